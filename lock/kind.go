@@ -1,0 +1,95 @@
+package lock
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Kind is what sort of lock a lock is. Its text is what the user writes on the
+// command line and what BERTH_KIND says.
+type Kind string
+
+const (
+	// Mutex is held by one at a time and exists only while it is held.
+	Mutex Kind = "mutex"
+	// Semaphore has slots 1..C, made and changed by administration.
+	Semaphore Kind = "semaphore"
+	// PersistentMutex is a semaphore of one slot that is enabled and disabled.
+	PersistentMutex Kind = "persistent-mutex"
+)
+
+// Kinds are all kinds, in the order in which they are shown to users.
+var Kinds = []Kind{Mutex, Semaphore, PersistentMutex}
+
+// Administered reports whether a lock of the kind exists only once
+// administration has made it.
+func (k Kind) Administered() bool { return k == Semaphore || k == PersistentMutex }
+
+// CreateCommand returns the command line that makes the lock, for messages that
+// tell a user what to do about an absent one.
+func (id ID) CreateCommand() string {
+	if id.Kind == PersistentMutex {
+		return fmt.Sprintf("berth persistent-mutex enable %s", shellQuote(id.Name))
+	}
+	return fmt.Sprintf("berth semaphore create %s --slots N", shellQuote(id.Name))
+}
+
+const (
+	// MaxSlots is the highest slot number. It bounds what a mistyped number
+	// can do to a broker, and the length of a queue name.
+	MaxSlots = 99999
+
+	// MaxName is the length of a lock's name in bytes: an AMQP short string
+	// has 255 (AMQP 0-9-1, section 4.2.5.3), and the longest suffix that the
+	// name of a queue needs is "-99999-A".
+	MaxName = 255 - len("-99999-A")
+)
+
+// ownQueue matches names that are, or could be, queues of another lock.
+var ownQueue = regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|W)$`)
+
+// CheckName reports what is wrong with a lock's name, or nil. A name is 1 to
+// MaxName bytes of printable UTF-8, does not begin or end with a space, does
+// not begin with "amq." (reserved by AMQP 0-9-1, queue.declare) and does not
+// look like one of the queues of another lock.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("the lock's name is empty; give it 1 to %d bytes", MaxName)
+	case len(name) > MaxName:
+		return fmt.Errorf("the lock's name is %d bytes long; make it at most %d", len(name), MaxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("the lock's name %s is not UTF-8; use UTF-8", quote(name))
+	case strings.TrimSpace(name) != name:
+		return fmt.Errorf("the lock's name %s begins or ends with a space; remove it", quote(name))
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("the lock's name %s has a character that cannot be printed; remove it", quote(name))
+	case strings.HasPrefix(name, "amq."):
+		return fmt.Errorf("the lock's name %s begins with \"amq.\", which brokers keep for themselves; choose another", quote(name))
+	case ownQueue.MatchString(name):
+		return fmt.Errorf("the lock's name %s ends like a queue of another lock (%q); choose another", quote(name), ownQueue.FindString(name))
+	}
+	return nil
+}
+
+// quote quotes a name for a message, shortened so that the message stays one
+// readable line.
+func quote(name string) string {
+	const most = 60
+	if len(name) > most {
+		return strconv.Quote(strings.ToValidUTF8(name[:most], "")) + "..."
+	}
+	return strconv.Quote(name)
+}
+
+// shellQuote quotes a name for a command line to be pasted into a shell.
+func shellQuote(name string) string {
+	if regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`).MatchString(name) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+}

@@ -1,0 +1,164 @@
+// Package lock is the contract between berth's supervisor and the places a
+// lock can live. A lock has numbered slots; holding one is the permission to
+// run one command:
+//
+//	l := backend.Lock(lock.ID{Kind: lock.Semaphore, Name: "workers"})
+//	if err := l.Connect(ctx); err != nil { ... }
+//	held, err := l.Acquire(ctx)       // one attempt
+//	if errors.Is(err, lock.ErrFull) { // all slots are held
+//		err = l.Wait(ctx, pause)      // until another attempt is worthwhile
+//	}
+//	err = held.Ready(ctx)             // until the command may start
+//	...
+//	err = held.Verify(ctx)            // on a timer: is the slot still ours?
+//	...
+//	err = held.Release(ctx)           // after the command's tree is dead
+//
+// What a backend guarantees: at most one Held exists per slot at a time, as
+// long as every holder stops its command when Verify or Lost says so and within
+// Held.Lease of its last successful verification. What it does not: that a
+// holder which was frozen for longer notices before it runs its next
+// instruction. Against that there is only the term.
+//
+// Every outcome that a backend cannot know is ErrUnknown, never a guess: a slot
+// whose state is unknown is neither free nor lost.
+package lock
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+// ID names one lock: what it is, and what it is called. The zero value names
+// nothing and is refused by every backend.
+type ID struct {
+	Kind Kind
+	Name string // 1 to MaxName bytes of UTF-8, see CheckName
+}
+
+// String returns the form used in messages: the kind, a space, the quoted name.
+func (id ID) String() string { return string(id.Kind) + " " + quote(id.Name) }
+
+// Backend is one place where locks live: a broker, or a directory of this host.
+// Its methods may be called from several goroutines.
+type Backend interface {
+	// Lock returns this process's contender for the lock. It does no I/O.
+	Lock(id ID) Lock
+
+	// Administrator returns the administration of the lock. It does no I/O.
+	// Only kinds with Kind.Administered have one; for others every method
+	// fails.
+	Administrator(id ID) Administrator
+}
+
+// Lock is one contender for one lock. Its methods are called one at a time, by
+// one goroutine, except that Held values it returned are used beside it.
+//
+// Every method returns promptly, with an error that wraps ctx.Err(), when ctx
+// ends; nothing it had obtained by then stays behind.
+type Lock interface {
+	// Connect makes the lock usable, or usable again after ErrUnreachable, and
+	// does nothing if it is usable already. Errors: ErrUnreachable, ErrDenied,
+	// ErrUnsafe.
+	Connect(ctx context.Context) error
+
+	// Acquire makes one attempt to obtain any slot of the lock. It returns
+	// within a bounded time whatever the backend does. A slot that Acquire
+	// returned has been verified once and is this process's until Release.
+	//
+	// Errors: ErrFull if every slot is held, ErrAbsent if the lock has no slot
+	// at all, ErrUnknown if neither could be established, ErrUnreachable,
+	// ErrDenied. After ErrUnreachable, Connect comes before the next attempt.
+	Acquire(ctx context.Context) (Held, error)
+
+	// Wait blocks until another Acquire may end differently from the last one.
+	// A backend that is told of changes returns when it is told of one since
+	// the last Acquire began, and may then ignore pause; a backend that has to
+	// poll returns after pause. Wait may return early; it never returns late.
+	// Errors: ErrUnreachable.
+	Wait(ctx context.Context, pause time.Duration) error
+
+	// Close gives up everything the contender has, including a slot that it
+	// still holds, within a bounded time.
+	Close() error
+}
+
+// Held is one slot that this process holds. Verify, Ready and Release are
+// called one at a time; the other methods at any time.
+type Held interface {
+	// Slot returns the slot's number, 1 or more.
+	Slot() int
+
+	// Term returns the fencing token of this holding, or 0 where the backend
+	// has none. It is known once Ready has returned nil.
+	Term() uint64
+
+	// Lease returns for how long after the start of a successful Verify the
+	// backend certainly keeps the slot for us even if it hears nothing more.
+	// Zero means without end: the slot is kept until this process, and
+	// whoever was given Handover, is gone.
+	Lease() time.Duration
+
+	// Ready blocks until the command may start: until the previous holder's
+	// tree is known to be dead, or has had the time to be. Errors: as Verify.
+	Ready(ctx context.Context) error
+
+	// Verify proves that the slot is still held. nil is proof, valid from the
+	// moment the call began. ErrLost is proof of the opposite. Everything
+	// else, ErrUnknown and the end of ctx among it, proves nothing.
+	Verify(ctx context.Context) error
+
+	// Lost is closed when the backend learned by itself that the slot is gone
+	// or may be: Cause then says what happened, wrapping ErrLost where there is
+	// proof. It is not closed by Release.
+	Lost() <-chan struct{}
+
+	// Cause says why Lost was closed, and is nil before that.
+	Cause() error
+
+	// Handover returns what the guard keeps beside the command.
+	Handover() Handover
+
+	// Release gives the slot back. The caller has made sure that the
+	// command's tree is dead. It is called once, also after a loss. An error
+	// means that the backend could not confirm it; the slot is then freed by
+	// closing what held it, and that has been done.
+	Release(ctx context.Context) error
+}
+
+// Handover is what a guard is given when the slot is won, so that it can stand
+// in for a supervisor that has died. The zero value gives it nothing.
+type Handover struct {
+	// Files keep the slot held for as long as one process has them open. The
+	// guard never writes to them and closes them after the tree is dead. The
+	// receiver duplicates them; they stay the Held's to close.
+	Files []*os.File
+}
+
+// Administrator changes whether and in how many slots a lock exists. All
+// administration of one lock, by anybody, happens one action at a time.
+//
+// Every method is idempotent: asked for the state that is there already, it
+// succeeds and changes nothing. Errors of all: ErrUnreachable, ErrDenied,
+// ErrUnknown, ErrBusy if another administrator did not finish before ctx ended.
+type Administrator interface {
+	// Slots returns how many slots exist, 0 if the lock does not.
+	Slots(ctx context.Context) (int, error)
+
+	// Resize makes the lock have as many slots as target returns for the
+	// number it is given, which is the present number: so "two more" is
+	// computed under the administration mutex. An error from target ends the
+	// action before anything was changed, and is returned. Slots are added in
+	// ascending and removed in descending order, and sweep slots beyond the
+	// larger of both numbers are removed too, for leftovers. It returns the
+	// numbers before and after; on an error, as far as it got.
+	Resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error)
+
+	// AwaitVacant blocks until nobody holds a slot with a number in
+	// from..to. It changes nothing.
+	AwaitVacant(ctx context.Context, from, to int) error
+
+	// Close gives up everything the administrator has.
+	Close() error
+}
