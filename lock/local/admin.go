@@ -1,0 +1,168 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+)
+
+// administrator implements lock.Administrator. It keeps nothing open between
+// two calls.
+type administrator struct {
+	id      lock.ID
+	dir     string
+	backend *Backend
+}
+
+func (a *administrator) check() error {
+	if err := checkID(a.id); err != nil {
+		return err
+	}
+	if !a.id.Kind.Administered() {
+		return fmt.Errorf("%s: %w", a.id, errNoMutexAdministration)
+	}
+	return nil
+}
+
+// Slots counts the slots.
+func (a *administrator) Slots(ctx context.Context) (int, error) {
+	if err := a.check(); err != nil {
+		return 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, fmt.Errorf("cannot count the slots of %s: %w", a.id, err)
+	}
+	n, err := countSlots(a.dir)
+	if err != nil && !gone(err) {
+		return 0, failure("cannot count the slots of "+a.id.String(), a.dir, err, lock.ErrUnknown)
+	}
+	return n, nil
+}
+
+// Resize makes and removes slot files under the administration mutex.
+func (a *administrator) Resize(ctx context.Context, sweep int, target func(int) (int, error)) (before, after int, err error) {
+	if err := a.check(); err != nil {
+		return 0, 0, err
+	}
+	what := "cannot resize " + a.id.String()
+	if err := makeDir(a.dir); err != nil {
+		return 0, 0, failure(what, a.dir, err, lock.ErrUnreachable)
+	}
+	mutex, err := a.enter(ctx)
+	if err != nil {
+		return 0, 0, failure(what, a.dir, err, lock.ErrUnknown)
+	}
+	defer func() { _ = mutex.free() }() // closing it is all that matters, and that has happened
+	if before, err = countSlots(a.dir); err != nil {
+		return 0, 0, failure(what, a.dir, err, lock.ErrUnknown)
+	}
+	want, err := target(before)
+	if err == nil {
+		err = a.allow(want)
+	}
+	if err != nil {
+		return before, before, err
+	}
+	if err := a.change(ctx, before, want, sweep); err != nil {
+		after, _ = countSlots(a.dir)
+		return before, after, failure(what, a.dir, err, lock.ErrUnknown)
+	}
+	return before, want, nil
+}
+
+// allow refuses numbers of slots that the lock cannot have.
+func (a *administrator) allow(want int) error {
+	switch {
+	case want < 0 || want > lock.MaxSlots:
+		return fmt.Errorf("%s cannot have %d slots; choose 0 to %d", a.id, want, lock.MaxSlots)
+	case want > 1 && a.id.Kind == lock.PersistentMutex:
+		return fmt.Errorf("%s cannot have %d slots; it has one when enabled, use a semaphore for more", a.id, want)
+	}
+	return nil
+}
+
+// change removes what is too much, from the top, and then adds what is missing.
+func (a *administrator) change(ctx context.Context, before, want, sweep int) error {
+	// At least one beyond is looked at: a leftover there would become a slot
+	// the moment its predecessor is made.
+	top := min(max(before, want)+max(sweep, 1), lock.MaxSlots)
+	for slot := top; slot > want; slot-- {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := os.Remove(slotPath(a.dir, slot)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for slot := before + 1; slot <= want; slot++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := makeSlot(a.dir, slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func makeSlot(dir string, slot int) error {
+	f, err := os.OpenFile(slotPath(dir, slot), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// enter takes the administration mutex, waiting for whoever has it.
+func (a *administrator) enter(ctx context.Context) (*claim, error) {
+	w, err := await(a.dir, a.backend.looks, event.endsAdministration)
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	path := filepath.Join(a.dir, adminFile)
+	for {
+		w.begin()
+		c, err := take(path)
+		if err == nil {
+			err = a.entered(ctx, c, path)
+		}
+		switch {
+		case err == nil:
+			return c, nil
+		case !errors.Is(err, errHeld):
+			return nil, err
+		}
+		if err := w.wait(ctx, never); errors.Is(err, errUnwatched) {
+			return nil, err
+		} else if err != nil {
+			return nil, fmt.Errorf("%w; try again when it has finished: %w", lock.ErrBusy, err)
+		}
+	}
+}
+
+// entered checks that what was taken still is the mutex and somebody waits for
+// it, and gives it up if not.
+func (a *administrator) entered(ctx context.Context, c *claim, path string) error {
+	ours, err := c.isAt(path)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil && !ours {
+		err = errors.New("the file of the administration mutex was replaced; do not remove lock files")
+	}
+	if err != nil {
+		_ = c.free()
+	}
+	return err
+}
+
+// Close has nothing to give up.
+func (a *administrator) Close() error { return nil }

@@ -1,0 +1,31 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"berth/lock"
+	"berth/lock/locktest"
+)
+
+func TestConformance(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "made", "on demand")
+	locktest.Run(t, locktest.Harness{
+		Open: func(t *testing.T) lock.Backend { return open(t, dir) },
+		AddSlot: func(t *testing.T, id lock.ID, slot int) {
+			if err := os.WriteFile(slotPath(open(t, dir).path(id), slot), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+	})
+}
+
+func open(t *testing.T, dir string) *Backend {
+	t.Helper()
+	b, err := New(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

@@ -1,0 +1,183 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+)
+
+// contender implements lock.Lock.
+type contender struct {
+	id      lock.ID
+	dir     string
+	backend *Backend
+
+	waiter *waiter              // nil before Connect
+	held   atomic.Pointer[held] // also read by the watcher's goroutine
+	unsure bool                 // whether the last attempt ended in something that no event will tell the end of
+}
+
+// Connect makes the lock's directory, so that there is something to watch, and
+// watches it.
+func (c *contender) Connect(ctx context.Context) error {
+	if err := checkID(c.id); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("cannot use %s: %w", c.id, err)
+	}
+	if c.waiter != nil {
+		if c.waiter.watches(c.dir) {
+			return nil
+		}
+		c.disconnect()
+	}
+	if err := c.prepare(); err != nil {
+		return failure("cannot use "+c.id.String(), c.dir, err, lock.ErrUnreachable)
+	}
+	return nil
+}
+
+func (c *contender) prepare() error {
+	if err := makeDir(c.dir); err != nil {
+		return err
+	}
+	w, err := await(c.dir, c.backend.looks, c.matters)
+	if err != nil {
+		return err
+	}
+	c.waiter = w
+	return nil
+}
+
+// makeDir makes the directory and makes sure that lock files can be made in it.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return &os.PathError{Op: "access", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// matters runs on the watcher's goroutine for every change.
+func (c *contender) matters(e event) bool {
+	if !e.vacates() {
+		return false
+	}
+	if h := c.held.Load(); h != nil {
+		h.look()
+	}
+	if c.backend.woken != nil {
+		c.backend.woken(e.name)
+	}
+	return true
+}
+
+// Acquire tries the slots from 1 upwards.
+func (c *contender) Acquire(ctx context.Context) (lock.Held, error) {
+	if c.waiter == nil || !c.waiter.watches(c.dir) {
+		return nil, failure("cannot obtain "+c.id.String(), c.dir, errUnwatched, lock.ErrUnreachable)
+	}
+	if h := c.held.Load(); h != nil {
+		return nil, fmt.Errorf("cannot obtain %s: this contender holds slot %d of it; release that first", c.id, h.slot)
+	}
+	c.waiter.begin()
+	h, err := c.search(ctx)
+	c.unsure = err != nil && !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (c *contender) search(ctx context.Context) (*held, error) {
+	slots := 1
+	if c.id.Kind.Administered() {
+		var err error
+		if slots, err = countSlots(c.dir); err != nil {
+			return nil, failure("cannot read the slots of "+c.id.String(), c.dir, err, lock.ErrUnknown)
+		}
+	}
+	present, doubt := 0, error(nil)
+	for slot := 1; slot <= slots; slot++ {
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("cannot obtain %s: %w", c.id, err)
+		}
+		h, err := c.claim(slot)
+		switch {
+		case err == nil:
+			return h, nil
+		case errors.Is(err, lock.ErrLost): // removed in this very moment
+		case errors.Is(err, errHeld):
+			present++
+		default:
+			doubt = err
+		}
+	}
+	switch {
+	case doubt != nil:
+		return nil, failure("cannot obtain "+c.id.String(), c.dir, doubt, lock.ErrUnknown)
+	case present > 0 || c.id.Kind == lock.Mutex:
+		return nil, fmt.Errorf("%s: %w", c.id, lock.ErrFull)
+	}
+	return nil, fmt.Errorf("%s: %w; make it with: %s", c.id, lock.ErrAbsent, c.id.CreateCommand())
+}
+
+// claim tries one slot, and verifies it: it may have been removed since it was
+// listed.
+func (c *contender) claim(slot int) (*held, error) {
+	file, err := take(lockPath(c.dir, slot))
+	if err != nil {
+		return nil, err
+	}
+	h := &held{contender: c, slot: slot, claim: file, lost: make(chan struct{})}
+	// Before it is verified, so that a removal right after that is not missed.
+	c.held.Store(h)
+	if err := h.state(); err != nil {
+		_ = h.free()
+		return nil, err
+	}
+	return h, nil
+}
+
+// Wait sleeps in the kernel until the directory has changed.
+func (c *contender) Wait(ctx context.Context, pause time.Duration) error {
+	if c.waiter == nil {
+		return failure("cannot wait for "+c.id.String(), c.dir, errUnwatched, lock.ErrUnreachable)
+	}
+	if c.unsure {
+		pause = max(pause, time.Millisecond)
+	} else {
+		pause = never
+	}
+	if err := c.waiter.wait(ctx, pause); err != nil {
+		return failure("cannot wait for "+c.id.String(), c.dir, err, lock.ErrUnreachable)
+	}
+	return nil
+}
+
+// Close frees a slot that is still held.
+func (c *contender) Close() error {
+	var err error
+	if h := c.held.Load(); h != nil {
+		err = h.free()
+	}
+	c.disconnect()
+	return err
+}
+
+func (c *contender) disconnect() {
+	if c.waiter != nil {
+		c.waiter.close()
+		c.waiter = nil
+	}
+}

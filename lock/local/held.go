@@ -1,0 +1,122 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"berth/lock"
+)
+
+// held implements lock.Held.
+type held struct {
+	contender *contender
+	slot      int
+	claim     *claim
+
+	lost chan struct{}
+
+	mu    sync.Mutex
+	cause error // not nil once lost is closed; mu
+	freed bool  // mu
+}
+
+// Slot returns the slot's number.
+func (h *held) Slot() int { return h.slot }
+
+// Term returns 0: a local lock has no terms.
+func (h *held) Term() uint64 { return 0 }
+
+// Lease returns 0: the slot is ours until the last copy of its file is closed.
+func (h *held) Lease() time.Duration { return 0 }
+
+// Ready returns at once: whoever had the slot before has freed it, or its guard
+// has closed the file after its tree was dead.
+func (h *held) Ready(ctx context.Context) error { return h.Verify(ctx) }
+
+// Verify looks whether the slot still exists and its lock file still is ours.
+func (h *held) Verify(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("cannot verify slot %d of %s: %w", h.slot, h.contender.id, err)
+	}
+	if err := h.Cause(); err != nil {
+		return err
+	}
+	return h.state()
+}
+
+func (h *held) state() error {
+	id, dir := h.contender.id, h.contender.dir
+	if id.Kind.Administered() {
+		if _, err := os.Lstat(slotPath(dir, h.slot)); gone(err) {
+			return fmt.Errorf("slot %d of %s was removed: %w", h.slot, id, lock.ErrLost)
+		} else if err != nil {
+			return h.unknown(err)
+		}
+	}
+	ours, err := h.claim.isAt(lockPath(dir, h.slot))
+	switch {
+	case gone(err), err == nil && !ours:
+		return fmt.Errorf("the lock file of slot %d of %s in %s was removed or replaced: %w", h.slot, id, dir, lock.ErrLost)
+	case err != nil:
+		return h.unknown(err)
+	}
+	return nil
+}
+
+func (h *held) unknown(err error) error {
+	return fmt.Errorf("cannot verify slot %d of %s in %s: %w: %w", h.slot, h.contender.id, h.contender.dir, lock.ErrUnknown, err)
+}
+
+// look is called when something has changed that may be the end of the slot.
+func (h *held) look() {
+	err := h.state()
+	if !errors.Is(err, lock.ErrLost) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause == nil && !h.freed {
+		h.cause = err
+		close(h.lost)
+	}
+}
+
+// Lost is closed when the slot or its lock file was seen to be removed.
+func (h *held) Lost() <-chan struct{} { return h.lost }
+
+// Cause says why Lost was closed.
+func (h *held) Cause() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cause
+}
+
+// Handover returns the files that keep the slot held.
+func (h *held) Handover() lock.Handover {
+	// In this order, a guard that closes one after the other has freed the slot
+	// before the waiters hear of it.
+	return lock.Handover{Files: []*os.File{h.claim.lock, h.claim.mark}}
+}
+
+// Release frees the slot, whoever else has a copy of its files.
+func (h *held) Release(context.Context) error {
+	if err := h.free(); err != nil {
+		return fmt.Errorf("cannot release slot %d of %s: %w: %w", h.slot, h.contender.id, lock.ErrUnknown, err)
+	}
+	return nil
+}
+
+func (h *held) free() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.freed {
+		return nil
+	}
+	h.freed = true
+	h.contender.held.CompareAndSwap(h, nil)
+	return h.claim.free()
+}

@@ -1,0 +1,90 @@
+// Package local keeps locks on one host, in a directory, with no broker:
+//
+//	backend, err := local.New(local.Config{Dir: "/run/berth"})
+//	l := backend.Lock(lock.ID{Kind: lock.Mutex, Name: "nightly"})
+//
+// Every lock has a directory of its own under Config.Dir. In it
+//
+//	N.slot      says that slot N exists; only administration makes and removes it
+//	N.lock      is flocked by whoever holds slot N
+//	admin.lock  is flocked during every administrative action
+//
+// Slots count from 1 up to the first number that is missing; what lies beyond
+// a gap is a leftover that nobody obtains. A mutex is 1.lock alone. A name is
+// one lock whatever its kind, so a mutex and a semaphore that share a name
+// share slot 1.
+//
+// A lock file is never removed. Its flock therefore outlives the slot: a slot
+// that was removed and added again stays with the holder that has not stopped
+// yet. The flock ends when the last copy of the open file is closed, so it
+// outlives a killed supervisor for as long as its guard has a copy.
+//
+// What it does not guarantee: somebody who removes or replaces lock files by
+// hand can let a second holder in while the first is still stopping. The
+// directory must be on a file system of this host, not on NFS.
+package local
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"berth/lock"
+)
+
+// DefaultDir is the directory used where Config.Dir is empty. It is on a file
+// system that a reboot empties, as the holders are gone then too.
+const DefaultDir = "/run/berth"
+
+// Config says where the locks are. The zero value is ready to use.
+type Config struct {
+	// Dir is the directory below which every lock has one, an absolute path.
+	// It is made when it is first needed. Empty means DefaultDir.
+	Dir string
+}
+
+// Backend is a directory of locks. Its methods may be called from several
+// goroutines.
+type Backend struct {
+	dir   string
+	looks []time.Duration   // see defaultLooks
+	woken func(name string) // nil, or told of every event that wakes a contender; for tests
+}
+
+// New returns the backend for cfg, without touching the file system. It fails
+// if cfg.Dir is not an absolute path.
+func New(cfg Config) (*Backend, error) {
+	dir := cfg.Dir
+	if dir == "" {
+		dir = DefaultDir
+	}
+	if !filepath.IsAbs(dir) {
+		return nil, fmt.Errorf("the directory for local locks %q is not an absolute path; write it as local:///some/dir", dir)
+	}
+	return &Backend{dir: filepath.Clean(dir), looks: defaultLooks}, nil
+}
+
+// Lock implements lock.Backend.
+func (b *Backend) Lock(id lock.ID) lock.Lock {
+	return &contender{id: id, dir: b.path(id), backend: b}
+}
+
+// Administrator implements lock.Backend.
+func (b *Backend) Administrator(id lock.ID) lock.Administrator {
+	return &administrator{id: id, dir: b.path(id), backend: b}
+}
+
+func (b *Backend) path(id lock.ID) string { return filepath.Join(b.dir, dirName(id.Name)) }
+
+// checkID refuses what names no lock.
+func checkID(id lock.ID) error {
+	switch id.Kind {
+	case lock.Mutex, lock.Semaphore, lock.PersistentMutex:
+		return lock.CheckName(id.Name)
+	}
+	return fmt.Errorf("the kind of lock %q is not known; use one of %v", string(id.Kind), lock.Kinds)
+}
+
+// errNoMutexAdministration answers every administrative action on a mutex.
+var errNoMutexAdministration = errors.New("a mutex exists only while it is held and has no administration; hold it, or use a persistent mutex")

@@ -1,0 +1,323 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+)
+
+var (
+	mutex     = lock.ID{Kind: lock.Mutex, Name: "m"}
+	semaphore = lock.ID{Kind: lock.Semaphore, Name: "s"}
+)
+
+// patience is how long anything may take before a test has failed.
+func patience(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func contend(t *testing.T, b *Backend, id lock.ID) lock.Lock {
+	t.Helper()
+	l := b.Lock(id)
+	t.Cleanup(func() { _ = l.Close() })
+	if err := l.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func hold(t *testing.T, b *Backend, id lock.ID) lock.Held {
+	t.Helper()
+	held, err := contend(t, b, id).Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
+}
+
+// obtain waits for a slot, and never for a pause.
+func obtain(ctx context.Context, l lock.Lock) (lock.Held, error) {
+	for {
+		held, err := l.Acquire(ctx)
+		if err == nil || !errors.Is(err, lock.ErrFull) {
+			return held, err
+		}
+		if err := l.Wait(ctx, time.Hour); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func resize(t *testing.T, b *Backend, id lock.ID, slots int) {
+	t.Helper()
+	if _, _, err := b.Administrator(id).Resize(t.Context(), 0, func(int) (int, error) { return slots, nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func full(t *testing.T, l lock.Lock) {
+	t.Helper()
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, lock.ErrFull) {
+		t.Fatalf("error is %v, want %v", err, lock.ErrFull)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLossIsReportedAtOnce(t *testing.T) {
+	for name, remove := range map[string]func(t *testing.T, b *Backend, dir string){
+		"slot removed by administration": func(t *testing.T, b *Backend, _ string) { resize(t, b, semaphore, 0) },
+		"slot file removed by hand":      func(t *testing.T, _ *Backend, dir string) { must(t, os.Remove(slotPath(dir, 1))) },
+		"lock file removed by hand":      func(t *testing.T, _ *Backend, dir string) { must(t, os.Remove(lockPath(dir, 1))) },
+		"lock file replaced": func(t *testing.T, _ *Backend, dir string) {
+			other := filepath.Join(dir, "other")
+			must(t, os.WriteFile(other, nil, 0o600))
+			must(t, os.Rename(other, lockPath(dir, 1)))
+		},
+		"directory removed": func(t *testing.T, _ *Backend, dir string) { must(t, os.RemoveAll(dir)) },
+		"directory moved":   func(t *testing.T, _ *Backend, dir string) { must(t, os.Rename(dir, dir+"2")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, t.TempDir())
+			resize(t, b, semaphore, 1)
+			held := hold(t, b, semaphore)
+			must(t, held.Verify(t.Context()))
+			remove(t, b, b.path(semaphore))
+			select {
+			case <-held.Lost():
+			case <-patience(t).Done():
+				t.Fatal("the loss was not reported")
+			}
+			if err := held.Verify(t.Context()); !errors.Is(held.Cause(), lock.ErrLost) || !errors.Is(err, lock.ErrLost) {
+				t.Fatalf("cause is %v, verification says %v", held.Cause(), err)
+			}
+			must(t, held.Release(t.Context()))
+		})
+	}
+}
+
+func TestRemovalOfOneSlotIsNotReportedToOtherHolders(t *testing.T) {
+	b := open(t, t.TempDir())
+	resize(t, b, semaphore, 2)
+	first, second := hold(t, b, semaphore), hold(t, b, semaphore)
+	resize(t, b, semaphore, 1)
+	<-second.Lost()
+	select {
+	case <-first.Lost():
+		t.Fatal(first.Cause())
+	default:
+		must(t, first.Verify(t.Context()))
+	}
+}
+
+func TestVerificationThatCannotLookIsUnknown(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	b := open(t, dir)
+	resize(t, b, semaphore, 1)
+	for _, id := range []lock.ID{mutex, semaphore} {
+		held := hold(t, b, id)
+		must(t, os.Rename(dir, dir+"2"))
+		must(t, os.Symlink(dir, dir)) // leads to itself: nobody can say what is behind it
+		err := held.Verify(t.Context())
+		must(t, os.Remove(dir))
+		must(t, os.Rename(dir+"2", dir))
+		if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrLost) {
+			t.Errorf("%s: error is %v, want %v", id, err, lock.ErrUnknown)
+		}
+		must(t, held.Verify(t.Context()))
+	}
+}
+
+func TestDirectoryThatCannotBeMadeIsRefused(t *testing.T) {
+	l := open(t, "/sys/berth").Lock(mutex) // not even root can make directories there
+	err := l.Connect(t.Context())
+	if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), "local:///some/dir") {
+		t.Fatalf("error is %v, want %v and what to do", err, lock.ErrDenied)
+	}
+	must(t, l.Close())
+}
+
+func TestDirectoryThatIsRemovedIsMadeAgainByConnect(t *testing.T) {
+	b := open(t, t.TempDir())
+	for what, prepare := range map[string]func(id lock.ID){
+		"free": func(lock.ID) {},
+		"held": func(id lock.ID) { hold(t, b, id) },
+	} {
+		id := lock.ID{Kind: lock.Mutex, Name: what}
+		l := contend(t, b, id)
+		prepare(id)
+		must(t, os.RemoveAll(b.path(id)))
+		ctx := patience(t)
+		if _, err := l.Acquire(ctx); !errors.Is(err, lock.ErrUnreachable) {
+			t.Fatalf("%s: error is %v, want %v", what, err, lock.ErrUnreachable)
+		}
+		must(t, l.Connect(ctx))
+		_, err := obtain(ctx, l)
+		must(t, err)
+	}
+}
+
+func TestWaitEndsWhenTheDirectoryIsRemoved(t *testing.T) {
+	b := open(t, t.TempDir())
+	l := contend(t, b, semaphore)
+	must(t, os.RemoveAll(b.path(semaphore)))
+	ctx := patience(t)
+	var err error
+	for err == nil {
+		err = l.Wait(ctx, time.Hour)
+	}
+	if !errors.Is(err, lock.ErrUnreachable) {
+		t.Fatalf("error is %v, want %v", err, lock.ErrUnreachable)
+	}
+}
+
+func TestSlotBeyondAGapIsNotObtainable(t *testing.T) {
+	b := open(t, t.TempDir())
+	resize(t, b, semaphore, 1)
+	hold(t, b, semaphore)
+	l := contend(t, b, semaphore)
+	must(t, makeSlot(b.path(semaphore), 3))
+	full(t, l)
+	resize(t, b, semaphore, 2) // does not turn the leftover into a third slot
+	hold(t, b, semaphore)
+	full(t, l)
+}
+
+// Waiters that look in vain must not wake each other, or they would for ever.
+func TestFailedAttemptsWakeNobody(t *testing.T) {
+	const waiters, attempts = 5, 20
+	dir := t.TempDir()
+	resize(t, open(t, dir), semaphore, 3)
+	for range 3 {
+		hold(t, open(t, dir), semaphore)
+	}
+	var last atomic.Int32
+	var wakes [waiters]atomic.Int32
+	var all [waiters]lock.Lock
+	for i := range all {
+		b := open(t, dir)
+		b.woken = func(name string) {
+			if name == "99.slot" {
+				last.Add(1)
+			} else {
+				wakes[i].Add(1)
+			}
+		}
+		all[i] = contend(t, b, semaphore)
+	}
+	for range attempts {
+		for _, l := range all {
+			full(t, l)
+		}
+	}
+	// Events come in order: who has heard of this has heard of all before.
+	must(t, makeSlot(open(t, dir).path(semaphore), 99))
+	for ctx := patience(t); last.Load() < waiters; time.Sleep(time.Millisecond) {
+		if ctx.Err() != nil {
+			t.Fatal("not everybody was told of a change")
+		}
+	}
+	for i := range wakes {
+		if n := wakes[i].Load(); n != 0 {
+			t.Errorf("waiter %d was woken %d times by attempts that failed", i, n)
+		}
+	}
+}
+
+// After its few looks a waiter sleeps until there is an event.
+func TestIdleWaiterLooksAFewTimesAndThenNoMore(t *testing.T) {
+	dir := t.TempDir()
+	hold(t, open(t, dir), mutex)
+	b := open(t, dir)
+	b.looks = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}
+	l := contend(t, b, mutex)
+	full(t, l)
+	for range b.looks {
+		must(t, l.Wait(patience(t), time.Hour))
+		full(t, l)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := l.Wait(ctx, time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("the wait ended without a change: %v", err)
+	}
+}
+
+// The kernel tells of the close before it drops the flock.
+func TestWakeThatComesBeforeTheUnlockIsNotLost(t *testing.T) {
+	b := open(t, t.TempDir())
+	l := contend(t, b, mutex)
+	dying, err := take(lockPath(b.path(mutex), 1))
+	must(t, err)
+	full(t, l)
+	must(t, dying.mark.Close())
+	must(t, l.Wait(patience(t), time.Hour))
+	full(t, l)
+	must(t, dying.lock.Close()) // no event
+	must(t, l.Wait(patience(t), time.Hour))
+	_, err = obtain(patience(t), l)
+	must(t, err)
+}
+
+// No event tells that an attempt which could not look may be repeated.
+func TestWaitAfterAnAttemptThatCouldNotLookIsOverAfterThePause(t *testing.T) {
+	b := open(t, t.TempDir())
+	b.looks = nil
+	l := contend(t, b, mutex)
+	path := lockPath(b.path(mutex), 1)
+	must(t, os.Symlink("elsewhere", path)) // not followed
+	for range 3 {
+		if _, err := l.Acquire(t.Context()); !errors.Is(err, lock.ErrUnknown) {
+			t.Fatalf("error is %v, want %v", err, lock.ErrUnknown)
+		}
+		must(t, l.Wait(patience(t), time.Millisecond))
+	}
+	must(t, l.Wait(patience(t), 0))
+}
+
+func TestDroppedEventsCountAsAChange(t *testing.T) {
+	overflow := event{mask: unix.IN_Q_OVERFLOW}
+	if !overflow.vacates() || !overflow.endsAdministration() {
+		t.Fatal("an overflow of the queue wakes nobody")
+	}
+}
+
+func TestManySlotsDoNotKeepFilesOpen(t *testing.T) {
+	const slots = 100
+	b := open(t, t.TempDir())
+	resize(t, b, semaphore, slots)
+	for slot := 1; slot <= slots; slot++ {
+		c, err := take(lockPath(b.path(semaphore), slot))
+		must(t, err)
+		t.Cleanup(func() { _ = c.free() })
+	}
+	l := contend(t, b, semaphore)
+	before := openFiles(t)
+	full(t, l)
+	if after := openFiles(t); after > before {
+		t.Fatalf("an attempt left %d files open", after-before)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	must(t, err)
+	return len(entries)
+}

@@ -1,0 +1,68 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"berth/lock"
+)
+
+const (
+	slotSuffix = ".slot"
+	lockSuffix = ".lock"
+	adminFile  = "admin.lock"
+)
+
+func slotPath(dir string, slot int) string { return filepath.Join(dir, strconv.Itoa(slot)+slotSuffix) }
+func lockPath(dir string, slot int) string { return filepath.Join(dir, strconv.Itoa(slot)+lockSuffix) }
+
+// slotNumber returns the number in a file name such as "12.slot".
+func slotNumber(name, suffix string) (int, bool) {
+	digits, ok := strings.CutSuffix(name, suffix)
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n >= 1 && n <= lock.MaxSlots && strconv.Itoa(n) == digits
+}
+
+// countSlots returns how many slots exist: the numbers from 1 that have a file,
+// up to the first that has none.
+func countSlots(dir string) (int, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	exists := make(map[int]bool, len(entries))
+	for _, e := range entries {
+		if n, ok := slotNumber(e.Name(), slotSuffix); ok {
+			exists[n] = true
+		}
+	}
+	n := 0
+	for exists[n+1] {
+		n++
+	}
+	return n, nil
+}
+
+// gone reports whether err says that a path does not lead to anything.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
+
+// failure words what went wrong with a file or directory. otherwise is the
+// sentinel for what is not a matter of permission.
+func failure(what, dir string, err, otherwise error) error {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s in %s: %w", what, dir, err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%s in %s: %w: %w; run berth as a user who may, or name another directory with local:///some/dir", what, dir, lock.ErrDenied, err)
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("%s in %s: %w: %w; raise the limit of open files, or fs.inotify.max_user_instances", what, dir, otherwise, err)
+	}
+	return fmt.Errorf("%s in %s: %w: %w; see whether the directory is there and in order", what, dir, otherwise, err)
+}

@@ -1,0 +1,127 @@
+package local
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// watched are the changes of a lock's directory that berth wants to hear of.
+const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE |
+	unix.IN_MODIFY | unix.IN_CLOSE_WRITE |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
+
+// event is one change. The name is empty where it concerns the directory
+// itself, or where the kernel had to drop events (IN_Q_OVERFLOW), which counts
+// as a change of everything.
+type event struct {
+	name string
+	mask uint32
+}
+
+// vacates reports whether the change may have made a slot obtainable or vacant,
+// or absent.
+func (e event) vacates() bool {
+	if e.name == "" {
+		return true
+	}
+	const moved = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE
+	if _, ok := slotNumber(e.name, slotSuffix); ok {
+		return e.mask&(moved|unix.IN_CREATE) != 0
+	}
+	if _, ok := slotNumber(e.name, lockSuffix); ok {
+		return e.mask&(moved|unix.IN_MODIFY|unix.IN_CLOSE_WRITE) != 0
+	}
+	return false
+}
+
+// endsAdministration reports whether the change may mean that the
+// administration mutex is free.
+func (e event) endsAdministration() bool { return e.name == "" || e.name == adminFile }
+
+// watcher hands the changes of one directory to a function, in order, on a
+// goroutine of its own that ends with close, or when the directory is gone.
+type watcher struct {
+	file *os.File
+	info fs.FileInfo   // which directory it is
+	done chan struct{} // closed when the goroutine has ended
+}
+
+// watch begins to watch dir. Every change after its return is handed to handle.
+func watch(dir string, handle func(event)) (*watcher, error) {
+	before, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("inotify_init: %w", err)
+	}
+	// Non-blocking, so that Go's poller waits for it and Close ends a Read.
+	file := os.NewFile(uintptr(fd), "inotify of "+dir)
+	if _, err = unix.InotifyAddWatch(fd, dir, watched); err != nil {
+		err = fmt.Errorf("inotify_add_watch: %w", err)
+	} else if after, statErr := os.Stat(dir); statErr != nil || !os.SameFile(before, after) {
+		err = cmp.Or(statErr, errUnwatched)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	w := &watcher{file: file, info: before, done: make(chan struct{})}
+	go w.run(handle)
+	return w, nil
+}
+
+func (w *watcher) run(handle func(event)) {
+	defer close(w.done)
+	buf := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
+	for {
+		n, err := w.file.Read(buf)
+		if err != nil {
+			return
+		}
+		for _, e := range parse(buf[:n]) {
+			handle(e)
+			if e.mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 {
+				return
+			}
+		}
+	}
+}
+
+// parse reads struct inotify_event (inotify(7)): wd, mask, cookie and len, 32
+// bits each, then len bytes of name that end in zeros.
+func parse(buf []byte) []event {
+	var all []event
+	for len(buf) >= unix.SizeofInotifyEvent {
+		mask := binary.NativeEndian.Uint32(buf[4:])
+		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(buf[12:]))
+		name := bytes.TrimRight(buf[unix.SizeofInotifyEvent:end], "\x00")
+		all = append(all, event{name: string(name), mask: mask})
+		buf = buf[end:]
+	}
+	return all
+}
+
+// watches reports whether the directory at path is the one that is watched, and
+// still is.
+func (w *watcher) watches(path string) bool {
+	select {
+	case <-w.done:
+		return false
+	default:
+	}
+	info, err := os.Stat(path)
+	return err == nil && os.SameFile(w.info, info)
+}
+
+func (w *watcher) close() {
+	_ = w.file.Close()
+	<-w.done
+}

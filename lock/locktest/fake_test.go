@@ -1,0 +1,151 @@
+package locktest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"berth/lock"
+	"berth/lock/locktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var mutex = lock.ID{Kind: lock.Mutex, Name: "m"}
+
+func TestFakeConforms(t *testing.T) {
+	place := locktest.NewPlace()
+	locktest.Run(t, locktest.Harness{
+		Open:    func(*testing.T) lock.Backend { return place.Open(time.Second) },
+		AddSlot: func(_ *testing.T, id lock.ID, slot int) { place.AddSlot(id, slot) },
+	})
+}
+
+// connected returns a fake and a contender of it.
+func connected(t *testing.T, place *locktest.Place) (*locktest.Fake, lock.Lock) {
+	t.Helper()
+	fake := place.Open(10 * time.Second)
+	l := fake.Lock(mutex)
+	t.Cleanup(func() { _ = l.Close() })
+	if err := l.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return fake, l
+}
+
+func acquired(t *testing.T, l lock.Lock) lock.Held {
+	t.Helper()
+	held, err := l.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
+}
+
+func want(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Fatalf("error is %v, want %v", err, target)
+	}
+}
+
+func TestFaultBeforeChangesNothing(t *testing.T) {
+	place := locktest.NewPlace()
+	fake, l := connected(t, place)
+	fake.Inject(locktest.Acquire, locktest.Fault{Before: lock.ErrUnknown})
+	_, err := l.Acquire(t.Context())
+	want(t, err, lock.ErrUnknown)
+	if place.Held(mutex, 1) {
+		t.Fatal("the slot is held")
+	}
+	acquired(t, l)
+	if n := fake.Calls(locktest.Acquire); n != 2 {
+		t.Fatalf("%d calls counted, want 2", n)
+	}
+}
+
+func TestFaultAfterHasChangedTheState(t *testing.T) {
+	place := locktest.NewPlace()
+	fake, l := connected(t, place)
+	_, other := connected(t, place)
+	fake.Inject(locktest.Acquire, locktest.Fault{After: lock.ErrUnknown})
+	_, err := l.Acquire(t.Context())
+	want(t, err, lock.ErrUnknown)
+	_, err = other.Acquire(t.Context())
+	want(t, err, lock.ErrFull)
+	held := acquired(t, l)
+	fake.Inject(locktest.Release, locktest.Fault{After: lock.ErrUnknown})
+	want(t, held.Release(t.Context()), lock.ErrUnknown)
+	acquired(t, other)
+}
+
+func TestBlockedCallEndsWithItsContextOrItsRelease(t *testing.T) {
+	fake, l := connected(t, locktest.NewPlace())
+	held := acquired(t, l)
+	gate := make(chan struct{})
+	fake.InjectAlways(locktest.Verify, locktest.Fault{Block: gate})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- held.Verify(ctx) }()
+	cancel()
+	want(t, <-done, context.Canceled)
+	go func() { done <- held.Verify(t.Context()) }()
+	close(gate)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	fake.InjectAlways(locktest.Verify, locktest.Fault{BlockAfter: make(chan struct{})})
+	want(t, held.Verify(ctx), context.Canceled)
+	fake.InjectAlways(locktest.Verify, locktest.Fault{})
+	if err := held.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReportedLossClosesLostAndKeepsTheSlot(t *testing.T) {
+	place := locktest.NewPlace()
+	fake, l := connected(t, place)
+	held := acquired(t, l)
+	cause := errors.New("the cause")
+	fake.ReportLost(mutex, cause)
+	<-held.Lost()
+	want(t, held.Cause(), cause)
+	if !place.Held(mutex, 1) {
+		t.Fatal("the slot is not held any more")
+	}
+}
+
+func TestTakenSlotIsLostAndObtainableByOthers(t *testing.T) {
+	place := locktest.NewPlace()
+	_, l := connected(t, place)
+	_, other := connected(t, place)
+	held := acquired(t, l)
+	place.Take(mutex, 1)
+	next := acquired(t, other)
+	want(t, held.Verify(t.Context()), lock.ErrLost)
+	if err := held.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Verify(t.Context()); err != nil {
+		t.Fatalf("the release of a lost slot ended the next holding: %v", err)
+	}
+}
+
+func TestUnreachableNeedsConnect(t *testing.T) {
+	fake, l := connected(t, locktest.NewPlace())
+	fake.Inject(locktest.Acquire, locktest.Fault{Before: lock.ErrUnreachable})
+	for range 2 {
+		_, err := l.Acquire(t.Context())
+		want(t, err, lock.ErrUnreachable)
+	}
+	if err := l.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	held := acquired(t, l)
+	if held.Lease() != 10*time.Second {
+		t.Fatalf("lease is %v", held.Lease())
+	}
+}

@@ -1,0 +1,101 @@
+package locktest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"berth/lock"
+)
+
+// fakeHeld implements lock.Held.
+type fakeHeld struct {
+	lock *fakeLock
+	slot int
+	lost chan struct{}
+
+	mu    sync.Mutex
+	term  uint64 // mu; 0 until Ready
+	cause error  // mu; not nil once lost is closed
+}
+
+func (h *fakeHeld) Slot() int               { return h.slot }
+func (h *fakeHeld) Lease() time.Duration    { return h.lock.fake.lease }
+func (h *fakeHeld) Lost() <-chan struct{}   { return h.lost }
+func (h *fakeHeld) Handover() lock.Handover { return lock.Handover{} }
+
+func (h *fakeHeld) Term() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.term
+}
+
+func (h *fakeHeld) Cause() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.cause
+}
+
+func (h *fakeHeld) lose(cause error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause == nil {
+		h.cause = cause
+		close(h.lost)
+	}
+}
+
+func (h *fakeHeld) Ready(ctx context.Context) error {
+	return h.lock.do(ctx, Ready, func() error {
+		return h.ifHeld(func(s *state) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.term == 0 {
+				s.term++
+				h.term = s.term
+			}
+		})
+	})
+}
+
+func (h *fakeHeld) Verify(ctx context.Context) error {
+	return h.lock.do(ctx, Verify, func() error { return h.ifHeld(func(*state) {}) })
+}
+
+// ifHeld calls f, or returns ErrLost if the slot is not held any more.
+func (h *fakeHeld) ifHeld(f func(*state)) (err error) {
+	h.lock.fake.place.look(h.lock.id, func(s *state) {
+		switch {
+		case !h.isHolder(s):
+			err = fmt.Errorf("slot %d was taken: %w", h.slot, lock.ErrLost)
+		case h.lock.id.Kind.Administered() && !s.slots[h.slot]:
+			err = fmt.Errorf("slot %d was removed: %w", h.slot, lock.ErrLost)
+		default:
+			f(s)
+		}
+	})
+	return err
+}
+
+// isHolder runs with the place locked. The same contender may hold the slot
+// anew, which is not this holding.
+func (h *fakeHeld) isHolder(s *state) bool {
+	return s.holders[h.slot] == h.lock && h.lock.current() == h
+}
+
+func (h *fakeHeld) Release(ctx context.Context) error {
+	return h.lock.do(ctx, Release, func() error { h.free(); return nil })
+}
+
+func (h *fakeHeld) free() {
+	h.lock.fake.place.change(h.lock.id, func(s *state) {
+		if !h.isHolder(s) {
+			return
+		}
+		delete(s.holders, h.slot)
+		h.lock.mu.Lock()
+		defer h.lock.mu.Unlock()
+		h.lock.held = nil
+	})
+}
