@@ -1,0 +1,266 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+	"berth/signals"
+)
+
+// stop begins the stop sequence with the signal that came. One that comes again
+// is handed on.
+func (m *machine) stop(e event) State {
+	m.noteStop(e)
+	if m.state == Stopping {
+		_ = m.guard.Signal(e.hand, Tree)
+		return Stopping
+	}
+	m.beginSequence(m.cfg.Stop.Beginning(e.hand))
+	return Stopping
+}
+
+// stopStart keeps an ending signal until the command has been started.
+func (m *machine) stopStart(e event) State {
+	m.noteStop(e)
+	return m.state
+}
+
+// noteStop remembers that the user wants an end, and with which signal.
+func (m *machine) noteStop(e event) State {
+	m.log.Info("told to end", "signal", signals.Name(e.sig))
+	if m.stopSig == 0 {
+		m.stopSig, m.stopHand = e.sig, e.hand
+	}
+	if m.state == Releasing && m.after != Ended {
+		m.outcome, m.after = Outcome{Status: signalBase + int(e.sig)}, Ended
+	}
+	return m.state
+}
+
+// lose begins the loss sequence, unless a sequence is under way that kills
+// sooner.
+func (m *machine) lose(e event) State {
+	m.lossCause = e.err
+	m.verifyTimer.Stop()
+	m.log.Error("slot lost, ending the command", "error", e.err)
+	if m.state == Stopping && (m.killing || time.Until(m.killAt) <= m.cfg.Loss.Duration()) {
+		return Losing
+	}
+	m.beginSequence(m.cfg.Loss)
+	return Losing
+}
+
+// loseUnverified is for a slot that nothing is known of for so long that the
+// loss sequence just fits before the deadline.
+func (m *machine) loseUnverified(e event) State {
+	e.err = fmt.Errorf("not verified in time: %w", lock.ErrLost)
+	return m.lose(e)
+}
+
+// loseOverdue is for a guard that had to act by itself, because this process
+// was stopped, or too slow.
+func (m *machine) loseOverdue(e event) State {
+	e.err = fmt.Errorf("the deadline passed without a verification, the guard killed the command: %w", lock.ErrLost)
+	return m.lose(e)
+}
+
+// loseStart keeps a loss until the command that is being started has started.
+func (m *machine) loseStart(e event) State {
+	if e.err == nil {
+		e.err = fmt.Errorf("not verified in time: %w", lock.ErrLost)
+	}
+	m.lossCause = e.err
+	return m.state
+}
+
+// doubtStart is doubt while the command is being started.
+func (m *machine) doubtStart(e event) State {
+	if errors.Is(e.err, lock.ErrLost) {
+		return m.loseStart(e)
+	}
+	m.verifyTimer.Reset(pauseBefore(m.verifyAt))
+	return m.state
+}
+
+// beginSequence begins a sequence in place of the one under way.
+func (m *machine) beginSequence(seq signals.Sequence) {
+	m.steps = seq
+	m.killAt = time.Now().Add(seq.Duration())
+	m.log.Info("ending the command", "sequence", seq.String())
+	m.step(event{})
+}
+
+// step does the next step of the sequence.
+func (m *machine) step(event) State {
+	if len(m.steps) == 0 {
+		return m.state
+	}
+	next := m.steps[0]
+	m.steps = m.steps[1:]
+	if next.Signal == unix.SIGKILL {
+		m.killing = true
+		m.log.Debug("killing what is left of the command")
+		_ = m.guard.Kill()
+		m.silence.Reset(guardPatience)
+		return m.state
+	}
+	_ = m.guard.Signal(next.Signal, Tree)
+	m.stepTimer.Reset(next.Wait)
+	return m.state
+}
+
+// abandon kills a guard that has not done in time what it was told.
+func (m *machine) abandon(event) State {
+	m.log.Error("the guard does not answer, or cannot kill the command; killing the guard")
+	m.guard.Abandon()
+	return m.state
+}
+
+// bury is for the end of the command's last process: the slot may be used by
+// somebody again, us included.
+func (m *machine) bury(e event) State {
+	m.stepTimer.Stop()
+	m.silence.Stop()
+	m.guard, m.guardEvents = nil, nil
+	m.command.running = false
+	status := exitStatus(m.command.status)
+	switch {
+	case m.state == Starting && e.guard.Orphans && m.launches < startAttempts && m.stopSig == 0 && m.lossCause == nil:
+		m.launches++
+		m.log.Error("the guard died before it could start the command; trying another")
+		return m.prepareAgain(e)
+	case m.startErr != nil:
+		m.outcome = Outcome{Status: startStatus(m.startErr), Err: m.startErr}
+	case m.stopSig != 0:
+		m.outcome = Outcome{Status: status}
+	case m.lossCause != nil && m.cfg.OnLoss == Exit:
+		m.outcome = Outcome{Err: fmt.Errorf("%s: %w", m.cfg.ID, m.lossCause)}
+	case m.lossCause != nil:
+		return m.release(Pausing)
+	case m.restarts():
+		return m.takeRest()
+	default:
+		m.outcome = Outcome{Status: status}
+	}
+	return m.release(Ended)
+}
+
+// restarts reports whether a command that ended by itself is to be started
+// again. One that the user ended at the terminal is not.
+func (m *machine) restarts() bool {
+	if m.command.wished {
+		return false
+	}
+	return m.cfg.Restart == Always || m.cfg.Restart == OnFailure && m.command.status != 0
+}
+
+// longRun is how long a command has to have run for its next restart not to be
+// one in a row of failures.
+const longRun = 10 * time.Second
+
+// takeRest keeps the slot and pauses before the command is started again.
+func (m *machine) takeRest() State {
+	if time.Since(m.command.began) >= longRun {
+		m.rest.Reset()
+	}
+	pause := m.rest.NextBackOff()
+	m.log.Info("starting the command again", "in", pause.Round(time.Millisecond))
+	if err := m.launch(); err != nil {
+		m.log.Error("no guard for the next start yet", "error", err)
+	}
+	m.pauseTimer.Reset(pause)
+	return Resting
+}
+
+// doubtResting is doubt while no command runs: only proof matters.
+func (m *machine) doubtResting(e event) State {
+	if errors.Is(e.err, lock.ErrLost) {
+		return m.releaseLost(e)
+	}
+	m.verifyTimer.Reset(pauseBefore(m.verifyAt))
+	return m.state
+}
+
+// releaseUnused is for a slot that was won when berth had been told to end.
+func (m *machine) releaseUnused(e event) State {
+	m.held = e.held
+	return m.release(Ended)
+}
+
+// releaseLost is for a slot that was lost, or never became ours for certain,
+// while no command ran in it.
+func (m *machine) releaseLost(e event) State {
+	if e.err == nil {
+		e.err = fmt.Errorf("not verified in time: %w", lock.ErrLost)
+	}
+	m.lastErr = e.err
+	m.log.Warn("slot lost before the command was started", "error", e.err)
+	if m.cfg.Try || m.cfg.OnLoss == Exit {
+		m.outcome = Outcome{Err: fmt.Errorf("%s: %w", m.cfg.ID, e.err)}
+		return m.release(Ended)
+	}
+	return m.release(Pausing)
+}
+
+// releaseTold ends berth on a signal while it holds a slot without a command.
+func (m *machine) releaseTold(e event) State {
+	m.noteStop(e)
+	m.outcome = Outcome{Status: signalBase + int(e.sig)}
+	return m.release(Ended)
+}
+
+// releaseLate ends berth because --timeout passed before the command could start.
+func (m *machine) releaseLate(event) State {
+	m.outcome = Outcome{Err: m.late()}
+	return m.release(Ended)
+}
+
+// release begins to give the slot back. No process of the command is alive.
+func (m *machine) release(after State) State {
+	m.after = after
+	m.pauseTimer.Stop()
+	m.verifyTimer.Stop()
+	m.lostC, m.deadline = nil, 0
+	_ = m.lossTimer.Set(0)
+	held := m.held
+	m.begin(func(ctx context.Context) event {
+		ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+		defer cancel()
+		return event{on: released, err: held.Release(ctx)}
+	})
+	return Releasing
+}
+
+// afterRelease ends, or queues up again.
+func (m *machine) afterRelease(e event) State {
+	m.silence.Stop()
+	m.held = nil
+	switch {
+	case e.on == silent:
+		m.outcome = Outcome{Err: fmt.Errorf("%s: a call to the backend did not return: %w", m.cfg.ID, lock.ErrUnreachable)}
+		return Ended
+	case e.err != nil:
+		m.log.Debug("the slot's return was not confirmed; it is freed by closing the connection", "error", e.err)
+	default:
+		m.log.Debug("slot given back")
+	}
+	m.log = m.cfg.Log
+	if m.after == Ended {
+		return Ended
+	}
+	if m.guard == nil {
+		if err := m.launch(); err != nil {
+			m.log.Error("no guard for the next start yet", "error", err)
+		}
+	}
+	if m.used {
+		m.restartTimeout()
+	}
+	m.pauseTimer.Reset(m.poll.NextBackOff())
+	return Pausing
+}

@@ -1,0 +1,89 @@
+package supervisor
+
+import (
+	"os"
+	"syscall"
+
+	"berth/internal/boottime"
+)
+
+// Guard is the helper process that is the parent of one command, as the
+// supervisor sees it. One Guard runs at most one command and is then used up.
+// Its methods return at once and are called by one goroutine; an error means
+// that the guard is gone, which Events tells as well.
+type Guard interface {
+	// Start has the command started.
+	Start(start Start) error
+
+	// Renew moves the deadline at which the guard kills the tree unless it is
+	// renewed again.
+	Renew(deadline boottime.Instant) error
+
+	// Signal sends the signal to part of the command. CONT to the Group also
+	// gives the command the terminal again if berth has it.
+	Signal(sig syscall.Signal, to Scope) error
+
+	// Kill kills the whole tree, again and again until nothing is left.
+	Kill() error
+
+	// Abandon kills the guard process itself, for one that does not do what
+	// it is told. What was below it falls to the supervisor's process and is
+	// killed there; Dead is told as ever.
+	Abandon()
+
+	// Retire ends a guard whose command was never started, and waits for it.
+	Retire()
+
+	// Events tells what happens, in order. It is closed after Dead, or when
+	// a guard that has not started anything is gone.
+	Events() <-chan GuardEvent
+}
+
+// Start is what a guard is told when the slot is won.
+type Start struct {
+	Vars     []string         // NAME=value, added to the command's environment
+	Files    []*os.File       // lock.Handover: kept open until the tree is dead
+	Deadline boottime.Instant // 0: none
+}
+
+// Scope is which part of a command a signal is for.
+type Scope string
+
+const (
+	// First is the process that the guard started.
+	First Scope = "first"
+	// Group is the process group of that process.
+	Group Scope = "group"
+	// Tree is every process of the command.
+	Tree Scope = "tree"
+)
+
+// GuardEventKind is what a GuardEvent tells.
+type GuardEventKind string
+
+const (
+	// Started: the command runs; Pid is its first process.
+	Started GuardEventKind = "started"
+	// NotStarted: the command could not be executed; Errno says why.
+	NotStarted GuardEventKind = "not started"
+	// Suspended: the command's first process was stopped from the terminal.
+	Suspended GuardEventKind = "suspended"
+	// Exited: the command's first process ended with Status; Left says
+	// whether others of the tree are alive.
+	Exited GuardEventKind = "exited"
+	// Overdue: the deadline passed, the guard is killing the tree.
+	Overdue GuardEventKind = "overdue"
+	// Dead: no process of the tree is left. Status is the first process's.
+	Dead GuardEventKind = "dead"
+)
+
+// GuardEvent is something that happened to the command or its guard.
+type GuardEvent struct {
+	Kind     GuardEventKind     `json:"kind"`
+	Pid      int                `json:"pid,omitempty"`
+	Errno    syscall.Errno      `json:"errno,omitempty"`
+	Status   syscall.WaitStatus `json:"status,omitempty"`
+	Left     bool               `json:"left,omitempty"`
+	Terminal bool               `json:"terminal,omitempty"` // with Exited: the terminal was the command's
+	Orphans  bool               `json:"orphans,omitempty"`  // with Exited, Dead: the guard had died, its tree was killed without it
+}

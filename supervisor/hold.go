@@ -1,0 +1,228 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/signals"
+)
+
+// startAttempts bounds how often a guard that died before it could start the
+// command is replaced.
+const startAttempts = 3
+
+// start tells the guard to start the command.
+func (m *machine) start(e event) State {
+	m.timeout.Stop()
+	m.used = true
+	m.setDeadline(e.since)
+	if m.guard == nil {
+		if err := m.launch(); err != nil {
+			m.outcome = Outcome{Status: cannotExecute, Err: err}
+			return m.release(Ended)
+		}
+	}
+	m.command.running, m.command.ended, m.command.suspended, m.command.wished = true, false, false, false
+	m.command.pid, m.command.status, m.command.kept = 0, 0, nil
+	m.command.began = time.Now()
+	m.steps, m.killing = nil, false
+	m.log = m.cfg.Log.With("slot", m.held.Slot())
+	if term := m.held.Term(); term != 0 {
+		m.log = m.log.With("term", term)
+	}
+	_ = m.guard.Start(Start{Vars: m.vars(), Files: m.held.Handover().Files, Deadline: m.deadline})
+	m.silence.Reset(guardPatience)
+	m.scheduleVerify(e.since)
+	return Starting
+}
+
+// vars is what the command is told about its slot.
+func (m *machine) vars() []string {
+	vars := []string{
+		"BERTH_NAME=" + m.cfg.ID.Name,
+		"BERTH_KIND=" + string(m.cfg.ID.Kind),
+		"BERTH_SLOT=" + strconv.Itoa(m.held.Slot()),
+		"BERTH_HOLDER=" + m.cfg.Holder,
+	}
+	if term := m.held.Term(); term != 0 {
+		vars = append(vars, "BERTH_TERM="+strconv.FormatUint(term, 10))
+	}
+	return vars
+}
+
+// noteStarted goes on to what has happened while the command was being started.
+func (m *machine) noteStarted(e event) State {
+	m.silence.Stop()
+	m.command.pid = e.guard.Pid
+	m.log = m.log.With("pid", e.guard.Pid)
+	m.log.Info("slot held, command started")
+	switch {
+	case m.lossCause != nil:
+		return m.lose(event{err: m.lossCause})
+	case m.stopSig != 0:
+		m.beginSequence(m.cfg.Stop.Beginning(m.stopHand))
+		return Stopping
+	}
+	for _, sig := range m.command.kept {
+		m.hand(sig)
+	}
+	return Running
+}
+
+func (m *machine) noteNotStarted(e event) State {
+	m.silence.Stop()
+	m.startErr = fmt.Errorf("cannot execute the command: %w", e.guard.Errno)
+	return m.state
+}
+
+// keepSignal keeps a signal for a command that is just being started.
+func (m *machine) keepSignal(e event) State {
+	m.command.kept = append(m.command.kept, e.hand)
+	return m.state
+}
+
+// forward hands a signal to the command: to its first process, which is what it
+// would reach without berth, and to the whole group where a terminal would.
+func (m *machine) forward(e event) State {
+	m.hand(e.hand)
+	return m.state
+}
+
+func (m *machine) hand(sig syscall.Signal) {
+	if m.command.suspended && (sig == unix.SIGTSTP || sig == unix.SIGCONT) {
+		m.log.Info("command continued")
+		m.command.suspended = false
+		sig = unix.SIGCONT
+	}
+	to := First
+	if signals.JobControl(sig) {
+		to = Group
+	}
+	m.log.Debug("signal forwarded", "signal", signals.Name(sig))
+	_ = m.guard.Signal(sig, to)
+}
+
+// noteSuspended is for Ctrl-Z. berth itself does not stop: it would miss its
+// verifications. So the shell goes on waiting for it, and the user is told how
+// to go on.
+func (m *machine) noteSuspended(event) State {
+	m.command.suspended = true
+	m.log.Warn("command suspended, the slot is still held; press Ctrl-Z again to continue it, Ctrl-C to end it")
+	return m.state
+}
+
+// verify begins a verification, unless one is under way.
+func (m *machine) verify(event) State {
+	if m.call != nil {
+		return m.state
+	}
+	held := m.held
+	m.begin(func(ctx context.Context) event {
+		since, err := m.verifyOnce(ctx, held)
+		if err != nil {
+			return event{on: unverified, err: err}
+		}
+		return event{on: verified, since: since}
+	})
+	m.verifyAt = time.Now().Add(m.cfg.VerifyInterval)
+	return m.state
+}
+
+// scheduleVerify sets the timer for the first verification after since.
+func (m *machine) scheduleVerify(since boottime.Instant) {
+	m.verifyAt = time.Now().Add(since.Add(m.cfg.VerifyInterval).Until())
+	m.verifyTimer.Reset(pauseBefore(m.verifyAt))
+}
+
+// renew counts the deadline from the start of a verification that succeeded.
+func (m *machine) renew(e event) State {
+	m.setDeadline(e.since)
+	m.verifyTimer.Reset(pauseBefore(m.verifyAt))
+	if m.command.running && m.deadline != 0 {
+		if err := m.guard.Renew(m.deadline); err != nil {
+			m.log.Error("the guard does not answer; killing it and the command", "error", err)
+			m.guard.Abandon()
+		}
+	}
+	if m.state == InDoubt {
+		m.log.Info("slot verified again")
+		return Running
+	}
+	return m.state
+}
+
+// setDeadline sets when the tree has to be dead, counted from since.
+func (m *machine) setDeadline(since boottime.Instant) {
+	m.deadline = 0
+	if lease := m.held.Lease(); lease > 0 {
+		m.deadline = since.Add(lease - m.cfg.Margin)
+	}
+	if err := m.lossTimer.Set(m.lossAt()); err != nil {
+		m.log.Error("cannot set the timer of the loss sequence", "error", err)
+	}
+}
+
+// lossAt is when the loss sequence has to begin to end before the deadline.
+func (m *machine) lossAt() boottime.Instant {
+	if m.deadline == 0 {
+		return 0
+	}
+	return m.deadline.Add(-m.cfg.Loss.Duration())
+}
+
+// doubt is for a verification that did not succeed: proof of a loss, or nothing
+// known.
+func (m *machine) doubt(e event) State {
+	if errors.Is(e.err, lock.ErrLost) {
+		return m.lose(e)
+	}
+	m.verifyTimer.Reset(pauseBefore(m.verifyAt))
+	if m.state == Running {
+		m.log.Warn("verification failed, the slot is in doubt", "error", e.err, "loss_sequence_in", m.lossIn())
+		return InDoubt
+	}
+	return m.state
+}
+
+// lossIn is how long the command may go on without a verification, for people.
+func (m *machine) lossIn() string {
+	if m.deadline == 0 {
+		return "never"
+	}
+	return m.lossAt().Until().Round(100 * time.Millisecond).String()
+}
+
+// noteLost is for a backend that learned of a loss by itself. Without proof the
+// slot is in doubt, and looked at now.
+func (m *machine) noteLost(e event) State {
+	if errors.Is(e.err, lock.ErrLost) {
+		return m.lose(e)
+	}
+	m.log.Warn("the slot is in doubt", "error", e.err)
+	return m.verify(e)
+}
+
+// noteExit is for the end of the command's first process. What it leaves behind
+// is ended in order before the slot is given back.
+func (m *machine) noteExit(e event) State {
+	m.command.ended, m.command.status = true, e.guard.Status
+	m.command.wished = e.guard.Terminal && interrupted(e.guard.Status)
+	if e.guard.Orphans {
+		m.log.Error("the guard was killed, and the command with it")
+	}
+	m.log.Info("command ended", "status", exitStatus(e.guard.Status))
+	if !e.guard.Left || m.state == Stopping || m.state == Losing {
+		return m.state
+	}
+	m.log.Info("ending what the command has left running")
+	m.beginSequence(m.cfg.Stop)
+	return Stopping
+}

@@ -1,0 +1,171 @@
+package supervisor
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+	"berth/lock/locktest"
+)
+
+// short is a lease in which a verification, its timeout and the loss sequence
+// fit a few times.
+const short = 300 * time.Millisecond
+
+func TestSlotThatIsNotVerifiedInTimeEndsTheCommandBeforeTheDeadline(t *testing.T) {
+	block := make(chan struct{}) // never closed
+	for name, fault := range map[string]locktest.Fault{
+		"no answer": {Block: block},
+		"no proof":  {Before: lock.ErrUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, short, nil)
+			g := b.running()
+			b.backend.InjectAlways(locktest.Verify, fault)
+			g.awaitOrder(t, "TERM tree")
+			g.awaitOrder(t, "kill")
+			g.dies(kill, 0)
+			if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
+				t.Errorf("outcome %+v, want a loss", o)
+			}
+		})
+	}
+}
+
+func TestDoubtThatPassesDoesNotEndTheCommand(t *testing.T) {
+	b := newBench(t, time.Minute, nil)
+	g := b.running()
+	b.backend.Inject(locktest.Verify,
+		locktest.Fault{Before: lock.ErrUnknown}, locktest.Fault{Before: lock.ErrUnreachable}, locktest.Fault{After: lock.ErrUnknown})
+	eventually(t, "the slot is verified again", func() bool {
+		return b.backend.Calls(locktest.Verify) > 8 && len(g.renewed()) > 3
+	})
+	if len(g.orders) != 0 {
+		t.Errorf("the guard was told %q", <-g.orders)
+	}
+	g.dies(0, 0)
+	if o := b.end(); o.Status != 0 || o.Err != nil {
+		t.Errorf("outcome %+v, want status 0", o)
+	}
+}
+
+func TestProofOfALossEndsTheCommandAtOnce(t *testing.T) {
+	lost := errors.Join(lock.ErrLost)
+	for name, lose := range map[string]func(*bench){
+		"told by a verification": func(b *bench) { b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lost}) },
+		"told by the backend":    func(b *bench) { b.backend.ReportLost(mutex, lost) },
+		"taken by somebody else": func(b *bench) { b.place.Take(mutex, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 0, nil)
+			g := b.running()
+			lose(b)
+			g.awaitOrder(t, "TERM tree")
+			g.awaitOrder(t, "kill")
+			g.dies(kill, 0)
+			if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
+				t.Errorf("outcome %+v, want a loss", o)
+			}
+		})
+	}
+}
+
+func TestHintWithoutProofIsNoLoss(t *testing.T) {
+	b := newBench(t, time.Minute, func(_ *bench, cfg *Config) { cfg.VerifyInterval = time.Minute })
+	g := b.running()
+	calls := b.backend.Calls(locktest.Verify)
+	b.backend.ReportLost(mutex, lock.ErrUnknown)
+	eventually(t, "the slot is looked at", func() bool { return b.backend.Calls(locktest.Verify) > calls })
+	eventually(t, "the deadline is renewed", func() bool { return len(g.renewed()) > 0 })
+	if len(g.orders) != 0 {
+		t.Errorf("the guard was told %q", <-g.orders)
+	}
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestAfterALossTheCommandRunsAgainInTheNextSlot(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.OnLoss = Retry })
+	g := b.running()
+	b.place.Take(mutex, 1)
+	g.awaitOrder(t, "TERM tree")
+	g.dies(term, 0)
+	g = b.running()
+	g.dies(0, 5)
+	if o := b.end(); o.Status != 5 {
+		t.Errorf("outcome %+v, want 5", o)
+	}
+}
+
+func TestLossDuringTheStopSequenceShortensIt(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Stop = sequence(t, "TERM 1h, KILL") })
+	g := b.running()
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
+	b.place.Take(mutex, 1)
+	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "kill")
+	g.dies(kill, 0)
+	if o := b.end(); o.Status != 137 {
+		t.Errorf("outcome %+v, want the command's status 137, because berth was told to end", o)
+	}
+}
+
+func TestEndingSignalDuringTheLossSequenceEndsBerth(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.OnLoss = Retry })
+	g := b.running()
+	b.place.Take(mutex, 1)
+	g.awaitOrder(t, "TERM tree")
+	b.signals <- unix.SIGTERM
+	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+	g.dies(term, 0)
+	if o := b.end(); o.Status != 143 {
+		t.Errorf("outcome %+v, want 143", o)
+	}
+}
+
+func TestEndingSignalWhileTheSlotIsGivenBackEndsBerth(t *testing.T) {
+	block := make(chan struct{})
+	b := newBench(t, 0, func(b *bench, cfg *Config) {
+		cfg.OnLoss = Retry
+		b.backend.Inject(locktest.Release, locktest.Fault{Block: block})
+	})
+	g := b.running()
+	b.place.Take(mutex, 1)
+	g.awaitOrder(t, "TERM tree")
+	g.dies(term, 0)
+	eventually(t, "the slot is being given back", func() bool { return b.backend.Calls(locktest.Release) > 0 })
+	b.signals <- unix.SIGINT
+	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+	close(block)
+	if o := b.end(); o.Status != 130 {
+		t.Errorf("outcome %+v, want 130", o)
+	}
+}
+
+func TestOverdueGuardIsALoss(t *testing.T) {
+	b := newBench(t, time.Minute, nil)
+	g := b.running()
+	g.say(GuardEvent{Kind: Overdue})
+	g.dies(kill, 0)
+	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
+		t.Errorf("outcome %+v, want a loss", o)
+	}
+}
+
+func TestReleaseThatIsNotConfirmedDoesNotKeepBerth(t *testing.T) {
+	b := newBench(t, 0, func(b *bench, _ *Config) {
+		b.backend.InjectAlways(locktest.Release, locktest.Fault{Before: lock.ErrUnknown})
+	})
+	g := b.running()
+	g.dies(0, 0)
+	if o := b.end(); o.Status != 0 || o.Err != nil {
+		t.Errorf("outcome %+v, want 0", o)
+	}
+	if err := b.another(); err != nil {
+		t.Errorf("after the end another gets: %v", err)
+	}
+}

@@ -1,0 +1,284 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/signals"
+)
+
+const (
+	// guardPatience is how long a guard may take to do what it was told at
+	// once. Starting and killing take milliseconds; a guard that is stopped
+	// would take for ever.
+	guardPatience = 2 * time.Second
+
+	// callPatience is how long a lock's method may go on after it was
+	// cancelled. It is promised to return promptly; a backend that breaks the
+	// promise must not keep berth from ending.
+	callPatience = 10 * time.Second
+
+	// releaseTimeout bounds giving the slot back. What is not confirmed by
+	// then is freed by closing what held it.
+	releaseTimeout = 5 * time.Second
+)
+
+// event is something that happened, with what belongs to it.
+type event struct {
+	on    trigger
+	err   error
+	held  lock.Held
+	since boottime.Instant // when the verification that succeeded began
+	guard GuardEvent
+	sig   syscall.Signal // as received
+	hand  syscall.Signal // as rewritten
+}
+
+// machine is one run. Everything in it belongs to the goroutine in run.
+type machine struct {
+	cfg    Config
+	log    hclog.Logger // with what is held now
+	state  State
+	cancel context.CancelFunc
+	ctx    context.Context // of all calls
+
+	call    context.CancelFunc        // the lock's method under way, nil: none
+	next    func(ctx context.Context) // begins when that one has returned
+	results chan event
+
+	reconnect, poll, rest *backoff.ExponentialBackOff
+	proven                bool   // the broker has let us in and answered an attempt
+	lastErr               error  // why there is no slot yet
+	said                  string // what the user was last told about waiting
+
+	guard       Guard
+	guardEvents <-chan GuardEvent
+	launches    int // of guards that died before they could start the command
+
+	held     lock.Held
+	lostC    <-chan struct{}
+	used     bool             // the command was started in this slot
+	deadline boottime.Instant // 0: none
+	verifyAt time.Time        // when the next verification begins
+
+	command struct {
+		running   bool // the guard may have something running
+		pid       int
+		began     time.Time
+		status    syscall.WaitStatus
+		ended     bool // the first process has
+		suspended bool
+		kept      []syscall.Signal // that came before it had started
+		wished    bool             // its end was wished for at the terminal
+	}
+	steps   signals.Sequence // what is left of the sequence under way
+	killAt  time.Time        // when that one comes to KILL
+	killing bool
+
+	stopSig   syscall.Signal // the first ending signal, as received
+	stopHand  syscall.Signal // and as rewritten
+	lossCause error
+	startErr  error
+	outcome   Outcome
+	after     State // Releasing
+
+	verifyTimer, pauseTimer, stepTimer, silence, timeout *time.Timer
+	lossTimer                                            *boottime.Timer
+}
+
+func newMachine(cfg Config) (*machine, error) {
+	lossTimer, err := boottime.NewTimer()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &machine{
+		cfg: cfg, log: cfg.Log, ctx: ctx, cancel: cancel,
+		results:   make(chan event, 1),
+		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
+		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
+		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
+		lossTimer: lossTimer,
+	}
+	for _, timer := range []**time.Timer{&m.verifyTimer, &m.pauseTimer, &m.stepTimer, &m.silence, &m.timeout} {
+		*timer = time.NewTimer(0)
+		(*timer).Stop() // since Go 1.23 nothing is left in the channel
+	}
+	return m, nil
+}
+
+// newBackOff returns pauses that double from first to most on average, each
+// drawn evenly from zero to twice that (full jitter), without end.
+func newBackOff(first, most time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(first),
+		backoff.WithMaxInterval(most),
+		backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(1),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// run goes from event to event until there is nothing left to do.
+func (m *machine) run() Outcome {
+	defer m.close()
+	if err := m.launch(); err != nil {
+		return Outcome{Status: cannotExecute, Err: err}
+	}
+	m.restartTimeout()
+	m.state = m.connect(event{})
+	for m.state != Ended {
+		if e := m.receive(); e.on != "" {
+			m.handle(e)
+		}
+	}
+	return m.outcome
+}
+
+// handle does what the table says.
+func (m *machine) handle(e event) {
+	t, found := table[m.state][e.on]
+	if !found {
+		m.log.Debug("nothing to do for it", "event", string(e.on), "state", string(m.state), "error", e.err)
+		return
+	}
+	next := t.do(m, e)
+	if next != m.state && !slices.Contains(t.to, next) {
+		panic(fmt.Sprintf("supervisor: %q leads from %q to %q, which the table does not have", e.on, m.state, next))
+	}
+	if next != m.state {
+		m.log.Trace("state", "from", string(m.state), "to", string(next), "event", string(e.on))
+	}
+	m.state = next
+}
+
+// receive waits for the next event; one without a trigger is none.
+func (m *machine) receive() event {
+	select {
+	case e := <-m.results:
+		m.call()
+		m.call = nil
+		if begin := m.next; begin != nil {
+			m.next = nil
+			m.silence.Reset(callPatience)
+			begin(m.ctx)
+		}
+		return e
+	case sig := <-m.cfg.Signals:
+		return m.signalEvent(sig)
+	case g, open := <-m.guardEvents:
+		if !open {
+			m.guard, m.guardEvents = nil, nil
+			return event{}
+		}
+		return guardEvent(g)
+	case <-m.lostC:
+		m.lostC = nil
+		return event{on: lost, err: m.held.Cause()}
+	case <-m.lossTimer.C:
+		if m.lossAt().Passed() {
+			return event{on: lossDue}
+		}
+		return event{}
+	case <-m.verifyTimer.C:
+		return event{on: verifyTime}
+	case <-m.pauseTimer.C:
+		return event{on: pauseOver}
+	case <-m.stepTimer.C:
+		return event{on: stepDue}
+	case <-m.silence.C:
+		return event{on: silent}
+	case <-m.timeout.C:
+		return event{on: timedOut}
+	}
+}
+
+func guardEvent(g GuardEvent) event {
+	on := map[GuardEventKind]trigger{
+		Started: started, NotStarted: notStarted, Suspended: suspended,
+		Exited: exited, Overdue: overdue, Dead: dead,
+	}[g.Kind]
+	return event{on: on, guard: g}
+}
+
+// signalEvent judges a signal: it ends berth, or it is for the command.
+func (m *machine) signalEvent(s os.Signal) event {
+	sig, ok := s.(syscall.Signal)
+	if !ok {
+		return event{}
+	}
+	hand := m.cfg.Rewrites.Apply(sig)
+	if hand == 0 {
+		m.log.Debug("signal dropped, as --rewrite says", "signal", signals.Name(sig))
+		return event{}
+	}
+	on := forwarded
+	hungUp := sig == syscall.SIGHUP && m.cfg.HangUp && !m.command.running
+	if signals.Ends(sig) || signals.Ends(hand) || hungUp {
+		on = ending
+	}
+	return event{on: on, sig: sig, hand: hand}
+}
+
+// begin has f run beside the machine; what it returns becomes the next event.
+// One call is under way at a time: another is cancelled first, and its result
+// handled before f begins.
+func (m *machine) begin(f func(ctx context.Context) event) {
+	start := func(ctx context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
+		m.call = cancel
+		go func() { m.results <- f(ctx) }()
+	}
+	if m.call == nil {
+		start(m.ctx)
+		return
+	}
+	m.call()
+	m.next = start
+	m.silence.Reset(callPatience)
+}
+
+// launch has a guard ready for the next start of the command.
+func (m *machine) launch() error {
+	guard, err := m.cfg.Launch()
+	if err != nil {
+		return err
+	}
+	m.guard, m.guardEvents = guard, guard.Events()
+	return nil
+}
+
+// close gives up what is left when the machine has ended.
+func (m *machine) close() {
+	m.cancel()
+	if m.guard != nil && !m.command.running {
+		m.guard.Retire()
+	}
+	if m.call != nil {
+		select {
+		case e := <-m.results:
+			m.call()
+			if e.held != nil {
+				ctx, cancel := context.WithTimeout(context.Background(), releaseTimeout)
+				_ = e.held.Release(ctx)
+				cancel()
+			}
+		case <-time.After(callPatience):
+			m.log.Error("a call to the backend did not return", "lock", m.cfg.ID.Name)
+		}
+	}
+	if err := m.cfg.Lock.Close(); err != nil && !errors.Is(err, lock.ErrUnreachable) {
+		m.log.Debug("closing the lock", "error", err)
+	}
+	m.lossTimer.Close()
+}

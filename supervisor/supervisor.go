@@ -1,0 +1,99 @@
+// Package supervisor decides: it obtains the slot, has the command started,
+// proves on a timer that the slot is still held, ends the command when it is
+// not or when the user says so, and gives the slot back once the command's tree
+// is dead.
+//
+//	outcome := supervisor.Run(supervisor.Config{Lock: l, Launch: launch, Signals: signals, ...})
+//	os.Exit(outcome.Status)
+//
+// It is a state machine (table.go; docs/states.md is drawn from it) that one
+// goroutine owns. Everything slow, each call of a lock's methods, runs beside it
+// and comes back as an event.
+//
+// What it guarantees: the command runs only between a verification that
+// succeeded and that verification's deadline; Release comes after Dead, on every
+// path; an ending signal is never lost, whenever it arrives.
+package supervisor
+
+import (
+	"os"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
+	"berth/signals"
+)
+
+// OnLoss is what happens after the slot was lost.
+type OnLoss string
+
+const (
+	// Retry queues up for the next slot. It is the default.
+	Retry OnLoss = "retry"
+	// Exit ends berth.
+	Exit OnLoss = "exit"
+)
+
+// Restart is when a command that ended by itself is started again, in the same
+// slot.
+type Restart string
+
+const (
+	// Never gives the slot back and ends as the command did. It is the default.
+	Never Restart = "never"
+	// OnFailure starts it again unless it ended with status 0.
+	OnFailure Restart = "on-failure"
+	// Always starts it again however it ended.
+	Always Restart = "always"
+)
+
+// Config is everything a supervisor needs. Fields without a stated default are
+// required.
+type Config struct {
+	ID     lock.ID
+	Lock   lock.Lock             // closed by Run
+	Launch func() (Guard, error) // a guard for the command, not started yet
+
+	// Signals is what this process receives: everything in
+	// signals.Forwarded that it should act on.
+	Signals <-chan os.Signal
+	// HangUp says that berth has a controlling terminal: HUP then ends it
+	// while no command is there to receive it. Default false: HUP is noted.
+	HangUp   bool
+	Rewrites signals.Rewrites
+
+	Stop signals.Sequence // an orderly end, the slot still held
+	Loss signals.Sequence // the slot lost or in doubt
+
+	VerifyInterval time.Duration // from one verification's start to the next's
+	VerifyTimeout  time.Duration // for one verification
+	Margin         time.Duration // kept free before the lease ends
+
+	Try     bool          // one attempt, then end
+	Timeout time.Duration // give up waiting after it; 0: never
+	OnLoss  OnLoss
+	Restart Restart
+
+	Holder string // what the command gets as BERTH_HOLDER
+	Log    hclog.Logger
+}
+
+// Outcome is how a run ended.
+type Outcome struct {
+	// Status is the exit status, where the command, a signal or the command's
+	// start decided it. It is meaningless where Err wraps one of package lock's
+	// errors: those have a status of their own.
+	Status int
+	// Err is nil if the command ran and ended, or if berth was told to end.
+	Err error
+}
+
+// Run runs the command under the lock until it has ended for good.
+func Run(cfg Config) Outcome {
+	m, err := newMachine(cfg)
+	if err != nil {
+		return Outcome{Status: cannotExecute, Err: err}
+	}
+	return m.run()
+}

@@ -1,0 +1,271 @@
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/lock/locktest"
+)
+
+func TestCommandRunsInTheSlotAndItsStatusIsTheOutcome(t *testing.T) {
+	b := newBench(t, 0, nil)
+	g := b.guard()
+	start := g.awaitStart(t)
+	mustContain(t, start.Vars, "BERTH_NAME=m", "BERTH_KIND=mutex", "BERTH_SLOT=1", "BERTH_HOLDER=here:1")
+	if start.Deadline != 0 {
+		t.Errorf("a slot without a lease has the deadline %d", start.Deadline)
+	}
+	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.dies(0, 7)
+	if o := b.end(); o.Status != 7 || o.Err != nil {
+		t.Errorf("outcome %+v, want status 7", o)
+	}
+	if err := b.another(); err != nil {
+		t.Errorf("after the end another gets: %v", err)
+	}
+}
+
+func TestSlotIsNotGivenBackBeforeTheTreeIsDead(t *testing.T) {
+	b := newBench(t, 0, nil)
+	g := b.running()
+	g.say(GuardEvent{Kind: Exited, Left: true})
+	g.awaitOrder(t, "TERM tree") // what the command left running
+	g.awaitOrder(t, "kill")
+	if err := b.another(); !errors.Is(err, lock.ErrFull) {
+		t.Errorf("with the tree alive another gets: %v", err)
+	}
+	g.say(GuardEvent{Kind: Dead})
+	g.gone()
+	b.end()
+	if err := b.another(); err != nil {
+		t.Errorf("with the tree dead another gets: %v", err)
+	}
+}
+
+func TestStopSequenceBeginsWithTheSignalThatCame(t *testing.T) {
+	b := newBench(t, 0, nil)
+	g := b.running()
+	b.signals <- unix.SIGINT
+	g.awaitOrder(t, "INT tree")
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree") // handed on, the sequence goes on
+	g.awaitOrder(t, "kill")
+	g.dies(unix.SIGINT, 0)
+	if o := b.end(); o.Status != 130 {
+		t.Errorf("outcome %+v, want 130", o)
+	}
+}
+
+func TestEndingSignalIsNeverLost(t *testing.T) {
+	block := make(chan struct{}) // never closed
+	fault := locktest.Fault{Block: block}
+	after := locktest.Fault{BlockAfter: block}
+	unreachable := locktest.Fault{Before: lock.ErrUnreachable}
+	for name, c := range map[string]struct {
+		op    locktest.Op
+		fault locktest.Fault
+	}{
+		"connecting":                  {locktest.Connect, fault},
+		"connected":                   {locktest.Connect, after},
+		"pausing":                     {locktest.Connect, unreachable},
+		"attempting":                  {locktest.Acquire, fault},
+		"obtained without knowing it": {locktest.Acquire, after},
+		"full":                        {locktest.Acquire, locktest.Fault{Before: lock.ErrFull}},
+		"waiting for the last holder": {locktest.Ready, fault},
+		"verifying before the start":  {locktest.Verify, locktest.Fault{Block: block, Before: nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 0, func(b *bench, cfg *Config) {
+				b.backend.InjectAlways(c.op, c.fault)
+				cfg.VerifyTimeout = patience
+			})
+			eventually(t, string(c.op)+" is called", func() bool { return b.backend.Calls(c.op) > 0 })
+			b.signals <- unix.SIGTERM
+			if o := b.end(); o.Status != 143 || o.Err != nil {
+				t.Errorf("outcome %+v, want 143", o)
+			}
+			g := b.guard()
+			select {
+			case <-g.started:
+				t.Error("the command was started")
+			default:
+			}
+			if err := b.another(); err != nil {
+				t.Errorf("afterwards another gets: %v", err)
+			}
+		})
+	}
+}
+
+func TestEndingSignalWhileTheCommandStartsEndsIt(t *testing.T) {
+	b := newBench(t, 0, nil)
+	g := b.guard()
+	g.awaitStart(t)
+	b.signals <- unix.SIGTERM
+	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.awaitOrder(t, "TERM tree")
+	g.dies(term, 0)
+	if o := b.end(); o.Status != 143 {
+		t.Errorf("outcome %+v, want 143", o)
+	}
+}
+
+func TestSignalWhileTheCommandStartsReachesIt(t *testing.T) {
+	b := newBench(t, 0, nil)
+	g := b.guard()
+	g.awaitStart(t)
+	b.signals <- unix.SIGUSR1
+	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.awaitOrder(t, "USR1 first")
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestSignalWhileWaitingIsNotKeptForALaterCommand(t *testing.T) {
+	release := func() {}
+	b := newBench(t, 0, func(b *bench, _ *Config) { release = b.holdLock() })
+	defer release()
+	eventually(t, "an attempt", func() bool { return b.backend.Calls(locktest.Wait) > 0 })
+	b.signals <- unix.SIGUSR1
+	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+	release()
+	g := b.running()
+	b.signals <- unix.SIGHUP
+	g.awaitOrder(t, "HUP first") // and no USR1 before it
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestHangUpEndsAWaiterAtATerminalOnly(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		release := func() {}
+		b := newBench(t, 0, func(b *bench, cfg *Config) {
+			release = b.holdLock()
+			cfg.HangUp = terminal
+		})
+		eventually(t, "an attempt", func() bool { return b.backend.Calls(locktest.Wait) > 0 })
+		b.signals <- unix.SIGHUP
+		if !terminal {
+			eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+			b.signals <- unix.SIGTERM
+		}
+		want := map[bool]int{true: 129, false: 143}[terminal]
+		if o := b.end(); o.Status != want {
+			t.Errorf("at a terminal %v: outcome %+v, want %d", terminal, o, want)
+		}
+		release()
+	}
+}
+
+func TestSignalsAreRewritten(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) {
+		cfg.Rewrites = map[unix.Signal]unix.Signal{
+			unix.SIGHUP: unix.SIGUSR2, unix.SIGWINCH: 0, unix.SIGTERM: unix.SIGQUIT,
+		}
+	})
+	g := b.running()
+	for _, sig := range []os.Signal{unix.SIGWINCH, unix.SIGHUP, unix.SIGTERM} {
+		b.signals <- sig
+	}
+	g.awaitOrder(t, "USR2 first")
+	g.awaitOrder(t, "QUIT tree")
+	g.dies(unix.SIGQUIT, 0)
+	if o := b.end(); o.Status != 131 {
+		t.Errorf("outcome %+v, want 131", o)
+	}
+}
+
+func TestSuspendedCommandIsContinuedByTheSameKey(t *testing.T) {
+	b := newBench(t, 0, nil)
+	g := b.running()
+	b.signals <- unix.SIGTSTP
+	g.awaitOrder(t, "TSTP group")
+	g.say(GuardEvent{Kind: Suspended})
+	eventually(t, "the event is taken", func() bool { return len(g.events) == 0 })
+	b.signals <- unix.SIGTSTP
+	g.awaitOrder(t, "CONT group")
+	b.signals <- unix.SIGTSTP
+	g.awaitOrder(t, "TSTP group")
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestCommandThatCannotBeExecuted(t *testing.T) {
+	for errno, status := range map[unix.Errno]int{unix.ENOENT: 127, unix.EACCES: 126, unix.ENOEXEC: 126, unix.EPERM: 126} {
+		b := newBench(t, 0, nil)
+		g := b.guard()
+		g.awaitStart(t)
+		g.say(GuardEvent{Kind: NotStarted, Errno: errno})
+		g.say(GuardEvent{Kind: Dead})
+		g.gone()
+		if o := b.end(); o.Status != status || !errors.Is(o.Err, errno) {
+			t.Errorf("%v: outcome %+v, want status %d", errno, o, status)
+		}
+		if err := b.another(); err != nil {
+			t.Errorf("%v: afterwards another gets: %v", errno, err)
+		}
+	}
+}
+
+func TestGuardThatDiedIsReplaced(t *testing.T) {
+	release := func() {}
+	b := newBench(t, 0, func(b *bench, _ *Config) { release = b.holdLock() })
+	b.guard().gone() // while waiting
+	eventually(t, "an attempt", func() bool { return b.backend.Calls(locktest.Wait) > 0 })
+	release()
+
+	g := b.guard()
+	g.awaitStart(t)
+	killed := GuardEvent{Kind: Exited, Status: 9, Orphans: true}
+	g.say(killed) // before it could say that anything was started
+	killed.Kind = Dead
+	g.say(killed)
+	g.gone()
+
+	g = b.running()
+	g.dies(0, 3)
+	if o := b.end(); o.Status != 3 {
+		t.Errorf("outcome %+v, want 3", o)
+	}
+}
+
+func TestGuardThatDoesNotKillIsAbandoned(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Stop = sequence(t, "KILL") })
+	g := b.running()
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "kill")
+	g.awaitOrder(t, "abandon")
+	g.dies(kill, 0)
+	if o := b.end(); o.Status != 137 {
+		t.Errorf("outcome %+v, want 137", o)
+	}
+}
+
+func TestDeadlineCountsFromTheStartOfAVerification(t *testing.T) {
+	const lease = time.Minute
+	block := make(chan struct{})
+	b := newBench(t, lease, func(_ *bench, cfg *Config) { cfg.VerifyTimeout = patience })
+	g := b.running()
+	eventually(t, "the deadline is renewed", func() bool { return len(g.renewed()) > 0 })
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{BlockAfter: block})
+	calls := b.backend.Calls(locktest.Verify)
+	eventually(t, "a verification hangs", func() bool { return b.backend.Calls(locktest.Verify) > calls })
+	begun := boottime.Now() // after the start of the verification that hangs
+	before := len(g.renewed())
+	eventually(t, "some time passes", begun.Add(50*time.Millisecond).Passed)
+	close(block)
+	eventually(t, "the deadline is renewed again", func() bool { return len(g.renewed()) > before })
+	if got, limit := g.renewed()[before], begun.Add(lease); got >= limit {
+		t.Errorf("the deadline lies %s behind what the verification proves", time.Duration(got-limit))
+	}
+	g.dies(0, 0)
+	b.end()
+}

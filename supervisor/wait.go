@@ -1,0 +1,202 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/signals"
+)
+
+// connect begins to reach the backend.
+func (m *machine) connect(event) State {
+	m.begin(func(ctx context.Context) event {
+		if err := m.cfg.Lock.Connect(ctx); err != nil {
+			return event{on: notConnected, err: err}
+		}
+		return event{on: connected}
+	})
+	return Connecting
+}
+
+// attempt begins one attempt at a slot.
+func (m *machine) attempt(event) State {
+	m.begin(func(ctx context.Context) event {
+		held, err := m.cfg.Lock.Acquire(ctx)
+		if err != nil {
+			return event{on: notAcquired, err: err}
+		}
+		return event{on: acquired, held: held}
+	})
+	return Attempting
+}
+
+// pauseAfter decides what to do about a backend that was not reached.
+func (m *machine) pauseAfter(e event) State {
+	m.lastErr = e.err
+	if m.hopeless(e.err) {
+		return m.giveUp(e.err)
+	}
+	m.say(e.err)
+	m.pauseTimer.Reset(m.reconnect.NextBackOff())
+	return Pausing
+}
+
+// waitAfter decides what to do about an attempt that yielded no slot.
+func (m *machine) waitAfter(e event) State {
+	if errors.Is(e.err, lock.ErrUnreachable) {
+		return m.pauseAfter(e)
+	}
+	m.lastErr = e.err
+	if m.hopeless(e.err) {
+		return m.giveUp(e.err)
+	}
+	m.reconnect.Reset()
+	if errors.Is(e.err, lock.ErrFull) || errors.Is(e.err, lock.ErrAbsent) {
+		m.proven = true
+	}
+	m.say(e.err)
+	pause := m.poll.NextBackOff()
+	m.begin(func(ctx context.Context) event {
+		if err := m.cfg.Lock.Wait(ctx, pause); err != nil {
+			return event{on: notWoken, err: err}
+		}
+		return event{on: woken}
+	})
+	return Waiting
+}
+
+// hopeless reports whether waiting would not help: with --try nothing is waited
+// for, and what was refused from the beginning is a mistake to be mended. Once
+// the backend has let us work, a refusal is taken for a passing state of it.
+func (m *machine) hopeless(err error) bool {
+	if m.cfg.Try || errors.Is(err, lock.ErrUnsafe) {
+		return true
+	}
+	return errors.Is(err, lock.ErrDenied) && !m.proven
+}
+
+func (m *machine) giveUp(err error) State {
+	m.outcome = Outcome{Err: err}
+	return Ended
+}
+
+// say tells the user why there is no slot, when the reason has changed.
+func (m *machine) say(err error) {
+	reason := err.Error()
+	if reason == m.said {
+		m.log.Debug("still waiting", "reason", reason)
+		return
+	}
+	m.said = reason
+	switch {
+	case errors.Is(err, lock.ErrFull):
+		m.log.Info("waiting: all slots are held")
+	case errors.Is(err, lock.ErrAbsent):
+		m.log.Warn("waiting: the lock does not exist", "create_it_with", m.cfg.ID.CreateCommand())
+	case errors.Is(err, lock.ErrDenied):
+		m.log.Error("waiting: refused", "error", err)
+	default:
+		m.log.Warn("waiting", "error", err)
+	}
+}
+
+// restartTimeout begins a new period of waiting.
+func (m *machine) restartTimeout() {
+	m.lastErr, m.said = nil, ""
+	m.poll.Reset()
+	if m.cfg.Timeout > 0 {
+		m.timeout.Reset(m.cfg.Timeout)
+	}
+}
+
+// quit ends berth on a signal while it holds nothing that it knows of.
+func (m *machine) quit(e event) State {
+	m.noteStop(e)
+	m.outcome = Outcome{Status: signalBase + int(e.sig)}
+	return m.cancelCall()
+}
+
+// quitLate ends berth because --timeout has passed.
+func (m *machine) quitLate(event) State {
+	m.outcome = Outcome{Err: m.late()}
+	return m.cancelCall()
+}
+
+// late says that the time is over, and what was in the way.
+func (m *machine) late() error {
+	err := m.lastErr
+	if err == nil && m.state == Connecting {
+		err = lock.ErrUnreachable
+	}
+	if err == nil {
+		err = lock.ErrUnknown
+	}
+	return fmt.Errorf("%s not obtained within %s: %w", m.cfg.ID, m.cfg.Timeout, err)
+}
+
+func (m *machine) cancelCall() State {
+	m.pauseTimer.Stop()
+	if m.call == nil {
+		return Ended
+	}
+	m.call()
+	m.silence.Reset(callPatience)
+	return Quitting
+}
+
+// prepare waits until the command may start in the slot that was won, and
+// proves once more that it is still ours.
+func (m *machine) prepare(e event) State {
+	m.proven = true
+	m.held, m.lostC = e.held, e.held.Lost()
+	m.lossCause, m.startErr = nil, nil
+	m.launches, m.used = 0, false
+	m.log = m.cfg.Log.With("slot", m.held.Slot())
+	m.log.Debug("slot won")
+	return m.prepareAgain(e)
+}
+
+func (m *machine) prepareAgain(event) State {
+	m.verifyTimer.Stop()
+	held := m.held
+	m.begin(func(ctx context.Context) event {
+		if err := held.Ready(ctx); err != nil {
+			return event{on: notReady, err: err}
+		}
+		since, err := m.verifyOnce(ctx, held)
+		if err != nil {
+			return event{on: notReady, err: err}
+		}
+		return event{on: ready, since: since}
+	})
+	return Preparing
+}
+
+// verifyOnce runs beside the machine and uses only what does not change.
+func (m *machine) verifyOnce(ctx context.Context, held lock.Held) (since boottime.Instant, err error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.VerifyTimeout)
+	defer cancel()
+	since = boottime.Now()
+	return since, held.Verify(ctx)
+}
+
+// noteSignal is for a signal that is the command's, while there is none. It is
+// not kept: a command that starts later has not been told to reload anything,
+// and before it is ready most signals would end it.
+func (m *machine) noteSignal(e event) State {
+	m.log.Info("signal received, but no command runs that could get it", "signal", signals.Name(e.sig))
+	return m.state
+}
+
+// stay is for what changes nothing.
+func (m *machine) stay(event) State { return m.state }
+
+// end is for the call that Quitting was waiting for.
+func (m *machine) end(event) State { return Ended }
+
+// pauseBefore returns a timer's time, no less than nothing.
+func pauseBefore(at time.Time) time.Duration { return max(0, time.Until(at)) }

@@ -1,0 +1,205 @@
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+	"berth/lock/locktest"
+)
+
+func TestWaiterGetsTheSlotWhenItIsFree(t *testing.T) {
+	release := func() {}
+	b := newBench(t, 0, func(b *bench, _ *Config) { release = b.holdLock() })
+	eventually(t, "it waits", func() bool { return b.backend.Calls(locktest.Wait) > 2 })
+	release()
+	g := b.running()
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestTryMakesOneAttempt(t *testing.T) {
+	for name, c := range map[string]struct {
+		op  locktest.Op
+		err error
+	}{
+		"full":        {locktest.Acquire, lock.ErrFull},
+		"absent":      {locktest.Acquire, lock.ErrAbsent},
+		"unknown":     {locktest.Acquire, lock.ErrUnknown},
+		"unreachable": {locktest.Connect, lock.ErrUnreachable},
+		"broke":       {locktest.Acquire, lock.ErrUnreachable},
+		"denied":      {locktest.Connect, lock.ErrDenied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 0, func(b *bench, cfg *Config) {
+				cfg.Try = true
+				b.backend.InjectAlways(c.op, locktest.Fault{Before: c.err})
+			})
+			if o := b.end(); !errors.Is(o.Err, c.err) {
+				t.Errorf("outcome %+v, want %v", o, c.err)
+			}
+			if n := b.backend.Calls(c.op); n != 1 {
+				t.Errorf("%d calls of %s, want 1", n, c.op)
+			}
+		})
+	}
+}
+
+func TestTimeoutSaysWhatWasInTheWay(t *testing.T) {
+	block := make(chan struct{}) // never closed
+	for name, c := range map[string]struct {
+		op    locktest.Op
+		fault locktest.Fault
+		want  error
+	}{
+		"full":                    {locktest.Acquire, locktest.Fault{Before: lock.ErrFull}, lock.ErrFull},
+		"unreachable":             {locktest.Connect, locktest.Fault{Before: lock.ErrUnreachable}, lock.ErrUnreachable},
+		"never connected":         {locktest.Connect, locktest.Fault{Block: block}, lock.ErrUnreachable},
+		"no answer to an attempt": {locktest.Acquire, locktest.Fault{Block: block}, lock.ErrUnknown},
+		"last holder unknown":     {locktest.Ready, locktest.Fault{Block: block}, lock.ErrUnknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 0, func(b *bench, cfg *Config) {
+				cfg.Timeout = 100 * time.Millisecond
+				b.backend.InjectAlways(c.op, c.fault)
+			})
+			if o := b.end(); !errors.Is(o.Err, c.want) {
+				t.Errorf("outcome %+v, want %v", o, c.want)
+			}
+			if err := b.another(); err != nil {
+				t.Errorf("afterwards another gets: %v", err)
+			}
+		})
+	}
+}
+
+func TestTimeoutDoesNotEndACommandThatRuns(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Timeout = 50 * time.Millisecond })
+	g := b.running()
+	calls := b.backend.Calls(locktest.Verify)
+	eventually(t, "several times the timeout pass", func() bool { return b.backend.Calls(locktest.Verify) > calls+8 })
+	g.dies(0, 4)
+	if o := b.end(); o.Status != 4 {
+		t.Errorf("outcome %+v, want 4", o)
+	}
+}
+
+func TestRefusalAtTheBeginningEndsBerth(t *testing.T) {
+	for _, refusal := range []error{lock.ErrDenied, lock.ErrUnsafe} {
+		b := newBench(t, 0, func(b *bench, _ *Config) {
+			b.backend.InjectAlways(locktest.Connect, locktest.Fault{Before: refusal})
+		})
+		if o := b.end(); !errors.Is(o.Err, refusal) {
+			t.Errorf("outcome %+v, want %v", o, refusal)
+		}
+	}
+}
+
+func TestRefusalAfterItWorkedIsWaitedOut(t *testing.T) {
+	release := func() {}
+	b := newBench(t, 0, func(b *bench, _ *Config) { release = b.holdLock() })
+	eventually(t, "it waits", func() bool { return b.backend.Calls(locktest.Wait) > 0 })
+	b.backend.Inject(locktest.Connect, locktest.Fault{Before: lock.ErrDenied})
+	b.backend.Inject(locktest.Wait, locktest.Fault{Before: lock.ErrUnreachable})
+	eventually(t, "it connects again", func() bool { return b.backend.Calls(locktest.Connect) > 2 })
+	release()
+	b.running().dies(0, 0)
+	if o := b.end(); o.Err != nil {
+		t.Errorf("outcome %+v, want status 0", o)
+	}
+}
+
+func TestRestartPolicies(t *testing.T) {
+	for _, c := range []struct {
+		restart Restart
+		status  int
+		again   bool
+	}{
+		{Never, 0, false}, {Never, 1, false},
+		{OnFailure, 0, false}, {OnFailure, 1, true},
+		{Always, 0, true}, {Always, 1, true},
+	} {
+		b := newBench(t, time.Minute, func(_ *bench, cfg *Config) { cfg.Restart = c.restart })
+		g := b.running()
+		g.dies(0, c.status)
+		if !c.again {
+			if o := b.end(); o.Status != c.status {
+				t.Errorf("%s: outcome %+v, want %d", c.restart, o, c.status)
+			}
+			continue
+		}
+		g = b.guard()
+		g.awaitStart(t)
+		if n := b.backend.Calls(locktest.Acquire); n != 1 {
+			t.Errorf("%s: %d attempts, want the slot to be kept", c.restart, n)
+		}
+		g.say(GuardEvent{Kind: Started, Pid: 43})
+		b.signals <- unix.SIGTERM
+		g.awaitOrder(t, "TERM tree")
+		g.dies(term, 0)
+		if o := b.end(); o.Status != 143 {
+			t.Errorf("%s: outcome %+v, want 143", c.restart, o)
+		}
+	}
+}
+
+func TestCommandEndedAtTheTerminalIsNotRestarted(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart = Always })
+	g := b.running()
+	g.say(GuardEvent{Kind: Exited, Status: 2, Terminal: true})
+	g.say(GuardEvent{Kind: Dead, Status: 2})
+	g.gone()
+	if o := b.end(); o.Status != 130 {
+		t.Errorf("outcome %+v, want 130", o)
+	}
+}
+
+func TestBetweenRestartsTheSlotIsWatchedAndSignalsAreHeeded(t *testing.T) {
+	for name, c := range map[string]struct {
+		what   func(*bench)
+		status int
+		err    error
+	}{
+		"signal": {what: func(b *bench) { b.signals <- unix.SIGTERM }, status: 143},
+		"loss":   {what: func(b *bench) { b.place.Take(mutex, 1) }, err: lock.ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart = Always })
+			block := make(chan struct{})
+			defer close(block)
+			g := b.running()
+			b.backend.InjectAlways(locktest.Ready, locktest.Fault{Block: block})
+			g.dies(0, 1)
+			eventually(t, "the command is about to be started again", func() bool { return b.backend.Calls(locktest.Ready) > 1 })
+			if c.err != nil {
+				b.backend.ReportLost(mutex, lock.ErrLost)
+			}
+			c.what(b)
+			if o := b.end(); o.Status != c.status || !errors.Is(o.Err, c.err) {
+				t.Errorf("outcome %+v, want %d, %v", o, c.status, c.err)
+			}
+		})
+	}
+}
+
+func TestEveryStateHeedsAnEndingSignal(t *testing.T) {
+	for _, s := range order {
+		if _, found := table[s][ending]; !found && s != Ended {
+			t.Errorf("%q does not", s)
+		}
+	}
+}
+
+func TestDiagramIsWhatTheTableSays(t *testing.T) {
+	page, err := os.ReadFile("../docs/states.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != Diagram() {
+		t.Error("docs/states.md is not what the table says; run make docs")
+	}
+}
