@@ -1,0 +1,147 @@
+package brokertest_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"berth/internal/brokertest"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+func TestUserMayDoInItsVhostWhatItIsPermitted(t *testing.T) {
+	ctx := t.Context()
+	must(t, shared.AddVhost(ctx, "v/host ü"))
+	must(t, shared.AddUser(ctx, "us er", "old"))
+	must(t, shared.AddUser(ctx, "us er", "p@ss/wörd"))
+	must(t, shared.SetPermissions(ctx, "us er", "v/host ü", "^mine", "", ""))
+	conn, err := amqp.Dial(shared.URLFor("us er", "p@ss/wörd", "v/host ü"))
+	must(t, err)
+	defer conn.Close()
+	declare(t, channel(t, conn), "mine", false)
+	_, err = channel(t, conn).QueueDeclare("yours", false, true, false, false, nil)
+	if e := new(amqp.Error); !errors.As(err, &e) || e.Code != amqp.AccessRefused {
+		t.Fatalf("declare without permission: %v", err)
+	}
+	queues, err := shared.Queues(ctx, "v/host ü")
+	must(t, err)
+	if len(queues) != 1 || queues[0].Name != "mine" || queues[0].Vhost != "v/host ü" {
+		t.Fatalf("queues: %+v", queues)
+	}
+}
+
+func TestOnlyTheNamedConnectionIsClosed(t *testing.T) {
+	one, other := dial(t, shared, "one"), dial(t, shared, "other")
+	closed := one.NotifyClose(make(chan *amqp.Error, 1))
+	n, err := shared.CloseConnections(t.Context(), "one")
+	must(t, err)
+	if n != 1 {
+		t.Errorf("closed %d connections", n)
+	}
+	if e := await(t, closed, "connection.close"); e == nil || e.Code != amqp.ConnectionForced {
+		t.Errorf("closed with %v", e)
+	}
+	names := map[string]bool{}
+	connections, err := shared.Connections(t.Context())
+	must(t, err)
+	for _, c := range connections {
+		names[c.ClientName] = c.User == "guest" && c.Vhost == "/" && c.State == "running"
+	}
+	if !names["other"] || other.IsClosed() {
+		t.Errorf("the other connection is not there: %+v", connections)
+	}
+}
+
+func TestDeletedExclusiveQueueIsGoneAndItsConsumerCancelled(t *testing.T) {
+	conn := dial(t, shared, "")
+	ch := channel(t, conn)
+	declare(t, ch, "exclusive", false)
+	q := findQueue(t, shared, "exclusive")
+	if !q.Exclusive || q.Durable {
+		t.Fatalf("queue: %+v", q)
+	}
+	cancelled := ch.NotifyCancel(make(chan string, 1))
+	_, err := ch.Consume("exclusive", "tag", false, false, false, false, nil)
+	must(t, err)
+	must(t, shared.DeleteQueue(t.Context(), "/", "exclusive"))
+	if tag := await(t, cancelled, "basic.cancel"); tag != "tag" {
+		t.Errorf("cancelled %q", tag)
+	}
+	if conn.IsClosed() {
+		t.Error("the connection was closed, too")
+	}
+	declare(t, channel(t, dial(t, shared, "")), "exclusive", false)
+	if err := shared.DeleteQueue(t.Context(), "/", "no such queue"); err == nil {
+		t.Error("deleted a queue that is not there")
+	}
+}
+
+// dial connects with a client-provided name for the length of the test.
+func dial(t *testing.T, b *brokertest.Broker, name string) *amqp.Connection {
+	t.Helper()
+	conn, err := amqp.DialConfig(b.URL(), amqp.Config{Properties: amqp.Table{"connection_name": name}})
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func channel(t *testing.T, conn *amqp.Connection) *amqp.Channel {
+	t.Helper()
+	ch, err := conn.Channel()
+	must(t, err)
+	must(t, ch.Confirm(false)) // now: on a blocked connection it gets no answer
+	return ch
+}
+
+// declare declares a queue, durable or else exclusive.
+func declare(t *testing.T, ch *amqp.Channel, name string, durable bool) {
+	t.Helper()
+	_, err := ch.QueueDeclare(name, durable, false, !durable, false, nil)
+	must(t, err)
+}
+
+// publish publishes a message and returns what will say whether it was acked.
+func publish(t *testing.T, ch *amqp.Channel, queue string) <-chan bool {
+	t.Helper()
+	c, err := ch.PublishWithDeferredConfirm("", queue, false, false, amqp.Publishing{Body: []byte("x")})
+	must(t, err)
+	acked := make(chan bool, 1)
+	go func() { acked <- c.Wait() }()
+	return acked
+}
+
+// findQueue returns a queue that must be listed.
+func findQueue(t *testing.T, b *brokertest.Broker, name string) brokertest.Queue {
+	t.Helper()
+	queues, err := b.Queues(t.Context(), "/")
+	must(t, err)
+	for _, q := range queues {
+		if q.Name == name {
+			return q
+		}
+	}
+	t.Fatalf("no queue %s in %+v", name, queues)
+	return brokertest.Queue{}
+}
+
+// await receives from c before too long.
+func await[T any](t *testing.T, c <-chan T, what string) T {
+	t.Helper()
+	timer := time.NewTimer(soon)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		t.Fatalf("no %s within %s", what, soon)
+		panic("unreachable")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,232 @@
+package brokertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// server is where Debian's package puts the start script. The one in PATH is a
+// wrapper that insists on the rabbitmq user.
+const server = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+
+// settings is the node's rabbitmq.conf, with room for the port. The disk and
+// memory limits are out of the way of a small or full machine; alarms are for
+// RaiseMemoryAlarm.
+const settings = `listeners.tcp.1 = 127.0.0.1:%d
+log.console = false
+log.file.level = info
+disk_free_limit.absolute = 1MB
+vm_memory_high_watermark.relative = 0.9
+`
+
+// prepare makes the directory of a new broker and chooses its ports.
+func prepare() (*Broker, error) {
+	if _, err := os.Stat(server); err != nil {
+		return nil, fmt.Errorf("rabbitmq-server is not installed (%w): "+
+			"run `make deps`, or as root `apt-get install rabbitmq-server`", err)
+	}
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "berth-broker-")
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a directory for a broker: %w", err)
+	}
+	b := &Broker{dir: dir, port: ports[0], epmdPort: ports[1], distPort: ports[2]}
+	err = errors.Join(
+		os.WriteFile(b.path("rabbitmq.conf"), fmt.Appendf(nil, settings, b.port), 0o600),
+		os.WriteFile(b.path("advanced.config"), []byte("[].\n"), 0o600),
+		os.WriteFile(b.path("enabled_plugins"), []byte("[].\n"), 0o600),
+		os.WriteFile(b.path(".erlang.cookie"), fmt.Appendf(nil, "%016X", rand.Uint64()), 0o400),
+	)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot write a broker's configuration: %w", err), os.RemoveAll(dir))
+	}
+	return b, nil
+}
+
+// path returns a path below the broker's directory.
+func (b *Broker) path(name string) string { return filepath.Join(b.dir, name) }
+
+// environment is all that the broker's processes get. Nothing is inherited
+// but PATH: a developer's RABBITMQ_ or ERL_ variables must not matter here.
+func (b *Broker) environment() []string {
+	return []string{
+		"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=" + b.dir,
+		"LANG=C.UTF-8",
+		"ERL_EPMD_PORT=" + strconv.Itoa(b.epmdPort),
+		"ERL_EPMD_ADDRESS=127.0.0.1",
+		"ERL_CRASH_DUMP_SECONDS=0",
+		"RABBITMQ_NODENAME=berth" + strconv.Itoa(b.port) + "@localhost",
+		"RABBITMQ_DIST_PORT=" + strconv.Itoa(b.distPort),
+		"RABBITMQ_MNESIA_BASE=" + b.path("data"),
+		"RABBITMQ_LOG_BASE=" + b.path("log"),
+		"RABBITMQ_SCHEMA_DIR=" + b.path("schema"),
+		"RABBITMQ_GENERATED_CONFIG_DIR=" + b.path("config"),
+		"RABBITMQ_PID_FILE=" + b.path("pid"),
+		"RABBITMQ_CONFIG_FILE=" + b.path("rabbitmq.conf"),
+		"RABBITMQ_ADVANCED_CONFIG_FILE=" + b.path("advanced.config"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + b.path("enabled_plugins"),
+		"RABBITMQ_CONF_ENV_FILE=/dev/null",
+		// Two schedulers that do not spin: an idle node leaves the processor alone.
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
+		// With this the start script becomes the node instead of its parent.
+		"RABBITMQ_ALLOW_INPUT=1",
+	}
+}
+
+// startEpmd starts the Erlang port mapper and waits until it accepts
+// connections; a node that found none would start one that outlives it.
+func (b *Broker) startEpmd(ctx context.Context) (*process, error) {
+	out, err := os.Create(b.path("epmd.out"))
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd := exec.Command("epmd", "-port", strconv.Itoa(b.epmdPort), "-address", "127.0.0.1")
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = b.environment(), b.dir, out, out
+	p, err := spawn(cmd)
+	if err != nil {
+		return nil, err
+	}
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(b.epmdPort))
+	err = awaitAnswer(ctx, addr, p.done, func(net.Conn) error { return nil })
+	if err != nil {
+		p.end(0)
+		return nil, fmt.Errorf("cannot start epmd: %w", err)
+	}
+	return p, nil
+}
+
+// spawnNode starts the Erlang machine, with a control connected to it.
+func (b *Broker) spawnNode() (*node, error) {
+	out, err := os.OpenFile(b.path("stdout"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	ctl, theirs, err := newControl()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(server, "-noinput", "-start_epmd", "false",
+		"-kernel", "inet_dist_use_interface", "{127,0,0,1}", "-eval", controlLoop)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = b.environment(), b.dir, out, out
+	cmd.ExtraFiles = theirs
+	p, err := spawn(cmd)
+	for _, f := range theirs {
+		f.Close()
+	}
+	if err != nil {
+		ctl.close()
+		return nil, err
+	}
+	return &node{proc: p, ctl: ctl}, nil
+}
+
+// logTail returns the last lines that the node wrote, to its log and elsewhere.
+func (b *Broker) logTail() string {
+	const most = 60
+	files, _ := filepath.Glob(b.path("log/*.log"))
+	var lines []string
+	for _, f := range append(files, b.path("stdout")) {
+		text, _ := os.ReadFile(f)
+		all := strings.Split(strings.TrimSpace(string(text)), "\n")
+		lines = append(lines, all[max(0, len(all)-most):]...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// freePorts returns n ports of 127.0.0.1 that nobody listens on. They are below
+// the range from which the kernel serves outgoing connections, so that none of
+// those takes the port of a node that is being restarted.
+func freePorts(n int) ([]int, error) {
+	const low, high = 12000, 32000
+	var held []net.Listener // until all are found, so that they differ
+	defer func() {
+		for _, l := range held {
+			l.Close()
+		}
+	}()
+	var ports []int
+	for range 1000 {
+		port := low + rand.IntN(high-low)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue
+		}
+		held, ports = append(held, l), append(ports, port)
+		if len(ports) == n {
+			return ports, nil
+		}
+	}
+	return nil, fmt.Errorf("no %d free ports from %d to %d on 127.0.0.1; end what listens there", n, low, high)
+}
+
+// awaitReady waits until a broker answers the protocol header at addr with its
+// first frame: connection.start, a method frame (1) on channel 0 with class and
+// method 10 (AMQP 0-9-1, sections 2.2.4, 4.2.3 and 1.4).
+func awaitReady(ctx context.Context, addr string, dead <-chan struct{}) error {
+	return awaitAnswer(ctx, addr, dead, func(c net.Conn) error {
+		if _, err := c.Write([]byte("AMQP\x00\x00\x09\x01")); err != nil {
+			return err
+		}
+		var frame [11]byte // type, channel (2), size (4), class (2), method (2)
+		if _, err := io.ReadFull(c, frame[:]); err != nil {
+			return err
+		}
+		if frame[0] != 1 || string(frame[7:]) != "\x00\x0a\x00\x0a" {
+			return fmt.Errorf("unexpected first frame % x", frame)
+		}
+		return nil
+	})
+}
+
+// awaitAnswer tries to connect to addr until ask succeeds on a connection. It
+// gives up when ctx ends or the process that should answer is dead.
+func awaitAnswer(ctx context.Context, addr string, dead <-chan struct{}, ask func(net.Conn) error) error {
+	for {
+		err := askOnce(ctx, addr, ask)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-dead:
+			return errors.New("its process has ended")
+		default:
+		}
+		if !pause(ctx, 20*time.Millisecond) {
+			return fmt.Errorf("no answer from %s: %w (%w)", addr, err, ctx.Err())
+		}
+	}
+}
+
+// askOnce connects to addr and calls ask, with a deadline on both.
+func askOnce(ctx context.Context, addr string, ask func(net.Conn) error) error {
+	const patience = 5 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	deadline, _ := ctx.Deadline()
+	if err := c.SetDeadline(deadline); err != nil {
+		return err
+	}
+	return ask(c)
+}

@@ -1,0 +1,195 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"berth/lock"
+)
+
+// Pauses between attempts to get what somebody else still has.
+const (
+	// adminPause is the mean pause of an administrator that waits for another.
+	// An action takes milliseconds to seconds.
+	adminPause = 100 * time.Millisecond
+
+	// Looking whether a slot is vacant: soon at first, then as seldom as a
+	// person who waits does not mind.
+	firstVacantPause = 50 * time.Millisecond
+	lastVacantPause  = time.Second
+)
+
+// administrator is lock.Administrator. Each action has a connection of its own:
+// the administration mutex belongs to a connection, so it keeps the actions of
+// one administrator apart as well.
+type administrator struct {
+	id     lock.ID
+	names  names
+	dialer *dialer // copied for each action
+
+	mu      sync.Mutex
+	actions map[*action]bool // under way; guarded by mu
+}
+
+// action is one piece of administration. Its connection does not publish, so it
+// works under an alarm.
+type action struct {
+	*administrator
+	conn *conn
+	line line
+}
+
+// begin connects. The caller ends the action.
+func (a *administrator) begin(ctx context.Context) (*action, error) {
+	if !a.id.Kind.Administered() {
+		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.id)
+	}
+	if err := checkID(a.id); err != nil {
+		return nil, err
+	}
+	own := *a.dialer
+	c, err := own.dial(ctx, "administration")
+	if err != nil {
+		return nil, err
+	}
+	act := &action{a, c, line{conn: c}}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.actions[act] = true
+	return act, nil
+}
+
+// end closes the connection, and with it gives back what it owns. It does not
+// wait for an answer if ctx is over.
+func (a *action) end(ctx context.Context) {
+	if ctx.Err() != nil || a.conn.broken() {
+		a.conn.abandon()
+		<-a.conn.done
+	} else {
+		a.conn.close()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.actions, a)
+}
+
+// Slots implements lock.Administrator. It changes nothing and therefore does
+// not wait for other administrators.
+func (a *administrator) Slots(ctx context.Context) (int, error) {
+	act, err := a.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer act.end(ctx)
+	n, err := act.count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("cannot count the slots of %s: %w", a.id, err)
+	}
+	return n, nil
+}
+
+// AwaitVacant implements lock.Administrator.
+func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
+	act, err := a.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer act.end(ctx)
+	pause := firstVacantPause
+	for slot := from; slot <= to; {
+		err := act.line.find(ctx, a.names.holds(slot))
+		switch {
+		case errors.Is(err, errNoQueue):
+			slot, pause = slot+1, firstVacantPause
+			continue
+		case err == nil, errors.Is(err, errTaken), errors.Is(err, lock.ErrUnknown):
+			err = sleep(ctx, pause)
+			pause = min(2*pause, lastVacantPause)
+		}
+		if err != nil {
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", slot, a.id, err)
+		}
+	}
+	return nil
+}
+
+// Close implements lock.Administrator. It breaks off what is under way.
+func (a *administrator) Close() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for act := range a.actions {
+		act.conn.abandon()
+	}
+	return nil
+}
+
+// enter takes the administration mutex.
+func (a *action) enter(ctx context.Context) error {
+	met := false // somebody else was at work
+	for {
+		err := a.line.claim(ctx, a.names.administration())
+		if errors.Is(err, errTaken) {
+			met = true
+			err = sleep(ctx, rand.N(2*adminPause))
+		} else if err == nil {
+			return nil
+		}
+		if err != nil && met && ctx.Err() != nil {
+			return fmt.Errorf("%w: %w", lock.ErrBusy, ctx.Err())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// leave gives the administration mutex back. Where that fails the end of the
+// connection does it.
+func (a *action) leave(ctx context.Context) {
+	if err := a.line.remove(ctx, a.names.administration()); err != nil {
+		a.conn.abandon()
+	}
+}
+
+// count asks about one slot after the other up to the first that is absent: what
+// lies beyond a gap is a leftover and no slot. Halving distances would take
+// leftovers for slots. A thousand answers take a tenth of a second.
+func (a *action) count(ctx context.Context) (int, error) {
+	for slot := 1; slot <= lock.MaxSlots; slot++ {
+		ok, err := a.has(ctx, slot)
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			return slot - 1, nil
+		}
+	}
+	return lock.MaxSlots, nil
+}
+
+func (a *action) has(ctx context.Context, slot int) (bool, error) {
+	err := a.line.find(ctx, a.names.exists(slot))
+	if errors.Is(err, errNoQueue) {
+		return false, nil
+	}
+	if errors.Is(err, errTaken) {
+		err = fmt.Errorf("%s; delete that foreign queue: %w", err.Error(), lock.ErrUnknown)
+	}
+	return err == nil, err
+}
+
+// sleep pauses, or returns the error of ctx when it ends first.
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,143 @@
+// Package rabbit keeps locks in RabbitMQ, as exclusive queues:
+//
+//	b, err := rabbit.New(rabbit.Config{URLs: []string{"amqp://user:password@host"}})
+//	l := b.Lock(lock.ID{Kind: lock.Mutex, Name: "importer"})
+//	err = l.Connect(ctx)
+//	held, err := l.Acquire(ctx)
+//
+// A slot is held by whoever owns the exclusive queue B of that slot; it exists
+// if the durable queue A of that slot exists. docs/protocol.md has the wire
+// protocol.
+//
+// What the package does not guarantee: a holder that has heard nothing from the
+// broker for longer than its lease (2 x heartbeat) may share its slot with a
+// newcomer. The holder's own deadline is there against that. Terms are not
+// implemented: Held.Term is always 0.
+package rabbit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
+)
+
+// DefaultHeartbeat is the heartbeat that is asked of the broker when none is
+// configured. The lease is twice that, so a slot whose holder has vanished is
+// free after 10 to 15 s, and a verification every second fits in many times.
+const DefaultHeartbeat = 5 * time.Second
+
+// Config says which broker keeps the locks and how this process presents itself
+// to it.
+type Config struct {
+	// URLs are the nodes of one cluster, tried in turn: amqp:// or amqps://
+	// with a host. No default; at least one.
+	URLs []string
+
+	// Naming says how the queues of a lock are called. Zero: NamingNLA.
+	Naming Naming
+
+	// Heartbeat is asked of the broker, in whole seconds. A broker that
+	// insists on less is refused with lock.ErrUnsafe. Zero: DefaultHeartbeat.
+	Heartbeat time.Duration
+
+	// Host and PID name this process in the broker's list of connections.
+	// Zero: os.Hostname and os.Getpid.
+	Host string
+	PID  int
+
+	// Log takes what is worth knowing when something is looked into. Zero:
+	// nothing is logged.
+	Log hclog.Logger
+}
+
+// Backend is lock.Backend on RabbitMQ.
+type Backend struct {
+	cfg     Config
+	brokers []broker
+}
+
+var _ lock.Backend = (*Backend)(nil)
+
+// New checks the configuration, without I/O. Its errors say what to change and
+// never show a password.
+func New(cfg Config) (*Backend, error) {
+	if len(cfg.URLs) == 0 {
+		return nil, errors.New("no broker given; give at least one amqp:// or amqps:// URL with --broker")
+	}
+	b := &Backend{}
+	for i, raw := range cfg.URLs {
+		parsed, err := parseBroker(raw)
+		if err != nil {
+			return nil, fmt.Errorf("broker URL %d: %w", i+1, err)
+		}
+		b.brokers = append(b.brokers, parsed)
+	}
+	if cfg.Naming == "" {
+		cfg.Naming = NamingNLA
+	}
+	if cfg.Naming != NamingNLA && cfg.Naming != NamingNAL {
+		return nil, fmt.Errorf("unknown naming of queues %q; use %q or %q", string(cfg.Naming), NamingNLA, NamingNAL)
+	}
+	if cfg.Heartbeat == 0 {
+		cfg.Heartbeat = DefaultHeartbeat
+	}
+	// AMQP 0-9-1 carries the heartbeat as a 16 bit number of seconds
+	// (connection.tune-ok).
+	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > 65535*time.Second {
+		return nil, fmt.Errorf("heartbeat %s is not between 1s and 65535s in whole seconds; change --heartbeat", cfg.Heartbeat)
+	}
+	if cfg.Host == "" {
+		// A host without a name is no reason to fail; it is shown to people only.
+		cfg.Host, _ = os.Hostname()
+	}
+	if cfg.PID == 0 {
+		cfg.PID = os.Getpid()
+	}
+	if cfg.Log == nil {
+		cfg.Log = hclog.NewNullLogger()
+	}
+	b.cfg = cfg
+	return b, nil
+}
+
+// Lock implements lock.Backend.
+func (b *Backend) Lock(id lock.ID) lock.Lock {
+	return &contender{
+		id:     id,
+		names:  names{naming: b.cfg.Naming, id: id},
+		dialer: b.dialer(id),
+		log:    b.cfg.Log,
+	}
+}
+
+// Administrator implements lock.Backend.
+func (b *Backend) Administrator(id lock.ID) lock.Administrator {
+	return &administrator{
+		id:      id,
+		names:   names{naming: b.cfg.Naming, id: id},
+		dialer:  b.dialer(id),
+		actions: map[*action]bool{},
+	}
+}
+
+func (b *Backend) dialer(id lock.ID) *dialer {
+	return &dialer{
+		brokers:   b.brokers,
+		heartbeat: b.cfg.Heartbeat,
+		who:       fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),
+		log:       b.cfg.Log,
+	}
+}
+
+// checkID reports what makes the id unusable as a lock, or nil.
+func checkID(id lock.ID) error {
+	if id.Kind != lock.Mutex && !id.Kind.Administered() {
+		return fmt.Errorf("unknown kind of lock %q", string(id.Kind))
+	}
+	return lock.CheckName(id.Name)
+}

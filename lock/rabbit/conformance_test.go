@@ -1,0 +1,44 @@
+package rabbit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+	"berth/lock/locktest"
+	"berth/lock/rabbit"
+)
+
+func TestConformance(t *testing.T) {
+	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
+	for naming, format := range leftover {
+		t.Run(string(naming), func(t *testing.T) {
+			locktest.Run(t, locktest.Harness{
+				Open: func(t *testing.T) lock.Backend {
+					cfg := at(shared.URL())
+					cfg.Naming = naming
+					return backend(t, cfg)
+				},
+				AddSlot: func(t *testing.T, id lock.ID, slot int) {
+					declare(t, shared.URL(), fmt.Sprintf(format, id.Name, slot))
+				},
+				Pause: 10 * time.Millisecond,
+			})
+		})
+	}
+}
+
+// declare makes a queue as another implementation of the protocol would.
+func declare(t *testing.T, url, name string) {
+	t.Helper()
+	conn, err := amqp.Dial(url)
+	must(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	must(t, err)
+	_, err = ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-max-length": 0, "x-overflow": "drop-head"})
+	must(t, err)
+}

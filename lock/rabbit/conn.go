@@ -1,0 +1,177 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
+
+const (
+	// operationTimeout bounds one operation of the broker. The slowest that
+	// belongs to normal work, an exclusive declare, takes milliseconds; a
+	// cluster that has lost a node may not answer for half a minute, and then
+	// it is better to turn to another node.
+	operationTimeout = 5 * time.Second
+
+	// closeTimeout bounds an orderly close. After it the socket is closed,
+	// which frees the same things a little later.
+	closeTimeout = time.Second
+)
+
+// What a broker answers to an operation on a queue, besides yes.
+var (
+	errNoQueue = errors.New("no such queue")               // 404, and certain
+	errTaken   = errors.New("another connection owns it")  // 405
+	errDiffers = errors.New("exists with other arguments") // 406
+)
+
+// conn is a connection that can be abandoned at any time: no call on it outlives
+// its socket.
+type conn struct {
+	amqp  *amqp.Connection
+	raw   net.Conn // below TLS
+	label string
+
+	cut    atomic.Bool   // abandoned; the library may not have noticed yet
+	closed atomic.Bool   // close was confirmed
+	done   chan struct{} // closed once the connection is
+	reason *amqp.Error   // why; valid after done; nil if closed in order by us
+}
+
+// watch starts the goroutine that closes done. It ends with the connection.
+func (c *conn) watch() {
+	closes := c.amqp.NotifyClose(make(chan *amqp.Error, 1))
+	go func() {
+		defer close(c.done)
+		for reason := range closes {
+			c.reason = reason
+		}
+	}()
+}
+
+// abandon cuts the connection. The broker then frees what it owned.
+func (c *conn) abandon() {
+	c.cut.Store(true)
+	if c.raw != nil {
+		// Without lingering: what is still in our buffers, a claim perhaps, is
+		// not wanted any more.
+		if tcp, ok := c.raw.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		c.raw.Close()
+	}
+}
+
+// close ends the connection in order, or cuts it after closeTimeout. It reports
+// whether the broker confirmed.
+func (c *conn) close() bool {
+	stop := time.AfterFunc(closeTimeout, c.abandon)
+	defer stop.Stop()
+	err := c.amqp.Close()
+	c.closed.Store(err == nil)
+	c.abandon()
+	<-c.done
+	return err == nil
+}
+
+func (c *conn) broken() bool { return c.cut.Load() || c.amqp.IsClosed() }
+
+// orderly reports whether the connection ended with a close that both sides
+// know of. Valid after done.
+func (c *conn) orderly() bool { return c.closed.Load() || c.reason != nil && c.reason.Server }
+
+// why describes the end of the connection, for messages.
+func (c *conn) why() string {
+	select {
+	case <-c.done:
+	case <-time.After(closeTimeout):
+		// Closing, but the library has not told its listeners yet.
+		return "was closed"
+	}
+	switch {
+	case c.reason == nil:
+		return "was closed by us"
+	case c.reason.Server:
+		return fmt.Sprintf("was closed by the broker: %d %s", c.reason.Code, oneLine(c.reason.Reason))
+	default:
+		return "broke: " + oneLine(c.reason.Reason)
+	}
+}
+
+// brokenError is the outcome of everything that is asked of a closed connection.
+func (c *conn) brokenError(what string) error {
+	return fmt.Errorf("%s: the connection to %s %s: %w", what, c.label, c.why(), lock.ErrUnreachable)
+}
+
+// op is one operation, described for messages.
+type op struct {
+	verb       string // "declare"
+	queue      string // empty if it is about no single queue
+	permission string // what the operation needs: "configure permission on it"
+}
+
+func (o op) String() string {
+	if o.queue == "" {
+		return "cannot " + o.verb
+	}
+	return fmt.Sprintf("cannot %s queue %q", o.verb, o.queue)
+}
+
+// do runs f, which makes calls on the connection, for as long as ctx and
+// operationTimeout allow. When they end it, the connection is abandoned: what f
+// may have obtained dies with it.
+func (c *conn) do(ctx context.Context, o op, f func() error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", o, ctx.Err())
+	}
+	bounded, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	stop := context.AfterFunc(bounded, c.abandon)
+	err := f()
+	if stop() {
+		return c.explain(o, err)
+	}
+	c.abandon() // it may be only about to run
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: gave up waiting for the broker: %w", o, ctx.Err())
+	default:
+		return fmt.Errorf("%s: no answer from %s within %s: %w", o, c.label, operationTimeout, lock.ErrUnreachable)
+	}
+}
+
+// explain turns what amqp091-go returned into one of our outcomes.
+func (c *conn) explain(o op, err error) error {
+	if err == nil {
+		return nil
+	}
+	if c.broken() {
+		return c.brokenError(o.String())
+	}
+	var answer *amqp.Error
+	if !errors.As(err, &answer) {
+		return fmt.Errorf("%s: %s: %w", o, oneLine(err.Error()), lock.ErrUnknown)
+	}
+	reason := oneLine(answer.Reason)
+	switch {
+	// A 404 can also say that the queue's node is down, which proves nothing.
+	case answer.Code == amqp.NotFound && strings.Contains(reason, "no queue"):
+		return fmt.Errorf("%s: %w", o, errNoQueue)
+	case answer.Code == amqp.ResourceLocked:
+		return fmt.Errorf("%s: %w", o, errTaken)
+	case answer.Code == amqp.PreconditionFailed:
+		return fmt.Errorf("%s: %w (%s)", o, errDiffers, reason)
+	case answer.Code == amqp.AccessRefused:
+		return fmt.Errorf("%s: grant the user the %s (%s): %w", o, o.permission, reason, lock.ErrDenied)
+	default:
+		return fmt.Errorf("%s: %d %s: %w", o, answer.Code, reason, lock.ErrUnknown)
+	}
+}

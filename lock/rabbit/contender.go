@@ -1,0 +1,173 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
+)
+
+// contender is lock.Lock. It has two connections: the holding one owns B and
+// never publishes, the courier publishes.
+type contender struct {
+	id     lock.ID
+	names  names
+	dialer *dialer
+	log    hclog.Logger
+
+	conn    *conn   // the holding connection; nil before the first Connect
+	claims  line    // on conn; for claiming and for looking without the courier
+	courier courier // opened when first needed
+
+	mu   sync.Mutex
+	held *held // not yet released; guarded by mu, Release comes from elsewhere
+}
+
+// Connect implements lock.Lock.
+func (l *contender) Connect(ctx context.Context) error {
+	if err := checkID(l.id); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("cannot connect for %s: %w", l.id, err)
+	}
+	if l.conn != nil && !l.conn.broken() {
+		return nil
+	}
+	if l.conn != nil {
+		l.conn.abandon()
+		l.dialer.advance()
+		l.conn = nil
+	}
+	c, err := l.dialer.dial(ctx, "holding")
+	if err != nil {
+		return err
+	}
+	l.log.Debug("connected", "broker", c.label)
+	l.conn, l.claims = c, line{conn: c}
+	l.courier.dial = func(ctx context.Context) (*conn, error) { return l.dialer.dial(ctx, "courier") }
+	return nil
+}
+
+// Acquire implements lock.Lock.
+func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
+	if l.present() != nil {
+		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", l.id)
+	}
+	if l.conn == nil {
+		return nil, fmt.Errorf("cannot acquire %s: not connected: %w", l.id, lock.ErrUnreachable)
+	}
+	if l.conn.broken() {
+		return nil, l.conn.brokenError("cannot acquire " + l.id.String())
+	}
+	var h *held
+	var err error
+	if l.id.Kind == lock.Mutex {
+		h, err = l.acquireMutex(ctx)
+	} else {
+		h, err = l.acquireSlot(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	l.held = h
+	l.mu.Unlock()
+	return h, nil
+}
+
+func (l *contender) acquireMutex(ctx context.Context) (*held, error) {
+	h, err := l.take(ctx, 1)
+	if err != nil && lostRace(err) {
+		return nil, fmt.Errorf("%s is held: %w", l.id, lock.ErrFull)
+	}
+	return h, err
+}
+
+// take claims slot and proves that it is ours. Where lostRace says so of the
+// error, it is somebody else's or being removed.
+func (l *contender) take(ctx context.Context, slot int) (*held, error) {
+	b := l.names.holds(slot)
+	err := l.claims.claim(ctx, b)
+	if errors.Is(err, errDiffers) {
+		// Not one of our queues, but it is in the place of one.
+		l.log.Warn("a foreign queue takes the place of a slot; delete it", "queue", b, "error", err)
+		return nil, fmt.Errorf("%w: %s", errTaken, err.Error())
+	}
+	if err != nil {
+		return nil, err
+	}
+	h, err := l.hold(ctx, slot)
+	if err == nil {
+		return h, nil
+	}
+	// The claim must not stay behind.
+	if undo := l.claims.remove(ctx, b); undo != nil && !lostRace(undo) {
+		l.conn.abandon()
+	}
+	if l.conn.broken() && ctx.Err() == nil {
+		return nil, l.conn.brokenError(fmt.Sprintf("cannot take slot %d of %s", slot, l.id))
+	}
+	return nil, err
+}
+
+// Wait implements lock.Lock.
+func (l *contender) Wait(ctx context.Context, pause time.Duration) error {
+	if l.conn == nil {
+		return fmt.Errorf("cannot wait for %s: not connected: %w", l.id, lock.ErrUnreachable)
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("gave up waiting for %s: %w", l.id, ctx.Err())
+	case <-l.conn.done:
+		return l.conn.brokenError("cannot wait for " + l.id.String())
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Close implements lock.Lock. It takes closeTimeout at most.
+func (l *contender) Close() error {
+	var both sync.WaitGroup
+	both.Go(l.courier.close)
+	confirmed := true
+	if l.conn != nil && !l.conn.broken() {
+		confirmed = l.conn.close()
+	}
+	both.Wait()
+	if l.conn != nil {
+		l.conn.abandon()
+		<-l.conn.done
+		l.conn = nil
+	}
+	if h := l.present(); h != nil {
+		h.settle()
+		l.forget(h)
+	}
+	if !confirmed {
+		return fmt.Errorf("cannot close %s in order: the broker did not answer within %s; the connection was cut", l.id, closeTimeout)
+	}
+	return nil
+}
+
+func (l *contender) present() *held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
+}
+
+// forget makes room for the next slot.
+func (l *contender) forget(h *held) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held == h {
+		l.held = nil
+	}
+}

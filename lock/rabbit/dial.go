@@ -1,0 +1,171 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
+
+// dialTimeout bounds connecting to one URL, TLS and login included. It is far
+// more than a working network needs (milliseconds) and short enough to go
+// through a few dead nodes of a cluster within one lease.
+const dialTimeout = 5 * time.Second
+
+// dialer makes the connections of one contender or administrator.
+type dialer struct {
+	brokers   []broker
+	heartbeat time.Duration
+	who       string
+	log       hclog.Logger
+
+	next int // where to begin; the node that worked last, or the one after it
+}
+
+// advance makes the next dial begin with another node.
+func (d *dialer) advance() { d.next = (d.next + 1) % len(d.brokers) }
+
+// dial connects to the first node that lets us, beginning with d.next. If none
+// does, the error has a refusal (lock.ErrDenied, lock.ErrUnsafe) in preference
+// to lock.ErrUnreachable, because it needs somebody to change something.
+func (d *dialer) dial(ctx context.Context, role string) (*conn, error) {
+	var failures []error
+	for range d.brokers {
+		b := d.brokers[d.next]
+		c, err := d.dialOne(ctx, b, role)
+		if err == nil {
+			return c, nil
+		}
+		d.log.Debug("cannot connect", "role", role, "broker", b.label, "error", err)
+		failures = append(failures, fmt.Errorf("%s: %w", b.label, err))
+		if ctx.Err() != nil {
+			break
+		}
+		d.advance()
+	}
+	return nil, summary(ctx, failures)
+}
+
+// summary makes one error of one line out of what the nodes answered.
+func summary(ctx context.Context, failures []error) error {
+	var texts []string
+	kinds := map[error]bool{}
+	for _, err := range failures {
+		texts = append(texts, err.Error())
+		for _, kind := range []error{lock.ErrDenied, lock.ErrUnsafe} {
+			kinds[kind] = kinds[kind] || errors.Is(err, kind)
+		}
+	}
+	err := &dialError{text: "cannot connect to the broker: " + strings.Join(texts, "; ")}
+	switch {
+	case kinds[lock.ErrDenied]:
+		err.is = append(err.is, lock.ErrDenied)
+	case kinds[lock.ErrUnsafe]:
+		err.is = append(err.is, lock.ErrUnsafe)
+	default:
+		err.is = append(err.is, lock.ErrUnreachable)
+	}
+	if ctx.Err() != nil {
+		err.is = append(err.is, ctx.Err())
+	}
+	return err
+}
+
+// dialError has a text that already contains the texts of what it wraps.
+type dialError struct {
+	text string
+	is   []error
+}
+
+func (e *dialError) Error() string   { return e.text }
+func (e *dialError) Unwrap() []error { return e.is }
+
+func (d *dialer) dialOne(ctx context.Context, b broker, role string) (*conn, error) {
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	asked := false
+	properties := amqp.NewConnectionProperties()
+	properties["connection_name"] = d.who + " (" + role + ")"
+	properties["product"] = "berth"
+	c := &conn{label: b.label, done: make(chan struct{})}
+	stop := func() bool { return true }
+	opened, err := amqp.DialConfig(b.url, amqp.Config{
+		SASL:       logins(b.uri, properties, &asked),
+		Heartbeat:  d.heartbeat,
+		Properties: properties,
+		Dial: func(network, addr string) (net.Conn, error) {
+			var plain net.Dialer
+			raw, err := plain.DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			// The handshake knows no context: closing the socket ends it.
+			c.raw = raw
+			stop = context.AfterFunc(ctx, func() { raw.Close() })
+			return raw, nil
+		},
+	})
+	if !stop() || err != nil {
+		c.abandon()
+		return nil, refused(outer, ctx, err, b, asked, c.raw != nil)
+	}
+	c.amqp = opened
+	c.watch()
+	if got := opened.Config.Heartbeat; got < d.heartbeat {
+		c.abandon()
+		return nil, fmt.Errorf("the broker allows a heartbeat of %s only and %s was asked for; lower --heartbeat or raise the broker's: %w",
+			got, d.heartbeat, lock.ErrUnsafe)
+	}
+	return c, nil
+}
+
+// refused says why a node could not be used. asked: it spoke AMQP 0-9-1;
+// connected: something accepted the connection.
+func refused(outer, ctx context.Context, err error, b broker, asked, connected bool) error {
+	var answer *amqp.Error
+	switch {
+	case outer.Err() != nil:
+		return fmt.Errorf("gave up connecting: %w", outer.Err())
+	case ctx.Err() != nil && connected && !asked:
+		return fmt.Errorf("connected, but no AMQP 0-9-1 broker answered within %s; check host and port: %w", dialTimeout, lock.ErrUnreachable)
+	case ctx.Err() != nil:
+		return fmt.Errorf("no connection within %s; check host, port and network: %w", dialTimeout, lock.ErrUnreachable)
+	case !connected:
+		return fmt.Errorf("%s: %w", oneLine(err.Error()), lock.ErrUnreachable)
+	case errors.Is(err, amqp.ErrSASL):
+		return fmt.Errorf("the broker offers none of our login mechanisms; set auth_mechanism in the URL: %w", lock.ErrDenied)
+	case errors.As(err, &answer) && answer.Server:
+		return refusedByBroker(answer, b)
+	case asked:
+		return fmt.Errorf("the broker dropped the connection during the login; try again, see its log: %w", lock.ErrUnreachable)
+	case answer == nil && err != nil:
+		// TLS, or a certificate file that cannot be read.
+		return fmt.Errorf("%s: %w", oneLine(err.Error()), lock.ErrUnreachable)
+	default:
+		return fmt.Errorf("no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://: %w", lock.ErrUnreachable)
+	}
+}
+
+func refusedByBroker(answer *amqp.Error, b broker) error {
+	reason := oneLine(answer.Reason)
+	switch answer.Code {
+	case amqp.AccessRefused:
+		return fmt.Errorf("login as %q failed; check user and password (%s): %w", b.uri.Username, reason, lock.ErrDenied)
+	case amqp.NotAllowed:
+		return fmt.Errorf("vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits (%s): %w",
+			b.uri.Vhost, b.uri.Username, reason, lock.ErrDenied)
+	default:
+		return fmt.Errorf("the broker ended the login with %d %s; try again: %w", answer.Code, reason, lock.ErrUnreachable)
+	}
+}
+
+// oneLine keeps foreign text from breaking a message into lines.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

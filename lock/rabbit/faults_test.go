@@ -1,0 +1,418 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"berth/internal/brokertest"
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+var kinds = []lock.Kind{lock.Mutex, lock.Semaphore}
+
+// eachKind runs the test for a mutex and for a semaphore of two slots.
+func eachKind(t *testing.T, test func(t *testing.T, id lock.ID)) {
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			id := fresh(kind)
+			if kind.Administered() {
+				resize(t, shared, id, 2)
+				t.Cleanup(func() { resize(t, shared, id, 0) })
+			}
+			test(t, id)
+		})
+	}
+}
+
+func raiseAlarm(t *testing.T) {
+	t.Helper()
+	must(t, shared.RaiseMemoryAlarm(within(t)))
+	t.Cleanup(func() { must(t, shared.ClearMemoryAlarm(within(t))) })
+}
+
+func TestUnderMemoryAlarmSlotsAreHeldWonAndGivenBack(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		_, before := holder(t, shared, id)
+		waiter := connected(t, shared, id)
+		if id.Kind == lock.Semaphore {
+			must2(waiter.Acquire(within(t)))(t) // its courier has published before the alarm
+		} else if _, err := waiter.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+			t.Fatalf("a second holder of a mutex: %v", err)
+		}
+		raiseAlarm(t)
+		must(t, before.Verify(within(t)))
+		must(t, before.Release(within(t)))
+		for range 3 {
+			newcomer, h := holder(t, shared, id)
+			must(t, h.Verify(within(t)))
+			if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrFull) {
+				t.Errorf("acquiring a full lock under the alarm: %v", err)
+			}
+			must(t, h.Release(within(t)))
+			must(t, newcomer.Close())
+		}
+	})
+}
+
+func must2[T any](_ T, err error) func(*testing.T) {
+	return func(t *testing.T) { t.Helper(); must(t, err) }
+}
+
+func connectedAcquire(t *testing.T, id lock.ID) (lock.Held, error) {
+	t.Helper()
+	return connected(t, shared, id).Acquire(within(t))
+}
+
+func TestContenderSurvivesAnAlarmAndGoesOnAfterIt(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	l := connected(t, shared, id)
+	cycle := func() {
+		t.Helper()
+		h, err := l.Acquire(within(t))
+		must(t, err)
+		must(t, h.Release(within(t)))
+	}
+	cycle()
+	must(t, shared.RaiseMemoryAlarm(within(t)))
+	cycle()
+	cycle()
+	must(t, shared.ClearMemoryAlarm(within(t)))
+	cycle()
+	resize(t, shared, id, 0)
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
+		t.Errorf("acquiring a lock that was removed: %v", err)
+	}
+}
+
+func TestAdministrationWorksUnderMemoryAlarm(t *testing.T) {
+	raiseAlarm(t)
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 3)
+	a := backend(t, at(shared.URL())).Administrator(id)
+	defer a.Close()
+	if n, err := a.Slots(within(t)); n != 3 || err != nil {
+		t.Errorf("%d slots, %v; want 3", n, err)
+	}
+	must(t, a.AwaitVacant(within(t), 1, 3))
+	resize(t, shared, id, 0)
+}
+
+func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		l, h := holder(t, shared, id)
+		must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))
+		if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("cause: %v", err)
+		}
+		if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("verifying: %v", err)
+		}
+		must(t, h.Release(within(t)))
+		again, err := l.Acquire(within(t))
+		must(t, err)
+		must(t, again.Verify(within(t)))
+		must(t, again.Release(within(t)))
+	})
+}
+
+func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holder(t, shared, id)
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))
+	_ = lost(t, h)
+	_, next := holder(t, shared, id)
+	must(t, h.Release(within(t)))
+	must(t, next.Verify(within(t)))
+}
+
+func TestVerifyFindsOutThatTheSlotWasRemoved(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	_, h := holder(t, shared, id)
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-A"))
+	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+		t.Fatalf("verifying a removed slot: %v", err)
+	}
+	must(t, h.Release(within(t)))
+	if left := queues(t, shared, id); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func TestHolderSurvivesTheEndOfItsConsumersChannel(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holder(t, shared, id)
+	must(t, rabbit.CloseConsumer(h))
+	eventually(t, "B is consumed from again", func() bool {
+		all, err := shared.Queues(within(t), "/")
+		must(t, err)
+		for _, q := range all {
+			if q.Name == id.Name+"-1-B" {
+				return q.Consumers == 1
+			}
+		}
+		return false
+	})
+	must(t, h.Verify(within(t)))
+	must(t, h.Cause())
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))
+	_ = lost(t, h)
+}
+
+// losesAndReturns breaks the connection of a holder, in whatever way, and makes
+// sure that it notices and can have the slot again.
+func losesAndReturns(t *testing.T, id lock.ID, fault func()) {
+	t.Helper()
+	l, h := holder(t, shared, id)
+	fault()
+	if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("cause: %v", err)
+	}
+	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("verifying: %v", err)
+	}
+	_ = h.Release(within(t))
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnreachable) {
+		t.Errorf("acquiring without a connection: %v", err)
+	}
+	must(t, l.Connect(within(t)))
+	var again lock.Held
+	eventually(t, "the slot is ours again", func() (is bool) {
+		var err error
+		again, err = l.Acquire(within(t))
+		return err == nil
+	})
+	must(t, again.Release(within(t)))
+}
+
+func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAnew(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		losesAndReturns(t, id, func() {
+			if n, err := shared.CloseConnections(within(t), id.Name); err != nil || n == 0 {
+				t.Fatalf("closed %d connections, %v", n, err)
+			}
+		})
+	})
+}
+
+func TestBrokerRestartIsALossAndTheLockIsThereAfterIt(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		losesAndReturns(t, id, func() { must(t, shared.Restart(withinMinute(t))) })
+	})
+}
+
+func TestKilledBrokerIsALoss(t *testing.T) {
+	id := fresh(lock.Mutex)
+	losesAndReturns(t, id, func() {
+		must(t, shared.Kill9())
+		must(t, shared.Restart(withinMinute(t)))
+	})
+}
+
+func withinMinute(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// pause stops the broker until the returned function is called.
+func pause(t *testing.T, b *brokertest.Broker) (resume func()) {
+	t.Helper()
+	must(t, b.Pause())
+	resume = func() { must(t, b.Continue()) }
+	t.Cleanup(resume)
+	// The signal reaches the threads of the node one after the other.
+	eventually(t, "the broker is silent", func() bool {
+		c, err := net.Dial("tcp", b.Addr())
+		must(t, err)
+		defer c.Close()
+		must(t, c.SetDeadline(time.Now().Add(100*time.Millisecond)))
+		_, err = c.Write([]byte("AMQP\x00\x00\x09\x01"))
+		must(t, err)
+		_, err = c.Read(make([]byte, 1))
+		return errors.Is(err, os.ErrDeadlineExceeded)
+	})
+	return resume
+}
+
+func shortly() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 100*time.Millisecond)
+}
+
+func TestVerifyOfAPausedBrokerIsUnknownAndSucceedsAfterwards(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		_, h := holder(t, shared, id)
+		resume := pause(t, shared)
+		for range 3 {
+			ctx, cancel := shortly()
+			err := h.Verify(ctx)
+			cancel()
+			if !errors.Is(err, lock.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrLost) {
+				t.Errorf("verifying while the broker is stopped: %v", err)
+			}
+		}
+		resume()
+		must(t, h.Verify(within(t)))
+		must(t, h.Cause())
+		must(t, h.Release(within(t)))
+	})
+}
+
+func TestLossAfterAnUnansweredVerifyIsSeen(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	_, h := holder(t, shared, id)
+	resume := pause(t, shared)
+	ctx, cancel := shortly()
+	defer cancel()
+	if err := h.Verify(ctx); !errors.Is(err, lock.ErrUnknown) {
+		t.Fatalf("verifying while the broker is stopped: %v", err)
+	}
+	resume()
+	resize(t, shared, id, 0)
+	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("the answer to an earlier question was taken for proof: %v", err)
+	}
+}
+
+func TestWhatCtxBreaksOffLeavesNothingBehind(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		operations := map[string]func(ctx context.Context, l lock.Lock) error{
+			"Connect": func(ctx context.Context, l lock.Lock) error { return l.Connect(ctx) },
+			"Acquire": func(ctx context.Context, l lock.Lock) error { _, err := l.Acquire(ctx); return err },
+			"Wait":    func(ctx context.Context, l lock.Lock) error { return l.Wait(ctx, time.Hour) },
+		}
+		for name, operation := range operations {
+			t.Run(name, func(t *testing.T) {
+				l := contender(t, shared, id)
+				if name != "Connect" {
+					must(t, l.Connect(within(t)))
+				}
+				resume := pause(t, shared)
+				ctx, cancel := shortly()
+				defer cancel()
+				if err := operation(ctx, l); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("with the broker stopped: %v", err)
+				}
+				resume()
+				eventuallyFree(t, id)
+			})
+		}
+	})
+}
+
+// eventuallyFree waits until no B of the lock is left.
+func eventuallyFree(t *testing.T, id lock.ID) {
+	t.Helper()
+	eventually(t, "nothing is held", func() bool {
+		for _, name := range queues(t, shared, id) {
+			if name[len(name)-1] == 'B' {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestAcquireThatEndsAtAnyMomentLeavesNothingBehind(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		for step := range 30 {
+			l := connected(t, shared, id)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(step)*200*time.Microsecond)
+			h, err := l.Acquire(ctx)
+			cancel()
+			switch {
+			case err == nil:
+				must(t, h.Release(within(t)))
+			// A claim that was cut off may take effect for a moment before the
+			// broker notices the end of its connection.
+			case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrFull):
+				t.Errorf("after %d steps: %v", step, err)
+			}
+			must(t, l.Close())
+		}
+		l := connected(t, shared, id)
+		eventually(t, "slot 1 is free", func() bool {
+			h, err := l.Acquire(within(t))
+			if err != nil {
+				return false
+			}
+			must(t, h.Release(within(t)))
+			return h.Slot() == 1
+		})
+	})
+}
+
+func TestReleaseThatIsNotAnsweredSaysSoAndFreesTheSlot(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holder(t, shared, id)
+	resume := pause(t, shared)
+	ctx, cancel := shortly()
+	defer cancel()
+	if err := h.Release(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("releasing with the broker stopped: %v", err)
+	}
+	select {
+	case <-h.Lost():
+		t.Error("the release was reported as a loss")
+	default:
+	}
+	resume()
+	eventuallyFree(t, id)
+	must(t, l.Connect(within(t)))
+	_, err := l.Acquire(within(t))
+	must(t, err)
+}
+
+func TestCloseOfAStoppedBrokersConnectionsReturns(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	l, h := holder(t, shared, id)
+	resume := pause(t, shared)
+	if err := l.Close(); err == nil {
+		t.Error("closing was confirmed by nobody and reported no error")
+	}
+	if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("cause: %v", err)
+	}
+	resume()
+	eventuallyFree(t, id)
+}
+
+func TestWaitEndsWithTheConnection(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l := connected(t, shared, id)
+	done := make(chan error, 1)
+	ctx := within(t)
+	go func() { done <- l.Wait(ctx, time.Hour) }()
+	if n, err := shared.CloseConnections(ctx, fmt.Sprintf("%s @", id.Name)); err != nil || n != 1 {
+		t.Fatalf("closed %d connections, %v", n, err)
+	}
+	if err := <-done; !errors.Is(err, lock.ErrUnreachable) {
+		t.Errorf("waiting: %v", err)
+	}
+}
+
+func TestRemovalThatIsNotAnsweredSaysHowFarItGot(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 5)
+	a := backend(t, at(shared.URL())).Administrator(id)
+	defer a.Close()
+	var resume func()
+	_, after, err := a.Resize(within(t), 0, func(int) (int, error) {
+		resume = pause(t, shared)
+		return 1, nil
+	})
+	if !errors.Is(err, lock.ErrUnknown) || after != 5 {
+		t.Errorf("left with %d slots, %v", after, err)
+	}
+	resume()
+	resize(t, shared, id, 0)
+}

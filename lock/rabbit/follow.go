@@ -1,0 +1,102 @@
+package rabbit
+
+import (
+	"errors"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
+
+// resubscribePause lies between attempts to consume again after the consumer's
+// channel was closed. The slot is verified on another channel meanwhile, so
+// there is no hurry, only the earlier news of a deletion to regain.
+const resubscribePause = 500 * time.Millisecond
+
+// subscription is a consumer of B. It exists for its end: the broker cancels it
+// when B is deleted.
+type subscription struct {
+	deliveries <-chan amqp.Delivery
+	cancels    <-chan string
+}
+
+// subscribe has no deadline of its own; it ends with the connection.
+func (h *held) subscribe() (s subscription, err error) {
+	err = h.consumer.try(func(ch *amqp.Channel) error {
+		s.cancels = ch.NotifyCancel(make(chan string, 1))
+		s.deliveries, err = ch.Consume(h.b, "", true, true, false, false, nil)
+		return err
+	})
+	return s, err
+}
+
+// follow reports the loss of the slot as soon as the broker says so. It ends
+// with the first loss, the connection, or Release.
+func (h *held) follow(s subscription) {
+	defer close(h.followed)
+	for {
+		if deleted, over := h.drain(s); over {
+			return
+		} else if deleted {
+			h.lose("its queue was deleted")
+			return
+		}
+		if h.conn.broken() {
+			h.lose("the connection to " + h.conn.label + " " + h.conn.why())
+			return
+		}
+		// Only the channel was closed. B may still be ours.
+		var again bool
+		if s, again = h.resubscribe(); !again {
+			return
+		}
+	}
+}
+
+// drain reads what comes until nothing can come any more. Probes arrive here,
+// empty, and are ignored.
+func (h *held) drain(s subscription) (deleted, over bool) {
+	for {
+		select {
+		case <-h.stop:
+			return false, true
+		case _, open := <-s.deliveries:
+			if open {
+				continue
+			}
+			// The library reports a cancel before it ends the deliveries.
+			select {
+			case _, deleted = <-s.cancels:
+			default:
+			}
+			return deleted, false
+		}
+	}
+}
+
+// resubscribe returns false when there is nothing left to follow.
+func (h *held) resubscribe() (subscription, bool) {
+	for {
+		s, err := h.subscribe()
+		err = h.conn.explain(op{"consume from", h.b, "read permission on it"}, err)
+		switch {
+		case err == nil:
+			h.l.log.Debug("consuming again", "queue", h.b)
+			return s, true
+		case errors.Is(err, errNoQueue), errors.Is(err, errTaken):
+			h.lose(err.Error())
+			return s, false
+		case errors.Is(err, lock.ErrUnreachable):
+			h.lose(err.Error())
+			return s, false
+		}
+		h.l.log.Debug("cannot consume again", "queue", h.b, "error", err)
+		select {
+		case <-h.stop:
+			return s, false
+		case <-h.conn.done:
+		case <-time.After(resubscribePause):
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package rabbit
+
+import (
+	"context"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// line is a channel of a connection for operations that the broker may refuse.
+// A refusal closes the channel (AMQP 0-9-1 calls it a channel exception); the
+// next operation then opens another. One operation at a time.
+type line struct {
+	conn *conn
+	ch   *amqp.Channel // nil, open, or closed by a refusal
+}
+
+func (l *line) open() (*amqp.Channel, error) {
+	if l.ch != nil && !l.ch.IsClosed() {
+		return l.ch, nil
+	}
+	ch, err := l.conn.amqp.Channel()
+	if err == nil {
+		l.ch = ch
+	}
+	return ch, err
+}
+
+func (l *line) try(f func(*amqp.Channel) error) error {
+	ch, err := l.open()
+	if err != nil {
+		return err
+	}
+	return f(ch)
+}
+
+func (l *line) do(ctx context.Context, o op, f func(*amqp.Channel) error) error {
+	return l.conn.do(ctx, o, func() error { return l.try(f) })
+}
+
+// look declares the queue passively and without a deadline: nil means that it
+// exists and is not somebody else's.
+func (l *line) look(queue string) error {
+	return l.conn.explain(looking(queue), l.try(passive(queue)))
+}
+
+// find is look with a deadline.
+func (l *line) find(ctx context.Context, queue string) error {
+	return l.do(ctx, looking(queue), passive(queue))
+}
+
+const configure = "configure permission on it"
+
+// Some releases want configure for it, others any permission.
+func looking(queue string) op { return op{"look up", queue, configure} }
+
+func passive(queue string) func(*amqp.Channel) error {
+	return func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		return err
+	}
+}
+
+// claim declares the queue as this connection's own.
+func (l *line) claim(ctx context.Context, queue string) error {
+	return l.do(ctx, op{"claim", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, false, false, true, false, empty())
+		return err
+	})
+}
+
+// make declares the queue as a durable one for everybody.
+func (l *line) make(ctx context.Context, queue string) error {
+	return l.do(ctx, op{"create", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, true, false, false, false, empty())
+		return err
+	})
+}
+
+// remove deletes the queue and waits for delete-ok. A queue that does not exist
+// counts as removed.
+func (l *line) remove(ctx context.Context, queue string) error {
+	return l.do(ctx, op{"delete", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(queue, false, false, false)
+		return err
+	})
+}

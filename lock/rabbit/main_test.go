@@ -1,0 +1,150 @@
+package rabbit_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"berth/internal/brokertest"
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// shared is the broker of the tests that leave it as they found it.
+var shared *brokertest.Broker
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	b, err := brokertest.Start(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	shared = b
+	code := m.Run()
+	if err := b.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+// patience is how long a condition may take to come true. It only matters when
+// a test is about to fail.
+const patience = 30 * time.Second
+
+var count atomic.Int64
+
+// fresh returns a lock that no other test uses.
+func fresh(kind lock.Kind) lock.ID {
+	return lock.ID{Kind: kind, Name: fmt.Sprintf("lock %d", count.Add(1))}
+}
+
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func backend(t *testing.T, cfg rabbit.Config) *rabbit.Backend {
+	t.Helper()
+	b, err := rabbit.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func at(urls ...string) rabbit.Config { return rabbit.Config{URLs: urls, Host: "here", PID: 7} }
+
+// contender returns an unconnected contender on the broker.
+func contender(t *testing.T, b *brokertest.Broker, id lock.ID) lock.Lock {
+	t.Helper()
+	l := backend(t, at(b.URL())).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func connected(t *testing.T, b *brokertest.Broker, id lock.ID) lock.Lock {
+	t.Helper()
+	l := contender(t, b, id)
+	if err := l.Connect(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// holder returns a contender with its slot.
+func holder(t *testing.T, b *brokertest.Broker, id lock.ID) (lock.Lock, lock.Held) {
+	t.Helper()
+	l := connected(t, b, id)
+	h, err := l.Acquire(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, h
+}
+
+// resize gives the lock so many slots, until the test ends.
+func resize(t *testing.T, b *brokertest.Broker, id lock.ID, slots int) {
+	t.Helper()
+	a := backend(t, at(b.URL())).Administrator(id)
+	defer a.Close()
+	if _, _, err := a.Resize(within(t), 0, func(int) (int, error) { return slots, nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+func lost(t *testing.T, h lock.Held) error {
+	t.Helper()
+	select {
+	case <-h.Lost():
+		return h.Cause()
+	case <-within(t).Done():
+		t.Fatal("the loss was not noticed")
+		return nil
+	}
+}
+
+func queues(t *testing.T, b *brokertest.Broker, id lock.ID) []string {
+	t.Helper()
+	all, err := b.Queues(within(t), "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, q := range all {
+		if q.Name == id.Name || strings.HasPrefix(q.Name, id.Name+"-") {
+			names = append(names, q.Name)
+		}
+	}
+	return names
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

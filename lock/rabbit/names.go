@@ -1,0 +1,60 @@
+package rabbit
+
+import (
+	"strconv"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
+
+// Naming says how the queues of a lock are called. All who contend for a lock
+// have to agree on it.
+type Naming string
+
+const (
+	// NamingNLA puts the slot before the letter: N-1-A, N-1-B. A mutex is
+	// N-1-B.
+	NamingNLA Naming = "N-L-A"
+
+	// NamingNAL puts the letter before the slot: N-A-1, N-B-1. A mutex is the
+	// queue N itself, which is also the administration mutex of a semaphore
+	// of the same name: in this naming do not give a mutex and a semaphore
+	// the same name.
+	NamingNAL Naming = "N-A-L"
+)
+
+// names gives the queues of one lock.
+type names struct {
+	naming Naming
+	id     lock.ID
+}
+
+// exists returns the name of queue A, which exists as long as the slot does.
+func (n names) exists(slot int) string { return n.queue(slot, "A") }
+
+// holds returns the name of queue B, whose owner holds the slot.
+func (n names) holds(slot int) string {
+	if n.id.Kind == lock.Mutex && n.naming == NamingNAL {
+		return n.id.Name
+	}
+	return n.queue(slot, "B")
+}
+
+// administration returns the name of the administration mutex.
+func (n names) administration() string { return n.id.Name }
+
+func (n names) queue(slot int, letter string) string {
+	if n.naming == NamingNAL {
+		return n.id.Name + "-" + letter + "-" + strconv.Itoa(slot)
+	}
+	return n.id.Name + "-" + strconv.Itoa(slot) + "-" + letter
+}
+
+// empty returns the arguments of A and B. A queue with them keeps nothing and
+// refuses nothing: a probe is confirmed and gone. The overflow is given
+// although it is the default because a policy could set reject-publish, with
+// which every probe would be nacked; an argument overrides the policy.
+func empty() amqp.Table {
+	return amqp.Table{"x-max-length": int32(0), "x-overflow": "drop-head"}
+}

@@ -1,0 +1,179 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"berth/lock"
+)
+
+const (
+	// maxAttempts bounds the claims of one Acquire. Every lost race means that
+	// somebody else won; the next Acquire looks afresh.
+	maxAttempts = 8
+
+	// searchTimeout bounds one Acquire whatever the broker does: the longest
+	// search, of lock.MaxSlots slots without the courier, is cut off.
+	searchTimeout = 30 * time.Second
+
+	// Slots probed at once: two messages for each. Small at first because most
+	// locks are small, then growing so that 1,000 slots take four round trips.
+	firstBatch   = 16
+	batchGrowth  = 4
+	largestBatch = 1024
+)
+
+// search is one attempt to find and claim a slot.
+type search struct {
+	l        *contender
+	exist    int  // slots that were seen to exist
+	attempts int  // claims
+	unknown  bool // some queue could not be judged
+}
+
+func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
+	bounded, cancel := context.WithTimeout(ctx, searchTimeout)
+	defer cancel()
+	s := &search{l: l}
+	h, err := s.probing(bounded)
+	if errors.Is(err, errNoCourier) {
+		l.log.Debug("looking at one slot after the other", "lock", l.id, "because", err)
+		h, err = s.oneByOne(bounded)
+	}
+	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
+		return nil, fmt.Errorf("looking for a slot of %s took more than %s: %w", l.id, searchTimeout, lock.ErrUnknown)
+	}
+	return h, err
+}
+
+// limit is the highest slot that the lock can have.
+func (s *search) limit() int {
+	if s.l.id.Kind == lock.PersistentMutex {
+		return 1
+	}
+	return lock.MaxSlots
+}
+
+// probing asks about many slots at once and claims a free one.
+func (s *search) probing(ctx context.Context) (*held, error) {
+	batch := firstBatch
+	for from := 1; from <= s.limit() && s.attempts < maxAttempts; {
+		to := min(from+batch-1, s.limit())
+		free, end, err := s.survey(ctx, from, to)
+		if err != nil {
+			return nil, err
+		}
+		h, err := s.claimAny(ctx, free)
+		if h != nil || err != nil {
+			return h, err
+		}
+		if end {
+			break
+		}
+		from, batch = to+1, min(batch*batchGrowth, largestBatch)
+	}
+	return nil, s.nothing()
+}
+
+// survey probes A and B of the slots from..to and returns the free ones. end
+// says that there is no point in going on: a slot does not exist, or nothing is
+// known about any.
+func (s *search) survey(ctx context.Context, from, to int) (free []int, end bool, err error) {
+	var queues []string
+	for slot := from; slot <= to; slot++ {
+		queues = append(queues, s.l.names.exists(slot), s.l.names.holds(slot))
+	}
+	found, err := s.l.courier.probe(ctx, queues)
+	if err != nil {
+		return nil, false, err
+	}
+	before := s.exist
+	for slot := from; slot <= to; slot++ {
+		a, b := found[2*(slot-from)], found[2*(slot-from)+1]
+		switch {
+		case a == absent:
+			return free, true, nil
+		case a == unknown:
+			s.unknown = true
+			continue
+		}
+		s.exist++
+		switch b {
+		case absent:
+			free = append(free, slot)
+		case unknown:
+			s.unknown = true
+		}
+	}
+	return free, s.exist == before, nil
+}
+
+// claimAny claims the lowest of the free slots and, after a lost race, any of
+// the others: those who lost the same race would meet again at the next one. It
+// returns nil, nil if all races were lost.
+func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
+	for i := 0; len(free) > 0 && s.attempts < maxAttempts; i = rand.IntN(max(len(free), 1)) {
+		slot := free[i]
+		free = append(free[:i], free[i+1:]...)
+		s.attempts++
+		h, err := s.l.take(ctx, slot)
+		if err == nil {
+			return h, nil
+		}
+		if !lostRace(err) {
+			return nil, err
+		}
+		s.l.log.Debug("lost the race for a slot", "lock", s.l.id, "slot", slot, "error", err)
+	}
+	return nil, nil
+}
+
+// lostRace: somebody else was faster, or the slot was removed meanwhile.
+func lostRace(err error) bool {
+	return errors.Is(err, errTaken) || errors.Is(err, errNoQueue) || errors.Is(err, lock.ErrLost)
+}
+
+// oneByOne looks at one slot after the other on the holding connection, which
+// the broker serves under an alarm too. A claim tells by itself whether B is
+// free.
+func (s *search) oneByOne(ctx context.Context) (*held, error) {
+	*s = search{l: s.l}
+	for slot := 1; slot <= s.limit(); slot++ {
+		err := s.l.claims.find(ctx, s.l.names.exists(slot))
+		switch {
+		case errors.Is(err, errNoQueue):
+			return nil, s.nothing()
+		case errors.Is(err, lock.ErrUnknown):
+			s.unknown = true
+			continue
+		case err != nil:
+			return nil, err
+		}
+		s.exist++
+		h, err := s.l.take(ctx, slot)
+		switch {
+		case err == nil:
+			return h, nil
+		case errors.Is(err, lock.ErrUnknown):
+			s.unknown = true
+		case !lostRace(err):
+			return nil, err
+		}
+	}
+	return nil, s.nothing()
+}
+
+// nothing is the outcome of a search that ended without a slot.
+func (s *search) nothing() error {
+	switch {
+	case s.unknown && s.attempts == 0:
+		return fmt.Errorf("the broker could not tell about every slot of %s; try again: %w", s.l.id, lock.ErrUnknown)
+	case s.exist == 0:
+		return fmt.Errorf("%s has no slots; make them with: %s: %w", s.l.id, s.l.id.CreateCommand(), lock.ErrAbsent)
+	default:
+		return fmt.Errorf("%s has no free slot: %w", s.l.id, lock.ErrFull)
+	}
+}

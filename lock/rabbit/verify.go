@@ -1,0 +1,96 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"berth/lock"
+)
+
+// check is one look at A and B on the holding connection. It has no deadline:
+// giving it up would mean to cut the connection, and the slot with it. It ends
+// with its answer or with the connection.
+type check struct {
+	done chan struct{}
+	err  error // valid after done
+}
+
+// Verify implements lock.Held. It asks the broker for A and, as B's owner, for
+// B.
+//
+// When ctx ends first, the question stays asked, and the next Verify waits for
+// its answer before it asks its own. Only an answer to its own question is
+// proof for it that the slot is held: the other question was asked before the
+// call began. A loss is a loss whoever asked.
+func (h *held) Verify(ctx context.Context) error {
+	if err := h.Cause(); err != nil {
+		return err
+	}
+	if earlier := h.lastCheck(); earlier != nil {
+		if err := h.await(ctx, earlier); errors.Is(err, lock.ErrLost) {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return h.unanswered(ctx)
+	}
+	return h.await(ctx, h.ask())
+}
+
+// ask begins a check.
+func (h *held) ask() *check {
+	c := &check{done: make(chan struct{})}
+	h.mu.Lock()
+	h.check = c
+	h.mu.Unlock()
+	go c.run(h)
+	return c
+}
+
+func (h *held) lastCheck() *check {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.check
+}
+
+func (h *held) await(ctx context.Context, c *check) error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return h.unanswered(ctx)
+	}
+}
+
+func (h *held) unanswered(ctx context.Context) error {
+	return fmt.Errorf("cannot verify slot %d of %s: no answer from %s yet: %w: %w", h.slot, h.l.id, h.conn.label, lock.ErrUnknown, ctx.Err())
+}
+
+func (c *check) run(h *held) {
+	defer close(c.done)
+	if h.a != "" {
+		if c.err = h.judge(h.checks.look(h.a), "the slot was removed"); c.err != nil {
+			return
+		}
+	}
+	c.err = h.judge(h.checks.look(h.b), "its queue is gone")
+}
+
+// judge says what an answer means for the slot. gone is what a missing queue
+// means.
+func (h *held) judge(err error, gone string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNoQueue):
+		return h.lose(gone)
+	case errors.Is(err, errTaken):
+		return h.lose("it is somebody else's")
+	case errors.Is(err, lock.ErrUnreachable):
+		// An exclusive queue does not outlive its connection.
+		return h.lose("the connection to " + h.conn.label + " " + h.conn.why())
+	default:
+		return fmt.Errorf("cannot verify slot %d of %s: %s: %w", h.slot, h.l.id, err.Error(), lock.ErrUnknown)
+	}
+}
