@@ -1,0 +1,93 @@
+# Configuration of berth: berth run --config FILE
+#
+# Every key is shown with its default, or with an example where it has none, and
+# commented out. Lines that begin with "# " explain, lines that begin with "#"
+# and a key are settings to uncomment. A key that berth does not know is an
+# error. Environment variables override this file, flags override both.
+#
+# The file may hold the broker's password: let only the user who starts berth
+# read it (chmod 600).
+
+# ---- Which lock: exactly one of these three ----
+
+# A mutex has one holder at a time and needs nothing to be set up.
+#mutex = "importer"
+
+# A semaphore has N slots; make it with: berth semaphore create workers --slots N
+#semaphore = "workers"
+
+# A mutex that is switched on and off with: berth persistent-mutex enable importer
+#persistent_mutex = "importer"
+
+# ---- Where it lives ----
+
+# One URL, or a list of the nodes of one cluster, which are tried in turn.
+# "local" or "local:///run/berth" means locks that hold on this host only, with no
+# broker. There is no default.
+#broker = ["amqp://user:password@rabbit1:5672/", "amqp://user:password@rabbit2:5672/"]
+
+# How queues are named: name, slot and letter in this order, N-L-A or N-A-L. Every
+# berth that uses a lock must agree on it.
+#naming = "N-L-A"
+
+# ---- Waiting for a slot ----
+
+# true makes one attempt only. Not together with timeout.
+#try = false
+
+# Give up after this long. No default: berth waits for ever.
+#timeout = "10m"
+
+# After a slot was lost and the command is dead: "retry" queues up for the next
+# slot, "exit" exits with status 76.
+#on_loss = "retry"
+
+# ---- The command ----
+
+# The program and its arguments; no shell is involved. A literal "${" is written
+# "$${". A command on the command line replaces this one.
+#command = ["/usr/bin/myprogram", "--flag"]
+
+# How the command is ended in order, the slot still held: signals, each with the
+# time to wait after it, and KILL.
+#stop = "TERM 8s, KILL"
+
+# When the command ends by itself: "never" gives the slot back and exits as the
+# command did; "on-failure" and "always" keep the slot and start it again.
+#restart = "never"
+
+# Signals that are handed on as others; nothing after the = drops a signal.
+#rewrite = ["HUP=USR1"]
+
+# Whom the command runs as, names or numbers in quotes. No default: as berth does.
+#user = "nobody"
+#group = "nogroup"
+
+# ---- Timings that the promise rests on ----
+#
+# The lease is 2 x heartbeat: for so long the broker certainly keeps the slot
+# after it last heard from berth. berth refuses to start unless
+#
+#   verify_interval + verify_timeout + loss + 500ms <= 2 x heartbeat
+#
+# so that the command is dead before anybody else may start. This does not apply
+# to local locks, which are not lost by time.
+
+# Whole seconds, from 1s to 60s.
+#heartbeat = "5s"
+
+# How often berth proves that it still holds the slot, and how long a proof may
+# take.
+#verify_interval = "1s"
+#verify_timeout = "2s"
+
+# How the command is ended when the slot is lost or in doubt.
+#loss = "TERM 2s, KILL"
+
+# ---- Log, on stderr ----
+
+# trace, debug, info, warn or error
+#log_level = "info"
+
+# text or json
+#log_format = "text"

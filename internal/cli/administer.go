@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"berth/internal/config"
+	"berth/lock"
+
+	"github.com/urfave/cli/v2"
+)
+
+const (
+	// actionTimeout bounds an administrative action that does not wait for
+	// holders. A broker answers within milliseconds; another administrator of
+	// the same lock may be in front for some seconds.
+	actionTimeout = 30 * time.Second
+
+	// defaultOvershoot is how far beyond the last slot a deletion looks for
+	// leftovers. An interrupted deletion leaves the low slots of a lock, never
+	// a gap, so leftovers come from hand-made changes, which are small.
+	defaultOvershoot = 16
+)
+
+// The flags that only administration commands have.
+var (
+	slotsOption = config.Option{Name: "slots", Group: groupAction, Value: "N",
+		Usage: fmt.Sprintf("How many slots the semaphore has, 1 to %d.", lock.MaxSlots)}
+	addOption = config.Option{Name: "add", Group: groupAction, Value: "X",
+		Usage: "Add X slots to what is there."}
+	removeOption = config.Option{Name: "remove", Group: groupAction, Value: "X",
+		Usage: "Remove the X highest slots."}
+	waitOption = config.Option{Name: "wait", Group: groupAction, Kind: config.Switch,
+		Usage: "Return only when nobody holds a removed slot any more."}
+	overshootOption = config.Option{Name: "overshoot", Group: groupAction, Value: "N", Default: strconv.Itoa(defaultOvershoot),
+		Usage: "Look for leftovers in N slots beyond the highest one."}
+	timeoutOption = config.Option{Name: "timeout", Group: groupAction, Value: "DURATION", Kind: config.Duration,
+		Usage: fmt.Sprintf("Give up after DURATION. Default: %s, with --wait never.", actionTimeout)}
+)
+
+const groupAction = "What to do"
+
+// administration is one action on one lock by one administrator.
+type administration struct {
+	lock.Administrator
+	id    lock.ID
+	flags actionFlags
+	c     *cli.Context
+}
+
+// actionFlags are the flags of an action, read. Zero means not given.
+type actionFlags struct {
+	slots, add, remove int
+	overshoot          int
+	wait               bool
+	timeout            time.Duration
+}
+
+// administer returns the action of an administration command: it reads the
+// command line, then calls do within its time limit.
+func administer(kind lock.Kind, options []config.Option, do func(context.Context, *administration) error) cli.ActionFunc {
+	return action(func(c *cli.Context) error {
+		id, err := lockNamed(kind, c)
+		if err != nil {
+			return err
+		}
+		flags, err := readActionFlags(recorded(c, options))
+		if err != nil {
+			return err
+		}
+		cfg, err := config.LoadConnection(config.Input{
+			Flags:     recorded(c, config.ConnectionOptions()),
+			LookupEnv: os.LookupEnv,
+		})
+		if err != nil {
+			return err
+		}
+		log, flush := newLogger(cfg)
+		defer flush()
+		backend, err := openBackend(cfg, log)
+		if err != nil {
+			return err
+		}
+		ctx, release := actionContext(c.Context, flags)
+		defer release()
+		a := &administration{backend.Administrator(id), id, flags, c}
+		err = do(ctx, a)
+		return reason(ctx, errors.Join(err, a.Close()))
+	})
+}
+
+// lockNamed reads the one argument of an administration command.
+func lockNamed(kind lock.Kind, c *cli.Context) (lock.ID, error) {
+	if c.NArg() != 1 {
+		return lock.ID{}, usagef("takes one NAME, not %d; see '%s --help'", c.NArg(), c.Command.HelpName)
+	}
+	name := c.Args().First()
+	if err := lock.CheckName(name); err != nil {
+		return lock.ID{}, usagef("%v", err)
+	}
+	return lock.ID{Kind: kind, Name: name}, nil
+}
+
+func readActionFlags(given map[string][]string) (actionFlags, error) {
+	flags := actionFlags{overshoot: defaultOvershoot}
+	numbers := []struct {
+		name string
+		min  int
+		to   *int
+	}{{"slots", 1, &flags.slots}, {"add", 1, &flags.add}, {"remove", 1, &flags.remove}, {"overshoot", 0, &flags.overshoot}}
+	for _, number := range numbers {
+		if err := readNumber(given, number.name, number.min, number.to); err != nil {
+			return flags, err
+		}
+	}
+	text, err := single(given, "wait")
+	if err != nil {
+		return flags, err
+	}
+	if text != "" {
+		if flags.wait, err = strconv.ParseBool(text); err != nil {
+			return flags, usagef("--wait %q: is neither true nor false; give --wait alone", text)
+		}
+	}
+	if text, err = single(given, "timeout"); err != nil || text == "" {
+		return flags, err
+	}
+	if flags.timeout, err = time.ParseDuration(text); err != nil || flags.timeout <= 0 {
+		return flags, usagef("--timeout %q: is no duration above zero; write one such as 30s", text)
+	}
+	return flags, nil
+}
+
+func readNumber(given map[string][]string, name string, least int, to *int) error {
+	text, err := single(given, name)
+	if err != nil || len(given[name]) == 0 {
+		return err
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < least || number > lock.MaxSlots {
+		return usagef("--%s %q: is no number from %d to %d%s", name, text, least, lock.MaxSlots, insteadOfZero(name, number, err))
+	}
+	*to = number
+	return nil
+}
+
+func insteadOfZero(name string, number int, err error) string {
+	if name == "slots" && err == nil && number == 0 {
+		return "; use 'berth semaphore destroy' to remove the semaphore"
+	}
+	return "; give one"
+}
+
+// single returns the value of a flag that may be given once, "" if it was not.
+func single(given map[string][]string, name string) (string, error) {
+	texts := given[name]
+	switch {
+	case len(texts) > 1:
+		return "", usagef("--%s is given %d times; keep one of them", name, len(texts))
+	case len(texts) == 1:
+		return texts[0], nil
+	}
+	return "", nil
+}
+
+// actionContext ends at the action's time limit and on TERM, INT and HUP, with a
+// cause that says which. release frees it.
+func actionContext(parent context.Context, flags actionFlags) (ctx context.Context, release func()) {
+	limit := flags.timeout
+	if limit == 0 && !flags.wait {
+		limit = actionTimeout
+	}
+	ctx, cancel := context.WithCancelCause(parent)
+	free := func() {}
+	if limit > 0 {
+		ctx, free = context.WithTimeoutCause(ctx, limit, gaveUp{limit})
+	}
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, heeded()...)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case sig := <-caught:
+			cancel(signalled{sig.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(caught)
+		free()
+		cancel(nil)
+		<-done
+	}
+}
+
+// heeded returns the signals that end an action, without those that whoever
+// started berth wanted ignored (nohup).
+func heeded() []os.Signal {
+	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+	return slices.DeleteFunc(ends, signal.Ignored)
+}
+
+// gaveUp is the cause of an action that reached its time limit.
+type gaveUp struct{ after time.Duration }
+
+func (g gaveUp) Error() string { return fmt.Sprintf("gave up after %s, see --timeout", g.after) }
+func (g gaveUp) Unwrap() error { return context.DeadlineExceeded }
+
+// reason adds why an action ended early to the error that it ended with.
+func reason(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		return fmt.Errorf("%w (%w)", err, cause)
+	}
+	return err
+}
+
+// say prints a result on stdout.
+func (a *administration) say(format string, args ...any) error {
+	_, err := fmt.Fprintf(a.c.App.Writer, "%s: %s\n", a.id, fmt.Sprintf(format, args...))
+	return err
+}
+
+// awaitVacant waits, if --wait asks for it, until nobody holds a slot above
+// kept. The sweep is included, so that an action which was interrupted while it
+// waited can be given again and waits for the same holders.
+func (a *administration) awaitVacant(ctx context.Context, kept, highest int) error {
+	if !a.flags.wait {
+		return nil
+	}
+	last := min(highest+a.flags.overshoot, lock.MaxSlots)
+	if last <= kept {
+		return nil
+	}
+	which := "every slot"
+	if kept > 0 {
+		which = fmt.Sprintf("every slot above %d", kept)
+	}
+	fmt.Fprintf(a.c.App.ErrWriter, "%s: waiting until %s of %s is vacant\n", a.c.Command.HelpName, which, a.id)
+	if err := a.AwaitVacant(ctx, kept+1, last); err != nil {
+		return fmt.Errorf("the slots are removed, but %s may still be held: %w; give the same command again to go on waiting", which, err)
+	}
+	return a.say("%s vacant", which)
+}

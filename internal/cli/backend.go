@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"berth/internal/config"
+	"berth/lock"
+	"berth/lock/local"
+	"berth/lock/rabbit"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// openBackend returns where the locks live. It does no I/O.
+func openBackend(cfg config.Connection, log hclog.Logger) (lock.Backend, error) {
+	if cfg.Local {
+		return checked(local.New(local.Config{Dir: cfg.Directory}))
+	}
+	return checked(rabbit.New(rabbit.Config{
+		URLs:      cfg.Brokers,
+		Naming:    rabbit.Naming(cfg.Naming),
+		Heartbeat: cfg.Heartbeat,
+		Log:       log,
+	}))
+}
+
+// checked marks what a backend objects to before any I/O as a mistake in the
+// configuration, and keeps a nil backend out of the interface.
+func checked[B lock.Backend](backend B, err error) (lock.Backend, error) {
+	if err != nil {
+		return nil, &mistake{err.Error(), config.ErrInvalid}
+	}
+	return backend, nil
+}

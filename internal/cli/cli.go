@@ -1,0 +1,94 @@
+// Package cli is berth's command line: one file per command, and the only place
+// that puts configuration, backends and supervisor together. Main runs it:
+//
+//	os.Exit(cli.Main(os.Args))
+//
+// Whatever goes wrong is said in one line on stderr and by the exit status (see
+// the Exit constants); stdout has results only.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"berth/signals"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Main runs the command line and returns the exit status. args[0] is the
+// program's name.
+func Main(args []string) int {
+	app := newApp()
+	err := app.Run(nameLast(app, args))
+	var over exited
+	if err != nil && !errors.As(err, &over) {
+		fmt.Fprintln(app.ErrWriter, oneLine(err))
+	}
+	return Status(err)
+}
+
+// newApp describes the command line. urfave/cli's own help is off: its pages
+// cannot say where else a flag can be set, and its help command would catch a
+// user's command called "help".
+func newApp() *cli.App {
+	return &cli.App{
+		Name:                      "berth",
+		HelpName:                  "berth",
+		Usage:                     "run a command only while holding a lock",
+		Writer:                    os.Stdout,
+		ErrWriter:                 os.Stderr,
+		HideHelp:                  true,
+		HideVersion:               true,
+		DisableSliceFlagSeparator: true,
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              usageError,
+		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "version"}},
+		Action:                    bare,
+		Commands: []*cli.Command{
+			runCmd(), semaphoreCmd(), persistentMutexCmd(), versionCmd(), helpCmd(),
+		},
+	}
+}
+
+// bare is `berth` without a command, or with one that does not exist.
+func bare(c *cli.Context) error {
+	switch {
+	case c.Bool("version"):
+		return printVersion(c)
+	case !c.Args().Present():
+		fmt.Fprint(c.App.ErrWriter, shortHelp)
+		return exited(ExitUsage)
+	}
+	return failed("berth", unknownCommand("berth", c.Args().First(), c.App.Commands))
+}
+
+// failure is an error with the command that it ended.
+type failure struct {
+	command string // such as "berth semaphore create"
+	err     error
+}
+
+func (f *failure) Error() string { return f.command + ": " + f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+func failed(command string, err error) error {
+	var over exited
+	if err == nil || errors.As(err, &over) {
+		return err
+	}
+	return &failure{command, err}
+}
+
+// action makes the errors of a command begin with its name.
+func action(run cli.ActionFunc) cli.ActionFunc {
+	return func(c *cli.Context) error { return failed(c.Command.HelpName, run(c)) }
+}
+
+// oneLine keeps a message to one line, whatever it quotes.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+func signalName(sig syscall.Signal) string { return signals.Name(sig) }

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+
+	"berth/internal/config"
+	"berth/lock"
+)
+
+func TestStatusFollowsWhatWentWrong(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+	}{
+		{nil, 0},
+		{config.ErrUsage, 64},
+		{usagef("x"), 64},
+		{lock.ErrUnreachable, 69},
+		{fmt.Errorf("x: %w", context.DeadlineExceeded), 75},
+		{lock.ErrFull, 75},
+		{lock.ErrAbsent, 75},
+		{lock.ErrBusy, 75},
+		{lock.ErrUnknown, 75},
+		{lock.ErrLost, 76},
+		{lock.ErrDenied, 77},
+		{errors.Join(lock.ErrUnreachable, lock.ErrDenied), 77},
+		{config.ErrInvalid, 78},
+		{lock.ErrUnsafe, 78},
+		{syscall.EACCES, 126},
+		{syscall.ENOENT, 127},
+		{fmt.Errorf("%w (%w)", lock.ErrUnknown, signalled{syscall.SIGTERM}), 143},
+		{exited(3), 3},
+		{errors.New("anything"), 70},
+	} {
+		if got := Status(c.err); got != c.status {
+			t.Errorf("Status(%v) = %d, want %d", c.err, got, c.status)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"berth/internal/config"
+	"berth/internal/tty"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+const (
+	// logRoom is how many lines may wait to be written. It is what berth logs
+	// in hours, or in a second at the level trace.
+	logRoom = 1000
+	// logPatience bounds how long the last lines are waited for at the end.
+	logPatience = time.Second
+)
+
+// newLogger returns the logger that the configuration asks for, and what is to
+// be called at the end. Log lines go to stderr, because stdout belongs to the
+// command and to results.
+func newLogger(cfg config.Connection) (log hclog.Logger, flush func()) {
+	json := cfg.LogFormat == "json"
+	out := newBackground(tty.Writer{W: os.Stderr}, json)
+	return hclog.New(&hclog.LoggerOptions{
+		Name:       "berth",
+		Level:      hclog.LevelFromString(cfg.LogLevel),
+		Output:     out,
+		JSONFormat: json,
+	}), out.close
+}
+
+// background writes without keeping its caller: a stderr that nobody reads, a
+// full pipe for example, must not keep the supervisor from verifying its slot.
+// Lines that find no room are dropped and counted.
+type background struct {
+	lines   chan []byte
+	stop    chan struct{} // closed by close
+	done    chan struct{} // closed when all is written
+	dropped atomic.Int64
+	missing string // format of the line that tells how many were dropped
+}
+
+func newBackground(w io.Writer, json bool) *background {
+	b := &background{
+		lines:   make(chan []byte, logRoom),
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
+		missing: "berth: %d log lines are missing here, because nobody read them in time\n",
+	}
+	if json {
+		b.missing = `{"@level":"warn","@message":"log lines are missing here, because nobody read them in time","lines":%d}` + "\n"
+	}
+	go b.run(w)
+	return b
+}
+
+func (b *background) run(w io.Writer) {
+	defer close(b.done)
+	for {
+		select {
+		case line := <-b.lines:
+			b.put(w, line)
+			continue
+		default:
+		}
+		select {
+		case line := <-b.lines:
+			b.put(w, line)
+		case <-b.stop: // and nothing is left
+			return
+		}
+	}
+}
+
+func (b *background) put(w io.Writer, line []byte) {
+	_, _ = w.Write(line) // there is nowhere to complain
+	if n := b.dropped.Swap(0); n > 0 {
+		fmt.Fprintf(w, b.missing, n)
+	}
+}
+
+// Write implements io.Writer. It never fails and never waits.
+func (b *background) Write(line []byte) (int, error) {
+	select {
+	case b.lines <- append([]byte(nil), line...):
+	default:
+		b.dropped.Add(1)
+	}
+	return len(line), nil
+}
+
+// close waits until everything is written, but not for ever.
+func (b *background) close() {
+	close(b.stop)
+	select {
+	case <-b.done:
+	case <-time.After(logPatience):
+	}
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestLogThatNobodyReadsKeepsNobody(t *testing.T) {
+	read, write := io.Pipe() // no room at all
+	b := newBackground(write, false)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range logRoom + 10 {
+			_, _ = b.Write([]byte("line\n"))
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("logging waited for a reader")
+	}
+	lines := make(chan string, 1)
+	go func() {
+		all, _ := io.ReadAll(read)
+		lines <- string(all)
+	}()
+	b.close()
+	write.Close()
+	if got := <-lines; !strings.Contains(got, "log lines are missing here") {
+		t.Error("the reader is not told that lines are missing")
+	}
+}
+
+func TestEveryLogLineIsWrittenBeforeTheEnd(t *testing.T) {
+	var out bytes.Buffer
+	b := newBackground(&out, true)
+	for range 100 {
+		_, _ = b.Write([]byte("line\n"))
+	}
+	b.close()
+	if got := strings.Count(out.String(), "line\n"); got != 100 {
+		t.Errorf("%d lines, want 100", got)
+	}
+}

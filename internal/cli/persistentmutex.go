@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"berth/internal/config"
+	"berth/lock"
+
+	"github.com/urfave/cli/v2"
+)
+
+func persistentMutexCmd() *cli.Command {
+	return &cli.Command{
+		Name:         "persistent-mutex",
+		HideHelp:     true,
+		OnUsageError: usageError,
+		Action:       action(noSubcommand),
+		Subcommands: []*cli.Command{
+			adminCmd("enable", lock.PersistentMutex, enableOptions, enableMutex),
+			adminCmd("disable", lock.PersistentMutex, destroyOptions, disableMutex),
+		},
+	}
+}
+
+// enableOptions has --wait so that scripts can give both actions the same
+// flags; enabling removes no slot, so there is nobody to wait for.
+var enableOptions = []config.Option{waitOption, timeoutOption}
+
+// errConflict: what is there contradicts what was asked for.
+var errConflict = errors.New("not changed")
+
+func enableMutex(ctx context.Context, a *administration) error {
+	before, after, err := a.Resize(ctx, 0, func(present int) (int, error) {
+		if present > 1 {
+			return 0, fmt.Errorf("%w: %q exists as a semaphore of %s; choose another name, or use --semaphore",
+				errConflict, a.id.Name, slots(present))
+		}
+		return 1, nil
+	})
+	switch {
+	case err != nil:
+		return stoppedHalfway(before, after, err)
+	case before == 1:
+		return a.say("enabled already")
+	}
+	return a.say("enabled")
+}
+
+func disableMutex(ctx context.Context, a *administration) error {
+	before, after, err := a.Resize(ctx, a.flags.overshoot, func(present int) (int, error) {
+		if present > 1 {
+			return 0, fmt.Errorf("%w: %q is a semaphore of %s; to remove it use: berth semaphore destroy %s",
+				errConflict, a.id.Name, slots(present), shellQuote(a.id.Name))
+		}
+		return 0, nil
+	})
+	switch {
+	case err != nil:
+		err = stoppedHalfway(before, after, err)
+	case before == 0:
+		err = a.say("disabled already")
+	default:
+		err = a.say("disabled")
+	}
+	if err != nil {
+		return err
+	}
+	return a.awaitVacant(ctx, 0, before)
+}

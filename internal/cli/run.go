@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"berth/internal/config"
+	"berth/internal/guard"
+	"berth/signals"
+	"berth/supervisor"
+)
+
+// runCommand puts backend, guard and supervisor together and runs the command.
+// Its result is nil or an error with an exit status; see Status.
+func runCommand(cfg config.Run, log hclog.Logger) error {
+	received := receiveSignals()
+	path, err := findCommand(cfg.Command[0])
+	if err != nil {
+		return err
+	}
+	backend, err := openBackend(cfg.Connection, log)
+	if err != nil {
+		return err
+	}
+	host, err := guard.NewHost()
+	if err != nil {
+		return &decided{err, ExitCannotExecute}
+	}
+	defer host.Close()
+
+	spec := guard.Spec{Path: path, Args: cfg.Command, Env: commandEnv(os.Environ()), Login: login(cfg)}
+	outcome := supervisor.Run(supervisor.Config{
+		ID:       cfg.Lock,
+		Lock:     backend.Lock(cfg.Lock),
+		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },
+		Signals:  received,
+		HangUp:   hasTerminal(),
+		Rewrites: cfg.Rewrites,
+
+		Stop:           cfg.Stop,
+		Loss:           cfg.Loss,
+		VerifyInterval: cfg.VerifyInterval,
+		VerifyTimeout:  cfg.VerifyTimeout,
+		Margin:         config.Margin,
+
+		Try:     cfg.Try,
+		Timeout: cfg.Timeout,
+		OnLoss:  supervisor.OnLoss(cfg.OnLoss),
+		Restart: supervisor.Restart(cfg.Restart),
+
+		Holder: holder(),
+		Log:    log.With("lock", cfg.Lock.Name),
+	})
+	switch {
+	case outcome.Err == nil:
+		return exited(outcome.Status)
+	case outcome.Status != 0:
+		return &decided{outcome.Err, outcome.Status}
+	}
+	return outcome.Err
+}
+
+// decided is an error whose exit status has been decided already.
+type decided struct {
+	err    error
+	status int
+}
+
+func (d *decided) Error() string { return d.err.Error() }
+func (d *decided) Unwrap() error { return d.err }
+
+// receiveSignals takes every signal that concerns the command. One that was
+// ignored when berth was started stays ignored, for the command too: that is
+// how nohup(1) works, and how shells start background jobs.
+func receiveSignals() <-chan os.Signal {
+	// Room for one of each, several times: none may be dropped while the
+	// supervisor is busy for a moment.
+	received := make(chan os.Signal, 128)
+	for _, sig := range signals.Forwarded() {
+		if !signal.Ignored(sig) {
+			signal.Notify(received, sig)
+		}
+	}
+	return received
+}
+
+// hasTerminal reports whether berth has a controlling terminal (tty(4)).
+func hasTerminal() bool {
+	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
+}
+
+// private are variables that the command does not get: secrets, what belongs to
+// berth's own relation to systemd, and what it is told about its own slot.
+func private(name string) bool {
+	switch name {
+	case "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC",
+		"BERTH_NAME", "BERTH_KIND", "BERTH_SLOT", "BERTH_TERM", "BERTH_HOLDER":
+		return true
+	}
+	return strings.HasPrefix(name, "BERTH_BROKER")
+}
+
+// commandEnv returns the environment of the command, and of the guard.
+func commandEnv(own []string) []string {
+	var env []string
+	for _, variable := range own {
+		if name, _, _ := strings.Cut(variable, "="); !private(name) {
+			env = append(env, variable)
+		}
+	}
+	return env
+}
+
+func login(cfg config.Run) *guard.Login {
+	if cfg.Credential == nil {
+		return nil
+	}
+	return &guard.Login{UID: cfg.Credential.Uid, GID: cfg.Credential.Gid, Groups: cfg.Credential.Groups}
+}
+
+// holder names this berth among all others: host and process.
+func holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"fmt"
+
+	"berth/internal/config"
+
+	"github.com/urfave/cli/v2"
+)
+
+// mistake is what a user has to correct: config.ErrUsage or config.ErrInvalid.
+type mistake struct {
+	text string
+	sort error
+}
+
+func (m *mistake) Error() string { return m.text }
+func (m *mistake) Unwrap() error { return m.sort }
+
+func usagef(format string, args ...any) error {
+	return &mistake{fmt.Sprintf(format, args...), config.ErrUsage}
+}
+
+// unknownCommand is the error for a name that is none of the commands.
+func unknownCommand(path, name string, commands []*cli.Command) error {
+	var names []string
+	for _, command := range commands {
+		names = append(names, command.Name)
+	}
+	return usagef("there is no command %q%s; see '%s --help'", name, suggestion("", name, names), path)
+}
+
+// suggestion returns the rest of a sentence that proposes the nearest of the
+// known words, or nothing if none is near.
+func suggestion(prefix, word string, known []string) string {
+	best, least := "", len(word)/3+2 // about one mistake in three letters
+	for _, candidate := range known {
+		if d := distance(word, candidate); d < least {
+			best, least = candidate, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %s%s?", prefix, best)
+}
+
+// distance is the number of letters to insert, remove or replace to turn one
+// word into the other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,115 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const localScheme = "local"
+
+func setBrokers(s *settings, texts []string) error {
+	for _, text := range texts {
+		if err := s.addBroker(strings.TrimSpace(text)); err != nil {
+			return fmt.Errorf("%s %w", short(Redact(text)), err)
+		}
+	}
+	switch {
+	case len(texts) == 0:
+		return errors.New("is empty; give one URL at least, or local")
+	case s.Local && len(texts) > 1:
+		return errors.New("local stands for this host alone; give no other broker beside it")
+	}
+	return nil
+}
+
+func (s *settings) addBroker(text string) error {
+	if text == localScheme {
+		s.Local = true
+		return nil
+	}
+	// The reason that url.Parse gives is not passed on: it can contain pieces
+	// of a password.
+	u, err := url.Parse(text)
+	if err != nil {
+		return errors.New("is no URL; write amqp://USER:PASSWORD@HOST:5672/VHOST, with %2F for a / in a password, %40 for an @ and so on")
+	}
+	switch u.Scheme {
+	case localScheme:
+		return s.addLocal(u)
+	case "amqp", "amqps":
+		return s.addAMQP(u, text)
+	}
+	return errors.New("is no broker; write amqp://HOST:5672/VHOST, amqps://HOST:5671/VHOST, local or local:///DIRECTORY")
+}
+
+func (s *settings) addLocal(u *url.URL) error {
+	if u.Host != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !strings.HasPrefix(u.Path, "/") {
+		return errors.New("names no directory; write local:///DIRECTORY with three slashes, such as local:///run/berth")
+	}
+	s.Local, s.Directory = true, u.Path
+	return nil
+}
+
+func (s *settings) addAMQP(u *url.URL, text string) error {
+	if u.Hostname() == "" {
+		return fmt.Errorf("names no host; write %s://HOST:PORT/VHOST", u.Scheme)
+	}
+	if strings.Count(u.Host, ":") > 1 && !strings.HasPrefix(u.Host, "[") {
+		return errors.New("has more than one colon after the host; write HOST:PORT, and an IPv6 address in brackets")
+	}
+	if port := u.Port(); port != "" {
+		if number, err := strconv.Atoi(port); err != nil || number < 1 || number > 65535 {
+			return errors.New("has a port that does not exist; ports go from 1 to 65535, brokers listen on 5672 or, with TLS, on 5671")
+		}
+	}
+	if u.Query().Has("heartbeat") {
+		return errors.New("sets a heartbeat; take it out of the URL and use --heartbeat")
+	}
+	if u.Fragment != "" {
+		return errors.New("has a # in it; write %23 for a # in a password")
+	}
+	s.Brokers = append(s.Brokers, text)
+	return nil
+}
+
+// Redact returns a broker URL with user and password replaced by stars. It
+// works on text that is no proper URL too: everything before the last @ goes.
+func Redact(text string) string {
+	at := strings.LastIndex(text, "@")
+	if at < 0 {
+		return text
+	}
+	if scheme, _, found := strings.Cut(text[:at], "://"); found {
+		return scheme + "://***" + text[at:]
+	}
+	return "***" + text[at:]
+}
+
+// splitBrokers reads the environment variable: URLs separated by white space,
+// or by commas if a scheme follows, because a password may have a comma in it.
+func splitBrokers(text string) []string {
+	var all []string
+	for _, word := range strings.Fields(text) {
+		begin := 0
+		for i := range word {
+			if word[i] == ',' && startsBroker(word[i+1:]) {
+				all = append(all, word[begin:i])
+				begin = i + 1
+			}
+		}
+		all = append(all, strings.TrimSuffix(word[begin:], ","))
+	}
+	return all
+}
+
+func startsBroker(text string) bool {
+	for _, scheme := range []string{"amqp://", "amqps://", localScheme + "://", localScheme + ","} {
+		if strings.HasPrefix(text, scheme) {
+			return true
+		}
+	}
+	return text == localScheme
+}

@@ -1,0 +1,131 @@
+// Package config turns a configuration file, the environment and the command
+// line into one checked value:
+//
+//	run, err := config.Load(config.Input{Flags: flags, Command: args, LookupEnv: os.LookupEnv})
+//
+// One table (table.go) lists every option; its flag, its environment variable
+// and its key in the file are derived from its name. Precedence: defaults, then
+// the file, then the environment, then flags. What the package does not do is
+// reach for a broker: a checked configuration may still name one that is not
+// there.
+package config
+
+import (
+	"syscall"
+	"time"
+
+	"berth/lock"
+	"berth/signals"
+)
+
+// Connection says where locks live and how berth talks about it. Every
+// subcommand needs it.
+type Connection struct {
+	// Brokers are the nodes of one cluster, tried in turn: amqp:// and amqps://
+	// URLs, passwords included, so never to be printed. Empty if and only if
+	// Local is set.
+	Brokers []string
+
+	// Local says that locks hold on this host only, without a broker.
+	Local bool
+
+	// Directory is where local locks are kept, an absolute path. Empty means
+	// the local backend's default.
+	Directory string
+
+	// Naming is how queues are named: NamingNLA (default) or NamingNAL.
+	Naming string
+
+	// Heartbeat is the heartbeat asked of the broker: whole seconds, 1s to
+	// 60s, default 5s. The lease is twice that.
+	Heartbeat time.Duration
+
+	// LogLevel is trace, debug, info (default), warn or error.
+	LogLevel string
+
+	// LogFormat is text (default) or json.
+	LogFormat string
+}
+
+// The values of Connection.Naming.
+const (
+	NamingNLA = "N-L-A" // queues named like workers-1-A
+	NamingNAL = "N-A-L" // queues named like workers-A-1
+)
+
+// OnLoss is what happens after a slot was lost and the command is dead.
+type OnLoss string
+
+// The values of OnLoss.
+const (
+	LossRetry OnLoss = "retry" // queue up for the next slot
+	LossExit  OnLoss = "exit"  // exit with status 76
+)
+
+// Restart is what happens when the command ends by itself while the slot is
+// held.
+type Restart string
+
+// The values of Restart.
+const (
+	RestartNever     Restart = "never"      // give the slot back, exit as the command did
+	RestartOnFailure Restart = "on-failure" // start it again unless it exited with 0
+	RestartAlways    Restart = "always"     // start it again
+)
+
+// Run is everything that `berth run` was told, checked. Load makes it; the zero
+// value is not usable.
+type Run struct {
+	Connection
+
+	// Lock is the lock to hold; its name has passed lock.CheckName.
+	Lock lock.ID
+
+	// Command is the program and its arguments, at least the program.
+	Command []string
+
+	// VerifyInterval is the time from one verification to the next, above
+	// zero, default 1s.
+	VerifyInterval time.Duration
+
+	// VerifyTimeout is how long one verification may take, above zero, default
+	// 2s.
+	VerifyTimeout time.Duration
+
+	// Stop is the sequence for an orderly end, default "TERM 8s, KILL".
+	Stop signals.Sequence
+
+	// Loss is the sequence for a slot that is lost or in doubt, default
+	// "TERM 2s, KILL".
+	Loss signals.Sequence
+
+	// Rewrites says which signals are handed on as others; never nil, default
+	// empty.
+	Rewrites signals.Rewrites
+
+	// Try asks for one attempt only. Never set together with Timeout.
+	Try bool
+
+	// Timeout is how long to wait for a slot; zero (default) means for ever.
+	Timeout time.Duration
+
+	// OnLoss is what to do after a loss, default LossRetry.
+	OnLoss OnLoss
+
+	// Restart is what to do when the command ends, default RestartNever.
+	Restart Restart
+
+	// Credential is whom the command runs as. Nil (default, and when user and
+	// group are berth's own) means as berth itself.
+	Credential *syscall.Credential
+}
+
+// Timings returns the part of the configuration that the promise rests on.
+func (r Run) Timings() Timings {
+	return Timings{
+		Heartbeat:      r.Heartbeat,
+		VerifyInterval: r.VerifyInterval,
+		VerifyTimeout:  r.VerifyTimeout,
+		Loss:           total(r.Loss),
+	}
+}

@@ -1,0 +1,113 @@
+package config
+
+import (
+	"slices"
+
+	"berth/signals"
+)
+
+// Input is where values come from.
+type Input struct {
+	// Flags are the flags that were given, by name without dashes, with their
+	// values in the order given; "true" or "false" for a Switch.
+	Flags map[string][]string
+
+	// Command is what followed the flags; empty means that nothing did.
+	Command []string
+
+	// LookupEnv is os.LookupEnv. Nil means an empty environment.
+	LookupEnv func(string) (string, bool)
+}
+
+// commandOption is the only option without a flag.
+var commandOption = table[slices.IndexFunc(table, func(o Option) bool { return o.fileOnly })]
+
+// Load returns the configuration of `berth run`. Its errors are one line each
+// and wrap ErrUsage, ErrInvalid or lock.ErrUnsafe.
+func Load(in Input) (Run, error) {
+	s, err := in.settle(table)
+	if err != nil {
+		return Run{}, err
+	}
+	switch {
+	case s.Lock.Name == "":
+		return Run{}, usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its name")
+	case len(s.Command) == 0:
+		return Run{}, usagef("no command is named; put it after the flags, such as -- /usr/bin/myprogram")
+	}
+	if err := s.checkBroker(); err != nil {
+		return Run{}, err
+	}
+	if s.Credential, err = s.credential(); err != nil {
+		return Run{}, invalidf("--user and --group: %v", err)
+	}
+	if !s.Local {
+		if err := s.Timings().Check(); err != nil {
+			return Run{}, err
+		}
+	}
+	return s.Run, nil
+}
+
+// LoadConnection returns the part of the configuration that administration
+// commands need. Of the file and the environment, values of other options are
+// not looked at, but a key that does not exist is still an error. Errors are
+// those of Load.
+func LoadConnection(in Input) (Connection, error) {
+	s, err := in.settle(ConnectionOptions())
+	if err != nil {
+		return Connection{}, err
+	}
+	return s.Connection, s.checkBroker()
+}
+
+func (s *settings) checkBroker() error {
+	if !s.Local && len(s.Brokers) == 0 {
+		return usagef("no broker is named; give --broker URL or set BERTH_BROKER ('local' for locks on this host only)")
+	}
+	return nil
+}
+
+// settle merges all sources and sets the given options from them; every other
+// option keeps its default.
+func (in Input) settle(options []Option) (*settings, error) {
+	values, err := in.merge(options)
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{}
+	s.Rewrites = signals.Rewrites{}
+	for _, option := range table {
+		value, found := values[option.Name]
+		if !found {
+			continue
+		}
+		if err := option.set(s, value.texts); err != nil {
+			return nil, value.wrong(err)
+		}
+	}
+	return s, nil
+}
+
+func (in Input) merge(options []Option) (layer, error) {
+	lookupEnv := in.LookupEnv
+	if lookupEnv == nil {
+		lookupEnv = func(string) (string, bool) { return "", false }
+	}
+	flags, err := flagLayer(in.Flags, in.Command)
+	if err != nil {
+		return nil, err
+	}
+	env, err := envLayer(options, lookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	top := flags.over(env)
+	file := layer{}
+	if from, found := top["config"]; found {
+		if file, err = readFile(from, options); err != nil {
+			return nil, err
+		}
+	}
+	return top.over(file.over(defaults())), nil
+}

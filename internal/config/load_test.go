@@ -1,0 +1,188 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/lock"
+
+	"golang.org/x/sys/unix"
+)
+
+// write makes a configuration file and returns its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "berth.hcl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// input reads "--flag value" pairs and "VAR=value" as a shell would be told;
+// what follows "--" is the command.
+func input(words ...string) Input {
+	in := Input{Flags: map[string][]string{}}
+	env := map[string]string{}
+	for i := 0; i < len(words); i++ {
+		switch {
+		case words[i] == "--":
+			in.Command = words[i+1:]
+			i = len(words)
+		case strings.HasPrefix(words[i], "--"):
+			name := words[i][2:]
+			i++
+			in.Flags[name] = append(in.Flags[name], words[i])
+		default:
+			name, value, _ := strings.Cut(words[i], "=")
+			env[name] = value
+		}
+	}
+	in.LookupEnv = func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	return in
+}
+
+func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
+	run, err := Load(input("--broker", "amqp://u:p@h/", "--mutex", "m", "--", "prog", "arg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Heartbeat != 5*time.Second || run.VerifyInterval != time.Second || run.VerifyTimeout != 2*time.Second ||
+		run.Stop.String() != "TERM 8s, KILL" || run.Loss.String() != "TERM 2s, KILL" || run.OnLoss != LossRetry ||
+		run.Restart != RestartNever || run.Try || run.Timeout != 0 || run.Naming != NamingNLA ||
+		run.LogLevel != "info" || run.LogFormat != "text" || run.Credential != nil || run.Rewrites == nil {
+		t.Errorf("got %+v", run)
+	}
+	if !slices.Equal(run.Command, []string{"prog", "arg"}) || run.Lock != (lock.ID{Kind: lock.Mutex, Name: "m"}) {
+		t.Errorf("got %v for %v", run.Command, run.Lock)
+	}
+}
+
+func TestFlagsBeatVariablesBeatTheFile(t *testing.T) {
+	file := write(t, `
+		mutex           = "file"
+		broker          = "amqp://file"
+		command         = ["file", "arg"]
+		verify_interval = "400ms"
+		verify_timeout  = "400ms"
+		loss            = "TERM 400ms, KILL"
+		timeout         = "4s"`)
+	run, err := Load(input("--config", file, "BERTH_VERIFY_TIMEOUT=300ms", "BERTH_LOSS=TERM 300ms, KILL",
+		"BERTH_BROKER=amqp://env", "--loss", "TERM 200ms, KILL", "--semaphore", "flag", "--try", "true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.VerifyInterval != 400*time.Millisecond || run.VerifyTimeout != 300*time.Millisecond || run.Loss.Duration() != 200*time.Millisecond {
+		t.Errorf("interval %s, timeout %s, loss %s", run.VerifyInterval, run.VerifyTimeout, run.Loss)
+	}
+	if run.Lock != (lock.ID{Kind: lock.Semaphore, Name: "flag"}) {
+		t.Errorf("the flag's lock did not replace the file's: %v", run.Lock)
+	}
+	if !run.Try || run.Timeout != 0 {
+		t.Errorf("--try did not replace the file's timeout: %v %s", run.Try, run.Timeout)
+	}
+	if !slices.Equal(run.Brokers, []string{"amqp://env"}) || !slices.Equal(run.Command, []string{"file", "arg"}) {
+		t.Errorf("brokers %v, command %v", run.Brokers, run.Command)
+	}
+}
+
+func TestSwitchingTryOffKeepsTheTimeout(t *testing.T) {
+	run, err := Load(input("--broker", "local", "--mutex", "m", "BERTH_TIMEOUT=4s", "--try", "false", "--", "x"))
+	if err != nil || run.Try || run.Timeout != 4*time.Second {
+		t.Fatalf("try %v, timeout %s, %v", run.Try, run.Timeout, err)
+	}
+}
+
+func TestCommandLineReplacesTheWholeCommandOfTheFile(t *testing.T) {
+	file := write(t, `command = ["file", "arg"]`)
+	run, err := Load(input("--config", file, "--broker", "local", "--mutex", "m", "--", "own"))
+	if err != nil || !slices.Equal(run.Command, []string{"own"}) {
+		t.Fatalf("got %v, %v", run.Command, err)
+	}
+}
+
+func TestEveryKeyCanBeWrittenInTheFile(t *testing.T) {
+	file := write(t, `
+		persistent_mutex = "m"
+		broker     = ["amqp://a", "amqps://b:5671/v"]
+		naming     = "N-A-L"
+		try        = true
+		on_loss    = "exit"
+		command    = ["sh", "-c", "echo $${HOME}"]
+		stop       = "INT 1s, KILL"
+		restart    = "on-failure"
+		rewrite    = ["HUP=USR1", "INT="]
+		heartbeat  = "10s"
+		log_level  = "trace"
+		log_format = "json"`)
+	run, err := Load(input("BERTH_CONFIG=" + file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Lock.Kind != lock.PersistentMutex || len(run.Brokers) != 2 || run.Naming != NamingNAL || !run.Try ||
+		run.OnLoss != LossExit || run.Command[2] != "echo ${HOME}" || run.Stop.String() != "INT 1s, KILL" ||
+		run.Restart != RestartOnFailure || run.Rewrites.Apply(unix.SIGHUP) != unix.SIGUSR1 ||
+		run.Heartbeat != 10*time.Second || run.LogLevel != "trace" || run.LogFormat != "json" {
+		t.Errorf("got %+v", run)
+	}
+}
+
+func TestVariablesCanHoldLists(t *testing.T) {
+	for text, want := range map[string][]string{
+		"amqp://a amqp://b":            {"amqp://a", "amqp://b"},
+		"amqp://a,amqps://b, amqp://c": {"amqp://a", "amqps://b", "amqp://c"},
+		"amqp://u:p,w@a,amqp://b":      {"amqp://u:p,w@a", "amqp://b"},
+	} {
+		run, err := Load(input("BERTH_BROKER="+text, "BERTH_REWRITE=HUP=USR1, INT=", "--mutex", "m", "--", "x"))
+		if err != nil || !slices.Equal(run.Brokers, want) || len(run.Rewrites) != 2 {
+			t.Errorf("%q: got %q, %v, %v", text, run.Brokers, run.Rewrites, err)
+		}
+	}
+}
+
+func TestEmptyVariableCountsAsNotSet(t *testing.T) {
+	run, err := Load(input("BERTH_TIMEOUT=", "BERTH_HEARTBEAT=", "--broker", "local", "--mutex", "m", "--", "x"))
+	if err != nil || run.Heartbeat != 5*time.Second {
+		t.Fatalf("got %s, %v", run.Heartbeat, err)
+	}
+}
+
+func TestLocalNeedsNoSafeTimings(t *testing.T) {
+	slow := []string{"--loss", "TERM 1h, KILL", "--mutex", "m", "--", "x"}
+	run, err := Load(input(append([]string{"--broker", "local:///tmp/locks"}, slow...)...))
+	if err != nil || !run.Local || run.Directory != "/tmp/locks" || len(run.Brokers) != 0 {
+		t.Errorf("local: %+v, %v", run.Connection, err)
+	}
+	if _, err = Load(input(append([]string{"--broker", "amqp://h"}, slow...)...)); !errors.Is(err, lock.ErrUnsafe) {
+		t.Errorf("broker: %v", err)
+	}
+}
+
+func TestNumbersAreTakenForUserAndGroup(t *testing.T) {
+	run, err := Load(input("--broker", "local", "--mutex", "m", "--user", "4711", "--group", "4712", "--", "x"))
+	if err != nil || run.Credential == nil || run.Credential.Uid != 4711 || run.Credential.Gid != 4712 ||
+		!slices.Equal(run.Credential.Groups, []uint32{4712}) {
+		t.Errorf("got %+v, %v", run.Credential, err)
+	}
+	for _, bad := range []string{"4294967295", "-1", "no such user"} {
+		if _, err := Load(input("--broker", "local", "--mutex", "m", "--user", bad, "--", "x")); !errors.Is(err, ErrUsage) {
+			t.Errorf("--user %q: %v", bad, err)
+		}
+	}
+}
+
+func TestConnectionIgnoresWhatOnlyRunUses(t *testing.T) {
+	file := write(t, "heartbeat = \"nonsense\"\nbroker = \"amqp://h\"\nnaming = \"N-A-L\"")
+	got, err := LoadConnection(input("--config", file, "BERTH_TIMEOUT=nonsense"))
+	if err != nil || got.Naming != NamingNAL || !slices.Equal(got.Brokers, []string{"amqp://h"}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if _, err := LoadConnection(input("--config", write(t, "brokers = \"amqp://h\""))); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a key that does not exist: %v", err)
+	}
+}

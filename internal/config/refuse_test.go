@@ -1,0 +1,178 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"berth/lock"
+)
+
+func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
+	for _, c := range []struct {
+		words string // separated by |
+		sort  error
+		text  string
+	}{
+		{"--|x", ErrUsage, "no lock is named"},
+		{"--mutex|m", ErrUsage, "no command is named"},
+		{"--mutex|m|--broker|", ErrUsage, "--broker: \"\" is no broker"},
+		{"BERTH_BROKER=rabbit|--mutex|m|--|x", ErrInvalid, "BERTH_BROKER: \"rabbit\" is no broker"},
+		{"--mutex|", ErrUsage, `--mutex "": the lock's name is empty`},
+		{"BERTH_MUTEX=amq.x", ErrInvalid, `BERTH_MUTEX="amq.x": `},
+		{"--mutex|a|--semaphore|b", ErrUsage, `--mutex "a" and --semaphore "b" exclude each other`},
+		{"BERTH_MUTEX=a|BERTH_SEMAPHORE=b", ErrInvalid, `BERTH_MUTEX="a" and BERTH_SEMAPHORE="b" exclude each other`},
+		{"--mutex|a|--mutex|b", ErrUsage, "--mutex is given 2 times"},
+		{"--try|true|--timeout|1s", ErrUsage, `--try and --timeout "1s" exclude each other`},
+		{"--timeout|0s", ErrUsage, "leave it out to wait for ever"},
+		{"--timeout|-1s", ErrUsage, "leave it out to wait for ever"},
+		{"--heartbeat|0s", ErrUsage, `--heartbeat "0s": must be whole seconds`},
+		{"--heartbeat|1500ms", ErrUsage, "whole seconds from 1s to 60s"},
+		{"--heartbeat|61s", ErrUsage, "whole seconds from 1s to 60s"},
+		{"BERTH_HEARTBEAT=x", ErrInvalid, `BERTH_HEARTBEAT="x": is no duration`},
+		{"--verify-interval|0s", ErrUsage, "must be above zero"},
+		{"--verify-timeout|-2s", ErrUsage, "must be above zero"},
+		{"BERTH_VERIFY_TIMEOUT=5", ErrInvalid, "number with a unit"},
+		{"--stop|TERM", ErrUsage, `--stop "TERM": `},
+		{"--loss|KILL 1s", ErrUsage, `--loss "KILL 1s": `},
+		{"--rewrite|HUP", ErrUsage, "--rewrite: "},
+		{"BERTH_TRY=maybe", ErrInvalid, `BERTH_TRY="maybe": is neither true nor false`},
+		{"--on-loss|quit", ErrUsage, "choose retry or exit"},
+		{"--restart|often", ErrUsage, "choose never, on-failure or always"},
+		{"--naming|A-N-L", ErrUsage, "choose N-L-A or N-A-L"},
+		{"--log-level|loud", ErrUsage, "choose trace, debug, info, warn or error"},
+		{"--log-format|xml", ErrUsage, "choose text or json"},
+		{"--group|no such group", ErrUsage, `--group "no such group": `},
+		{"--config|/does/not/exist", ErrInvalid, `--config "/does/not/exist": cannot read the file: no such file`},
+	} {
+		_, err := Load(input(strings.Split(c.words, "|")...))
+		if !errors.Is(err, c.sort) || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want %v with %q", c.words, err, c.sort, c.text)
+		}
+	}
+}
+
+func TestMistakesInTheFileAreNamedWithTheirPlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"heartbeet = \"5s\"":                   `:1,1: Unsupported argument: An argument named "heartbeet" is not expected here. Did you mean "heartbeat"?`,
+		"\n\n  verify-interval = \"1s\"":       `:3,3: Unsupported argument`,
+		"something = 1":                        `config.example.hcl lists every key`,
+		"config = \"x\"":                       `:1,1: Unsupported argument`,
+		"lock {}":                              `:1,1: Unsupported block type`,
+		"mutex = \"a\"\nmutex = \"b\"":         `:2,1: Attribute redefined`,
+		"mutex = \"a\"\nsemaphore = \"b\"":     `exclude each other`,
+		"mutex = \"a":                          `:1,`,
+		"mutex":                                `:1,`,
+		"mutex = 5":                            `:1,1: mutex is a number; write a string in quotes`,
+		"mutex = null":                         `:1,1: mutex is null`,
+		"heartbeat = 5":                        `:1,1: heartbeat is a number; write a duration in quotes`,
+		"try = \"true\"":                       `:1,1: try is a string; write true or false, without quotes`,
+		"try = [true]":                         `:1,1: try is a tuple; write true or false`,
+		"command = \"sleep 5\"":                `:1,1: command is a string; write strings in brackets`,
+		"command = []":                         `:1,1: command: names no program`,
+		"command = [1]":                        `in place 1`,
+		"command = [\"sh\", \"echo ${HOME}\"]": `:1,26: Variables not allowed`,
+		"user = upper(\"x\")":                  `:1,8: `,
+		"broker = []":                          `:1,1: broker: is empty`,
+		"\n heartbeat = \"0s\"":                `:2,2: heartbeat = "0s": must be whole seconds`,
+		"mutex = \"\"":                         `:1,1: mutex = "": the lock's name is empty`,
+		"\xff\xfe":                             `:1,1: `,
+	} {
+		path := write(t, text)
+		_, err := Load(input("--config", path))
+		if !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestFirstOfSeveralMistakesInTheFileIsNamed(t *testing.T) {
+	path := write(t, "aaa = 1\nbbb = 2\nccc = 3\nddd {}\n")
+	for range 20 { // the order must not depend on a map
+		if _, err := Load(input("--config", path)); err == nil || !strings.HasPrefix(err.Error(), path+":1,1: ") {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNoMessageShowsAPassword(t *testing.T) {
+	for _, url := range []string{
+		"http://user:sesame@h", "amqp://user:sesame@", "amqp://user:sesame@h:99999", "amqp://user:ses/ame@h:1",
+		"amqp://user:sesame@h?heartbeat=5", "user:sesame@h", "amqp://user:sesame@h:port", "amqp://user:ses%ame@h", "amqp://user:#sesame@h",
+	} {
+		for _, in := range []Input{
+			input("--broker", url, "--mutex", "m", "--", "x"),
+			input("BERTH_BROKER="+url, "--mutex", "m", "--", "x"),
+			input("--config", write(t, `broker = "`+strings.ReplaceAll(url, "%", "%%")+`"`), "--mutex", "m", "--", "x"),
+		} {
+			_, err := Load(in)
+			if err == nil || strings.Contains(err.Error(), "ses") || strings.Contains(err.Error(), "user:") {
+				t.Errorf("%s: %v", url, err)
+			}
+		}
+	}
+}
+
+func TestBrokersThatCannotBeAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"amqp://":                    "names no host",
+		"amqp://:5672":               "names no host",
+		"amqp://h:0":                 "port",
+		"amqp://h:65536":             "port",
+		"amqp://h/?heartbeat=1":      "--heartbeat",
+		"amqp://h/#x":                "%23",
+		"rabbit:5672":                "is no broker",
+		"local://dir":                "three slashes",
+		"local:dir":                  "three slashes",
+		"local,amqp://h":             "is no URL",
+		"LOCAL":                      "is no broker",
+		"redis://h":                  "is no broker",
+		"amqp://u:p@h:1:2":           "more than one colon",
+		"amqp://u p@h":               "",
+		"amqp://h\x00":               "",
+		strings.Repeat("x", 100_000): "is no broker",
+	} {
+		_, err := Load(input("--broker", text, "--mutex", "m", "--", "x"))
+		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: got %.200v, want %q", text, err, want)
+		}
+	}
+	for _, beside := range []string{"amqp://h", "local"} {
+		if _, err := Load(input("--broker", "local", "--broker", beside, "--mutex", "m", "--", "x")); !errors.Is(err, ErrUsage) {
+			t.Errorf("local beside %s: %v", beside, err)
+		}
+	}
+}
+
+func TestUnsafeTimingsAreRefusedWithTheNumberToChange(t *testing.T) {
+	for words, want := range map[string]string{
+		"--heartbeat|2s":                                       "= 5.5s, more than the lease of 2 x --heartbeat 2s = 4s; change --heartbeat to 3s",
+		"--verify-timeout|8s":                                  "change --heartbeat to 6s",
+		"--verify-timeout|10m":                                 "change --verify-timeout to 6.5s at most",
+		"--loss|TERM 10m, KILL":                                "change --loss to 6.5s at most",
+		"--loss|TERM 2562047h, TERM 2562047h, KILL":            "so that they add up to 9.5s at most",
+		"--verify-interval|2562047h|--verify-timeout|2562047h": "so that they add up to 9.5s at most",
+	} {
+		words := append(strings.Split(words, "|"), "--broker", "amqp://h", "--mutex", "m", "--", "x")
+		if _, err := Load(input(words...)); !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %q", words, err, want)
+		}
+	}
+	for _, heartbeat := range []string{"3s", "60s"} { // 5.5s fits into 6s
+		if _, err := Load(input("--heartbeat", heartbeat, "--broker", "amqp://h", "--mutex", "m", "--", "x")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func FuzzFileNeverPanicsAndAlwaysFailsInOneLine(f *testing.F) {
+	f.Add("mutex = \"a\"\nheartbeat = 5")
+	f.Add("command = [\"${x}\", <<E\nE\n]")
+	f.Add("a = {b = [for x in y : z]}")
+	f.Fuzz(func(t *testing.T, text string) {
+		_, err := decodeFile([]byte(text), "berth.hcl", table)
+		if err != nil && (!errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}

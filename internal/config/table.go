@@ -1,0 +1,79 @@
+package config
+
+import (
+	"berth/lock"
+	"berth/signals"
+)
+
+// The headings of help pages.
+const (
+	groupLock    = "Which lock"
+	groupBroker  = "Where it lives"
+	groupWaiting = "Waiting for a slot"
+	groupCommand = "The command"
+	groupTimings = "Timings that the promise rests on"
+	groupLog     = "Log"
+)
+
+const (
+	exclusiveLock     = "lock"
+	exclusivePatience = "patience"
+)
+
+// table lists every option, in the order in which users see them.
+var table = []Option{
+	{Name: "mutex", Group: groupLock, Value: "NAME", exclusive: exclusiveLock, set: setLock(lock.Mutex),
+		Usage: "Hold the mutex NAME: one holder at a time, nothing to set up."},
+	{Name: "semaphore", Group: groupLock, Value: "NAME", exclusive: exclusiveLock, set: setLock(lock.Semaphore),
+		Usage: "Hold one slot of the semaphore NAME, made with 'berth semaphore create'."},
+	{Name: "persistent-mutex", Group: groupLock, Value: "NAME", exclusive: exclusiveLock, set: setLock(lock.PersistentMutex),
+		Usage: "Hold the mutex NAME that is switched on and off with 'berth persistent-mutex enable' and 'disable'."},
+
+	{Name: "broker", Group: groupBroker, Value: "URL", Kind: List, connection: true, set: setBrokers,
+		Usage: "RabbitMQ at amqp://USER:PASSWORD@HOST:5672/VHOST, or amqps:// for TLS; or 'local' or 'local:///DIRECTORY' for locks that hold on this host only. Repeat it for the nodes of one cluster, which are tried in turn. In the variable, URLs are separated by spaces, or by commas before a scheme."},
+	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
+		Usage: "Read settings from FILE. The environment overrides the file, flags override both."},
+	{Name: "naming", Group: groupBroker, Value: "N-L-A|N-A-L", Default: NamingNLA, connection: true,
+		set:   oneOf(func(s *settings) *string { return &s.Naming }, NamingNLA, NamingNAL),
+		Usage: "How queues are named: name, slot and letter in this order. Every berth that uses a lock must agree on it."},
+
+	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusivePatience, Default: "false", set: setTry,
+		Usage: "Make one attempt; exit with 75 if no slot is free, with 69 if no broker can be reached."},
+	{Name: "timeout", Group: groupWaiting, Value: "DURATION", Kind: Duration, exclusive: exclusivePatience, set: setTimeout,
+		Usage: "Give up after DURATION without a slot. Left out, berth waits for ever."},
+	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(LossRetry),
+		set:   oneOf(func(s *settings) *OnLoss { return &s.OnLoss }, LossRetry, LossExit),
+		Usage: "After a slot was lost and the command is dead: queue up for the next slot, or exit with 76."},
+
+	{Name: "command", Group: groupCommand, Value: "COMMAND ARG...", Kind: List, fileOnly: true, set: setCommand,
+		Usage: "The program to run and its arguments. On the command line it follows the flags and replaces the file's."},
+	{Name: "stop", Group: groupCommand, Value: "SEQUENCE", Default: "TERM 8s, KILL",
+		set:   setSequence(func(s *settings) *signals.Sequence { return &s.Stop }),
+		Usage: "How the command is ended in order, the slot still held: signals, each with the time to wait after it, and KILL."},
+	{Name: "restart", Group: groupCommand, Value: "never|on-failure|always", Default: string(RestartNever),
+		set:   oneOf(func(s *settings) *Restart { return &s.Restart }, RestartNever, RestartOnFailure, RestartAlways),
+		Usage: "When the command ends by itself: with never, give the slot back and exit as the command did; otherwise keep the slot and start it again."},
+	{Name: "rewrite", Group: groupCommand, Value: "SIGNAL=SIGNAL", Kind: List, set: setRewrites,
+		Usage: "Hand one signal on as another, such as HUP=USR1, or drop it: HUP=. Repeatable. In the variable, separated by spaces or commas."},
+	{Name: "user", Group: groupCommand, Value: "USER", set: setUser,
+		Usage: "Run the command as this user, a name or a number, with the user's groups."},
+	{Name: "group", Group: groupCommand, Value: "GROUP", set: setGroup,
+		Usage: "Run the command with this group, a name or a number, in place of the user's main one."},
+
+	{Name: "heartbeat", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "5s", set: setHeartbeat,
+		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice that after the broker last heard from berth: the lease."},
+	{Name: "verify-interval", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "1s", set: setVerifyInterval,
+		Usage: "How often berth proves that it still holds the slot."},
+	{Name: "verify-timeout", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "2s", set: setVerifyTimeout,
+		Usage: "How long one such proof may take."},
+	{Name: "loss", Group: groupTimings, Value: "SEQUENCE", Default: "TERM 2s, KILL",
+		set:   setSequence(func(s *settings) *signals.Sequence { return &s.Loss }),
+		Usage: "How the command is ended when the slot is lost or in doubt. It must fit into the lease, together with interval, timeout and a margin of " + Margin.String() + "."},
+
+	{Name: "log-level", Group: groupLog, Value: "trace|debug|info|warn|error", Default: "info", connection: true,
+		set:   oneOf(func(s *settings) *string { return &s.LogLevel }, "trace", "debug", "info", "warn", "error"),
+		Usage: "The least important messages to log, on stderr."},
+	{Name: "log-format", Group: groupLog, Value: "text|json", Default: "text", connection: true,
+		set:   oneOf(func(s *settings) *string { return &s.LogFormat }, "text", "json"),
+		Usage: "Log lines for people, or one JSON object per line."},
+}

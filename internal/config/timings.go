@@ -1,0 +1,94 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"berth/lock"
+	"berth/signals"
+)
+
+const (
+	// Margin is kept free between the end of the loss sequence and the end of
+	// the lease. It covers what no timer promises: a KILL takes effect within
+	// milliseconds, a loaded host starts a ready process some tens of
+	// milliseconds late, and two hosts' clocks run apart by less than a
+	// millisecond in a lease of at most two minutes.
+	Margin = 500 * time.Millisecond
+
+	// MinHeartbeat is the shortest heartbeat that AMQP 0-9-1 can express
+	// (connection.tune counts seconds; 0 would switch it off).
+	MinHeartbeat = time.Second
+
+	// MaxHeartbeat keeps the lease, which is how long a slot stays locked
+	// after its host has died, at two minutes. It is also the highest that
+	// RabbitMQ grants unless it is told otherwise.
+	MaxHeartbeat = 60 * time.Second
+)
+
+// Timings are the numbers that the promise rests on. All are above zero, except
+// that Loss is zero for a sequence of KILL alone.
+type Timings struct {
+	Heartbeat      time.Duration // as negotiated, or as asked before that
+	VerifyInterval time.Duration
+	VerifyTimeout  time.Duration
+	Loss           time.Duration // from the first signal of the loss sequence to its KILL
+}
+
+// Lease returns how long the broker certainly keeps a slot after it last heard
+// from its holder.
+func (t Timings) Lease() time.Duration { return 2 * t.Heartbeat }
+
+// Check returns an error that wraps lock.ErrUnsafe and says which number to
+// change to what, if the command's tree might outlive the lease.
+func (t Timings) Check() error {
+	need := sum(t.VerifyInterval, t.VerifyTimeout, t.Loss, Margin)
+	if need <= t.Lease() {
+		return nil
+	}
+	return fmt.Errorf("%w: --verify-interval %s + --verify-timeout %s + --loss %s + margin %s = %s, more than the lease of 2 x --heartbeat %s = %s; %s",
+		lock.ErrUnsafe, t.VerifyInterval, t.VerifyTimeout, t.Loss, Margin, need, t.Heartbeat, t.Lease(), t.remedy(need))
+}
+
+// remedy proposes one change that makes the sum fit.
+func (t Timings) remedy(need time.Duration) string {
+	if heartbeat := (need/2 + time.Second - 1).Truncate(time.Second); heartbeat <= MaxHeartbeat {
+		if 2*heartbeat < need { // need was odd in nanoseconds
+			heartbeat += time.Second
+		}
+		return fmt.Sprintf("change --heartbeat to %s", heartbeat)
+	}
+	parts := []struct {
+		flag string
+		now  time.Duration
+	}{{"--verify-interval", t.VerifyInterval}, {"--verify-timeout", t.VerifyTimeout}, {"--loss", t.Loss}}
+	for _, part := range parts {
+		if room := part.now - (need - t.Lease()); need < math.MaxInt64 && room > 0 {
+			return fmt.Sprintf("change %s to %s at most", part.flag, room)
+		}
+	}
+	return fmt.Sprintf("change --verify-interval, --verify-timeout and --loss so that they add up to %s at most", t.Lease()-Margin)
+}
+
+// total is signals.Sequence.Duration, except that it cannot overflow.
+func total(seq signals.Sequence) time.Duration {
+	var waits []time.Duration
+	for _, step := range seq {
+		waits = append(waits, step.Wait)
+	}
+	return sum(waits...)
+}
+
+// sum adds durations that are not negative and stops at the highest, because a
+// sum that overflows would look safe.
+func sum(parts ...time.Duration) time.Duration {
+	var all time.Duration
+	for _, part := range parts {
+		if part > math.MaxInt64-all {
+			return math.MaxInt64
+		}
+		all += part
+	}
+	return all
+}

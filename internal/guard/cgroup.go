@@ -1,0 +1,133 @@
+package guard
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroup is a control group of the command's own, where berth may make one: it
+// then holds the whole tree however it forks and daemonizes, and one write
+// kills it (cgroup.kill, Documentation/admin-guide/cgroup-v2). nil is a group
+// that could not be made: every method then does nothing.
+type cgroup struct {
+	dir *os.File
+}
+
+// useCgroups is switched off by tests: /proc has to lead to the tree alone, too.
+var useCgroups = true
+
+// cgroupOf returns where the control group of the guard with that pid is, ""
+// if this process is in no cgroup v2 hierarchy.
+func cgroupOf(guard int) string {
+	own := ownCgroup()
+	if own == "" || !useCgroups {
+		return ""
+	}
+	return filepath.Join(own, fmt.Sprintf("berth-%d", guard))
+}
+
+// ownCgroup returns the directory of this process's own group: the mount point
+// of the hierarchy and the path of the group below the mount's root.
+func ownCgroup() string {
+	path, found := "", false
+	eachLine("/proc/self/cgroup", func(line string) {
+		if rest, ok := strings.CutPrefix(line, "0::"); ok {
+			path, found = rest, true
+		}
+	})
+	if !found {
+		return ""
+	}
+	var dir string
+	eachLine("/proc/self/mountinfo", func(line string) {
+		// "ID PARENT DEV ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE OPTIONS"
+		head, tail, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(head)
+		if len(fields) < 5 || !strings.HasPrefix(tail, "cgroup2 ") {
+			return
+		}
+		below, err := filepath.Rel(fields[3], path)
+		if err != nil || strings.HasPrefix(below, "..") {
+			return
+		}
+		dir = filepath.Join(fields[4], below)
+	})
+	return dir
+}
+
+func eachLine(file string, each func(line string)) {
+	f, err := os.Open(file)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		each(lines.Text())
+	}
+}
+
+// makeCgroup makes a group for the tree below this process, or returns nil
+// where berth owns none: no cgroup v2, not writable, too old to be killed.
+func makeCgroup() *cgroup {
+	path := cgroupOf(os.Getpid())
+	if path == "" {
+		return nil
+	}
+	if err := os.Mkdir(path, 0o755); err != nil && !os.IsExist(err) {
+		return nil
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		os.Remove(path)
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(path, "cgroup.kill")); err != nil { // Linux 5.14
+		dir.Close()
+		os.Remove(path)
+		return nil
+	}
+	return &cgroup{dir: dir}
+}
+
+// fd returns the descriptor to fork into the group with (CLONE_INTO_CGROUP).
+func (c *cgroup) fd() int { return int(c.dir.Fd()) }
+
+// kill kills everything in the group in one step.
+func (c *cgroup) kill() {
+	if c != nil {
+		killCgroup(c.dir.Name())
+	}
+}
+
+// remove removes the group, which has to be empty by now.
+func (c *cgroup) remove() {
+	if c != nil {
+		c.dir.Close()
+		removeCgroup(c.dir.Name())
+	}
+}
+
+// killCgroup does nothing for a group that does not exist.
+func killCgroup(path string) {
+	if f, err := os.OpenFile(filepath.Join(path, "cgroup.kill"), os.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
+		_, _ = f.WriteString("1")
+		f.Close()
+	}
+}
+
+// removeCgroup removes an empty group, also the groups that the command made in
+// it. What cannot be removed is left to who owns the hierarchy.
+func removeCgroup(path string) {
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeCgroup(filepath.Join(path, e.Name()))
+		}
+	}
+	_ = unix.Rmdir(path)
+}

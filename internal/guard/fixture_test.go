@@ -1,0 +1,180 @@
+package guard
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"berth/internal/boottime"
+	"berth/supervisor"
+)
+
+const (
+	// markVar marks every process of one test's command. The guard does not
+	// have it: it is added to the environment at the start.
+	markVar = "GUARD_TEST_MARK"
+
+	// patience is long enough for a busy machine; nothing waits that long
+	// unless it fails.
+	patience = 30 * time.Second
+)
+
+var marks atomic.Int64
+
+func newMark() string { return fmt.Sprintf("%d-%d", os.Getpid(), marks.Add(1)) }
+
+// tree is one command, its guard, and this process as the supervisor.
+type tree struct {
+	t       *testing.T
+	host    *Host
+	guard   *Guard
+	mark    string
+	started bool
+}
+
+// prepare launches a guard for a shell script.
+func prepare(t *testing.T, script string) *tree {
+	t.Helper()
+	return prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}})
+}
+
+// prepareSpec launches a guard; Env is what the test has.
+func prepareSpec(t *testing.T, spec Spec) *tree {
+	t.Helper()
+	host, err := NewHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Env = os.Environ()
+	if !useCgroups {
+		spec.Env = append(spec.Env, noCgroupVar+"=1")
+	}
+	launched, err := host.Launch(spec)
+	if err != nil {
+		host.Close()
+		t.Fatal(err)
+	}
+	tr := &tree{t: t, host: host, guard: launched.(*Guard), mark: newMark()}
+	t.Cleanup(tr.end)
+	return tr
+}
+
+// end leaves nothing behind, however the test ended.
+func (tr *tree) end() {
+	if tr.started {
+		tr.guard.Abandon()
+		for range tr.guard.Events() {
+		}
+	} else {
+		tr.guard.Retire()
+	}
+	tr.host.Close()
+	for _, pid := range marked(tr.mark) {
+		tr.t.Errorf("process %d of the command has outlived its guard", pid)
+	}
+}
+
+// run starts the command, without a deadline, and waits until it has started.
+func (tr *tree) run() (first int) {
+	tr.t.Helper()
+	tr.start(supervisor.Start{})
+	return tr.next(supervisor.Started).Pid
+}
+
+func (tr *tree) start(start supervisor.Start) {
+	tr.t.Helper()
+	tr.started = true
+	start.Vars = append(start.Vars, markVar+"="+tr.mark)
+	if err := tr.guard.Start(start); err != nil {
+		tr.t.Fatal(err)
+	}
+}
+
+// next returns the next event, which has to be of the kind.
+func (tr *tree) next(kind supervisor.GuardEventKind) supervisor.GuardEvent {
+	tr.t.Helper()
+	select {
+	case event, open := <-tr.guard.Events():
+		if !open {
+			tr.t.Fatalf("the events ended before %q", kind)
+		}
+		if event.Kind != kind {
+			tr.t.Fatalf("%+v came instead of %q", event, kind)
+		}
+		return event
+	case <-time.After(patience):
+		tr.t.Fatalf("%q did not come", kind)
+	}
+	panic("not reached")
+}
+
+// nothingLeft is called when Dead was told.
+func (tr *tree) nothingLeft() {
+	tr.t.Helper()
+	if left := marked(tr.mark); len(left) > 0 {
+		tr.t.Errorf("the tree is said to be dead, but %d of it live", len(left))
+	}
+}
+
+// awaitProcesses waits until the command has so many processes.
+func awaitProcesses(t *testing.T, mark string, n int) {
+	t.Helper()
+	await(t, fmt.Sprintf("%d processes of the command", n), func() bool { return len(marked(mark)) == n })
+}
+
+// await waits until the condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: waited for it for %s in vain", what, patience)
+		}
+	}
+}
+
+// marked returns the living processes of a command. It looks at the environment
+// of every process of this host, so it also finds one that has left the tree.
+func marked(mark string) []int {
+	files, _ := filepath.Glob("/proc/[0-9]*/task/*/environ")
+	var pids []int
+	for _, file := range files {
+		env, err := os.ReadFile(file) // fails, or is empty, for a dead one
+		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool {
+			return string(v) == markVar+"="+mark
+		}) {
+			continue
+		}
+		if pid, _ := strconv.Atoi(strings.Split(file, "/")[2]); !slices.Contains(pids, pid) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// withAndWithoutCgroup runs a test in both ways in which a tree is found.
+func withAndWithoutCgroup(t *testing.T, test func(t *testing.T)) {
+	t.Run("with a control group", func(t *testing.T) {
+		probe := makeCgroup()
+		if probe == nil {
+			t.Fatal("no control group can be made here; these tests need root and a cgroup v2 hierarchy with cgroup.kill")
+		}
+		probe.remove()
+		test(t)
+	})
+	t.Run("through /proc alone", func(t *testing.T) {
+		useCgroups = false
+		defer func() { useCgroups = true }()
+		test(t)
+	})
+}
+
+// soon and far are deadlines.
+func soon() boottime.Instant { return boottime.Now().Add(200 * time.Millisecond) }
+func far() boottime.Instant  { return boottime.Now().Add(time.Hour) }

@@ -1,0 +1,131 @@
+package guard
+
+import (
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/boottime"
+	"berth/supervisor"
+)
+
+// leaveTimeout bounds how long a guard that has closed its connection may take
+// to end. It has nothing to do by then.
+const leaveTimeout = 2 * time.Second
+
+// Guard is the supervisor's hold on one guard process; see supervisor.Guard.
+type Guard struct {
+	host   *Host
+	pid    int
+	conn   *net.UnixConn
+	events chan supervisor.GuardEvent
+	gone   chan struct{} // closed by the Host when the process was reaped
+	asked  chan struct{} // closed by Start: something may run
+}
+
+func newGuard(host *Host, conn *net.UnixConn) *Guard {
+	return &Guard{
+		host:   host,
+		conn:   conn,
+		events: make(chan supervisor.GuardEvent, 16),
+		gone:   make(chan struct{}),
+		asked:  make(chan struct{}),
+	}
+}
+
+// run passes on what the guard says until it is gone, and does its work where
+// it died before it was done.
+func (g *Guard) run() {
+	defer close(g.events)
+	defer g.conn.Close()
+	var exited, dead bool
+	for {
+		var event supervisor.GuardEvent
+		if _, err := receive(g.conn, &event); err != nil {
+			break
+		}
+		exited = exited || event.Kind == supervisor.Exited
+		dead = dead || event.Kind == supervisor.Dead
+		g.events <- event
+	}
+	g.awaitGone()
+	select {
+	case <-g.asked:
+	default:
+		return // nothing was ever started
+	}
+	if !dead {
+		g.finish(exited)
+	}
+}
+
+// awaitGone waits until the process has been reaped.
+func (g *Guard) awaitGone() {
+	patience := time.NewTimer(leaveTimeout)
+	defer patience.Stop()
+	select {
+	case <-g.gone:
+		return
+	case <-patience.C:
+	}
+	g.host.kill(g)
+	<-g.gone // KILL cannot be refused
+}
+
+// finish kills the tree of a guard that died. Its first process died with the
+// guard, of its parent-death signal; the rest fell to this process.
+func (g *Guard) finish(exited bool) {
+	group := cgroupOf(g.pid)
+	if group != "" {
+		killCgroup(group)
+	}
+	g.host.killFallen()
+	if group != "" {
+		removeCgroup(group)
+	}
+	killed := syscall.WaitStatus(unix.SIGKILL)
+	if !exited {
+		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: killed, Orphans: true}
+	}
+	g.events <- supervisor.GuardEvent{Kind: supervisor.Dead, Status: killed, Orphans: true}
+}
+
+// Start implements supervisor.Guard.
+func (g *Guard) Start(start supervisor.Start) error {
+	close(g.asked)
+	return g.order(order{Op: opStart, Vars: start.Vars, Deadline: start.Deadline, files: start.Files})
+}
+
+// Renew implements supervisor.Guard.
+func (g *Guard) Renew(deadline boottime.Instant) error {
+	return g.order(order{Op: opDeadline, Deadline: deadline})
+}
+
+// Signal implements supervisor.Guard.
+func (g *Guard) Signal(sig syscall.Signal, to supervisor.Scope) error {
+	return g.order(order{Op: opSignal, Signal: sig, Scope: to})
+}
+
+// Kill implements supervisor.Guard.
+func (g *Guard) Kill() error { return g.order(order{Op: opKill}) }
+
+// Abandon implements supervisor.Guard.
+func (g *Guard) Abandon() { g.host.kill(g) }
+
+// Retire implements supervisor.Guard.
+func (g *Guard) Retire() {
+	g.conn.Close() // the guard reads the end of its connection
+	for range g.events {
+	}
+}
+
+// Events implements supervisor.Guard.
+func (g *Guard) Events() <-chan supervisor.GuardEvent { return g.events }
+
+// order sends an order, or gives up on a guard that does not read them.
+func (g *Guard) order(o order) error {
+	_ = g.conn.SetWriteDeadline(time.Now().Add(tellTimeout))
+	return send(g.conn, o, o.files)
+}

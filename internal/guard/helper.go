@@ -1,0 +1,294 @@
+package guard
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/boottime"
+	"berth/signals"
+	"berth/supervisor"
+)
+
+// Name is the guard's argv[0]: what ps shows, and how main tells which of the
+// two programs in this binary it is.
+const Name = "berth-guard"
+
+// Between two looks for what is left of a tree that is being killed. A kill
+// takes effect within microseconds; what takes longer (a process in an
+// uninterruptible wait) is not hurried by looking more often.
+const (
+	firstPause   = time.Millisecond
+	longestPause = 50 * time.Millisecond
+)
+
+// helper is the guard process. One goroutine owns it: the one that forks, waits
+// and decides.
+type helper struct {
+	conn     connectionTo
+	path     string
+	args     []string
+	login    *Login
+	timer    *boottime.Timer
+	terminal *terminal
+
+	deadline boottime.Instant
+	files    []*os.File // held open until this process ends
+	cgroup   *cgroup
+	started  bool
+	first    int // the command's first process, while it is not reaped
+	status   syscall.WaitStatus
+	killing  bool
+	pause    time.Duration
+	again    <-chan time.Time // the next look, while killing
+	dead     bool
+}
+
+// Main is the guard process. It is executed by Host.Launch, never by users, and
+// returns its exit status once the command's tree is dead.
+func Main(args []string) int {
+	// The command's death signal comes when the thread that forked it ends,
+	// not the process (PR_SET_PDEATHSIG(2const)): this goroutine keeps its
+	// thread for as long as the process lives.
+	runtime.LockOSThread()
+	h, err := newHelper(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v; it is a part of berth and not to be started by hand\n", Name, err)
+		return 64
+	}
+	h.run()
+	return 0
+}
+
+// newHelper reads Name, the connection's descriptor, the login, the path of the
+// command and its arguments.
+func newHelper(args []string) (*helper, error) {
+	if len(args) < 5 {
+		return nil, fmt.Errorf("arguments are missing")
+	}
+	fd, err := strconv.Atoi(args[1])
+	if err != nil {
+		return nil, fmt.Errorf("%q is no descriptor", args[1])
+	}
+	login, err := parseLogin(args[2])
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(fd)
+	conn, err := connection(fd)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("cannot become a subreaper: %w", err)
+	}
+	timer, err := boottime.NewTimer()
+	if err != nil {
+		return nil, err
+	}
+	return &helper{
+		conn: connectionTo{conn}, path: args[3], args: args[4:], login: login,
+		timer: timer, terminal: newTerminal(),
+	}, nil
+}
+
+// run ends when the tree is dead, or when the supervisor is gone before
+// anything was started.
+func (h *helper) run() {
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	// Signals are the supervisor's to judge, also those that somebody sends to
+	// every process of a unit: here they are received and dropped.
+	dropped := make(chan os.Signal, 1)
+	for _, sig := range signals.Forwarded() {
+		if !signal.Ignored(sig) { // the command inherits an inherited ignore
+			signal.Notify(dropped, sig)
+		}
+	}
+	orders := h.conn.orders()
+	for !h.dead {
+		if h.deadline.Passed() && !h.killing && h.started {
+			h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
+			h.kill()
+		}
+		select {
+		case o, open := <-orders:
+			if !open {
+				if !h.started {
+					return
+				}
+				orders = nil
+				h.kill()
+				continue
+			}
+			h.obey(o)
+		case <-children:
+			h.reap()
+		case <-h.timer.C:
+		case <-h.again:
+			h.kill()
+		case <-dropped:
+		}
+	}
+	h.cgroup.remove()
+}
+
+func (h *helper) obey(o order) {
+	switch o.Op {
+	case opStart:
+		h.start(o)
+	case opDeadline:
+		h.renew(o.Deadline)
+	case opSignal:
+		h.signal(o.Signal, o.Scope)
+	case opKill:
+		h.kill()
+	}
+}
+
+func (h *helper) renew(deadline boottime.Instant) {
+	h.deadline = deadline
+	if err := h.timer.Set(deadline); err != nil {
+		h.kill() // a deadline that would not be kept
+	}
+}
+
+// start forks the command, unless its deadline has passed on the way here.
+func (h *helper) start(o order) {
+	if h.started {
+		return
+	}
+	h.files = o.files
+	h.renew(o.Deadline)
+	h.started = true
+	if h.deadline.Passed() {
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
+		h.finish()
+		return
+	}
+	h.cgroup = makeCgroup()
+	pid, err := h.fork(o.Vars)
+	if err != nil && h.cgroup != nil {
+		// Some groups cannot be forked into (clone(2), CLONE_INTO_CGROUP), and
+		// /proc leads to the tree as well.
+		h.cgroup.remove()
+		h.cgroup = nil
+		pid, err = h.fork(o.Vars)
+	}
+	if err != nil {
+		errno, _ := err.(syscall.Errno)
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
+		h.finish()
+		return
+	}
+	h.first = pid
+	h.terminal.give(pid)
+	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Started, Pid: pid})
+}
+
+func (h *helper) fork(vars []string) (int, error) {
+	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+	if h.cgroup != nil {
+		sys.UseCgroupFD, sys.CgroupFD = true, h.cgroup.fd()
+	}
+	if h.login != nil {
+		sys.Credential = h.login.credential()
+	}
+	return syscall.ForkExec(h.path, h.args, &syscall.ProcAttr{
+		Env:   append(os.Environ(), vars...),
+		Files: []uintptr{0, 1, 2},
+		Sys:   sys,
+	})
+}
+
+// reap takes what children ended or stopped, and sees whether any are left.
+func (h *helper) reap() {
+	var exited bool
+	left := reapAll(unix.WUNTRACED, func(pid int, status syscall.WaitStatus) {
+		switch {
+		case pid != h.first:
+		case status.Stopped():
+			h.stopped(status.StopSignal())
+		default:
+			h.first, h.status, exited = 0, status, true
+		}
+	})
+	if exited {
+		given := h.terminal.given
+		h.terminal.takeBack()
+		if h.status.Signaled() {
+			h.terminal.restore()
+		}
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Exited, Status: h.status, Left: left, Terminal: given})
+	}
+	if !left && h.started && h.first == 0 {
+		h.finish()
+	}
+}
+
+// stopped handles a command that the terminal has stopped.
+func (h *helper) stopped(sig syscall.Signal) {
+	if !h.terminal.given {
+		return
+	}
+	if stoppedForTerminal(sig) {
+		// It used the terminal between its start and our giving it.
+		_ = unix.Kill(-h.first, unix.SIGCONT)
+		return
+	}
+	h.terminal.takeBack()
+	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended})
+}
+
+func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
+	switch {
+	case to == supervisor.Tree:
+		tree, err := descendants(os.Getpid(), nil)
+		if err != nil {
+			return // KILL follows, and says so
+		}
+		for _, p := range tree {
+			signalProcess(p, sig)
+			if sig != unix.SIGCONT {
+				signalProcess(p, unix.SIGCONT) // who is stopped receives nothing else
+			}
+		}
+	case h.first == 0:
+	case to == supervisor.Group:
+		if sig == unix.SIGCONT {
+			h.terminal.give(h.first)
+		}
+		_ = unix.Kill(-h.first, sig)
+	default:
+		_ = unix.Kill(h.first, sig)
+	}
+}
+
+// kill sends KILL to what there is of the tree, and sees to it that this
+// happens again until nothing is left.
+func (h *helper) kill() {
+	if !h.started || h.dead {
+		return
+	}
+	if !h.killing {
+		h.killing, h.pause = true, firstPause
+	}
+	h.cgroup.kill()
+	_, _ = killBelow(os.Getpid(), nil) // whether it worked is seen by reaping
+	h.again = time.After(h.pause)
+	h.pause = min(2*h.pause, longestPause)
+	h.reap()
+}
+
+// finish tells that no process of the tree is left.
+func (h *helper) finish() {
+	h.terminal.takeBack()
+	h.dead = true
+	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Dead, Status: h.status})
+}

@@ -1,0 +1,189 @@
+// Package guard is the process between berth's supervisor and the command: the
+// parent of the command, which kills the command's whole tree when told, when
+// its deadline passes, or when the supervisor is gone.
+//
+// The supervisor's process has one Host, and starts a guard ahead of time:
+//
+//	host, err := guard.NewHost()
+//	g, err := host.Launch(guard.Spec{Path: "/usr/bin/producer", Args: []string{"producer"}, Env: env})
+//	...                                      // until the slot is won
+//	err = g.Start(supervisor.Start{Deadline: deadline})
+//	for event := range g.Events() { ... }    // Started, Exited, Dead
+//
+// The guard's process is the same binary under the name Name, and runs Main.
+//
+// The tree is every descendant of the guard, which is a child subreaper: a
+// process cannot leave it by forking twice, by setsid or by a group of its own.
+// What is started by somebody else on the command's behalf (a container, a
+// timer unit, at(1)) is not in it. If guard and supervisor are killed in the
+// same instant, only the command's first process is certain to die, of its
+// parent-death signal.
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
+)
+
+// Host is the supervisor's side: it starts guards, and is the one waiter of its
+// process, so that as PID 1 it reaps every orphan. A process has one.
+type Host struct {
+	spare map[int]uint64 // children from before berth was executed: not ours to kill
+
+	mu     sync.Mutex // held while forking and while reaping, so that no end is missed
+	guards map[int]*Guard
+
+	children chan os.Signal
+	stop     chan struct{}
+	stopped  chan struct{}
+}
+
+// Spec is the command that a guard is for.
+type Spec struct {
+	Path  string   // the executable, absolute or relative to the working directory
+	Args  []string // from argv[0] on
+	Env   []string // the command's environment but for Start.Vars
+	Login *Login   // nil: who started berth
+}
+
+// NewHost makes this process the reaper of everything below it.
+func NewHost() (*Host, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("cannot become a subreaper, which needs Linux 3.4: %w", err)
+	}
+	table, err := processTable()
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{
+		spare:    make(map[int]uint64),
+		guards:   make(map[int]*Guard),
+		children: make(chan os.Signal, 1),
+		stop:     make(chan struct{}),
+		stopped:  make(chan struct{}),
+	}
+	for _, p := range table {
+		if p.parent == os.Getpid() {
+			h.spare[p.pid] = p.start
+		}
+	}
+	signal.Notify(h.children, unix.SIGCHLD)
+	go h.run()
+	return h, nil
+}
+
+// Close ends the Host's goroutine. Guards are gone by then.
+func (h *Host) Close() {
+	signal.Stop(h.children)
+	close(h.stop)
+	<-h.stopped
+}
+
+func (h *Host) run() {
+	defer close(h.stopped)
+	for {
+		select {
+		case <-h.children:
+			h.reap()
+		case <-h.stop:
+			return
+		}
+	}
+}
+
+// reap takes every end of a child: guards, and orphans that fell to us.
+func (h *Host) reap() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	reapAll(0, func(pid int, _ syscall.WaitStatus) {
+		if g, found := h.guards[pid]; found {
+			delete(h.guards, pid)
+			close(g.gone)
+		}
+	})
+}
+
+// Launch starts a guard for the command. It waits for orders at little cost.
+func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, fmt.Errorf("cannot start the guard: %w", err)
+	}
+	defer unix.Close(theirs)
+	// The guard inherits the user's own descriptors at their own numbers, for
+	// the command; the connection must not take the place of one.
+	inherited, err := unix.FcntlInt(uintptr(theirs), unix.F_DUPFD, 3)
+	if err != nil {
+		ours.Close()
+		return nil, fmt.Errorf("cannot start the guard: %w", err)
+	}
+	defer unix.Close(inherited)
+
+	args := append([]string{Name, fmt.Sprint(inherited), spec.Login.String(), spec.Path}, spec.Args...)
+	g := newGuard(h, ours)
+	h.mu.Lock()
+	// /proc/self/exe is this very binary, even if it was replaced meanwhile.
+	g.pid, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
+		Env:   spec.Env,
+		Files: []uintptr{0, 1, 2},
+		// A group of its own: who kills berth's group must not hit both.
+		Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err == nil {
+		h.guards[g.pid] = g
+	}
+	h.mu.Unlock()
+	if err != nil {
+		ours.Close()
+		if errors.Is(err, unix.E2BIG) {
+			return nil, fmt.Errorf("the command line and environment are too long: %w", err)
+		}
+		return nil, fmt.Errorf("cannot start the guard: %w", err)
+	}
+	go g.run()
+	return g, nil
+}
+
+// killFallen kills what is below this process and is no guard's, until nothing
+// of it is left: the tree of a guard that died has fallen to us.
+func (h *Host) killFallen() {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		left, err := killBelow(os.Getpid(), h.spared())
+		if err == nil && left == 0 {
+			return
+		}
+		time.Sleep(pause) // the reaper takes them meanwhile
+	}
+}
+
+// spared returns the children that are not to be killed as fallen.
+func (h *Host) spared() map[int]uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	spared := maps.Clone(h.spare)
+	for pid := range h.guards {
+		if p, alive := readProcess(pid); alive {
+			spared[pid] = p.start
+		}
+	}
+	return spared
+}
+
+// kill kills a guard's process, if it is still there.
+func (h *Host) kill(g *Guard) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.guards[g.pid] == g { // not reaped, so the number is its own
+		_ = unix.Kill(g.pid, unix.SIGKILL)
+	}
+}

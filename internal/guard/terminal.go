@@ -1,0 +1,76 @@
+package guard
+
+import (
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/tty"
+)
+
+// terminal is the controlling terminal where it is the command's standard
+// input. The command is in a process group of its own, so that it can be
+// signalled as one; without the terminal's foreground it could neither read
+// from it nor be interrupted from it. Handing the foreground over and taking it
+// back is what a shell does with its jobs (tcsetpgrp(3), credentials(7)).
+type terminal struct {
+	owner    int  // process group of the supervisor
+	present  bool // standard input is the controlling terminal
+	given    bool // the command has the foreground
+	settings *unix.Termios
+}
+
+// newTerminal looks at what standard input is.
+func newTerminal() *terminal {
+	t := &terminal{}
+	if group, err := unix.Getpgid(unix.Getppid()); err == nil {
+		t.owner = group
+	}
+	_, err := unix.IoctlGetInt(0, unix.TIOCGPGRP) // fails unless 0 is the controlling terminal
+	t.present = err == nil && t.owner != 0
+	return t
+}
+
+// give makes the command's group the foreground if berth's own is, and reports
+// whether it has it now. In the background it does nothing: the terminal is
+// somebody else's.
+func (t *terminal) give(group int) bool {
+	if !t.present || t.given {
+		return t.given
+	}
+	foreground, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	if err != nil || foreground != t.owner {
+		return false
+	}
+	if t.settings == nil {
+		t.settings, _ = unix.IoctlGetTermios(0, unix.TCGETS)
+	}
+	t.given = t.setForeground(group) == nil
+	return t.given
+}
+
+// takeBack gives the foreground back to berth's own group.
+func (t *terminal) takeBack() {
+	if t.given {
+		t.given = false
+		_ = t.setForeground(t.owner) // fails if the terminal is gone
+	}
+}
+
+// restore puts the settings back that a killed command may have left behind.
+func (t *terminal) restore() {
+	if t.settings == nil {
+		return
+	}
+	_ = tty.WithoutTTOU(func() error { return unix.IoctlSetTermios(0, unix.TCSETS, t.settings) })
+}
+
+func (t *terminal) setForeground(group int) error {
+	return tty.WithoutTTOU(func() error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) })
+}
+
+// stoppedForTerminal reports whether the signal is how a terminal stops who
+// uses it from the background.
+func stoppedForTerminal(sig syscall.Signal) bool {
+	return sig == unix.SIGTTIN || sig == unix.SIGTTOU
+}

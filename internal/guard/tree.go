@@ -1,0 +1,160 @@
+package guard
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is one line of the process table (proc_pid_stat(5)). A pid alone does
+// not identify a process, because numbers are used again; pid and start do.
+type process struct {
+	pid    int
+	parent int
+	group  int
+	start  uint64 // clock ticks after boot
+	state  byte   // 'Z' is dead and not yet reaped
+}
+
+// descendants returns every living process below root, with the children of
+// root that spare names left out, and what is below them.
+//
+// It can miss a process that was forked while it looked, so who wants a tree
+// dead looks again until nothing is left.
+func descendants(root int, spare map[int]uint64) ([]process, error) {
+	table, err := processTable()
+	if err != nil {
+		return nil, err
+	}
+	return table.below(root, spare), nil
+}
+
+type processes map[int]process
+
+func processTable() (processes, error) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("cannot list processes; berth needs /proc: %w", err)
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("cannot list processes; berth needs /proc: %w", err)
+	}
+	table := make(processes)
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, alive := readProcess(pid); alive {
+			table[pid] = p
+		}
+	}
+	return table, nil
+}
+
+// below walks the table from root downwards.
+func (t processes) below(root int, spare map[int]uint64) []process {
+	children := make(map[int][]process, len(t))
+	for _, p := range t {
+		children[p.parent] = append(children[p.parent], p)
+	}
+	var found []process
+	pending := []int{root}
+	for len(pending) > 0 {
+		next := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
+		for _, p := range children[next] {
+			if start, spared := spare[p.pid]; spared && start == p.start && next == root {
+				continue
+			}
+			pending = append(pending, p.pid)
+			if p.state != 'Z' {
+				found = append(found, p)
+			}
+		}
+	}
+	return found
+}
+
+// readProcess reads /proc/PID/stat. The command's name, in parentheses, can
+// contain anything, so fields are counted from its last parenthesis.
+func readProcess(pid int) (process, bool) {
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, false
+	}
+	end := bytes.LastIndexByte(data, ')')
+	if end < 0 {
+		return process{}, false
+	}
+	fields := bytes.Fields(data[end+1:])
+	const state, parent, group, start = 0, 1, 2, 19 // fields 3, 4, 5 and 22
+	if len(fields) <= start {
+		return process{}, false
+	}
+	p := process{pid: pid, state: fields[state][0]}
+	p.parent, _ = strconv.Atoi(string(fields[parent]))
+	p.group, _ = strconv.Atoi(string(fields[group]))
+	p.start, _ = strconv.ParseUint(string(fields[start]), 10, 64)
+	return p, true
+}
+
+// signalProcess sends the signal to just this process: a process that got the
+// number later is not touched (pidfd_open(2)).
+func signalProcess(p process, sig syscall.Signal) {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return // gone
+	}
+	defer unix.Close(fd)
+	if now, alive := readProcess(p.pid); !alive || now.start != p.start {
+		return
+	}
+	// An error means that it ended, or that it runs as somebody whom we may
+	// not signal; the caller looks again and sees which.
+	_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+}
+
+// killBelow sends KILL to everything below root once and returns how many
+// processes it found.
+//
+// Process groups that consist of descendants alone are killed as groups first:
+// the kernel does that in one step, against which a member cannot fork
+// (fork(2) fails with a signal pending). That is what ends a command that forks
+// without end. The group's number was in use a moment ago and cannot have come
+// around since.
+func killBelow(root int, spare map[int]uint64) (int, error) {
+	table, err := processTable()
+	if err != nil {
+		return 0, err
+	}
+	found := table.below(root, spare)
+	inside := make(map[int]bool, len(found))
+	for _, p := range found {
+		inside[p.pid] = true
+	}
+	whole := make(map[int]bool)
+	for _, p := range found {
+		whole[p.group] = true
+	}
+	for _, p := range table {
+		if !inside[p.pid] && p.state != 'Z' {
+			delete(whole, p.group)
+		}
+	}
+	for group := range whole {
+		if group > 1 && group != unix.Getpgrp() {
+			_ = unix.Kill(-group, unix.SIGKILL)
+		}
+	}
+	for _, p := range found {
+		signalProcess(p, unix.SIGKILL)
+	}
+	return len(found), nil
+}

@@ -1,0 +1,152 @@
+package guard
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
+)
+
+// hardToKill are commands that leave their first process's reach in some way.
+// Each comes to rest with so many processes.
+var hardToKill = []struct {
+	name      string
+	script    string
+	processes int
+}{
+	{"a plain process", `exec sleep 1000`, 1},
+	{"children that ignore TERM", `trap "" TERM INT QUIT HUP; sleep 1000 & sleep 1000 & wait`, 3},
+	{"a daemon that forked twice", `sh -c "setsid sh -c 'sleep 1000 & exec sleep 1000' &"; exec sleep 1000`, 3},
+	{"deep descendants", `sh -c "sh -c 'sh -c \"sleep 1000; true\"; true'; true"; true`, 5},
+	{"stopped processes", `sleep 1000 & sleep 1000 & kill -STOP $! ; kill -STOP $$`, 3},
+	{"a first process that has ended", `setsid sleep 1000 & sleep 1000 &`, 2},
+}
+
+func TestKillLeavesNothingOfTheTree(t *testing.T) {
+	for _, c := range hardToKill {
+		t.Run(c.name, func(t *testing.T) {
+			withAndWithoutCgroup(t, func(t *testing.T) {
+				tr := prepare(t, c.script)
+				first := tr.run()
+				awaitProcesses(t, tr.mark, c.processes)
+				_, lives := readProcess(first)
+				if err := tr.guard.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				exited := tr.next(supervisor.Exited)
+				if lives && exited.Status.Signal() != unix.SIGKILL {
+					t.Errorf("the first process ended as %+v", exited)
+				}
+				tr.next(supervisor.Dead)
+				tr.nothingLeft()
+			})
+		})
+	}
+}
+
+func TestTreeThatGrowsWhileItIsKilledIsKilled(t *testing.T) {
+	for name, script := range map[string]string{
+		// 2 to the power of 7 processes, then each of them keeps forking.
+		"a fork bomb in one group": `bomb() { [ $1 = 0 ] || { bomb $(($1 - 1)) & bomb $(($1 - 1)) & }; while :; do sleep 0.02; done; }; bomb 6`,
+		// Each process starts the next one in a session of its own and ends.
+		"a chain of sessions": `export n=0 s='n=$((n + 1)); [ $n -gt 400 ] || setsid sh -c "$s" & sleep 0.05'; for i in 1 2 3 4; do setsid sh -c "$s" & done; exec sleep 1000`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			withAndWithoutCgroup(t, func(t *testing.T) {
+				tr := prepare(t, script)
+				tr.run()
+				await(t, "a dozen processes", func() bool { return len(marked(tr.mark)) >= 12 })
+				if err := tr.guard.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				tr.next(supervisor.Exited)
+				tr.next(supervisor.Dead)
+				tr.nothingLeft()
+			})
+		})
+	}
+}
+
+// A process whose first thread has ended looks dead in /proc/PID/stat.
+func TestProcessWithoutItsFirstThreadIsPartOfTheTree(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		for _, kill := range []bool{false, true} {
+			tr := prepareSpec(t, Spec{Path: "/proc/self/exe", Args: []string{"threads"}})
+			tr.start(supervisor.Start{Vars: []string{roleVar + "=without first thread"}})
+			first := tr.next(supervisor.Started).Pid
+			await(t, "the end of the first thread", func() bool {
+				p, _ := readProcess(first)
+				return p.state == 'Z'
+			})
+			if kill {
+				_ = tr.guard.Kill()
+			} else {
+				_ = tr.guard.Signal(unix.SIGTERM, supervisor.Tree)
+			}
+			tr.next(supervisor.Exited)
+			tr.next(supervisor.Dead)
+			tr.nothingLeft()
+		}
+	})
+}
+
+func TestSignalToTheTreeReachesEveryProcessEvenStopped(t *testing.T) {
+	tr := prepare(t, `
+		setsid sh -c 'sleep 1000 & kill -STOP $$' &
+		sleep 1000 & kill -STOP $!
+		exec sleep 1000`)
+	tr.run()
+	awaitProcesses(t, tr.mark, 4)
+	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Tree); err != nil {
+		t.Fatal(err)
+	}
+	exited := tr.next(supervisor.Exited)
+	if exited.Status.Signal() != unix.SIGTERM {
+		t.Errorf("the first process ended as %+v", exited)
+	}
+	tr.next(supervisor.Dead)
+	tr.nothingLeft()
+}
+
+func TestSignalToTheFirstProcessReachesItAlone(t *testing.T) {
+	dir := t.TempDir()
+	tr := prepare(t, `
+		trap 'touch `+dir+`/first' USR1
+		(trap 'touch `+dir+`/second' USR1; touch `+dir+`/ready; while :; do sleep 0.01; done) &
+		while :; do sleep 0.01; done`)
+	tr.run()
+	await(t, "the second process", func() bool { return exists(dir + "/ready") })
+	if err := tr.guard.Signal(unix.SIGUSR1, supervisor.First); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the signal", func() bool { return exists(dir + "/first") })
+	if err := tr.guard.Signal(unix.SIGUSR1, supervisor.Group); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the signal to the group", func() bool { return exists(dir + "/second") })
+}
+
+func TestFirstProcessThatEndsTellsWhetherOthersAreLeft(t *testing.T) {
+	tr := prepare(t, `setsid sleep 1000 & exit 7`)
+	tr.run()
+	if exited := tr.next(supervisor.Exited); !exited.Left || exited.Status.ExitStatus() != 7 {
+		t.Errorf("it is told as %+v", exited)
+	}
+	if len(marked(tr.mark)) != 1 {
+		t.Error("what the first process left running was ended without being told to")
+	}
+	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Tree); err != nil {
+		t.Fatal(err)
+	}
+	if dead := tr.next(supervisor.Dead); dead.Status.ExitStatus() != 7 {
+		t.Errorf("the end is told as %+v, want the status of the first process", dead)
+	}
+	tr.nothingLeft()
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
