@@ -1,0 +1,37 @@
+# Targets are listed by `make`: a name, two hashes, what it does.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION)
+VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
+
+.PHONY: help build demo deps test check vuln docs clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+
+build: ## build ./berth
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o berth .
+
+demo: build ## show a lock going from one holder to the next
+	scripts/demo.sh
+
+deps: ## install what the tests need (Debian, as root), or say what is missing
+	@scripts/deps.sh
+
+test: deps check ## run everything that has to pass
+	go test -race -timeout 10m ./...
+
+check: ## look at the code without running it: gofmt, vet, staticcheck
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
+		{ echo "not formatted; run gofmt -w on: $$unformatted" >&2; exit 1; }
+	go vet ./...
+	go tool staticcheck ./...
+
+vuln: ## look for known vulnerabilities in what berth is built from
+	go run $(VULN) ./...
+
+docs: ## write the generated parts of the documentation anew
+	go generate ./...
+
+clean: ## remove what building leaves behind
+	rm -rf berth dist

@@ -1,0 +1,60 @@
+#!/bin/sh
+# Installs what the tests need on Debian, or says what is missing. It prints
+# nothing when all is there.
+set -eu
+
+# missing prints the packages that are needed and not there.
+missing() {
+	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || echo rabbitmq-server
+	command -v epmd >/dev/null && command -v erl >/dev/null || echo erlang-base
+	# The race detector needs cgo: a compiler and the C library's headers.
+	command -v gcc >/dev/null || echo gcc
+	[ -e /usr/include/stdlib.h ] || echo libc6-dev
+	command -v make >/dev/null || echo make
+	command -v git >/dev/null || echo git
+}
+
+fail() {
+	echo "deps: $*" >&2
+	exit 1
+}
+
+command -v go >/dev/null || fail "go is not in PATH; install Go (go.mod says which) from https://go.dev/dl/"
+
+# Word splitting is wanted: a list of package names.
+# shellcheck disable=SC2046
+set -- $(missing)
+[ $# -gt 0 ] || exit 0
+
+[ -e /etc/debian_version ] && command -v apt-get >/dev/null ||
+	fail "missing: $*; install them (the names are Debian's)"
+[ "$(id -u)" -eq 0 ] || fail "missing: $*; run as root: apt-get install $*"
+
+# Debian starts a service as soon as it is installed, and a broker started like
+# that listens on all addresses. policy-rc.d forbids it (exit status 101) while
+# we install; one that is there already is the machine owner's, and stays.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ] && [ ! -L "$policy" ]; then
+	trap 'rm -f "$policy"' EXIT
+	trap 'exit 1' HUP INT TERM
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+fi
+
+log=$(mktemp)
+install() {
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" >"$log" 2>&1
+}
+
+echo "deps: installing $*"
+if ! install "$@"; then
+	apt-get update -q >"$log" 2>&1 && install "$@" || {
+		tail -n 20 "$log" >&2
+		fail "cannot install $*; the end of $log is above"
+	}
+fi
+rm -f "$log"
+
+# shellcheck disable=SC2046
+set -- $(missing)
+[ $# -eq 0 ] || fail "still missing after installation: $*"
