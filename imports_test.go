@@ -22,7 +22,8 @@ var rules = []struct {
 		"it decides, and declares the interfaces of what it uses"},
 	{"berth/internal/guard", []string{"berth/supervisor", "berth/signals", "berth/internal/boottime", "berth/internal/tty"},
 		"it implements what the supervisor declares, and knows no lock"},
-	{"berth/internal/config", []string{"berth/lock", "berth/signals"}, "it is values, and reaches for nothing"},
+	{"berth/internal/config", []string{"berth/lock", "berth/signals", "berth/supervisor"},
+		"it is values, some of them the supervisor's, and reaches for nothing"},
 	{"berth", []string{"berth/internal/cli", "berth/internal/guard"}, "it only says which program a process is"},
 }
 

@@ -1,6 +1,9 @@
 package lock
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The outcomes that callers tell apart. Backends wrap them with what failed, on
 // what, and what to do next.
@@ -31,3 +34,31 @@ var (
 	// ErrBusy: another administrator is at work on the same lock.
 	ErrBusy = errors.New("another administrator is at work on this lock")
 )
+
+// Errorf returns an error that is one of the above, kind, for errors.Is, and
+// whose text is only what the format makes: a sentence that says what to do
+// next does not end in the name of its kind. The format may use %w.
+func Errorf(kind error, format string, args ...any) error {
+	return &outcome{kind: kind, err: fmt.Errorf(format, args...)}
+}
+
+// Full returns the ErrFull of a lock.
+func (id ID) Full() error {
+	if id.Kind == Mutex {
+		return Errorf(ErrFull, "%s is held by somebody else", id)
+	}
+	return Errorf(ErrFull, "all slots of %s are held", id)
+}
+
+// Absent returns the ErrAbsent of a lock, which says how to create it.
+func (id ID) Absent() error {
+	return Errorf(ErrAbsent, "%s does not exist; create it with: %s", id, id.CreateCommand())
+}
+
+type outcome struct {
+	kind error
+	err  error
+}
+
+func (o *outcome) Error() string   { return o.err.Error() }
+func (o *outcome) Unwrap() []error { return []error{o.kind, o.err} }

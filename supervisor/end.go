@@ -47,7 +47,7 @@ func (m *machine) noteStop(e event) State {
 func (m *machine) lose(e event) State {
 	m.lossCause = e.err
 	m.verifyTimer.Stop()
-	m.log.Error("slot lost, ending the command", "error", e.err)
+	m.log.Warn("slot lost, ending the command", "error", e.err)
 	if m.state == Stopping && (m.killing || time.Until(m.killAt) <= m.cfg.Loss.Duration()) {
 		return Losing
 	}

@@ -80,6 +80,9 @@ func (m *machine) hopeless(err error) bool {
 }
 
 func (m *machine) giveUp(err error) State {
+	if errors.Is(err, lock.ErrFull) {
+		err = fmt.Errorf("%w; without --try berth waits for it", err)
+	}
 	m.outcome = Outcome{Err: err}
 	return Ended
 }

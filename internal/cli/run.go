@@ -50,8 +50,8 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 
 		Try:     cfg.Try,
 		Timeout: cfg.Timeout,
-		OnLoss:  supervisor.OnLoss(cfg.OnLoss),
-		Restart: supervisor.Restart(cfg.Restart),
+		OnLoss:  cfg.OnLoss,
+		Restart: cfg.Restart,
 
 		Holder: holder(),
 		Log:    log.With("lock", cfg.Lock.Name),

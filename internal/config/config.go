@@ -16,6 +16,7 @@ import (
 
 	"berth/lock"
 	"berth/signals"
+	"berth/supervisor"
 )
 
 // Connection says where locks live and how berth talks about it. Every
@@ -51,26 +52,6 @@ type Connection struct {
 const (
 	NamingNLA = "N-L-A" // queues named like workers-1-A
 	NamingNAL = "N-A-L" // queues named like workers-A-1
-)
-
-// OnLoss is what happens after a slot was lost and the command is dead.
-type OnLoss string
-
-// The values of OnLoss.
-const (
-	LossRetry OnLoss = "retry" // queue up for the next slot
-	LossExit  OnLoss = "exit"  // exit with status 76
-)
-
-// Restart is what happens when the command ends by itself while the slot is
-// held.
-type Restart string
-
-// The values of Restart.
-const (
-	RestartNever     Restart = "never"      // give the slot back, exit as the command did
-	RestartOnFailure Restart = "on-failure" // start it again unless it exited with 0
-	RestartAlways    Restart = "always"     // start it again
 )
 
 // Run is everything that `berth run` was told, checked. Load makes it; the zero
@@ -109,11 +90,12 @@ type Run struct {
 	// Timeout is how long to wait for a slot; zero (default) means for ever.
 	Timeout time.Duration
 
-	// OnLoss is what to do after a loss, default LossRetry.
-	OnLoss OnLoss
+	// OnLoss is what to do after a loss, default supervisor.Retry.
+	OnLoss supervisor.OnLoss
 
-	// Restart is what to do when the command ends, default RestartNever.
-	Restart Restart
+	// Restart is what to do when the command ends, default
+	// supervisor.Never.
+	Restart supervisor.Restart
 
 	// Credential is whom the command runs as. Nil (default, and when user and
 	// group are berth's own) means as berth itself.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/lock"
+	"berth/supervisor"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,8 +54,8 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run.Heartbeat != 5*time.Second || run.VerifyInterval != time.Second || run.VerifyTimeout != 2*time.Second ||
-		run.Stop.String() != "TERM 8s, KILL" || run.Loss.String() != "TERM 2s, KILL" || run.OnLoss != LossRetry ||
-		run.Restart != RestartNever || run.Try || run.Timeout != 0 || run.Naming != NamingNLA ||
+		run.Stop.String() != "TERM 8s, KILL" || run.Loss.String() != "TERM 2s, KILL" || run.OnLoss != supervisor.Retry ||
+		run.Restart != supervisor.Never || run.Try || run.Timeout != 0 || run.Naming != NamingNLA ||
 		run.LogLevel != "info" || run.LogFormat != "text" || run.Credential != nil || run.Rewrites == nil {
 		t.Errorf("got %+v", run)
 	}
@@ -125,8 +126,8 @@ func TestEveryKeyCanBeWrittenInTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run.Lock.Kind != lock.PersistentMutex || len(run.Brokers) != 2 || run.Naming != NamingNAL || !run.Try ||
-		run.OnLoss != LossExit || run.Command[2] != "echo ${HOME}" || run.Stop.String() != "INT 1s, KILL" ||
-		run.Restart != RestartOnFailure || run.Rewrites.Apply(unix.SIGHUP) != unix.SIGUSR1 ||
+		run.OnLoss != supervisor.Exit || run.Command[2] != "echo ${HOME}" || run.Stop.String() != "INT 1s, KILL" ||
+		run.Restart != supervisor.OnFailure || run.Rewrites.Apply(unix.SIGHUP) != unix.SIGUSR1 ||
 		run.Heartbeat != 10*time.Second || run.LogLevel != "trace" || run.LogFormat != "json" {
 		t.Errorf("got %+v", run)
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"berth/lock"
 	"berth/signals"
+	"berth/supervisor"
 )
 
 // The headings of help pages.
@@ -41,8 +42,8 @@ var table = []Option{
 		Usage: "Make one attempt; exit with 75 if no slot is free, with 69 if no broker can be reached."},
 	{Name: "timeout", Group: groupWaiting, Value: "DURATION", Kind: Duration, exclusive: exclusivePatience, set: setTimeout,
 		Usage: "Give up after DURATION without a slot. Left out, berth waits for ever."},
-	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(LossRetry),
-		set:   oneOf(func(s *settings) *OnLoss { return &s.OnLoss }, LossRetry, LossExit),
+	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(supervisor.Retry),
+		set:   oneOf(func(s *settings) *supervisor.OnLoss { return &s.OnLoss }, supervisor.Retry, supervisor.Exit),
 		Usage: "After a slot was lost and the command is dead: queue up for the next slot, or exit with 76."},
 
 	{Name: "command", Group: groupCommand, Value: "COMMAND ARG...", Kind: List, fileOnly: true, set: setCommand,
@@ -50,8 +51,8 @@ var table = []Option{
 	{Name: "stop", Group: groupCommand, Value: "SEQUENCE", Default: "TERM 8s, KILL",
 		set:   setSequence(func(s *settings) *signals.Sequence { return &s.Stop }),
 		Usage: "How the command is ended in order, the slot still held: signals, each with the time to wait after it, and KILL."},
-	{Name: "restart", Group: groupCommand, Value: "never|on-failure|always", Default: string(RestartNever),
-		set:   oneOf(func(s *settings) *Restart { return &s.Restart }, RestartNever, RestartOnFailure, RestartAlways),
+	{Name: "restart", Group: groupCommand, Value: "never|on-failure|always", Default: string(supervisor.Never),
+		set:   oneOf(func(s *settings) *supervisor.Restart { return &s.Restart }, supervisor.Never, supervisor.OnFailure, supervisor.Always),
 		Usage: "When the command ends by itself: with never, give the slot back and exit as the command did; otherwise keep the slot and start it again."},
 	{Name: "rewrite", Group: groupCommand, Value: "SIGNAL=SIGNAL", Kind: List, set: setRewrites,
 		Usage: "Hand one signal on as another, such as HUP=USR1, or drop it: HUP=. Repeatable. In the variable, separated by spaces or commas."},

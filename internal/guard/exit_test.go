@@ -14,29 +14,33 @@ import (
 
 func TestExitStatusOfTheCommandIsTold(t *testing.T) {
 	for _, status := range []int{0, 1, 42, 255} {
-		tr := prepare(t, fmt.Sprintf("exit %d", status))
-		tr.run()
-		exited := tr.next(supervisor.Exited)
-		if exited.Status.ExitStatus() != status || exited.Left || exited.Orphans || exited.Terminal {
-			t.Errorf("exit %d is told as %+v", status, exited)
-		}
-		if dead := tr.next(supervisor.Dead); dead.Status.ExitStatus() != status || dead.Orphans {
-			t.Errorf("the end after exit %d is told as %+v", status, dead)
-		}
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			tr := prepare(t, fmt.Sprintf("exit %d", status))
+			tr.run()
+			exited := tr.next(supervisor.Exited)
+			if exited.Status.ExitStatus() != status || exited.Left || exited.Orphans || exited.Terminal {
+				t.Errorf("exit %d is told as %+v", status, exited)
+			}
+			if dead := tr.next(supervisor.Dead); dead.Status.ExitStatus() != status || dead.Orphans {
+				t.Errorf("the end after exit %d is told as %+v", status, dead)
+			}
+		})
 	}
 }
 
 func TestSignalThatEndedTheCommandIsTold(t *testing.T) {
 	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGUSR1, unix.SIGHUP} {
-		tr := prepare(t, "exec sleep 1000")
-		tr.run()
-		if err := tr.guard.Signal(sig, supervisor.First); err != nil {
-			t.Fatal(err)
-		}
-		if exited := tr.next(supervisor.Exited); !exited.Status.Signaled() || exited.Status.Signal() != sig {
-			t.Errorf("an end by %s is told as %+v", sig, exited)
-		}
-		tr.next(supervisor.Dead)
+		t.Run(sig.String(), func(t *testing.T) {
+			tr := prepare(t, "exec sleep 1000")
+			tr.run()
+			if err := tr.guard.Signal(sig, supervisor.First); err != nil {
+				t.Fatal(err)
+			}
+			if exited := tr.next(supervisor.Exited); !exited.Status.Signaled() || exited.Status.Signal() != sig {
+				t.Errorf("an end by %s is told as %+v", sig, exited)
+			}
+			tr.next(supervisor.Dead)
+		})
 	}
 }
 

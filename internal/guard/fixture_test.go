@@ -23,7 +23,7 @@ const (
 
 	// patience is long enough for a busy machine; nothing waits that long
 	// unless it fails.
-	patience = 30 * time.Second
+	patience = 20 * time.Second
 )
 
 var marks atomic.Int64

@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -72,22 +74,24 @@ func TestTreeThatGrowsWhileItIsKilledIsKilled(t *testing.T) {
 // A process whose first thread has ended looks dead in /proc/PID/stat.
 func TestProcessWithoutItsFirstThreadIsPartOfTheTree(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
-		for _, kill := range []bool{false, true} {
-			tr := prepareSpec(t, Spec{Path: "/proc/self/exe", Args: []string{"threads"}})
-			tr.start(supervisor.Start{Vars: []string{roleVar + "=without first thread"}})
-			first := tr.next(supervisor.Started).Pid
-			await(t, "the end of the first thread", func() bool {
-				p, _ := readProcess(first)
-				return p.state == 'Z'
+		for name, end := range map[string]func(tr *tree) error{
+			"kill":   func(tr *tree) error { return tr.guard.Kill() },
+			"signal": func(tr *tree) error { return tr.guard.Signal(unix.SIGTERM, supervisor.Tree) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				tr := prepareSpec(t, Spec{Path: "/proc/self/exe", Args: []string{"threads"}})
+				tr.start(supervisor.Start{Vars: []string{roleVar + "=without first thread"}})
+				first := tr.next(supervisor.Started).Pid
+				await(t, "the end of the first thread", func() bool {
+					return strings.Contains(statusOf(first), "State:\tZ")
+				})
+				if err := end(tr); err != nil {
+					t.Fatal(err)
+				}
+				tr.next(supervisor.Exited)
+				tr.next(supervisor.Dead)
+				tr.nothingLeft()
 			})
-			if kill {
-				_ = tr.guard.Kill()
-			} else {
-				_ = tr.guard.Signal(unix.SIGTERM, supervisor.Tree)
-			}
-			tr.next(supervisor.Exited)
-			tr.next(supervisor.Dead)
-			tr.nothingLeft()
 		}
 	})
 }
@@ -149,4 +153,9 @@ func TestFirstProcessThatEndsTellsWhetherOthersAreLeft(t *testing.T) {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+func statusOf(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return string(text)
 }

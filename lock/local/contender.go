@@ -127,9 +127,9 @@ func (c *contender) search(ctx context.Context) (*held, error) {
 	case doubt != nil:
 		return nil, failure("cannot obtain "+c.id.String(), c.dir, doubt, lock.ErrUnknown)
 	case present > 0 || c.id.Kind == lock.Mutex:
-		return nil, fmt.Errorf("%s: %w", c.id, lock.ErrFull)
+		return nil, c.id.Full()
 	}
-	return nil, fmt.Errorf("%s: %w; make it with: %s", c.id, lock.ErrAbsent, c.id.CreateCommand())
+	return nil, c.id.Absent()
 }
 
 // claim tries one slot, and verifies it: it may have been removed since it was

@@ -52,7 +52,7 @@ func (h *held) state() error {
 	id, dir := h.contender.id, h.contender.dir
 	if id.Kind.Administered() {
 		if _, err := os.Lstat(slotPath(dir, h.slot)); gone(err) {
-			return fmt.Errorf("slot %d of %s was removed: %w", h.slot, id, lock.ErrLost)
+			return lock.Errorf(lock.ErrLost, "slot %d of %s was removed", h.slot, id)
 		} else if err != nil {
 			return h.unknown(err)
 		}
@@ -60,7 +60,7 @@ func (h *held) state() error {
 	ours, err := h.claim.isAt(lockPath(dir, h.slot))
 	switch {
 	case gone(err), err == nil && !ours:
-		return fmt.Errorf("the lock file of slot %d of %s in %s was removed or replaced: %w", h.slot, id, dir, lock.ErrLost)
+		return lock.Errorf(lock.ErrLost, "the lock file of slot %d of %s in %s was removed or replaced", h.slot, id, dir)
 	case err != nil:
 		return h.unknown(err)
 	}

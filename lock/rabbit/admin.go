@@ -177,7 +177,7 @@ func (a *action) has(ctx context.Context, slot int) (bool, error) {
 		return false, nil
 	}
 	if errors.Is(err, errTaken) {
-		err = fmt.Errorf("%s; delete that foreign queue: %w", err.Error(), lock.ErrUnknown)
+		err = lock.Errorf(lock.ErrUnknown, "%s; delete that foreign queue", err.Error())
 	}
 	return err == nil, err
 }

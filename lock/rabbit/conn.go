@@ -108,7 +108,7 @@ func (c *conn) why() string {
 
 // brokenError is the outcome of everything that is asked of a closed connection.
 func (c *conn) brokenError(what string) error {
-	return fmt.Errorf("%s: the connection to %s %s: %w", what, c.label, c.why(), lock.ErrUnreachable)
+	return lock.Errorf(lock.ErrUnreachable, "%s: the connection to %s %s", what, c.label, c.why())
 }
 
 // op is one operation, described for messages.
@@ -144,7 +144,7 @@ func (c *conn) do(ctx context.Context, o op, f func() error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: gave up waiting for the broker: %w", o, ctx.Err())
 	default:
-		return fmt.Errorf("%s: no answer from %s within %s: %w", o, c.label, operationTimeout, lock.ErrUnreachable)
+		return lock.Errorf(lock.ErrUnreachable, "%s: no answer from %s within %s", o, c.label, operationTimeout)
 	}
 }
 
@@ -158,7 +158,7 @@ func (c *conn) explain(o op, err error) error {
 	}
 	var answer *amqp.Error
 	if !errors.As(err, &answer) {
-		return fmt.Errorf("%s: %s: %w", o, oneLine(err.Error()), lock.ErrUnknown)
+		return lock.Errorf(lock.ErrUnknown, "%s: %s", o, oneLine(err.Error()))
 	}
 	reason := oneLine(answer.Reason)
 	switch {
@@ -170,8 +170,8 @@ func (c *conn) explain(o op, err error) error {
 	case answer.Code == amqp.PreconditionFailed:
 		return fmt.Errorf("%s: %w (%s)", o, errDiffers, reason)
 	case answer.Code == amqp.AccessRefused:
-		return fmt.Errorf("%s: grant the user the %s (%s): %w", o, o.permission, reason, lock.ErrDenied)
+		return lock.Errorf(lock.ErrDenied, "%s: grant the user the %s (%s)", o, o.permission, reason)
 	default:
-		return fmt.Errorf("%s: %d %s: %w", o, answer.Code, reason, lock.ErrUnknown)
+		return lock.Errorf(lock.ErrUnknown, "%s: %d %s", o, answer.Code, reason)
 	}
 }

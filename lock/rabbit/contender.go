@@ -60,7 +60,7 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", l.id)
 	}
 	if l.conn == nil {
-		return nil, fmt.Errorf("cannot acquire %s: not connected: %w", l.id, lock.ErrUnreachable)
+		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", l.id)
 	}
 	if l.conn.broken() {
 		return nil, l.conn.brokenError("cannot acquire " + l.id.String())
@@ -84,7 +84,7 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 func (l *contender) acquireMutex(ctx context.Context) (*held, error) {
 	h, err := l.take(ctx, 1)
 	if err != nil && lostRace(err) {
-		return nil, fmt.Errorf("%s is held: %w", l.id, lock.ErrFull)
+		return nil, l.id.Full()
 	}
 	return h, err
 }
@@ -119,7 +119,7 @@ func (l *contender) take(ctx context.Context, slot int) (*held, error) {
 // Wait implements lock.Lock.
 func (l *contender) Wait(ctx context.Context, pause time.Duration) error {
 	if l.conn == nil {
-		return fmt.Errorf("cannot wait for %s: not connected: %w", l.id, lock.ErrUnreachable)
+		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", l.id)
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

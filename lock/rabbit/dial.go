@@ -121,8 +121,7 @@ func (d *dialer) dialOne(ctx context.Context, b broker, role string) (*conn, err
 	c.watch()
 	if got := opened.Config.Heartbeat; got < d.heartbeat {
 		c.abandon()
-		return nil, fmt.Errorf("the broker allows a heartbeat of %s only and %s was asked for; lower --heartbeat or raise the broker's: %w",
-			got, d.heartbeat, lock.ErrUnsafe)
+		return nil, lock.Errorf(lock.ErrUnsafe, "the broker allows a heartbeat of %s only and %s was asked for; lower --heartbeat or raise the broker's", got, d.heartbeat)
 	}
 	return c, nil
 }
@@ -135,22 +134,22 @@ func refused(outer, ctx context.Context, err error, b broker, asked, connected b
 	case outer.Err() != nil:
 		return fmt.Errorf("gave up connecting: %w", outer.Err())
 	case ctx.Err() != nil && connected && !asked:
-		return fmt.Errorf("connected, but no AMQP 0-9-1 broker answered within %s; check host and port: %w", dialTimeout, lock.ErrUnreachable)
+		return lock.Errorf(lock.ErrUnreachable, "connected, but no AMQP 0-9-1 broker answered within %s; check host and port", dialTimeout)
 	case ctx.Err() != nil:
-		return fmt.Errorf("no connection within %s; check host, port and network: %w", dialTimeout, lock.ErrUnreachable)
+		return lock.Errorf(lock.ErrUnreachable, "no connection within %s; check host, port and network", dialTimeout)
 	case !connected:
-		return fmt.Errorf("%s: %w", oneLine(err.Error()), lock.ErrUnreachable)
+		return lock.Errorf(lock.ErrUnreachable, "%s; does the broker run, and does --broker name it?", oneLine(err.Error()))
 	case errors.Is(err, amqp.ErrSASL):
-		return fmt.Errorf("the broker offers none of our login mechanisms; set auth_mechanism in the URL: %w", lock.ErrDenied)
+		return lock.Errorf(lock.ErrDenied, "the broker offers none of our login mechanisms; set auth_mechanism in the URL")
 	case errors.As(err, &answer) && answer.Server:
 		return refusedByBroker(answer, b)
 	case asked:
-		return fmt.Errorf("the broker dropped the connection during the login; try again, see its log: %w", lock.ErrUnreachable)
+		return lock.Errorf(lock.ErrUnreachable, "the broker dropped the connection during the login; try again, see its log")
 	case answer == nil && err != nil:
 		// TLS, or a certificate file that cannot be read.
-		return fmt.Errorf("%s: %w", oneLine(err.Error()), lock.ErrUnreachable)
+		return lock.Errorf(lock.ErrUnreachable, "%s", oneLine(err.Error()))
 	default:
-		return fmt.Errorf("no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://: %w", lock.ErrUnreachable)
+		return lock.Errorf(lock.ErrUnreachable, "no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
 	}
 }
 
@@ -158,12 +157,11 @@ func refusedByBroker(answer *amqp.Error, b broker) error {
 	reason := oneLine(answer.Reason)
 	switch answer.Code {
 	case amqp.AccessRefused:
-		return fmt.Errorf("login as %q failed; check user and password (%s): %w", b.uri.Username, reason, lock.ErrDenied)
+		return lock.Errorf(lock.ErrDenied, "login as %q failed; check user and password (%s)", b.uri.Username, reason)
 	case amqp.NotAllowed:
-		return fmt.Errorf("vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits (%s): %w",
-			b.uri.Vhost, b.uri.Username, reason, lock.ErrDenied)
+		return lock.Errorf(lock.ErrDenied, "vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits (%s)", b.uri.Vhost, b.uri.Username, reason)
 	default:
-		return fmt.Errorf("the broker ended the login with %d %s; try again: %w", answer.Code, reason, lock.ErrUnreachable)
+		return lock.Errorf(lock.ErrUnreachable, "the broker ended the login with %d %s; try again", answer.Code, reason)
 	}
 }
 

@@ -107,7 +107,7 @@ func (h *held) lose(why string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.cause == nil {
-		h.cause = fmt.Errorf("slot %d of %s: %s: %w", h.slot, h.l.id, why, lock.ErrLost)
+		h.cause = lock.Errorf(lock.ErrLost, "slot %d of %s: %s", h.slot, h.l.id, why)
 		if !isClosed(h.stop) {
 			close(h.lost)
 		}

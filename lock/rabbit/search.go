@@ -3,7 +3,6 @@ package rabbit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -44,7 +43,7 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 		h, err = s.oneByOne(bounded)
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("looking for a slot of %s took more than %s: %w", l.id, searchTimeout, lock.ErrUnknown)
+		return nil, lock.Errorf(lock.ErrUnknown, "looking for a slot of %s took more than %s", l.id, searchTimeout)
 	}
 	return h, err
 }
@@ -170,10 +169,10 @@ func (s *search) oneByOne(ctx context.Context) (*held, error) {
 func (s *search) nothing() error {
 	switch {
 	case s.unknown && s.attempts == 0:
-		return fmt.Errorf("the broker could not tell about every slot of %s; try again: %w", s.l.id, lock.ErrUnknown)
+		return lock.Errorf(lock.ErrUnknown, "the broker could not tell about every slot of %s; try again", s.l.id)
 	case s.exist == 0:
-		return fmt.Errorf("%s has no slots; make them with: %s: %w", s.l.id, s.l.id.CreateCommand(), lock.ErrAbsent)
+		return s.l.id.Absent()
 	default:
-		return fmt.Errorf("%s has no free slot: %w", s.l.id, lock.ErrFull)
+		return s.l.id.Full()
 	}
 }

@@ -91,6 +91,6 @@ func (h *held) judge(err error, gone string) error {
 		// An exclusive queue does not outlive its connection.
 		return h.lose("the connection to " + h.conn.label + " " + h.conn.why())
 	default:
-		return fmt.Errorf("cannot verify slot %d of %s: %s: %w", h.slot, h.l.id, err.Error(), lock.ErrUnknown)
+		return lock.Errorf(lock.ErrUnknown, "cannot verify slot %d of %s: %s", h.slot, h.l.id, err.Error())
 	}
 }
