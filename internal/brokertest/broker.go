@@ -156,7 +156,17 @@ func (b *Broker) Kill9() error {
 
 // Pause stops the node with SIGSTOP: its connections stay open and nothing
 // answers on them until Continue.
-func (b *Broker) Pause() error { return b.signal(syscall.SIGSTOP) }
+func (b *Broker) Pause() error {
+	if err := b.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.node == nil {
+		return fmt.Errorf("cannot pause the broker: %w", ErrNotRunning)
+	}
+	return b.node.proc.awaitStopped()
+}
 
 // Continue lets a paused node go on. On any other it has no effect.
 func (b *Broker) Continue() error { return b.signal(syscall.SIGCONT) }

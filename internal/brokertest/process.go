@@ -55,6 +55,29 @@ func (p *process) signal(sig syscall.Signal) error {
 	return err
 }
 
+// awaitStopped waits until every thread stands still after SIGSTOP: the signal
+// takes effect in each of them by itself, and a moment after it was sent.
+func (p *process) awaitStopped() error {
+	for end := time.Now().Add(callTimeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.p.Pid))
+		if err != nil {
+			return err
+		}
+		running := 0
+		for _, task := range tasks {
+			stat, err := os.ReadFile(task)
+			// "PID (NAME) STATE ...", see proc_pid_stat(5).
+			if after := bytes.LastIndexByte(stat, ')'); err == nil && after >= 0 && !bytes.HasPrefix(stat[after:], []byte(") T")) {
+				running++
+			}
+		}
+		if running == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("the broker goes on %s after SIGSTOP", callTimeout)
+}
+
 // end waits until the child has ended, and kills it after grace.
 func (p *process) end(grace time.Duration) {
 	if grace > 0 {

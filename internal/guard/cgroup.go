@@ -2,7 +2,7 @@ package guard
 
 import (
 	"bufio"
-	"fmt"
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,14 +21,17 @@ type cgroup struct {
 // useCgroups is switched off by tests: /proc has to lead to the tree alone, too.
 var useCgroups = true
 
-// cgroupOf returns where the control group of the guard with that pid is, ""
-// if this process is in no cgroup v2 hierarchy.
-func cgroupOf(guard int) string {
+// newGroup returns where a guard may make a control group for its command: the
+// path of a directory that does not exist, "" if this process is in no cgroup
+// v2 hierarchy. The name is never used again, unlike a process number: what is
+// forked into a group that has been killed before dies at once (seen on Linux
+// 6.18), and guards in different PID namespaces may have the same number.
+func newGroup() string {
 	own := ownCgroup()
 	if own == "" || !useCgroups {
 		return ""
 	}
-	return filepath.Join(own, fmt.Sprintf("berth-%d", guard))
+	return filepath.Join(own, "berth-"+rand.Text())
 }
 
 // ownCgroup returns the directory of this process's own group: the mount point
@@ -71,14 +74,13 @@ func eachLine(file string, each func(line string)) {
 	}
 }
 
-// makeCgroup makes a group for the tree below this process, or returns nil
-// where berth owns none: no cgroup v2, not writable, too old to be killed.
-func makeCgroup() *cgroup {
-	path := cgroupOf(os.Getpid())
+// makeCgroup makes the group, or returns nil where berth owns none: no cgroup v2
+// (path is ""), not writable, too old to be killed.
+func makeCgroup(path string) *cgroup {
 	if path == "" {
 		return nil
 	}
-	if err := os.Mkdir(path, 0o755); err != nil && !os.IsExist(err) {
+	if err := os.Mkdir(path, 0o755); err != nil {
 		return nil
 	}
 	dir, err := os.Open(path)

@@ -10,16 +10,15 @@ import (
 
 // awaitNoCgroup waits until the guard's control group is gone. The guard
 // removes it after it has told that the tree is dead.
-func awaitNoCgroup(t *testing.T, guard int) {
+func awaitNoCgroup(t *testing.T, path string) {
 	t.Helper()
-	path := cgroupOf(guard)
 	await(t, "the end of the control group", func() bool { return path == "" || !exists(path) })
 }
 
 func TestCommandHasAControlGroupUntilItIsDead(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	first := tr.run()
-	path := cgroupOf(tr.guard.pid)
+	path := tr.guard.group
 	if path == "" {
 		t.Fatal("this process is in no cgroup v2 hierarchy; this test needs one, and root")
 	}
@@ -38,13 +37,13 @@ func TestCommandHasAControlGroupUntilItIsDead(t *testing.T) {
 	}
 	tr.next(supervisor.Exited)
 	tr.next(supervisor.Dead)
-	awaitNoCgroup(t, tr.guard.pid)
+	awaitNoCgroup(t, path)
 }
 
 func TestControlGroupOfADeadGuardIsRemoved(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	tr.run()
-	path := cgroupOf(tr.guard.pid)
+	path := tr.guard.group
 	if !exists(path) {
 		t.Fatalf("there is no control group %q; this test needs a cgroup v2 hierarchy, and root", path)
 	}

@@ -67,7 +67,7 @@ func TestCommandThatCannotBeExecutedIsToldWithItsReason(t *testing.T) {
 				t.Errorf("%s: %v, want %v", path, event.Errno, errno)
 			}
 			tr.next(supervisor.Dead)
-			awaitNoCgroup(t, tr.guard.pid)
+			awaitNoCgroup(t, tr.guard.group)
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestGuardThatIsNotNeededEnds(t *testing.T) {
 }
 
 func TestGuardIsNotToBeStartedByHand(t *testing.T) {
-	for _, args := range [][]string{{Name}, {Name, "x", "-", "/bin/true", "true"}, {Name, "0", "root", "/bin/true", "true"}} {
+	for _, args := range [][]string{{Name}, {Name, "x", "", "-", "/bin/true", "true"}, {Name, "0", "", "root", "/bin/true", "true"}} {
 		if status := Main(args); status != 64 {
 			t.Errorf("%q ends with %d", args, status)
 		}

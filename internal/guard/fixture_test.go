@@ -52,7 +52,8 @@ func prepareSpec(t *testing.T, spec Spec) *tree {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec.Env = os.Environ()
+	// The race detector otherwise sleeps for a second at every exit.
+	spec.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	if !useCgroups {
 		spec.Env = append(spec.Env, noCgroupVar+"=1")
 	}
@@ -161,7 +162,7 @@ func marked(mark string) []int {
 // withAndWithoutCgroup runs a test in both ways in which a tree is found.
 func withAndWithoutCgroup(t *testing.T, test func(t *testing.T)) {
 	t.Run("with a control group", func(t *testing.T) {
-		probe := makeCgroup()
+		probe := makeCgroup(newGroup())
 		if probe == nil {
 			t.Fatal("no control group can be made here; these tests need root and a cgroup v2 hierarchy with cgroup.kill")
 		}

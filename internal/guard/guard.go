@@ -19,6 +19,7 @@ const leaveTimeout = 2 * time.Second
 type Guard struct {
 	host   *Host
 	pid    int
+	group  string // the control group that it makes, "" for none
 	conn   *net.UnixConn
 	events chan supervisor.GuardEvent
 	gone   chan struct{} // closed by the Host when the process was reaped
@@ -28,6 +29,7 @@ type Guard struct {
 func newGuard(host *Host, conn *net.UnixConn) *Guard {
 	return &Guard{
 		host:   host,
+		group:  newGroup(),
 		conn:   conn,
 		events: make(chan supervisor.GuardEvent, 16),
 		gone:   make(chan struct{}),
@@ -77,13 +79,12 @@ func (g *Guard) awaitGone() {
 // finish kills the tree of a guard that died. Its first process died with the
 // guard, of its parent-death signal; the rest fell to this process.
 func (g *Guard) finish(exited bool) {
-	group := cgroupOf(g.pid)
-	if group != "" {
-		killCgroup(group)
+	if g.group != "" {
+		killCgroup(g.group)
 	}
 	g.host.killFallen()
-	if group != "" {
-		removeCgroup(group)
+	if g.group != "" {
+		removeCgroup(g.group)
 	}
 	killed := syscall.WaitStatus(unix.SIGKILL)
 	if !exited {

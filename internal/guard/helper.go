@@ -28,6 +28,10 @@ const (
 	longestPause = 50 * time.Millisecond
 )
 
+// foregroundPause lies between two looks whether berth was brought to the
+// foreground. Somebody who types does not notice it.
+const foregroundPause = 100 * time.Millisecond
+
 // helper is the guard process. One goroutine owns it: the one that forks, waits
 // and decides.
 type helper struct {
@@ -35,6 +39,7 @@ type helper struct {
 	path     string
 	args     []string
 	login    *Login
+	group    string // the control group to make, "" for none
 	timer    *boottime.Timer
 	terminal *terminal
 
@@ -47,6 +52,7 @@ type helper struct {
 	killing  bool
 	pause    time.Duration
 	again    <-chan time.Time // the next look, while killing
+	look     <-chan time.Time // for the foreground, while the command waits for it
 	dead     bool
 }
 
@@ -66,17 +72,17 @@ func Main(args []string) int {
 	return 0
 }
 
-// newHelper reads Name, the connection's descriptor, the login, the path of the
-// command and its arguments.
+// newHelper reads Name, the connection's descriptor, the control group to make,
+// the login, the path of the command and its arguments.
 func newHelper(args []string) (*helper, error) {
-	if len(args) < 5 {
+	if len(args) < 6 {
 		return nil, fmt.Errorf("arguments are missing")
 	}
 	fd, err := strconv.Atoi(args[1])
 	if err != nil {
 		return nil, fmt.Errorf("%q is no descriptor", args[1])
 	}
-	login, err := parseLogin(args[2])
+	login, err := parseLogin(args[3])
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +99,7 @@ func newHelper(args []string) (*helper, error) {
 		return nil, err
 	}
 	return &helper{
-		conn: connectionTo{conn}, path: args[3], args: args[4:], login: login,
+		conn: connectionTo{conn}, group: args[2], path: args[4], args: args[5:], login: login,
 		timer: timer, terminal: newTerminal(),
 	}, nil
 }
@@ -133,6 +139,8 @@ func (h *helper) run() {
 		case <-h.timer.C:
 		case <-h.again:
 			h.kill()
+		case <-h.look:
+			h.awaitTerminal()
 		case <-dropped:
 		}
 	}
@@ -172,7 +180,7 @@ func (h *helper) start(o order) {
 		h.finish()
 		return
 	}
-	h.cgroup = makeCgroup()
+	h.cgroup = makeCgroup(h.group)
 	pid, err := h.fork(o.Vars)
 	if err != nil && h.cgroup != nil {
 		// Some groups cannot be forked into (clone(2), CLONE_INTO_CGROUP), and
@@ -234,16 +242,29 @@ func (h *helper) reap() {
 
 // stopped handles a command that the terminal has stopped.
 func (h *helper) stopped(sig syscall.Signal) {
-	if !h.terminal.given {
+	switch {
+	case stoppedForTerminal(sig):
+		h.awaitTerminal()
+	case h.terminal.given:
+		h.terminal.takeBack()
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended})
+	}
+}
+
+// awaitTerminal continues a command that was stopped because it used the
+// terminal from the background, once it can have the terminal: at once if berth
+// has the foreground by now. A shell's fg does not tell a job that was running,
+// so there is nothing to wait for but the time to look again.
+func (h *helper) awaitTerminal() {
+	h.look = nil
+	if h.first == 0 || !h.terminal.present {
 		return
 	}
-	if stoppedForTerminal(sig) {
-		// It used the terminal between its start and our giving it.
+	if h.terminal.give(h.first) {
 		_ = unix.Kill(-h.first, unix.SIGCONT)
 		return
 	}
-	h.terminal.takeBack()
-	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended})
+	h.look = time.After(foregroundPause)
 }
 
 func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {

@@ -42,7 +42,9 @@ type Host struct {
 
 	mu     sync.Mutex // held while forking and while reaping, so that no end is missed
 	guards map[int]*Guard
+	reaped uint64 // how many children have been
 
+	running  sync.WaitGroup // guards that are followed
 	children chan os.Signal
 	stop     chan struct{}
 	stopped  chan struct{}
@@ -82,8 +84,10 @@ func NewHost() (*Host, error) {
 	return h, nil
 }
 
-// Close ends the Host's goroutine. Guards are gone by then.
+// Close waits for the last guard's end and ends the Host's goroutine. Guards
+// have been told to end by then.
 func (h *Host) Close() {
+	h.running.Wait()
 	signal.Stop(h.children)
 	close(h.stop)
 	<-h.stopped
@@ -106,6 +110,7 @@ func (h *Host) reap() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	reapAll(0, func(pid int, _ syscall.WaitStatus) {
+		h.reaped++
 		if g, found := h.guards[pid]; found {
 			delete(h.guards, pid)
 			close(g.gone)
@@ -129,8 +134,8 @@ func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 	}
 	defer unix.Close(inherited)
 
-	args := append([]string{Name, fmt.Sprint(inherited), spec.Login.String(), spec.Path}, spec.Args...)
 	g := newGuard(h, ours)
+	args := append([]string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), spec.Path}, spec.Args...)
 	h.mu.Lock()
 	// /proc/self/exe is this very binary, even if it was replaced meanwhile.
 	g.pid, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
@@ -150,33 +155,38 @@ func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 		}
 		return nil, fmt.Errorf("cannot start the guard: %w", err)
 	}
-	go g.run()
+	h.running.Go(g.run)
 	return g, nil
 }
 
 // killFallen kills what is below this process and is no guard's, until nothing
-// of it is left: the tree of a guard that died has fallen to us.
+// of it is left: the tree of a guard that died has fallen to us. A look that
+// finds nothing counts if no child was reaped during it: one could have forked
+// after /proc was listed, and have been gone when it was its turn.
 func (h *Host) killFallen() {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		left, err := killBelow(os.Getpid(), h.spared())
-		if err == nil && left == 0 {
+		before, spared := h.spared()
+		left, err := killBelow(os.Getpid(), spared)
+		after, _ := h.spared()
+		if err == nil && left == 0 && before == after {
 			return
 		}
 		time.Sleep(pause) // the reaper takes them meanwhile
 	}
 }
 
-// spared returns the children that are not to be killed as fallen.
-func (h *Host) spared() map[int]uint64 {
+// spared returns the children that are not to be killed as fallen, and how many
+// have been reaped so far.
+func (h *Host) spared() (reaped uint64, spared map[int]uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	spared := maps.Clone(h.spare)
+	spared = maps.Clone(h.spare)
 	for pid := range h.guards {
 		if p, alive := readProcess(pid); alive {
 			spared[pid] = p.start
 		}
 	}
-	return spared
+	return h.reaped, spared
 }
 
 // kill kills a guard's process, if it is still there.

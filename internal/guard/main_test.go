@@ -61,7 +61,7 @@ func superviseScript() {
 	launched, err := host.Launch(Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ()})
 	check(err)
 	check(launched.Start(supervisor.Start{Vars: []string{markVar + "=" + os.Getenv(scriptVar+"_MARK")}}))
-	fmt.Println(launched.(*Guard).pid)
+	fmt.Println(launched.(*Guard).pid, launched.(*Guard).group)
 	for range launched.Events() {
 	}
 	select {}

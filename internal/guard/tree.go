@@ -17,11 +17,12 @@ type process struct {
 	parent int
 	group  int
 	start  uint64 // clock ticks after boot
-	state  byte   // 'Z' is dead and not yet reaped
 }
 
-// descendants returns every living process below root, with the children of
-// root that spare names left out, and what is below them.
+// descendants returns every process below root, with the children of root that
+// spare names left out, and what is below them. What is dead and not reaped is
+// among them: the state of a process is that of its first thread, which can end
+// before the others do.
 //
 // It can miss a process that was forked while it looked, so who wants a tree
 // dead looks again until nothing is left.
@@ -74,9 +75,7 @@ func (t processes) below(root int, spare map[int]uint64) []process {
 				continue
 			}
 			pending = append(pending, p.pid)
-			if p.state != 'Z' {
-				found = append(found, p)
-			}
+			found = append(found, p)
 		}
 	}
 	return found
@@ -94,11 +93,11 @@ func readProcess(pid int) (process, bool) {
 		return process{}, false
 	}
 	fields := bytes.Fields(data[end+1:])
-	const state, parent, group, start = 0, 1, 2, 19 // fields 3, 4, 5 and 22
+	const parent, group, start = 1, 2, 19 // fields 4, 5 and 22
 	if len(fields) <= start {
 		return process{}, false
 	}
-	p := process{pid: pid, state: fields[state][0]}
+	p := process{pid: pid}
 	p.parent, _ = strconv.Atoi(string(fields[parent]))
 	p.group, _ = strconv.Atoi(string(fields[group]))
 	p.start, _ = strconv.ParseUint(string(fields[start]), 10, 64)
@@ -122,7 +121,7 @@ func signalProcess(p process, sig syscall.Signal) {
 }
 
 // killBelow sends KILL to everything below root once and returns how many
-// processes it found.
+// processes it found, the dead that are not reaped among them.
 //
 // Process groups that consist of descendants alone are killed as groups first:
 // the kernel does that in one step, against which a member cannot fork
@@ -144,7 +143,7 @@ func killBelow(root int, spare map[int]uint64) (int, error) {
 		whole[p.group] = true
 	}
 	for _, p := range table {
-		if !inside[p.pid] && p.state != 'Z' {
+		if !inside[p.pid] {
 			delete(whole, p.group)
 		}
 	}

@@ -14,7 +14,8 @@ type Naming string
 
 const (
 	// NamingNLA puts the slot before the letter: N-1-A, N-1-B. A mutex is
-	// N-1-B.
+	// N-1-B, so a mutex and slot 1 of a semaphore of the same name exclude
+	// each other.
 	NamingNLA Naming = "N-L-A"
 
 	// NamingNAL puts the letter before the slot: N-A-1, N-B-1. A mutex is the

@@ -39,7 +39,7 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 	s := &search{l: l}
 	h, err := s.probing(bounded)
 	if errors.Is(err, errNoCourier) {
-		l.log.Debug("looking at one slot after the other", "lock", l.id, "because", err)
+		l.log.Debug("looking at one slot after the other", "lock", l.id.Name, "because", err)
 		h, err = s.oneByOne(bounded)
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
@@ -125,7 +125,7 @@ func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
 		if !lostRace(err) {
 			return nil, err
 		}
-		s.l.log.Debug("lost the race for a slot", "lock", s.l.id, "slot", slot, "error", err)
+		s.l.log.Debug("lost the race for a slot", "lock", s.l.id.Name, "slot", slot, "error", err)
 	}
 	return nil, nil
 }

@@ -1,0 +1,267 @@
+package e2e
+
+import (
+	"context"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/internal/brokertest"
+)
+
+// quickLoss is a loss sequence for trees that ignore TERM.
+const quickLoss = "--loss=TERM 300ms, KILL"
+
+// lossCase is something that takes a slot away from its holder.
+type lossCase struct {
+	name string
+	kind string // of the lock
+	// take takes it away.
+	take func(t testing.TB, b *brokertest.Broker, c contest)
+	// restore makes it obtainable again; nil: it is.
+	restore func(t testing.TB, b *brokertest.Broker, c contest)
+}
+
+func deleteQueue(suffix string) func(testing.TB, *brokertest.Broker, contest) {
+	return func(t testing.TB, b *brokertest.Broker, c contest) {
+		t.Helper()
+		if err := b.DeleteQueue(t.Context(), "/", c.name+suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+var calmLosses = []lossCase{
+	{name: "connection closed by the operator", kind: "mutex",
+		take: func(t testing.TB, _ *brokertest.Broker, c contest) { closeConnections(t, c) }},
+	{name: "B of a mutex deleted", kind: "mutex", take: deleteQueue("-1-B")},
+	{name: "B of a semaphore deleted", kind: "semaphore", take: deleteQueue("-1-B")},
+	{name: "A deleted", kind: "semaphore", take: deleteQueue("-1-A"),
+		restore: func(t testing.TB, _ *brokertest.Broker, c contest) { c.administer("create", "--slots=1") }},
+	{name: "persistent mutex disabled", kind: "persistent-mutex",
+		take:    func(_ testing.TB, _ *brokertest.Broker, c contest) { c.administer("disable") },
+		restore: func(_ testing.TB, _ *brokertest.Broker, c contest) { c.administer("enable") }},
+}
+
+func restart(t testing.TB, b *brokertest.Broker) {
+	t.Helper()
+	if err := b.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// made returns a contest for a new lock on a broker, with one slot.
+func (l lossCase) made(t testing.TB, b *brokertest.Broker) contest {
+	t.Helper()
+	c := contest{t, []string{"--broker", b.URL()}, l.kind, unique(l.kind)}
+	switch l.kind {
+	case "semaphore":
+		c.administer("create", "--slots=1")
+	case "persistent-mutex":
+		c.administer("enable")
+	}
+	return c
+}
+
+// holder is a berth with --on-loss exit or retry, in its first run.
+type holder struct {
+	*berth
+	c     contest
+	retry bool
+	first []process // of the command
+}
+
+func (c contest) hold(retry bool) holder {
+	c.t.Helper()
+	flags := []string{quickLoss, quickStop, "--on-loss=exit"}
+	if retry {
+		flags = flags[:2]
+	}
+	b := c.run(tree, flags...)
+	b.awaitRuns(1)
+	return holder{b, c, retry, b.command()}
+}
+
+// wantLoss checks what has to follow when the slot was taken away.
+func (h holder) wantLoss() {
+	h.t.Helper()
+	if !h.retry {
+		h.wantStatus(76)
+		h.wantNothingLeft()
+		h.c.wantFreeSoon()
+		return
+	}
+	h.awaitRuns(2)
+	for _, p := range h.command() {
+		if slices.ContainsFunc(h.first, func(old process) bool { return old.pid == p.pid }) {
+			h.t.Errorf("%v of the first run is alive beside the second", p)
+		}
+	}
+	h.c.wantHeld()
+	h.signal(syscall.SIGTERM)
+	h.wantStatus(143)
+	h.wantNothingLeft()
+	h.c.wantFree()
+}
+
+func (l lossCase) test(t *testing.T, retry bool) {
+	broker := calmBroker(t)
+	c := l.made(t, broker)
+	h := c.hold(retry)
+	l.take(t, broker, c)
+	if l.restore != nil {
+		h.wantNoCommand()
+		if retry {
+			h.awaitLog("waiting: the lock does not exist")
+		}
+		l.restore(t, broker, c)
+	}
+	h.wantLoss()
+}
+
+func TestSlotTakenAwayThenBerthEndsWith76(t *testing.T) {
+	t.Parallel()
+	for _, l := range calmLosses {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			l.test(t, false)
+		})
+	}
+}
+
+func TestSlotTakenAwayThenTheCommandRunsAgain(t *testing.T) {
+	t.Parallel()
+	for _, l := range calmLosses {
+		t.Run(l.name, func(t *testing.T) {
+			t.Parallel()
+			l.test(t, true)
+		})
+	}
+}
+
+func TestBrokerGoneAndBack(t *testing.T) {
+	t.Parallel()
+	broker := roughBroker(t)
+	for name, gone := range map[string]func(){
+		"restarted": func() {},
+		"killed": func() {
+			if err := broker.Kill9(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var holders []holder
+			for _, retry := range []bool{true, false} {
+				for _, kind := range []string{"mutex", "semaphore"} {
+					holders = append(holders, lossCase{kind: kind}.made(t, broker).hold(retry))
+				}
+			}
+			gone()
+			restart(t, broker)
+			for _, h := range holders {
+				h.wantLoss()
+			}
+		})
+	}
+}
+
+func TestSignalEndsBerthWhileTheBrokerIsAway(t *testing.T) {
+	t.Parallel()
+	for sig, status := range endings {
+		b := start(t, "run", "--broker", "amqp://"+deadAddress(t), "--mutex", "m", "--", "true")
+		b.awaitLog("waiting")
+		b.signal(sig)
+		b.wantStatus(status)
+		b.wantNothingLeft()
+	}
+}
+
+// The broker is stopped, so that nothing is answered and nothing is closed.
+func TestBrokerSilentForLongerThanTheLease(t *testing.T) {
+	t.Parallel()
+	broker := roughBroker(t)
+	l := lossCase{kind: "mutex"}
+	exits, retries := l.made(t, broker), l.made(t, broker)
+	a := exits.run(tree, append(shortLease, "--on-loss=exit")...)
+	b := retries.run(tree, append(shortLease, quickStop)...)
+	a.awaitRuns(1)
+	b.awaitRuns(1)
+	if err := broker.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	a.wantNoCommand()
+	b.wantNoCommand()
+	if err := broker.Continue(); err != nil {
+		t.Fatal(err)
+	}
+	a.wantStatus(76)
+	b.awaitRuns(2)
+	retries.wantHeld()
+	b.signal(syscall.SIGTERM)
+	b.wantStatus(143)
+	a.wantNothingLeft()
+	b.wantNothingLeft()
+	exits.wantFreeSoon()
+	retries.wantFree()
+}
+
+func TestMemoryAlarmDisturbsNobody(t *testing.T) {
+	t.Parallel()
+	broker := roughBroker(t)
+	for _, kind := range []string{"mutex", "semaphore"} {
+		t.Run(kind, func(t *testing.T) {
+			l := lossCase{kind: kind}
+			c, leaving := l.made(t, broker), l.made(t, broker)
+			stays := c.run(tree, append(shortLease, quickStop)...)
+			leaves := leaving.run(tree, append(shortLease, quickStop)...)
+			stays.awaitRuns(1)
+			leaves.awaitRuns(1)
+			raiseAlarm(t, broker)
+			holdsFor(t, 2500*time.Millisecond, stays.undisturbed) // more than the lease
+			leaves.signal(syscall.SIGTERM)
+			leaves.wantStatus(143)
+			leaves.wantNothingLeft()
+			leaving.wantFreeSoon()
+			clearAlarm(t, broker)
+			holdsFor(t, time.Second, stays.undisturbed)
+			c.wantHeld()
+			stays.signal(syscall.SIGTERM)
+			stays.wantStatus(143)
+			stays.wantNothingLeft()
+			c.wantFree()
+		})
+	}
+}
+
+// undisturbed reports whether the whole tree of the first run is alive.
+func (b *berth) undisturbed() bool {
+	return len(b.runs()) == 1 && len(b.command()) == treeSize && len(b.logged("slot lost")) == 0
+}
+
+func raiseAlarm(t testing.TB, b *brokertest.Broker) {
+	t.Helper()
+	t.Cleanup(func() { clearAlarm(t, b) })
+	if err := b.RaiseMemoryAlarm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func clearAlarm(t testing.TB, b *brokertest.Broker) {
+	t.Helper()
+	// Not the test's context: that one has ended when it is cleaned up after.
+	if err := b.ClearMemoryAlarm(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// holdsFor checks that a condition holds all the time for d.
+func holdsFor(t testing.TB, d time.Duration, holds func() bool) {
+	t.Helper()
+	for over := time.Now().Add(d); time.Now().Before(over); time.Sleep(20 * time.Millisecond) {
+		if !holds() {
+			t.Fatalf("what has to hold for %s does not hold any more", d)
+		}
+	}
+}

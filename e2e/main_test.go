@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"berth/internal/brokertest"
+	_ "berth/internal/cli"   // so that go test runs the tests anew when they have changed:
+	_ "berth/internal/guard" // it knows nothing of the binary that is built here
+
+	"go.uber.org/goleak"
+)
+
+// binary is the berth that is tested. Its directory has nothing else in it.
+var binary string
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "berth-e2e-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if binary, err = build(dir); err != nil {
+		return 1, err
+	}
+	takeIgnoredSignals()
+	code = m.Run()
+	return code, errors.Join(calm.stop(), rough.stop(), goleak.Find())
+}
+
+// build builds berth the way that the tests were built.
+func build(dir string) (string, error) {
+	path := filepath.Join(dir, "berth")
+	args := []string{"build", "-o", path}
+	if raceBuild {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(args, ".")...)
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build berth: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// takeIgnoredSignals keeps the berths under test from inheriting an ignored HUP
+// or INT, which they would respect, when the tests run in the background of a
+// shell or under nohup.
+func takeIgnoredSignals() {
+	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+}
+
+// sharedBroker is a broker that is started when the first test asks for it and
+// stays until the last one is done.
+type sharedBroker struct {
+	once   sync.Once
+	broker *brokertest.Broker
+	err    error
+}
+
+var (
+	// calm is for tests that disturb nobody but their own locks.
+	calm sharedBroker
+	// rough is for tests that restart, stop or alarm it, one at a time.
+	rough     sharedBroker
+	roughTurn sync.Mutex
+)
+
+func (s *sharedBroker) get(t testing.TB) *brokertest.Broker {
+	t.Helper()
+	s.once.Do(func() { s.broker, s.err = brokertest.Start(context.Background()) })
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.broker
+}
+
+func (s *sharedBroker) stop() error {
+	if s.broker == nil {
+		return nil
+	}
+	return s.broker.Stop()
+}
+
+// calmBroker returns the broker that all tests share and leave as it is.
+func calmBroker(t testing.TB) *brokertest.Broker {
+	t.Helper()
+	return calm.get(t)
+}
+
+// roughBroker returns a broker that is this test's alone until it is done. The
+// test leaves it running, without an alarm.
+func roughBroker(t testing.TB) *brokertest.Broker {
+	t.Helper()
+	roughTurn.Lock()
+	t.Cleanup(roughTurn.Unlock)
+	return rough.get(t)
+}

@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"net"
+	"strings"
+	"testing"
+)
+
+// deadAddress returns an address at which nobody listens.
+func deadAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// wantOneLine checks that the last thing berth said is one line for people that
+// contains all of the texts, and that it contains no password.
+func (b *berth) wantOneLine(texts ...string) {
+	b.t.Helper()
+	var plain []string
+	for _, line := range lines(b.path("stderr")) {
+		if !strings.HasPrefix(line, "{") {
+			plain = append(plain, line)
+		}
+	}
+	if len(plain) != 1 {
+		b.t.Fatalf("berth said %d lines at its end, not one: %q", len(plain), plain)
+	}
+	for _, text := range texts {
+		if !strings.Contains(plain[0], text) {
+			b.t.Errorf("%q does not say %q", plain[0], text)
+		}
+	}
+	if strings.Contains(b.stderr(), "secret") {
+		b.t.Error("berth has told a password")
+	}
+}
+
+func TestRefusedByTheBrokerEndsWith77AndSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	broker := calmBroker(t)
+	user := unique("user")
+	if err := broker.AddUser(t.Context(), user, "secret"); err != nil {
+		t.Fatal(err)
+	}
+	nothing := unique("vhost")
+	if err := broker.AddVhost(t.Context(), nothing); err != nil {
+		t.Fatal(err)
+	}
+	if err := broker.SetPermissions(t.Context(), user, nothing, "", "", ""); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		url  string
+		says []string
+	}{
+		"wrong password":      {broker.URLFor(user, "wrongsecret", "/"), []string{user}},
+		"missing vhost":       {broker.URLFor(user, "secret", "no-such-vhost"), []string{"no-such-vhost"}},
+		"vhost not permitted": {broker.URLFor(user, "secret", "/"), []string{user}},
+		"nothing permitted":   {broker.URLFor(user, "secret", nothing), []string{"permission"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// Also without --try: waiting would not help.
+			for _, flags := range [][]string{{"--try"}, nil} {
+				c := contest{t, []string{"--broker", test.url}, "mutex", unique("m")}
+				b := do(t, 77, c.args("true", flags...)...)
+				b.wantOneLine(test.says...)
+				b.wantNothingLeft()
+			}
+		})
+	}
+}
+
+func TestUnreachableBrokerEndsWith69(t *testing.T) {
+	t.Parallel()
+	silent, _ := silentPort(t)
+	for name, test := range map[string]struct{ addr, patience string }{
+		"nobody listens, --try":        {deadAddress(t), "--try"},
+		"nobody listens, --timeout":    {deadAddress(t), "--timeout=500ms"},
+		"silent, --timeout":            {silent, "--timeout=500ms"},
+		"no broker, --try":             {notABroker(t), "--try"},
+		"no broker, --timeout":         {notABroker(t), "--timeout=500ms"},
+		"no such host name, --try":     {"no-such-host.invalid:5672", "--try"},
+		"closes at once, --try":        {closingPort(t, ""), "--try"},
+		"closes at once, --timeout":    {closingPort(t, ""), "--timeout=500ms"},
+		"speaks half a frame, --try":   {closingPort(t, "\x01\x00\x00\x00\x00"), "--try"},
+		"speaks another AMQP, --try":   {closingPort(t, "AMQP\x00\x01\x00\x00"), "--try"},
+		"speaks nonsense frames --try": {closingPort(t, strings.Repeat("\x09\xff", 100)), "--try"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := do(t, 69, "run", "--broker", "amqp://user:secret@"+test.addr, "--mutex", "m", test.patience, "--", "true")
+			b.wantOneLine()
+			b.wantNothingLeft()
+		})
+	}
+}
+
+// notABroker returns an address at which something else answers.
+func notABroker(t testing.TB) string {
+	return closingPort(t, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+}
+
+// closingPort returns the address of a port that says something to whoever
+// connects, and closes.
+func closingPort(t testing.TB, says string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte(says))
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	return l.Addr().String()
+}
+
+func TestFirstURLIsDeadThenTheSecondIsUsed(t *testing.T) {
+	t.Parallel()
+	c := contest{t, []string{"--broker", "amqp://" + deadAddress(t), "--broker", calmBroker(t).URL()}, "mutex", unique("m")}
+	holder := c.run(plain)
+	holder.awaitRuns(1)
+	c.wantHeld()
+	c.flags = []string{"--broker", calmBroker(t).URL()}
+	c.wantHeld()
+	c.kind, c.name = "semaphore", unique("s")
+	c.flags = []string{"--broker", "amqp://" + deadAddress(t), "--broker", calmBroker(t).URL()}
+	c.administer("create", "--slots=1")
+	c.wantFree()
+}
+
+func TestAbsentLockIsToldFromAFullOne(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		for _, kind := range []string{"semaphore", "persistent-mutex"} {
+			c := p.contest(t, kind)
+			for _, flags := range []string{"--try", "--timeout=200ms"} {
+				b := do(t, 75, c.args("true", flags)...)
+				b.wantOneLine("does not exist", c.name, "berth "+kind)
+			}
+			made := map[string][]string{"semaphore": {"create", "--slots=1"}, "persistent-mutex": {"enable"}}[kind]
+			c.administer(made[0], made[1:]...)
+			holder := c.run(plain)
+			holder.awaitRuns(1)
+			for _, flags := range []string{"--try", "--timeout=200ms"} {
+				b := do(t, 75, c.args("true", flags)...)
+				b.wantOneLine("held", c.name)
+			}
+		}
+	})
+}

@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// everywhere is where a semaphore has to behave the same.
+var everywhere = []place{onBroker, onBrokerNAL, onHost}
+
+// crew is a number of berths that contend for one semaphore, each with a
+// command that writes its slot down.
+type crew []*berth
+
+func (c contest) crew(n int) crew {
+	c.t.Helper()
+	var all crew
+	for range n {
+		all = append(all, c.run(tree, quickStop, quickLoss))
+	}
+	return all
+}
+
+// slots returns the slots in which commands of the crew run, in order.
+func (all crew) slots() []string {
+	var slots []string
+	for _, b := range all {
+		if runs := b.runs(); len(b.command()) == treeSize && len(runs) > 0 {
+			slots = append(slots, runs[len(runs)-1])
+		}
+	}
+	slices.Sort(slots)
+	return slots
+}
+
+// awaitSlots waits until commands run in exactly these slots.
+func (all crew) awaitSlots(want ...string) {
+	t := all[0].t
+	t.Helper()
+	until(t, fmt.Sprintf("commands in the slots %v", want), func() bool { return slices.Equal(all.slots(), want) },
+		func() string { return fmt.Sprintf("they run in %v", all.slots()) })
+}
+
+// in returns the berth whose command runs in a slot.
+func (all crew) in(slot string) *berth {
+	all[0].t.Helper()
+	for _, b := range all {
+		if runs := b.runs(); len(runs) > 0 && runs[len(runs)-1] == slot && len(b.command()) > 0 {
+			return b
+		}
+	}
+	all[0].t.Fatalf("no command runs in slot %s", slot)
+	return nil
+}
+
+func TestSizeChangesWhileASemaphoreIsInUse(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "semaphore")
+		c.administer("create", "--slots=3")
+		all := c.crew(5)
+		all.awaitSlots("1", "2", "3")
+
+		third := all.in("3")
+		c.administer("resize", "--remove=1", "--wait")
+		third.wantNoCommand() // at once: that was waited for
+		third.awaitLog("slot lost")
+		all.awaitSlots("1", "2")
+		c.wantHeld()
+		for _, b := range all {
+			b.stays()
+		}
+
+		c.administer("resize", "--add=2")
+		all.awaitSlots("1", "2", "3", "4")
+
+		c.administer("destroy", "--wait")
+		for _, b := range all {
+			if left := b.command(); len(left) > 0 {
+				t.Errorf("when destroy --wait had returned, %v were left", left)
+			}
+		}
+		for _, b := range all {
+			line := b.awaitLog("waiting: the lock does not exist")
+			if got, want := line.text("create_it_with"), "berth semaphore create "+c.name; !strings.HasPrefix(got, want) {
+				t.Errorf("the hint is %q, not %q", got, want)
+			}
+		}
+		do(t, 75, c.args("true", "--try")...).wantOneLine("does not exist")
+
+		c.administer("create", "--slots=1")
+		all.awaitSlots("1")
+		for _, b := range all {
+			b.signal(syscall.SIGTERM)
+		}
+		for _, b := range all {
+			b.wantStatus(143)
+			b.wantNothingLeft()
+		}
+	}, everywhere...)
+}
+
+func TestHolderThatLeavesIsReplacedInItsSlot(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "semaphore")
+		c.administer("create", "--slots=2")
+		all := c.crew(3)
+		all.awaitSlots("1", "2")
+		leaving := all.in("1")
+		leaving.signal(syscall.SIGTERM)
+		leaving.wantStatus(143)
+		all.awaitSlots("1", "2")
+	}, everywhere...)
+}
+
+func TestTwoAdministratorsAtOnceBothGetTheirWay(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "semaphore")
+		c.administer("create", "--slots=2")
+		var all []*berth
+		for _, change := range []string{"--add=3", "--add=1", "--remove=1", "--add=2"} {
+			all = append(all, start(t, c.administration("resize", change)...))
+		}
+		for _, b := range all {
+			b.wantStatus(0)
+		}
+		// Asked for the size that is there, create has nothing to do; another it refuses.
+		c.administer("create", "--slots=7")
+		do(t, 75, c.administration("create", "--slots=6")...)
+	}, everywhere...)
+}
+
+func TestWaitForAHolderThatIsStuckKeepsNoOtherAdministratorOut(t *testing.T) {
+	t.Parallel()
+	c := onBroker.contest(t, "semaphore")
+	c.administer("create", "--slots=2")
+	holder := c.run(plain, "--heartbeat=60s") // the broker keeps its slot for two minutes at least
+	holder.awaitRuns(1)
+	holder.signal(syscall.SIGSTOP)
+	waits := start(t, c.administration("destroy", "--wait")...)
+	until(t, "the end of the lock", func() bool {
+		b := start(t, c.args("true", "--try")...)
+		return b.status() == 75 && strings.Contains(b.stderr(), "does not exist")
+	})
+	c.administer("create", "--slots=1")
+	waits.stays()
+	waits.signal(syscall.SIGTERM)
+	waits.wantStatus(143)
+}

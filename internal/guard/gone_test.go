@@ -1,0 +1,176 @@
+package guard
+
+import (
+	"bufio"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
+)
+
+// forest is a command that uses every way out of its first process's reach.
+const forest = `trap "" TERM INT HUP
+	sleep 1000 & sleep 1000 & kill -STOP $!
+	sh -c "setsid sh -c 'sleep 1000 & exec sleep 1000' &"
+	sleep 1000; true`
+
+const forestSize = 6
+
+func TestDeadSupervisorsTreeIsKilled(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer read.Close()
+		mark := newMark()
+		env := append(os.Environ(), roleVar+"=supervisor", scriptVar+"="+forest, scriptVar+"_MARK="+mark)
+		if !useCgroups {
+			env = append(env, noCgroupVar+"=1")
+		}
+		process, err := os.StartProcess("/proc/self/exe", []string{"supervisor"}, &os.ProcAttr{
+			Env: env, Files: []*os.File{nil, write, os.Stderr},
+		})
+		write.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, _ := bufio.NewReader(read).ReadString('\n')
+		number, group, _ := strings.Cut(strings.TrimSpace(line), " ")
+		guard, err := strconv.Atoi(number)
+		if err != nil {
+			t.Errorf("the supervisor said %q", line)
+		} else {
+			awaitProcesses(t, mark, forestSize)
+		}
+		_ = process.Kill()
+		_, _ = process.Wait()
+		awaitProcesses(t, mark, 0)
+		awaitNoCgroup(t, group)
+		await(t, "the end of the guard", func() bool {
+			status := statusOf(guard)
+			return status == "" || strings.Contains(status, "State:\tZ")
+		})
+		_, _ = unix.Wait4(guard, nil, unix.WNOHANG, nil) // it may have fallen to us
+	})
+}
+
+func TestDeadGuardsTreeIsKilled(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		tr := prepare(t, forest)
+		tr.run()
+		awaitProcesses(t, tr.mark, forestSize)
+		if err := unix.Kill(tr.guard.pid, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		tr.orphansDie()
+	})
+}
+
+// orphansDie expects what is told when the guard has died.
+func (tr *tree) orphansDie() {
+	tr.t.Helper()
+	if exited := tr.next(supervisor.Exited); !exited.Orphans || exited.Status.Signal() != unix.SIGKILL {
+		tr.t.Errorf("the end of the first process is told as %+v", exited)
+	}
+	if dead := tr.next(supervisor.Dead); !dead.Orphans {
+		tr.t.Errorf("the end of the tree is told as %+v", dead)
+	}
+	tr.nothingLeft()
+	if _, open := <-tr.guard.Events(); open {
+		tr.t.Error("something is told after the end")
+	}
+}
+
+func TestGuardThatDiesAfterTheFirstProcessLeavesItsStatusAsItWas(t *testing.T) {
+	tr := prepare(t, `setsid sleep 1000 & exit 7`)
+	tr.run()
+	if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
+		t.Errorf("it is told as %+v", exited)
+	}
+	tr.guard.Abandon()
+	tr.next(supervisor.Dead) // and not Exited once more
+	tr.nothingLeft()
+}
+
+func TestStoppedGuardCanBeAbandoned(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		tr := prepare(t, forest)
+		tr.run()
+		awaitProcesses(t, tr.mark, forestSize)
+		if err := unix.Kill(tr.guard.pid, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the guard to stop", func() bool {
+			return strings.Contains(statusOf(tr.guard.pid), "State:\tT")
+		})
+		if err := tr.guard.Kill(); err != nil {
+			t.Errorf("an order to a stopped guard: %v", err)
+		}
+		tr.guard.Abandon()
+		tr.orphansDie()
+	})
+}
+
+func TestGuardThatDiesBeforeTheStartIsTold(t *testing.T) {
+	tr := prepare(t, `exec sleep 1000`)
+	if err := unix.Kill(tr.guard.pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for event := range tr.guard.Events() {
+		t.Errorf("%+v is told, but nothing was started", event)
+	}
+	if err := tr.guard.Kill(); err == nil {
+		t.Error("a dead guard takes orders")
+	}
+}
+
+func TestChildrenFromBeforeTheHostAreSpared(t *testing.T) {
+	process, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = process.Kill()
+		_, _ = process.Wait()
+	}()
+	t.Run("guard dies", func(t *testing.T) { // its Host is closed before the child is waited for
+		tr := prepare(t, forest)
+		tr.run()
+		awaitProcesses(t, tr.mark, forestSize)
+		tr.guard.Abandon()
+		tr.orphansDie()
+	})
+	if status := statusOf(process.Pid); !strings.Contains(status, "State:\tS") {
+		t.Errorf("the child that was there before is not alive: %q", status)
+	}
+}
+
+func TestNextGuardIsSparedWhenThePreviousOneDies(t *testing.T) {
+	tr := prepare(t, forest)
+	tr.run()
+	awaitProcesses(t, tr.mark, forestSize)
+	next, err := tr.host.Launch(Spec{Path: "/bin/true", Args: []string{"true"}, Env: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.guard.Abandon()
+	tr.orphansDie()
+	if err := next.Start(supervisor.Start{}); err != nil {
+		t.Fatal(err)
+	}
+	var kinds []supervisor.GuardEventKind
+	for event := range next.Events() {
+		kinds = append(kinds, event.Kind)
+		if event.Status != 0 || event.Orphans {
+			t.Errorf("the next command ended as %+v", event)
+		}
+	}
+	if len(kinds) != 3 {
+		t.Errorf("the next guard told %q", kinds)
+	}
+}
