@@ -74,16 +74,23 @@ func (b *Broker) Connections(ctx context.Context) ([]Connection, error) {
 	var connections []Connection
 	err := b.list(ctx, "list connections", &connections, `
 		Text = fun(V) when is_binary(V) -> V; (_) -> <<>> end,
-		[#{pid => list_to_binary(pid_to_list(proplists:get_value(pid, I))),
-		   name => Text(proplists:get_value(name, I)),
-		   client_name => case lists:keyfind(<<"connection_name">>, 1, proplists:get_value(client_properties, I, [])) of
-		                    {_, _, V} -> Text(V);
-		                    false -> <<>>
-		                  end,
-		   user => Text(proplists:get_value(user, I)),
-		   vhost => Text(proplists:get_value(vhost, I)),
-		   state => atom_to_binary(proplists:get_value(state, I), utf8)}
-		 || I <- rabbit_networking:connection_info_all([pid, name, user, vhost, state, client_properties])]`)
+		%% A connection that is only just opening or closing has no answer, or
+		%% half of one.
+		One = fun(P) ->
+		  try rabbit_networking:connection_info(P, [pid, name, user, vhost, state, client_properties]) of
+		    I -> [#{pid => list_to_binary(pid_to_list(proplists:get_value(pid, I))),
+		            name => Text(proplists:get_value(name, I)),
+		            client_name => case lists:keyfind(<<"connection_name">>, 1, proplists:get_value(client_properties, I, [])) of
+		                             {_, _, V} -> Text(V);
+		                             false -> <<>>
+		                           end,
+		            user => Text(proplists:get_value(user, I)),
+		            vhost => Text(proplists:get_value(vhost, I)),
+		            state => atom_to_binary(proplists:get_value(state, I), utf8)}]
+		  catch _:_ -> []
+		  end
+		end,
+		lists:append([One(P) || P <- rabbit_networking:connections()])`)
 	return connections, err
 }
 
