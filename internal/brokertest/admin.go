@@ -167,7 +167,13 @@ func (b *Broker) do(ctx context.Context, what, code string, args ...any) error {
 // list evaluates code whose value is a list of maps, into a slice of structs.
 func (b *Broker) list(ctx context.Context, what string, into any, code string, args ...any) error {
 	code = fmt.Sprintf(code, args...)
-	text, err := b.Eval(ctx, "iolist_to_binary(rabbit_json:encode(begin "+code+" end))")
+	code = "iolist_to_binary(rabbit_json:encode(begin " + code + " end))"
+	text, err := b.Eval(ctx, code)
+	// The broker's own lists fail with badarg when something goes away while
+	// they are made (pg_local looks up what it has just seen).
+	for tries := 0; err != nil && strings.Contains(err.Error(), "badarg") && tries < 10; tries++ {
+		text, err = b.Eval(ctx, code)
+	}
 	if err == nil {
 		err = json.Unmarshal([]byte(text), into)
 	}

@@ -3,6 +3,7 @@ package guard
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,15 +52,18 @@ func TestKillLeavesNothingOfTheTree(t *testing.T) {
 func TestTreeThatGrowsWhileItIsKilledIsKilled(t *testing.T) {
 	for name, script := range map[string]string{
 		// 2 to the power of 7 processes, then each of them keeps forking.
-		"a fork bomb in one group": `bomb() { [ $1 = 0 ] || { bomb $(($1 - 1)) & bomb $(($1 - 1)) & }; while :; do sleep 0.02; done; }; bomb 6`,
+		"a fork bomb in one group": `bomb() { [ $1 != 0 ] || : >"$GROWN"; [ $1 = 0 ] || { bomb $(($1 - 1)) & bomb $(($1 - 1)) & }; while :; do sleep 0.02; done; }; bomb 6`,
 		// Each process starts the next one in a session of its own and ends.
-		"a chain of sessions": `export n=0 s='n=$((n + 1)); [ $n -gt 3000 ] || setsid sh -c "$s" & sleep 0.05'; for i in 1 2 3 4; do setsid sh -c "$s" & done; exec sleep 1000`,
+		"a chain of sessions": `export n=0 s='n=$((n + 1)); [ $n -lt 5 ] || : >"$GROWN"; [ $n -gt 3000 ] || setsid sh -c "$s" & sleep 0.05'; for i in 1 2 3 4; do setsid sh -c "$s" & done; exec sleep 1000`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			withAndWithoutCgroup(t, func(t *testing.T) {
 				tr := prepare(t, script)
-				tr.run()
-				await(t, "a few processes", func() bool { return len(marked(tr.mark)) >= 6 })
+				// Counting them would take longer than they live.
+				grown := filepath.Join(t.TempDir(), "grown")
+				tr.start(supervisor.Start{Vars: []string{"GROWN=" + grown}})
+				tr.next(supervisor.Started)
+				await(t, "the tree to grow", func() bool { return exists(grown) })
 				if err := tr.guard.Kill(); err != nil {
 					t.Fatal(err)
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"berth/lock"
 )
@@ -139,7 +140,8 @@ func busy(e *env) {
 		return err
 	})
 	<-inside
-	ctx, cancel := context.WithTimeout(e.ctx, briefly)
+	// Long enough to connect on a busy machine, and to find the first at work.
+	ctx, cancel := context.WithTimeout(e.ctx, 2*time.Second)
 	defer cancel()
 	second := e.administrator(id)
 	asked := false
