@@ -287,6 +287,26 @@ func TestBerthBroughtToTheForegroundGivesTheCommandTheTerminal(t *testing.T) {
 	}
 }
 
+// A shell in the command gave the terminal to a job of its own, and was killed
+// before it took it back.
+func TestCommandThatLostTheTerminalToAJobOfItsOwnIsSuspended(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	term.types(`berth sh -c 'bash --norc -ic "sleep 1000; :"; read x; echo "go""t $x"'; echo "status $?"` + "\n")
+	term.command() // a job with a group of its own
+	shell := term.find("bash", "--norc", "-ic", "sleep 1000; :")
+	if err := syscall.Kill(shell.pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	term.sees("command suspended")
+	term.types(ctrlZ)
+	term.sees("command continued")
+	term.types("line\n")
+	term.sees("got line")
+	term.sees("status 0")
+	term.worksAgain()
+}
+
 func TestTerminalSettingsOfAKilledCommandAreUndone(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)

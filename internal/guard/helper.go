@@ -243,7 +243,7 @@ func (h *helper) reap() {
 // stopped handles a command that the terminal has stopped.
 func (h *helper) stopped(sig syscall.Signal) {
 	switch {
-	case stoppedForTerminal(sig):
+	case stoppedForTerminal(sig) && !h.terminal.passedOn(h.first):
 		h.awaitTerminal()
 	case h.terminal.given:
 		h.terminal.takeBack()

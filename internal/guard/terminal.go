@@ -49,6 +49,18 @@ func (t *terminal) give(group int) bool {
 	return t.given
 }
 
+// passedOn reports whether the group was given the foreground and has it no
+// more: a shell in the command gave it to a job, and died before it took it back.
+// The group is then stopped whenever it uses the terminal, however often it is
+// continued.
+func (t *terminal) passedOn(group int) bool {
+	if !t.given {
+		return false
+	}
+	foreground, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	return err == nil && foreground != group
+}
+
 // takeBack gives the foreground back to berth's own group.
 func (t *terminal) takeBack() {
 	if t.given {
