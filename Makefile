@@ -4,7 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION)
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-.PHONY: help build demo deps test check vuln docs clean
+.PHONY: help build demo deps test faults check vuln docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
@@ -21,11 +21,17 @@ deps: ## install what the tests need (Debian, as root), or say what is missing
 test: deps check ## run everything that has to pass
 	go test -race -timeout 10m ./...
 
+faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make faults
+	@scripts/deps.sh faults
+	go test -tags faults -v -count=1 -timeout 12h ./faults
+
 check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
 		{ echo "not formatted; run gofmt -w on: $$unformatted" >&2; exit 1; }
 	go vet ./...
+	go vet -tags faults ./faults
 	go tool staticcheck ./...
+	go tool staticcheck -tags faults ./faults
 
 vuln: ## look for known vulnerabilities in what berth is built from
 	go run $(VULN) ./...

@@ -48,6 +48,17 @@
 # "$${". A command on the command line replaces this one.
 #command = ["/usr/bin/myprogram", "--flag"]
 
+# While a proof that the slot is held is overdue: "run" lets the command run on,
+# "freeze" stops all of it until the next proof. Either way it is ended before the
+# slot can be somebody else's.
+#in_doubt = "run"
+
+# true runs the command in a PID namespace of its own, so that the kernel kills all
+# of it even if berth and its guard are killed in the same instant. It needs
+# CAP_SYS_ADMIN. The command sees only its own processes, and cannot read from a
+# terminal.
+#pid_namespace = false
+
 # How the command is ended in order, the slot still held: signals, each with the
 # time to wait after it, and KILL.
 #stop = "TERM 8s, KILL"

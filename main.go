@@ -15,7 +15,7 @@ import (
 
 func main() {
 	if os.Args[0] == guard.Name {
-		os.Exit(guard.Main(os.Args))
+		os.Exit(guard.Main(os.Args, cli.ExecuteWill))
 	}
 	os.Exit(cli.Main(os.Args))
 }

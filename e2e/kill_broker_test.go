@@ -33,8 +33,6 @@ func deleteQueue(suffix string) func(testing.TB, *brokertest.Broker, contest) {
 }
 
 var calmLosses = []lossCase{
-	{name: "connection closed by the operator", kind: "mutex",
-		take: func(t testing.TB, _ *brokertest.Broker, c contest) { closeConnections(t, c) }},
 	{name: "B of a mutex deleted", kind: "mutex", take: deleteQueue("-1-B")},
 	{name: "B of a semaphore deleted", kind: "semaphore", take: deleteQueue("-1-B")},
 	{name: "A deleted", kind: "semaphore", take: deleteQueue("-1-A"),
@@ -140,6 +138,54 @@ func TestSlotTakenAwayThenTheCommandRunsAgain(t *testing.T) {
 	}
 }
 
+// A connection is not the slot: whoever claims the slot meanwhile waits.
+func TestConnectionClosedByTheOperatorThenTheCommandGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"mutex", "semaphore"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c := lossCase{kind: kind}.made(t, calmBroker(t))
+			h := c.hold(true)
+			waiter := c.run(plain)
+			waiter.awaitLog("waiting: all slots are held")
+			closeConnections(t, c)
+			h.awaitLog("slot reclaimed")
+			until(t, "the slot to be verified", func() bool { return len(h.logged("slot is in doubt")) > 0 })
+			if got := h.command(); len(got) != len(h.first) || got[0].pid != h.first[0].pid {
+				t.Errorf("the command was %v and is %v", h.first, got)
+			}
+			if len(h.runs()) != 1 || len(waiter.runs()) != 0 {
+				t.Errorf("runs of the holder %v and the waiter %v", h.runs(), waiter.runs())
+			}
+			h.signal(syscall.SIGTERM)
+			h.wantNothingLeft()
+			waiter.awaitRuns(1)
+		})
+	}
+}
+
+// A ledger that is older than a few seconds is there after a restart, and so the
+// slot can be claimed again.
+func TestBrokerRestartedThenTheCommandGoesOn(t *testing.T) {
+	t.Parallel()
+	broker := roughBroker(t)
+	c := lossCase{kind: "mutex"}.made(t, broker)
+	c.run("true").wantStatus(0) // makes the ledger
+	h := c.run(tree, "--heartbeat=30s", quickStop)
+	h.awaitRuns(1)
+	first := h.command()
+	restart(t, broker)
+	h.awaitLog("slot reclaimed")
+	if got := h.command(); len(got) != len(first) || got[0].pid != first[0].pid || len(h.runs()) != 1 {
+		t.Errorf("the command was %v and is %v", first, got)
+	}
+	h.signal(syscall.SIGTERM)
+	h.wantStatus(143)
+	h.wantNothingLeft()
+	c.wantFree()
+}
+
+// The broker goes down when the ledger has just been made, and may lose it.
 func TestBrokerGoneAndBack(t *testing.T) {
 	t.Parallel()
 	broker := roughBroker(t)

@@ -199,7 +199,7 @@ func TestGuardStoppedThenALossEndsTheTreeAllTheSame(t *testing.T) {
 	b := c.run(tree, "--loss=TERM 300ms, KILL", "--on-loss=exit")
 	b.awaitRuns(1)
 	kill(t, b.guardPID(), syscall.SIGSTOP)
-	closeConnections(t, c)
+	deleteQueue("-1-B")(t, calmBroker(t), c)
 	b.wantStatus(76)
 	b.wantNothingLeft()
 	c.wantFreeSoon()

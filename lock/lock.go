@@ -101,7 +101,9 @@ type Held interface {
 	Lease() time.Duration
 
 	// Ready blocks until the command may start: until the previous holder's
-	// tree is known to be dead, or has had the time to be. Errors: as Verify.
+	// tree is known to be dead, or has had the time to be. Called again for
+	// another start in the same slot it returns at once. Errors: as Verify, and
+	// ErrFull if the previous holder lives and wants the slot back.
 	Ready(ctx context.Context) error
 
 	// Verify proves that the slot is still held. nil is proof, valid from the
@@ -111,7 +113,9 @@ type Held interface {
 
 	// Lost is closed when the backend learned by itself that the slot is gone
 	// or may be: Cause then says what happened, wrapping ErrLost where there is
-	// proof. It is not closed by Release.
+	// proof. Without proof the slot may still be ours, and a Verify that
+	// succeeds afterwards ends the doubt: Lost then returns another channel,
+	// for what comes next. It is not closed by Release.
 	Lost() <-chan struct{}
 
 	// Cause says why Lost was closed, and is nil before that.
@@ -134,6 +138,11 @@ type Handover struct {
 	// guard never writes to them and closes them after the tree is dead. The
 	// receiver duplicates them; they stay the Held's to close.
 	Files []*os.File
+
+	// Will is what the guard executes, after the tree is dead, if the
+	// supervisor cannot release the slot: data of the backend's own. It may
+	// contain secrets.
+	Will []byte
 }
 
 // Administrator changes whether and in how many slots a lock exists. All

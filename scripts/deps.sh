@@ -1,7 +1,11 @@
 #!/bin/sh
 # Installs what the tests need on Debian, or says what is missing. It prints
 # nothing when all is there.
+#
+#     deps.sh          for make test
+#     deps.sh faults   for make faults
 set -eu
+suite=${1:-}
 
 # missing prints the packages that are needed and not there.
 missing() {
@@ -12,6 +16,7 @@ missing() {
 	[ -e /usr/include/stdlib.h ] || echo libc6-dev
 	command -v make >/dev/null || echo make
 	command -v git >/dev/null || echo git
+	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2
 }
 
 fail() {

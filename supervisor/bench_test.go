@@ -184,6 +184,16 @@ func (g *fakeGuard) Signal(sig syscall.Signal, to Scope) error {
 	return nil
 }
 
+func (g *fakeGuard) Freeze() error {
+	g.orders <- "freeze"
+	return nil
+}
+
+func (g *fakeGuard) Thaw() error {
+	g.orders <- "thaw"
+	return nil
+}
+
 func (g *fakeGuard) Kill() error {
 	g.orders <- "kill"
 	return nil

@@ -84,15 +84,19 @@ func (m *machine) doubtStart(e event) State {
 		return m.loseStart(e)
 	}
 	m.verifyTimer.Reset(pauseBefore(m.verifyAt))
+	m.doubtful = true
 	return m.state
 }
 
-// beginSequence begins a sequence in place of the one under way.
+// beginSequence begins a sequence in place of the one under way. A frozen
+// command is thawed after the first signal was sent, so that it does nothing
+// before it gets it.
 func (m *machine) beginSequence(seq signals.Sequence) {
 	m.steps = seq
 	m.killAt = time.Now().Add(seq.Duration())
 	m.log.Info("ending the command", "sequence", seq.String())
 	m.step(event{})
+	m.thaw()
 }
 
 // step does the next step of the sequence.
@@ -127,7 +131,7 @@ func (m *machine) bury(e event) State {
 	m.stepTimer.Stop()
 	m.silence.Stop()
 	m.guard, m.guardEvents = nil, nil
-	m.command.running = false
+	m.command.running, m.command.frozen = false, false
 	status := exitStatus(m.command.status)
 	switch {
 	case m.state == Starting && e.guard.Orphans && m.launches < startAttempts && m.stopSig == 0 && m.lossCause == nil:
@@ -199,8 +203,13 @@ func (m *machine) releaseLost(e event) State {
 		e.err = fmt.Errorf("not verified in time: %w", lock.ErrLost)
 	}
 	m.lastErr = e.err
-	m.log.Warn("slot lost before the command was started", "error", e.err)
-	if m.cfg.Try || m.cfg.OnLoss == Exit {
+	full := errors.Is(e.err, lock.ErrFull) // its holder wanted it back
+	if full {
+		m.say(e.err)
+	} else {
+		m.log.Warn("slot lost before the command was started", "error", e.err)
+	}
+	if m.cfg.Try || m.cfg.OnLoss == Exit && !full {
 		m.outcome = Outcome{Err: fmt.Errorf("%s: %w", m.cfg.ID, e.err)}
 		return m.release(Ended)
 	}

@@ -23,6 +23,15 @@ type Guard interface {
 	// gives the command the terminal again if berth has it.
 	Signal(sig syscall.Signal, to Scope) error
 
+	// Freeze stops the whole tree until Thaw, which continues what Freeze has
+	// stopped and leaves alone what was stopped before. A signal that is sent
+	// in between takes effect at the thaw; KILL, and a deadline that passes,
+	// at once.
+	Freeze() error
+
+	// Thaw ends Freeze. It does nothing if the tree is not frozen.
+	Thaw() error
+
 	// Kill kills the whole tree, again and again until nothing is left.
 	Kill() error
 
@@ -44,6 +53,7 @@ type Start struct {
 	Vars     []string         // NAME=value, added to the command's environment
 	Files    []*os.File       // lock.Handover: kept open until the tree is dead
 	Deadline boottime.Instant // 0: none
+	Will     []byte           // lock.Handover
 }
 
 // Scope is which part of a command a signal is for.
@@ -62,7 +72,8 @@ const (
 type GuardEventKind string
 
 const (
-	// Started: the command runs; Pid is its first process.
+	// Started: the command runs; Pid is its first process, 0 if that has
+	// ended before its number could be found out.
 	Started GuardEventKind = "started"
 	// NotStarted: the command could not be executed; Errno says why.
 	NotStarted GuardEventKind = "not started"

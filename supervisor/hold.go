@@ -22,7 +22,7 @@ const startAttempts = 3
 // start tells the guard to start the command.
 func (m *machine) start(e event) State {
 	m.timeout.Stop()
-	m.used = true
+	m.used, m.doubtful = true, false
 	m.setDeadline(e.since)
 	if m.guard == nil {
 		if err := m.launch(); err != nil {
@@ -32,13 +32,15 @@ func (m *machine) start(e event) State {
 	}
 	m.command.running, m.command.ended, m.command.suspended, m.command.wished = true, false, false, false
 	m.command.pid, m.command.status, m.command.kept = 0, 0, nil
+	m.command.frozen = false
 	m.command.began = time.Now()
 	m.steps, m.killing = nil, false
 	m.log = m.cfg.Log.With("slot", m.held.Slot())
 	if term := m.held.Term(); term != 0 {
 		m.log = m.log.With("term", term)
 	}
-	_ = m.guard.Start(Start{Vars: m.vars(), Files: m.held.Handover().Files, Deadline: m.deadline})
+	handover := m.held.Handover()
+	_ = m.guard.Start(Start{Vars: m.vars(), Files: handover.Files, Will: handover.Will, Deadline: m.deadline})
 	m.silence.Reset(guardPatience)
 	m.scheduleVerify(e.since)
 	return Starting
@@ -62,7 +64,9 @@ func (m *machine) vars() []string {
 func (m *machine) noteStarted(e event) State {
 	m.silence.Stop()
 	m.command.pid = e.guard.Pid
-	m.log = m.log.With("pid", e.guard.Pid)
+	if e.guard.Pid != 0 {
+		m.log = m.log.With("pid", e.guard.Pid)
+	}
 	m.log.Info("slot held, command started")
 	switch {
 	case m.lossCause != nil:
@@ -73,6 +77,9 @@ func (m *machine) noteStarted(e event) State {
 	}
 	for _, sig := range m.command.kept {
 		m.hand(sig)
+	}
+	if m.doubtful {
+		return m.enterDoubt()
 	}
 	return Running
 }
@@ -144,7 +151,11 @@ func (m *machine) scheduleVerify(since boottime.Instant) {
 
 // renew counts the deadline from the start of a verification that succeeded.
 func (m *machine) renew(e event) State {
+	m.doubtful = false
 	m.setDeadline(e.since)
+	if m.lostC == nil {
+		m.lostC = m.held.Lost()
+	}
 	m.verifyTimer.Reset(pauseBefore(m.verifyAt))
 	if m.command.running && m.deadline != 0 {
 		if err := m.guard.Renew(m.deadline); err != nil {
@@ -154,6 +165,7 @@ func (m *machine) renew(e event) State {
 	}
 	if m.state == InDoubt {
 		m.log.Info("slot verified again")
+		m.thaw()
 		return Running
 	}
 	return m.state
@@ -185,11 +197,31 @@ func (m *machine) doubt(e event) State {
 		return m.lose(e)
 	}
 	m.verifyTimer.Reset(pauseBefore(m.verifyAt))
+	m.doubtful = true
 	if m.state == Running {
 		m.log.Warn("verification failed, the slot is in doubt", "error", e.err, "loss_sequence_in", m.lossIn())
-		return InDoubt
+		return m.enterDoubt()
 	}
 	return m.state
+}
+
+// enterDoubt is for a command that runs in a slot of which nothing is known.
+func (m *machine) enterDoubt() State {
+	if m.cfg.OnDoubt == Freeze && !m.command.frozen {
+		m.log.Warn("command frozen until the slot is verified again")
+		m.command.frozen = true
+		_ = m.guard.Freeze()
+	}
+	return InDoubt
+}
+
+// thaw lets a frozen command go on.
+func (m *machine) thaw() {
+	if m.command.frozen {
+		m.log.Info("command goes on")
+		m.command.frozen = false
+		_ = m.guard.Thaw()
+	}
 }
 
 // lossIn is how long the command may go on without a verification, for people.
@@ -207,7 +239,21 @@ func (m *machine) noteLost(e event) State {
 		return m.lose(e)
 	}
 	m.log.Warn("the slot is in doubt", "error", e.err)
-	return m.verify(e)
+	m.verifyAt = time.Now() // also if one is under way
+	m.verifyTimer.Reset(0)
+	m.doubtful = true
+	if m.state == Running {
+		return m.enterDoubt()
+	}
+	return m.state
+}
+
+// noteLostStart is noteLost while the command is being started.
+func (m *machine) noteLostStart(e event) State {
+	if errors.Is(e.err, lock.ErrLost) {
+		return m.loseStart(e)
+	}
+	return m.noteLost(e)
 }
 
 // noteExit is for the end of the command's first process. What it leaves behind

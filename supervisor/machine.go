@@ -70,6 +70,7 @@ type machine struct {
 	used     bool             // the command was started in this slot
 	deadline boottime.Instant // 0: none
 	verifyAt time.Time        // when the next verification begins
+	doubtful bool             // since the last verification that succeeded, something spoke against the slot
 
 	command struct {
 		running   bool // the guard may have something running
@@ -80,6 +81,7 @@ type machine struct {
 		suspended bool
 		kept      []syscall.Signal // that came before it had started
 		wished    bool             // its end was wished for at the terminal
+		frozen    bool             // the guard was told to freeze it
 	}
 	steps   signals.Sequence // what is left of the sequence under way
 	killAt  time.Time        // when that one comes to KILL

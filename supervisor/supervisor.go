@@ -48,6 +48,18 @@ const (
 	Always Restart = "always"
 )
 
+// OnDoubt is what happens to the command while verification is overdue and
+// nothing proves a loss.
+type OnDoubt string
+
+const (
+	// GoOn lets the command run until the loss sequence just fits before the
+	// deadline. It is the default.
+	GoOn OnDoubt = "run"
+	// Freeze stops the whole tree, and continues it if a verification succeeds.
+	Freeze OnDoubt = "freeze"
+)
+
 // Config is everything a supervisor needs. Fields without a stated default are
 // required.
 type Config struct {
@@ -73,6 +85,7 @@ type Config struct {
 	Try     bool          // one attempt, then end
 	Timeout time.Duration // give up waiting after it; 0: never
 	OnLoss  OnLoss
+	OnDoubt OnDoubt // "" is GoOn
 	Restart Restart
 
 	Holder string // what the command gets as BERTH_HOLDER

@@ -15,7 +15,7 @@ const (
 	Preparing  State = "preparing"  // slot won, until the command may start
 	Starting   State = "starting"   // the guard was told to start the command
 	Running    State = "running"    // the command runs, the slot is verified
-	InDoubt    State = "in doubt"   // the command runs, verification is overdue
+	InDoubt    State = "in doubt"   // the command runs or is frozen, verification is overdue
 	Stopping   State = "stopping"   // stop sequence
 	Losing     State = "losing"     // loss sequence
 	Resting    State = "resting"    // between two runs in one slot
@@ -139,10 +139,10 @@ func init() {
 			forwarded: {do: (*machine).noteSignal},
 		},
 		Starting: holding(map[trigger]transition{
-			started:    {do: (*machine).noteStarted, to: []State{Running, Stopping, Losing}},
+			started:    {do: (*machine).noteStarted, to: []State{Running, InDoubt, Stopping, Losing}},
 			notStarted: {do: (*machine).noteNotStarted},
 			unverified: {do: (*machine).doubtStart},
-			lost:       {do: (*machine).loseStart},
+			lost:       {do: (*machine).noteLostStart},
 			lossDue:    {do: (*machine).loseStart},
 			overdue:    {do: (*machine).loseStart},
 			ending:     {do: (*machine).stopStart},
@@ -152,6 +152,7 @@ func init() {
 		}),
 		Running: holding(map[trigger]transition{
 			unverified: {do: (*machine).doubt, to: []State{InDoubt, Losing}},
+			lost:       {do: (*machine).noteLost, to: []State{InDoubt, Losing}},
 		}),
 		InDoubt: holding(map[trigger]transition{
 			verified: {do: (*machine).renew, to: []State{Running}},

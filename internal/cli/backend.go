@@ -14,12 +14,16 @@ func openBackend(cfg config.Connection, log hclog.Logger) (lock.Backend, error) 
 	if cfg.Local {
 		return checked(local.New(local.Config{Dir: cfg.Directory}))
 	}
-	return checked(rabbit.New(rabbit.Config{
+	return checked(rabbit.New(rabbitConfig(cfg, log)))
+}
+
+func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
+	return rabbit.Config{
 		URLs:      cfg.Brokers,
 		Naming:    rabbit.Naming(cfg.Naming),
 		Heartbeat: cfg.Heartbeat,
 		Log:       log,
-	}))
+	}
 }
 
 // checked marks what a backend objects to before any I/O as a mistake in the

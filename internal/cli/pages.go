@@ -60,6 +60,7 @@ var pages = map[string]page{
 	"berth persistent-mutex":         {text: persistentMutexText},
 	"berth persistent-mutex enable":  {text: enableText, options: actionOptions(enableOptions), end: exitStatusesOfAction},
 	"berth persistent-mutex disable": {text: disableText, options: actionOptions(destroyOptions), end: exitStatusesOfAction},
+	"berth check":                    {text: checkText, options: slices.Concat(checkOptions(), runFlags()), end: exitStatusesOfCheck},
 }
 
 // runFlags leaves out what has no flag.
@@ -79,6 +80,7 @@ Commands:
   berth semaphore destroy          remove it
   berth persistent-mutex enable    make a mutex that can be switched off
   berth persistent-mutex disable   switch it off
+  berth check                      is a configuration safe, and can the broker carry it
   berth version                    print the version
   berth help [COMMAND...]          print a help page, as --help does
 `

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -33,7 +34,7 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 	}
 	defer host.Close()
 
-	spec := guard.Spec{Path: path, Args: cfg.Command, Env: commandEnv(os.Environ()), Login: login(cfg)}
+	spec := guard.Spec{Path: path, Args: cfg.Command, Env: commandEnv(os.Environ()), Login: login(cfg), Namespace: cfg.PIDNamespace}
 	outcome := supervisor.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),
@@ -51,6 +52,7 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 		Try:     cfg.Try,
 		Timeout: cfg.Timeout,
 		OnLoss:  cfg.OnLoss,
+		OnDoubt: cfg.InDoubt,
 		Restart: cfg.Restart,
 
 		Holder: holder(),
@@ -59,6 +61,8 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 	switch {
 	case outcome.Err == nil:
 		return exited(outcome.Status)
+	case errors.Is(outcome.Err, guard.ErrNamespace):
+		return &decided{outcome.Err, ExitConfig}
 	case outcome.Status != 0:
 		return &decided{outcome.Err, outcome.Status}
 	}

@@ -93,6 +93,14 @@ type Run struct {
 	// OnLoss is what to do after a loss, default supervisor.Retry.
 	OnLoss supervisor.OnLoss
 
+	// InDoubt is what to do with the command while verification is overdue,
+	// default supervisor.GoOn.
+	InDoubt supervisor.OnDoubt
+
+	// PIDNamespace runs the command in a PID namespace of its own, default
+	// false.
+	PIDNamespace bool
+
 	// Restart is what to do when the command ends, default
 	// supervisor.Never.
 	Restart supervisor.Restart

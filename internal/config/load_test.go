@@ -55,7 +55,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	}
 	if run.Heartbeat != 5*time.Second || run.VerifyInterval != time.Second || run.VerifyTimeout != 2*time.Second ||
 		run.Stop.String() != "TERM 8s, KILL" || run.Loss.String() != "TERM 2s, KILL" || run.OnLoss != supervisor.Retry ||
-		run.Restart != supervisor.Never || run.Try || run.Timeout != 0 || run.Naming != NamingNLA ||
+		run.Restart != supervisor.Never || run.InDoubt != supervisor.GoOn || run.PIDNamespace || run.Try || run.Timeout != 0 || run.Naming != NamingNLA ||
 		run.LogLevel != "info" || run.LogFormat != "text" || run.Credential != nil || run.Rewrites == nil {
 		t.Errorf("got %+v", run)
 	}

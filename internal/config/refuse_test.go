@@ -38,6 +38,8 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--rewrite|HUP", ErrUsage, "--rewrite: "},
 		{"BERTH_TRY=maybe", ErrInvalid, `BERTH_TRY="maybe": is neither true nor false`},
 		{"--on-loss|quit", ErrUsage, "choose retry or exit"},
+		{"BERTH_PID_NAMESPACE=maybe", ErrInvalid, `BERTH_PID_NAMESPACE="maybe": is neither true nor false`},
+		{"BERTH_IN_DOUBT=stop", ErrInvalid, "choose run or freeze"},
 		{"--restart|often", ErrUsage, "choose never, on-failure or always"},
 		{"--naming|A-N-L", ErrUsage, "choose N-L-A or N-A-L"},
 		{"--log-level|loud", ErrUsage, "choose trace, debug, info, warn or error"},

@@ -37,13 +37,15 @@ func setCommand(s *settings, texts []string) error {
 	return nil
 }
 
-func setTry(s *settings, texts []string) error {
-	on, err := strconv.ParseBool(texts[0])
-	if err != nil {
-		return errors.New("is neither true nor false; write one of them")
+func setSwitch(field func(*settings) *bool) func(*settings, []string) error {
+	return func(s *settings, texts []string) error {
+		on, err := strconv.ParseBool(texts[0])
+		if err != nil {
+			return errors.New("is neither true nor false; write one of them")
+		}
+		*field(s) = on
+		return nil
 	}
-	s.Try = on
-	return nil
 }
 
 func setTimeout(s *settings, texts []string) error {

@@ -38,7 +38,8 @@ var table = []Option{
 		set:   oneOf(func(s *settings) *string { return &s.Naming }, NamingNLA, NamingNAL),
 		Usage: "How queues are named: name, slot and letter in this order. Every berth that uses a lock must agree on it."},
 
-	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusivePatience, Default: "false", set: setTry,
+	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusivePatience, Default: "false",
+		set:   setSwitch(func(s *settings) *bool { return &s.Try }),
 		Usage: "Make one attempt; exit with 75 if no slot is free, with 69 if no broker can be reached."},
 	{Name: "timeout", Group: groupWaiting, Value: "DURATION", Kind: Duration, exclusive: exclusivePatience, set: setTimeout,
 		Usage: "Give up after DURATION without a slot. Left out, berth waits for ever."},
@@ -48,6 +49,12 @@ var table = []Option{
 
 	{Name: "command", Group: groupCommand, Value: "COMMAND ARG...", Kind: List, fileOnly: true, set: setCommand,
 		Usage: "The program to run and its arguments. On the command line it follows the flags and replaces the file's."},
+	{Name: "in-doubt", Group: groupCommand, Value: "run|freeze", Default: string(supervisor.GoOn),
+		set:   oneOf(func(s *settings) *supervisor.OnDoubt { return &s.InDoubt }, supervisor.GoOn, supervisor.Freeze),
+		Usage: "While a proof that the slot is held is overdue: let the command run on, or stop all of it until the next proof. Either way it is ended before the slot can be somebody else's."},
+	{Name: "pid-namespace", Group: groupCommand, Kind: Switch, Default: "false",
+		set:   setSwitch(func(s *settings) *bool { return &s.PIDNamespace }),
+		Usage: "Run the command in a PID namespace of its own, so that the kernel kills all of it even if berth and its guard are killed in the same instant. Needs CAP_SYS_ADMIN. The command sees only its own processes, and cannot read from a terminal."},
 	{Name: "stop", Group: groupCommand, Value: "SEQUENCE", Default: "TERM 8s, KILL",
 		set:   setSequence(func(s *settings) *signals.Sequence { return &s.Stop }),
 		Usage: "How the command is ended in order, the slot still held: signals, each with the time to wait after it, and KILL."},

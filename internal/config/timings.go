@@ -43,7 +43,7 @@ func (t Timings) Lease() time.Duration { return 2 * t.Heartbeat }
 // Check returns an error that wraps lock.ErrUnsafe and says which number to
 // change to what, if the command's tree might outlive the lease.
 func (t Timings) Check() error {
-	need := sum(t.VerifyInterval, t.VerifyTimeout, t.Loss, Margin)
+	need := t.Needed()
 	if need <= t.Lease() {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +16,8 @@ import (
 // kills it (cgroup.kill, Documentation/admin-guide/cgroup-v2). nil is a group
 // that could not be made: every method then does nothing.
 type cgroup struct {
-	dir *os.File
+	dir    *os.File
+	frozen bool
 }
 
 // useCgroups is switched off by tests: /proc has to lead to the tree alone, too.
@@ -106,6 +108,34 @@ func (c *cgroup) kill() {
 	}
 }
 
+// freeze stops everything in the group, or has it go on. It takes effect within
+// microseconds unless a process is in an uninterruptible wait, which cannot do
+// anything else meanwhile (cgroup.freeze, Linux 5.2).
+func (c *cgroup) freeze(on bool) {
+	if c == nil {
+		return
+	}
+	value := "0"
+	if on {
+		value = "1"
+	}
+	c.frozen = writeControl(c.dir.Name(), "cgroup.freeze", value) && on
+}
+
+// has reports whether freeze reaches the process: it is in the group, or in one
+// that the command has made in it. A command that may do so can leave the group.
+func (c *cgroup) has(pid int) (inside bool) {
+	if c == nil || !c.frozen {
+		return false
+	}
+	name := "/" + filepath.Base(c.dir.Name())
+	eachLine(filepath.Join("/proc", strconv.Itoa(pid), "cgroup"), func(line string) {
+		path, unified := strings.CutPrefix(line, "0::")
+		inside = inside || unified && strings.Contains(path+"/", name+"/")
+	})
+	return inside
+}
+
 // remove removes the group, which has to be empty by now.
 func (c *cgroup) remove() {
 	if c != nil {
@@ -116,10 +146,18 @@ func (c *cgroup) remove() {
 
 // killCgroup does nothing for a group that does not exist.
 func killCgroup(path string) {
-	if f, err := os.OpenFile(filepath.Join(path, "cgroup.kill"), os.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
-		_, _ = f.WriteString("1")
-		f.Close()
+	writeControl(path, "cgroup.kill", "1")
+}
+
+// writeControl reports whether the group took the value.
+func writeControl(group, file, value string) bool {
+	f, err := os.OpenFile(filepath.Join(group, file), os.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
 	}
+	defer f.Close()
+	_, err = f.WriteString(value)
+	return err == nil
 }
 
 // removeCgroup removes an empty group, also the groups that the command made in

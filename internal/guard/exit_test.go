@@ -85,8 +85,8 @@ func TestGuardThatIsNotNeededEnds(t *testing.T) {
 }
 
 func TestGuardIsNotToBeStartedByHand(t *testing.T) {
-	for _, args := range [][]string{{Name}, {Name, "x", "", "-", "/bin/true", "true"}, {Name, "0", "", "root", "/bin/true", "true"}} {
-		if status := Main(args); status != 64 {
+	for _, args := range [][]string{{Name}, {Name, "x", "", "-", "-", "/bin/true", "true"}, {Name, "0", "", "root", "-", "/bin/true", "true"}, {Name, "0", "", "-", "elsewhere", "/bin/true", "true"}} {
+		if status := Main(args, nil); status != 64 {
 			t.Errorf("%q ends with %d", args, status)
 		}
 	}

@@ -20,15 +20,17 @@ type Guard struct {
 	host   *Host
 	pid    int
 	group  string // the control group that it makes, "" for none
+	inner  bool   // it is in a PID namespace of its own
 	conn   *net.UnixConn
 	events chan supervisor.GuardEvent
 	gone   chan struct{} // closed by the Host when the process was reaped
 	asked  chan struct{} // closed by Start: something may run
 }
 
-func newGuard(host *Host, conn *net.UnixConn) *Guard {
+func newGuard(host *Host, conn *net.UnixConn, inner bool) *Guard {
 	return &Guard{
 		host:   host,
+		inner:  inner,
 		group:  newGroup(),
 		conn:   conn,
 		events: make(chan supervisor.GuardEvent, 16),
@@ -50,6 +52,9 @@ func (g *Guard) run() {
 		}
 		exited = exited || event.Kind == supervisor.Exited
 		dead = dead || event.Kind == supervisor.Dead
+		if event.Kind == supervisor.Started && g.inner {
+			event.Pid = outside(g.pid, event.Pid)
+		}
 		g.events <- event
 	}
 	g.awaitGone()
@@ -96,7 +101,7 @@ func (g *Guard) finish(exited bool) {
 // Start implements supervisor.Guard.
 func (g *Guard) Start(start supervisor.Start) error {
 	close(g.asked)
-	return g.order(order{Op: opStart, Vars: start.Vars, Deadline: start.Deadline, files: start.Files})
+	return g.order(order{Op: opStart, Vars: start.Vars, Deadline: start.Deadline, Will: start.Will, files: start.Files})
 }
 
 // Renew implements supervisor.Guard.
@@ -108,6 +113,12 @@ func (g *Guard) Renew(deadline boottime.Instant) error {
 func (g *Guard) Signal(sig syscall.Signal, to supervisor.Scope) error {
 	return g.order(order{Op: opSignal, Signal: sig, Scope: to})
 }
+
+// Freeze implements supervisor.Guard.
+func (g *Guard) Freeze() error { return g.order(order{Op: opFreeze}) }
+
+// Thaw implements supervisor.Guard.
+func (g *Guard) Thaw() error { return g.order(order{Op: opThaw}) }
 
 // Kill implements supervisor.Guard.
 func (g *Guard) Kill() error { return g.order(order{Op: opKill}) }

@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -45,7 +47,12 @@ type helper struct {
 
 	deadline boottime.Instant
 	files    []*os.File // held open until this process ends
+	will     []byte
+	execute  Executor
+	bequest  bool // the will is to be executed: the supervisor is gone, or too late
 	cgroup   *cgroup
+	ice      ice
+	inner    bool // this is the first process of a PID namespace of its own
 	started  bool
 	first    int // the command's first process, while it is not reaped
 	status   syscall.WaitStatus
@@ -56,14 +63,28 @@ type helper struct {
 	dead     bool
 }
 
+// Executor executes a will: it tells the backend that the tree is dead, for a
+// supervisor that cannot. It returns when ctx ends at the latest.
+type Executor func(ctx context.Context, will []byte) error
+
+// willTimeout bounds the execution of a will. Successors that do not get to know
+// of the release wait for the handover delay, about as long.
+const willTimeout = 10 * time.Second
+
 // Main is the guard process. It is executed by Host.Launch, never by users, and
 // returns its exit status once the command's tree is dead.
-func Main(args []string) int {
+func Main(args []string, execute Executor) int {
 	// The command's death signal comes when the thread that forked it ends,
 	// not the process (PR_SET_PDEATHSIG(2const)): this goroutine keeps its
 	// thread for as long as the process lives.
 	runtime.LockOSThread()
 	h, err := newHelper(args)
+	if err == nil {
+		h.execute = execute
+	}
+	if errors.Is(err, errUnsettled) {
+		return 64 // the supervisor was told, and says it
+	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v; it is a part of berth and not to be started by hand\n", Name, err)
 		return 64
@@ -73,9 +94,9 @@ func Main(args []string) int {
 }
 
 // newHelper reads Name, the connection's descriptor, the control group to make,
-// the login, the path of the command and its arguments.
+// the login, the PID namespace, the path of the command and its arguments.
 func newHelper(args []string) (*helper, error) {
-	if len(args) < 6 {
+	if len(args) < 7 {
 		return nil, fmt.Errorf("arguments are missing")
 	}
 	fd, err := strconv.Atoi(args[1])
@@ -85,6 +106,9 @@ func newHelper(args []string) (*helper, error) {
 	login, err := parseLogin(args[3])
 	if err != nil {
 		return nil, err
+	}
+	if args[4] != ownNamespace && args[4] != sharedNamespace {
+		return nil, fmt.Errorf("%q is no namespace", args[4])
 	}
 	unix.CloseOnExec(fd)
 	conn, err := connection(fd)
@@ -98,9 +122,15 @@ func newHelper(args []string) (*helper, error) {
 	if err != nil {
 		return nil, err
 	}
+	inner := args[4] == ownNamespace
+	if inner {
+		if err := settleIn(connectionTo{conn}); err != nil {
+			return nil, err
+		}
+	}
 	return &helper{
-		conn: connectionTo{conn}, group: args[2], path: args[4], args: args[5:], login: login,
-		timer: timer, terminal: newTerminal(),
+		conn: connectionTo{conn}, group: args[2], path: args[5], args: args[6:], login: login,
+		inner: inner, timer: timer, terminal: newTerminal(),
 	}, nil
 }
 
@@ -121,6 +151,7 @@ func (h *helper) run() {
 	for !h.dead {
 		if h.deadline.Passed() && !h.killing && h.started {
 			h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
+			h.bequest = true
 			h.kill()
 		}
 		select {
@@ -130,6 +161,7 @@ func (h *helper) run() {
 					return
 				}
 				orders = nil
+				h.bequest = true
 				h.kill()
 				continue
 			}
@@ -145,6 +177,11 @@ func (h *helper) run() {
 		}
 	}
 	h.cgroup.remove()
+	if h.bequest && h.will != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), willTimeout)
+		defer cancel()
+		_ = h.execute(ctx, h.will) // who waits for it waits for the handover delay instead
+	}
 }
 
 func (h *helper) obey(o order) {
@@ -155,6 +192,10 @@ func (h *helper) obey(o order) {
 		h.renew(o.Deadline)
 	case opSignal:
 		h.signal(o.Signal, o.Scope)
+	case opFreeze:
+		h.freeze()
+	case opThaw:
+		h.thaw()
 	case opKill:
 		h.kill()
 	}
@@ -172,7 +213,7 @@ func (h *helper) start(o order) {
 	if h.started {
 		return
 	}
-	h.files = o.files
+	h.files, h.will = o.files, o.Will
 	h.renew(o.Deadline)
 	h.started = true
 	if h.deadline.Passed() {
@@ -243,6 +284,7 @@ func (h *helper) reap() {
 // stopped handles a command that the terminal has stopped.
 func (h *helper) stopped(sig syscall.Signal) {
 	switch {
+	case h.ice.frozen && sig == unix.SIGSTOP: // by us
 	case stoppedForTerminal(sig) && !h.terminal.passedOn(h.first):
 		h.awaitTerminal()
 	case h.terminal.given:
@@ -261,7 +303,7 @@ func (h *helper) awaitTerminal() {
 		return
 	}
 	if h.terminal.give(h.first) {
-		_ = unix.Kill(-h.first, unix.SIGCONT)
+		h.signal(unix.SIGCONT, supervisor.Group)
 		return
 	}
 	h.look = time.After(foregroundPause)
@@ -284,6 +326,10 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 	case to == supervisor.Group:
 		if sig == unix.SIGCONT {
 			h.terminal.give(h.first)
+			if h.ice.frozen {
+				h.continueLater(h.first)
+				return
+			}
 		}
 		_ = unix.Kill(-h.first, sig)
 	default:
@@ -299,6 +345,9 @@ func (h *helper) kill() {
 	}
 	if !h.killing {
 		h.killing, h.pause = true, firstPause
+	}
+	if h.inner {
+		_ = unix.Kill(-1, unix.SIGKILL) // everything in the namespace but this process
 	}
 	h.cgroup.kill()
 	_, _ = killBelow(os.Getpid(), nil) // whether it worked is seen by reaping

@@ -17,7 +17,7 @@
 // What is started by somebody else on the command's behalf (a container, a
 // timer unit, at(1)) is not in it. If guard and supervisor are killed in the
 // same instant, only the command's first process is certain to die, of its
-// parent-death signal.
+// parent-death signal; Spec.Namespace covers that case too.
 package guard
 
 import (
@@ -56,6 +56,13 @@ type Spec struct {
 	Args  []string // from argv[0] on
 	Env   []string // the command's environment but for Start.Vars
 	Login *Login   // nil: who started berth
+
+	// Namespace has the guard be the first process of a PID namespace of its
+	// own, with a /proc of its own: the command then dies even if guard and
+	// supervisor are killed in the same instant. It needs CAP_SYS_ADMIN; Launch
+	// fails with ErrNamespace where that is missing. The command cannot be given
+	// the terminal.
+	Namespace bool
 }
 
 // NewHost makes this process the reaper of everything below it.
@@ -124,39 +131,59 @@ func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the guard: %w", err)
 	}
-	defer unix.Close(theirs)
+	g := newGuard(h, ours, spec.Namespace)
+	err = h.fork(g, spec, theirs)
+	unix.Close(theirs) // before it is read from: the end of a dead guard must be seen
+	if err != nil {
+		ours.Close()
+		return nil, err
+	}
+	if spec.Namespace {
+		if err := awaitSettled(ours); err != nil {
+			ours.Close()
+			h.kill(g)
+			<-g.gone
+			return nil, err
+		}
+	}
+	h.running.Go(g.run)
+	return g, nil
+}
+
+// fork makes the guard's process, with the connection's other end.
+func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 	// The guard inherits the user's own descriptors at their own numbers, for
 	// the command; the connection must not take the place of one.
 	inherited, err := unix.FcntlInt(uintptr(theirs), unix.F_DUPFD, 3)
 	if err != nil {
-		ours.Close()
-		return nil, fmt.Errorf("cannot start the guard: %w", err)
+		return fmt.Errorf("cannot start the guard: %w", err)
 	}
 	defer unix.Close(inherited)
-
-	g := newGuard(h, ours)
-	args := append([]string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), spec.Path}, spec.Args...)
+	// A group of its own: who kills berth's group must not hit both.
+	sys := &syscall.SysProcAttr{Setpgid: true}
+	namespace := sharedNamespace
+	if spec.Namespace {
+		namespace, sys.Cloneflags = ownNamespace, namespaceFlags
+	}
+	args := append([]string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), namespace, spec.Path}, spec.Args...)
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	// /proc/self/exe is this very binary, even if it was replaced meanwhile.
 	g.pid, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
 		Env:   spec.Env,
 		Files: []uintptr{0, 1, 2},
-		// A group of its own: who kills berth's group must not hit both.
-		Sys: &syscall.SysProcAttr{Setpgid: true},
+		Sys:   sys,
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		h.guards[g.pid] = g
+		return nil
+	case errors.Is(err, unix.E2BIG):
+		return fmt.Errorf("the command line and environment are too long: %w", err)
+	case spec.Namespace:
+		return fmt.Errorf("cannot make a PID namespace: %w: %w", err, ErrNamespace)
 	}
-	h.mu.Unlock()
-	if err != nil {
-		ours.Close()
-		if errors.Is(err, unix.E2BIG) {
-			return nil, fmt.Errorf("the command line and environment are too long: %w", err)
-		}
-		return nil, fmt.Errorf("cannot start the guard: %w", err)
-	}
-	h.running.Go(g.run)
-	return g, nil
+	return fmt.Errorf("cannot start the guard: %w", err)
 }
 
 // killFallen kills what is below this process and is no guard's, until nothing

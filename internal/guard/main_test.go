@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	useCgroups = os.Getenv(noCgroupVar) == ""
 	switch role := os.Getenv(roleVar); {
 	case os.Args[0] == Name:
-		os.Exit(Main(os.Args))
+		os.Exit(Main(os.Args, nil))
 	case role == "supervisor":
 		superviseScript()
 	case role == "without first thread":

@@ -23,6 +23,9 @@ type terminal struct {
 // newTerminal looks at what standard input is.
 func newTerminal() *terminal {
 	t := &terminal{}
+	if unix.Getppid() == 0 {
+		return t // in a PID namespace of our own, berth's process group has no number
+	}
 	if group, err := unix.Getpgid(unix.Getppid()); err == nil {
 		t.owner = group
 	}

@@ -17,6 +17,9 @@ type process struct {
 	parent int
 	group  int
 	start  uint64 // clock ticks after boot
+
+	state   byte // of the first thread; T is stopped, Z is dead
+	threads int
 }
 
 // descendants returns every process below root, with the children of root that
@@ -93,11 +96,12 @@ func readProcess(pid int) (process, bool) {
 		return process{}, false
 	}
 	fields := bytes.Fields(data[end+1:])
-	const parent, group, start = 1, 2, 19 // fields 4, 5 and 22
+	const state, parent, group, threads, start = 0, 1, 2, 17, 19 // fields 3, 4, 5, 20 and 22
 	if len(fields) <= start {
 		return process{}, false
 	}
-	p := process{pid: pid}
+	p := process{pid: pid, state: fields[state][0]}
+	p.threads, _ = strconv.Atoi(string(fields[threads]))
 	p.parent, _ = strconv.Atoi(string(fields[parent]))
 	p.group, _ = strconv.Atoi(string(fields[group]))
 	p.start, _ = strconv.ParseUint(string(fields[start]), 10, 64)

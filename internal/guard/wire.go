@@ -21,6 +21,8 @@ const (
 	opStart    = "start"
 	opDeadline = "deadline"
 	opSignal   = "signal"
+	opFreeze   = "freeze"
+	opThaw     = "thaw"
 	opKill     = "kill"
 )
 
@@ -32,6 +34,7 @@ type order struct {
 	Deadline boottime.Instant `json:"deadline,omitempty"`
 	Signal   syscall.Signal   `json:"signal,omitempty"`
 	Scope    supervisor.Scope `json:"scope,omitempty"`
+	Will     []byte           `json:"will,omitempty"`
 
 	files []*os.File
 }

@@ -20,22 +20,41 @@ type held struct {
 	lost chan struct{}
 
 	mu    sync.Mutex
-	cause error // not nil once lost is closed; mu
-	freed bool  // mu
+	term  uint64 // 0 until Ready; mu
+	cause error  // not nil once lost is closed; mu
+	freed bool   // mu
 }
 
 // Slot returns the slot's number.
 func (h *held) Slot() int { return h.slot }
 
-// Term returns 0: a local lock has no terms.
-func (h *held) Term() uint64 { return 0 }
+// Term returns the number that Ready has decided on, 0 before that.
+func (h *held) Term() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.term
+}
 
 // Lease returns 0: the slot is ours until the last copy of its file is closed.
 func (h *held) Lease() time.Duration { return 0 }
 
-// Ready returns at once: whoever had the slot before has freed it, or its guard
-// has closed the file after its tree was dead.
-func (h *held) Ready(ctx context.Context) error { return h.Verify(ctx) }
+// Ready waits for nobody: whoever had the slot before has freed it, or its guard
+// has closed the file after its tree was dead. The first time it decides on the
+// term.
+func (h *held) Ready(ctx context.Context) error {
+	if err := h.Verify(ctx); err != nil || h.Term() != 0 {
+		return err
+	}
+	term, err := nextTerm(h.contender.dir, h.slot)
+	if err != nil {
+		what := fmt.Sprintf("cannot record the term of slot %d of %s", h.slot, h.contender.id)
+		return failure(what, h.contender.dir, err, lock.ErrUnknown)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.term = term
+	return nil
+}
 
 // Verify looks whether the slot still exists and its lock file still is ours.
 func (h *held) Verify(ctx context.Context) error {

@@ -7,6 +7,7 @@
 //
 //	N.slot      says that slot N exists; only administration makes and removes it
 //	N.lock      is flocked by whoever holds slot N
+//	N.term      has the last term of slot N; its holder reads and replaces it
 //	admin.lock  is flocked during every administrative action
 //
 // Slots count from 1 up to the first number that is missing; what lies beyond
@@ -14,10 +15,15 @@
 // one lock whatever its kind, so a mutex and a semaphore that share a name
 // share slot 1.
 //
-// A lock file is never removed. Its flock therefore outlives the slot: a slot
+// A lock file is never removed, and neither is a term file. Its flock therefore outlives the slot: a slot
 // that was removed and added again stays with the holder that has not stopped
 // yet. The flock ends when the last copy of the open file is closed, so it
 // outlives a killed supervisor for as long as its guard has a copy.
+//
+// Terms count up from the clock in microseconds. Where a term file is lost, as
+// all are at a reboot if the directory is in /run, they begin at the clock
+// again: they then grow unless the clock was set back by more than the time
+// that the file had existed.
 //
 // What it does not guarantee: somebody who removes or replaces lock files by
 // hand can let a second holder in while the first is still stopping. The

@@ -17,11 +17,13 @@ import (
 const (
 	slotSuffix = ".slot"
 	lockSuffix = ".lock"
+	termSuffix = ".term"
 	adminFile  = "admin.lock"
 )
 
 func slotPath(dir string, slot int) string { return filepath.Join(dir, strconv.Itoa(slot)+slotSuffix) }
 func lockPath(dir string, slot int) string { return filepath.Join(dir, strconv.Itoa(slot)+lockSuffix) }
+func termPath(dir string, slot int) string { return filepath.Join(dir, strconv.Itoa(slot)+termSuffix) }
 
 // slotNumber returns the number in a file name such as "12.slot".
 func slotNumber(name, suffix string) (int, bool) {
@@ -61,6 +63,8 @@ func failure(what, dir string, err, otherwise error) error {
 		return fmt.Errorf("%s in %s: %w", what, dir, err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%s in %s: %w: %w; run berth as a user who may, or name another directory with local:///some/dir", what, dir, lock.ErrDenied, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%s in %s: %w: %w; make room there, or name another directory with local:///some/dir", what, dir, otherwise, err)
 	case errors.Is(err, syscall.EMFILE):
 		return fmt.Errorf("%s in %s: %w: %w; raise the limit of open files, or fs.inotify.max_user_instances", what, dir, otherwise, err)
 	}

@@ -51,7 +51,6 @@ var exclusion = []behaviour{
 			e.release(held)
 		}
 	}},
-	{"terms only grow", termsGrow},
 	{"locks with different names are different locks", namesDiffer},
 	{"an id that names nothing is refused", func(e *env) {
 		for _, id := range []lock.ID{{}, {Kind: lock.Mutex}, {Name: "x"}, {Kind: "other", Name: "x"}} {
@@ -121,19 +120,6 @@ func slotsAreUnique(e *env) {
 		got[held.Slot()] = true
 	}
 	e.refused(e.contender(id), lock.ErrFull)
-}
-
-func termsGrow(e *env) {
-	id := e.fresh(lock.Mutex)
-	last := uint64(0)
-	for range 3 {
-		_, held := e.holder(id)
-		if term := held.Term(); term != 0 && term <= last {
-			e.Fatalf("term %d comes after term %d", term, last)
-		}
-		last = held.Term()
-		e.release(held)
-	}
 }
 
 // namesDiffer holds one mutex of each name at once.

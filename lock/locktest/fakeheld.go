@@ -2,6 +2,7 @@ package locktest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -22,8 +23,13 @@ type fakeHeld struct {
 
 func (h *fakeHeld) Slot() int               { return h.slot }
 func (h *fakeHeld) Lease() time.Duration    { return h.lock.fake.lease }
-func (h *fakeHeld) Lost() <-chan struct{}   { return h.lost }
 func (h *fakeHeld) Handover() lock.Handover { return lock.Handover{} }
+
+func (h *fakeHeld) Lost() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
 
 func (h *fakeHeld) Term() uint64 {
 	h.mu.Lock()
@@ -60,7 +66,16 @@ func (h *fakeHeld) Ready(ctx context.Context) error {
 }
 
 func (h *fakeHeld) Verify(ctx context.Context) error {
-	return h.lock.do(ctx, Verify, func() error { return h.ifHeld(func(*state) {}) })
+	return h.lock.do(ctx, Verify, func() error { return h.ifHeld(func(*state) { h.endDoubt() }) })
+}
+
+// endDoubt makes way for what is reported next.
+func (h *fakeHeld) endDoubt() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cause != nil && !errors.Is(h.cause, lock.ErrLost) {
+		h.cause, h.lost = nil, make(chan struct{})
+	}
 }
 
 // ifHeld calls f, or returns ErrLost if the slot is not held any more.

@@ -15,6 +15,7 @@ var waiting = []behaviour{
 		e.obtained(next, 1)
 	}},
 	{"closing a holder frees its slot", func(e *env) {
+		e.brief()
 		id := e.sized(1)
 		l, _ := e.holder(id)
 		next := e.waits(id, lock.ErrFull)

@@ -29,7 +29,7 @@ const (
 type administrator struct {
 	id     lock.ID
 	names  names
-	dialer *dialer // copied for each action
+	dialer *dialer
 
 	mu      sync.Mutex
 	actions map[*action]bool // under way; guarded by mu
@@ -51,8 +51,7 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 	if err := checkID(a.id); err != nil {
 		return nil, err
 	}
-	own := *a.dialer
-	c, err := own.dial(ctx, "administration")
+	c, err := a.dialer.dial(ctx, "administration")
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,7 @@
 //
 // What the package does not guarantee: a holder that has heard nothing from the
 // broker for longer than its lease (2 x heartbeat) may share its slot with a
-// newcomer. The holder's own deadline is there against that. Terms are not
-// implemented: Held.Term is always 0.
+// newcomer. The holder's own deadline is there against that.
 package rabbit
 
 import (
@@ -112,6 +111,8 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 		names:  names{naming: b.cfg.Naming, id: id},
 		dialer: b.dialer(id),
 		log:    b.cfg.Log,
+		host:   b.cfg.Host,
+		pid:    b.cfg.PID,
 	}
 }
 

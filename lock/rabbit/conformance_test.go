@@ -20,10 +20,17 @@ func TestConformance(t *testing.T) {
 				Open: func(t *testing.T) lock.Backend {
 					cfg := at(shared.URL())
 					cfg.Naming = naming
+					cfg.Heartbeat = time.Minute // so that a needless wait for a lease fails
 					return backend(t, cfg)
 				},
 				AddSlot: func(t *testing.T, id lock.ID, slot int) {
 					declare(t, shared.URL(), fmt.Sprintf(format, id.Name, slot))
+				},
+				// A holder that ends without a word is waited for, for its lease.
+				OpenBrief: func(t *testing.T) lock.Backend {
+					cfg := at(shared.URL())
+					cfg.Naming, cfg.Heartbeat = naming, time.Second
+					return backend(t, cfg)
 				},
 				Pause: 10 * time.Millisecond,
 			})

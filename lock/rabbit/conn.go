@@ -39,6 +39,7 @@ type conn struct {
 	amqp  *amqp.Connection
 	raw   net.Conn // below TLS
 	label string
+	user  string // as the broker knows us
 
 	cut    atomic.Bool   // abandoned; the library may not have noticed yet
 	closed atomic.Bool   // close was confirmed

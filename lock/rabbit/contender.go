@@ -24,9 +24,37 @@ type contender struct {
 	claims  line    // on conn; for claiming and for looking without the courier
 	courier courier // opened when first needed
 
+	batons *batons // on conn; nil before the first wait or holding
+	full   bool    // the last attempt found every slot held
+	looks  int     // times that a waiter has looked without having been woken
+	tries  int     // attempts since a baton came that found no slot
+
+	host  string // for the ledger
+	pid   int
+	since time.Time         // when conn was made
+	again bool              // conn is not the first one
+	spare map[int]time.Time // slots that were given back to their holders, until when
+
 	mu   sync.Mutex
 	held *held // not yet released; guarded by mu, Release comes from elsewhere
 }
+
+// returned reports whether this contender has just come back to a broker that
+// it was connected to before. Then a ledger that does not exist proves nothing:
+// a broker that was killed can lose a queue that it had just confirmed.
+func (l *contender) returned() bool {
+	return l.again && time.Since(l.since) < 2*l.conn.amqp.Config.Heartbeat
+}
+
+// avoid leaves a slot alone for a while.
+func (l *contender) avoid(slot int, d time.Duration) {
+	if l.spare == nil {
+		l.spare = map[int]time.Time{}
+	}
+	l.spare[slot] = time.Now().Add(d)
+}
+
+func (l *contender) avoided(slot int) bool { return time.Now().Before(l.spare[slot]) }
 
 // Connect implements lock.Lock.
 func (l *contender) Connect(ctx context.Context) error {
@@ -49,7 +77,9 @@ func (l *contender) Connect(ctx context.Context) error {
 		return err
 	}
 	l.log.Debug("connected", "broker", c.label)
-	l.conn, l.claims = c, line{conn: c}
+	l.again = !l.since.IsZero()
+	l.batons = nil
+	l.conn, l.claims, l.since = c, line{conn: c}, time.Now()
 	l.courier.dial = func(ctx context.Context) (*conn, error) { return l.dialer.dial(ctx, "courier") }
 	return nil
 }
@@ -72,9 +102,12 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 	} else {
 		h, err = l.acquireSlot(ctx)
 	}
+	l.full = errors.Is(err, lock.ErrFull)
 	if err != nil {
 		return nil, err
 	}
+	l.tries, l.looks = 0, 0
+	l.takePart().order(keep)
 	l.mu.Lock()
 	l.held = h
 	l.mu.Unlock()
@@ -92,6 +125,9 @@ func (l *contender) acquireMutex(ctx context.Context) (*held, error) {
 // take claims slot and proves that it is ours. Where lostRace says so of the
 // error, it is somebody else's or being removed.
 func (l *contender) take(ctx context.Context, slot int) (*held, error) {
+	if l.avoided(slot) {
+		return nil, errTaken
+	}
 	b := l.names.holds(slot)
 	err := l.claims.claim(ctx, b)
 	if errors.Is(err, errDiffers) {
@@ -114,23 +150,6 @@ func (l *contender) take(ctx context.Context, slot int) (*held, error) {
 		return nil, l.conn.brokenError(fmt.Sprintf("cannot take slot %d of %s", slot, l.id))
 	}
 	return nil, err
-}
-
-// Wait implements lock.Lock.
-func (l *contender) Wait(ctx context.Context, pause time.Duration) error {
-	if l.conn == nil {
-		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", l.id)
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("gave up waiting for %s: %w", l.id, ctx.Err())
-	case <-l.conn.done:
-		return l.conn.brokenError("cannot wait for " + l.id.String())
-	case <-timer.C:
-		return nil
-	}
 }
 
 // Close implements lock.Lock. It takes closeTimeout at most.

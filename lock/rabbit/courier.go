@@ -18,7 +18,8 @@ import (
 type courier struct {
 	dial func(context.Context) (*conn, error)
 
-	line *publisher // nil, or the present connection
+	mu   sync.Mutex // held while something is asked
+	line *publisher // nil, or the present connection; guarded by mu
 }
 
 // errNoCourier: the probe was not answered, whatever the reason. The caller has
@@ -165,6 +166,8 @@ func (c *courier) drop() {
 
 // close ends the connection in order.
 func (c *courier) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.line == nil {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,11 +27,23 @@ type dialer struct {
 	who       string
 	log       hclog.Logger
 
-	next int // where to begin; the node that worked last, or the one after it
+	mu   sync.Mutex
+	next int // where to begin; the node that worked last, or the one after it; guarded by mu
+}
+
+// broker returns the node to begin with.
+func (d *dialer) broker() broker {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.brokers[d.next]
 }
 
 // advance makes the next dial begin with another node.
-func (d *dialer) advance() { d.next = (d.next + 1) % len(d.brokers) }
+func (d *dialer) advance() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next = (d.next + 1) % len(d.brokers)
+}
 
 // dial connects to the first node that lets us, beginning with d.next. If none
 // does, the error has a refusal (lock.ErrDenied, lock.ErrUnsafe) in preference
@@ -38,7 +51,7 @@ func (d *dialer) advance() { d.next = (d.next + 1) % len(d.brokers) }
 func (d *dialer) dial(ctx context.Context, role string) (*conn, error) {
 	var failures []error
 	for range d.brokers {
-		b := d.brokers[d.next]
+		b := d.broker()
 		c, err := d.dialOne(ctx, b, role)
 		if err == nil {
 			return c, nil
@@ -95,7 +108,7 @@ func (d *dialer) dialOne(ctx context.Context, b broker, role string) (*conn, err
 	properties := amqp.NewConnectionProperties()
 	properties["connection_name"] = d.who + " (" + role + ")"
 	properties["product"] = "berth"
-	c := &conn{label: b.label, done: make(chan struct{})}
+	c := &conn{label: b.label, user: b.uri.Username, done: make(chan struct{})}
 	stop := func() bool { return true }
 	opened, err := amqp.DialConfig(b.url, amqp.Config{
 		SASL:       logins(b.uri, properties, &asked),

@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -43,7 +44,7 @@ func (h *held) follow(s subscription) {
 			return
 		}
 		if h.conn.broken() {
-			h.lose("the connection to " + h.conn.label + " " + h.conn.why())
+			_ = h.dropped("the connection to " + h.conn.label + " " + h.conn.why())
 			return
 		}
 		// Only the channel was closed. B may still be ours.
@@ -55,14 +56,16 @@ func (h *held) follow(s subscription) {
 }
 
 // drain reads what comes until nothing can come any more. Probes arrive here,
-// empty, and are ignored.
+// empty, and are ignored; requests are taken from our own user only, as the
+// broker has checked it.
 func (h *held) drain(s subscription) (deleted, over bool) {
 	for {
 		select {
 		case <-h.stop:
 			return false, true
-		case _, open := <-s.deliveries:
+		case d, open := <-s.deliveries:
 			if open {
+				h.heed(d)
 				continue
 			}
 			// The library reports a cancel before it ends the deliveries.
@@ -72,6 +75,23 @@ func (h *held) drain(s subscription) (deleted, over bool) {
 			}
 			return deleted, false
 		}
+	}
+}
+
+// heed passes a request on to whom it concerns. One that nobody waits for is
+// dropped: it comes again.
+func (h *held) heed(d amqp.Delivery) {
+	var r request
+	text := read(d)
+	if len(text) == 0 || d.UserId == "" || d.UserId != h.conn.user {
+		return
+	}
+	if err := json.Unmarshal(text, &r); err != nil || r.Request != requestReclaim {
+		return
+	}
+	select {
+	case h.reclaims <- r.Term:
+	default:
 	}
 }
 
@@ -88,7 +108,7 @@ func (h *held) resubscribe() (subscription, bool) {
 			h.lose(err.Error())
 			return s, false
 		case errors.Is(err, lock.ErrUnreachable):
-			h.lose(err.Error())
+			_ = h.dropped(err.Error())
 			return s, false
 		}
 		h.l.log.Debug("cannot consume again", "queue", h.b, "error", err)

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,23 +11,33 @@ import (
 )
 
 // held is lock.Held: B of one slot, owned by the holding connection.
+//
+// conn, checks, consumer and followed change when the slot is reclaimed on
+// another connection; that happens inside Verify, with nothing else under way.
 type held struct {
-	l    *contender
-	conn *conn
-	slot int
-	a, b string // a is empty for a mutex
+	l       *contender
+	conn    *conn
+	slot    int
+	a, b, t string // a is empty for a mutex
+	lease   time.Duration
+	won     time.Time // when B was ours
 
 	checks line // for verifying only, so that a slow answer delays nothing else
 
 	consumer line          // owned by the goroutine of follow
+	reclaims chan uint64   // terms whose holders ask for the slot
 	stop     chan struct{} // closed by Release: nothing is a loss from then on
 	stopped  sync.Once
 	followed chan struct{} // closed when follow has ended
 
-	mu    sync.Mutex
-	lost  chan struct{} // closed together with setting cause
-	cause error         // guarded by mu
-	check *check        // the last one, maybe unanswered; guarded by mu
+	handover time.Duration // what the record says; written in Ready only
+
+	mu      sync.Mutex
+	term    uint64        // 0 until the ledger has it; guarded by mu
+	founded bool          // the ledger was created for this holding; guarded by mu
+	lost    chan struct{} // closed together with setting cause; guarded by mu
+	cause   error         // guarded by mu
+	check   *check        // the last one, maybe unanswered; guarded by mu
 }
 
 // hold makes a Held of a slot whose B has just been claimed: consumes from B,
@@ -34,7 +45,10 @@ type held struct {
 // left but B itself.
 func (l *contender) hold(ctx context.Context, slot int) (*held, error) {
 	h := &held{
-		l: l, conn: l.conn, slot: slot, b: l.names.holds(slot),
+		l: l, conn: l.conn, slot: slot, b: l.names.holds(slot), t: l.names.ledger(slot),
+		lease:    2 * l.conn.amqp.Config.Heartbeat,
+		won:      time.Now(),
+		reclaims: make(chan uint64, 1),
 		checks:   line{conn: l.conn},
 		consumer: line{conn: l.conn},
 		stop:     make(chan struct{}),
@@ -68,28 +82,25 @@ func (l *contender) hold(ctx context.Context, slot int) (*held, error) {
 // Slot implements lock.Held.
 func (h *held) Slot() int { return h.slot }
 
-// Term implements lock.Held. There are no terms yet.
-func (h *held) Term() uint64 { return 0 }
+// Term implements lock.Held.
+func (h *held) Term() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.term
+}
 
 // Lease implements lock.Held. The broker looks every heartbeat interval whether
 // it has heard from us and closes the connection after two looks without a
 // sign: never earlier than two intervals after the last byte it received
 // (https://www.rabbitmq.com/docs/heartbeats).
-func (h *held) Lease() time.Duration { return 2 * h.conn.amqp.Config.Heartbeat }
-
-// Ready implements lock.Held. The slot was verified when it was won.
-func (h *held) Ready(ctx context.Context) error {
-	if err := h.Cause(); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("slot %d of %s: %w", h.slot, h.l.id, err)
-	}
-	return nil
-}
+func (h *held) Lease() time.Duration { return h.lease }
 
 // Lost implements lock.Held.
-func (h *held) Lost() <-chan struct{} { return h.lost }
+func (h *held) Lost() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
 
 // Cause implements lock.Held.
 func (h *held) Cause() error {
@@ -98,19 +109,27 @@ func (h *held) Cause() error {
 	return h.cause
 }
 
-// Handover implements lock.Held: the slot ends with the connection, which a
-// guard cannot keep.
-func (h *held) Handover() lock.Handover { return lock.Handover{} }
+// Handover implements lock.Held.
+func (h *held) Handover() lock.Handover { return lock.Handover{Will: h.will()} }
 
-// lose records the loss, unless there was one before or the slot was released.
+// lose records proof of the loss, unless there was some before.
 func (h *held) lose(why string) error {
+	return h.note(lock.Errorf(lock.ErrLost, "slot %d of %s: %s", h.slot, h.l.id, why))
+}
+
+// note keeps why the slot is lost or in doubt. Proof takes the place of doubt.
+// After Release nothing is told any more.
+func (h *held) note(cause error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.cause == nil {
-		h.cause = lock.Errorf(lock.ErrLost, "slot %d of %s: %s", h.slot, h.l.id, why)
+	switch {
+	case h.cause == nil:
+		h.cause = cause
 		if !isClosed(h.stop) {
 			close(h.lost)
 		}
+	case errors.Is(cause, lock.ErrLost) && !errors.Is(h.cause, lock.ErrLost):
+		h.cause = cause
 	}
 	return h.cause
 }
@@ -121,20 +140,42 @@ func (h *held) Release(ctx context.Context) error {
 	if h.end() {
 		return nil // released before
 	}
+	// First the record, so that a successor that wins B finds it.
+	unrecorded := h.release(ctx)
+	h.dropUnfinishedClaim(ctx)
 	err := h.giveBack(ctx)
+	if err == nil && h.l.batons != nil {
+		h.l.batons.handOn(ctx)
+	}
 	if err == nil {
 		err = h.tidy(ctx)
 	}
 	if err == nil {
-		return nil
+		return unrecorded
 	}
 	h.conn.abandon()
 	<-h.conn.done
 	h.settle()
 	if h.conn.orderly() {
-		return nil // B has gone with the connection, by the broker's own word
+		return unrecorded // B has gone with the connection, by the broker's own word
 	}
 	return fmt.Errorf("cannot confirm that slot %d of %s was given back; the connection was closed, which frees it: %w", h.slot, h.l.id, err)
+}
+
+// dropUnfinishedClaim gives back what a reclaim has claimed that did not come to
+// its end.
+func (h *held) dropUnfinishedClaim(ctx context.Context) {
+	if c := h.l.conn; c == nil || c == h.conn || c.broken() { // nil: an attempt to connect has failed
+		return
+	}
+	remover := &line{conn: h.l.conn}
+	err := remover.remove(ctx, h.b)
+	if err == nil {
+		err = remover.end(ctx)
+	}
+	if err != nil && !errors.Is(err, errTaken) {
+		h.l.conn.abandon()
+	}
 }
 
 // giveBack deletes B. That it is gone or somebody else's is fine too.

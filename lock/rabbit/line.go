@@ -76,6 +76,14 @@ func (l *line) make(ctx context.Context, queue string) error {
 	})
 }
 
+// found declares a ledger, which may exist already.
+func (l *line) found(ctx context.Context, queue string) error {
+	return l.do(ctx, op{"create", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, true, false, false, false, bounded())
+		return err
+	})
+}
+
 // remove deletes the queue and waits for delete-ok. A queue that does not exist
 // counts as removed.
 func (l *line) remove(ctx context.Context, queue string) error {
@@ -83,4 +91,12 @@ func (l *line) remove(ctx context.Context, queue string) error {
 		_, err := ch.QueueDelete(queue, false, false, false)
 		return err
 	})
+}
+
+// end closes the channel, if there is one.
+func (l *line) end(ctx context.Context) error {
+	if l.ch == nil || l.ch.IsClosed() || l.conn.broken() {
+		return nil
+	}
+	return l.do(ctx, op{verb: "close a channel"}, (*amqp.Channel).Close)
 }

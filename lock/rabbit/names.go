@@ -42,6 +42,12 @@ func (n names) holds(slot int) string {
 	return n.queue(slot, "B")
 }
 
+// ledger returns the name of queue T, which says who held the slot last.
+func (n names) ledger(slot int) string { return n.queue(slot, "T") }
+
+// batons returns the name of queue W, by which holders wake waiters.
+func (n names) batons() string { return n.id.Name + "-W" }
+
 // administration returns the name of the administration mutex.
 func (n names) administration() string { return n.id.Name }
 
@@ -50,6 +56,16 @@ func (n names) queue(slot int, letter string) string {
 		return n.id.Name + "-" + letter + "-" + strconv.Itoa(slot)
 	}
 	return n.id.Name + "-" + strconv.Itoa(slot) + "-" + letter
+}
+
+// ledgerLength bounds a ledger. A term leaves two records, and whoever holds the
+// slot removes the older ones; the rest is room for wills that come late.
+const ledgerLength = 100
+
+// bounded returns the arguments of T. What does not fit pushes out the oldest:
+// a ledger without the last holder's record says "unknown", which is safe.
+func bounded() amqp.Table {
+	return amqp.Table{"x-max-length": int32(ledgerLength), "x-overflow": "drop-head"}
 }
 
 // empty returns the arguments of A and B. A queue with them keeps nothing and

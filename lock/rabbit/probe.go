@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -30,6 +31,8 @@ var publishing = op{verb: "probe for queues", permission: "write permission on t
 // Errors: errNoCourier if the answers did not come, lock.ErrDenied, or that of
 // ctx.
 func (c *courier) probe(ctx context.Context, queues []string) ([]presence, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.line != nil && !c.line.gone() && isClosed(c.line.blocking()) {
 		return nil, fmt.Errorf("%w: the broker blocks publishers", errNoCourier)
 	}
@@ -39,7 +42,7 @@ func (c *courier) probe(ctx context.Context, queues []string) ([]presence, error
 	}
 	var found []presence
 	err = p.conn.do(ctx, publishing, func() error {
-		found, err = p.ask(queues)
+		found, err = p.ask(queues, amqp.Publishing{}, 0)
 		return err
 	})
 	if err == nil {
@@ -55,6 +58,49 @@ func (c *courier) probe(ctx context.Context, queues []string) ([]presence, error
 	return nil, declined(ctx, err)
 }
 
+// deliver publishes one message to a queue and returns whether the queue
+// exists. Under an alarm it takes a fresh connection: the first publish of a
+// connection gets through.
+//
+// Errors: as probe. After errNoCourier the message may or may not have arrived.
+func (c *courier) deliver(ctx context.Context, queue string, message amqp.Publishing) (presence, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.line != nil && isClosed(c.line.blocking()) {
+		c.drop()
+	}
+	p, err := c.ready(ctx)
+	if err != nil {
+		return unknown, declined(ctx, err)
+	}
+	var found []presence
+	err = p.conn.do(ctx, op{"publish to", queue, "write permission on the exchange amq.default"}, func() error {
+		found, err = p.ask([]string{queue}, message, lateConfirm)
+		return err
+	})
+	switch {
+	case err == nil:
+		return found[0], nil
+	case errors.Is(err, lock.ErrDenied):
+		c.drop()
+		return unknown, err
+	default:
+		c.drop()
+		return unknown, declined(ctx, err)
+	}
+}
+
+func confirmedWithin(confirm *amqp.DeferredConfirmation, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-confirm.Done():
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
 // declined says that there is a point in looking another way, unless ctx is over.
 func declined(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -63,10 +109,18 @@ func declined(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %s", errNoCourier, err.Error())
 }
 
-func (p *publisher) ask(queues []string) ([]presence, error) {
+// lateConfirm is for how long the confirm of a message is awaited after the
+// broker has said that it serves the connection no more. It does confirm what it
+// has read before, but what has to be written to disk a little later: the news of
+// the alarm overtakes it (RabbitMQ 3.10.8).
+const lateConfirm = 2 * time.Second
+
+// ask publishes the message to every queue. If the broker blocks the connection
+// meanwhile, confirms are awaited for patience from then on.
+func (p *publisher) ask(queues []string, message amqp.Publishing, patience time.Duration) ([]presence, error) {
 	confirms := make([]*amqp.DeferredConfirmation, len(queues))
 	for i, queue := range queues {
-		confirm, err := p.ch.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{})
+		confirm, err := p.ch.PublishWithDeferredConfirm("", queue, true, false, message)
 		if err != nil && p.gone() {
 			return nil, p.closure()
 		} else if err != nil {
@@ -84,7 +138,9 @@ func (p *publisher) ask(queues []string) ([]presence, error) {
 		select {
 		case <-confirm.Done():
 		case <-blocked:
-			return nil, errNoCourier
+			if !confirmedWithin(confirm, patience) {
+				return nil, errNoCourier
+			}
 		}
 	}
 	back, ok := p.returned()

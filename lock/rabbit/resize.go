@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"berth/lock"
 )
@@ -15,7 +16,29 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(prese
 		return 0, 0, err
 	}
 	defer act.end(ctx)
-	return act.resize(ctx, sweep, target)
+	before, after, err = act.resize(ctx, sweep, target)
+	if err == nil && after > before {
+		a.wake(ctx, after-before)
+	}
+	return before, after, err
+}
+
+// wakeTimeout bounds the waking of waiters after slots were added.
+const wakeTimeout = 2 * time.Second
+
+// wake makes batons for the slots that were added. Without them waiters find the
+// slots at their next look.
+func (a *administrator) wake(ctx context.Context, slots int) {
+	bounded, cancel := context.WithTimeout(ctx, wakeTimeout)
+	defer cancel()
+	c := courier{dial: func(ctx context.Context) (*conn, error) { return a.dialer.dial(ctx, "administration") }}
+	defer c.close()
+	for range min(slots, ledgerLength) {
+		found, err := c.deliver(bounded, a.names.batons(), baton)
+		if err != nil || found != present {
+			return // nobody has ever waited, or the broker does not take it now
+		}
+	}
 }
 
 func (a *action) resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error) {

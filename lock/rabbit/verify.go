@@ -24,8 +24,15 @@ type check struct {
 // proof for it that the slot is held: the other question was asked before the
 // call began. A loss is a loss whoever asked.
 func (h *held) Verify(ctx context.Context) error {
-	if err := h.Cause(); err != nil {
+	err := h.Cause()
+	if err == nil && h.conn.broken() {
+		err = h.dropped("the connection to " + h.conn.label + " " + h.conn.why())
+	}
+	switch {
+	case errors.Is(err, lock.ErrLost):
 		return err
+	case err != nil:
+		return h.reclaim(ctx)
 	}
 	if earlier := h.lastCheck(); earlier != nil {
 		if err := h.await(ctx, earlier); errors.Is(err, lock.ErrLost) {
@@ -88,8 +95,7 @@ func (h *held) judge(err error, gone string) error {
 	case errors.Is(err, errTaken):
 		return h.lose("it is somebody else's")
 	case errors.Is(err, lock.ErrUnreachable):
-		// An exclusive queue does not outlive its connection.
-		return h.lose("the connection to " + h.conn.label + " " + h.conn.why())
+		return h.dropped("the connection to " + h.conn.label + " " + h.conn.why())
 	default:
 		return lock.Errorf(lock.ErrUnknown, "cannot verify slot %d of %s: %s", h.slot, h.l.id, err.Error())
 	}

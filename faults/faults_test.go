@@ -1,0 +1,239 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/faults/checker"
+)
+
+// fault is something that breaks while the first contender holds the lock.
+type fault struct {
+	name  string
+	stage stage
+
+	// strike breaks something and returns what ends the fault; nil: nothing.
+	strike func(s *scene, h *contender) (heal func())
+
+	// The fault lasts until another command runs if lasting is 0, and otherwise
+	// that long, whether a command is started again because of it or not.
+	lasting time.Duration
+}
+
+// plain are faults that are over in a moment and need no healing.
+func plain(f func(s *scene, h *contender)) func(*scene, *contender) func() {
+	return func(s *scene, h *contender) func() {
+		f(s, h)
+		return nil
+	}
+}
+
+var faults = []fault{
+	{name: "silent partition", strike: func(_ *scene, h *contender) func() {
+		h.relay.silence(toBroker, fromBroker)
+		return h.relay.heal
+	}},
+	{name: "packets dropped", stage: stage{namespace: true}, strike: func(_ *scene, h *contender) func() {
+		h.net.drop()
+		return h.net.heal
+	}},
+	{name: "reset", lasting: time.Second, strike: plain(func(_ *scene, h *contender) { h.relay.reset() })},
+	{name: "reset of everybody", lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
+		for _, c := range s.all {
+			c.relay.reset()
+		}
+	})},
+	{name: "reset and no way back", strike: func(_ *scene, h *contender) func() {
+		h.relay.down()
+		return h.relay.heal
+	}},
+	{name: "half open, nothing to the broker", strike: func(_ *scene, h *contender) func() {
+		h.relay.silence(toBroker)
+		return h.relay.heal
+	}},
+	{name: "half open, nothing from the broker", strike: func(_ *scene, h *contender) func() {
+		h.relay.silence(fromBroker)
+		return h.relay.heal
+	}},
+	{name: "latency of 3 s", strike: func(_ *scene, h *contender) func() {
+		h.relay.delay(3 * time.Second)
+		return h.relay.heal
+	}},
+	{name: "latency of 150 ms for everybody", lasting: 4 * time.Second, strike: func(s *scene, _ *contender) func() {
+		for _, c := range s.all {
+			c.relay.delay(150 * time.Millisecond)
+		}
+		return func() {
+			for _, c := range s.all {
+				c.relay.heal()
+			}
+		}
+	}},
+	{name: "broker killed and started again", lasting: time.Millisecond, strike: func(s *scene, _ *contender) func() {
+		s.must(s.broker.Kill9())
+		return func() { s.must(s.broker.Restart(context.Background())) }
+	}},
+	{name: "broker stopped and continued", lasting: 6 * time.Second, strike: func(s *scene, _ *contender) func() {
+		s.must(s.broker.Pause())
+		return func() { s.must(s.broker.Continue()) }
+	}},
+	{name: "memory alarm", lasting: 4 * time.Second, strike: alarm},
+	{name: "memory alarm, holder told to end", strike: func(s *scene, h *contender) func() {
+		heal := alarm(s, h)
+		h.signal(syscall.SIGTERM)
+		return heal
+	}},
+	{name: "memory alarm, holder killed", strike: func(s *scene, h *contender) func() {
+		heal := alarm(s, h)
+		h.signal(syscall.SIGKILL)
+		return heal
+	}},
+	{name: "connections closed by the operator", lasting: time.Second, strike: plain(func(s *scene, h *contender) {
+		s.close(fmt.Sprintf("%s @", s.lock), h)
+	})},
+	{name: "all connections closed by the operator", lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
+		s.close("", nil)
+	})},
+	{name: "B deleted", strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
+	{name: "A deleted and made again", stage: stage{semaphore: true}, lasting: time.Second, strike: func(s *scene, _ *contender) func() {
+		s.delete("A")
+		return func() { s.administer("semaphore", "create", s.lock, "--slots", "1") }
+	}},
+	{name: "supervisor killed", strike: plain(func(_ *scene, h *contender) { h.signal(syscall.SIGKILL) })},
+	{name: "one of two supervisors killed", stage: stage{semaphore: true, slots: 2}, strike: plain(func(_ *scene, h *contender) {
+		h.signal(syscall.SIGKILL)
+	})},
+	{name: "one of two holders in a silent partition", stage: stage{semaphore: true, slots: 2}, strike: func(_ *scene, h *contender) func() {
+		h.relay.silence(toBroker, fromBroker)
+		return h.relay.heal
+	}},
+	{name: "two slots, reset of everybody", stage: stage{semaphore: true, slots: 2}, lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
+		for _, c := range s.all {
+			c.relay.reset()
+		}
+	})},
+	{name: "supervisor stopped and continued", strike: func(_ *scene, h *contender) func() {
+		h.signal(syscall.SIGSTOP)
+		return func() { h.signal(syscall.SIGCONT) }
+	}},
+	{name: "guard killed", strike: plain(func(_ *scene, h *contender) { h.signalGuard(syscall.SIGKILL) })},
+	{name: "guard stopped and continued", lasting: 3 * time.Second, strike: func(_ *scene, h *contender) func() {
+		h.signalGuard(syscall.SIGSTOP)
+		return func() { h.signalGuard(syscall.SIGCONT) }
+	}},
+	{name: "supervisor and guard killed at once", strike: plain(killBoth)},
+	{name: "forking command in a PID namespace, both killed at once",
+		stage: stage{mode: "forking", flags: []string{"--pid-namespace"}}, strike: plain(killBoth)},
+	{name: "forking command, supervisor killed", stage: stage{mode: "forking"}, strike: plain(func(_ *scene, h *contender) {
+		h.signal(syscall.SIGKILL)
+	})},
+	{name: "forking command, guard killed", stage: stage{mode: "forking"}, strike: plain(func(_ *scene, h *contender) {
+		h.signalGuard(syscall.SIGKILL)
+	})},
+	{name: "forking command, silent partition", stage: stage{mode: "forking"}, strike: func(_ *scene, h *contender) func() {
+		h.relay.silence(toBroker, fromBroker)
+		return h.relay.heal
+	}},
+	{name: "forking command, told to end", stage: stage{mode: "forking"}, strike: plain(func(_ *scene, h *contender) {
+		h.signal(syscall.SIGTERM)
+	})},
+	{name: "forking command, B deleted", stage: stage{mode: "forking"}, strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
+}
+
+func alarm(s *scene, _ *contender) func() {
+	s.must(s.broker.RaiseMemoryAlarm(context.Background()))
+	return func() { s.must(s.broker.ClearMemoryAlarm(context.Background())) }
+}
+
+// killBoth stops both first, so that neither sees the other die.
+func killBoth(_ *scene, h *contender) {
+	guard := h.guard()
+	h.signalGuard(syscall.SIGSTOP)
+	h.signal(syscall.SIGSTOP)
+	_ = syscall.Kill(guard, syscall.SIGKILL)
+	h.signal(syscall.SIGKILL)
+}
+
+func (s *scene) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Error(err)
+	}
+}
+
+// close closes the connections of a contender, or of all.
+func (s *scene) close(text string, of *contender) {
+	s.t.Helper()
+	if of != nil {
+		text = fmt.Sprintf("pid %d ", of.pid())
+	}
+	n, err := s.broker.CloseConnections(context.Background(), text)
+	if s.must(err); n == 0 {
+		s.t.Error("there was no connection to close")
+	}
+}
+
+// delete deletes queue A or B of the slot.
+func (s *scene) delete(letter string) {
+	s.t.Helper()
+	s.must(s.broker.DeleteQueue(context.Background(), "/", s.lock+"-1-"+letter))
+}
+
+func TestNoFaultMakesCommandsOverlap(t *testing.T) {
+	for _, f := range faults {
+		for _, contenders := range []int{2, 5} {
+			t.Run(fmt.Sprintf("%s, %d contenders", f.name, contenders), func(t *testing.T) {
+				contenders := max(contenders, f.stage.slots+1)
+				r := results.row(f.name, contenders)
+				for range rounds {
+					t.Run("", func(t *testing.T) { f.try(t, contenders, r) })
+				}
+			})
+		}
+	}
+}
+
+func (f fault) try(t *testing.T, contenders int, r *row) {
+	st := f.stage
+	st.contenders = contenders
+	st.flags = append(short, st.flags...)
+	s := open(t, rabbit, st)
+	v := f.play(s, r)
+	for _, problem := range v.Problems {
+		t.Error(problem)
+	}
+}
+
+// play has the fault come and go, waits until a command runs afterwards, and
+// judges.
+func (f fault) play(s *scene, r *row) checker.Verdict {
+	s.t.Helper()
+	at, struck := now(), time.Now()
+	healed := false
+	heal := f.strike(s, s.holder())
+	mend := func() {
+		if heal != nil && !healed {
+			healed = true
+			heal()
+		}
+	}
+	defer mend() // also if the test gives up
+	if f.lasting > 0 {
+		time.Sleep(f.lasting)
+	} else {
+		s.await("the next command runs", func() bool { return s.nextRuns(at) })
+	}
+	mend()
+	// Half a second, for whoever might be started too much.
+	after := now() + int64(500*time.Millisecond)
+	s.await("a command runs after the fault", func() bool { return s.alive(after) })
+	s.t.Logf("%s with %d contenders struck at %s", f.name, s.stage.contenders, struck.UTC().Format("15:04:05.000"))
+	v := s.end()
+	r.add(v, at)
+	return v
+}

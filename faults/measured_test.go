@@ -1,0 +1,142 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/faults/checker"
+)
+
+// manyTimes is how often what is measured is tried.
+const manyTimes = 30
+
+// clean fails the test for whatever the verdict blames.
+func clean(t *testing.T, v checker.Verdict) {
+	t.Helper()
+	for _, problem := range v.Problems {
+		t.Error(problem)
+	}
+}
+
+// A supervisor is killed, its guard kills the command and publishes the will, the
+// standby's command runs.
+func TestStandbyRunsAfterSupervisorWasKilled(t *testing.T) {
+	s := open(t, rabbit, stage{})
+	var struck []int64
+	for i := range manyTimes {
+		struck = append(struck, now())
+		s.all[i].signal(syscall.SIGKILL)
+		s.await("the standby's command runs", func() bool { return s.nextRuns(struck[i]) })
+		s.awaitWaiting(s.join(), 1)
+		s.awaitBaton()
+	}
+	v := s.end()
+	clean(t, v)
+	r := results.row("default timings: supervisor killed", 2)
+	for _, at := range struck {
+		r.count(v, at)
+	}
+	r.overlaps, r.overlap = len(v.Overlaps), v.Overlapped()
+}
+
+// A connection that is reset is not a lost slot: the healthy holder reclaims it.
+func TestHealthyHolderKeepsRunningAfterReset(t *testing.T) {
+	const wanted = manyTimes - 1
+	r := results.row("default timings: reset", 2)
+	restarts := 0
+	for r.runs < manyTimes {
+		s := open(t, rabbit, stage{})
+		for r.runs < manyTimes && s.began() == 1 {
+			r.runs++
+			s.holder().relay.reset()
+			n := r.runs
+			reclaimed := s.holder().logged("slot reclaimed") + 1
+			s.await("the holder reclaims the slot, or another command runs", func() bool {
+				return s.holder().logged("slot reclaimed") >= reclaimed || s.began() > 1
+			})
+			// Longer than a newcomer leaves a slot alone that it has given back.
+			time.Sleep(1500 * time.Millisecond)
+			if s.began() > 1 {
+				t.Logf("reset %d: the command was started again", n)
+			}
+		}
+		v := s.end()
+		clean(t, v)
+		r.overlaps, r.overlap = r.overlaps+len(v.Overlaps), r.overlap+v.Overlapped()
+		restarts += len(v.Runs) - 1
+	}
+	r.kept = r.runs - restarts
+	if r.kept < wanted {
+		t.Errorf("the holder's command went on in %d of %d resets, not %d", r.kept, r.runs, wanted)
+	}
+}
+
+// A broker that is gone for three seconds or so costs nobody a restart. How long it
+// takes to start is the machine's affair: an outage that is too long to be
+// survived is judged for overlap only.
+func TestCommandsGoOnWhenTheBrokerIsStartedAgain(t *testing.T) {
+	const (
+		survivable = 6 * time.Second // lease 10 s - loss sequence 2 s - margin - verification
+		outages    = 4               // tried at most for each that is survivable
+	)
+	r := results.row("default timings: broker killed, down for 3 s", 3)
+	for tried := 0; r.runs < rounds && tried < outages*rounds; tried++ {
+		s := open(t, rabbit, stage{contenders: 3})
+		at, struck := now(), time.Now()
+		s.must(s.broker.Kill9())
+		s.must(s.broker.Restart(context.Background()))
+		down := time.Since(struck)
+		after := now() + int64(10*time.Second) // the deadline would have passed by then
+		s.await("a command runs after the fault", func() bool { return s.alive(after) })
+		v := s.end()
+		clean(t, v)
+		t.Logf("the broker was down for %s, %d commands were run", down.Round(time.Millisecond), len(v.Runs))
+		if down < survivable {
+			r.add(v, at)
+		}
+	}
+	if r.runs < rounds {
+		t.Errorf("the broker was down for less than %s in %d of %d tries only; try again on a machine that is less busy", survivable, r.runs, outages*rounds)
+	}
+	if r.kept < r.runs {
+		t.Errorf("the holder's command went on in %d of %d restarts of the broker", r.kept, r.runs)
+	}
+}
+
+// A holder that nobody hears any more has its tree dead before the broker frees
+// the slot.
+func TestTreeIsDeadBeforeTheBrokerFreesTheSlotOfASilentHolder(t *testing.T) {
+	const bound = 25 * time.Second // lease 10 s + heartbeat 5 s + handover delay 10 s
+	r := results.row("default timings: silent partition", 2)
+	dead, within := 0, 0
+	for range rounds {
+		s := open(t, rabbit, stage{})
+		at := now()
+		s.holder().relay.silence(toBroker, fromBroker)
+		s.await("the standby wins the slot", func() bool { return s.all[1].logged("slot won") > 0 })
+		won := now()
+		s.await("the standby's command runs", func() bool { return s.nextRuns(at) })
+		s.holder().relay.heal()
+		v := s.end()
+		clean(t, v)
+		r.add(v, at)
+		first := v.Runs[0]
+		if first.Last < won {
+			dead++
+		}
+		if next, found := v.Next(at); found && time.Duration(next.First-at) <= bound {
+			within++
+		}
+		t.Logf("the tree died %s after the fault, the standby won the slot after %s and ran after %s",
+			time.Duration(first.Last-at).Round(time.Millisecond), time.Duration(won-at).Round(time.Millisecond),
+			time.Duration(r.next[len(r.next)-1]).Round(time.Millisecond))
+	}
+	t.Logf("%d of %d standbys ran within %s", within, r.runs, bound)
+	if dead < r.runs {
+		t.Errorf("the tree was dead before the slot was won in %d of %d runs", dead, r.runs)
+	}
+}

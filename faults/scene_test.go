@@ -1,0 +1,225 @@
+//go:build faults
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/faults/checker"
+	"berth/internal/brokertest"
+)
+
+// short are timings that do not make a fault last longer than it must: lease 2 s.
+var short = []string{"--heartbeat", "1s", "--verify-interval", "200ms", "--verify-timeout", "600ms",
+	"--loss", "TERM 300ms, KILL", "--stop", "TERM 300ms, KILL"}
+
+// stage is what a scene is played on. The zero value of a field will do.
+type stage struct {
+	binary     string   // default: the berth of this tree
+	contenders int      // default, and least: one more than there are slots
+	flags      []string // of berth run, beside the lock and the broker
+	mode       string   // of the witness; default: plain
+	semaphore  bool     // instead of a mutex
+	slots      int      // of the semaphore; default: 1
+	firstUse   bool     // nobody has ever held the lock
+	namespace  bool     // the first contender has a network namespace of its own
+}
+
+// scene is one lock, those who contend for it, and what their commands wrote.
+// The first contenders hold its slots when the scene begins, the others wait.
+type scene struct {
+	t      testing.TB
+	stage  stage
+	broker *brokertest.Broker
+	lock   string
+	dir    string // records are in it, and nothing else
+	logs   string
+	all    []*contender
+}
+
+func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
+	t.Helper()
+	if st.binary == "" {
+		st.binary = binary
+	}
+	if st.mode == "" {
+		st.mode = "plain"
+	}
+	st.slots = max(1, st.slots)
+	st.contenders = max(st.slots+1, st.contenders)
+	s := &scene{
+		t: t, stage: st, broker: broker, dir: t.TempDir(), logs: t.TempDir(),
+		lock: fmt.Sprintf("f%d-%dx", os.Getpid(), sequence.Add(1)),
+	}
+	if st.semaphore {
+		s.administer("semaphore", "create", s.lock, "--slots", fmt.Sprint(st.slots))
+	}
+	if !st.firstUse {
+		s.once()
+	}
+	for n := range st.slots {
+		s.join()
+		s.await("the first commands run", func() bool { return s.began() == n+1 })
+	}
+	for range st.contenders - st.slots {
+		s.join()
+	}
+	for _, c := range s.all[st.slots:] {
+		s.awaitWaiting(c, 1)
+	}
+	s.awaitBaton()
+	return s
+}
+
+// once has every slot held for a moment, so that there are ledgers: a holder that
+// has just created one does not rely on it yet.
+func (s *scene) once() {
+	s.t.Helper()
+	kind := "--mutex"
+	if s.stage.semaphore {
+		kind = "--semaphore"
+	}
+	line := []string{"true"}
+	for range s.stage.slots { // one within the other, so that they hold at the same time
+		line = append([]string{binary, "run", "--broker", s.broker.URL(), "--timeout", "30s", kind, s.lock, "--"}, line...)
+	}
+	s.administer(line[1:]...)
+}
+
+// awaitBaton waits until the holder keeps a baton, for a while: it is a hint, and a
+// lock works without it. A holder makes one a moment after its command has
+// started; one who dies before that leaves waiters to look by themselves, which
+// they do every 10 to 20 s.
+func (s *scene) awaitBaton() {
+	s.t.Helper()
+	const enough = 3 * time.Second
+	for over := time.Now().Add(enough); time.Now().Before(over); time.Sleep(10 * time.Millisecond) {
+		queues, err := s.broker.Queues(context.Background(), "/")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, q := range queues {
+			if q.Name == s.lock+"-W" && q.Unacked > 0 {
+				return
+			}
+		}
+	}
+	s.t.Logf("no baton is kept for lock %s after %s", s.lock, enough)
+}
+
+func (s *scene) holder() *contender { return s.all[0] }
+
+// join starts one more contender.
+func (s *scene) join() *contender {
+	s.t.Helper()
+	n := sequence.Add(1)
+	c := &contender{
+		t: s.t, name: fmt.Sprint(n), mark: fmt.Sprintf("%s.%d.", s.lock, n),
+		log: filepath.Join(s.logs, fmt.Sprint(n)), done: make(chan struct{}),
+	}
+	host := "127.0.0.1"
+	if s.stage.namespace && len(s.all) == 0 {
+		c.net = newNamespace(s.t)
+		host = c.net.local
+	}
+	c.relay = newRelay(s.t, host, s.broker.Addr())
+	where, err := url.Parse(s.broker.URL())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	where.Host = c.relay.addr()
+	kind := "--mutex"
+	if s.stage.semaphore {
+		kind = "--semaphore"
+	}
+	args := append([]string{"--broker", where.String(), kind, s.lock}, s.stage.flags...)
+	c.launch(s.stage.binary, args, []string{"WITNESS_MODE=" + s.stage.mode, "WITNESS_DIR=" + s.dir})
+	s.all = append(s.all, c)
+	s.t.Cleanup(func() { // also if the test fails before its end
+		if !c.ended() {
+			c.end()
+		}
+		if s.t.Failed() || os.Getenv("FAULTS_LOGS") != "" {
+			text, _ := os.ReadFile(c.log)
+			s.t.Logf("berth %s, pid %d, said:\n%s", c.name, c.pid(), text)
+		}
+	})
+	return c
+}
+
+// administer runs the berth of this tree and waits for its end.
+func (s *scene) administer(args ...string) {
+	s.t.Helper()
+	cmd := exec.Command(binary, args...)
+	cmd.Env = append(ownEnvironment(), "BERTH_BROKER="+s.broker.URL())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Errorf("berth %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+// await waits for what has to happen.
+func (s *scene) await(what string, happened func() bool) {
+	s.t.Helper()
+	for over := time.Now().Add(patience); !happened(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(over) {
+			s.t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+// awaitWaiting waits until a contender has said n times that it waits.
+func (s *scene) awaitWaiting(c *contender, n int) {
+	s.t.Helper()
+	s.await("berth "+c.name+" waits", func() bool { return c.logged("waiting: all slots are held") >= n })
+}
+
+// runs returns what the records say so far.
+func (s *scene) runs() []checker.Run {
+	s.t.Helper()
+	runs, err := checker.Read(s.dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return runs
+}
+
+// began returns how many commands have been started so far.
+func (s *scene) began() int { return len(s.runs()) }
+
+// alive reports whether a command has given a sign of life after the moment.
+func (s *scene) alive(after int64) bool {
+	for _, r := range s.runs() {
+		if r.Last > after {
+			return true
+		}
+	}
+	return false
+}
+
+// nextRuns reports whether a command has begun after the moment.
+func (s *scene) nextRuns(after int64) bool {
+	for _, r := range s.runs() {
+		if r.First > after {
+			return true
+		}
+	}
+	return false
+}
+
+// end ends all contenders and judges.
+func (s *scene) end() checker.Verdict {
+	s.t.Helper()
+	// The waiters first, so that nobody starts a command only to be ended.
+	for i := len(s.all) - 1; i >= 0; i-- {
+		s.all[i].end()
+	}
+	return checker.Judge(s.runs(), s.stage.slots)
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"berth/internal/config"
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+func reportOn(t *testing.T, flags map[string][]string) *report {
+	t.Helper()
+	cfg, err := config.LoadCheck(config.Input{Flags: flags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newReport(cfg)
+}
+
+func TestReportBeginsWithTheProblemsAndFitsAPage(t *testing.T) {
+	r := reportOn(t, map[string][]string{"semaphore": {"workers"}, "broker": {"amqp://u:secret@h"}, "heartbeat": {"1s"}})
+	r.broker = &rabbit.Report{Broker: "amqp://h:5672", Product: "RabbitMQ", Version: "3.10.8",
+		Platform: "Erlang/OTP 25", Cluster: "rabbit@h", Heartbeat: r.cfg.Heartbeat, Slots: 3}
+	r.problems = append(r.problems, lock.Errorf(lock.ErrDenied, "no permission %s", strings.Repeat("at all ", 30)))
+	r.advice = append(r.advice, strings.Repeat("one thing and another ", 20))
+	var out bytes.Buffer
+	if err := r.writeText(&out); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if lines[0] != `semaphore "workers": UNSAFE` || !strings.HasPrefix(lines[1], "problem: ") {
+		t.Errorf("it begins with %q", lines[:2])
+	}
+	for _, want := range []string{"RabbitMQ 3.10.8, cluster rabbit@h, Erlang/OTP 25", `semaphore "workers" has 3 slots now`, "TOO LATE", "Good to know:"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %s", want, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "secret") {
+		t.Error("it shows the password")
+	}
+	if len(lines) > 60 {
+		t.Errorf("%d lines", len(lines))
+	}
+	for _, line := range lines {
+		if len(line) > reportWidth {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+}
+
+func TestVerdictTellsFindingsApart(t *testing.T) {
+	for want, err := range map[string]error{
+		"safe":                              nil,
+		"safe; the broker could not be ask": lock.ErrUnreachable,
+		"the broker cannot carry it":        lock.ErrDenied,
+	} {
+		r := reportOn(t, nil)
+		if err != nil {
+			r.problems = []error{err}
+		}
+		if !strings.Contains(r.verdict(), want) {
+			t.Errorf("%v: %q", err, r.verdict())
+		}
+	}
+	for kind, want := range map[error]int{lock.ErrUnsafe: ExitConfig, lock.ErrDenied: ExitDenied, lock.ErrUnreachable: ExitUnreachable, lock.ErrUnknown: ExitNotObtained} {
+		if got := Status(errors.Join(kind, lock.ErrUnknown)); got != want {
+			t.Errorf("%v: status %d, not %d", kind, got, want)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"berth/internal/config"
+)
+
+// The keys of the JSON report are stable; durations are in milliseconds.
+type (
+	jsonReport struct {
+		Safe     bool         `json:"safe"` // no timing breaks the promise
+		OK       bool         `json:"ok"`   // there is no problem at all
+		Lock     *jsonLock    `json:"lock,omitempty"`
+		Local    bool         `json:"local"`
+		Timings  *jsonTimings `json:"timings,omitempty"` // not for local locks
+		Timeline []jsonMoment `json:"timeline,omitempty"`
+		Broker   *jsonBroker  `json:"broker,omitempty"` // with --connect
+		Problems []string     `json:"problems"`
+		Advice   []string     `json:"advice"`
+	}
+	jsonLock struct {
+		Kind string `json:"kind"`
+		Name string `json:"name"`
+	}
+	jsonTimings struct {
+		Heartbeat      int64 `json:"heartbeat_ms"`
+		VerifyInterval int64 `json:"verify_interval_ms"`
+		VerifyTimeout  int64 `json:"verify_timeout_ms"`
+		Loss           int64 `json:"loss_ms"`
+		Margin         int64 `json:"margin_ms"`
+		Needed         int64 `json:"needed_ms"`
+		Lease          int64 `json:"lease_ms"`
+		Deadline       int64 `json:"deadline_ms"`
+		Handover       int64 `json:"handover_ms"`
+		FreedLeast     int64 `json:"freed_least_ms"`
+		FreedMost      int64 `json:"freed_most_ms"`
+		FailoverMost   int64 `json:"failover_most_ms"`
+	}
+	jsonMoment struct {
+		At     int64        `json:"at_ms"`
+		Event  config.Event `json:"event"`
+		Signal string       `json:"signal,omitempty"`
+		Late   bool         `json:"late,omitempty"`
+	}
+	jsonBroker struct {
+		URL       string `json:"url"`
+		Product   string `json:"product"`
+		Version   string `json:"version"`
+		Platform  string `json:"platform"`
+		Cluster   string `json:"cluster"`
+		Heartbeat int64  `json:"heartbeat_ms"`
+		Slots     *int   `json:"slots,omitempty"` // 0: the lock does not exist
+		Grant     string `json:"grant,omitempty"` // a command line, if permissions are missing
+	}
+)
+
+func (r *report) writeJSON(w io.Writer) error {
+	out := jsonReport{
+		Safe:     r.cfg.Local || r.cfg.Timings().Check() == nil,
+		OK:       len(r.problems) == 0,
+		Local:    r.cfg.Local,
+		Problems: []string{},
+		Advice:   append([]string{}, r.advice...),
+	}
+	for _, problem := range r.problems {
+		out.Problems = append(out.Problems, oneLine(problem))
+	}
+	if r.cfg.Lock.Name != "" {
+		out.Lock = &jsonLock{string(r.cfg.Lock.Kind), r.cfg.Lock.Name}
+	}
+	if !r.cfg.Local {
+		out.Timings, out.Timeline = r.jsonTimings(), r.jsonTimeline()
+	}
+	out.Broker = r.jsonBroker()
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(out)
+}
+
+func (r *report) jsonTimings() *jsonTimings {
+	t := r.cfg.Timings()
+	least, most := t.Freed()
+	return &jsonTimings{
+		Heartbeat: ms(t.Heartbeat), VerifyInterval: ms(t.VerifyInterval), VerifyTimeout: ms(t.VerifyTimeout),
+		Loss: ms(t.Loss), Margin: ms(config.Margin), Needed: ms(t.Needed()), Lease: ms(t.Lease()),
+		Deadline: ms(t.Deadline()), Handover: ms(t.Handover()),
+		FreedLeast: ms(least), FreedMost: ms(most), FailoverMost: ms(most + t.Handover()),
+	}
+}
+
+func (r *report) jsonTimeline() []jsonMoment {
+	var line []jsonMoment
+	for _, m := range r.cfg.Timeline() {
+		line = append(line, jsonMoment{ms(m.At), m.Event, m.Signal, m.Late})
+	}
+	return line
+}
+
+func (r *report) jsonBroker() *jsonBroker {
+	f := r.broker
+	if f == nil {
+		return nil
+	}
+	out := &jsonBroker{URL: f.Broker, Product: f.Product, Version: f.Version,
+		Platform: f.Platform, Cluster: f.Cluster, Heartbeat: ms(f.Heartbeat), Grant: f.Grant}
+	if f.Slots >= 0 {
+		out.Slots = &f.Slots
+	}
+	return out
+}
+
+func ms(d time.Duration) int64 { return d.Milliseconds() }

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"berth/internal/config"
+	"berth/lock"
+)
+
+const (
+	reportWidth = 100
+	scaleWidth  = 24 // columns of the picture beside the timeline
+)
+
+// writeText prints the report for people: problems first, one page.
+func (r *report) writeText(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", r.subject(), r.verdict())
+	for _, problem := range r.problems {
+		writeItem(&b, "problem: ", problem.Error())
+	}
+	if r.broker != nil {
+		b.WriteString("\n")
+		r.writeBroker(&b)
+	}
+	b.WriteString("\n")
+	if r.cfg.Local {
+		b.WriteString("The lock holds on this host only and the kernel keeps it for as long as anything of the command\n" +
+			"can be alive: no heartbeat, no lease, and no timing to get wrong.\n")
+	} else {
+		r.writeTimeline(&b)
+		b.WriteString("\n")
+		r.writeFailover(&b)
+	}
+	if len(r.advice) > 0 {
+		b.WriteString("\nGood to know:\n")
+	}
+	for _, advice := range r.advice {
+		writeItem(&b, "- ", advice)
+	}
+	if r.broker != nil && r.broker.Grant != "" {
+		b.WriteString("\nThis permits all that the lock needs. It replaces the user's present permissions.\n\n    " + r.broker.Grant + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *report) subject() string {
+	if r.cfg.Lock.Name == "" {
+		return "this configuration"
+	}
+	return r.cfg.Lock.String()
+}
+
+func (r *report) verdict() string {
+	switch {
+	case r.cfg.Timings().Check() != nil && !r.cfg.Local:
+		return "UNSAFE"
+	case errors.Is(errors.Join(r.problems...), lock.ErrUnreachable):
+		return "the timings are safe; the broker could not be asked"
+	case len(r.problems) > 0:
+		return "the timings are safe, but the broker cannot carry it"
+	case r.broker != nil:
+		return "safe, and the broker can carry it"
+	}
+	return "safe"
+}
+
+// writeItem prints a paragraph behind a mark, its lines below each other.
+func writeItem(b *strings.Builder, mark, text string) {
+	indent := mark
+	for line := range wrap(text, reportWidth-len(mark)) {
+		fmt.Fprintf(b, "%s%s\n", indent, line)
+		indent = strings.Repeat(" ", len(mark))
+	}
+}
+
+func (r *report) writeBroker(b *strings.Builder) {
+	f := r.broker
+	about := strings.Join(strings.Fields(f.Product+" "+f.Version), " ")
+	if f.Cluster != "" {
+		about += ", cluster " + f.Cluster
+	}
+	if f.Platform != "" {
+		about += ", " + f.Platform
+	}
+	fmt.Fprintf(b, "%s: %s\n", f.Broker, about)
+	fmt.Fprintf(b, "heartbeat %s, as asked\n", f.Heartbeat)
+	if f.Slots > 0 {
+		fmt.Fprintf(b, "%s has %s now\n", r.cfg.Lock, slots(f.Slots))
+	}
+}
+
+func (r *report) writeTimeline(b *strings.Builder) {
+	line := r.cfg.Timeline()
+	end := line[len(line)-1].At
+	width := 0
+	for _, m := range line {
+		width = max(width, len(m.At.String()))
+	}
+	b.WriteString("When the broker falls silent right after a verification:\n\n")
+	for _, m := range line {
+		fmt.Fprintf(b, "  %*s  |%-*s %s\n", width, m.At, scaleWidth, scale(m.At, end), r.describe(m))
+	}
+	t := r.cfg.Timings()
+	sign, verdict := "<=", ""
+	if t.Check() != nil {
+		sign, verdict = ">", ": too long"
+	}
+	fmt.Fprintf(b, "\nverify-interval %s + verify-timeout %s + loss %s + margin %s = %s %s lease %s%s\n",
+		t.VerifyInterval, t.VerifyTimeout, t.Loss, config.Margin, t.Needed(), sign, t.Lease(), verdict)
+	fmt.Fprintf(b, "lease = 2 x heartbeat %s; handover delay = lease, counted from the moment the slot is won\n", t.Heartbeat)
+}
+
+// scale draws how far along a moment is.
+func scale(at, end time.Duration) string {
+	n := int(float64(at) / float64(end) * (scaleWidth - 1))
+	return strings.Repeat("-", n) + "*"
+}
+
+func (r *report) describe(m config.Moment) string {
+	var text string
+	switch m.Event {
+	case config.LastVerified:
+		text = "the last verification that succeeds begins"
+	case config.NextBegins:
+		text = "the next one begins"
+	case config.TimesOut:
+		text = "it times out: the slot is in doubt"
+	case config.LossStep:
+		text = "loss sequence: " + m.Signal
+	case config.Deadline:
+		text = "deadline: the guard kills what is left"
+	case config.LeaseEnds:
+		text = "lease ends: the broker may free the slot"
+	case config.NextHolder:
+		text = "earliest start of another holder"
+	}
+	if m.Late {
+		text += "  <- TOO LATE"
+	}
+	return text
+}
+
+func (r *report) writeFailover(b *strings.Builder) {
+	t := r.cfg.Timings()
+	least, most := t.Freed()
+	b.WriteString("How long until the next holder starts:\n\n")
+	for _, row := range [][2]string{
+		{"milliseconds", "after the tree is dead: the command ended, berth was told to end, or was killed"},
+		{fmt.Sprintf("up to %s", most), "berth was stopped or hangs: the guard has the tree dead by the deadline and says so"},
+		{"not at all", "the connection was cut and is back in time: the command goes on"},
+		{fmt.Sprintf("up to %s", t.Handover()), "the connection was cut for good and nobody can say that the tree is dead"},
+		{fmt.Sprintf("up to %s", most+t.Handover()), fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, then the handover delay of %s", least, most, t.Handover())},
+	} {
+		writeItem(b, fmt.Sprintf("  %-14s ", row[0]), row[1])
+	}
+}

@@ -1,0 +1,84 @@
+package config
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"berth/signals"
+)
+
+// Event is a point of a Timeline. The texts are stable: scripts read them.
+type Event string
+
+// The events of a Timeline.
+const (
+	LastVerified Event = "last-verification-begins" // the last one that succeeds
+	NextBegins   Event = "next-verification-begins"
+	TimesOut     Event = "verification-times-out"
+	LossStep     Event = "loss-step"   // a signal of the loss sequence
+	Deadline     Event = "deadline"    // the guard kills what is left
+	LeaseEnds    Event = "lease-ends"  // the broker may free the slot from here on
+	NextHolder   Event = "next-holder" // earliest start of another holder's command
+)
+
+// Moment is one point of a Timeline.
+type Moment struct {
+	// At counts from the beginning of the last verification that succeeds.
+	At time.Duration
+
+	Event Event
+
+	// Signal is what a LossStep sends, such as "TERM"; empty for other events.
+	Signal string
+
+	// Late says that it comes after what it must come before: the deadline.
+	Late bool
+}
+
+// Handover returns how long a successor waits after it has won a slot whose
+// last holder has not been heard of.
+func (t Timings) Handover() time.Duration { return t.Lease() }
+
+// Deadline returns when the command's tree has to be dead, counted from the
+// beginning of the last verification that succeeded.
+func (t Timings) Deadline() time.Duration { return t.Lease() - Margin }
+
+// Freed returns for how long a broker keeps the slot of a holder that it does
+// not hear any more: it looks at the connection once per heartbeat and gives it
+// up after two looks without a byte, so between two and three heartbeats later.
+func (t Timings) Freed() (least, most time.Duration) { return 2 * t.Heartbeat, 3 * t.Heartbeat }
+
+// Needed returns what has to fit into the lease: an interval, a timeout, the
+// loss sequence and the margin.
+func (t Timings) Needed() time.Duration {
+	return sum(t.VerifyInterval, t.VerifyTimeout, t.Loss, Margin)
+}
+
+// Timeline returns what happens, in order of time, when the broker falls silent
+// right after a verification. The loss sequence begins as late as it may, and
+// not before the next verification has timed out: with unsafe timings that is
+// too late, and what comes too late is marked.
+func (r Run) Timeline() []Moment {
+	t := r.Timings()
+	timesOut := sum(t.VerifyInterval, t.VerifyTimeout)
+	line := []Moment{
+		{At: 0, Event: LastVerified},
+		{At: t.VerifyInterval, Event: NextBegins},
+		{At: timesOut, Event: TimesOut},
+	}
+	at := max(timesOut, t.Deadline()-t.Loss)
+	for _, step := range r.Loss {
+		line = append(line, Moment{At: at, Event: LossStep, Signal: signals.Name(step.Signal)})
+		at = sum(at, step.Wait)
+	}
+	for i := range line {
+		line[i].Late = line[i].At > t.Deadline()
+	}
+	line = append(line,
+		Moment{At: t.Deadline(), Event: Deadline},
+		Moment{At: t.Lease(), Event: LeaseEnds},
+		Moment{At: t.Lease() + t.Handover(), Event: NextHolder})
+	slices.SortStableFunc(line, func(a, b Moment) int { return cmp.Compare(a.At, b.At) })
+	return line
+}

@@ -1,0 +1,81 @@
+package guard
+
+import (
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// freezePasses bounds how often a tree is looked through for processes that are
+// not stopped yet. One that is stopped forks no more, so that two or three will
+// do for most; the bound is for one that forks faster than it can be read.
+const freezePasses = 50
+
+// ice is what of a tree the guard has stopped by STOP. Its zero value is a tree
+// that goes on.
+type ice struct {
+	frozen  bool
+	stopped map[int]process // by number; what was stopped before by somebody else is not in it
+}
+
+// freeze stops every process of the tree. A control group is stopped in one
+// step, which its members cannot notice; STOP, for what is in none, a parent
+// can see.
+func (h *helper) freeze() {
+	if !h.started || h.killing || h.dead || h.ice.frozen {
+		return
+	}
+	h.ice = ice{frozen: true, stopped: make(map[int]process)}
+	h.cgroup.freeze(true)
+	// Two passes in a row that find nothing new: one can miss a process that
+	// lost its parent while the table was read.
+	for passes, calm := 0, 0; passes < freezePasses && calm < 2; passes++ {
+		if calm++; h.stopRest() {
+			calm = 0
+		}
+	}
+}
+
+// stopRest sends STOP to what is neither stopped nor in the frozen control
+// group, and reports whether there was anything.
+func (h *helper) stopRest() (any bool) {
+	tree, err := descendants(os.Getpid(), nil)
+	if err != nil {
+		return false // the deadline is kept all the same
+	}
+	for _, p := range tree {
+		if p.state == 'T' || p.state == 'Z' && p.threads <= 1 || h.cgroup.has(p.pid) {
+			continue
+		}
+		if known, found := h.ice.stopped[p.pid]; found && known.start == p.start {
+			continue // the signal is on its way
+		}
+		h.ice.stopped[p.pid] = p
+		signalProcess(p, unix.SIGSTOP)
+		any = true
+	}
+	return any
+}
+
+// thaw continues what freeze has stopped.
+func (h *helper) thaw() {
+	if !h.ice.frozen {
+		return
+	}
+	h.cgroup.freeze(false)
+	for _, p := range h.ice.stopped {
+		signalProcess(p, unix.SIGCONT)
+	}
+	h.ice = ice{}
+}
+
+// continueLater is for a CONT to the process group, while frozen: it would
+// undo what STOP has done. What the group has stopped by itself goes on at the
+// thaw.
+func (h *helper) continueLater(group int) {
+	tree, _ := descendants(os.Getpid(), nil)
+	for _, p := range slices.DeleteFunc(tree, func(p process) bool { return p.group != group }) {
+		h.ice.stopped[p.pid] = p
+	}
+}

@@ -1,0 +1,158 @@
+package guard
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
+)
+
+// frozenCommand runs a forest and freezes it.
+func frozenCommand(t *testing.T) *tree {
+	t.Helper()
+	tr := prepare(t, forest)
+	tr.start(supervisor.Start{Deadline: far()})
+	tr.next(supervisor.Started)
+	awaitProcesses(t, tr.mark, forestSize)
+	await(t, "the process that is stopped by itself", func() bool { return len(tr.inState("T")) == 1 })
+	tr.freeze()
+	return tr
+}
+
+func (tr *tree) freeze() {
+	tr.t.Helper()
+	if err := tr.guard.Freeze(); err != nil {
+		tr.t.Fatal(err)
+	}
+	await(tr.t, "the tree to be frozen", tr.frozen)
+	if !tr.frozen() {
+		tr.t.Error("the tree was frozen for a moment only")
+	}
+}
+
+// inState returns the command's processes in a state.
+func (tr *tree) inState(letter string) []int {
+	return slices.DeleteFunc(marked(tr.mark), func(pid int) bool {
+		return !strings.Contains(statusOf(pid), "State:\t"+letter)
+	})
+}
+
+// frozen reports whether no process of the command can run.
+func (tr *tree) frozen() bool {
+	events, _ := os.ReadFile(tr.guard.group + "/cgroup.events")
+	return strings.Contains(string(events), "frozen 1") || !slices.ContainsFunc(marked(tr.mark), canRun)
+}
+
+// canRun is false for a process that is stopped, and for one that waits for a
+// child which was stopped between vfork and exec: that wait cannot be
+// interrupted, so the process does not get as far as to stop.
+func canRun(pid int) bool {
+	status := statusOf(pid)
+	return !strings.Contains(status, "State:\tT") && !strings.Contains(status, "State:\tD")
+}
+
+func TestFrozenTreeGoesOnAfterTheThawButForWhatWasStoppedBefore(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		tr := frozenCommand(t)
+		if err := tr.guard.Thaw(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the tree to go on", func() bool { return !tr.frozen() && len(tr.inState("T")) == 1 })
+		tr.freeze() // again
+		if err := tr.guard.Thaw(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the tree to go on again", func() bool { return !tr.frozen() && len(tr.inState("T")) == 1 })
+	})
+}
+
+func TestSignalToAFrozenTreeTakesEffectAtTheThaw(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		up := filepath.Join(t.TempDir(), "up")
+		tr := prepare(t, `trap "exit 9" TERM; : >`+up+`; while :; do sleep 0.01; done`)
+		tr.run()
+		await(t, "the trap", func() bool { return exists(up) })
+		tr.freeze()
+		_ = tr.guard.Signal(unix.SIGTERM, supervisor.Tree)
+		_ = tr.guard.Thaw()
+		if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 9 {
+			t.Errorf("it ended as %+v", exited)
+		}
+		tr.next(supervisor.Dead)
+	})
+}
+
+func TestFrozenTreeCanBeKilled(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		t.Run("when told", func(t *testing.T) {
+			tr := frozenCommand(t)
+			_ = tr.guard.Kill()
+			tr.next(supervisor.Exited)
+			tr.next(supervisor.Dead)
+			tr.nothingLeft()
+		})
+		t.Run("at the deadline", func(t *testing.T) {
+			tr := frozenCommand(t)
+			_ = tr.guard.Renew(soon())
+			tr.next(supervisor.Overdue)
+			tr.next(supervisor.Exited)
+			tr.next(supervisor.Dead)
+			tr.nothingLeft()
+		})
+		t.Run("when the guard dies", func(t *testing.T) {
+			tr := frozenCommand(t)
+			tr.guard.Abandon()
+			tr.orphansDie()
+		})
+		t.Run("when the supervisor is gone", func(t *testing.T) {
+			tr := frozenCommand(t)
+			_ = tr.guard.conn.CloseWrite()
+			awaitProcesses(t, tr.mark, 0)
+		})
+	})
+}
+
+// Without a control group, what is forked while the tree is looked through has
+// to be found too.
+func TestTreeThatGoesOnForkingIsFrozenAsAWhole(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		tr := prepare(t, `while :; do (setsid sleep 0.3 &); sleep 0.01; done`)
+		tr.run()
+		for range 5 {
+			await(t, "it to fork", func() bool { return len(marked(tr.mark)) > 3 })
+			tr.freeze()
+			_ = tr.guard.Thaw()
+			await(t, "the tree to go on", func() bool { return !tr.frozen() })
+		}
+	})
+}
+
+func TestCommandThatTheUserContinuesWhileFrozenGoesOnAtTheThaw(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		tr := prepare(t, `exec sleep 1000`)
+		first := tr.run()
+		awaitProcesses(t, tr.mark, 1)
+		_ = tr.guard.Signal(unix.SIGTSTP, supervisor.Group)
+		await(t, "the user's stop", func() bool { return len(tr.inState("T")) == 1 })
+		tr.freeze()
+		_ = tr.guard.Signal(unix.SIGCONT, supervisor.Group)
+		_ = tr.guard.Signal(unix.SIGUSR1, supervisor.First) // obeyed after it, and pending until the thaw
+		await(t, "the signal after it", func() bool {
+			const usr1 = "ShdPnd:\t0000000000000200"
+			return strings.Contains(statusOf(first), usr1)
+		})
+		if !tr.frozen() {
+			t.Error("the command goes on, although it is frozen")
+		}
+		_ = tr.guard.Thaw()
+		if exited := tr.next(supervisor.Exited); exited.Status.Signal() != unix.SIGUSR1 {
+			t.Errorf("it ended as %+v", exited)
+		}
+		tr.next(supervisor.Dead)
+	})
+}

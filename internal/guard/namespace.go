@@ -1,0 +1,112 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
+)
+
+// ErrNamespace says that a guard with Spec.Namespace cannot be started here.
+var ErrNamespace = errors.New("--pid-namespace needs CAP_SYS_ADMIN; start berth as root, or give its container that capability, or leave the flag out: " +
+	"then what the command has started can outlive it if berth and its guard are killed in the same instant")
+
+// errUnsettled says that the supervisor knows already what failed.
+var errUnsettled = errors.New("cannot settle in the namespace")
+
+// A guard in a namespace of its own is PID 1 there: when it ends, however it
+// ends, the kernel kills everything in it and lets nobody wait for the guard
+// before that is done (pid_namespaces(7)).
+const namespaceFlags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
+
+// What such a guard says first, before anything can be asked of it.
+const (
+	settled   supervisor.GuardEventKind = "settled"
+	unsettled supervisor.GuardEventKind = "unsettled" // Errno says why
+)
+
+// The forms of Spec.Namespace in the guard's arguments.
+const (
+	ownNamespace    = "own"
+	sharedNamespace = "-"
+)
+
+// settleTimeout bounds how long a guard may take until it has settled, which is
+// milliseconds. No command runs meanwhile.
+const settleTimeout = 10 * time.Second
+
+// settle makes /proc show the processes of this namespace alone. Mounts on the
+// host still appear in here, and go away again when they are unmounted there,
+// so that berth keeps no file system busy; nothing goes the other way (MS_SLAVE,
+// mount_namespaces(7)).
+func settle() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return err
+	}
+	return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+}
+
+// settleIn settles and says so to the supervisor.
+func settleIn(conn connectionTo) error {
+	if os.Getpid() != 1 {
+		return errors.New("it is not the first process of a namespace")
+	}
+	if err := settle(); err != nil {
+		errno, _ := err.(syscall.Errno)
+		conn.tell(supervisor.GuardEvent{Kind: unsettled, Errno: errno})
+		return errUnsettled
+	}
+	conn.tell(supervisor.GuardEvent{Kind: settled})
+	return nil
+}
+
+// awaitSettled waits for what such a guard says first.
+func awaitSettled(conn *net.UnixConn) error {
+	var event supervisor.GuardEvent
+	if err := conn.SetReadDeadline(time.Now().Add(settleTimeout)); err != nil {
+		return fmt.Errorf("cannot start the guard: %w", err)
+	}
+	_, err := receive(conn, &event)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cannot start the guard: it does not say that it is ready: %w", err)
+	case event.Kind != settled:
+		return fmt.Errorf("cannot mount /proc in a PID namespace: %w: %w", event.Errno, ErrNamespace)
+	}
+	return conn.SetReadDeadline(time.Time{})
+}
+
+// outside returns the number that a child of parent, which has the number
+// inside in its own PID namespace, has in this one, 0 if it is gone.
+func outside(parent, inside int) int {
+	table, err := processTable()
+	if err != nil {
+		return 0
+	}
+	for _, p := range table {
+		if p.parent == parent && innermost(p.pid) == inside {
+			return p.pid
+		}
+	}
+	return 0
+}
+
+// innermost returns a process's number in its own PID namespace.
+func innermost(pid int) (number int) {
+	eachLine("/proc/"+strconv.Itoa(pid)+"/status", func(line string) {
+		if numbers, found := strings.CutPrefix(line, "NSpid:"); found {
+			all := strings.Fields(numbers)
+			number, _ = strconv.Atoi(slices.Concat([]string{"0"}, all)[len(all)])
+		}
+	})
+	return number
+}

@@ -1,0 +1,118 @@
+package guard
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
+)
+
+// prepareInNamespace launches a guard in a PID namespace of its own.
+func prepareInNamespace(t *testing.T, script string) *tree {
+	t.Helper()
+	return prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Namespace: true})
+}
+
+func TestCommandInANamespaceEndsAsItDoesWithout(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		tr := prepareInNamespace(t, `exit 42`)
+		tr.run()
+		if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 42 || exited.Left {
+			t.Errorf("exit 42 is told as %+v", exited)
+		}
+		tr.next(supervisor.Dead)
+	})
+}
+
+func TestCommandInANamespaceSeesItselfAndIsToldOfByItsNumberOutside(t *testing.T) {
+	dir := t.TempDir()
+	tr := prepareInNamespace(t, fmt.Sprintf(`echo $$ >%[1]s/own; echo /proc/[0-9]* >%[1]s/all.part; mv %[1]s/all.part %[1]s/all; exec sleep 1000`, dir))
+	first := tr.run()
+	if !slices.Contains(marked(tr.mark), first) {
+		t.Errorf("the command is said to be process %d, which it is not", first)
+	}
+	await(t, "what the command sees", func() bool { return exists(filepath.Join(dir, "all")) })
+	own, _ := os.ReadFile(filepath.Join(dir, "own"))
+	if number, _ := strconv.Atoi(strings.TrimSpace(string(own))); number == first || number != innermost(first) {
+		t.Errorf("the command's number is %d outside and %d inside", first, number)
+	}
+	all, _ := os.ReadFile(filepath.Join(dir, "all"))
+	if seen := strings.Fields(string(all)); len(seen) != 2 || seen[0] != "/proc/1" {
+		t.Errorf("the command sees %q, not the guard and itself", seen)
+	}
+}
+
+func TestTreeInANamespaceIsKilled(t *testing.T) {
+	for name, end := range map[string]func(tr *tree){
+		"when told": func(tr *tree) {
+			_ = tr.guard.Kill()
+			tr.next(supervisor.Exited)
+			tr.next(supervisor.Dead)
+		},
+		"at the deadline": func(tr *tree) {
+			_ = tr.guard.Renew(soon())
+			tr.next(supervisor.Overdue)
+			tr.next(supervisor.Exited)
+			tr.next(supervisor.Dead)
+		},
+		"when the supervisor is gone": func(tr *tree) {
+			_ = tr.guard.conn.CloseWrite()
+			<-tr.guard.gone
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withAndWithoutCgroup(t, func(t *testing.T) {
+				tr := prepareInNamespace(t, forest)
+				tr.run()
+				awaitProcesses(t, tr.mark, forestSize)
+				end(tr)
+				tr.nothingLeft()
+			})
+		})
+	}
+}
+
+// The kernel sees to it, with nobody of berth's alive.
+func TestTreeInANamespaceIsDeadWhenItsGuardIs(t *testing.T) {
+	tr := prepareInNamespace(t, forest)
+	tr.run()
+	awaitProcesses(t, tr.mark, forestSize)
+	tr.host.mu.Lock() // nobody is reaped, and nothing that falls to us is killed
+	err := unix.Kill(tr.guard.pid, unix.SIGKILL)
+	awaitProcesses(t, tr.mark, 0)
+	tr.host.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.orphansDie()
+}
+
+func TestTreeInANamespaceIsFrozen(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		tr := prepareInNamespace(t, forest)
+		tr.run()
+		awaitProcesses(t, tr.mark, forestSize)
+		tr.freeze()
+		_ = tr.guard.Thaw()
+		await(t, "the tree to go on", func() bool { return !tr.frozen() })
+	})
+}
+
+func TestNamespaceOfAGuardLeavesTheMountsHereAlone(t *testing.T) {
+	before, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := prepareInNamespace(t, `exit 0`)
+	tr.run()
+	if after, _ := os.ReadFile("/proc/self/mountinfo"); string(after) != string(before) {
+		t.Errorf("mounts were\n%s\nand are\n%s", before, after)
+	}
+}

@@ -1,0 +1,125 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+)
+
+// term holds the mutex for a moment and returns under which term.
+func term(t *testing.T, b *Backend) uint64 {
+	t.Helper()
+	held := hold(t, b, mutex)
+	must(t, held.Ready(t.Context()))
+	must(t, held.Release(t.Context()))
+	return held.Term()
+}
+
+func recordedTerm(t *testing.T, b *Backend) string {
+	t.Helper()
+	return termPath(b.path(mutex), 1)
+}
+
+func TestTermsBeginAtTheClockAndCountUp(t *testing.T) {
+	b := open(t, t.TempDir())
+	before := time.Now()
+	first := term(t, b)
+	if at := time.UnixMicro(int64(first)); at.Before(before.Truncate(time.Microsecond)) || at.After(time.Now()) {
+		t.Fatalf("the first term is %d, which is %s and not now", first, at)
+	}
+	if next := term(t, b); next != first+1 {
+		t.Fatalf("term %d comes after term %d", next, first)
+	}
+}
+
+func TestClockThatWasSetBackDoesNotMakeTermsFall(t *testing.T) {
+	b := open(t, t.TempDir())
+	term(t, b)
+	future := uint64(time.Now().Add(24 * time.Hour).UnixMicro())
+	must(t, os.WriteFile(recordedTerm(t, b), []byte(strconv.FormatUint(future, 10)+"\n"), 0o600))
+	if next := term(t, b); next != future+1 {
+		t.Fatalf("term %d comes after term %d", next, future)
+	}
+}
+
+func TestTermsBeginAtTheClockAgainWhereTheFileIsOfNoUse(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"removed":         os.Remove,
+		"empty":           func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"cut short":       func(path string) error { return os.WriteFile(path, []byte("17"), 0o600) },
+		"not a number":    func(path string) error { return os.WriteFile(path, []byte("seventeen\n"), 0o600) },
+		"negative":        func(path string) error { return os.WriteFile(path, []byte("-17\n"), 0o600) },
+		"zero":            func(path string) error { return os.WriteFile(path, []byte("0\n"), 0o600) },
+		"the last number": func(path string) error { return os.WriteFile(path, []byte("9223372036854775807\n"), 0o600) },
+		"too high":        func(path string) error { return os.WriteFile(path, []byte("18446744073709551615\n"), 0o600) },
+		"too long":        func(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o600) },
+		"a FIFO":          func(path string) error { return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)) },
+		"a symbolic link": func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, t.TempDir())
+			last := term(t, b)
+			must(t, spoil(recordedTerm(t, b)))
+			next := term(t, b)
+			if next <= last {
+				t.Fatalf("term %d comes after term %d", next, last)
+			}
+			if again := term(t, b); again != next+1 {
+				t.Fatalf("term %d comes after term %d: the file was not replaced", again, next)
+			}
+		})
+	}
+}
+
+func TestTermsGrowThoughAHolderWasKilledWhileItRecordedOne(t *testing.T) {
+	b := open(t, t.TempDir())
+	last := term(t, b)
+	must(t, os.WriteFile(recordedTerm(t, b)+".new", []byte("1"), 0o400))
+	if next := term(t, b); next != last+1 {
+		t.Fatalf("term %d comes after term %d", next, last)
+	}
+}
+
+func TestSlotWhoseTermCannotBeRecordedIsNotReady(t *testing.T) {
+	b := open(t, t.TempDir())
+	l := contend(t, b, mutex)
+	path := recordedTerm(t, b)
+	must(t, os.Mkdir(path, 0o700)) // which no file replaces
+	held, err := l.Acquire(t.Context())
+	must(t, err)
+	if err := held.Ready(t.Context()); !errors.Is(err, lock.ErrUnknown) || held.Term() != 0 {
+		t.Fatalf("error is %v, want %v; the term is %d, want none", err, lock.ErrUnknown, held.Term())
+	}
+	entries, err := filepath.Glob(path + ".*")
+	must(t, err)
+	if len(entries) != 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+	must(t, os.Remove(path))
+	must(t, held.Ready(t.Context())) // as soon as it can be
+	must(t, held.Release(t.Context()))
+	term(t, b)
+}
+
+func TestRecordingATermIsNoChangeThatWaitersHearOf(t *testing.T) {
+	for _, name := range []string{"1.term", "1.term.new"} {
+		for _, mask := range []uint32{unix.IN_CREATE, unix.IN_MODIFY, unix.IN_CLOSE_WRITE, unix.IN_MOVED_FROM, unix.IN_MOVED_TO, unix.IN_DELETE} {
+			if e := (event{name: name, mask: mask}); e.vacates() || e.endsAdministration() {
+				t.Errorf("change %#x of %s wakes waiters", mask, name)
+			}
+		}
+	}
+}
+
+func TestFirstTermIsNotZeroBeforeTheClockIsSet(t *testing.T) {
+	if first := firstTerm(time.Unix(-1000, 0)); first == 0 || first > 1000 {
+		t.Fatalf("the first term is %d", first)
+	}
+}

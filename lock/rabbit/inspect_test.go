@@ -1,0 +1,223 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/brokertest"
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+func inspect(t *testing.T, id lock.ID, urls ...string) rabbit.Report {
+	t.Helper()
+	report, err := backend(t, at(urls...)).Inspect(within(t), id)
+	must(t, err)
+	return report
+}
+
+func mentions(list []string, text string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, text) })
+}
+
+func TestInspectFindsNothingWrongWithAWorkingBroker(t *testing.T) {
+	for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
+		for _, kind := range lock.Kinds {
+			id := fresh(kind)
+			cfg := at(shared.URL())
+			cfg.Naming = naming
+			r, err := backend(t, cfg).Inspect(within(t), id)
+			must(t, err)
+			if len(r.Problems) != 0 {
+				t.Errorf("%s, %s: %v", id, naming, r.Problems)
+			}
+			if r.Product != "RabbitMQ" || r.Version == "" || r.Cluster == "" || r.Platform == "" || r.Heartbeat != rabbit.DefaultHeartbeat {
+				t.Errorf("the broker is described as %+v", r)
+			}
+			if !mentions(r.Advice, "list_policies") {
+				t.Errorf("nothing is said about policies: %q", r.Advice)
+			}
+			if left := queues(t, shared, id); len(left) != 0 {
+				t.Errorf("%s, %s: it left %q behind", id, naming, left)
+			}
+		}
+	}
+}
+
+func TestInspectCountsSlotsAndSaysHowToCreateThem(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	r := inspect(t, id, shared.URL())
+	if r.Slots != 0 || !mentions(r.Advice, "berth semaphore create") {
+		t.Errorf("absent: %d slots, %q", r.Slots, r.Advice)
+	}
+	resize(t, shared, id, 3)
+	defer resize(t, shared, id, 0)
+	r = inspect(t, id, shared.URL())
+	if r.Slots != 3 || mentions(r.Advice, "berth semaphore create") {
+		t.Errorf("present: %d slots, %q", r.Slots, r.Advice)
+	}
+	if r = inspect(t, fresh(lock.Mutex), shared.URL()); r.Slots != -1 {
+		t.Errorf("a mutex: %d slots", r.Slots)
+	}
+}
+
+func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
+	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
+		id := fresh(kind)
+		if kind.Administered() {
+			resize(t, shared, id, 1)
+			defer resize(t, shared, id, 0)
+		}
+		_, h := holder(t, shared, id)
+		must(t, h.Ready(within(t)))
+		waiter := connected(t, shared, id)
+		_, err := waiter.Acquire(within(t))
+		if !errors.Is(err, lock.ErrFull) {
+			t.Fatalf("a second holder: %v", err)
+		}
+		woken := make(chan error, 1)
+		ctx, cancel := context.WithCancel(within(t))
+		defer cancel()
+		go func() { woken <- waiter.Wait(ctx, patience) }()
+		eventually(t, "the waiter listens", func() bool {
+			all, err := shared.Queues(within(t), "/")
+			return err == nil && slices.ContainsFunc(all, func(q brokertest.Queue) bool { return q.Name == id.Name+"-W" && q.Consumers > 1 })
+		})
+		before := queues(t, shared, id)
+		for range 3 {
+			if r := inspect(t, id, shared.URL()); len(r.Problems) != 0 {
+				t.Errorf("%s is held: %v", id, r.Problems)
+			}
+		}
+		must(t, h.Verify(within(t)))
+		if err := h.Cause(); err != nil {
+			t.Errorf("%s: lost: %v", id, err)
+		}
+		eventually(t, "nothing stays behind", func() bool { return slices.Equal(before, queues(t, shared, id)) })
+		must(t, h.Release(within(t)))
+		cancel()
+		if err := <-woken; errors.Is(err, lock.ErrUnreachable) {
+			t.Errorf("waiting for %s: %v", id, err)
+		}
+		next, err := waiter.Acquire(within(t))
+		must(t, err)
+		must(t, next.Release(within(t)))
+	}
+}
+
+func TestInspectNamesEveryMissingPermission(t *testing.T) {
+	must(t, shared.AddUser(within(t), "restricted", "right"))
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	defer resize(t, shared, id, 0)
+	n := regexp.QuoteMeta(id.Name)
+	for name, c := range map[string]struct {
+		configure, write, read string
+		problems               []string
+		advice                 string
+	}{
+		"all": {".*", ".*", ".*", nil, ""},
+		"nothing": {"", "", "", []string{
+			fmt.Sprintf("configure permission on %q and %q", id.Name+"-1-B", id.Name+"-1-T"),
+			fmt.Sprintf("read permission on %q and %q", id.Name+"-1-B", id.Name+"-1-T"),
+			"amq.default"}, "waiters are not woken"},
+		"no write":    {".*", "", ".*", []string{"write permission on the exchange amq.default"}, ""},
+		"no ledger":   {".*", ".*", "^" + n + "-([0-9]+-[AB]|W)$", []string{fmt.Sprintf("read permission on %q;", id.Name+"-1-T")}, ""},
+		"no batons":   {".*", ".*", "^" + n + "-[0-9]+-[ABT]$", nil, "waiters are not woken"},
+		"no creation": {"^" + n + "-([0-9]+-[BT]|W)$", ".*", ".*", nil, "cannot change the number of slots"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, shared.SetPermissions(within(t), "restricted", "/", c.configure, c.write, c.read))
+			r := inspect(t, id, shared.URLFor("restricted", "right", "/"))
+			var texts []string
+			for _, problem := range r.Problems {
+				readable(t, problem)
+				texts = append(texts, problem.Error())
+				if !errors.Is(problem, lock.ErrDenied) {
+					t.Errorf("not a refusal: %v", problem)
+				}
+			}
+			for _, want := range c.problems {
+				if !mentions(texts, want) {
+					t.Errorf("no %q in %q", want, texts)
+				}
+			}
+			if len(c.problems) == 0 && len(texts) > 0 {
+				t.Errorf("problems: %q", texts)
+			}
+			if !mentions(r.Advice, c.advice) {
+				t.Errorf("no %q in %q", c.advice, r.Advice)
+			}
+		})
+	}
+}
+
+func TestPermissionsThatInspectProposesAreEnough(t *testing.T) {
+	must(t, shared.AddUser(within(t), "granted", "right"))
+	for _, kind := range lock.Kinds {
+		id := fresh(kind)
+		must(t, shared.SetPermissions(within(t), "granted", "/", "", "", ""))
+		r := inspect(t, id, shared.URLFor("granted", "right", "/"))
+		words := strings.Split(r.Grant, "'")
+		if len(words) != 7 || words[0] != "rabbitmqctl set_permissions -p / granted " {
+			t.Fatalf("not a command with three patterns: %q", r.Grant)
+		}
+		must(t, shared.SetPermissions(within(t), "granted", "/", words[1], words[3], words[5]))
+		r = inspect(t, id, shared.URLFor("granted", "right", "/"))
+		if len(r.Problems) > 0 || r.Grant != "" {
+			t.Errorf("%s: still %v, %q", id, r.Problems, r.Grant)
+		}
+	}
+}
+
+func TestInspectNoticesAPolicyThatEmptiesLedgers(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, err := shared.Eval(within(t), `ok = rabbit_policy:set(<<"/">>, <<"short">>, <<"^`+id.Name+`-">>, [{<<"max-length">>, 1}], 0, <<"queues">>, <<"operator">>).`)
+	must(t, err)
+	defer func() {
+		_, err := shared.Eval(within(t), `rabbit_policy:delete(<<"/">>, <<"short">>, <<"operator">>).`)
+		must(t, err)
+	}()
+	if r := inspect(t, id, shared.URL()); !mentions(r.Advice, "kept 1 of 2 messages") {
+		t.Errorf("advice: %q", r.Advice)
+	}
+}
+
+func TestInspectUnderAMemoryAlarmEndsAndSaysSo(t *testing.T) {
+	b := brokertest.New(t)
+	must(t, b.RaiseMemoryAlarm(within(t)))
+	r := inspect(t, fresh(lock.Mutex), b.URL())
+	if len(r.Problems) > 0 || !mentions(r.Advice, "alarm") && !mentions(r.Advice, "does not serve publishers") {
+		t.Errorf("problems %v, advice %q", r.Problems, r.Advice)
+	}
+}
+
+func TestInspectSaysWhyNobodyLetsItIn(t *testing.T) {
+	must(t, shared.AddUser(within(t), "someone", "right"))
+	for name, c := range map[string]struct {
+		url  string
+		want error
+	}{
+		"nobody listens": {"amqp://127.0.0.1:1", lock.ErrUnreachable},
+		"wrong password": {shared.URLFor("someone", "wr0ng", "/"), lock.ErrDenied},
+	} {
+		_, err := backend(t, at(c.url)).Inspect(within(t), fresh(lock.Mutex))
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		r := inspect(t, fresh(lock.Mutex), c.url, shared.URL())
+		if len(r.Problems) > 0 || !mentions(r.Advice, "one of the nodes cannot be used") {
+			t.Errorf("%s, beside a good node: %v, %q", name, r.Problems, r.Advice)
+		}
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	cancel()
+	if _, err := backend(t, at(shared.URL())).Inspect(ctx, fresh(lock.Mutex)); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}

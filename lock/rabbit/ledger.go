@@ -1,0 +1,189 @@
+package rabbit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
+
+const (
+	recordHeld     = "held"
+	recordReleased = "released"
+
+	// longestHandover bounds what a record can make others wait, whoever
+	// wrote it. The longest lease that berth can be configured to is 2 min.
+	longestHandover = 10 * time.Minute
+
+	// recordTimeout bounds the attempts to write one record. A slot whose
+	// holder cannot be recorded is given back.
+	recordTimeout = 10 * time.Second
+)
+
+// record is one message in a slot's ledger.
+type record struct {
+	Record string `json:"record"` // recordHeld or recordReleased
+	Term   uint64 `json:"term"`
+
+	// Of recordHeld only: for how long after it won B a successor that finds
+	// no release has to wait, and who the holder is, for people.
+	Handover int64  `json:"handover_ms,omitempty"`
+	Host     string `json:"host,omitempty"`
+	PID      int    `json:"pid,omitempty"`
+}
+
+func (r record) message() (amqp.Publishing, error) {
+	m, err := letter(r.Record, r)
+	m.DeliveryMode = amqp.Persistent
+	return m, err
+}
+
+// parseRecord returns false for what is no record: anybody may publish.
+func parseRecord(text []byte) (record, bool) {
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil || r.Term == 0 {
+		return record{}, false
+	}
+	return r, r.Record == recordHeld || r.Record == recordReleased
+}
+
+// history is what a ledger says.
+type history struct {
+	newest   record // the held record of the highest term; Term 0: none
+	released uint64 // the highest term that is released
+}
+
+func (h *history) add(r record) {
+	switch {
+	case r.Record == recordReleased:
+		h.released = max(h.released, r.Term)
+	case r.Term >= h.newest.Term:
+		h.newest = r
+	}
+}
+
+// over reports whether the last holder's tree is known to be dead.
+func (h *history) over() bool { return h.newest.Term != 0 && h.released >= h.newest.Term }
+
+// wait is how long a successor has to wait if nothing more becomes known.
+func (h *history) wait(own time.Duration) time.Duration {
+	if h.newest.Term == 0 {
+		return own
+	}
+	return min(time.Duration(h.newest.Handover)*time.Millisecond, longestHandover)
+}
+
+// next is the term of the successor. Terms begin at the clock in microseconds,
+// so that they grow even if a ledger was lost.
+func (h *history) next() uint64 {
+	last := max(h.newest.Term, h.released)
+	if last == 0 {
+		return uint64(time.Now().UnixMicro())
+	}
+	return last + 1
+}
+
+// reader reads a ledger, on a channel of its own. What it has read stays
+// unacknowledged, so that it is there for the next one if this one goes.
+type reader struct {
+	line   line
+	queue  string
+	known  history
+	last   uint64 // delivery tag
+	fresh  bool   // the ledger did not exist
+	pushed <-chan amqp.Delivery
+}
+
+// open reads what the ledger has. A ledger that does not exist is created.
+func (r *reader) open(ctx context.Context) error {
+	err := r.line.find(ctx, r.queue)
+	if errors.Is(err, errNoQueue) {
+		r.fresh = true
+		return r.line.found(ctx, r.queue)
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		more, err := r.get(ctx)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// get reads one record and reports whether there are more.
+func (r *reader) get(ctx context.Context) (more bool, err error) {
+	err = r.line.do(ctx, reading(r.queue), func(ch *amqp.Channel) error {
+		d, found, err := ch.Get(r.queue, false)
+		if err == nil && found {
+			r.take(d)
+			more = d.MessageCount > 0
+		}
+		return err
+	})
+	return more, err
+}
+
+func reading(queue string) op { return op{"read", queue, "read permission on it"} }
+
+func (r *reader) take(d amqp.Delivery) {
+	r.last = max(r.last, d.DeliveryTag)
+	if rec, ok := parseRecord(read(d)); ok {
+		r.known.add(rec)
+	}
+}
+
+// follow has the broker push what is written from now on.
+func (r *reader) follow(ctx context.Context) error {
+	return r.line.do(ctx, reading(r.queue), func(ch *amqp.Channel) (err error) {
+		r.pushed, err = ch.Consume(r.queue, "", false, false, false, false, nil)
+		return err
+	})
+}
+
+// forget removes what was read, which a newer record has made old.
+func (r *reader) forget(ctx context.Context) error {
+	if r.last == 0 {
+		return nil
+	}
+	return r.line.do(ctx, op{"acknowledge in", r.queue, "read permission on it"}, func(ch *amqp.Channel) error {
+		return ch.Ack(r.last, true)
+	})
+}
+
+// write puts a record into the ledger and returns once the broker has it. It
+// tries again for as long as ctx and recordTimeout allow: the same record twice
+// does no harm. A ledger that has gone meanwhile is made anew.
+func (h *held) write(ctx context.Context, rec record) error {
+	message, err := rec.message()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	for pause := retryPause; ; pause = min(2*pause, longestRetryPause) {
+		found, err := h.l.courier.deliver(bounded, h.t, message)
+		switch {
+		case err == nil && found == present:
+			return nil
+		case errors.Is(err, lock.ErrDenied):
+			return err
+		case err == nil && found == absent:
+			maker := &line{conn: h.conn}
+			err = maker.found(bounded, h.t)
+			_ = maker.end(bounded)
+		}
+		h.l.log.Debug("record not written yet", "queue", h.t, "record", rec.Record, "error", err)
+		select {
+		case <-bounded.Done():
+			return fmt.Errorf("cannot record %q for slot %d of %s: %w: %w", rec.Record, h.slot, h.l.id, lock.ErrUnknown, bounded.Err())
+		case <-time.After(pause):
+		}
+	}
+}

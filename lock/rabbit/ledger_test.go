@@ -1,0 +1,311 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/internal/brokertest"
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// long is a lease that no test waits for: 2 min.
+const long = time.Minute
+
+// holding returns a contender with a slot that is recorded in the ledger.
+func holding(t *testing.T, id lock.ID, heartbeat time.Duration) (lock.Lock, lock.Held) {
+	t.Helper()
+	l, h := claimed(t, id, heartbeat)
+	must(t, h.Ready(within(t)))
+	return l, h
+}
+
+// claimed returns a contender with a slot whose command may not start yet.
+func claimed(t *testing.T, id lock.ID, heartbeat time.Duration) (lock.Lock, lock.Held) {
+	t.Helper()
+	cfg := at(shared.URL())
+	cfg.Heartbeat = heartbeat
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	var h lock.Held
+	succeeds(t, "the slot", func() (err error) {
+		h, err = l.Acquire(within(t))
+		return err
+	})
+	return l, h
+}
+
+func succeeds(t *testing.T, what string, try func() error) {
+	t.Helper()
+	err := try()
+	for end := time.Now().Add(patience); err != nil; err = try() {
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// waits makes sure that the command may not start yet.
+func waits(t *testing.T, h lock.Held) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := h.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Ready returned %v", err)
+	}
+}
+
+// vanish ends a holder as its death does: without a record.
+func vanish(t *testing.T, l lock.Lock) {
+	t.Helper()
+	must(t, l.Close())
+}
+
+func publish(t *testing.T, queue string, message amqp.Publishing) {
+	t.Helper()
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	must(t, err)
+	must(t, ch.Confirm(false))
+	confirm, err := ch.PublishWithDeferredConfirm("", queue, false, false, message)
+	must(t, err)
+	if ok, err := confirm.WaitContext(within(t)); err != nil || !ok {
+		t.Fatalf("publish to %q: %v, %v", queue, ok, err)
+	}
+}
+
+func onChannel(t *testing.T, f func(*amqp.Channel) error) {
+	t.Helper()
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	must(t, err)
+	must(t, f(ch))
+}
+
+func TestSuccessorOfAVanishedHolderWaitsForItsWill(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holding(t, id, long)
+	will, term := h.Handover().Will, h.Term()
+	vanish(t, l)
+	_, next := claimed(t, id, long)
+	waits(t, next)
+	done := make(chan error, 1)
+	go func() { done <- next.Ready(within(t)) }()
+	must(t, rabbit.ExecuteWill(within(t), will))
+	if err := <-done; err != nil || next.Term() != term+1 {
+		t.Errorf("Ready %v, term %d after %d", err, next.Term(), term)
+	}
+}
+
+func TestWillTriesTheBrokersInTurn(t *testing.T) {
+	id := fresh(lock.Mutex)
+	cfg := at("amqp://guest:guest@127.0.0.1:1", shared.URL())
+	cfg.Heartbeat = long
+	l := backend(t, cfg).Lock(id)
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	vanish(t, l)
+	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will))
+	_, next := claimed(t, id, long)
+	must(t, next.Ready(within(t)))
+}
+
+func TestWillOfAnEarlierTermHarmsNothing(t *testing.T) {
+	id := fresh(lock.Mutex)
+	first, h := holding(t, id, long)
+	old := h.Handover().Will
+	must(t, h.Release(within(t)))
+	must(t, first.Close())
+	second, _ := holding(t, id, long)
+	must(t, rabbit.ExecuteWill(within(t), old))
+	vanish(t, second)
+	_, third := claimed(t, id, long)
+	waits(t, third)
+}
+
+func TestEmptyLedgerMeansUnknown(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holding(t, id, long)
+	must(t, h.Release(within(t)))
+	must(t, l.Close())
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueuePurge(id.Name+"-1-T", false)
+		return err
+	})
+	_, next := claimed(t, id, long)
+	waits(t, next)
+}
+
+func TestJunkInTheLedgerHarmsNothing(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holding(t, id, long)
+	for range 3 {
+		publish(t, id.Name+"-1-T", amqp.Publishing{Body: []byte("junk")})
+	}
+	must(t, h.Release(within(t)))
+	must(t, l.Close())
+	_, next := holding(t, id, long)
+	if next.Term() <= h.Term() {
+		t.Errorf("term %d after %d", next.Term(), h.Term())
+	}
+}
+
+func TestTermsGrowThoughTheLedgerWasDeleted(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holding(t, id, long)
+	must(t, h.Release(within(t)))
+	must(t, l.Close())
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(id.Name+"-1-T", false, false, false)
+		return err
+	})
+	_, next := holding(t, id, long)
+	if next.Term() <= h.Term() {
+		t.Errorf("term %d after %d", next.Term(), h.Term())
+	}
+}
+
+// cut closes the connections of the contender with the name, as an operator does.
+func cut(t *testing.T, id lock.ID) {
+	t.Helper()
+	n, err := shared.CloseConnections(within(t), " "+id.Name+" @")
+	if err != nil || n == 0 {
+		t.Fatalf("%d connections closed, %v", n, err)
+	}
+}
+
+func TestClosedConnectionIsNoLoss(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	term := h.Term()
+	for range 3 {
+		lost := h.Lost()
+		cut(t, id)
+		select {
+		case <-lost:
+		case <-time.After(patience):
+			t.Fatal("the holder was not told")
+		}
+		if err := h.Cause(); errors.Is(err, lock.ErrLost) {
+			t.Fatalf("that is no proof of a loss: %v", err)
+		}
+		succeeds(t, "verification", func() error { return h.Verify(within(t)) })
+		if h.Term() != term || h.Cause() != nil {
+			t.Errorf("term %d after %d, cause %v", h.Term(), term, h.Cause())
+		}
+	}
+	must(t, h.Release(within(t)))
+	if left := queues(t, shared, id); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+}
+
+func TestNewcomerThatWaitsGivesTheSlotBack(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	lost := h.Lost()
+	cut(t, id)
+	<-lost
+	_, newcomer := claimed(t, id, long)
+	ready := make(chan error, 1)
+	go func() {
+		err := newcomer.Ready(within(t))
+		ready <- errors.Join(err, newcomer.Release(within(t)))
+	}()
+	succeeds(t, "verification", func() error { return h.Verify(within(t)) })
+	if err := <-ready; !errors.Is(err, lock.ErrFull) {
+		t.Errorf("the newcomer's Ready: %v", err)
+	}
+}
+
+func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	lost := h.Lost()
+	cut(t, id)
+	<-lost
+	_, newcomer := claimed(t, id, long)
+	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will)) // as if its deadline had passed
+	must(t, newcomer.Ready(within(t)))
+	must(t, newcomer.Release(within(t)))
+	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("Verify: %v", err)
+	}
+}
+
+func TestWaiterIsWokenByTheEndOfAHolder(t *testing.T) {
+	for name, end := range map[string]func(t *testing.T, l lock.Lock, h lock.Held){
+		"release": func(t *testing.T, _ lock.Lock, h lock.Held) { must(t, h.Release(within(t))) },
+		"death":   func(t *testing.T, l lock.Lock, _ lock.Held) { vanish(t, l) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := fresh(lock.Mutex)
+			l, h := holding(t, id, long)
+			w := connected(t, shared, id)
+			awaitBaton(t, id)
+			if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+				t.Fatal(err)
+			}
+			woken := make(chan error, 1)
+			go func() { woken <- w.Wait(within(t), time.Hour) }()
+			end(t, l, h)
+			must(t, <-woken)
+		})
+	}
+}
+
+// awaitBaton waits until the holder has its baton.
+func awaitBaton(t *testing.T, id lock.ID) {
+	t.Helper()
+	succeeds(t, "the baton", func() error {
+		all, err := shared.Queues(within(t), "/")
+		if err != nil {
+			return err
+		}
+		for _, q := range all {
+			if q.Name == id.Name+"-W" && q.Unacked > 0 {
+				return nil
+			}
+		}
+		return errors.New("nobody has one")
+	})
+}
+
+func TestLeftoverBatonsAreCleanedUpByWaiters(t *testing.T) {
+	id := fresh(lock.Mutex)
+	holding(t, id, long)
+	awaitBaton(t, id)
+	w := connected(t, shared, id)
+	for range 3 {
+		publish(t, id.Name+"-W", amqp.Publishing{Body: []byte("junk")})
+	}
+	succeeds(t, "the end of the leftovers", func() error {
+		if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		_ = w.Wait(ctx, time.Hour)
+		all, err := shared.Queues(within(t), "/")
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(all, func(q brokertest.Queue) bool { return q.Name == id.Name+"-W" && q.Messages > 1 }) {
+			return errors.New("there are more than the holder's")
+		}
+		return nil
+	})
+}

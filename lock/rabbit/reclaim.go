@@ -1,0 +1,135 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/lock"
+)
+
+// request is a message to whoever owns B.
+type request struct {
+	Request string `json:"request"`
+	Term    uint64 `json:"term"`
+}
+
+const requestReclaim = "reclaim"
+
+// young is how long a ledger may be lost again after the broker has confirmed
+// it: Mnesia writes its log with a delay (two seconds by default). A holder that
+// has just created its ledger does not survive a broker that goes down: if the
+// broker comes back without the ledger, a newcomer takes it for a first use.
+const young = 5 * time.Second
+
+// dropped notes that the connection is gone. That is not yet the loss of the
+// slot: until the deadline it can be claimed again, because whoever claims it
+// meanwhile waits for our release, or for as long as we may live.
+func (h *held) dropped(why string) error {
+	if h.Term() == 0 {
+		return h.lose(why)
+	}
+	return h.note(lock.Errorf(lock.ErrUnknown, "slot %d of %s: %s", h.slot, h.l.id, why))
+}
+
+// reclaim connects again and claims the same slot. nil is proof that it is still
+// ours: B is, and nobody has been recorded after us. It goes on trying until ctx
+// ends; the next call takes up where it stopped.
+func (h *held) reclaim(ctx context.Context) error {
+	for {
+		err := h.reclaimOnce(ctx)
+		if err == nil || errors.Is(err, lock.ErrLost) {
+			return err
+		}
+		h.l.log.Debug("slot not reclaimed yet", "queue", h.b, "error", err)
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot reclaim slot %d of %s: %w: %w", h.slot, h.l.id, lock.ErrUnknown, err)
+		case <-time.After(retryPause):
+		}
+	}
+}
+
+func (h *held) reclaimOnce(ctx context.Context) error {
+	if err := h.l.Connect(ctx); err != nil {
+		if ctx.Err() == nil && h.mayLoseLedger() {
+			return h.lose("the broker went down when it had just got to know of the slot: " + err.Error())
+		}
+		return err
+	}
+	err := h.l.claims.claim(ctx, h.b)
+	if errors.Is(err, errTaken) {
+		return errors.Join(err, h.askForIt(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	if err := h.examineLedger(ctx); err != nil {
+		return err
+	}
+	return h.settleOn(ctx, h.l.conn)
+}
+
+func (h *held) mayLoseLedger() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.founded && time.Since(h.won) < young
+}
+
+// askForIt asks whoever has B to give it back. The owner may also be our own
+// old connection, of which the broker does not know yet that it is gone.
+func (h *held) askForIt(ctx context.Context) error {
+	m, err := letter(requestReclaim, request{Request: requestReclaim, Term: h.Term()})
+	if err != nil {
+		return err
+	}
+	m.UserId = h.conn.user
+	_, err = h.l.courier.deliver(ctx, h.b, m)
+	return err
+}
+
+// examineLedger makes sure that nobody was recorded after us. A record that was
+// lost, with a restart of the broker, is written anew.
+func (h *held) examineLedger(ctx context.Context) error {
+	r := &reader{line: line{conn: h.l.conn}, queue: h.t}
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	if err := r.line.end(ctx); err != nil { // the records stay
+		return err
+	}
+	term := h.Term()
+	switch {
+	case r.known.newest.Term > term:
+		return h.lose("somebody else has held it since")
+	case r.known.released >= term:
+		return h.lose("its guard has released it")
+	case r.known.newest.Term == term:
+		return nil
+	}
+	return h.write(ctx, h.heldRecord(term))
+}
+
+// settleOn makes the holding go on, on another connection.
+func (h *held) settleOn(ctx context.Context, c *conn) error {
+	next := &held{l: h.l, conn: c, b: h.b, consumer: line{conn: c}}
+	var s subscription
+	err := c.do(ctx, op{"consume from", h.b, "read permission on it"}, func() (err error) {
+		s, err = next.subscribe()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	h.settle()
+	h.mu.Lock()
+	h.conn, h.checks, h.consumer = c, line{conn: c}, next.consumer
+	h.followed, h.check = make(chan struct{}), nil
+	h.lost, h.cause = make(chan struct{}), nil
+	h.mu.Unlock()
+	go h.follow(s)
+	h.l.takePart().order(keep)
+	h.l.log.Info("slot reclaimed on another connection", "slot", h.slot, "broker", c.label)
+	return h.await(ctx, h.ask())
+}

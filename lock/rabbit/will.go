@@ -1,0 +1,73 @@
+package rabbit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// will is what a guard needs to publish the release of a term in place of its
+// supervisor. It has the broker's passwords and travels over the connection
+// between the two only.
+type will struct {
+	URLs      []string      `json:"urls"`
+	Who       string        `json:"who"`
+	Heartbeat time.Duration `json:"heartbeat"`
+	Ledger    string        `json:"ledger"`
+	Term      uint64        `json:"term"`
+}
+
+// will returns nil while there is no term to release.
+func (h *held) will() []byte {
+	term := h.Term()
+	if term == 0 {
+		return nil
+	}
+	w := will{Who: h.l.dialer.who, Heartbeat: h.l.dialer.heartbeat, Ledger: h.t, Term: term}
+	for _, b := range h.l.dialer.brokers {
+		w.URLs = append(w.URLs, b.url)
+	}
+	data, err := json.Marshal(w)
+	if err != nil {
+		return nil // cannot happen: strings and numbers
+	}
+	return data
+}
+
+// ExecuteWill publishes that a term is over and its tree is dead, for the
+// supervisor that has died. It tries the brokers in turn until ctx ends. It does
+// no harm if it comes late or twice: a release counts for its own term only.
+func ExecuteWill(ctx context.Context, data []byte) error {
+	var w will
+	if err := json.Unmarshal(data, &w); err != nil {
+		return fmt.Errorf("cannot read the will: %w", err)
+	}
+	d := &dialer{heartbeat: w.Heartbeat, who: w.Who, log: hclog.NewNullLogger()}
+	for _, url := range w.URLs {
+		b, err := parseBroker(url)
+		if err != nil {
+			return fmt.Errorf("cannot read the will: %w", err)
+		}
+		d.brokers = append(d.brokers, b)
+	}
+	message, err := record{Record: recordReleased, Term: w.Term}.message()
+	if err != nil {
+		return err
+	}
+	c := courier{dial: func(ctx context.Context) (*conn, error) { return d.dial(ctx, "will") }}
+	defer c.close()
+	for {
+		found, err := c.deliver(ctx, w.Ledger, message)
+		if err == nil && found != unknown {
+			return nil // a ledger that is gone needs no release
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cannot publish the release of term %d: %w", w.Term, ctx.Err())
+		case <-time.After(retryPause):
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package supervisor
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+	"berth/lock/locktest"
+)
+
+func freezes(_ *bench, cfg *Config) { cfg.OnDoubt = Freeze }
+
+func TestCommandIsFrozenWhileInDoubtAndThenGoesOn(t *testing.T) {
+	b := newBench(t, time.Minute, freezes)
+	g := b.running()
+	b.backend.Inject(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown}, locktest.Fault{After: lock.ErrUnreachable})
+	g.awaitOrder(t, "freeze")
+	g.awaitOrder(t, "thaw") // and nothing is ended, nor frozen twice
+	g.dies(0, 3)
+	if o := b.end(); o.Status != 3 || o.Err != nil {
+		t.Errorf("outcome %+v, want 3", o)
+	}
+}
+
+func TestHintWithoutProofFreezesUntilTheSlotWasLookedAt(t *testing.T) {
+	b := newBench(t, time.Minute, func(b *bench, cfg *Config) {
+		cfg.OnDoubt, cfg.VerifyInterval = Freeze, time.Minute
+	})
+	g := b.running()
+	b.backend.ReportLost(mutex, lock.ErrUnknown)
+	g.awaitOrder(t, "freeze")
+	g.awaitOrder(t, "thaw")
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestFrozenCommandGetsTheLossSequence(t *testing.T) {
+	b := newBench(t, short, freezes)
+	g := b.running()
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
+	g.awaitOrder(t, "freeze")
+	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "thaw")
+	g.awaitOrder(t, "kill")
+	g.dies(kill, 0)
+	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
+		t.Errorf("outcome %+v, want a loss", o)
+	}
+}
+
+func TestFrozenCommandGetsTheStopSequence(t *testing.T) {
+	b := newBench(t, time.Minute, freezes)
+	g := b.running()
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
+	g.awaitOrder(t, "freeze")
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "thaw")
+	g.awaitOrder(t, "kill")
+	g.dies(term, 0)
+	if o := b.end(); o.Status != 143 {
+		t.Errorf("outcome %+v, want 143", o)
+	}
+}
+
+func TestDoubtWhileTheCommandStartsIsNoLoss(t *testing.T) {
+	for name, doubt := range map[string]func(*bench){
+		"told by the backend": func(b *bench) { b.backend.ReportLost(mutex, lock.ErrUnknown) },
+		"not verified":        func(*bench) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, time.Minute, freezes)
+			g := b.guard()
+			g.awaitStart(t)
+			calls := b.backend.Calls(locktest.Verify)
+			b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
+			doubt(b)
+			eventually(t, "the slot is looked at twice", func() bool { return b.backend.Calls(locktest.Verify) > calls+1 })
+			g.say(GuardEvent{Kind: Started, Pid: 42})
+			g.awaitOrder(t, "freeze")
+			b.backend.InjectAlways(locktest.Verify, locktest.Fault{})
+			g.awaitOrder(t, "thaw")
+			g.dies(0, 0)
+			if o := b.end(); o.Status != 0 || o.Err != nil {
+				t.Errorf("outcome %+v, want 0", o)
+			}
+		})
+	}
+}
+
+func TestSlotThatItsLastHolderWantsBackIsWaitedForAgain(t *testing.T) {
+	wanted := locktest.Fault{Before: lock.ErrFull}
+	t.Run("with --on-loss exit", func(t *testing.T) {
+		b := newBench(t, 0, func(b *bench, _ *Config) { b.backend.Inject(locktest.Ready, wanted, wanted) })
+		g := b.running()
+		if n := b.backend.Calls(locktest.Release); n != 2 {
+			t.Errorf("the slot was given back %d times, not 2", n)
+		}
+		g.dies(0, 4)
+		if o := b.end(); o.Status != 4 || o.Err != nil {
+			t.Errorf("outcome %+v, want 4", o)
+		}
+	})
+	t.Run("but not with --try", func(t *testing.T) {
+		b := newBench(t, 0, func(b *bench, cfg *Config) {
+			cfg.Try = true
+			b.backend.Inject(locktest.Ready, wanted)
+		})
+		if o := b.end(); !errors.Is(o.Err, lock.ErrFull) {
+			t.Errorf("outcome %+v, want that the slot is held", o)
+		}
+		if err := b.another(); err != nil {
+			t.Errorf("afterwards another gets: %v", err)
+		}
+	})
+}
