@@ -53,6 +53,32 @@ func TestSignalEndsBerthWhileItConnects(t *testing.T) {
 	}
 }
 
+func TestHangupWhileItConnectsIsNoted(t *testing.T) {
+	t.Parallel()
+	addr, accepted := silentPort(t)
+	b := start(t, "run", "--broker", "amqp://"+addr, "--mutex", "m", "--", "true")
+	<-accepted
+	b.signal(syscall.SIGHUP)
+	b.awaitLog("signal received, but no command runs")
+	b.signal(syscall.SIGTERM)
+	b.wantStatus(143)
+	b.wantNothingLeft()
+}
+
+// The first process gets it as at any other time; the sequence goes on.
+func TestHangupDuringTheStopSequenceReachesTheCommand(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		b := p.contest(t, "mutex").run(`trap "" TERM; trap 'exit 7' HUP
+			echo up >>"$E2E_DIR/runs"; while :; do sleep 0.02; done`, "--stop=TERM 1h, KILL")
+		b.awaitRuns(1)
+		b.signal(syscall.SIGTERM)
+		b.awaitLog("ending the command")
+		b.signal(syscall.SIGHUP)
+		b.wantStatus(7)
+		b.wantNothingLeft()
+	})
+}
+
 func TestSignalEndsBerthWhileEverySlotIsHeld(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")

@@ -309,3 +309,27 @@ func TestLeftoverBatonsAreCleanedUpByWaiters(t *testing.T) {
 		return nil
 	})
 }
+
+// The broker is gone for good, and a reclaim has tried to connect: the slot is
+// given up all the same.
+func TestSlotIsGivenUpWithoutABroker(t *testing.T) {
+	broker := brokertest.New(t)
+	id := fresh(lock.Mutex)
+	first, h := holder(t, broker, id)
+	must(t, h.Ready(within(t))) // makes the ledger
+	must(t, h.Release(within(t)))
+	must(t, first.Close())
+
+	l, h := holder(t, broker, id)
+	must(t, h.Ready(within(t)))
+	must(t, broker.Kill9())
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := h.Verify(ctx); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("Verify without a broker: %v", err)
+	}
+	if err := h.Release(within(t)); err == nil {
+		t.Error("a release was confirmed by nobody")
+	}
+	_ = l.Close() // whatever it says, it returns
+}
