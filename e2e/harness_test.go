@@ -360,6 +360,18 @@ func (b *berth) command() []process {
 	})
 }
 
+// wholeTree returns the processes of the command tree, once each of them can be
+// seen: one that is just executing its program has no environment.
+func (b *berth) wholeTree() []process {
+	b.t.Helper()
+	var all []process
+	until(b.t, "every process of the tree", func() bool {
+		all = b.command()
+		return len(all) == treeSize
+	})
+	return all
+}
+
 // guardPID returns the number of the guard's process.
 func (b *berth) guardPID() int {
 	b.t.Helper()

@@ -78,7 +78,7 @@ func (c contest) hold(retry bool) holder {
 	}
 	b := c.run(tree, flags...)
 	b.awaitRuns(1)
-	return holder{b, c, retry, b.command()}
+	return holder{b, c, retry, b.wholeTree()}
 }
 
 // wantLoss checks what has to follow when the slot was taken away.
@@ -151,7 +151,7 @@ func TestConnectionClosedByTheOperatorThenTheCommandGoesOn(t *testing.T) {
 			closeConnections(t, c)
 			h.awaitLog("slot reclaimed")
 			until(t, "the slot to be verified", func() bool { return len(h.logged("slot is in doubt")) > 0 })
-			if got := h.command(); len(got) != len(h.first) || got[0].pid != h.first[0].pid {
+			if got := h.wholeTree(); got[0].pid != h.first[0].pid {
 				t.Errorf("the command was %v and is %v", h.first, got)
 			}
 			if len(h.runs()) != 1 || len(waiter.runs()) != 0 {
@@ -173,10 +173,10 @@ func TestBrokerRestartedThenTheCommandGoesOn(t *testing.T) {
 	c.run("true").wantStatus(0) // makes the ledger
 	h := c.run(tree, "--heartbeat=30s", quickStop)
 	h.awaitRuns(1)
-	first := h.command()
+	first := h.wholeTree()
 	restart(t, broker)
 	h.awaitLog("slot reclaimed")
-	if got := h.command(); len(got) != len(first) || got[0].pid != first[0].pid || len(h.runs()) != 1 {
+	if got := h.wholeTree(); got[0].pid != first[0].pid || len(h.runs()) != 1 {
 		t.Errorf("the command was %v and is %v", first, got)
 	}
 	h.signal(syscall.SIGTERM)
