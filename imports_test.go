@@ -38,13 +38,15 @@ var confined = map[string]string{
 
 func TestImportsPointOneWay(t *testing.T) {
 	imports := map[string][]string{}
-	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
-	if err != nil {
-		t.Fatalf("go list: %v", err)
-	}
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		imports[fields[0]] = fields[1:]
+	for _, module := range []string{".", "faults"} {
+		out, err := exec.Command("go", "-C", module, "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
+		if err != nil {
+			t.Fatalf("go list in %s: %v", module, err)
+		}
+		for line := range strings.Lines(string(out)) {
+			fields := strings.Fields(line)
+			imports[fields[0]] = fields[1:]
+		}
 	}
 	for _, rule := range rules {
 		if imports[rule.pkg] == nil {

@@ -10,5 +10,6 @@
 // suite finds what it looks for is a test, too: a berth that was broken on
 // purpose has to be caught.
 //
-// The tests have the build tag faults, because they take a quarter of an hour.
+// It is a module of its own, because it takes a quarter of an hour, and because
+// the versions that toxiproxy needs are no business of berth's.
 package faults

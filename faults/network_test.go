@@ -1,187 +1,120 @@
-//go:build faults
-
 package faults
 
 import (
+	"context"
+	"fmt"
 	"net"
-	"sync"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+	"github.com/rs/zerolog"
 )
 
-// direction is one way through a relay.
-type direction int
+// direction is one way through a relay, as toxiproxy calls it.
+type direction string
 
 const (
-	toBroker direction = iota
-	fromBroker
+	toBroker   direction = "upstream"
+	fromBroker direction = "downstream"
 )
+
+// silence is a toxic that keeps back what comes, also the end, until it is taken
+// away. Toxiproxy's own timeout drops the data, which TCP never does.
+type silence struct{}
+
+// Pipe reads nothing.
+func (*silence) Pipe(stub *toxics.ToxicStub) { <-stub.Interrupt }
+
+func init() { toxics.Register("silence", new(silence)) }
 
 // relay stands between one berth and the broker and can do what networks do. It
 // is a TCP relay and not a packet filter: what berth's kernel sees when packets
 // get lost is for the fault with network namespaces.
 type relay struct {
-	t        testing.TB
-	listener net.Listener
-	upstream string
-
-	mu      sync.Mutex
-	changed *sync.Cond // on mu; a gate was opened, or closing
-	shut    [2]bool    // by direction: what comes is kept back, also the end; guarded by mu
-	refuse  bool       // new connections are reset; guarded by mu
-	latency time.Duration
-	links   map[*net.TCPConn]*net.TCPConn // client to broker; guarded by mu
-	closing bool
+	t     testing.TB
+	proxy *toxiproxy.Proxy
 }
 
 // newRelay listens on a free port of host, until the test ends.
 func newRelay(t testing.TB, host, upstream string) *relay {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{t: t, listener: listener, upstream: upstream, links: map[*net.TCPConn]*net.TCPConn{}}
-	r.changed = sync.NewCond(&r.mu)
-	var accepting sync.WaitGroup
-	accepting.Go(func() { r.accept(&accepting) })
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	r := &relay{t: t, proxy: toxiproxy.NewProxy(server, "", net.JoinHostPort(host, "0"), upstream)}
+	// Present, but never at work: toxiproxy has every connection that passes this
+	// toxic end with RST instead of FIN.
+	r.add("reset_peer", toBroker, 0, `{}`)
+	r.up()
 	t.Cleanup(func() {
-		listener.Close()
-		r.set(func() { r.closing = true })
-		r.reset()
-		accepting.Wait()
+		r.clear()
+		r.proxy.Stop()
 	})
 	return r
 }
 
-func (r *relay) addr() string { return r.listener.Addr().String() }
-
-// set changes what the relay does.
-func (r *relay) set(change func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	change()
-	r.changed.Broadcast()
-}
+func (r *relay) addr() string { return r.proxy.Listen }
 
 // silence keeps back everything that comes, in these directions, from now on.
 func (r *relay) silence(which ...direction) {
-	r.set(func() {
-		for _, d := range which {
-			r.shut[d] = true
-		}
-	})
+	for _, d := range which {
+		r.add("silence", d, 1, `{}`)
+	}
+}
+
+// delay makes every byte arrive that much later, in both directions.
+func (r *relay) delay(d time.Duration) {
+	for _, way := range []direction{toBroker, fromBroker} {
+		r.add("latency", way, 1, fmt.Sprintf(`{"latency": %d}`, d.Milliseconds()))
+	}
 }
 
 // heal ends every fault but what has been reset.
 func (r *relay) heal() {
-	r.set(func() { r.shut, r.refuse, r.latency = [2]bool{}, false, 0 })
-}
-
-// delay makes every byte arrive that much later, in both directions.
-func (r *relay) delay(d time.Duration) { r.set(func() { r.latency = d }) }
-
-// down resets every connection, and every new one until heal.
-func (r *relay) down() {
-	r.set(func() { r.refuse = true })
-	r.reset()
+	r.clear()
+	r.up()
 }
 
 // reset resets (RST) all connections, on both sides.
 func (r *relay) reset() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for client, broker := range r.links {
-		abort(client)
-		abort(broker)
-	}
+	r.down()
+	r.up()
 }
 
-// abort closes a connection with RST instead of FIN.
-func abort(c *net.TCPConn) {
-	_ = c.SetLinger(0)
-	_ = c.Close()
-}
+// down resets every connection and refuses new ones until heal.
+func (r *relay) down() { r.proxy.Stop() }
 
-func (r *relay) accept(all *sync.WaitGroup) {
-	for {
-		c, err := r.listener.Accept()
-		if err != nil {
-			return
-		}
-		all.Go(func() { r.serve(c.(*net.TCPConn), all) })
-	}
-}
-
-func (r *relay) serve(client *net.TCPConn, all *sync.WaitGroup) {
-	up, err := net.DialTimeout("tcp", r.upstream, 5*time.Second)
-	if err != nil {
-		abort(client)
+func (r *relay) up() {
+	if r.proxy.Enabled {
 		return
 	}
-	broker := up.(*net.TCPConn)
-	r.mu.Lock()
-	refused := r.refuse || r.closing
-	if !refused {
-		r.links[client] = broker
+	if err := r.proxy.Start(); err != nil {
+		r.t.Errorf("the relay cannot listen: %v", err)
 	}
-	r.mu.Unlock()
-	if refused {
-		abort(client)
-		abort(broker)
-		return
-	}
-	var both sync.WaitGroup
-	both.Go(func() { r.carry(broker, client, toBroker) })
-	both.Go(func() { r.carry(client, broker, fromBroker) })
-	both.Wait()
-	r.set(func() { delete(r.links, client) })
 }
 
-// chunk is what was read at once, and when it may be handed on. Without data it
-// is the end.
-type chunk struct {
-	data []byte
-	due  time.Time
+// add adds a toxic; toxicity is the share of connections that it is at work on.
+func (r *relay) add(toxic string, d direction, toxicity int, attributes string) {
+	text := fmt.Sprintf(`{"type": %q, "name": %q, "stream": %q, "toxicity": %d, "attributes": %s}`,
+		toxic, name(toxic, d), d, toxicity, attributes)
+	if _, err := r.proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
+		r.t.Errorf("cannot add %s: %v", text, err)
+	}
 }
 
-// carry copies one direction, and closes both when it has carried the end.
-func (r *relay) carry(to, from *net.TCPConn, d direction) {
-	chunks := make(chan chunk, 1000)
-	go func() {
-		defer close(chunks)
-		for {
-			buffer := make([]byte, 16<<10)
-			n, err := from.Read(buffer)
-			r.mu.Lock()
-			due := time.Now().Add(r.latency)
-			r.mu.Unlock()
-			if n > 0 {
-				chunks <- chunk{buffer[:n], due}
-			}
-			if err != nil {
-				chunks <- chunk{nil, due}
-				return
-			}
-		}
-	}()
-	for c := range chunks {
-		time.Sleep(time.Until(c.due))
-		if r.pass(d); c.data != nil {
-			if _, err := to.Write(c.data); err == nil {
+// clear takes the toxics away that are at work.
+func (r *relay) clear() {
+	for _, toxic := range []string{"silence", "latency"} {
+		for _, d := range []direction{toBroker, fromBroker} {
+			if r.proxy.Toxics.GetToxic(name(toxic, d)) == nil {
 				continue
 			}
+			if err := r.proxy.Toxics.RemoveToxic(context.Background(), name(toxic, d)); err != nil {
+				r.t.Errorf("cannot remove %s: %v", name(toxic, d), err)
+			}
 		}
-		to.Close()
-		from.Close()
 	}
 }
 
-// pass waits until the way is open.
-func (r *relay) pass(d direction) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for r.shut[d] && !r.closing {
-		r.changed.Wait()
-	}
-}
+func name(toxic string, d direction) string { return toxic + " " + string(d) }

@@ -141,6 +141,18 @@ func (b *Broker) Restart(ctx context.Context) error {
 	return b.launch(ctx)
 }
 
+// RestartInPlace stops the broker and starts it again inside its node, as
+// rabbitmqctl stop_app and start_app do, and leaves it stopped for a while in
+// between, 0 or more. It returns once clients are served again.
+func (b *Broker) RestartInPlace(ctx context.Context, stopped time.Duration) error {
+	b.life.Lock()
+	defer b.life.Unlock()
+	if err := b.do(ctx, "stop the broker in place", "ok = rabbit:stop(), timer:sleep(%d)", stopped.Milliseconds()); err != nil {
+		return err
+	}
+	return b.do(ctx, "start the broker in place", "ok = rabbit:start()")
+}
+
 // Kill9 ends the node with SIGKILL and returns once it is dead. Restart brings
 // it back.
 func (b *Broker) Kill9() error {

@@ -58,6 +58,22 @@ func TestRestartKeepsPortAndDurableQueues(t *testing.T) {
 	}
 }
 
+func TestRestartInPlaceCutsConnectionsAndKeepsDurableQueues(t *testing.T) {
+	b := brokertest.New(t)
+	conn := dial(t, b, "")
+	declare(t, channel(t, conn), "in place", true)
+	cut := conn.NotifyClose(make(chan *amqp.Error, 1))
+	must(t, b.RestartInPlace(t.Context(), 0))
+	select {
+	case <-cut:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is not cut")
+	}
+	if _, err := channel(t, dial(t, b, "")).QueueDeclarePassive("in place", true, false, false, false, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestKilledBrokerSaysThatItDoesNotRun(t *testing.T) {
 	b := brokertest.New(t)
 	must(t, b.Kill9())
