@@ -15,6 +15,7 @@
 package rabbit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -106,13 +107,15 @@ func New(cfg Config) (*Backend, error) {
 
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
+	d := b.dialer(id)
 	return &contender{
-		id:     id,
-		names:  names{naming: b.cfg.Naming, id: id},
-		dialer: b.dialer(id),
-		log:    b.cfg.Log,
-		host:   b.cfg.Host,
-		pid:    b.cfg.PID,
+		id:      id,
+		names:   names{naming: b.cfg.Naming, id: id},
+		dialer:  d,
+		courier: courier{dial: func(ctx context.Context) (*conn, error) { return d.dial(ctx, "courier") }},
+		log:     b.cfg.Log,
+		host:    b.cfg.Host,
+		pid:     b.cfg.PID,
 	}
 }
 

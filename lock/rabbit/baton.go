@@ -23,7 +23,9 @@ const (
 
 	// batonPause lies between attempts to take part again after the channel
 	// was closed, for example by consumer_timeout.
-	batonPause = time.Second
+	batonPause        = time.Second
+	longestBatonPause = time.Minute
+	fewFailures       = 3 // that are not worth a word
 
 	// batonTimeout bounds the making of a baton.
 	batonTimeout = 2 * time.Second
@@ -41,6 +43,7 @@ const (
 	keep                     // I hold a slot: keep a baton for me
 	drop                     // it was for nothing: remove the one I got
 	pass                     // I have given my slot back: let the next one have it
+	none                     // I neither wait nor hold, and nobody is to be woken
 )
 
 // batons is a contender's part in waking each other: every holder keeps one
@@ -85,6 +88,10 @@ func (b *batons) order(o batonOrder) {
 
 // handOn passes the baton on and waits until that is done, within limits.
 func (b *batons) handOn(ctx context.Context) {
+	select {
+	case <-b.passed: // of a pass that nobody had the patience for
+	default:
+	}
 	b.order(pass)
 	patience := time.NewTimer(passTimeout)
 	defer patience.Stop()
@@ -98,9 +105,10 @@ func (b *batons) handOn(ctx context.Context) {
 }
 
 func (b *batons) run() {
-	wanted := pass // what the contender is: a waiter (listen), a holder (keep), neither (pass)
-	for {
+	wanted := none // what the contender is: a waiter (listen), a holder (keep), or neither
+	for pause, failures := batonPause, 1; ; pause, failures = min(2*pause, longestBatonPause), failures+1 {
 		p := &place{batons: b}
+		began := time.Now()
 		err := p.serve(&wanted)
 		if b.conn.broken() {
 			return
@@ -110,11 +118,17 @@ func (b *batons) run() {
 			close(b.refused)
 			return
 		}
+		if time.Since(began) > longestBatonPause { // it went well for a while
+			pause, failures = batonPause, 1
+		}
 		b.log.Debug("taking part in the batons again", "queue", b.queue, "error", err)
+		if failures == fewFailures {
+			b.log.Warn("waiters of this lock may not be woken and look from time to time instead", "queue", b.queue, "error", err)
+		}
 		select {
 		case <-b.conn.done:
 			return
-		case <-time.After(batonPause):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -144,10 +158,14 @@ func (p *place) serve(wanted *batonOrder) (err error) {
 		}
 		select {
 		case o := <-p.orders:
-			if o != drop {
+			ready = p.obey(o, make1)
+			switch o {
+			case drop:
+			case pass:
+				*wanted = none
+			default:
 				*wanted = o
 			}
-			ready = p.obey(o, make1)
 		case d, open := <-p.deliveries:
 			if !open {
 				p.deliveries = nil
@@ -190,11 +208,15 @@ func (p *place) obey(o batonOrder, make1 *time.Timer) error {
 	p.keeping = o == keep
 	switch o {
 	case listen:
+		if p.inHand == nil {
+			if err := p.consume(0); err != nil {
+				return err
+			}
+		}
 		if p.inHand != nil {
 			p.ring()
-			return nil
 		}
-		return p.consume(0)
+		return nil
 	case keep:
 		if p.inHand != nil {
 			return nil
@@ -202,23 +224,34 @@ func (p *place) obey(o batonOrder, make1 *time.Timer) error {
 		make1.Reset(batonDelay)
 		return p.consume(holderPriority)
 	case drop:
-		if p.inHand == nil {
-			return nil
-		}
-		d := p.inHand
-		p.inHand = nil
-		return d.Ack(false)
-	default:
+		return p.remove()
+	case pass:
 		return p.pass(kept)
+	default:
+		if err := p.leave(); err != nil {
+			return err
+		}
+		return p.remove()
 	}
 }
 
-// consume takes part with the given priority, and not with another any more.
+// remove removes the baton in hand, if there is one.
+func (p *place) remove() error {
+	if p.inHand == nil {
+		return nil
+	}
+	d := p.inHand
+	p.inHand = nil
+	return d.Ack(false)
+}
+
+// consume takes part with the given priority, and not with another any more. It
+// does not if it got a baton in the meantime.
 func (p *place) consume(priority int) error {
 	if p.deliveries != nil && p.priority == priority {
 		return nil
 	}
-	if err := p.leave(); err != nil {
+	if err := p.leave(); err != nil || p.inHand != nil {
 		return err
 	}
 	if _, err := p.ch.QueueDeclare(p.queue, true, false, false, false, bounded()); err != nil {

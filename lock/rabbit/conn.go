@@ -163,8 +163,9 @@ func (c *conn) explain(o op, err error) error {
 	}
 	reason := oneLine(answer.Reason)
 	switch {
-	// A 404 can also say that the queue's node is down, which proves nothing.
-	case answer.Code == amqp.NotFound && strings.Contains(reason, "no queue"):
+	// A 404 can also say that the queue's node is down, which proves nothing; and
+	// whoever named the queue may have put these words into its name.
+	case answer.Code == amqp.NotFound && strings.HasPrefix(reason, "NOT_FOUND - no queue "):
 		return fmt.Errorf("%s: %w", o, errNoQueue)
 	case answer.Code == amqp.ResourceLocked:
 		return fmt.Errorf("%s: %w", o, errTaken)

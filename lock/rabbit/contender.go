@@ -24,6 +24,8 @@ type contender struct {
 	claims  line    // on conn; for claiming and for looking without the courier
 	courier courier // opened when first needed
 
+	stranger bool // the broker does not know us by the user of our URL
+
 	batons *batons // on conn; nil before the first wait or holding
 	full   bool    // the last attempt found every slot held
 	looks  int     // times that a waiter has looked without having been woken
@@ -80,7 +82,6 @@ func (l *contender) Connect(ctx context.Context) error {
 	l.again = !l.since.IsZero()
 	l.batons = nil
 	l.conn, l.claims, l.since = c, line{conn: c}, time.Now()
-	l.courier.dial = func(ctx context.Context) (*conn, error) { return l.dialer.dial(ctx, "courier") }
 	return nil
 }
 
@@ -152,7 +153,8 @@ func (l *contender) take(ctx context.Context, slot int) (*held, error) {
 	return nil, err
 }
 
-// Close implements lock.Lock. It takes closeTimeout at most.
+// Close implements lock.Lock. It takes closeTimeout at most, and batonTimeout
+// more if the courier is just making a baton.
 func (l *contender) Close() error {
 	var both sync.WaitGroup
 	both.Go(l.courier.close)

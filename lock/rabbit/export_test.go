@@ -1,7 +1,27 @@
 package rabbit
 
-import "berth/lock"
+import (
+	"errors"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
 
 // CloseConsumer closes the channel that consumes from B, as a broker does that
 // runs into consumer_timeout.
 func CloseConsumer(h lock.Held) error { return h.(*held).consumer.ch.Close() }
+
+// CutConnection cuts the connection that owns B, as a network does.
+func CutConnection(h lock.Held) { h.(*held).conn.abandon() }
+
+// SetUser makes the holder take another user for its own, as it does where the
+// broker takes the user from a certificate.
+func SetUser(h lock.Held, user string) { h.(*held).conn.user = user }
+
+// NoQueue reports whether the text of a 404 is taken for proof that a queue does
+// not exist.
+func NoQueue(text string) bool {
+	c := &conn{amqp: &amqp.Connection{}}
+	return errors.Is(c.explain(op{}, &amqp.Error{Code: amqp.NotFound, Reason: text, Server: true}), errNoQueue)
+}

@@ -31,6 +31,7 @@ type held struct {
 	followed chan struct{} // closed when follow has ended
 
 	handover time.Duration // what the record says; written in Ready only
+	returned bool          // given back to the last holder; written in Ready only
 
 	mu      sync.Mutex
 	term    uint64        // 0 until the ledger has it; guarded by mu
@@ -144,7 +145,11 @@ func (h *held) Release(ctx context.Context) error {
 	unrecorded := h.release(ctx)
 	h.dropUnfinishedClaim(ctx)
 	err := h.giveBack(ctx)
-	if err == nil && h.l.batons != nil {
+	switch {
+	case err != nil || h.l.batons == nil:
+	case h.returned:
+		h.l.batons.order(none) // nobody is to be faster than the holder
+	default:
 		h.l.batons.handOn(ctx)
 	}
 	if err == nil {

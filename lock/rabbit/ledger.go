@@ -70,9 +70,10 @@ func (h *history) add(r record) {
 // over reports whether the last holder's tree is known to be dead.
 func (h *history) over() bool { return h.newest.Term != 0 && h.released >= h.newest.Term }
 
-// wait is how long a successor has to wait if nothing more becomes known.
+// wait is how long a successor has to wait if nothing more becomes known. own is
+// for a holder that does not say how long it may live.
 func (h *history) wait(own time.Duration) time.Duration {
-	if h.newest.Term == 0 {
+	if h.newest.Term == 0 || h.newest.Handover <= 0 {
 		return own
 	}
 	return min(time.Duration(h.newest.Handover)*time.Millisecond, longestHandover)

@@ -1,12 +1,17 @@
 package rabbit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/internal/brokertest"
@@ -163,6 +168,64 @@ func TestJunkInTheLedgerHarmsNothing(t *testing.T) {
 	}
 }
 
+// A record that does not say how long its holder may live says nothing.
+func TestRecordWithoutADelayIsWaitedFor(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holding(t, id, long)
+	must(t, h.Release(within(t)))
+	must(t, l.Close())
+	publish(t, id.Name+"-1-T", amqp.Publishing{Headers: amqp.Table{
+		"content": fmt.Sprintf(`{"record": "held", "term": %d}`, h.Term()+1),
+	}})
+	_, next := claimed(t, id, long)
+	waits(t, next)
+}
+
+// The record that tells of the longer delay is in somebody else's hand when the
+// successor reads the ledger.
+func TestDelayThatBecomesKnownLateCounts(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, _ := holding(t, id, long)
+	vanish(t, l)
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	must(t, err)
+	if _, found, err := ch.Get(id.Name+"-1-T", false); err != nil || !found {
+		t.Fatalf("no record: %v", err)
+	}
+	_, next := claimed(t, id, time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second) // twice its own lease
+	defer cancel()
+	ready := make(chan error, 1)
+	go func() { ready <- next.Ready(ctx) }()
+	succeeds(t, "the successor's consumer", func() error {
+		q, err := ch.QueueDeclarePassive(id.Name+"-1-T", true, false, false, false, nil)
+		if err == nil && q.Consumers == 0 {
+			err = errors.New("none yet")
+		}
+		return err
+	})
+	must(t, conn.Close())
+	if err := <-ready; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Ready returned %v", err)
+	}
+}
+
+func TestDeletedLedgerIsMadeAnewWhileTheSlotIsHeld(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holding(t, id, long)
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(id.Name+"-1-T", false, false, false)
+		return err
+	})
+	must(t, h.Verify(within(t)))
+	vanish(t, l)
+	_, next := claimed(t, id, long)
+	waits(t, next)
+}
+
 func TestTermsGrowThoughTheLedgerWasDeleted(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
@@ -231,6 +294,41 @@ func TestNewcomerThatWaitsGivesTheSlotBack(t *testing.T) {
 	}
 }
 
+// Who gives the slot back does not wake others: with so many of them, one would
+// always be faster than the holder.
+func TestHolderGetsItsSlotBackThoughManyWait(t *testing.T) {
+	const newcomers = 60
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	awaitBaton(t, id)
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	for range newcomers {
+		w := connected(t, shared, id)
+		all.Go(func() {
+			for ctx.Err() == nil {
+				next, err := w.Acquire(ctx)
+				if err != nil {
+					_ = w.Wait(ctx, time.Hour)
+					continue
+				}
+				if err := next.Ready(ctx); err == nil {
+					t.Error("a newcomer may start its command")
+				}
+				_ = next.Release(context.WithoutCancel(ctx))
+			}
+		})
+	}
+	for range 3 {
+		lost := h.Lost()
+		rabbit.CutConnection(h)
+		<-lost
+		must(t, h.Verify(within(t)))
+	}
+}
+
 func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
@@ -254,17 +352,51 @@ func TestWaiterIsWokenByTheEndOfAHolder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			id := fresh(lock.Mutex)
 			l, h := holding(t, id, long)
-			w := connected(t, shared, id)
 			awaitBaton(t, id)
-			if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-				t.Fatal(err)
-			}
-			woken := make(chan error, 1)
-			go func() { woken <- w.Wait(within(t), time.Hour) }()
+			woken := waiting(t, id)
 			end(t, l, h)
-			must(t, <-woken)
+			if err := <-woken; err != nil {
+				t.Errorf("the waiter was not woken: %v", err)
+			}
 		})
 	}
+}
+
+// Whoever releases before there is a baton makes one for the waiter.
+func TestWaiterIsWokenByTheEndOfAShortHolding(t *testing.T) {
+	id := fresh(lock.Mutex)
+	for range 5 {
+		l, h := holding(t, id, long)
+		woken := waiting(t, id)
+		must(t, h.Release(within(t)))
+		must(t, l.Close())
+		if err := <-woken; err != nil {
+			t.Fatalf("the waiter was not woken: %v", err)
+		}
+	}
+}
+
+// waiting starts a waiter of a full lock, and returns what its Wait returns. It
+// has looked in vain so often that it does not look by itself within the time of
+// Wait.
+func waiting(t *testing.T, id lock.ID) <-chan error {
+	t.Helper()
+	w := connected(t, shared, id)
+	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Fatal(err)
+	}
+	for range 7 {
+		moment, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+		_ = w.Wait(moment, time.Hour)
+		cancel()
+	}
+	woken := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+		defer cancel()
+		woken <- w.Wait(ctx, time.Hour)
+	}()
+	return woken
 }
 
 // awaitBaton waits until the holder has its baton.
@@ -332,4 +464,47 @@ func TestSlotIsGivenUpWithoutABroker(t *testing.T) {
 		t.Error("a release was confirmed by nobody")
 	}
 	_ = l.Close() // whatever it says, it returns
+}
+
+// The broker knows the holder by another name than its URL says. Its request is
+// refused, and is not made again and again.
+func TestHolderThatTheBrokerKnowsByAnotherNameAsksOnce(t *testing.T) {
+	id := fresh(lock.Mutex)
+	var saying sync.Mutex
+	var said bytes.Buffer
+	cfg := at(shared.URL())
+	cfg.Heartbeat = long
+	cfg.Log = hclog.New(&hclog.LoggerOptions{Output: &said, Mutex: &saying})
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	rabbit.SetUser(h, "somebody")
+	rabbit.CutConnection(h)
+	claimed(t, id, long)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := h.Verify(ctx); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("Verify: %v", err)
+	}
+	saying.Lock()
+	defer saying.Unlock()
+	if n := strings.Count(said.String(), "cannot be asked back"); n != 1 {
+		t.Errorf("said %d times that it cannot ask:\n%s", n, said.String())
+	}
+}
+
+// A queue of a node that is down may be called like an answer.
+func TestOnlyTheBrokersOwnWordsProveThatAQueueIsMissing(t *testing.T) {
+	for text, want := range map[string]bool{
+		"NOT_FOUND - no queue 'a-1-T' in vhost '/'":                                                             true,
+		"NOT_FOUND - home node 'rabbit@b' of durable queue 'a-1-T' in vhost '/' is down or inaccessible":        false,
+		"NOT_FOUND - home node 'rabbit@b' of durable queue 'no queue-1-T' in vhost '/' is down or inaccessible": false,
+	} {
+		if got := rabbit.NoQueue(text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
 }

@@ -62,7 +62,8 @@ func (c *courier) probe(ctx context.Context, queues []string) ([]presence, error
 // exists. Under an alarm it takes a fresh connection: the first publish of a
 // connection gets through.
 //
-// Errors: as probe. After errNoCourier the message may or may not have arrived.
+// Errors: as probe, and errDiffers if the broker knows us by another name than the
+// message's user-id. After errNoCourier the message may or may not have arrived.
 func (c *courier) deliver(ctx context.Context, queue string, message amqp.Publishing) (presence, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +82,7 @@ func (c *courier) deliver(ctx context.Context, queue string, message amqp.Publis
 	switch {
 	case err == nil:
 		return found[0], nil
-	case errors.Is(err, lock.ErrDenied):
+	case errors.Is(err, lock.ErrDenied), errors.Is(err, errDiffers):
 		c.drop()
 		return unknown, err
 	default:

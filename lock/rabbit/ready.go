@@ -23,6 +23,10 @@ const releaseRecordTimeout = 2 * time.Second
 // back to its holder.
 const givenBack = time.Second
 
+// unusable is for how long a contender leaves a slot alone whose ledger it could
+// not use, and tries the others.
+const unusable = 10 * time.Second
+
 // Ready implements lock.Held: it waits until the last holder's tree is known to
 // be dead, or has had the time to be, and records this holding under a new term.
 //
@@ -46,12 +50,22 @@ func (h *held) Ready(ctx context.Context) error {
 		err = end
 	}
 	if err != nil {
+		h.avoidUnusable(ctx, err)
 		return err
 	}
 	h.mu.Lock()
 	h.term = term
 	h.mu.Unlock()
 	return nil
+}
+
+// avoidUnusable leaves the slot alone for a while if it is its ledger that is in
+// the way: other slots may be free.
+func (h *held) avoidUnusable(ctx context.Context, err error) {
+	passing := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrLost) || h.conn.broken() || ctx.Err() != nil
+	if h.l.id.Kind == lock.Semaphore && !passing {
+		h.l.avoid(h.slot, unusable)
+	}
 }
 
 // succeed reads the ledger, waits, and records this holding.
@@ -90,13 +104,15 @@ func (h *held) awaitLastHolder(ctx context.Context, r *reader) error {
 	if r.known.over() || r.fresh && !h.l.returned() {
 		return nil
 	}
-	wait := r.known.wait(h.lease) - time.Since(h.won)
+	// What comes later can say that it takes longer: a record that another
+	// reader had in hand is back in the ledger only once that reader is gone.
+	left := func() time.Duration { return r.known.wait(h.lease) - time.Since(h.won) }
 	h.l.log.Info("waiting for the last holder's release", "slot", h.slot, "term", r.known.newest.Term,
-		"host", r.known.newest.Host, "at_most", wait.Round(time.Millisecond))
+		"host", r.known.newest.Host, "at_most", left().Round(time.Millisecond))
 	if err := r.follow(ctx); err != nil {
 		return err
 	}
-	enough := time.NewTimer(wait)
+	enough := time.NewTimer(left())
 	defer enough.Stop()
 	for !r.known.over() {
 		select {
@@ -105,8 +121,10 @@ func (h *held) awaitLastHolder(ctx context.Context, r *reader) error {
 				return fmt.Errorf("reading the ledger of slot %d of %s was cut off: %w", h.slot, h.l.id, lock.ErrUnknown)
 			}
 			r.take(d)
+			enough.Reset(left())
 		case term := <-h.reclaims:
 			if term != 0 && term == r.known.newest.Term {
+				h.returned = true
 				h.l.avoid(h.slot, givenBack)
 				return lock.Errorf(lock.ErrFull, "slot %d of %s: its holder lives and has asked for it back", h.slot, h.l.id)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"berth/lock"
@@ -16,6 +17,14 @@ type request struct {
 }
 
 const requestReclaim = "reclaim"
+
+// Attempts to reclaim follow each other quickly at first, because whoever has
+// the slot gives it back within milliseconds, and then less so: all holders of a
+// broker that has just started are at it.
+const (
+	firstReclaimPause   = 5 * time.Millisecond
+	longestReclaimPause = 250 * time.Millisecond
+)
 
 // young is how long a ledger may be lost again after the broker has confirmed
 // it: Mnesia writes its log with a delay (two seconds by default). A holder that
@@ -37,17 +46,22 @@ func (h *held) dropped(why string) error {
 // ours: B is, and nobody has been recorded after us. It goes on trying until ctx
 // ends; the next call takes up where it stopped.
 func (h *held) reclaim(ctx context.Context) error {
+	pause, asked := firstReclaimPause, false
 	for {
 		err := h.reclaimOnce(ctx)
 		if err == nil || errors.Is(err, lock.ErrLost) {
 			return err
 		}
 		h.l.log.Debug("slot not reclaimed yet", "queue", h.b, "error", err)
+		if errors.Is(err, errTaken) && !asked {
+			asked, pause = true, firstReclaimPause // an answer comes soon
+		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("cannot reclaim slot %d of %s: %w: %w", h.slot, h.l.id, lock.ErrUnknown, err)
-		case <-time.After(retryPause):
+		case <-time.After(pause/2 + rand.N(pause/2)):
 		}
+		pause = min(2*pause, longestReclaimPause)
 	}
 }
 
@@ -84,8 +98,16 @@ func (h *held) askForIt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if h.l.stranger {
+		return nil
+	}
 	m.UserId = h.conn.user
 	_, err = h.l.courier.deliver(ctx, h.b, m)
+	if errors.Is(err, errDiffers) {
+		h.l.stranger = true
+		h.l.log.Warn("a slot that a newcomer has won meanwhile cannot be asked back: the broker knows us by another name than that in the URL", "error", err)
+		return nil
+	}
 	return err
 }
 
@@ -93,10 +115,14 @@ func (h *held) askForIt(ctx context.Context) error {
 // lost, with a restart of the broker, is written anew.
 func (h *held) examineLedger(ctx context.Context) error {
 	r := &reader{line: line{conn: h.l.conn}, queue: h.t}
-	if err := r.open(ctx); err != nil {
-		return err
+	err := r.open(ctx)
+	// Whatever ctx says, as in Ready: the records stay.
+	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if end := r.line.end(closing); err == nil {
+		err = end
 	}
-	if err := r.line.end(ctx); err != nil { // the records stay
+	if err != nil {
 		return err
 	}
 	term := h.Term()

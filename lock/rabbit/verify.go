@@ -12,12 +12,14 @@ import (
 // giving it up would mean to cut the connection, and the slot with it. It ends
 // with its answer or with the connection.
 type check struct {
-	done chan struct{}
-	err  error // valid after done
+	done       chan struct{}
+	err        error // valid after done
+	unrecorded bool  // the slot is ours and its ledger is gone; valid after done
 }
 
 // Verify implements lock.Held. It asks the broker for A and, as B's owner, for
-// B.
+// B; and for the ledger, because a successor takes a slot without one for one
+// that was never used.
 //
 // When ctx ends first, the question stays asked, and the next Verify waits for
 // its answer before it asks its own. Only an answer to its own question is
@@ -42,7 +44,15 @@ func (h *held) Verify(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return h.unanswered(ctx)
 	}
-	return h.await(ctx, h.ask())
+	c := h.ask()
+	if err := h.await(ctx, c); err != nil || !c.unrecorded {
+		return err
+	}
+	h.l.log.Warn("the slot's ledger was deleted; making it anew", "queue", h.t)
+	if err := h.write(ctx, h.heldRecord(h.Term())); err != nil {
+		return lock.Errorf(lock.ErrUnknown, "slot %d of %s is held, but its ledger %s was deleted and cannot be made anew: %s", h.slot, h.l.id, h.t, err.Error())
+	}
+	return nil
 }
 
 // ask begins a check.
@@ -81,7 +91,12 @@ func (c *check) run(h *held) {
 			return
 		}
 	}
-	c.err = h.judge(h.checks.look(h.b), "its queue is gone")
+	if c.err = h.judge(h.checks.look(h.b), "its queue is gone"); c.err != nil || h.Term() == 0 {
+		return
+	}
+	// Any other answer is no news of the slot: a ledger that cannot be reached
+	// keeps successors from starting as well.
+	c.unrecorded = errors.Is(h.checks.look(h.t), errNoQueue)
 }
 
 // judge says what an answer means for the slot. gone is what a missing queue

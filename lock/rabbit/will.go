@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -59,7 +60,7 @@ func ExecuteWill(ctx context.Context, data []byte) error {
 	}
 	c := courier{dial: func(ctx context.Context) (*conn, error) { return d.dial(ctx, "will") }}
 	defer c.close()
-	for {
+	for pause := retryPause; ; pause = min(2*pause, longestRetryPause) {
 		found, err := c.deliver(ctx, w.Ledger, message)
 		if err == nil && found != unknown {
 			return nil // a ledger that is gone needs no release
@@ -67,7 +68,7 @@ func ExecuteWill(ctx context.Context, data []byte) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("cannot publish the release of term %d: %w", w.Term, ctx.Err())
-		case <-time.After(retryPause):
+		case <-time.After(pause/2 + rand.N(pause/2)): // a whole host's guards may be at it
 		}
 	}
 }
