@@ -100,12 +100,9 @@ func (c *contender) Acquire(ctx context.Context) (lock.Held, error) {
 }
 
 func (c *contender) search(ctx context.Context) (*held, error) {
-	slots := 1
-	if c.id.Kind.Administered() {
-		var err error
-		if slots, err = countSlots(c.dir); err != nil {
-			return nil, failure("cannot read the slots of "+c.id.String(), c.dir, err, lock.ErrUnknown)
-		}
+	slots, err := c.slots()
+	if err != nil {
+		return nil, failure("cannot read the slots of "+c.id.String(), c.dir, err, lock.ErrUnknown)
 	}
 	present, doubt := 0, error(nil)
 	for slot := 1; slot <= slots; slot++ {
@@ -130,6 +127,19 @@ func (c *contender) search(ctx context.Context) (*held, error) {
 		return nil, c.id.Full()
 	}
 	return nil, c.id.Absent()
+}
+
+// slots returns how many slots there are for us. A semaphore of the same name
+// may have more than the one of a persistent mutex.
+func (c *contender) slots() (int, error) {
+	if !c.id.Kind.Administered() {
+		return 1, nil
+	}
+	n, err := countSlots(c.dir)
+	if c.id.Kind == lock.PersistentMutex {
+		n = min(n, 1)
+	}
+	return n, err
 }
 
 // claim tries one slot, and verifies it: it may have been removed since it was

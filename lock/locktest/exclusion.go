@@ -21,6 +21,17 @@ var exclusion = []behaviour{
 		e.resize(id, 1)
 		contend(e, id, 1)
 	}},
+	{"a persistent mutex is held once where a semaphore of its name has more slots", func(e *env) {
+		id := e.sized(3)
+		id.Kind = lock.PersistentMutex
+		_, held := e.holder(id)
+		if held.Slot() != 1 {
+			e.Fatalf("the slot of a persistent mutex is %d, want 1", held.Slot())
+		}
+		next := e.waits(id, lock.ErrFull)
+		e.release(held)
+		e.obtained(next, 1)
+	}},
 	{"every slot is held once, and numbers are 1 to the number of slots", slotsAreUnique},
 	{"a full lock and an absent one are told apart", func(e *env) {
 		id := e.sized(1)

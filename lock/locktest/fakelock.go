@@ -86,6 +86,9 @@ func (l *fakeLock) claim(s *state) error {
 		return nil // an Acquire that was made to fail has obtained it
 	}
 	size := s.size(l.id.Kind)
+	if l.id.Kind == lock.PersistentMutex {
+		size = min(size, 1) // also where a semaphore of its name has more
+	}
 	if size == 0 {
 		return fmt.Errorf("%w; make it with: %s", lock.ErrAbsent, l.id.CreateCommand())
 	}
