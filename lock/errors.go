@@ -28,7 +28,8 @@ var (
 	// ErrDenied: the login or a permission was refused.
 	ErrDenied = errors.New("refused")
 
-	// ErrUnsafe: what the backend offers does not fit the configured timings.
+	// ErrUnsafe: what the backend offers does not fit the configured timings,
+	// or cannot carry the lock.
 	ErrUnsafe = errors.New("unsafe configuration")
 
 	// ErrBusy: another administrator is at work on the same lock.

@@ -69,7 +69,7 @@ type Lock interface {
 	//
 	// Errors: ErrFull if every slot is held, ErrAbsent if the lock has no slot
 	// at all, ErrUnknown if neither could be established, ErrUnreachable,
-	// ErrDenied. After ErrUnreachable, Connect comes before the next attempt.
+	// ErrDenied, ErrUnsafe. After ErrUnreachable, Connect comes before the next attempt.
 	Acquire(ctx context.Context) (Held, error)
 
 	// Wait blocks until another Acquire may end differently from the last one.

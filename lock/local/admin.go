@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"berth/lock"
 )
 
@@ -113,7 +111,7 @@ func (a *administrator) change(ctx context.Context, before, want, sweep int) err
 }
 
 func makeSlot(dir string, slot int) error {
-	f, err := os.OpenFile(slotPath(dir, slot), os.O_WRONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	f, err := openFile(slotPath(dir, slot), os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return err
 	}

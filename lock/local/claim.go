@@ -35,17 +35,17 @@ func take(path string) (*claim, error) { return tryFlock(path, unix.LOCK_EX, os.
 // tryFlock opens the file at path and tries once to flock it.
 func tryFlock(path string, how, flags int) (_ *claim, err error) {
 	c := &claim{}
-	// os.OpenFile sets O_CLOEXEC: a copy in some other child of this process
+	// It is opened with O_CLOEXEC: a copy in some other child of this process
 	// would keep the slot held. 0600, because who can read a file can flock it,
 	// and so keep everybody else waiting.
-	if c.lock, err = os.OpenFile(path, os.O_RDONLY|flags|unix.O_NOFOLLOW, 0o600); err != nil {
+	if c.lock, err = openFile(path, os.O_RDONLY|flags, 0o600); err != nil {
 		return nil, err
 	}
 	if err = flock(c.lock, how|unix.LOCK_NB); err == nil {
 		c.info, err = c.lock.Stat()
 	}
 	if err == nil {
-		c.mark, err = os.OpenFile(path, os.O_WRONLY|unix.O_NOFOLLOW, 0)
+		c.mark, err = openFile(path, os.O_WRONLY, 0)
 	}
 	if err != nil {
 		_ = c.lock.Close() // frees it too

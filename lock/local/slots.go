@@ -61,6 +61,8 @@ func failure(what, dir string, err, otherwise error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s in %s: %w", what, dir, err)
+	case errors.Is(err, lock.ErrUnsafe):
+		return fmt.Errorf("%s: %w", what, err) // it names the path and says what to do
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%s in %s: %w: %w; run berth as a user who may, or name another directory with local:///some/dir", what, dir, lock.ErrDenied, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -42,8 +42,7 @@ func firstTerm(now time.Time) uint64 { return uint64(max(now.UnixMicro(), 1)) }
 // something else in it. No such file may keep the slot from being used: it is
 // replaced by the next one that is written.
 func readTerm(path string) uint64 {
-	// O_NONBLOCK, for a FIFO in its place.
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := openFile(path, os.O_RDONLY, 0)
 	if err != nil {
 		return 0
 	}
@@ -92,7 +91,7 @@ func writeTerm(dir, path string, term uint64) error {
 
 // syncDir makes a rename in the directory last.
 func syncDir(dir string) error {
-	d, err := os.Open(dir)
+	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
