@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"berth/lock"
 )
@@ -54,17 +51,6 @@ func (c *contender) prepare() error {
 		return err
 	}
 	c.waiter = w
-	return nil
-}
-
-// makeDir makes the directory and makes sure that lock files can be made in it.
-func makeDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return &os.PathError{Op: "access", Path: dir, Err: err}
-	}
 	return nil
 }
 

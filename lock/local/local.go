@@ -25,6 +25,9 @@
 // again: they then grow unless the clock was set back by more than the time
 // that the file had existed.
 //
+// A directory in which other users could replace lock files is refused: one
+// that belongs to neither root nor this user, or is writable for everybody.
+//
 // What it does not guarantee: somebody who removes or replaces lock files by
 // hand can let a second holder in while the first is still stopping. The
 // directory must be on a file system of this host, not on NFS.

@@ -147,7 +147,7 @@ func TestVerificationThatCannotLookIsUnknown(t *testing.T) {
 func TestDirectoryThatCannotBeMadeIsRefused(t *testing.T) {
 	l := open(t, "/sys/berth").Lock(mutex) // not even root can make directories there
 	err := l.Connect(t.Context())
-	if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), "local:///some/dir") {
+	if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
 		t.Fatalf("error is %v, want %v and what to do", err, lock.ErrDenied)
 	}
 	must(t, l.Close())

@@ -61,12 +61,12 @@ func failure(what, dir string, err, otherwise error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s in %s: %w", what, dir, err)
-	case errors.Is(err, lock.ErrUnsafe):
+	case errors.Is(err, lock.ErrUnsafe), errors.Is(err, lock.ErrDenied):
 		return fmt.Errorf("%s: %w", what, err) // it names the path and says what to do
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("%s in %s: %w: %w; run berth as a user who may, or name another directory with local:///some/dir", what, dir, lock.ErrDenied, err)
+		return fmt.Errorf("%s in %s: %w: %w; %s", what, dir, lock.ErrDenied, err, ownDirectory)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%s in %s: %w: %w; make room there, or name another directory with local:///some/dir", what, dir, otherwise, err)
+		return fmt.Errorf("%s in %s: %w: %w; make room there, or name another directory with --broker local:///DIRECTORY", what, dir, otherwise, err)
 	case errors.Is(err, syscall.EMFILE):
 		return fmt.Errorf("%s in %s: %w: %w; raise the limit of open files, or fs.inotify.max_user_instances", what, dir, otherwise, err)
 	}

@@ -29,7 +29,11 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 }
 
 func (a *administrator) awaitVacant(ctx context.Context, from, to int) error {
-	w, err := await(a.dir, a.backend.looks, event.vacates)
+	var w *waiter
+	err := trust(a.dir)
+	if err == nil {
+		w, err = await(a.dir, a.backend.looks, event.vacates)
+	}
 	if gone(err) {
 		return ctx.Err() // a lock that never was is held by nobody
 	}

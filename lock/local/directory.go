@@ -1,0 +1,113 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+)
+
+// ownDirectory is what to do about a directory that is of no use.
+const ownDirectory = "use a directory of your own: --broker local:///DIRECTORY"
+
+// makeDir makes a lock's directory and makes sure that lock files can be made in
+// it, and that other users cannot replace them.
+func makeDir(dir string) error {
+	base := filepath.Dir(dir)
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return err
+	}
+	if err := trustBase(base); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := trustDir(dir); err != nil {
+		return err
+	}
+	return mayMakeFiles(dir)
+}
+
+func mayMakeFiles(dir string) error {
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return &os.PathError{Op: "access", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// trust refuses a lock's directory that is there if users other than root and
+// this one could replace it, or the files in it. The members of its group may:
+// an umask of 002 makes every directory writable for them.
+func trust(dir string) error {
+	if err := trustBase(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return trustDir(dir)
+}
+
+// trustBase is for the directory that has those of all locks in it. It may be a
+// link, as /var/run is one, but not one that somebody else can turn.
+func trustBase(base string) error {
+	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
+		info, err := look(base)
+		if err != nil {
+			return err
+		}
+		if err := trustOwner(base, info); err != nil {
+			return err
+		}
+		if info.IsDir() && everybodyWrites(info) && info.Mode()&fs.ModeSticky == 0 {
+			return distrust("%s is writable for everybody without being sticky, so anybody can replace the locks in it", base)
+		}
+	}
+	return nil
+}
+
+// trustDir is for the directory of one lock.
+func trustDir(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if err := trustOwner(dir, info); err != nil {
+		return err
+	}
+	switch {
+	case !info.IsDir():
+		return distrust("%s is no directory, or a link to one", dir)
+	case everybodyWrites(info):
+		return distrust("%s is writable for everybody, so anybody can replace the lock files in it", dir)
+	}
+	return nil
+}
+
+func trustOwner(path string, info fs.FileInfo) error {
+	owner := int(info.Sys().(*syscall.Stat_t).Uid)
+	if owner == 0 || owner == os.Geteuid() {
+		return nil
+	}
+	return distrust("%s belongs to the user %s, who can replace the lock files in it", path, userName(owner))
+}
+
+func everybodyWrites(info fs.FileInfo) bool { return info.Mode()&0o002 != 0 }
+
+func distrust(format string, args ...any) error {
+	return lock.Errorf(lock.ErrDenied, "%s; %s", fmt.Sprintf(format, args...), ownDirectory)
+}
+
+// userName returns the name of a user, or the number if it has none.
+func userName(id int) string {
+	if u, err := user.LookupId(strconv.Itoa(id)); err == nil {
+		return u.Username
+	}
+	return strconv.Itoa(id)
+}
