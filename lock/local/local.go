@@ -13,7 +13,8 @@
 // Slots count from 1 up to the first number that is missing; what lies beyond
 // a gap is a leftover that nobody obtains. A mutex is 1.lock alone. A name is
 // one lock whatever its kind, so a mutex and a semaphore that share a name
-// share slot 1.
+// share slot 1. All who share a lock run as one user: nobody else can read its
+// lock files.
 //
 // A lock file is never removed, and neither is a term file. Its flock therefore outlives the slot: a slot
 // that was removed and added again stays with the holder that has not stopped

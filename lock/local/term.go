@@ -64,13 +64,13 @@ func readTerm(path string) uint64 {
 // survive a power failure: otherwise the same one would be given out again.
 func writeTerm(dir, path string, term uint64) error {
 	next := path + ".new"
-	// What a holder that was killed at this very point has left may belong to
-	// another user.
+	// What a holder that was killed at this very point has left would be in the
+	// way of O_EXCL, with which nothing that is there already is written to.
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// Readable for everybody: holders may be of different users, and nothing
-	// depends on a flock of this file.
+	// Readable for everybody, unlike lock files: nothing depends on a flock of
+	// this file.
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
