@@ -149,3 +149,37 @@ func TestWaitForAHolderThatIsStuckKeepsNoOtherAdministratorOut(t *testing.T) {
 	waits.signal(syscall.SIGTERM)
 	waits.wantStatus(143)
 }
+
+// A of a slot is deleted by hand: the slots beyond it are leftovers, whose
+// commands go on. A lock that is made again has no more slots than asked for.
+func TestLeftoversDoNotJoinALockThatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		kind    string // of the lock that is made
+		make    []string
+		deleted string
+		want    []string
+	}{
+		"create":           {"semaphore", []string{"create", "--slots=2"}, "-1-A", []string{"1", "2"}},
+		"grow over a gap":  {"semaphore", []string{"resize", "--slots=2"}, "-2-A", []string{"1", "2"}},
+		"shrink to a gap":  {"semaphore", []string{"resize", "--slots=2"}, "-3-A", []string{"1", "2"}},
+		"persistent mutex": {"persistent-mutex", []string{"enable"}, "-1-A", []string{"1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := calmBroker(t)
+			old := contest{t, []string{"--broker", b.URL()}, "semaphore", unique("semaphore")}
+			old.administer("create", "--slots=5")
+			defer func() { old.administer("destroy") }()
+			all := old.crew(5)
+			all.awaitSlots("1", "2", "3", "4", "5")
+			deleteQueue(c.deleted)(t, b, old)
+			made := contest{t, old.flags, c.kind, old.name}
+			action := do(t, 0, made.administration(c.make[0], c.make[1:]...)...)
+			all.awaitSlots(c.want...)
+			if !strings.Contains(action.stderr(), "leftovers beyond the last slot were removed") {
+				t.Errorf("it did not say that it removed leftovers, but %q", action.stderr())
+			}
+		})
+	}
+}

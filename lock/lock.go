@@ -160,8 +160,9 @@ type Administrator interface {
 	// computed under the administration mutex. An error from target ends the
 	// action before anything was changed, and is returned. Slots are added in
 	// ascending and removed in descending order, and sweep slots beyond the
-	// larger of both numbers are removed too, for leftovers. It returns the
-	// numbers before and after; on an error, as far as it got.
+	// larger of both numbers, at least one, are removed too, for leftovers: a
+	// leftover never becomes a slot again because its predecessor is made. It
+	// returns the numbers before and after; on an error, as far as it got.
 	Resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error)
 
 	// AwaitVacant blocks until nobody holds a slot with a number in

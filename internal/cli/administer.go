@@ -23,9 +23,10 @@ const (
 	// the same lock may be in front for some seconds.
 	actionTimeout = 30 * time.Second
 
-	// defaultOvershoot is how far beyond the last slot a deletion looks for
+	// defaultOvershoot is how far beyond the last slot an action sweeps for
 	// leftovers. An interrupted deletion leaves the low slots of a lock, never
-	// a gap, so leftovers come from hand-made changes, which are small.
+	// a gap, so leftovers come from a slot that was deleted by hand or lost
+	// with its node. Making a lock sweeps too, or it would take them for its own.
 	defaultOvershoot = 16
 )
 

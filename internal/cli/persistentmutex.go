@@ -25,14 +25,14 @@ func persistentMutexCmd() *cli.Command {
 }
 
 // enableOptions has --wait so that scripts can give both actions the same
-// flags; enabling removes no slot, so there is nobody to wait for.
+// flags; enabling removes leftovers at most, and does not wait for their holders.
 var enableOptions = []config.Option{waitOption, timeoutOption}
 
 // errConflict: what is there contradicts what was asked for.
 var errConflict = errors.New("not changed")
 
 func enableMutex(ctx context.Context, a *administration) error {
-	before, after, err := a.Resize(ctx, 0, func(present int) (int, error) {
+	before, after, err := a.Resize(ctx, defaultOvershoot, func(present int) (int, error) {
 		if present > 1 {
 			return 0, fmt.Errorf("%w: %q exists as a semaphore of %s; choose another name, or use --semaphore",
 				errConflict, a.id.Name, slots(present))

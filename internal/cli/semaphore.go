@@ -59,7 +59,7 @@ func createSemaphore(ctx context.Context, a *administration) error {
 	if want == 0 {
 		return usagef("give --slots N, the number of slots")
 	}
-	before, after, err := a.Resize(ctx, 0, func(present int) (int, error) {
+	before, after, err := a.Resize(ctx, defaultOvershoot, func(present int) (int, error) {
 		if present != 0 && present != want {
 			return 0, fmt.Errorf("%w: %s exists with %s; to change that use: berth semaphore resize %s --slots %d",
 				errConflict, a.id, slots(present), shellQuote(a.id.Name), want)

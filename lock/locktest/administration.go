@@ -71,6 +71,12 @@ var administration = []behaviour{
 		e.h.AddSlot(e.T, id, 4)
 		e.slots(id, 5)
 	}},
+	{"a slot that is added does not bring a leftover behind it back", func(e *env) {
+		id := e.sized(1)
+		e.h.AddSlot(e.T, id, 3)
+		e.resize(id, 2)
+		e.slots(id, 2)
+	}},
 	{"administrators work one at a time", func(e *env) {
 		id := e.sized(1)
 		var ends []<-chan error

@@ -39,8 +39,9 @@ type administrator struct {
 // works under an alarm.
 type action struct {
 	*administrator
-	conn *conn
-	line line
+	conn    *conn
+	line    line
+	courier courier // publishes, so it has a connection of its own; opened when first needed
 }
 
 // begin connects. The caller ends the action.
@@ -55,16 +56,18 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 	if err != nil {
 		return nil, err
 	}
-	act := &action{a, c, line{conn: c}}
+	act := &action{administrator: a, conn: c, line: line{conn: c}}
+	act.courier.dial = func(ctx context.Context) (*conn, error) { return a.dialer.dial(ctx, "courier") }
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.actions[act] = true
 	return act, nil
 }
 
-// end closes the connection, and with it gives back what it owns. It does not
-// wait for an answer if ctx is over.
+// end closes the connections, and with them gives back what they own. It does
+// not wait for an answer if ctx is over.
 func (a *action) end(ctx context.Context) {
+	a.courier.close()
 	if ctx.Err() != nil || a.conn.broken() {
 		a.conn.abandon()
 		<-a.conn.done

@@ -18,23 +18,22 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(prese
 	defer act.end(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
 	if err == nil && after > before {
-		a.wake(ctx, after-before)
+		act.wake(ctx, after-before)
 	}
 	return before, after, err
 }
 
-// wakeTimeout bounds the waking of waiters after slots were added.
-const wakeTimeout = 2 * time.Second
+// courierTimeout bounds what an action does without which it is as good: waking
+// waiters, and looking what it is going to sweep away.
+const courierTimeout = 2 * time.Second
 
 // wake makes batons for the slots that were added. Without them waiters find the
 // slots at their next look.
-func (a *administrator) wake(ctx context.Context, slots int) {
-	bounded, cancel := context.WithTimeout(ctx, wakeTimeout)
+func (a *action) wake(ctx context.Context, slots int) {
+	bounded, cancel := context.WithTimeout(ctx, courierTimeout)
 	defer cancel()
-	c := courier{dial: func(ctx context.Context) (*conn, error) { return a.dialer.dial(ctx, "administration") }}
-	defer c.close()
 	for range min(slots, ledgerLength) {
-		found, err := c.deliver(bounded, a.names.batons(), baton)
+		found, err := a.courier.deliver(bounded, a.names.batons(), baton)
 		if err != nil || found != present {
 			return // nobody has ever waited, or the broker does not take it now
 		}
@@ -79,15 +78,43 @@ func (a *administrator) checkSize(want int) error {
 // shrink deletes every slot above want, and sweep slots beyond the larger of
 // both numbers, in descending order: so what is left has no gaps whenever it
 // is interrupted. It returns how many slots are left.
+//
+// One slot beyond is always deleted: a leftover there would become a slot the
+// moment its predecessor is made, and every leftover that follows it.
 func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, error) {
-	top := max(present, want)
-	top += min(max(sweep, 0), lock.MaxSlots-top)
+	last := max(present, want)
+	top := min(last+max(sweep, 1), lock.MaxSlots)
+	leftovers := a.leftovers(ctx, last+1, top)
 	for slot := top; slot > want; slot-- {
 		if err := a.line.remove(ctx, a.names.exists(slot)); err != nil {
 			return min(present, slot), a.interrupted("remove", slot, min(present, slot), err)
 		}
 	}
+	if len(leftovers) > 0 {
+		a.dialer.log.Warn("leftovers beyond the last slot were removed; who holds one loses it", "lock", a.id.Name, "slots", fmt.Sprint(leftovers))
+	}
 	return min(present, want), nil
+}
+
+// leftovers returns which of the slots from..to exist, none where the broker
+// does not say: it is asked for the user's sake only.
+func (a *action) leftovers(ctx context.Context, from, to int) (slots []int) {
+	bounded, cancel := context.WithTimeout(ctx, courierTimeout)
+	defer cancel()
+	var queues []string
+	for slot := from; slot <= to; slot++ {
+		queues = append(queues, a.names.exists(slot))
+	}
+	found, err := a.courier.probe(bounded, queues)
+	if err != nil {
+		a.dialer.log.Debug("not known whether there are leftovers", "lock", a.id.Name, "error", err)
+	}
+	for i := range found {
+		if found[i] == present {
+			slots = append(slots, from+i)
+		}
+	}
+	return slots
 }
 
 // grow creates slots in ascending order. It returns how many there are.
