@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"berth/internal/brokertest"
 )
 
 // everywhere is where a semaphore has to behave the same.
@@ -182,4 +184,55 @@ func TestLeftoversDoNotJoinALockThatIsMadeAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What was broken off can be finished as it says, also where the number was
+// given as a difference.
+func TestActionThatWasBrokenOffSaysHowToFinishIt(t *testing.T) {
+	t.Parallel()
+	for name, action := range map[string][]string{
+		"create": {"create", "--slots=50000"},
+		"add":    {"resize", "--add=49998"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := calmBroker(t)
+			c := contest{t, []string{"--broker", b.URL()}, "semaphore", unique("semaphore")}
+			if action[0] == "resize" {
+				c.administer("create", "--slots=2")
+			}
+			defer c.administer("destroy")
+			a := start(t, c.administration(action[0], action[1:]...)...)
+			until(t, "the tenth slot", func() bool {
+				queues, err := b.Queues(t.Context(), "/")
+				return err == nil && slices.ContainsFunc(queues, func(q brokertest.Queue) bool { return q.Name == c.name+"-10-A" })
+			})
+			a.signal(syscall.SIGTERM)
+			a.wantStatus(143)
+			a.wantOneLine("stopped on the way", "to finish use: berth semaphore resize "+c.name+" --slots 50000 (ended by TERM)")
+		})
+	}
+}
+
+func TestWaitThatWasBrokenOffDoesNotRemoveMoreWhenItGoesOn(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "semaphore")
+		c.administer("create", "--slots=5")
+		all := c.crew(5)
+		all.awaitSlots("1", "2", "3", "4", "5")
+		stuck := all.in("5")
+		stuck.signal(syscall.SIGSTOP)
+		a := start(t, c.administration("resize", "--remove=2", "--wait")...)
+		until(t, "the wait for the holders", func() bool { return strings.Contains(a.stderr(), "waiting until") })
+		a.signal(syscall.SIGTERM)
+		a.wantStatus(143)
+		want := "to go on waiting use: berth semaphore resize " + c.name + " --slots 3 --wait"
+		if !strings.Contains(a.stderr(), want) {
+			t.Errorf("it said %q, without %q", a.stderr(), want)
+		}
+		stuck.signal(syscall.SIGCONT)
+		c.administer("resize", "--slots=3", "--wait")
+		stuck.wantNoCommand()
+		all.awaitSlots("1", "2", "3")
+	}, everywhere...)
 }

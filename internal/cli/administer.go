@@ -226,6 +226,25 @@ func reason(ctx context.Context, err error) error {
 	return err
 }
 
+// change is Resize. Its error says how far the change got and which command
+// finishes it.
+func (a *administration) change(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error) {
+	want, begun := 0, false
+	before, after, err = a.Resize(ctx, sweep, func(present int) (n int, err error) {
+		n, err = target(present)
+		want, begun = n, err == nil
+		return n, err
+	})
+	if err == nil || !begun {
+		return before, after, err
+	}
+	err = fmt.Errorf("%w; to finish use: %s", err, a.again(before, after, want))
+	if before != after {
+		err = fmt.Errorf("stopped on the way: %s now (was %d): %w", slots(after), before, err)
+	}
+	return before, after, err
+}
+
 // say prints a result on stdout.
 func (a *administration) say(format string, args ...any) error {
 	_, err := fmt.Fprintf(a.c.App.Writer, "%s: %s\n", a.id, fmt.Sprintf(format, args...))
@@ -233,13 +252,13 @@ func (a *administration) say(format string, args ...any) error {
 }
 
 // awaitVacant waits, if --wait asks for it, until nobody holds a slot above
-// kept. The sweep is included, so that an action which was interrupted while it
-// waited can be given again and waits for the same holders.
+// kept. The sweep is included: so an action that was interrupted while it waited
+// can be taken up again and waits for the same holders.
 func (a *administration) awaitVacant(ctx context.Context, kept, highest int) error {
 	if !a.flags.wait {
 		return nil
 	}
-	last := min(highest+a.flags.overshoot, lock.MaxSlots)
+	last := min(highest+max(a.flags.overshoot, 1), lock.MaxSlots)
 	if last <= kept {
 		return nil
 	}
@@ -249,7 +268,30 @@ func (a *administration) awaitVacant(ctx context.Context, kept, highest int) err
 	}
 	fmt.Fprintf(a.c.App.ErrWriter, "%s: waiting until %s of %s is vacant\n", a.c.Command.HelpName, which, a.id)
 	if err := a.AwaitVacant(ctx, kept+1, last); err != nil {
-		return fmt.Errorf("the slots are removed, but %s may still be held: %w; give the same command again to go on waiting", which, err)
+		return fmt.Errorf("the slots are removed, but %s may still be held: %w; to go on waiting use: %s", which, err, a.again(highest, kept, kept))
 	}
 	return a.say("%s vacant", which)
+}
+
+// again returns the command that finishes an action which began with so many
+// slots, left so many and wanted so many. It names the number that is wanted:
+// what was given as --add or --remove would be added or removed once more.
+func (a *administration) again(before, after, want int) string {
+	name := shellQuote(a.id.Name)
+	words := a.c.Command.HelpName + " " + name
+	switch {
+	case a.id.Kind == lock.Semaphore && want > 0 && after > 0:
+		words = fmt.Sprintf("berth semaphore resize %s --slots %d", name, want)
+	case a.id.Kind == lock.Semaphore && want > 0:
+		words = fmt.Sprintf("berth semaphore create %s --slots %d", name, want)
+	}
+	if !a.flags.wait {
+		return words
+	}
+	words += " --wait"
+	// The next one begins with fewer slots, and has to wait for as many.
+	if overshoot := max(a.flags.overshoot, before-after); overshoot != defaultOvershoot {
+		words += fmt.Sprintf(" --overshoot %d", overshoot)
+	}
+	return words
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"berth/lock"
+
+	"github.com/urfave/cli/v2"
 )
 
 func TestActionEndsAtItsTimeLimit(t *testing.T) {
@@ -60,6 +62,30 @@ func TestTargetOfAResize(t *testing.T) {
 		got, err := c.flags.target(c.present)
 		if got != c.want || (err == nil) == (c.want == 0) || (err != nil && Status(err) != ExitUsage) {
 			t.Errorf("%+v of %d: got %d, %v", c.flags, c.present, got, err)
+		}
+	}
+}
+
+func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
+	for _, c := range []struct {
+		kind                lock.Kind
+		command             string
+		flags               actionFlags
+		before, after, want int
+		text                string
+	}{
+		{lock.Semaphore, "berth semaphore resize", actionFlags{add: 5}, 10, 13, 15, "berth semaphore resize 'a lock' --slots 15"},
+		{lock.Semaphore, "berth semaphore create", actionFlags{slots: 9}, 0, 4, 9, "berth semaphore resize 'a lock' --slots 9"},
+		{lock.Semaphore, "berth semaphore create", actionFlags{slots: 9}, 0, 0, 9, "berth semaphore create 'a lock' --slots 9"},
+		{lock.Semaphore, "berth semaphore resize", actionFlags{remove: 2, wait: true}, 10, 8, 8, "berth semaphore resize 'a lock' --slots 8 --wait"},
+		{lock.Semaphore, "berth semaphore resize", actionFlags{remove: 40, wait: true}, 50, 10, 10, "berth semaphore resize 'a lock' --slots 10 --wait --overshoot 40"},
+		{lock.Semaphore, "berth semaphore destroy", actionFlags{wait: true}, 10, 0, 0, "berth semaphore destroy 'a lock' --wait"},
+		{lock.PersistentMutex, "berth persistent-mutex enable", actionFlags{}, 0, 0, 1, "berth persistent-mutex enable 'a lock'"},
+	} {
+		c.flags.overshoot = defaultOvershoot
+		a := &administration{id: lock.ID{Kind: c.kind, Name: "a lock"}, flags: c.flags, c: &cli.Context{Command: &cli.Command{HelpName: c.command}}}
+		if got := a.again(c.before, c.after, c.want); got != c.text {
+			t.Errorf("got %q, want %q", got, c.text)
 		}
 	}
 }

@@ -32,7 +32,7 @@ var enableOptions = []config.Option{waitOption, timeoutOption}
 var errConflict = errors.New("not changed")
 
 func enableMutex(ctx context.Context, a *administration) error {
-	before, after, err := a.Resize(ctx, defaultOvershoot, func(present int) (int, error) {
+	before, _, err := a.change(ctx, defaultOvershoot, func(present int) (int, error) {
 		if present > 1 {
 			return 0, fmt.Errorf("%w: %q exists as a semaphore of %s; choose another name, or use --semaphore",
 				errConflict, a.id.Name, slots(present))
@@ -41,7 +41,7 @@ func enableMutex(ctx context.Context, a *administration) error {
 	})
 	switch {
 	case err != nil:
-		return stoppedHalfway(before, after, err)
+		return err
 	case before == 1:
 		return a.say("enabled already")
 	}
@@ -49,7 +49,7 @@ func enableMutex(ctx context.Context, a *administration) error {
 }
 
 func disableMutex(ctx context.Context, a *administration) error {
-	before, after, err := a.Resize(ctx, a.flags.overshoot, func(present int) (int, error) {
+	before, _, err := a.change(ctx, a.flags.overshoot, func(present int) (int, error) {
 		if present > 1 {
 			return 0, fmt.Errorf("%w: %q is a semaphore of %s; to remove it use: berth semaphore destroy %s",
 				errConflict, a.id.Name, slots(present), shellQuote(a.id.Name))
@@ -58,7 +58,6 @@ func disableMutex(ctx context.Context, a *administration) error {
 	})
 	switch {
 	case err != nil:
-		err = stoppedHalfway(before, after, err)
 	case before == 0:
 		err = a.say("disabled already")
 	default:

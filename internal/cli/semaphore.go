@@ -59,7 +59,7 @@ func createSemaphore(ctx context.Context, a *administration) error {
 	if want == 0 {
 		return usagef("give --slots N, the number of slots")
 	}
-	before, after, err := a.Resize(ctx, defaultOvershoot, func(present int) (int, error) {
+	before, after, err := a.change(ctx, defaultOvershoot, func(present int) (int, error) {
 		if present != 0 && present != want {
 			return 0, fmt.Errorf("%w: %s exists with %s; to change that use: berth semaphore resize %s --slots %d",
 				errConflict, a.id, slots(present), shellQuote(a.id.Name), want)
@@ -73,7 +73,7 @@ func resizeSemaphore(ctx context.Context, a *administration) error {
 	if err := a.flags.oneSize(); err != nil {
 		return err
 	}
-	before, after, err := a.Resize(ctx, a.flags.overshoot, func(present int) (int, error) {
+	before, after, err := a.change(ctx, a.flags.overshoot, func(present int) (int, error) {
 		if present == 0 {
 			return 0, fmt.Errorf("%s: %w; make it with: %s", a.id, lock.ErrAbsent, a.id.CreateCommand())
 		}
@@ -86,10 +86,9 @@ func resizeSemaphore(ctx context.Context, a *administration) error {
 }
 
 func destroySemaphore(ctx context.Context, a *administration) error {
-	before, after, err := a.Resize(ctx, a.flags.overshoot, func(int) (int, error) { return 0, nil })
+	before, _, err := a.change(ctx, a.flags.overshoot, func(int) (int, error) { return 0, nil })
 	switch {
 	case err != nil:
-		err = stoppedHalfway(before, after, err)
 	case before == 0:
 		err = a.say("was not there")
 	default:
@@ -132,19 +131,11 @@ func (f actionFlags) target(present int) (int, error) {
 func (a *administration) sized(before, after int, err error) error {
 	switch {
 	case err != nil:
-		return stoppedHalfway(before, after, err)
+		return err
 	case before == after:
 		return a.say("%s already", slots(after))
 	}
 	return a.say("%s (was %d)", slots(after), before)
-}
-
-// stoppedHalfway adds how far an action got that changed something and failed.
-func stoppedHalfway(before, after int, err error) error {
-	if before == after {
-		return err
-	}
-	return fmt.Errorf("stopped on the way: %s now (was %d): %w; give the same command again to finish", slots(after), before, err)
 }
 
 // slots returns "1 slot" or "3 slots".

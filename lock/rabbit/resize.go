@@ -134,5 +134,5 @@ func (a *action) interrupted(verb string, slot, left int, err error) error {
 	if errors.Is(err, lock.ErrUnreachable) || errors.Is(err, errTaken) {
 		err = fmt.Errorf("%w: %w", err, lock.ErrUnknown)
 	}
-	return fmt.Errorf("%s was left with %d slots; slot %d was to be %sd; repeat the command: %w", a.id, left, slot, verb, err)
+	return fmt.Errorf("%s was left with %d slots; slot %d was to be %sd: %w", a.id, left, slot, verb, err)
 }
