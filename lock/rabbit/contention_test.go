@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
+	"berth/lock/rabbit"
 )
 
 func TestManyContendersShareTheSlotsOneEach(t *testing.T) {
@@ -99,5 +100,54 @@ func TestTheOnlyFreeSlotOfAThousandIsFound(t *testing.T) {
 	must(t, err)
 	if again.Slot() != free {
 		t.Errorf("slot %d under an alarm, want %d", again.Slot(), free)
+	}
+}
+
+func TestLostRacesDoNotEndTheSearch(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 40)
+	defer resize(t, shared, id, 0)
+	l := connected(t, shared, id)
+	rabbit.LoseRaces(l, 1, 16) // all that are looked at first
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	if h.Slot() <= 16 {
+		t.Errorf("obtained slot %d", h.Slot())
+	}
+}
+
+func TestSlotThatWasNotTriedIsNotCalledHeld(t *testing.T) {
+	for slots, want := range map[int]error{8: lock.ErrFull, 9: lock.ErrUnknown} {
+		id := fresh(lock.Semaphore)
+		resize(t, shared, id, slots)
+		defer resize(t, shared, id, 0)
+		l := connected(t, shared, id)
+		rabbit.LoseRaces(l, 1, slots)
+		if _, err := l.Acquire(within(t)); !errors.Is(err, want) {
+			t.Errorf("losing every race for %d slots: %v", slots, err)
+		}
+	}
+}
+
+func TestCrowdIsNotToldThatAllSlotsAreHeldWhileMostAreFree(t *testing.T) {
+	const contenders, slots = 60, 200
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, slots)
+	defer resize(t, shared, id, 0)
+	start := make(chan struct{})
+	ends := make(chan error)
+	for range contenders {
+		l := connected(t, shared, id)
+		go func() {
+			<-start
+			_, err := l.Acquire(within(t))
+			ends <- err
+		}()
+	}
+	close(start)
+	for range contenders {
+		if err := <-ends; err != nil && !errors.Is(err, lock.ErrUnknown) {
+			t.Error(err)
+		}
 	}
 }

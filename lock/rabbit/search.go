@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxAttempts bounds the claims of one Acquire. Every lost race means that
-	// somebody else won; the next Acquire looks afresh.
+	// maxAttempts bounds the claims in one batch. Every lost race means that
+	// somebody else won; there may be less of a crowd in the next batch.
 	maxAttempts = 8
 
 	// searchTimeout bounds one Acquire whatever the broker does: the longest
@@ -27,10 +27,11 @@ const (
 
 // search is one attempt to find and claim a slot.
 type search struct {
-	l        *contender
-	exist    int  // slots that were seen to exist
-	attempts int  // claims
-	unknown  bool // some queue could not be judged
+	l       *contender
+	exist   int  // slots that were seen to exist
+	lost    bool // somebody else was faster at one
+	untried bool // some slot that may be free was not claimed
+	unknown bool // some queue could not be judged
 }
 
 func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
@@ -59,7 +60,7 @@ func (s *search) limit() int {
 // probing asks about many slots at once and claims a free one.
 func (s *search) probing(ctx context.Context) (*held, error) {
 	batch := firstBatch
-	for from := 1; from <= s.limit() && s.attempts < maxAttempts; {
+	for from := 1; from <= s.limit(); {
 		to := min(from+batch-1, s.limit())
 		free, end, err := s.survey(ctx, from, to)
 		if err != nil {
@@ -112,12 +113,18 @@ func (s *search) survey(ctx context.Context, from, to int) (free []int, end bool
 
 // claimAny claims the lowest of the free slots and, after a lost race, any of
 // the others: those who lost the same race would meet again at the next one. It
-// returns nil, nil if all races were lost.
+// returns nil, nil if no race was won.
 func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
-	for i := 0; len(free) > 0 && s.attempts < maxAttempts; i = rand.IntN(max(len(free), 1)) {
+	for range maxAttempts {
+		if len(free) == 0 {
+			return nil, nil
+		}
+		i := 0
+		if s.lost {
+			i = rand.IntN(len(free))
+		}
 		slot := free[i]
 		free = append(free[:i], free[i+1:]...)
-		s.attempts++
 		h, err := s.l.take(ctx, slot)
 		if err == nil {
 			return h, nil
@@ -125,8 +132,10 @@ func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
 		if !lostRace(err) {
 			return nil, err
 		}
+		s.lost = true
 		s.l.log.Debug("lost the race for a slot", "lock", s.l.id.Name, "slot", slot, "error", err)
 	}
+	s.untried = s.untried || len(free) > 0
 	return nil, nil
 }
 
@@ -168,8 +177,10 @@ func (s *search) oneByOne(ctx context.Context) (*held, error) {
 // nothing is the outcome of a search that ended without a slot.
 func (s *search) nothing() error {
 	switch {
-	case s.unknown && s.attempts == 0:
+	case s.unknown:
 		return lock.Errorf(lock.ErrUnknown, "the broker could not tell about every slot of %s; try again", s.l.id)
+	case s.untried:
+		return lock.Errorf(lock.ErrUnknown, "the slots of %s that were tried are held, others may be free; try again", s.l.id)
 	case s.exist == 0:
 		return s.l.id.Absent()
 	default:

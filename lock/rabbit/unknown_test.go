@@ -7,6 +7,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
+	"berth/lock/rabbit"
 )
 
 // refuser makes a queue that the broker nacks every probe of.
@@ -49,6 +50,17 @@ func TestForeignQueueInThePlaceOfASlotCountsAsHeld(t *testing.T) {
 	id := fresh(lock.Mutex)
 	declare(t, shared.URL(), id.Name+"-1-B")
 	if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrFull) {
+		t.Errorf("acquiring: %v", err)
+	}
+}
+
+func TestLostRaceBesideASlotThatIsUnknownIsNotFull(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	refuser(t, id.Name+"-1-A")
+	resize(t, shared, id, 2)
+	l := connected(t, shared, id)
+	rabbit.LoseRaces(l, 2, 2)
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnknown) {
 		t.Errorf("acquiring: %v", err)
 	}
 }
