@@ -31,12 +31,19 @@ var kept = []syscall.Signal{
 	unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS,
 }
 
+// Own returns the signals that the kernel sends to a process for what it has
+// done itself: a write that nobody reads, a limit that it has reached. berth
+// survives them, and they are never forwarded: they say nothing to the command.
+func Own() []syscall.Signal {
+	return []syscall.Signal{unix.SIGPIPE, unix.SIGXCPU, unix.SIGXFSZ}
+}
+
 // Forwarded returns every signal that berth takes and hands on, in ascending
 // order: all of 1..31 but the ones that cannot or must not be.
 func Forwarded() []syscall.Signal {
 	var all []syscall.Signal
 	for sig := syscall.Signal(1); sig <= highest; sig++ {
-		if !slices.Contains(kept, sig) {
+		if !slices.Contains(kept, sig) && !slices.Contains(Own(), sig) {
 			all = append(all, sig)
 		}
 	}

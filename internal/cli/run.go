@@ -90,6 +90,11 @@ func receiveSignals() <-chan os.Signal {
 			signal.Notify(received, sig)
 		}
 	}
+	// Received and dropped. To ignore them would have the command ignore them.
+	dropped := make(chan os.Signal, 1)
+	for _, sig := range signals.Own() {
+		signal.Notify(dropped, sig)
+	}
 	return received
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -142,7 +143,7 @@ func (h *helper) run() {
 	// Signals are the supervisor's to judge, also those that somebody sends to
 	// every process of a unit: here they are received and dropped.
 	dropped := make(chan os.Signal, 1)
-	for _, sig := range signals.Forwarded() {
+	for _, sig := range slices.Concat(signals.Forwarded(), signals.Own()) {
 		if !signal.Ignored(sig) { // the command inherits an inherited ignore
 			signal.Notify(dropped, sig)
 		}
