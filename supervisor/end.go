@@ -133,11 +133,16 @@ func (m *machine) bury(e event) State {
 	m.guard, m.guardEvents = nil, nil
 	m.command.running, m.command.frozen = false, false
 	status := exitStatus(m.command.status)
+	fallen := m.state == Starting && e.guard.Orphans // the guard, before it could say that it started anything
 	switch {
-	case m.state == Starting && e.guard.Orphans && m.launches < startAttempts && m.stopSig == 0 && m.lossCause == nil:
+	case fallen && m.stopSig != 0:
+		m.outcome = Outcome{Status: signalBase + int(m.stopSig)}
+	case fallen && m.lossCause == nil && m.launches < startAttempts:
 		m.launches++
 		m.log.Error("the guard died before it could start the command; trying another")
 		return m.prepareAgain(e)
+	case fallen && m.lossCause == nil:
+		m.outcome = Outcome{Status: cannotExecute, Err: fmt.Errorf("cannot execute the command: %d guards died before they could start it", m.launches+1)}
 	case m.startErr != nil:
 		m.outcome = Outcome{Status: startStatus(m.startErr), Err: m.startErr}
 	case m.stopSig != 0:

@@ -179,6 +179,9 @@ func (m *machine) receive() event {
 	case sig := <-m.cfg.Signals:
 		return m.signalEvent(sig)
 	case g, open := <-m.guardEvents:
+		if !open && m.command.running { // it had died before it got the order to start
+			return guardEvent(GuardEvent{Kind: Dead, Orphans: true})
+		}
 		if !open {
 			m.guard, m.guardEvents = nil, nil
 			return event{}

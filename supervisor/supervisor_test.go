@@ -237,6 +237,44 @@ func TestGuardThatDiedIsReplaced(t *testing.T) {
 	}
 }
 
+func TestGuardThatWasDeadWhenItGotTheOrderIsReplaced(t *testing.T) {
+	b := newBench(t, time.Minute, nil)
+	g := b.guard()
+	g.awaitStart(t)
+	g.gone() // and nothing is told: nothing was started
+	b.running().dies(0, 3)
+	if o := b.end(); o.Status != 3 || o.Err != nil {
+		t.Errorf("outcome %+v, want 3", o)
+	}
+}
+
+func TestGuardsThatDieBeforeTheStartAreReplacedAFewTimesOnly(t *testing.T) {
+	b := newBench(t, 0, nil)
+	for range 1 + startAttempts {
+		g := b.guard()
+		g.awaitStart(t)
+		g.gone()
+	}
+	if o := b.end(); o.Status != cannotExecute || o.Err == nil {
+		t.Errorf("outcome %+v, want %d and why", o, cannotExecute)
+	}
+	if err := b.another(); err != nil {
+		t.Errorf("afterwards another gets: %v", err)
+	}
+}
+
+func TestEndingSignalWhileADeadGuardIsToStartEndsBerth(t *testing.T) {
+	b := newBench(t, 0, nil)
+	g := b.guard()
+	g.awaitStart(t)
+	b.signals <- unix.SIGTERM
+	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+	g.gone()
+	if o := b.end(); o.Status != 143 || o.Err != nil {
+		t.Errorf("outcome %+v, want 143", o)
+	}
+}
+
 func TestGuardThatDoesNotKillIsAbandoned(t *testing.T) {
 	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Stop = sequence(t, "KILL") })
 	g := b.running()
