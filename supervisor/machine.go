@@ -131,9 +131,16 @@ func newBackOff(first, most time.Duration) *backoff.ExponentialBackOff {
 	)
 }
 
-// run goes from event to event until there is nothing left to do.
+// run goes from event to event until there is nothing left to do. A panic must
+// not come to close, which gives the slot up: the command may live then, and
+// only the end of this process has the guard kill it.
 func (m *machine) run() Outcome {
-	defer m.close()
+	outcome := m.work()
+	m.close()
+	return outcome
+}
+
+func (m *machine) work() Outcome {
 	if err := m.launch(); err != nil {
 		return Outcome{Status: cannotExecute, Err: err}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
@@ -285,6 +286,38 @@ func TestGuardThatDoesNotKillIsAbandoned(t *testing.T) {
 	if o := b.end(); o.Status != 137 {
 		t.Errorf("outcome %+v, want 137", o)
 	}
+}
+
+// brokenGuard panics in the middle of a run.
+type brokenGuard struct{ *fakeGuard }
+
+func (brokenGuard) Start(Start) error { panic("broken") }
+
+func TestPanicDoesNotGiveTheSlotUp(t *testing.T) {
+	b := &bench{t: t, place: locktest.NewPlace(), guards: make(chan *fakeGuard, 1)}
+	cfg := Config{
+		ID: mutex, Lock: b.place.Open(0).Lock(mutex), Log: hclog.NewNullLogger(), VerifyTimeout: patience,
+		Launch: func() (Guard, error) {
+			g, err := b.launch()
+			return brokenGuard{g.(*fakeGuard)}, err
+		},
+	}
+	m, err := newMachine(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("there was no panic: this test tests nothing")
+			}
+		}()
+		m.run()
+	}()
+	if err := b.another(); !errors.Is(err, lock.ErrFull) {
+		t.Errorf("after a panic another gets: %v", err)
+	}
+	m.close()
 }
 
 func TestDeadlineCountsFromTheStartOfAVerification(t *testing.T) {

@@ -32,7 +32,6 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 	if err != nil {
 		return &decided{err, ExitCannotExecute}
 	}
-	defer host.Close()
 
 	spec := guard.Spec{Path: path, Args: cfg.Command, Env: commandEnv(os.Environ()), Login: login(cfg), Namespace: cfg.PIDNamespace}
 	outcome := supervisor.Run(supervisor.Config{
@@ -58,6 +57,7 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 		Holder: holder(),
 		Log:    log.With("lock", cfg.Lock.Name),
 	})
+	host.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {
 	case outcome.Err == nil:
 		return exited(outcome.Status)
