@@ -234,6 +234,15 @@ func (m *machine) releaseLate(event) State {
 	return m.release(Ended)
 }
 
+// noteLate ends berth, once the slot is given back, because --timeout has passed
+// meanwhile. The time is stopped while the command runs, and begins anew later.
+func (m *machine) noteLate(event) State {
+	if m.after != Ended {
+		m.outcome, m.after = Outcome{Err: m.late()}, Ended
+	}
+	return m.state
+}
+
 // release begins to give the slot back. No process of the command is alive.
 func (m *machine) release(after State) State {
 	m.after = after

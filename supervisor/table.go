@@ -192,6 +192,7 @@ func init() {
 			lost:       {do: (*machine).stay},
 			silent:     {do: (*machine).afterRelease, to: []State{Pausing, Ended}},
 			ending:     {do: (*machine).noteStop},
+			timedOut:   {do: (*machine).noteLate},
 			forwarded:  {do: (*machine).noteSignal},
 		},
 		Ended: {},

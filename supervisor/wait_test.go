@@ -77,6 +77,22 @@ func TestTimeoutSaysWhatWasInTheWay(t *testing.T) {
 	}
 }
 
+func TestTimeoutThatPassesWhileTheSlotIsGivenBackEndsBerth(t *testing.T) {
+	block := make(chan struct{})
+	b := newBench(t, 0, func(b *bench, cfg *Config) {
+		cfg.Timeout = 50 * time.Millisecond
+		b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrFull})
+		b.backend.InjectAlways(locktest.Release, locktest.Fault{Block: block})
+	})
+	eventually(t, "the slot is being given back", func() bool { return b.backend.Calls(locktest.Release) > 0 })
+	passed := time.Now().Add(2 * 50 * time.Millisecond)
+	eventually(t, "the timeout passes", func() bool { return time.Now().After(passed) })
+	close(block)
+	if o := b.end(); !errors.Is(o.Err, lock.ErrFull) {
+		t.Errorf("outcome %+v, want that the slot is held", o)
+	}
+}
+
 func TestTimeoutDoesNotEndACommandThatRuns(t *testing.T) {
 	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Timeout = 50 * time.Millisecond })
 	g := b.running()
