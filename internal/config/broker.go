@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -76,40 +77,51 @@ func (s *settings) addAMQP(u *url.URL, text string) error {
 }
 
 // Redact returns a broker URL with user and password replaced by stars. It
-// works on text that is no proper URL too: everything before the last @ goes.
+// works on text that is no proper URL too. With an @ in it, everything before
+// the last one goes. Without one, everything goes if a colon is followed by
+// anything but a port: it can be the beginning of USER:PASSWORD@HOST.
 func Redact(text string) string {
-	at := strings.LastIndex(text, "@")
-	if at < 0 {
-		return text
+	scheme := schemeOnly.FindString(text)
+	rest := text[len(scheme):]
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		return scheme + "***" + rest[at:]
 	}
-	if scheme, _, found := strings.Cut(text[:at], "://"); found {
-		return scheme + "://***" + text[at:]
+	if _, port, found := strings.Cut(rest, ":"); found && !portOnly.MatchString(port) {
+		return scheme + "***"
 	}
-	return "***" + text[at:]
+	return text
 }
 
-// splitBrokers reads the environment variable: URLs separated by white space,
-// or by commas if a scheme follows, because a password may have a comma in it.
+var (
+	schemeOnly = regexp.MustCompile(`^[A-Za-z]+://`)
+	portOnly   = regexp.MustCompile(`^[0-9]{1,5}($|[/?#])`)
+)
+
+// separators stand between the URLs in the environment variable.
+const separators = ", \t\r\n"
+
+// splitBrokers reads the environment variable. What separates URLs counts only
+// where another one begins, because a password may have it in it: Redact does
+// not recognise half a password.
 func splitBrokers(text string) []string {
 	var all []string
-	for _, word := range strings.Fields(text) {
-		begin := 0
-		for i := range word {
-			if word[i] == ',' && startsBroker(word[i+1:]) {
-				all = append(all, word[begin:i])
-				begin = i + 1
-			}
+	text = strings.Trim(text, separators)
+	begin := 0
+	for i := range text {
+		if strings.IndexByte(separators, text[i]) >= 0 && startsBroker(text[i+1:]) {
+			all = append(all, strings.TrimRight(text[begin:i], separators))
+			begin = i + 1
 		}
-		all = append(all, strings.TrimSuffix(word[begin:], ","))
 	}
-	return all
+	return append(all, text[begin:])
 }
 
 func startsBroker(text string) bool {
-	for _, scheme := range []string{"amqp://", "amqps://", localScheme + "://", localScheme + ","} {
+	for _, scheme := range []string{"amqp://", "amqps://", localScheme + "://"} {
 		if strings.HasPrefix(text, scheme) {
 			return true
 		}
 	}
-	return text == localScheme
+	rest, found := strings.CutPrefix(text, localScheme)
+	return found && (rest == "" || strings.IndexByte(separators, rest[0]) >= 0)
 }

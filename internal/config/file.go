@@ -149,6 +149,8 @@ func advise(summary, text string) string {
 	switch {
 	case summary == "Variables not allowed":
 		return text + `; put text in quotes, and write "$${" for a literal "${"`
+	case summary == "Invalid template control keyword": // its text has a piece of the value, perhaps of a password
+		return summary + `; write "%%{" for a literal "%{"`
 	case strings.HasSuffix(text, "?"):
 		return text
 	case summary == "Unsupported argument", summary == "Unsupported block type":

@@ -138,6 +138,7 @@ func TestVariablesCanHoldLists(t *testing.T) {
 		"amqp://a amqp://b":            {"amqp://a", "amqp://b"},
 		"amqp://a,amqps://b, amqp://c": {"amqp://a", "amqps://b", "amqp://c"},
 		"amqp://u:p,w@a,amqp://b":      {"amqp://u:p,w@a", "amqp://b"},
+		"\tamqp://a\n amqp://b , ":     {"amqp://a", "amqp://b"},
 	} {
 		run, err := Load(input("BERTH_BROKER="+text, "BERTH_REWRITE=HUP=USR1, INT=", "--mutex", "m", "--", "x"))
 		if err != nil || !slices.Equal(run.Brokers, want) || len(run.Rewrites) != 2 {

@@ -115,6 +115,44 @@ func TestNoMessageShowsAPassword(t *testing.T) {
 	}
 }
 
+func TestPasswordThatIsCutIntoPiecesIsNotShownEither(t *testing.T) {
+	for _, in := range []Input{
+		input("BERTH_BROKER=amqp://bob:sesame x@rabbit"),
+		input("BERTH_BROKER=amqp://bob:5672 sesame x@rabbit"),
+		input("BERTH_BROKER=amqp://bob:sesame,amqp://x@rabbit"),
+		input("BERTH_BROKER=bob:sesame amqp://rabbit"),
+		input("--broker", "amqp://bob:sesame"),
+		input("--broker", "amqp://bob:sesame/"),
+		input("--broker", "bob:sesame"),
+		input("--broker", "bob:sesame://x@rabbit"),
+		input("--config", write(t, `broker = ["amqp://bob:sesame", "amqp://rabbit"]`)),
+		input("--config", write(t, `broker = "amqp://bob:%{sesame}@rabbit"`)),
+	} {
+		in.Flags["mutex"], in.Command = []string{"m"}, []string{"x"}
+		if _, err := Load(in); err == nil || strings.Contains(err.Error(), "sesame") || strings.Contains(err.Error(), "bob") {
+			t.Errorf("%v: %v", in.Flags, err)
+		}
+	}
+}
+
+func TestRedactShowsWhatIsNoPassword(t *testing.T) {
+	for text, want := range map[string]string{
+		"amqp://h:5672/v":          "amqp://h:5672/v",
+		"amqp://h:99999?heartbeat": "amqp://h:99999?heartbeat",
+		"amqp://h/v":               "amqp://h/v",
+		"rabbit:5672":              "rabbit:5672",
+		"amqp://u:p@h:1/v":         "amqp://***@h:1/v",
+		"amqp://u:p@q@h":           "amqp://***@h",
+		"amqp://u:123456":          "amqp://***",
+		"amqp://u:p":               "amqp://***",
+		"u:p":                      "***",
+	} {
+		if got := Redact(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestBrokersThatCannotBeAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"amqp://":                    "names no host",

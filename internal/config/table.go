@@ -31,7 +31,7 @@ var table = []Option{
 		Usage: "Hold the mutex NAME that is switched on and off with 'berth persistent-mutex enable' and 'disable'."},
 
 	{Name: "broker", Group: groupBroker, Value: "URL", Kind: List, connection: true, set: setBrokers,
-		Usage: "RabbitMQ at amqp://USER:PASSWORD@HOST:5672/VHOST, or amqps:// for TLS; or 'local' or 'local:///DIRECTORY' for locks that hold on this host only. Repeat it for the nodes of one cluster, which are tried in turn. In the variable, URLs are separated by spaces, or by commas before a scheme."},
+		Usage: "RabbitMQ at amqp://USER:PASSWORD@HOST:5672/VHOST, or amqps:// for TLS; or 'local' or 'local:///DIRECTORY' for locks that hold on this host only. Repeat it for the nodes of one cluster, which are tried in turn. In the variable, URLs are separated by spaces or commas."},
 	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
 		Usage: "Read settings from FILE. The environment overrides the file, flags override both."},
 	{Name: "naming", Group: groupBroker, Value: "N-L-A|N-A-L", Default: NamingNLA, connection: true,
