@@ -23,7 +23,11 @@ import (
 // program's name.
 func Main(args []string) int {
 	app := newApp()
-	err := app.Run(nameLast(app, args))
+	args = nameLast(app, args)
+	err := checkValues(app, args)
+	if err == nil {
+		err = app.Run(args)
+	}
 	var over exited
 	if err != nil && !errors.As(err, &over) {
 		fmt.Fprintln(app.ErrWriter, oneLine(err))

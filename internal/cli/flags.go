@@ -56,12 +56,23 @@ func recorded(c *cli.Context, options []config.Option) map[string][]string {
 
 // takesValue reports whether the next argument belongs to the flag.
 func takesValue(flags []cli.Flag, name string) bool {
+	r := recorderOf(flags, name)
+	return r != nil && !r.IsBoolFlag()
+}
+
+func isSwitch(flags []cli.Flag, name string) bool {
+	r := recorderOf(flags, name)
+	return r != nil && r.IsBoolFlag()
+}
+
+// recorderOf returns the value of a flag, nil if there is no such flag.
+func recorderOf(flags []cli.Flag, name string) *recorder {
 	for _, f := range flags {
 		if generic, ok := f.(*cli.GenericFlag); ok && generic.Name == name {
-			return generic.Value.(*recorder).kind != config.Switch
+			return generic.Value.(*recorder)
 		}
 	}
-	return false
+	return nil
 }
 
 // The texts of the flag package's errors, which it has no types for.
