@@ -86,7 +86,7 @@ func (m *machine) noteStarted(e event) State {
 
 func (m *machine) noteNotStarted(e event) State {
 	m.silence.Stop()
-	m.startErr = fmt.Errorf("cannot execute the command: %w", e.guard.Errno)
+	m.startErr = fmt.Errorf("%w: %w", ErrNotExecuted, e.guard.Errno)
 	return m.state
 }
 

@@ -16,6 +16,7 @@
 package supervisor
 
 import (
+	"errors"
 	"os"
 	"time"
 
@@ -101,6 +102,10 @@ type Outcome struct {
 	// Err is nil if the command ran and ended, or if berth was told to end.
 	Err error
 }
+
+// ErrNotExecuted: the slot was won and the command could not be executed. What
+// wraps it wraps a syscall.Errno too.
+var ErrNotExecuted = errors.New("cannot execute the command")
 
 // Run runs the command under the lock until it has ended for good.
 func Run(cfg Config) Outcome {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"berth/internal/guard"
 )
 
 // findCommand returns the path of the program to execute. A mistake in it is
@@ -27,6 +29,28 @@ func findCommand(name string) (string, error) {
 		hint = "check the path"
 	}
 	return "", fmt.Errorf("cannot find the command %q: %w; %s", name, syscall.ENOENT, hint)
+}
+
+// notExecuted says which program it was that findCommand had found and that
+// could not be executed, and what may be the matter.
+func notExecuted(spec guard.Spec, err error) error {
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	_, missing := os.Stat(spec.Path)
+	hint := "see execve(2)"
+	switch {
+	case errno == syscall.ENOENT && missing != nil:
+		hint = "it was there when berth was started"
+	case errno == syscall.ENOENT:
+		hint = "the file is there, but its #! line or its header names an interpreter that is not"
+	case errno == syscall.ENOEXEC:
+		hint = "it is neither a program for this machine nor a script that begins with #!"
+	case errno == syscall.EACCES && spec.Login != nil:
+		hint = fmt.Sprintf("may user %d, group %d execute it, its interpreter and the directories on the way?", spec.Login.UID, spec.Login.GID)
+	case errno == syscall.EACCES:
+		hint = "may you execute it and its interpreter, and does its file system allow programs?"
+	}
+	return fmt.Errorf("cannot execute %q: %w; %s", spec.Path, errno, hint)
 }
 
 // isThere reports whether the name leads to a file that cannot be executed:

@@ -61,6 +61,8 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 	switch {
 	case outcome.Err == nil:
 		return exited(outcome.Status)
+	case errors.Is(outcome.Err, supervisor.ErrNotExecuted):
+		return &decided{notExecuted(spec, outcome.Err), outcome.Status}
 	case errors.Is(outcome.Err, guard.ErrNamespace):
 		return &decided{outcome.Err, ExitConfig}
 	case outcome.Status != 0:
