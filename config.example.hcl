@@ -71,6 +71,7 @@
 #rewrite = ["HUP=USR1"]
 
 # Whom the command runs as, names or numbers in quotes. No default: as berth does.
+# Anybody else needs CAP_SETUID and CAP_SETGID, as root has them.
 #user = "nobody"
 #group = "nogroup"
 

@@ -9,8 +9,5 @@ func LoadCheck(in Input) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	if s.Credential, err = s.credential(); err != nil {
-		return Run{}, invalidf("--user and --group: %v", err)
-	}
 	return s.Run, nil
 }

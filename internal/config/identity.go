@@ -6,7 +6,10 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // identity is a user as the host knows it.
@@ -90,6 +93,39 @@ func parseID(text string) (uint32, error) {
 	return uint32(number), nil
 }
 
+// setCredential decides whom the command runs as. Its errors are about what was
+// written for --user, or for --group alone.
+func (s *settings) setCredential(values layer) error {
+	var err error
+	if s.Credential, err = s.credential(); err == nil {
+		err = permitted(s.Credential, Capable)
+	}
+	if err == nil {
+		return nil
+	}
+	from, found := values["user"]
+	if !found {
+		from = values["group"]
+	}
+	return from.wrong(err)
+}
+
+// permitted returns an error if this process cannot give a child the identity.
+// Without this check it would be found out once the slot is won.
+func permitted(c *syscall.Credential, capable func(capability int) bool) error {
+	var missing []string
+	if c != nil && int(c.Uid) != os.Geteuid() && !capable(unix.CAP_SETUID) {
+		missing = append(missing, "CAP_SETUID")
+	}
+	if c != nil && !capable(unix.CAP_SETGID) { // setgroups(2) needs it in any case
+		missing = append(missing, "CAP_SETGID")
+	}
+	if missing == nil {
+		return nil
+	}
+	return fmt.Errorf("needs %s, which berth does not have; start berth as root, or as the user that the command is to run as", strings.Join(missing, " and "))
+}
+
 // credential combines user and group; nil if neither changes anything.
 func (s *settings) credential() (*syscall.Credential, error) {
 	if s.user == nil && s.group == nil {
@@ -98,7 +134,7 @@ func (s *settings) credential() (*syscall.Credential, error) {
 	who := identity{uid: uint32(os.Getuid()), gid: uint32(os.Getgid())}
 	switch {
 	case s.user != nil && !s.user.known && s.group == nil:
-		return nil, fmt.Errorf("user %d is not in this host's user database, so its group is unknown; give --group too", s.user.uid)
+		return nil, errors.New("is not in this host's user database, so its group is unknown; give --group too")
 	case s.user != nil:
 		who = *s.user
 	}

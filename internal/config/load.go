@@ -38,9 +38,6 @@ func Load(in Input) (Run, error) {
 	if err := s.checkBroker(); err != nil {
 		return Run{}, err
 	}
-	if s.Credential, err = s.credential(); err != nil {
-		return Run{}, invalidf("--user and --group: %v", err)
-	}
 	if !s.Local {
 		if err := s.Timings().Check(); err != nil {
 			return Run{}, err
@@ -86,7 +83,7 @@ func (in Input) settle(options []Option) (*settings, error) {
 			return nil, value.wrong(err)
 		}
 	}
-	return s, nil
+	return s, s.setCredential(values)
 }
 
 func (in Input) merge(options []Option) (layer, error) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,14 +167,37 @@ func TestLocalNeedsNoSafeTimings(t *testing.T) {
 }
 
 func TestNumbersAreTakenForUserAndGroup(t *testing.T) {
-	run, err := Load(input("--broker", "local", "--mutex", "m", "--user", "4711", "--group", "4712", "--", "x"))
-	if err != nil || run.Credential == nil || run.Credential.Uid != 4711 || run.Credential.Gid != 4712 ||
-		!slices.Equal(run.Credential.Groups, []uint32{4712}) {
-		t.Errorf("got %+v, %v", run.Credential, err)
+	s := &settings{}
+	if err := errors.Join(setUser(s, []string{"4711"}), setGroup(s, []string{"4712"})); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.credential()
+	if err != nil || got.Uid != 4711 || got.Gid != 4712 || !slices.Equal(got.Groups, []uint32{4712}) {
+		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, bad := range []string{"4294967295", "-1", "no such user"} {
 		if _, err := Load(input("--broker", "local", "--mutex", "m", "--user", bad, "--", "x")); !errors.Is(err, ErrUsage) {
 			t.Errorf("--user %q: %v", bad, err)
+		}
+	}
+}
+
+func TestIdentityThatBerthCannotGiveIsRefused(t *testing.T) {
+	own, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
+	for name, c := range map[string]struct {
+		who  *syscall.Credential
+		has  []int
+		want string
+	}{
+		"nobody else":             {nil, nil, ""},
+		"root":                    {&syscall.Credential{Uid: other}, []int{unix.CAP_SETUID, unix.CAP_SETGID}, ""},
+		"another user":            {&syscall.Credential{Uid: other}, nil, "needs CAP_SETUID and CAP_SETGID"},
+		"another user, no groups": {&syscall.Credential{Uid: other}, []int{unix.CAP_SETUID}, "needs CAP_SETGID"},
+		"another group":           {&syscall.Credential{Uid: own}, nil, "needs CAP_SETGID"},
+	} {
+		err := permitted(c.who, func(capability int) bool { return slices.Contains(c.has, capability) })
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

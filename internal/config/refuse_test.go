@@ -45,6 +45,8 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--log-level|loud", ErrUsage, "choose trace, debug, info, warn or error"},
 		{"--log-format|xml", ErrUsage, "choose text or json"},
 		{"--group|no such group", ErrUsage, `--group "no such group": `},
+		{"--user|54321|--broker|local|--mutex|m|--|x", ErrUsage, `--user "54321": is not in this host's user database`},
+		{"BERTH_USER=54321|--broker|local|--mutex|m|--|x", ErrInvalid, `BERTH_USER="54321": is not in this host's user database`},
 		{"--config|/does/not/exist", ErrInvalid, `--config "/does/not/exist": cannot read the file: no such file`},
 	} {
 		_, err := Load(input(strings.Split(c.words, "|")...))

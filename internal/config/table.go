@@ -64,9 +64,9 @@ var table = []Option{
 	{Name: "rewrite", Group: groupCommand, Value: "SIGNAL=SIGNAL", Kind: List, set: setRewrites,
 		Usage: "Hand one signal on as another, such as HUP=USR1, or drop it: HUP=. Repeatable. In the variable, separated by spaces or commas."},
 	{Name: "user", Group: groupCommand, Value: "USER", set: setUser,
-		Usage: "Run the command as this user, a name or a number, with the user's groups."},
+		Usage: "Run the command as this user, a name or a number, with the user's groups. Needs CAP_SETUID and CAP_SETGID, as root has them."},
 	{Name: "group", Group: groupCommand, Value: "GROUP", set: setGroup,
-		Usage: "Run the command with this group, a name or a number, in place of the user's main one."},
+		Usage: "Run the command with this group, a name or a number, in place of the user's main one. Needs CAP_SETGID."},
 
 	{Name: "heartbeat", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "5s", set: setHeartbeat,
 		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice that after the broker last heard from berth: the lease."},
