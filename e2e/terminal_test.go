@@ -187,6 +187,39 @@ func TestCtrlCEndsTheCommandAndBerthWith130(t *testing.T) {
 	term.worksAgain()
 }
 
+func TestPagerInBerthsPipelineKeepsTheTerminal(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	// More than a pipe holds: the command goes on once the pager does. The pager
+	// asks when the command has begun.
+	term.types(`berth seq 200000 | sh -c 'head -c 1; printf "mo""re? "; read x </dev/tty; wc -c; echo "go""t $x"'` + "\n")
+	term.sees("more? ")
+	term.types("line\n")
+	term.sees("got line")
+	term.worksAgain()
+}
+
+func TestCommandInAPipelineReadsFromTheTerminal(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	term.types(`berth sh -c 'printf "na""me: " >&2; read x; echo "hello $x"' | cat` + "\n")
+	term.sees("name: ")
+	term.types("you\n")
+	term.sees("hello you")
+	term.worksAgain()
+}
+
+func TestCtrlCEndsAPipeline(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	term.types("berth sleep 1000 | cat\n")
+	term.sees("command started")
+	term.types(ctrlC)
+	term.sees("status=130")
+	term.sees("prompt> ")
+	term.worksAgain()
+}
+
 func TestCtrlCThatTheCommandHandlesIsItsOwn(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)

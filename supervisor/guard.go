@@ -20,7 +20,7 @@ type Guard interface {
 	Renew(deadline boottime.Instant) error
 
 	// Signal sends the signal to part of the command. CONT to the Group also
-	// gives the command the terminal again if berth has it.
+	// gives the command the terminal again if berth has it for itself alone.
 	Signal(sig syscall.Signal, to Scope) error
 
 	// Freeze stops the whole tree until Thaw, which continues what Freeze has

@@ -238,7 +238,7 @@ func (h *helper) start(o order) {
 		return
 	}
 	h.first = pid
-	h.terminal.give(pid)
+	h.terminal.offer(pid)
 	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Started, Pid: pid})
 }
 
@@ -326,7 +326,7 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 	case h.first == 0:
 	case to == supervisor.Group:
 		if sig == unix.SIGCONT {
-			h.terminal.give(h.first)
+			h.terminal.offer(h.first)
 			if h.ice.frozen {
 				h.continueLater(h.first)
 				return

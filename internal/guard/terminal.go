@@ -34,6 +34,31 @@ func newTerminal() *terminal {
 	return t
 }
 
+// offer gives the command the terminal before it asks for it, by using it, if
+// nobody else is in berth's group: the pager that reads what the command writes,
+// or the script that runs berth, would lose it.
+func (t *terminal) offer(group int) {
+	if t.present && t.alone() {
+		t.give(group)
+	}
+}
+
+// alone reports whether berth is the only one of its process group, as far as is
+// known. The others of a pipeline are there before a slot can be won.
+func (t *terminal) alone() bool {
+	table, err := processTable()
+	if err != nil {
+		return false
+	}
+	delete(table, unix.Getppid())
+	for _, p := range table {
+		if p.group == t.owner && p.state != 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
 // give makes the command's group the foreground if berth's own is, and reports
 // whether it has it now. In the background it does nothing: the terminal is
 // somebody else's.
