@@ -187,6 +187,37 @@ func TestCtrlCEndsTheCommandAndBerthWith130(t *testing.T) {
 	term.worksAgain()
 }
 
+func TestCommandThatOpensTheTerminalReadsFromIt(t *testing.T) {
+	t.Parallel()
+	for name, script := range map[string]string{
+		"alone in its group": `sh -c "$ASK" </dev/null`,
+		"in a pipeline":      `sh -c "$ASK" </dev/null | cat`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			term := openTerminal(t)
+			term.types(`export ASK='printf "pass""word: " >/dev/tty; read x </dev/tty; echo "go""t $x"'` + "\n")
+			term.sees("prompt> ")
+			term.types("berth " + script + "\n")
+			term.sees("password: ")
+			term.types("secret\n")
+			term.sees("got secret")
+			term.worksAgain()
+		})
+	}
+}
+
+// It needs root, as every test of a PID namespace.
+func TestCommandThatCannotHaveTheTerminalIsTold(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	term.types(`"$BINARY" run --mutex m --pid-namespace -- sh -c 'read x </dev/tty' </dev/null; echo "status $?"` + "\n")
+	term.sees("command stopped until it has the terminal")
+	term.types(ctrlC)
+	term.sees("status 130")
+	term.worksAgain()
+}
+
 func TestPagerInBerthsPipelineKeepsTheTerminal(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
@@ -306,6 +337,7 @@ func TestBerthBroughtToTheForegroundGivesTheCommandTheTerminal(t *testing.T) {
 			term.sees("command started")
 			p := term.find("sh", "-c", script)
 			if !strings.Contains(script, "GO") {
+				term.sees("command stopped until it has the terminal")
 				term.awaitState(p.pid, "T") // it reads from the background
 			}
 			term.types("fg; echo \"status $?\"\n")

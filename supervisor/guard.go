@@ -95,6 +95,6 @@ type GuardEvent struct {
 	Errno    syscall.Errno      `json:"errno,omitempty"`
 	Status   syscall.WaitStatus `json:"status,omitempty"`
 	Left     bool               `json:"left,omitempty"`
-	Terminal bool               `json:"terminal,omitempty"` // with Exited: the terminal was the command's
+	Terminal bool               `json:"terminal,omitempty"` // with Exited: the terminal was the command's; with Suspended: it is what it waits for
 	Orphans  bool               `json:"orphans,omitempty"`  // with Exited, Dead: the guard had died, its tree was killed without it
 }

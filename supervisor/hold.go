@@ -119,8 +119,14 @@ func (m *machine) hand(sig syscall.Signal) {
 
 // noteSuspended is for Ctrl-Z. berth itself does not stop: it would miss its
 // verifications. So the shell goes on waiting for it, and the user is told how
-// to go on.
-func (m *machine) noteSuspended(event) State {
+// to go on. A command that waits for the terminal is told of too, and goes on
+// once it gets it.
+func (m *machine) noteSuspended(e event) State {
+	if e.guard.Terminal {
+		m.log.Warn("command stopped until it has the terminal, the slot is still held; bring berth to the foreground, or end it; " +
+			"with --pid-namespace the command cannot have the terminal")
+		return m.state
+	}
 	m.command.suspended = true
 	m.log.Warn("command suspended, the slot is still held; press Ctrl-Z again to continue it, Ctrl-C to end it")
 	return m.state

@@ -287,7 +287,9 @@ func (h *helper) stopped(sig syscall.Signal) {
 	switch {
 	case h.ice.frozen && sig == unix.SIGSTOP: // by us
 	case stoppedForTerminal(sig) && !h.terminal.passedOn(h.first):
-		h.awaitTerminal()
+		if !h.awaitTerminal() {
+			h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended, Terminal: true})
+		}
 	case h.terminal.given:
 		h.terminal.takeBack()
 		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended})
@@ -297,17 +299,19 @@ func (h *helper) stopped(sig syscall.Signal) {
 // awaitTerminal continues a command that was stopped because it used the
 // terminal from the background, once it can have the terminal: at once if berth
 // has the foreground by now. A shell's fg does not tell a job that was running,
-// so there is nothing to wait for but the time to look again.
-func (h *helper) awaitTerminal() {
+// so there is nothing to wait for but the time to look again. It reports whether
+// the command goes on.
+func (h *helper) awaitTerminal() bool {
 	h.look = nil
-	if h.first == 0 || !h.terminal.present {
-		return
+	if h.first == 0 || !h.terminal.present() {
+		return false
 	}
 	if h.terminal.give(h.first) {
 		h.signal(unix.SIGCONT, supervisor.Group)
-		return
+		return true
 	}
 	h.look = time.After(foregroundPause)
+	return false
 }
 
 func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {

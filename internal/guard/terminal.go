@@ -8,37 +8,42 @@ import (
 	"berth/internal/tty"
 )
 
-// terminal is the controlling terminal where it is the command's standard
-// input. The command is in a process group of its own, so that it can be
-// signalled as one; without the terminal's foreground it could neither read
-// from it nor be interrupted from it. Handing the foreground over and taking it
-// back is what a shell does with its jobs (tcsetpgrp(3), credentials(7)).
+// terminal is the controlling terminal, whatever the command's standard input
+// is: who asks for a password opens /dev/tty. The command is in a process group
+// of its own, so that it can be signalled as one; without the terminal's
+// foreground it could neither read from it nor be interrupted from it. Handing
+// the foreground over and taking it back is what a shell does with its jobs
+// (tcsetpgrp(3), credentials(7)).
 type terminal struct {
-	owner    int  // process group of the supervisor
-	present  bool // standard input is the controlling terminal
+	owner    int  // process group of the supervisor, 0 if it has no number here
+	fd       int  // -1: there is none
 	given    bool // the command has the foreground
 	settings *unix.Termios
 }
 
-// newTerminal looks at what standard input is.
+// newTerminal opens the terminal, if the guard has one.
 func newTerminal() *terminal {
-	t := &terminal{}
+	t := &terminal{fd: -1}
+	if fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
+		t.fd = fd
+	}
 	if unix.Getppid() == 0 {
 		return t // in a PID namespace of our own, berth's process group has no number
 	}
 	if group, err := unix.Getpgid(unix.Getppid()); err == nil {
 		t.owner = group
 	}
-	_, err := unix.IoctlGetInt(0, unix.TIOCGPGRP) // fails unless 0 is the controlling terminal
-	t.present = err == nil && t.owner != 0
 	return t
 }
+
+// present reports whether there is a terminal that the command can be given.
+func (t *terminal) present() bool { return t.fd >= 0 && t.owner != 0 }
 
 // offer gives the command the terminal before it asks for it, by using it, if
 // nobody else is in berth's group: the pager that reads what the command writes,
 // or the script that runs berth, would lose it.
 func (t *terminal) offer(group int) {
-	if t.present && t.alone() {
+	if t.present() && t.alone() {
 		t.give(group)
 	}
 }
@@ -63,15 +68,15 @@ func (t *terminal) alone() bool {
 // whether it has it now. In the background it does nothing: the terminal is
 // somebody else's.
 func (t *terminal) give(group int) bool {
-	if !t.present || t.given {
+	if !t.present() || t.given {
 		return t.given
 	}
-	foreground, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	foreground, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
 	if err != nil || foreground != t.owner {
 		return false
 	}
 	if t.settings == nil {
-		t.settings, _ = unix.IoctlGetTermios(0, unix.TCGETS)
+		t.settings, _ = unix.IoctlGetTermios(t.fd, unix.TCGETS)
 	}
 	t.given = t.setForeground(group) == nil
 	return t.given
@@ -85,7 +90,7 @@ func (t *terminal) passedOn(group int) bool {
 	if !t.given {
 		return false
 	}
-	foreground, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	foreground, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
 	return err == nil && foreground != group
 }
 
@@ -102,11 +107,11 @@ func (t *terminal) restore() {
 	if t.settings == nil {
 		return
 	}
-	_ = tty.WithoutTTOU(func() error { return unix.IoctlSetTermios(0, unix.TCSETS, t.settings) })
+	_ = tty.WithoutTTOU(func() error { return unix.IoctlSetTermios(t.fd, unix.TCSETS, t.settings) })
 }
 
 func (t *terminal) setForeground(group int) error {
-	return tty.WithoutTTOU(func() error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) })
+	return tty.WithoutTTOU(func() error { return unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, group) })
 }
 
 // stoppedForTerminal reports whether the signal is how a terminal stops who
