@@ -65,8 +65,10 @@ func failure(what, dir string, err, otherwise error) error {
 		return fmt.Errorf("%s: %w", what, err) // it names the path and says what to do
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("%s in %s: %w: %w; %s", what, dir, lock.ErrDenied, err, ownDirectory)
+	case errors.Is(err, errNoWatch):
+		return fmt.Errorf("%s in %s: %w: %w; raise fs.inotify.max_user_watches", what, dir, otherwise, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%s in %s: %w: %w; make room there, or name another directory with --broker local:///DIRECTORY", what, dir, otherwise, err)
+		return fmt.Errorf("%s in %s: %w: %w; free some space on the file system of %s, or name another directory: --broker local:///DIRECTORY", what, dir, otherwise, err, dir)
 	case errors.Is(err, syscall.EMFILE):
 		return fmt.Errorf("%s in %s: %w: %w; raise the limit of open files, or fs.inotify.max_user_instances", what, dir, otherwise, err)
 	}

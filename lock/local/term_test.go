@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,34 @@ func TestSlotWhoseTermCannotBeRecordedIsNotReady(t *testing.T) {
 	must(t, held.Ready(t.Context())) // as soon as it can be
 	must(t, held.Release(t.Context()))
 	term(t, b)
+}
+
+func TestFullFileSystemIsToldAsSuch(t *testing.T) {
+	dir := t.TempDir()
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4k")) // needs root
+	t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	filler := filepath.Join(dir, "filler")
+	must(t, os.WriteFile(filler, make([]byte, os.Getpagesize()), 0o600))
+	b := open(t, dir)
+	held := hold(t, b, mutex)
+	err := held.Ready(t.Context())
+	if !errors.Is(err, lock.ErrUnknown) {
+		t.Fatalf("error is %v, want %v", err, lock.ErrUnknown)
+	}
+	for _, text := range []string{"cannot record the term of slot 1", recordedTerm(t, b), "no space left", "free some space on the file system of " + b.path(mutex)} {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("%q does not say %q", err, text)
+		}
+	}
+	must(t, os.Remove(filler))
+	must(t, held.Ready(t.Context()))
+}
+
+func TestWatchesThatAreUsedUpAreNoMatterOfSpace(t *testing.T) {
+	err := failure("cannot use it", "/dir", errNoWatch, lock.ErrUnreachable)
+	if !errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), "max_user_watches") || strings.Contains(err.Error(), "space") {
+		t.Fatalf("error is %v", err)
+	}
 }
 
 func TestRecordingATermIsNoChangeThatWaitersHearOf(t *testing.T) {

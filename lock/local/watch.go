@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -52,6 +53,9 @@ type watcher struct {
 	done chan struct{} // closed when the goroutine has ended
 }
 
+// errNoWatch: ENOSPC, which here has nothing to do with space.
+var errNoWatch = errors.New("inotify_add_watch: this user watches as many files as are allowed")
+
 // watch begins to watch dir. Every change after its return is handed to handle.
 func watch(dir string, handle func(event)) (*watcher, error) {
 	before, err := os.Stat(dir)
@@ -64,7 +68,9 @@ func watch(dir string, handle func(event)) (*watcher, error) {
 	}
 	// Non-blocking, so that Go's poller waits for it and Close ends a Read.
 	file := os.NewFile(uintptr(fd), "inotify of "+dir)
-	if _, err = unix.InotifyAddWatch(fd, dir, watched); err != nil {
+	if _, err = unix.InotifyAddWatch(fd, dir, watched); err == unix.ENOSPC {
+		err = errNoWatch
+	} else if err != nil {
 		err = fmt.Errorf("inotify_add_watch: %w", err)
 	} else if after, statErr := os.Stat(dir); statErr != nil || !os.SameFile(before, after) {
 		err = cmp.Or(statErr, errUnwatched)
