@@ -157,8 +157,9 @@ type Administrator interface {
 
 	// Resize makes the lock have as many slots as target returns for the
 	// number it is given, which is the present number: so "two more" is
-	// computed under the administration mutex. An error from target ends the
-	// action before anything was changed, and is returned. Slots are added in
+	// computed under the administration mutex. It may be asked more than once;
+	// the last answer counts. An error from target ends the action before
+	// anything was changed, and is returned. Slots are added in
 	// ascending and removed in descending order, and sweep slots beyond the
 	// larger of both numbers, at least one, are removed too, for leftovers: a
 	// leftover never becomes a slot again because its predecessor is made. It

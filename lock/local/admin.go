@@ -47,10 +47,18 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// Resize makes and removes slot files under the administration mutex.
+// Resize makes and removes slot files under the administration mutex. Without
+// the lock's directory it asks target before it makes one, and then again.
 func (a *administrator) Resize(ctx context.Context, sweep int, target func(int) (int, error)) (before, after int, err error) {
 	if err := a.check(); err != nil {
 		return 0, 0, err
+	}
+	if gone(trust(a.dir)) {
+		// Of a lock that never was there is nothing to remove; nor shall
+		// anything be left of an action that makes none.
+		if want, err := a.wanted(0, target); err != nil || want == 0 {
+			return 0, 0, err
+		}
 	}
 	what := "cannot resize " + a.id.String()
 	if err := makeDir(a.dir); err != nil {
@@ -64,10 +72,7 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(int) 
 	if before, err = countSlots(a.dir); err != nil {
 		return 0, 0, failure(what, a.dir, err, lock.ErrUnknown)
 	}
-	want, err := target(before)
-	if err == nil {
-		err = a.allow(want)
-	}
+	want, err := a.wanted(before, target)
 	if err != nil {
 		return before, before, err
 	}
@@ -78,15 +83,18 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(int) 
 	return before, want, nil
 }
 
-// allow refuses numbers of slots that the lock cannot have.
-func (a *administrator) allow(want int) error {
+// wanted asks target, and refuses numbers of slots that the lock cannot have.
+func (a *administrator) wanted(present int, target func(int) (int, error)) (int, error) {
+	want, err := target(present)
 	switch {
+	case err != nil:
+		return 0, err
 	case want < 0 || want > lock.MaxSlots:
-		return fmt.Errorf("%s cannot have %d slots; choose 0 to %d", a.id, want, lock.MaxSlots)
+		return 0, fmt.Errorf("%s cannot have %d slots; choose 0 to %d", a.id, want, lock.MaxSlots)
 	case want > 1 && a.id.Kind == lock.PersistentMutex:
-		return fmt.Errorf("%s cannot have %d slots; it has one when enabled, use a semaphore for more", a.id, want)
+		return 0, fmt.Errorf("%s cannot have %d slots; it has one when enabled, use a semaphore for more", a.id, want)
 	}
-	return nil
+	return want, nil
 }
 
 // change removes what is too much, from the top, and then adds what is missing.
