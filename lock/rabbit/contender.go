@@ -26,10 +26,10 @@ type contender struct {
 
 	stranger bool // the broker does not know us by the user of our URL
 
-	batons *batons // on conn; nil before the first wait or holding
-	full   bool    // the last attempt found every slot held
-	looks  int     // times that a waiter has looked without having been woken
-	tries  int     // attempts since a baton came that found no slot
+	batons  *batons // on conn; nil before the first wait or holding
+	patient bool    // the last attempt found what only somebody else ends, who makes a baton then
+	looks   int     // times that a waiter has looked without having been woken
+	tries   int     // attempts since a baton came that found no slot
 
 	host  string // for the ledger
 	pid   int
@@ -103,7 +103,7 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 	} else {
 		h, err = l.acquireSlot(ctx)
 	}
-	l.full = errors.Is(err, lock.ErrFull)
+	l.patient = errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent)
 	if err != nil {
 		return nil, err
 	}

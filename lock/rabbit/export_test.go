@@ -34,3 +34,7 @@ func LoseRaces(l lock.Lock, from, to int) {
 		l.(*contender).avoid(slot, time.Hour)
 	}
 }
+
+// LookSeldom makes the contender wait as one that has waited for long: its next
+// look by itself is 10 s away.
+func LookSeldom(l lock.Lock) { l.(*contender).looks = 100 }

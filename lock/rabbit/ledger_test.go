@@ -385,11 +385,7 @@ func waiting(t *testing.T, id lock.ID) <-chan error {
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Fatal(err)
 	}
-	for range 7 {
-		moment, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-		_ = w.Wait(moment, time.Hour)
-		cancel()
-	}
+	rabbit.LookSeldom(w)
 	woken := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
@@ -397,6 +393,38 @@ func waiting(t *testing.T, id lock.ID) <-chan error {
 		woken <- w.Wait(ctx, time.Hour)
 	}()
 	return woken
+}
+
+func TestWaiterIsWokenWhenTheLockIsMade(t *testing.T) {
+	for _, kind := range []lock.Kind{lock.Semaphore, lock.PersistentMutex} {
+		id := fresh(kind)
+		w := connected(t, shared, id)
+		if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
+			t.Fatal(err)
+		}
+		rabbit.LookSeldom(w)
+		ctx, cancel := context.WithCancel(within(t))
+		woken := make(chan error, 1)
+		go func() { woken <- w.Wait(ctx, time.Hour) }()
+		succeeds(t, "the waiter's consumer", func() error {
+			all, err := shared.Queues(within(t), "/")
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(all, func(q brokertest.Queue) bool { return q.Name == id.Name+"-W" && q.Consumers == 1 }) {
+				return errors.New("it does not listen")
+			}
+			return nil
+		})
+		// Without a baton it would not look for another ten seconds.
+		late := time.AfterFunc(9*time.Second, cancel)
+		resize(t, shared, id, 1)
+		must(t, <-woken)
+		late.Stop()
+		cancel()
+		_, err := w.Acquire(within(t))
+		must(t, err)
+	}
 }
 
 // awaitBaton waits until the holder has its baton.

@@ -23,13 +23,13 @@ const (
 	slowPoll  = 10 * time.Second
 )
 
-// Wait implements lock.Lock. While every slot is held it waits for a baton;
-// otherwise, and where batons are refused, pause counts.
+// Wait implements lock.Lock. While every slot is held, or there is none, it
+// waits for a baton; otherwise, and where batons are refused, pause counts.
 func (l *contender) Wait(ctx context.Context, pause time.Duration) error {
 	if l.conn == nil {
 		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", l.id)
 	}
-	if !l.full || isClosed(l.takePart().refused) {
+	if !l.patient || isClosed(l.takePart().refused) {
 		_, err := l.sleep(ctx, pause, nil, nil)
 		return err
 	}
