@@ -195,6 +195,29 @@ func (m *machine) doubtResting(e event) State {
 	return m.state
 }
 
+// noteLostIdle is for a backend that learned of a loss by itself while no
+// command runs. A slot in which it has run can often be claimed again.
+func (m *machine) noteLostIdle(e event) State {
+	if !m.used || errors.Is(e.err, lock.ErrLost) {
+		return m.releaseLost(e)
+	}
+	return m.noteLost(e)
+}
+
+// noteNotReady is for a slot in which the command may not start. If it has run
+// in it, the slot is kept for as long as nothing proves its loss.
+func (m *machine) noteNotReady(e event) State {
+	if !m.used || errors.Is(e.err, lock.ErrLost) {
+		return m.releaseLost(e)
+	}
+	if !m.doubtful {
+		m.log.Warn("the slot is in doubt", "error", e.err)
+	}
+	m.doubtful = true
+	m.pauseTimer.Reset(m.cfg.VerifyInterval)
+	return Resting
+}
+
 // releaseUnused is for a slot that was won when berth had been told to end.
 func (m *machine) releaseUnused(e event) State {
 	m.held = e.held
@@ -208,13 +231,17 @@ func (m *machine) releaseLost(e event) State {
 		e.err = fmt.Errorf("not verified in time: %w", lock.ErrLost)
 	}
 	m.lastErr = e.err
-	full := errors.Is(e.err, lock.ErrFull) // its holder wanted it back
-	if full {
-		m.say(e.err)
-	} else {
+	hopeless := m.hopeless(e.err)
+	switch {
+	case hopeless: // berth says it when it ends
+	case errors.Is(e.err, lock.ErrLost):
 		m.log.Warn("slot lost before the command was started", "error", e.err)
+	case errors.Is(e.err, lock.ErrFull), errors.Is(e.err, lock.ErrDenied): // ErrFull: its holder wanted it back
+		m.say(e.err)
+	case m.news(e.err):
+		m.log.Warn("slot given back before the start", "error", e.err)
 	}
-	if m.cfg.Try || m.cfg.OnLoss == Exit && !full {
+	if hopeless || m.used && m.cfg.OnLoss == Exit {
 		m.outcome = Outcome{Err: fmt.Errorf("%s: %w", m.cfg.ID, e.err)}
 		return m.release(Ended)
 	}

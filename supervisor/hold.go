@@ -22,7 +22,10 @@ const startAttempts = 3
 // start tells the guard to start the command.
 func (m *machine) start(e event) State {
 	m.timeout.Stop()
-	m.used, m.doubtful = true, false
+	m.proven, m.used, m.doubtful = true, true, false
+	if m.lostC == nil {
+		m.lostC = m.held.Lost() // of a doubt that is over, or that has to be looked at
+	}
 	m.setDeadline(e.since)
 	if m.guard == nil {
 		if err := m.launch(); err != nil {

@@ -89,12 +89,9 @@ func (m *machine) giveUp(err error) State {
 
 // say tells the user why there is no slot, when the reason has changed.
 func (m *machine) say(err error) {
-	reason := err.Error()
-	if reason == m.said {
-		m.log.Debug("still waiting", "reason", reason)
+	if !m.news(err) {
 		return
 	}
-	m.said = reason
 	switch {
 	case errors.Is(err, lock.ErrFull):
 		m.log.Info("waiting: all slots are held")
@@ -105,6 +102,17 @@ func (m *machine) say(err error) {
 	default:
 		m.log.Warn("waiting", "error", err)
 	}
+}
+
+// news reports whether the user was last told something else.
+func (m *machine) news(err error) bool {
+	reason := err.Error()
+	if reason == m.said {
+		m.log.Debug("still waiting", "reason", reason)
+		return false
+	}
+	m.said = reason
+	return true
 }
 
 // restartTimeout begins a new period of waiting.
@@ -154,7 +162,6 @@ func (m *machine) cancelCall() State {
 // prepare waits until the command may start in the slot that was won, and
 // proves once more that it is still ours.
 func (m *machine) prepare(e event) State {
-	m.proven = true
 	m.held, m.lostC = e.held, e.held.Lost()
 	m.lossCause, m.startErr = nil, nil
 	m.launches, m.used = 0, false
@@ -165,18 +172,32 @@ func (m *machine) prepare(e event) State {
 
 func (m *machine) prepareAgain(event) State {
 	m.verifyTimer.Stop()
-	held := m.held
+	held, first := m.held, !m.used
 	m.begin(func(ctx context.Context) event {
-		if err := held.Ready(ctx); err != nil {
-			return event{on: notReady, err: err}
-		}
-		since, err := m.verifyOnce(ctx, held)
+		since, err := m.verifyReady(ctx, held, first)
 		if err != nil {
 			return event{on: notReady, err: err}
 		}
 		return event{on: ready, since: since}
 	})
 	return Preparing
+}
+
+// verifyReady waits until the command may start. Before the first start in a
+// slot that can take long, so the proof comes after it. For another one there is
+// nothing to wait for, and the slot may have to be claimed again, which Verify
+// does.
+func (m *machine) verifyReady(ctx context.Context, held lock.Held, first bool) (since boottime.Instant, err error) {
+	if !first {
+		if since, err = m.verifyOnce(ctx, held); err != nil {
+			return 0, err
+		}
+		return since, held.Ready(ctx)
+	}
+	if err := held.Ready(ctx); err != nil {
+		return 0, err
+	}
+	return m.verifyOnce(ctx, held)
 }
 
 // verifyOnce runs beside the machine and uses only what does not change.

@@ -1,0 +1,138 @@
+package supervisor
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+	"berth/lock/locktest"
+)
+
+// What fails before the command has run in a slot is no loss of it.
+func TestSlotThatFailsBeforeTheFirstStartIsQueuedForAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		op  locktest.Op
+		err error
+	}{
+		"connection reset in the handover wait": {locktest.Ready, lock.ErrUnreachable},
+		"verification without an answer":        {locktest.Verify, lock.ErrUnknown},
+		"lost":                                  {locktest.Ready, lock.ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, time.Minute, func(b *bench, _ *Config) { b.backend.Inject(c.op, locktest.Fault{Before: c.err}) })
+			b.running().dies(0, 4)
+			if o := b.end(); o.Status != 4 || o.Err != nil {
+				t.Errorf("outcome %+v, want 4", o)
+			}
+			if n := b.backend.Calls(locktest.Acquire); n < 2 {
+				t.Errorf("%d attempts: this test tests nothing", n)
+			}
+		})
+	}
+}
+
+func TestDoubtBetweenTwoRunsDoesNotGiveTheSlotUp(t *testing.T) {
+	unknown := locktest.Fault{Before: lock.ErrUnknown}
+	for name, doubt := range map[string]func(*bench){
+		"told by the backend":         func(b *bench) { b.backend.ReportLost(mutex, lock.ErrUnknown) },
+		"not verified for the start":  func(b *bench) { b.backend.Inject(locktest.Verify, unknown, unknown) },
+		"not ready for another start": func(b *bench) { b.backend.Inject(locktest.Ready, unknown, unknown) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, time.Minute, func(_ *bench, cfg *Config) { cfg.Restart = OnFailure })
+			b.running().dies(0, 1)
+			g := b.guard() // the next run's
+			doubt(b)
+			g.awaitStart(t)
+			g.say(GuardEvent{Kind: Started, Pid: 43})
+			if attempts, releases := b.backend.Calls(locktest.Acquire), b.backend.Calls(locktest.Release); attempts != 1 || releases != 0 {
+				t.Errorf("%d attempts and %d releases, want the slot to be kept", attempts, releases)
+			}
+			g.dies(0, 0)
+			if o := b.end(); o.Status != 0 || o.Err != nil {
+				t.Errorf("outcome %+v, want 0", o)
+			}
+		})
+	}
+}
+
+func TestDoubtBetweenTwoRunsThatLastsIsALoss(t *testing.T) {
+	b := newBench(t, short, func(_ *bench, cfg *Config) { cfg.Restart = Always })
+	g := b.running()
+	b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrUnknown})
+	g.say(GuardEvent{Kind: Exited, Status: 1 << 8})
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
+	g.say(GuardEvent{Kind: Dead})
+	g.gone()
+	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
+		t.Errorf("outcome %+v, want a loss", o)
+	}
+}
+
+func TestRefusalBeforeTheFirstStartEndsBerth(t *testing.T) {
+	for _, try := range []bool{false, true} {
+		said := &page{}
+		b := newBench(t, 0, func(b *bench, cfg *Config) {
+			cfg.Try, cfg.Log = try, said.logger()
+			b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrDenied})
+		})
+		if o := b.end(); !errors.Is(o.Err, lock.ErrDenied) {
+			t.Errorf("--try %v: outcome %+v, want a refusal", try, o)
+		}
+		if err := b.another(); err != nil {
+			t.Errorf("--try %v: afterwards another gets: %v", try, err)
+		}
+		if said.count("") != 0 {
+			t.Errorf("--try %v: it says %q, and its error as well", try, said.text.String())
+		}
+	}
+}
+
+func TestReasonWhyNothingIsStartedIsToldOnce(t *testing.T) {
+	said := &page{}
+	b := newBench(t, 0, func(b *bench, cfg *Config) {
+		cfg.Log = said.logger()
+		b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrUnknown})
+	})
+	eventually(t, "several attempts", func() bool { return b.backend.Calls(locktest.Ready) > 3 })
+	b.signals <- unix.SIGTERM
+	b.end()
+	if said.count("slot given back before the start") != 1 || said.count("slot lost") != 0 {
+		t.Errorf("it said:\n%s", said.text.String())
+	}
+}
+
+// page is what a supervisor has said at warn level and above.
+type page struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (p *page) Write(line []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(line)
+}
+
+func (p *page) logger() hclog.Logger {
+	return hclog.New(&hclog.LoggerOptions{Output: p, Level: hclog.Warn})
+}
+
+// count returns how many lines have the words.
+func (p *page) count(words string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for line := range strings.Lines(p.text.String()) {
+		if strings.Contains(line, words) {
+			n++
+		}
+	}
+	return n
+}
