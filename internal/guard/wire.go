@@ -106,7 +106,9 @@ func receive(conn *net.UnixConn, message any) ([]*os.File, error) {
 	beside := make([]byte, unix.CmsgSpace(maxFiles*4))
 	n, nBeside, _, _, err := conn.ReadMsgUnix(data, beside) // sets MSG_CMSG_CLOEXEC
 	if errors.Is(err, unix.ECONNRESET) {
-		return nil, io.EOF // closed with something of ours unread
+		// The other side was closed with something of ours unread. The kernel
+		// says so once, and before it hands out what the other side had said.
+		n, nBeside, _, _, err = conn.ReadMsgUnix(data, beside)
 	}
 	if err != nil {
 		return nil, err

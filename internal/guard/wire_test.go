@@ -101,14 +101,10 @@ func TestEndOfTheOtherSideIsToldAfterWhatItHasSaid(t *testing.T) {
 	}
 	ours.Close()
 	var got order
-	_, err := receive(theirs, &got)
-	if err == nil && got.Op != opKill {
-		t.Errorf("%+v arrived", got)
+	if _, err := receive(theirs, &got); err != nil || got.Op != opKill {
+		t.Errorf("what was said before the end arrived as %+v, %v", got, err)
 	}
-	for err == nil {
-		_, err = receive(theirs, &got)
-	}
-	if !errors.Is(err, io.EOF) {
+	if _, err := receive(theirs, &got); !errors.Is(err, io.EOF) {
 		t.Errorf("the end is told as %v", err)
 	}
 }
