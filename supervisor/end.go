@@ -27,6 +27,25 @@ func (m *machine) stop(e event) State {
 // stopStart keeps an ending signal until the command has been started.
 func (m *machine) stopStart(e event) State {
 	m.noteStop(e)
+	m.boundStart(m.cfg.Stop)
+	return m.state
+}
+
+// boundStart has a command whose start does not end killed when the sequence
+// would come to KILL.
+func (m *machine) boundStart(seq signals.Sequence) {
+	at := time.Now().Add(seq.Duration())
+	if m.killAt.IsZero() || at.Before(m.killAt) {
+		m.killAt = at
+		m.stepTimer.Reset(seq.Duration())
+	}
+}
+
+func (m *machine) killStart(event) State {
+	m.log.Warn("the command's program has not begun to run; killing it")
+	m.killing = true
+	_ = m.guard.Kill()
+	m.silence.Reset(guardPatience)
 	return m.state
 }
 
@@ -75,6 +94,7 @@ func (m *machine) loseStart(e event) State {
 		e.err = fmt.Errorf("not verified in time: %w", lock.ErrLost)
 	}
 	m.lossCause = e.err
+	m.boundStart(m.cfg.Loss)
 	return m.state
 }
 

@@ -72,6 +72,9 @@ const (
 type GuardEventKind string
 
 const (
+	// Accepted: the guard is about to start the command, which takes as long
+	// as its program takes to be read.
+	Accepted GuardEventKind = "accepted"
 	// Started: the command runs; Pid is its first process, 0 if that has
 	// ended before its number could be found out.
 	Started GuardEventKind = "started"

@@ -37,7 +37,7 @@ func (m *machine) start(e event) State {
 	m.command.pid, m.command.status, m.command.kept = 0, 0, nil
 	m.command.frozen = false
 	m.command.began = time.Now()
-	m.steps, m.killing = nil, false
+	m.steps, m.killing, m.killAt = nil, false, time.Time{}
 	m.log = m.cfg.Log.With("slot", m.held.Slot())
 	if term := m.held.Term(); term != 0 {
 		m.log = m.log.With("term", term)
@@ -61,6 +61,15 @@ func (m *machine) vars() []string {
 		vars = append(vars, "BERTH_TERM="+strconv.FormatUint(term, 10))
 	}
 	return vars
+}
+
+// noteAccepted is for a guard that has begun to start the command. That may
+// take long; what ends it is a loss or a signal.
+func (m *machine) noteAccepted(event) State {
+	if !m.killing {
+		m.silence.Stop()
+	}
+	return m.state
 }
 
 // noteStarted goes on to what has happened while the command was being started.

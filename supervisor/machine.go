@@ -217,7 +217,7 @@ func (m *machine) receive() event {
 
 func guardEvent(g GuardEvent) event {
 	on := map[GuardEventKind]trigger{
-		Started: started, NotStarted: notStarted, Suspended: suspended,
+		Accepted: accepted, Started: started, NotStarted: notStarted, Suspended: suspended,
 		Exited: exited, Overdue: overdue, Dead: dead,
 	}[g.Kind]
 	return event{on: on, guard: g}

@@ -238,6 +238,45 @@ func TestGuardThatDiedIsReplaced(t *testing.T) {
 	}
 }
 
+func TestGuardMayTakeLongToStartTheCommand(t *testing.T) {
+	b := newBench(t, time.Minute, nil)
+	g := b.guard()
+	g.awaitStart(t)
+	g.say(GuardEvent{Kind: Accepted})
+	silence := time.Now().Add(guardPatience + guardPatience/4)
+	eventually(t, "a silent guard would have been killed", func() bool { return time.Now().After(silence) })
+	if len(g.orders) != 0 {
+		t.Errorf("the guard was told %q", <-g.orders)
+	}
+	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.dies(0, 6)
+	if o := b.end(); o.Status != 6 {
+		t.Errorf("outcome %+v, want 6", o)
+	}
+}
+
+func TestStartThatDoesNotEndIsKilled(t *testing.T) {
+	for name, end := range map[string]func(*bench){
+		"signal": func(b *bench) { b.signals <- unix.SIGTERM },
+		"loss":   func(b *bench) { b.backend.ReportLost(mutex, lock.ErrLost) },
+		"doubt":  func(b *bench) { b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, short, nil)
+			g := b.guard()
+			g.awaitStart(t)
+			g.say(GuardEvent{Kind: Accepted})
+			end(b)
+			g.awaitOrder(t, "kill")
+			g.awaitOrder(t, "abandon") // it cannot
+			g.dies(kill, 0)
+			if o := b.end(); name == "signal" && o.Status != 137 || name != "signal" && !errors.Is(o.Err, lock.ErrLost) {
+				t.Errorf("outcome %+v", o)
+			}
+		})
+	}
+}
+
 func TestGuardThatWasDeadWhenItGotTheOrderIsReplaced(t *testing.T) {
 	b := newBench(t, time.Minute, nil)
 	g := b.guard()

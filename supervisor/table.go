@@ -42,6 +42,7 @@ const (
 	lost    trigger = "lost"     // the backend says so, without being asked
 	lossDue trigger = "loss due" // not verified for so long that the loss sequence just fits
 
+	accepted   trigger = "accepted"
 	started    trigger = "started"
 	notStarted trigger = "not started"
 	suspended  trigger = "suspended"
@@ -140,6 +141,7 @@ func init() {
 			forwarded: {do: (*machine).noteSignal},
 		},
 		Starting: holding(map[trigger]transition{
+			accepted:   {do: (*machine).noteAccepted},
 			started:    {do: (*machine).noteStarted, to: []State{Running, InDoubt, Stopping, Losing}},
 			notStarted: {do: (*machine).noteNotStarted},
 			unverified: {do: (*machine).doubtStart},
@@ -148,6 +150,7 @@ func init() {
 			overdue:    {do: (*machine).loseStart},
 			ending:     {do: (*machine).stopStart},
 			forwarded:  {do: (*machine).keepSignal},
+			stepDue:    {do: (*machine).killStart},
 			silent:     {do: (*machine).abandon},
 			dead:       {do: (*machine).bury, to: []State{Releasing, Resting, Preparing}},
 		}),

@@ -96,6 +96,7 @@ func (tr *tree) start(start supervisor.Start) {
 	if err := tr.guard.Start(start); err != nil {
 		tr.t.Fatal(err)
 	}
+	tr.next(supervisor.Accepted)
 }
 
 // next returns the next event, which has to be of the kind.

@@ -170,7 +170,7 @@ func TestNextGuardIsSparedWhenThePreviousOneDies(t *testing.T) {
 			t.Errorf("the next command ended as %+v", event)
 		}
 	}
-	if len(kinds) != 3 {
+	if len(kinds) != 4 {
 		t.Errorf("the next guard told %q", kinds)
 	}
 }

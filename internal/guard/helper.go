@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -35,8 +34,8 @@ const (
 // foreground. Somebody who types does not notice it.
 const foregroundPause = 100 * time.Millisecond
 
-// helper is the guard process. One goroutine owns it: the one that forks, waits
-// and decides.
+// helper is the guard process. One goroutine owns it: the one that waits and
+// decides.
 type helper struct {
 	conn     connectionTo
 	path     string
@@ -49,13 +48,17 @@ type helper struct {
 	deadline boottime.Instant
 	files    []*os.File // held open until this process ends
 	will     []byte
+	vars     []string
 	execute  Executor
 	bequest  bool // the will is to be executed: the supervisor is gone, or too late
 	cgroup   *cgroup
 	ice      ice
 	inner    bool // this is the first process of a PID namespace of its own
 	started  bool
-	first    int // the command's first process, while it is not reaped
+	forked   chan forked
+	forking  bool                       // forked will tell
+	early    map[int]syscall.WaitStatus // what was reaped while forking
+	first    int                        // the command's first process, while it is not reaped
 	status   syscall.WaitStatus
 	killing  bool
 	pause    time.Duration
@@ -75,10 +78,6 @@ const willTimeout = 10 * time.Second
 // Main is the guard process. It is executed by Host.Launch, never by users, and
 // returns its exit status once the command's tree is dead.
 func Main(args []string, execute Executor) int {
-	// The command's death signal comes when the thread that forked it ends,
-	// not the process (PR_SET_PDEATHSIG(2const)): this goroutine keeps its
-	// thread for as long as the process lives.
-	runtime.LockOSThread()
 	h, err := newHelper(args)
 	if err == nil {
 		h.execute = execute
@@ -132,6 +131,7 @@ func newHelper(args []string) (*helper, error) {
 	return &helper{
 		conn: connectionTo{conn}, group: args[2], path: args[5], args: args[6:], login: login,
 		inner: inner, timer: timer, terminal: newTerminal(),
+		forked: make(chan forked, 1), early: make(map[int]syscall.WaitStatus),
 	}, nil
 }
 
@@ -167,6 +167,8 @@ func (h *helper) run() {
 				continue
 			}
 			h.obey(o)
+		case f := <-h.forked:
+			h.noteForked(f)
 		case <-children:
 			h.reap()
 		case <-h.timer.C:
@@ -209,12 +211,13 @@ func (h *helper) renew(deadline boottime.Instant) {
 	}
 }
 
-// start forks the command, unless its deadline has passed on the way here.
+// start has the command forked, unless its deadline has passed on the way here.
 func (h *helper) start(o order) {
 	if h.started {
 		return
 	}
-	h.files, h.will = o.files, o.Will
+	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Accepted})
+	h.files, h.will, h.vars = o.files, o.Will, o.Vars
 	h.renew(o.Deadline)
 	h.started = true
 	if h.deadline.Passed() {
@@ -223,52 +226,30 @@ func (h *helper) start(o order) {
 		return
 	}
 	h.cgroup = makeCgroup(h.group)
-	pid, err := h.fork(o.Vars)
-	if err != nil && h.cgroup != nil {
-		// Some groups cannot be forked into (clone(2), CLONE_INTO_CGROUP), and
-		// /proc leads to the tree as well.
-		h.cgroup.remove()
-		h.cgroup = nil
-		pid, err = h.fork(o.Vars)
-	}
-	if err != nil {
-		errno, _ := err.(syscall.Errno)
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
-		h.finish()
-		return
-	}
-	h.first = pid
-	h.terminal.offer(pid)
-	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Started, Pid: pid})
-}
-
-func (h *helper) fork(vars []string) (int, error) {
-	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
-	if h.cgroup != nil {
-		sys.UseCgroupFD, sys.CgroupFD = true, h.cgroup.fd()
-	}
-	if h.login != nil {
-		sys.Credential = h.login.credential()
-	}
-	return syscall.ForkExec(h.path, h.args, &syscall.ProcAttr{
-		Env:   append(os.Environ(), vars...),
-		Files: []uintptr{0, 1, 2},
-		Sys:   sys,
-	})
+	h.fork()
 }
 
 // reap takes what children ended or stopped, and sees whether any are left.
 func (h *helper) reap() {
 	var exited bool
-	left := reapAll(unix.WUNTRACED, func(pid int, status syscall.WaitStatus) {
+	each := func(pid int, status syscall.WaitStatus) {
 		switch {
+		case h.forking:
+			h.early[pid] = status
 		case pid != h.first:
 		case status.Stopped():
 			h.stopped(status.StopSignal())
 		default:
 			h.first, h.status, exited = 0, status, true
 		}
-	})
+	}
+	if !h.forking {
+		for pid, status := range h.early {
+			each(pid, status)
+		}
+		clear(h.early)
+	}
+	left := reapAll(unix.WUNTRACED, each)
 	if exited {
 		given := h.terminal.given
 		h.terminal.takeBack()
@@ -277,7 +258,7 @@ func (h *helper) reap() {
 		}
 		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Exited, Status: h.status, Left: left, Terminal: given})
 	}
-	if !left && h.started && h.first == 0 {
+	if !left && h.started && h.first == 0 && !h.forking {
 		h.finish()
 	}
 }

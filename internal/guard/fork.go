@@ -1,0 +1,69 @@
+package guard
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
+)
+
+// forked is how forking the command went.
+type forked struct {
+	pid int
+	err error
+}
+
+// fork has the command forked beside the helper's loop: it takes as long as the
+// program's file takes to be opened and read, which on a network file system can
+// be for ever. Meanwhile deadline, orders and the supervisor's end are heeded;
+// what has been forked is below this process, so kill finds it.
+func (h *helper) fork() {
+	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
+	if h.cgroup != nil {
+		sys.UseCgroupFD, sys.CgroupFD = true, h.cgroup.fd()
+	}
+	if h.login != nil {
+		sys.Credential = h.login.credential()
+	}
+	attr := &syscall.ProcAttr{Env: append(os.Environ(), h.vars...), Files: []uintptr{0, 1, 2}, Sys: sys}
+	path, args, result := h.path, h.args, h.forked
+	h.forking = true
+	go func() {
+		// The command's death signal comes when the thread that forked it ends,
+		// not the process (PR_SET_PDEATHSIG(2const)): this goroutine keeps its
+		// thread for as long as the process lives.
+		runtime.LockOSThread()
+		pid, err := syscall.ForkExec(path, args, attr)
+		result <- forked{pid, err}
+		select {}
+	}()
+}
+
+// noteForked goes on when the command's number is known.
+func (h *helper) noteForked(f forked) {
+	h.forking = false
+	switch {
+	case f.err != nil && h.cgroup != nil && !h.killing:
+		// Some groups cannot be forked into (clone(2), CLONE_INTO_CGROUP), and
+		// /proc leads to the tree as well.
+		h.cgroup.remove()
+		h.cgroup = nil
+		clear(h.early)
+		h.fork()
+	case f.err != nil:
+		errno, _ := f.err.(syscall.Errno)
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
+		h.finish()
+	default:
+		h.first = f.pid
+		h.terminal.offer(f.pid)
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Started, Pid: f.pid})
+		if h.killing {
+			h.kill() // it has not run for longer than that takes
+		}
+		h.reap()
+	}
+}

@@ -1,0 +1,76 @@
+package guard
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
+)
+
+// slowProgram returns a program that cannot be opened to be executed before open
+// is called: somebody has a lease of its file (fcntl(2), F_SETLEASE).
+func slowProgram(t *testing.T) (path string, open func()) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 7\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		t.Fatalf("cannot take a lease of a file in %s: %v", filepath.Dir(path), err)
+	}
+	return path, func() { file.Close() }
+}
+
+func TestProgramThatIsSlowToBeReadIsStarted(t *testing.T) {
+	withAndWithoutCgroup(t, func(t *testing.T) {
+		path, open := slowProgram(t)
+		tr := prepareSpec(t, Spec{Path: path, Args: []string{path}})
+		tr.start(supervisor.Start{Deadline: far()})
+		awaitProcesses(t, tr.mark, 0)
+		open()
+		tr.next(supervisor.Started)
+		if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
+			t.Errorf("the command ended as %+v", exited)
+		}
+		tr.next(supervisor.Dead)
+	})
+}
+
+// It must not run later, when its file is there after all.
+func TestProgramThatIsSlowToBeReadIsKilled(t *testing.T) {
+	for name, end := range map[string]func(*tree){
+		"by its deadline": func(tr *tree) {
+			if err := tr.guard.Renew(soon()); err != nil {
+				t.Fatal(err)
+			}
+			tr.next(supervisor.Overdue)
+		},
+		"by an order": func(tr *tree) {
+			if err := tr.guard.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withAndWithoutCgroup(t, func(t *testing.T) {
+				path, _ := slowProgram(t)
+				tr := prepareSpec(t, Spec{Path: path, Args: []string{path}})
+				tr.start(supervisor.Start{Deadline: far()})
+				end(tr)
+				tr.next(supervisor.Started)
+				if exited := tr.next(supervisor.Exited); exited.Status.Signal() != unix.SIGKILL {
+					t.Errorf("it ended as %+v", exited)
+				}
+				tr.next(supervisor.Dead)
+			})
+		})
+	}
+}
