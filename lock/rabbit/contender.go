@@ -27,7 +27,8 @@ type contender struct {
 	stranger bool // the broker does not know us by the user of our URL
 
 	batons  *batons // on conn; nil before the first wait or holding
-	patient bool    // the last attempt found what only somebody else ends, who makes a baton then
+	blind   int     // where in a lock of many slots the next look without the courier begins; 0 with it
+	patient bool    // the next attempt is not worth its cost before a baton comes
 	looks   int     // times that a waiter has looked without having been woken
 	tries   int     // attempts since a baton came that found no slot
 
@@ -103,7 +104,7 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 	} else {
 		h, err = l.acquireSlot(ctx)
 	}
-	l.patient = errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent)
+	l.patient = errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) || errors.Is(err, lock.ErrUnknown) && l.blind > 0
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -75,17 +76,7 @@ func TestTheOnlyFreeSlotOfAThousandIsFound(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, slots)
 	defer resize(t, shared, id, 0)
-	conn, err := amqp.Dial(shared.URL())
-	must(t, err)
-	defer conn.Close()
-	ch, err := conn.Channel()
-	must(t, err)
-	for slot := 1; slot <= slots; slot++ {
-		if slot != free {
-			_, err := ch.QueueDeclare(fmt.Sprintf("%s-%d-B", id.Name, slot), false, false, true, false, nil)
-			must(t, err)
-		}
-	}
+	holdAllBut(t, id, slots, free)
 	l, h := holder(t, shared, id)
 	if h.Slot() != free {
 		t.Errorf("slot %d, want %d", h.Slot(), free)
@@ -96,10 +87,62 @@ func TestTheOnlyFreeSlotOfAThousandIsFound(t *testing.T) {
 	must(t, h.Release(within(t)))
 
 	raiseAlarm(t)
-	again, err := l.Acquire(within(t))
+	// Each attempt goes on where the last one stopped.
+	var err error
+	for range slots/32 + 1 {
+		if h, err = l.Acquire(withinMinute(t)); !errors.Is(err, lock.ErrUnknown) {
+			break
+		}
+	}
 	must(t, err)
-	if again.Slot() != free {
-		t.Errorf("slot %d under an alarm, want %d", again.Slot(), free)
+	if h.Slot() != free {
+		t.Errorf("slot %d under an alarm, want %d", h.Slot(), free)
+	}
+}
+
+// A claim that is turned down is an error in the broker's log.
+func TestLookUnderAnAlarmClaimsFewSlots(t *testing.T) {
+	const slots = 100
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, slots)
+	defer resize(t, shared, id, 0)
+	p := newTap(t)
+	l := backend(t, at(p.url())).Lock(id)
+	must(t, l.Connect(within(t)))
+	holdAllBut(t, id, slots, 0)
+	raiseAlarm(t)
+	_, err := l.Acquire(within(t))
+	if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrFull) {
+		t.Errorf("acquiring: %v", err)
+	}
+	rabbit.LookSeldom(l)
+	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
+	defer cancel()
+	if err := l.Wait(ctx, time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it looks again at once: %v", err)
+	}
+	// Every claim that is turned down closes its channel, and the last "no
+	// queue" does.
+	if _, opened := p.count(queueDeclare, channelOpen); opened > 40 {
+		t.Errorf("%d channels were opened for one look at %d slots", opened, slots)
+	}
+	must(t, l.Close())
+	p.close()
+}
+
+// holdAllBut holds the slots 1..last, but one, until the test ends.
+func holdAllBut(t *testing.T, id lock.ID, last, free int) {
+	t.Helper()
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	ch, err := conn.Channel()
+	must(t, err)
+	for slot := 1; slot <= last; slot++ {
+		if slot != free {
+			_, err := ch.QueueDeclare(fmt.Sprintf("%s-%d-B", id.Name, slot), false, false, true, false, nil)
+			must(t, err)
+		}
 	}
 }
 

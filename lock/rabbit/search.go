@@ -14,6 +14,10 @@ const (
 	// somebody else won; there may be less of a crowd in the next batch.
 	maxAttempts = 8
 
+	// maxBlind bounds the claims of a look without the courier: the broker logs
+	// each that it turns down as an error, and there is one for every slot.
+	maxBlind = 32
+
 	// searchTimeout bounds one Acquire whatever the broker does: the longest
 	// search, of lock.MaxSlots slots without the courier, is cut off.
 	searchTimeout = 30 * time.Second
@@ -42,6 +46,8 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 	if errors.Is(err, errNoCourier) {
 		l.log.Debug("looking at one slot after the other", "lock", l.id.Name, "because", err)
 		h, err = s.oneByOne(bounded)
+	} else {
+		l.blind = 0
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return nil, lock.Errorf(lock.ErrUnknown, "looking for a slot of %s took more than %s", l.id, searchTimeout)
@@ -146,22 +152,26 @@ func lostRace(err error) bool {
 
 // oneByOne looks at one slot after the other on the holding connection, which
 // the broker serves under an alarm too. A claim tells by itself whether B is
-// free.
+// free. Of many slots it claims some, beginning anywhere and in the next look
+// behind them.
 func (s *search) oneByOne(ctx context.Context) (*held, error) {
 	*s = search{l: s.l}
-	for slot := 1; slot <= s.limit(); slot++ {
-		err := s.l.claims.find(ctx, s.l.names.exists(slot))
-		switch {
-		case errors.Is(err, errNoQueue):
-			return nil, s.nothing()
-		case errors.Is(err, lock.ErrUnknown):
-			s.unknown = true
-			continue
-		case err != nil:
-			return nil, err
+	slots, err := s.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.exist = len(slots)
+	begin := 0
+	if s.exist > maxBlind {
+		s.untried = true
+		if s.l.blind == 0 {
+			s.l.blind = 1 + rand.IntN(s.exist)
 		}
-		s.exist++
-		h, err := s.l.take(ctx, slot)
+		begin = s.l.blind
+		s.l.blind += maxBlind
+	}
+	for i := range min(s.exist, maxBlind) {
+		h, err := s.l.take(ctx, slots[(begin+i)%s.exist])
 		switch {
 		case err == nil:
 			return h, nil
@@ -172,6 +182,24 @@ func (s *search) oneByOne(ctx context.Context) (*held, error) {
 		}
 	}
 	return nil, s.nothing()
+}
+
+// list returns the slots that exist, as far as that is known.
+func (s *search) list(ctx context.Context) (slots []int, err error) {
+	for slot := 1; slot <= s.limit(); slot++ {
+		err := s.l.claims.find(ctx, s.l.names.exists(slot))
+		switch {
+		case err == nil:
+			slots = append(slots, slot)
+		case errors.Is(err, errNoQueue):
+			return slots, nil
+		case errors.Is(err, lock.ErrUnknown):
+			s.unknown = true
+		default:
+			return nil, err
+		}
+	}
+	return slots, nil
 }
 
 // nothing is the outcome of a search that ended without a slot.

@@ -28,6 +28,7 @@ type tap struct {
 type method [2]uint16
 
 var (
+	channelOpen  = method{20, 10}
 	queueDeclare = method{50, 10}
 	queueDelete  = method{50, 40}
 	basicConsume = method{60, 20}
