@@ -11,8 +11,8 @@ import (
 
 const (
 	// A baton can come a moment before its holder's B is gone, and a fixed
-	// name can briefly outlive its connection: attempts go on for about
-	// 300 ms before the baton is taken for a leftover.
+	// name can briefly outlive its connection: attempts go on, with pauses of
+	// 155 ms altogether, before the baton is taken for a leftover.
 	batonTries      = 6
 	firstBatonPause = 5 * time.Millisecond
 
