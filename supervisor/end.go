@@ -145,6 +145,12 @@ func (m *machine) abandon(event) State {
 	return m.state
 }
 
+// noteRefused is for what berth cannot end, such as sudo(8) under a user's berth.
+func (m *machine) noteRefused(e event) State {
+	m.log.Error("a process may not be signalled (EPERM); the slot is not given back before it has ended", "process", e.guard.Pid)
+	return m.state
+}
+
 // bury is for the end of the command's last process: the slot may be used by
 // somebody again, us included.
 func (m *machine) bury(e event) State {

@@ -85,6 +85,9 @@ const (
 	// Exited: the command's first process ended with Status; Left says
 	// whether others of the tree are alive.
 	Exited GuardEventKind = "exited"
+	// Refused: the process Pid of the tree may not be signalled, because it
+	// runs as somebody else. It is told once, and Dead not before its end.
+	Refused GuardEventKind = "refused"
 	// Overdue: the deadline passed, the guard is killing the tree.
 	Overdue GuardEventKind = "overdue"
 	// Dead: no process of the tree is left. Status is the first process's.

@@ -218,7 +218,7 @@ func (m *machine) receive() event {
 func guardEvent(g GuardEvent) event {
 	on := map[GuardEventKind]trigger{
 		Accepted: accepted, Started: started, NotStarted: notStarted, Suspended: suspended,
-		Exited: exited, Overdue: overdue, Dead: dead,
+		Exited: exited, Refused: refused, Overdue: overdue, Dead: dead,
 	}[g.Kind]
 	return event{on: on, guard: g}
 }

@@ -238,6 +238,21 @@ func TestGuardThatDiedIsReplaced(t *testing.T) {
 	}
 }
 
+func TestProcessThatMayNotBeSignalledIsReported(t *testing.T) {
+	said := &page{}
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Log = said.logger() })
+	g := b.running()
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
+	g.say(GuardEvent{Kind: Refused, Pid: 43})
+	eventually(t, "it is reported", func() bool { return said.count("[ERROR] a process may not be signalled") == 1 })
+	if err := b.another(); !errors.Is(err, lock.ErrFull) {
+		t.Errorf("meanwhile another gets: %v", err)
+	}
+	g.dies(0, 0)
+	b.end()
+}
+
 func TestGuardMayTakeLongToStartTheCommand(t *testing.T) {
 	b := newBench(t, time.Minute, nil)
 	g := b.guard()

@@ -47,6 +47,7 @@ const (
 	notStarted trigger = "not started"
 	suspended  trigger = "suspended"
 	exited     trigger = "command ended"
+	refused    trigger = "process may not be signalled"
 	overdue    trigger = "deadline passed"
 	dead       trigger = "tree dead"
 	silent     trigger = "no answer" // from the guard, or from a call that was cancelled
@@ -79,6 +80,7 @@ func init() {
 			unverified: {do: (*machine).doubt, to: []State{Losing}},
 			lost:       {do: (*machine).noteLost, to: []State{Losing}},
 			lossDue:    {do: (*machine).loseUnverified, to: []State{Losing}},
+			refused:    {do: (*machine).noteRefused},
 			overdue:    {do: (*machine).loseOverdue, to: []State{Losing}},
 			exited:     {do: (*machine).noteExit, to: []State{Stopping}},
 			dead:       {do: (*machine).bury, to: []State{Releasing, Resting}},
@@ -170,6 +172,7 @@ func init() {
 			unverified: {do: (*machine).stay},
 			lost:       {do: (*machine).stay},
 			exited:     {do: (*machine).noteExit},
+			refused:    {do: (*machine).noteRefused},
 			overdue:    {do: (*machine).stay},
 			dead:       {do: (*machine).bury, to: []State{Releasing}},
 			stepDue:    {do: (*machine).step},

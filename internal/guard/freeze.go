@@ -45,7 +45,7 @@ func (h *helper) stopRest() (any bool) {
 		return false // the deadline is kept all the same
 	}
 	for _, p := range tree {
-		if p.state == 'T' || p.state == 'Z' && p.threads <= 1 || h.cgroup.has(p.pid) {
+		if p.state == 'T' || p.dead() || h.cgroup.has(p.pid) {
 			continue
 		}
 		if known, found := h.ice.stopped[p.pid]; found && known.start == p.start {

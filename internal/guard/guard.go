@@ -52,7 +52,7 @@ func (g *Guard) run() {
 		}
 		exited = exited || event.Kind == supervisor.Exited
 		dead = dead || event.Kind == supervisor.Dead
-		if event.Kind == supervisor.Started && g.inner {
+		if event.Pid != 0 && g.inner {
 			event.Pid = outside(g.pid, event.Pid)
 		}
 		g.events <- event
@@ -87,7 +87,7 @@ func (g *Guard) finish(exited bool) {
 	if g.group != "" {
 		killCgroup(g.group)
 	}
-	g.host.killFallen()
+	g.host.killFallen(func(pid int) { g.events <- supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid} })
 	if g.group != "" {
 		removeCgroup(g.group)
 	}

@@ -61,6 +61,7 @@ type helper struct {
 	first    int                        // the command's first process, while it is not reaped
 	status   syscall.WaitStatus
 	killing  bool
+	refused  bool // some process of the tree may not be signalled, and that was told
 	pause    time.Duration
 	again    <-chan time.Time // the next look, while killing
 	look     <-chan time.Time // for the foreground, while the command waits for it
@@ -303,7 +304,9 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 			return // KILL follows, and says so
 		}
 		for _, p := range tree {
-			signalProcess(p, sig)
+			if signalProcess(p, sig) {
+				h.noteRefused(p.pid)
+			}
 			if sig != unix.SIGCONT {
 				signalProcess(p, unix.SIGCONT) // who is stopped receives nothing else
 			}
@@ -336,10 +339,20 @@ func (h *helper) kill() {
 		_ = unix.Kill(-1, unix.SIGKILL) // everything in the namespace but this process
 	}
 	h.cgroup.kill()
-	_, _ = killBelow(os.Getpid(), nil) // whether it worked is seen by reaping
+	if _, refused, _ := killBelow(os.Getpid(), nil); refused != 0 { // whether it worked is seen by reaping
+		h.noteRefused(refused)
+	}
 	h.again = time.After(h.pause)
 	h.pause = min(2*h.pause, longestPause)
 	h.reap()
+}
+
+// noteRefused tells once of a process that may not be signalled.
+func (h *helper) noteRefused(pid int) {
+	if !h.refused {
+		h.refused = true
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid})
+	}
 }
 
 // finish tells that no process of the tree is left.

@@ -189,11 +189,16 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 // killFallen kills what is below this process and is no guard's, until nothing
 // of it is left: the tree of a guard that died has fallen to us. A look that
 // finds nothing counts if no child was reaped during it: one could have forked
-// after /proc was listed, and have been gone when it was its turn.
-func (h *Host) killFallen() {
+// after /proc was listed, and have been gone when it was its turn. It goes on for
+// as long as there is one that may not be signalled, which refused is told once.
+func (h *Host) killFallen(refused func(pid int)) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		before, spared := h.spared()
-		left, err := killBelow(os.Getpid(), spared)
+		left, pid, err := killBelow(os.Getpid(), spared)
+		if pid != 0 && refused != nil {
+			refused(pid)
+			refused = nil
+		}
 		after, _ := h.spared()
 		if err == nil && left == 0 && before == after {
 			return

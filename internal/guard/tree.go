@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -21,6 +22,9 @@ type process struct {
 	state   byte // of the first thread; T is stopped, Z is dead
 	threads int
 }
+
+// dead reports whether the process is only to be reaped.
+func (p process) dead() bool { return p.state == 'Z' && p.threads <= 1 }
 
 // descendants returns every process below root, with the children of root that
 // spare names left out, and what is below them. What is dead and not reaped is
@@ -109,33 +113,34 @@ func readProcess(pid int) (process, bool) {
 }
 
 // signalProcess sends the signal to just this process: a process that got the
-// number later is not touched (pidfd_open(2)).
-func signalProcess(p process, sig syscall.Signal) {
+// number later is not touched (pidfd_open(2)). It reports whether we may not
+// signal it, because it runs as somebody else.
+func signalProcess(p process, sig syscall.Signal) (refused bool) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if err != nil {
-		return // gone
+		return false // gone
 	}
 	defer unix.Close(fd)
-	if now, alive := readProcess(p.pid); !alive || now.start != p.start {
-		return
+	if now, alive := readProcess(p.pid); !alive || now.start != p.start || now.dead() {
+		return false
 	}
-	// An error means that it ended, or that it runs as somebody whom we may
-	// not signal; the caller looks again and sees which.
-	_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	// Any other error means that it has ended; who kills a tree looks again.
+	return errors.Is(unix.PidfdSendSignal(fd, sig, nil, 0), unix.EPERM)
 }
 
 // killBelow sends KILL to everything below root once and returns how many
-// processes it found, the dead that are not reaped among them.
+// processes it found, the dead that are not reaped among them, and one of those
+// that it may not signal, 0 if there is none.
 //
 // Process groups that consist of descendants alone are killed as groups first:
 // the kernel does that in one step, against which a member cannot fork
 // (fork(2) fails with a signal pending). That is what ends a command that forks
 // without end. The group's number was in use a moment ago and cannot have come
 // around since.
-func killBelow(root int, spare map[int]uint64) (int, error) {
+func killBelow(root int, spare map[int]uint64) (n, refused int, err error) {
 	table, err := processTable()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	found := table.below(root, spare)
 	inside := make(map[int]bool, len(found))
@@ -157,7 +162,9 @@ func killBelow(root int, spare map[int]uint64) (int, error) {
 		}
 	}
 	for _, p := range found {
-		signalProcess(p, unix.SIGKILL)
+		if signalProcess(p, unix.SIGKILL) {
+			refused = p.pid
+		}
 	}
-	return len(found), nil
+	return len(found), refused, nil
 }
