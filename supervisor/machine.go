@@ -185,6 +185,8 @@ func (m *machine) receive() event {
 		return e
 	case sig := <-m.cfg.Signals:
 		return m.signalEvent(sig)
+	case sig := <-m.cfg.Endings:
+		return m.signalEvent(sig)
 	case g, open := <-m.guardEvents:
 		if !open && m.command.running { // it had died before it got the order to start
 			return guardEvent(GuardEvent{Kind: Dead, Orphans: true})

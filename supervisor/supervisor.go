@@ -71,6 +71,9 @@ type Config struct {
 	// Signals is what this process receives: everything in
 	// signals.Forwarded that it should act on.
 	Signals <-chan os.Signal
+	// Endings is more of it: the signals that usually end berth, which many
+	// others must not crowd out of one channel. Default nil: all are in Signals.
+	Endings <-chan os.Signal
 	// HangUp says that berth has a controlling terminal: HUP then ends it
 	// while no command is there to receive it. Default false: HUP is noted.
 	HangUp   bool

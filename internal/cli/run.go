@@ -19,7 +19,7 @@ import (
 // runCommand puts backend, guard and supervisor together and runs the command.
 // Its result is nil or an error with an exit status; see Status.
 func runCommand(cfg config.Run, log hclog.Logger) error {
-	received := receiveSignals()
+	received, endings := receiveSignals()
 	path, err := findCommand(cfg.Command[0])
 	if err != nil {
 		return err
@@ -39,6 +39,7 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 		Lock:     backend.Lock(cfg.Lock),
 		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },
 		Signals:  received,
+		Endings:  endings,
 		HangUp:   hasTerminal(),
 		Rewrites: cfg.Rewrites,
 
@@ -83,13 +84,20 @@ func (d *decided) Unwrap() error { return d.err }
 // receiveSignals takes every signal that concerns the command. One that was
 // ignored when berth was started stays ignored, for the command too: that is
 // how nohup(1) works, and how shells start background jobs.
-func receiveSignals() <-chan os.Signal {
+//
+// What ends berth comes apart from the rest: a channel takes no more when it is
+// full, and a user who makes a window larger sends many a WINCH.
+func receiveSignals() (received, endings <-chan os.Signal) {
 	// Room for one of each, several times: none may be dropped while the
 	// supervisor is busy for a moment.
-	received := make(chan os.Signal, 128)
+	rest, ends := make(chan os.Signal, 128), make(chan os.Signal, 128)
 	for _, sig := range signals.Forwarded() {
-		if !signal.Ignored(sig) {
-			signal.Notify(received, sig)
+		switch {
+		case signal.Ignored(sig):
+		case signals.Ends(sig) || sig == unix.SIGHUP:
+			signal.Notify(ends, sig)
+		default:
+			signal.Notify(rest, sig)
 		}
 	}
 	// Received and dropped. To ignore them would have the command ignore them.
@@ -97,7 +105,7 @@ func receiveSignals() <-chan os.Signal {
 	for _, sig := range signals.Own() {
 		signal.Notify(dropped, sig)
 	}
-	return received
+	return rest, ends
 }
 
 // hasTerminal reports whether berth has a controlling terminal (tty(4)).
