@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
@@ -54,9 +55,7 @@ func (h *helper) noteForked(f forked) {
 		clear(h.early)
 		h.fork()
 	case f.err != nil:
-		errno, _ := f.err.(syscall.Errno)
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
-		h.finish()
+		h.fail(f.err)
 	default:
 		h.first = f.pid
 		h.terminal.offer(f.pid)
@@ -66,4 +65,12 @@ func (h *helper) noteForked(f forked) {
 		}
 		h.reap()
 	}
+}
+
+// fail tells that the command was not started, and why.
+func (h *helper) fail(err error) {
+	errno := syscall.EIO
+	errors.As(err, &errno)
+	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
+	h.finish()
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/boottime"
 	"berth/supervisor"
 )
 
@@ -72,5 +73,22 @@ func TestProgramThatIsSlowToBeReadIsKilled(t *testing.T) {
 				tr.next(supervisor.Dead)
 			})
 		})
+	}
+}
+
+func TestNothingIsStartedWithADeadlineThatCannotBeKept(t *testing.T) {
+	ours, theirs := connected(t)
+	timer, err := boottime.NewTimer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	timer.Close()
+	h := &helper{conn: connectionTo{theirs}, path: "/bin/true", args: []string{"true"}, timer: timer, terminal: &terminal{}}
+	h.start(order{Op: opStart, Deadline: far()})
+	for _, want := range []supervisor.GuardEventKind{supervisor.Accepted, supervisor.NotStarted, supervisor.Dead} {
+		var got supervisor.GuardEvent
+		if _, err := receive(ours, &got); err != nil || got.Kind != want {
+			t.Fatalf("%+v, %v came instead of %q", got, err, want)
+		}
 	}
 }

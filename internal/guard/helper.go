@@ -206,10 +206,14 @@ func (h *helper) obey(o order) {
 }
 
 func (h *helper) renew(deadline boottime.Instant) {
-	h.deadline = deadline
-	if err := h.timer.Set(deadline); err != nil {
+	if err := h.setDeadline(deadline); err != nil {
 		h.kill() // a deadline that would not be kept
 	}
+}
+
+func (h *helper) setDeadline(deadline boottime.Instant) error {
+	h.deadline = deadline
+	return h.timer.Set(deadline)
 }
 
 // start has the command forked, unless its deadline has passed on the way here.
@@ -219,8 +223,11 @@ func (h *helper) start(o order) {
 	}
 	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Accepted})
 	h.files, h.will, h.vars = o.files, o.Will, o.Vars
-	h.renew(o.Deadline)
 	h.started = true
+	if err := h.setDeadline(o.Deadline); err != nil {
+		h.fail(err)
+		return
+	}
 	if h.deadline.Passed() {
 		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
 		h.finish()
