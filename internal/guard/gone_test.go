@@ -5,7 +5,9 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -172,5 +174,38 @@ func TestNextGuardIsSparedWhenThePreviousOneDies(t *testing.T) {
 	}
 	if len(kinds) != 4 {
 		t.Errorf("the next guard told %q", kinds)
+	}
+}
+
+func TestGuardThatIsStoppedAfterTheEndOfTheTreeDoesNotKeepBerth(t *testing.T) {
+	host, err := NewHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := connected(t)
+	guard := newGuard(host, ours, false)
+	host.mu.Lock()
+	guard.pid, err = syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{})
+	host.guards[guard.pid] = guard
+	host.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(guard.asked)
+	host.running.Go(guard.run)
+	if err := send(theirs, supervisor.GuardEvent{Kind: supervisor.Dead}, nil); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		host.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Error("berth waits for a guard that does not end")
+		host.kill(guard)
+		<-closed
 	}
 }

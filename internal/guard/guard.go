@@ -11,8 +11,8 @@ import (
 	"berth/supervisor"
 )
 
-// leaveTimeout bounds how long a guard that has closed its connection may take
-// to end. It has nothing to do by then.
+// leaveTimeout bounds how long a guard that has told Dead, or has closed its
+// connection, may take to end. It has nothing to do by then.
 const leaveTimeout = 2 * time.Second
 
 // Guard is the supervisor's hold on one guard process; see supervisor.Guard.
@@ -44,14 +44,22 @@ func newGuard(host *Host, conn *net.UnixConn, inner bool) *Guard {
 func (g *Guard) run() {
 	defer close(g.events)
 	defer g.conn.Close()
-	var exited, dead bool
+	var exited, overdue, dead bool
 	for {
 		var event supervisor.GuardEvent
 		if _, err := receive(g.conn, &event); err != nil {
 			break
 		}
 		exited = exited || event.Kind == supervisor.Exited
+		overdue = overdue || event.Kind == supervisor.Overdue
 		dead = dead || event.Kind == supervisor.Dead
+		if dead { // nothing keeps the process any more but its will
+			patience := leaveTimeout
+			if overdue {
+				patience += willTimeout
+			}
+			_ = g.conn.SetReadDeadline(time.Now().Add(patience))
+		}
 		if event.Pid != 0 && g.inner {
 			event.Pid = outside(g.pid, event.Pid)
 		}
