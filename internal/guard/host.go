@@ -174,14 +174,22 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 		Files: []uintptr{0, 1, 2},
 		Sys:   sys,
 	})
+	if err != nil {
+		return notForked(err, spec.Namespace)
+	}
+	h.guards[g.pid] = g
+	return nil
+}
+
+// notForked says why a guard could not be started.
+func notForked(err error, namespace bool) error {
 	switch {
-	case err == nil:
-		h.guards[g.pid] = g
-		return nil
 	case errors.Is(err, unix.E2BIG):
 		return fmt.Errorf("the command line and environment are too long: %w", err)
-	case spec.Namespace:
+	case namespace && errors.Is(err, unix.EPERM):
 		return fmt.Errorf("cannot make a PID namespace: %w: %w", err, ErrNamespace)
+	case namespace:
+		return fmt.Errorf("cannot start the guard in a PID namespace: %w", err)
 	}
 	return fmt.Errorf("cannot start the guard: %w", err)
 }

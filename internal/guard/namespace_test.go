@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -114,5 +115,14 @@ func TestNamespaceOfAGuardLeavesTheMountsHereAlone(t *testing.T) {
 	tr.run()
 	if after, _ := os.ReadFile("/proc/self/mountinfo"); string(after) != string(before) {
 		t.Errorf("mounts were\n%s\nand are\n%s", before, after)
+	}
+}
+
+func TestOnlyAMissingCapabilityIsReportedAsOne(t *testing.T) {
+	for err, missing := range map[unix.Errno]bool{unix.EPERM: true, unix.EAGAIN: false, unix.ENOMEM: false, unix.ENOSPC: false} {
+		got := notForked(err, true)
+		if !errors.Is(got, err) || errors.Is(got, ErrNamespace) != missing {
+			t.Errorf("%v is reported as %v", err, got)
+		}
 	}
 }
