@@ -70,6 +70,11 @@ func NewHost() (*Host, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("cannot become a subreaper, which needs Linux 3.4: %w", err)
 	}
+	self, err := openProcess(os.Getpid(), 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot signal processes safely, which needs pidfd_open (Linux 5.3, and a seccomp profile that allows it): %w", err)
+	}
+	unix.Close(self)
 	table, err := processTable()
 	if err != nil {
 		return nil, err

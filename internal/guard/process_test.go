@@ -99,3 +99,33 @@ func TestSignalIsNotSentToAProcessThatGotTheNumberLater(t *testing.T) {
 		t.Errorf("it ended as %s", state)
 	}
 }
+
+func withoutPidfd(t *testing.T, err error) {
+	t.Helper()
+	openProcess = func(int, int) (int, error) { return -1, err }
+	t.Cleanup(func() { openProcess = unix.PidfdOpen })
+}
+
+func TestProcessIsSignalledAlsoWithoutADescriptorToBeHad(t *testing.T) {
+	process, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = process.Kill() }()
+	p, _ := readProcess(process.Pid)
+	withoutPidfd(t, unix.ENOMEM)
+	signalProcess(p, unix.SIGTERM)
+	await(t, "its end", func() bool {
+		now, _ := readProcess(process.Pid)
+		return now.dead()
+	})
+	_, _ = process.Wait()
+}
+
+func TestKernelWithoutPidfdIsRefused(t *testing.T) {
+	withoutPidfd(t, unix.ENOSYS)
+	if host, err := NewHost(); err == nil {
+		host.Close()
+		t.Error("NewHost succeeded")
+	}
+}

@@ -112,17 +112,27 @@ func readProcess(pid int) (process, bool) {
 	return p, true
 }
 
+// openProcess is replaced by tests.
+var openProcess = unix.PidfdOpen
+
 // signalProcess sends the signal to just this process: a process that got the
 // number later is not touched (pidfd_open(2)). It reports whether we may not
 // signal it, because it runs as somebody else.
 func signalProcess(p process, sig syscall.Signal) (refused bool) {
-	fd, err := unix.PidfdOpen(p.pid, 0)
-	if err != nil {
+	fd, err := openProcess(p.pid, 0)
+	switch {
+	case err == nil:
+		defer unix.Close(fd)
+	case errors.Is(err, unix.ESRCH):
 		return false // gone
 	}
-	defer unix.Close(fd)
 	if now, alive := readProcess(p.pid); !alive || now.start != p.start || now.dead() {
 		return false
+	}
+	if err != nil {
+		// For want of memory or descriptors, for example. By its number it is
+		// certain enough: numbers come around after thousands of forks.
+		return errors.Is(unix.Kill(p.pid, sig), unix.EPERM)
 	}
 	// Any other error means that it has ended; who kills a tree looks again.
 	return errors.Is(unix.PidfdSendSignal(fd, sig, nil, 0), unix.EPERM)
