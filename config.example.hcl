@@ -89,7 +89,7 @@
 #heartbeat = "5s"
 
 # How often berth proves that it still holds the slot, and how long a proof may
-# take.
+# take. Both 10ms at least.
 #verify_interval = "1s"
 #verify_timeout = "2s"
 

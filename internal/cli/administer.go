@@ -133,8 +133,11 @@ func readActionFlags(given map[string][]string) (actionFlags, error) {
 	if text, err = single(given, "timeout"); err != nil || text == "" {
 		return flags, err
 	}
-	if flags.timeout, err = time.ParseDuration(text); err != nil || flags.timeout <= 0 {
-		return flags, usagef("--timeout %q: is no duration above zero; write one such as 30s", text)
+	if flags.timeout, err = config.ParseDuration(text); err != nil {
+		return flags, usagef("--timeout %q: %v", text, err)
+	}
+	if flags.timeout <= 0 {
+		return flags, usagef("--timeout %q: must be above zero; write one such as 30s", text)
 	}
 	return flags, nil
 }

@@ -65,12 +65,12 @@ type Run struct {
 	// Command is the program and its arguments, at least the program.
 	Command []string
 
-	// VerifyInterval is the time from one verification to the next, above
-	// zero, default 1s.
+	// VerifyInterval is the time from one verification to the next,
+	// MinVerification at least, default 1s.
 	VerifyInterval time.Duration
 
-	// VerifyTimeout is how long one verification may take, above zero, default
-	// 2s.
+	// VerifyTimeout is how long one verification may take, MinVerification at
+	// least, default 2s.
 	VerifyTimeout time.Duration
 
 	// Stop is the sequence for an orderly end, default "TERM 8s, KILL".

@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +51,7 @@ func setSwitch(field func(*settings) *bool) func(*settings, []string) error {
 }
 
 func setTimeout(s *settings, texts []string) error {
-	d, err := parseDuration(texts[0])
+	d, err := ParseDuration(texts[0])
 	if err != nil {
 		return err
 	}
@@ -61,17 +63,17 @@ func setTimeout(s *settings, texts []string) error {
 }
 
 func setVerifyInterval(s *settings, texts []string) (err error) {
-	s.VerifyInterval, err = positive(texts[0])
+	s.VerifyInterval, err = verification(texts[0])
 	return err
 }
 
 func setVerifyTimeout(s *settings, texts []string) (err error) {
-	s.VerifyTimeout, err = positive(texts[0])
+	s.VerifyTimeout, err = verification(texts[0])
 	return err
 }
 
 func setHeartbeat(s *settings, texts []string) (err error) {
-	if s.Heartbeat, err = parseDuration(texts[0]); err != nil {
+	if s.Heartbeat, err = ParseDuration(texts[0]); err != nil {
 		return err
 	}
 	if s.Heartbeat < MinHeartbeat || s.Heartbeat > MaxHeartbeat || s.Heartbeat%time.Second != 0 {
@@ -80,21 +82,29 @@ func setHeartbeat(s *settings, texts []string) (err error) {
 	return nil
 }
 
-func positive(text string) (time.Duration, error) {
-	d, err := parseDuration(text)
-	if err == nil && d <= 0 {
-		err = errors.New("must be above zero; write a duration such as 1s or 500ms")
+func verification(text string) (time.Duration, error) {
+	d, err := ParseDuration(text)
+	if err == nil && d < MinVerification {
+		err = fmt.Errorf("must be %s at least; write a duration such as 1s or 500ms", MinVerification)
 	}
 	return d, err
 }
 
-func parseDuration(text string) (time.Duration, error) {
-	d, err := time.ParseDuration(strings.TrimSpace(text))
-	if err != nil {
-		return 0, errors.New("is no duration; write a number with a unit, such as 5s, 500ms or 1m30s")
+// ParseDuration reads a duration and says what is wrong with one that is none.
+func ParseDuration(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	d, err := time.ParseDuration(text)
+	switch {
+	case err == nil:
+		return d, nil
+	case numbersWithUnits.MatchString(text):
+		return 0, fmt.Errorf("is too long; the longest duration is %dh", math.MaxInt64/time.Hour)
 	}
-	return d, nil
+	return 0, errors.New("is no duration; write a number with a unit, such as 5s, 500ms or 1m30s")
 }
+
+// numbersWithUnits is what a duration looks like, however long it is.
+var numbersWithUnits = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
 
 func setSequence(field func(*settings) *signals.Sequence) func(*settings, []string) error {
 	return func(s *settings, texts []string) (err error) {

@@ -21,6 +21,11 @@ const (
 	// (connection.tune counts seconds; 0 would switch it off).
 	MinHeartbeat = time.Second
 
+	// MinVerification is the least time from one verification to the next, and
+	// for one: below the time that a broker nearby takes on a loaded host, berth
+	// would do nothing else, or never have a proof in time.
+	MinVerification = 10 * time.Millisecond
+
 	// MaxHeartbeat keeps the lease, which is how long a slot stays locked
 	// after its host has died, at two minutes. It is also the highest that
 	// RabbitMQ grants unless it is told otherwise.
