@@ -62,10 +62,10 @@ func newBench(t *testing.T, lease time.Duration, change func(*bench, *Config)) *
 		Holder:         "here:1",
 		Log:            hclog.NewNullLogger(),
 	}
+	cfg.Lock = b.backend.Lock(cfg.ID)
 	if change != nil {
 		change(b, &cfg)
 	}
-	cfg.Lock = b.backend.Lock(cfg.ID)
 	go func() { b.outcome <- Run(cfg) }()
 	return b
 }

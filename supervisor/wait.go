@@ -140,14 +140,18 @@ func (m *machine) quitLate(event) State {
 // late says that the time is over, and what was in the way.
 func (m *machine) late() error {
 	err := m.lastErr
-	if err == nil && m.state == Connecting {
-		err = lock.ErrUnreachable
-	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case m.state == Preparing:
 		err = lock.ErrUnknown
+	default:
+		err = errUnfinished
 	}
 	return fmt.Errorf("%s not obtained within %s: %w", m.cfg.ID, m.cfg.Timeout, err)
 }
+
+// errUnfinished: the time was over before anything was found out.
+var errUnfinished = lock.Errorf(lock.ErrUnknown, "no attempt was finished in that time; give it longer")
 
 func (m *machine) cancelCall() State {
 	m.pauseTimer.Stop()
@@ -219,8 +223,15 @@ func (m *machine) noteSignal(e event) State {
 // stay is for what changes nothing.
 func (m *machine) stay(event) State { return m.state }
 
-// end is for the call that Quitting was waiting for.
-func (m *machine) end(event) State { return Ended }
+// end is for the call that Quitting was waiting for. A backend that was being
+// reached when the time was over says only now that it was not.
+func (m *machine) end(e event) State {
+	if e.on == notConnected && errors.Is(m.outcome.Err, errUnfinished) && errors.Is(e.err, lock.ErrUnreachable) {
+		m.lastErr = lock.ErrUnreachable
+		m.outcome = Outcome{Err: m.late()}
+	}
+	return Ended
+}
 
 // pauseBefore returns a timer's time, no less than nothing.
 func pauseBefore(at time.Time) time.Duration { return max(0, time.Until(at)) }

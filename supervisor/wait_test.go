@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"os"
 	"testing"
@@ -58,8 +59,8 @@ func TestTimeoutSaysWhatWasInTheWay(t *testing.T) {
 	}{
 		"full":                    {locktest.Acquire, locktest.Fault{Before: lock.ErrFull}, lock.ErrFull},
 		"unreachable":             {locktest.Connect, locktest.Fault{Before: lock.ErrUnreachable}, lock.ErrUnreachable},
-		"never connected":         {locktest.Connect, locktest.Fault{Block: block}, lock.ErrUnreachable},
-		"no answer to an attempt": {locktest.Acquire, locktest.Fault{Block: block}, lock.ErrUnknown},
+		"never connected":         {locktest.Connect, locktest.Fault{Block: block}, errUnfinished},
+		"no answer to an attempt": {locktest.Acquire, locktest.Fault{Block: block}, errUnfinished},
 		"last holder unknown":     {locktest.Ready, locktest.Fault{Block: block}, lock.ErrUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,6 +91,25 @@ func TestTimeoutThatPassesWhileTheSlotIsGivenBackEndsBerth(t *testing.T) {
 	close(block)
 	if o := b.end(); !errors.Is(o.Err, lock.ErrFull) {
 		t.Errorf("outcome %+v, want that the slot is held", o)
+	}
+}
+
+// farAway is a lock whose backend does not answer, and which says so when it is
+// no longer to be waited for.
+type farAway struct{ lock.Lock }
+
+func (farAway) Connect(ctx context.Context) error {
+	<-ctx.Done()
+	return lock.Errorf(lock.ErrUnreachable, "gave up connecting: %w", ctx.Err())
+}
+
+func TestTimeoutWhileConnectingTellsWhetherNothingWasReached(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) {
+		cfg.Timeout = 50 * time.Millisecond
+		cfg.Lock = farAway{cfg.Lock}
+	})
+	if o := b.end(); !errors.Is(o.Err, lock.ErrUnreachable) || errors.Is(o.Err, lock.ErrUnknown) {
+		t.Errorf("outcome %+v", o)
 	}
 }
 
