@@ -73,7 +73,7 @@ func checkAction(c *cli.Context) error {
 		return fmt.Errorf("cannot print the report: %w", err)
 	}
 	if len(r.problems) > 0 {
-		return exited(Status(errors.Join(r.problems...))) // the report has said it
+		return &decided{r.problems[0], Status(errors.Join(r.problems...))}
 	}
 	return nil
 }
