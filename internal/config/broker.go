@@ -66,11 +66,14 @@ func (s *settings) addAMQP(u *url.URL, text string) error {
 			return errors.New("has a port that does not exist; ports go from 1 to 65535, brokers listen on 5672 or, with TLS, on 5671")
 		}
 	}
-	if u.Query().Has("heartbeat") {
-		return errors.New("sets a heartbeat; take it out of the URL and use --heartbeat")
-	}
 	if u.Fragment != "" {
 		return errors.New("has a # in it; write %23 for a # in a password")
+	}
+	if strings.Contains(text, " ") {
+		return errors.New("has a space in it; write %20")
+	}
+	if err := checkQuery(u.RawQuery); err != nil {
+		return err
 	}
 	s.Brokers = append(s.Brokers, text)
 	return nil

@@ -52,7 +52,7 @@ func decodeFile(source []byte, path string, options []Option) (layer, error) {
 		}
 		l[option.Name] = value
 	}
-	return l, l.contradiction()
+	return l, nil
 }
 
 func schema() *hcl.BodySchema {

@@ -31,7 +31,9 @@ func (g given) active() bool {
 // layer is what one source gave, by the name of the option.
 type layer map[string]given
 
-// contradiction returns an error if two values exclude each other.
+// contradiction returns an error if two values exclude each other. It is for
+// merged layers: what a higher one replaces contradicts nothing any more, so
+// both values are of the same source.
 func (l layer) contradiction() error {
 	first := map[string]given{}
 	for _, option := range table {
@@ -104,7 +106,7 @@ func flagLayer(flags map[string][]string, command []string) (layer, error) {
 	if len(command) > 0 {
 		l[commandOption.Name] = given{commandOption, command, "the command line's COMMAND", ErrUsage}
 	}
-	return l, l.contradiction()
+	return l, nil
 }
 
 // envLayer takes the environment variables. An empty one counts as not set, so
@@ -129,7 +131,7 @@ func envLayer(options []Option, lookupEnv func(string) (string, bool)) (layer, e
 		}
 		l[option.Name] = value
 	}
-	return l, l.contradiction()
+	return l, nil
 }
 
 // short quotes a value for a message that has to stay one readable line.

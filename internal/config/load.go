@@ -106,5 +106,6 @@ func (in Input) merge(options []Option) (layer, error) {
 			return nil, err
 		}
 	}
-	return top.over(file.over(defaults())), nil
+	merged := top.over(file.over(defaults()))
+	return merged, merged.contradiction()
 }

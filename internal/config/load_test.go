@@ -100,6 +100,22 @@ func TestSwitchingTryOffKeepsTheTimeout(t *testing.T) {
 	}
 }
 
+func TestWhatAHigherLevelReplacesContradictsNothing(t *testing.T) {
+	file := write(t, `mutex = "a"
+		semaphore = "b"`)
+	for _, in := range []Input{
+		input("BERTH_TRY=1", "BERTH_TIMEOUT=4s", "--try", "false", "--mutex", "m"),
+		input("BERTH_MUTEX=a", "BERTH_SEMAPHORE=b", "BERTH_TIMEOUT=4s", "--mutex", "m"),
+		input("--config", file, "BERTH_MUTEX=m", "--timeout", "4s"),
+	} {
+		in.Flags["broker"], in.Command = []string{"local"}, []string{"x"}
+		run, err := Load(in)
+		if err != nil || run.Try || run.Timeout != 4*time.Second || run.Lock != (lock.ID{Kind: lock.Mutex, Name: "m"}) {
+			t.Errorf("%v: try %v, timeout %s, %v, %v", in.Flags, run.Try, run.Timeout, run.Lock, err)
+		}
+	}
+}
+
 func TestCommandLineReplacesTheWholeCommandOfTheFile(t *testing.T) {
 	file := write(t, `command = ["file", "arg"]`)
 	run, err := Load(input("--config", file, "--broker", "local", "--mutex", "m", "--", "own"))

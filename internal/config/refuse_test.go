@@ -78,6 +78,7 @@ func TestMistakesInTheFileAreNamedWithTheirPlace(t *testing.T) {
 		"try = [true]":                         `:1,1: try is a tuple; write true or false`,
 		"command = \"sleep 5\"":                `:1,1: command is a string; write strings in brackets`,
 		"command = []":                         `:1,1: command: names no program`,
+		"command = [\"echo\", \"a\\u0000b\"]":  `:1,1: command: has a NUL character in place 2`,
 		"command = [1]":                        `in place 1`,
 		"command = [\"sh\", \"echo ${HOME}\"]": `:1,26: Variables not allowed`,
 		"user = upper(\"x\")":                  `:1,8: `,
@@ -141,6 +142,14 @@ func TestPasswordThatIsCutIntoPiecesIsNotShownEither(t *testing.T) {
 	}
 }
 
+func TestParametersOfTheURLAreAccepted(t *testing.T) {
+	for _, query := range []string{"auth_mechanism=PLAIN&auth_mechanism=external", "server_name_indication=x", "connection_timeout=90000&channel_max=0", ""} {
+		if _, err := Load(input("--broker", "amqps://h/?"+query, "--mutex", "m", "--", "x")); err != nil {
+			t.Errorf("%s: %v", query, err)
+		}
+	}
+}
+
 func TestRedactShowsWhatIsNoPassword(t *testing.T) {
 	for text, want := range map[string]string{
 		"amqp://h:5672/v":          "amqp://h:5672/v",
@@ -161,12 +170,21 @@ func TestRedactShowsWhatIsNoPassword(t *testing.T) {
 
 func TestBrokersThatCannotBeAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"amqp://":                    "names no host",
-		"amqp://:5672":               "names no host",
-		"amqp://h:0":                 "port",
-		"amqp://h:65536":             "port",
-		"amqp://h/?heartbeat=1":      "--heartbeat",
-		"amqp://h/#x":                "%23",
+		"amqp://":                            "names no host",
+		"amqp://:5672":                       "names no host",
+		"amqp://h:0":                         "port",
+		"amqp://h:65536":                     "port",
+		"amqp://h/?heartbeat=1":              "--heartbeat",
+		"amqp://h/#x":                        "%23",
+		"amqp://h/a b":                       "%20",
+		"amqp://h/?auth_mechanism=x":         "choose plain, amqplain or external",
+		"amqp://h/?frame_max=1":              "parameter that is not known; choose auth_mechanism, cacertfile",
+		"amqp://h/?a%zz=1":                   "parameters that cannot be read",
+		"amqp://h/?channel_max=x":            "channel_max that is no number",
+		"amqps://h/?cacertfile=/no/such.pem": "cacertfile that cannot be used: open /no/such.pem: no such file",
+		"amqps://h/?cacertfile=/dev/null":    "cacertfile without a certificate",
+		"amqps://h/?certfile=/dev/null":      "one of certfile and keyfile",
+		"amqps://h/?certfile=/no/c.pem&keyfile=/no/k.pem": "certfile and a keyfile that cannot be used: open /no/c.pem",
 		"rabbit:5672":                "is no broker",
 		"local://dir":                "three slashes",
 		"local:dir":                  "three slashes",

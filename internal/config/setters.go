@@ -35,6 +35,11 @@ func setCommand(s *settings, texts []string) error {
 	if len(texts) == 0 || texts[0] == "" {
 		return errors.New("names no program; begin with one, such as [\"/usr/bin/myprogram\", \"--flag\"]")
 	}
+	for i, text := range texts {
+		if strings.Contains(text, "\x00") {
+			return fmt.Errorf("has a NUL character in place %d, which no argument can have; take it out", i+1)
+		}
+	}
 	s.Command = texts
 	return nil
 }
