@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"berth/internal/config"
+	"berth/internal/guard"
 	"berth/lock"
+	"berth/lock/local"
 	"berth/lock/rabbit"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 )
 
 // checkTimeout bounds what --connect does: a working broker answers all of it
@@ -23,7 +26,7 @@ const checkTimeout = 30 * time.Second
 // The flags that only `berth check` has.
 var (
 	connectOption = config.Option{Name: "connect", Group: groupAction, Kind: config.Switch,
-		Usage: "Ask the broker too: whether it lets berth in, grants the heartbeat and the permissions that the lock needs, and how its queues behave. Disturbs nobody who uses the lock."}
+		Usage: "Ask the broker too: whether it lets berth in, grants the heartbeat and the permissions that the lock needs, and how its queues behave. For local locks: whether they can be kept in their directory. Disturbs nobody who uses the lock."}
 	jsonOption = config.Option{Name: "json", Group: groupAction, Kind: config.Switch,
 		Usage: "Print the report as one JSON object."}
 )
@@ -59,10 +62,14 @@ func checkAction(c *cli.Context) error {
 		return err
 	}
 	r := newReport(cfg)
-	if connect && !cfg.Local {
-		if err := r.connect(c.Context); err != nil {
-			return err
-		}
+	switch {
+	case connect && cfg.Local:
+		err = r.lookAtDirectory()
+	case connect:
+		err = r.connect(c.Context)
+	}
+	if err != nil {
+		return err
 	}
 	if asJSON {
 		err = r.writeJSON(c.App.Writer)
@@ -117,7 +124,22 @@ func newReport(cfg config.Run) *report {
 			r.advice = append(r.advice, "on this host: "+err.Error())
 		}
 	}
+	if cfg.PIDNamespace && !config.Capable(unix.CAP_SYS_ADMIN) {
+		r.advice = append(r.advice, "as this user: "+guard.ErrNamespace.Error())
+	}
 	return r
+}
+
+// lookAtDirectory adds whether local locks can be kept where they are to be.
+func (r *report) lookAtDirectory() error {
+	backend, err := local.New(local.Config{Dir: r.cfg.Directory})
+	if err != nil {
+		return &mistake{err.Error(), config.ErrInvalid}
+	}
+	if err := backend.Usable(r.cfg.Lock); err != nil {
+		r.problems = append(r.problems, err)
+	}
+	return nil
 }
 
 // connect adds what the broker says. Its error is one of usage; that the broker

@@ -18,6 +18,7 @@ Exit status:
   64   wrong usage
   69   no broker could be reached (with --connect)
   75   the broker could not say everything; try again
-  77   the broker refused the login or a permission (with --connect)
+  77   the broker refused the login or a permission, or the directory of local
+       locks cannot be used (with --connect)
   78   the configuration is invalid or unsafe
 `

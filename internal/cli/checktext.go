@@ -59,6 +59,8 @@ func (r *report) subject() string {
 
 func (r *report) verdict() string {
 	switch {
+	case r.cfg.Local && len(r.problems) > 0:
+		return "safe, but this host cannot carry it"
 	case r.cfg.Timings().Check() != nil && !r.cfg.Local:
 		return "UNSAFE"
 	case errors.Is(errors.Join(r.problems...), lock.ErrUnreachable):
