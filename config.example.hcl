@@ -71,7 +71,8 @@
 #rewrite = ["HUP=USR1"]
 
 # Whom the command runs as, names or numbers in quotes. No default: as berth does.
-# Anybody else needs CAP_SETUID and CAP_SETGID, as root has them.
+# Anybody else needs CAP_SETUID and CAP_SETGID, as root has them. HOME, USER and
+# LOGNAME become the user's, if this host knows the user.
 #user = "nobody"
 #group = "nogroup"
 

@@ -33,7 +33,7 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 		return &decided{err, ExitCannotExecute}
 	}
 
-	spec := guard.Spec{Path: path, Args: cfg.Command, Env: commandEnv(os.Environ()), Login: login(cfg), Namespace: cfg.PIDNamespace}
+	spec := guard.Spec{Path: path, Args: cfg.Command, Env: commandEnv(os.Environ(), cfg.Account), Login: login(cfg), Namespace: cfg.PIDNamespace}
 	outcome := supervisor.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),
@@ -129,13 +129,20 @@ func private(name string) bool {
 	return strings.HasPrefix(name, "BERTH_BROKER")
 }
 
-// commandEnv returns the environment of the command, and of the guard.
-func commandEnv(own []string) []string {
+// commandEnv returns the environment of the command, and of the guard. With
+// --user it says who that is, as in a unit with User= (systemd.exec(5)): what
+// writes into HOME would otherwise fail, or write into somebody else's.
+func commandEnv(own []string, account *config.Account) []string {
 	var env []string
 	for _, variable := range own {
-		if name, _, _ := strings.Cut(variable, "="); !private(name) {
+		name, _, _ := strings.Cut(variable, "=")
+		identity := name == "HOME" || name == "USER" || name == "LOGNAME"
+		if !private(name) && !(identity && account != nil) {
 			env = append(env, variable)
 		}
+	}
+	if account != nil {
+		env = append(env, "HOME="+account.Home, "USER="+account.Name, "LOGNAME="+account.Name)
 	}
 	return env
 }

@@ -3,10 +3,13 @@ package cli
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/config"
 )
 
 func TestManySignalsDoNotCrowdOutTheOneThatEndsBerth(t *testing.T) {
@@ -25,4 +28,19 @@ func TestManySignalsDoNotCrowdOutTheOneThatEndsBerth(t *testing.T) {
 	}
 	send(unix.SIGWINCH, func() bool { return len(received) == cap(received) })
 	send(unix.SIGTERM, func() bool { return len(endings) > 0 })
+}
+
+func TestEnvironmentIsThatOfTheUser(t *testing.T) {
+	own := []string{"HOME=/root", "BERTH_BROKER=amqp://u:p@h", "LANG=C", "USER=root", "LOGNAME=root"}
+	for _, c := range []struct {
+		account *config.Account
+		want    []string
+	}{
+		{nil, []string{"HOME=/root", "LANG=C", "USER=root", "LOGNAME=root"}},
+		{&config.Account{Name: "worker", Home: "/srv"}, []string{"LANG=C", "HOME=/srv", "USER=worker", "LOGNAME=worker"}},
+	} {
+		if got := commandEnv(own, c.account); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %q", c.account, got)
+		}
+	}
 }

@@ -108,6 +108,16 @@ type Run struct {
 	// Credential is whom the command runs as. Nil (default, and when user and
 	// group are berth's own) means as berth itself.
 	Credential *syscall.Credential
+
+	// Account is the entry that the user database has for --user. Nil (default)
+	// if none was given, or if there is no entry.
+	Account *Account
+}
+
+// Account is what the user database says of a user.
+type Account struct {
+	Name string
+	Home string
 }
 
 // Timings returns the part of the configuration that the promise rests on.

@@ -16,13 +16,15 @@ import (
 type identity struct {
 	uid    uint32
 	gid    uint32
-	known  bool     // whether the user database has the user, and so gid and groups
+	known  bool     // whether the user database has the user, and so gid, groups and account
 	groups []uint32 // supplementary groups
+
+	account *Account
 }
 
 func setUser(s *settings, texts []string) error {
 	found, err := lookUpUser(texts[0])
-	s.user = &found
+	s.user, s.Account = &found, found.account
 	return err
 }
 
@@ -61,7 +63,7 @@ func identify(u *user.User) (identity, error) {
 	if err != nil {
 		return identity{}, fmt.Errorf("cannot look up the user's groups: %v; check /etc/group", err)
 	}
-	found := identity{uid: uid, gid: gid, known: true}
+	found := identity{uid: uid, gid: gid, known: true, account: &Account{Name: u.Username, Home: u.HomeDir}}
 	for _, text := range texts {
 		group, err := parseID(text)
 		if err != nil {

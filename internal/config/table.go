@@ -64,7 +64,7 @@ var table = []Option{
 	{Name: "rewrite", Group: groupCommand, Value: "SIGNAL=SIGNAL", Kind: List, set: setRewrites,
 		Usage: "Hand one signal on as another, such as HUP=USR1, or drop it: HUP=. Repeatable. In the variable, separated by spaces or commas."},
 	{Name: "user", Group: groupCommand, Value: "USER", set: setUser,
-		Usage: "Run the command as this user, a name or a number, with the user's groups. Needs CAP_SETUID and CAP_SETGID, as root has them."},
+		Usage: "Run the command as this user, a name or a number, with the user's groups; HOME, USER and LOGNAME are the user's, if this host knows the user. Needs CAP_SETUID and CAP_SETGID, as root has them."},
 	{Name: "group", Group: groupCommand, Value: "GROUP", set: setGroup,
 		Usage: "Run the command with this group, a name or a number, in place of the user's main one. Needs CAP_SETGID."},
 
