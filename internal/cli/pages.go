@@ -105,8 +105,9 @@ Examples:
 
 Every flag can also be set by a variable or in a file; flags override variables,
 variables override the file. A broker's password is safest in BERTH_BROKER or in
-the file, because other users of the host can see the command line; COMMAND does
-not get to see it.
+the file, because other users of the host can see the command line. COMMAND does
+not have it in its environment; a process of the same user can still read
+berth's own, or the file, from which --user keeps it.
 `
 
 const semaphoreText = `Usage: berth semaphore create NAME --slots N
