@@ -33,7 +33,7 @@ func unknownCommand(path, name string, commands []*cli.Command) error {
 // suggestion returns the rest of a sentence that proposes the nearest of the
 // known words, or nothing if none is near.
 func suggestion(prefix, word string, known []string) string {
-	best, least := "", len(word)/3+2 // about one mistake in three letters
+	best, least := "", max(1, len(word)/3)+1 // one mistake in three letters at most: more is another word
 	for _, candidate := range known {
 		if d := distance(word, candidate); d < least {
 			best, least = candidate, d
