@@ -44,6 +44,9 @@ var (
 		Usage: "Look for leftovers in N slots beyond the highest one."}
 	timeoutOption = config.Option{Name: "timeout", Group: groupAction, Value: "DURATION", Kind: config.Duration,
 		Usage: fmt.Sprintf("Give up after DURATION. Default: %s, with --wait never.", actionTimeout)}
+	// createTimeoutOption is timeoutOption for an action without --wait.
+	createTimeoutOption = config.Option{Name: "timeout", Group: groupAction, Value: "DURATION", Kind: config.Duration,
+		Usage: fmt.Sprintf("Give up after DURATION. Default: %s.", actionTimeout)}
 )
 
 const groupAction = "What to do"

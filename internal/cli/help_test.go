@@ -65,6 +65,9 @@ func TestEveryActionFlagIsOnItsPage(t *testing.T) {
 			if err := pages["berth "+group+" "+command.Name].print(&out); err != nil {
 				t.Fatal(err)
 			}
+			if text := out.String(); strings.Contains(text, "with --wait") && !strings.Contains(text, "  --wait") {
+				t.Errorf("%s %s: the page speaks of --wait, which is no flag of it", group, command.Name)
+			}
 			for _, flag := range command.Flags {
 				if !strings.Contains(out.String(), "  --"+flag.Names()[0]) {
 					t.Errorf("%s %s: no --%s in the page", group, command.Name, flag.Names()[0])

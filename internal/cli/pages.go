@@ -27,6 +27,7 @@ Exit status:
   the command's own   it ran and ended by itself; 128+n if signal n ended it
   64   wrong usage
   69   no broker could be reached (with --try or --timeout)
+  70   another error, such as output that cannot be written
   75   no slot was obtained (with --try or --timeout)
   76   the slot was lost (with --on-loss exit)
   77   the broker refused the login or a permission
@@ -39,6 +40,7 @@ Exit status:
   0    done, or nothing was to be done
   64   wrong usage
   69   the broker could not be reached
+  70   another error, such as output that cannot be written
   75   not done: the lock is in another state, somebody else is changing it,
        the broker gave no clear answer, or the time was over
   77   the broker refused the login or a permission

@@ -26,7 +26,7 @@ func semaphoreCmd() *cli.Command {
 }
 
 var (
-	createOptions  = []config.Option{slotsOption, timeoutOption}
+	createOptions  = []config.Option{slotsOption, createTimeoutOption}
 	resizeOptions  = []config.Option{slotsOption, addOption, removeOption, waitOption, overshootOption, timeoutOption}
 	destroyOptions = []config.Option{waitOption, overshootOption, timeoutOption}
 )
