@@ -308,6 +308,42 @@ func TestCtrlCEndsASuspendedCommand(t *testing.T) {
 	term.worksAgain()
 }
 
+func TestCtrlZSuspendsAPipelineAndContinuesIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		berth string
+		goOn  func(term *terminal)
+	}{
+		"Ctrl-Z": {`"$BINARY" run --mutex m --`, func(term *terminal) { term.types(ctrlZ) }},
+		// The shell's function is a process that stops, so that the shell goes on.
+		"fg": {"berth", func(term *terminal) {
+			shell := term.cmd.Process.Pid
+			until(term.t, "the shell in the foreground", func() bool { return term.foreground() == shell })
+			term.types("fg\n")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			term := openTerminal(t)
+			script := `echo u""p; read x; echo "go""t $x"`
+			term.types("cat | " + c.berth + " sh -c '" + script + "'\n")
+			term.sees("up\r\n")
+			cat, command := term.find("cat"), term.find("sh", "-c", script)
+			term.types(ctrlZ)
+			term.sees("command suspended")
+			term.awaitState(command.pid, "T")
+			term.awaitState(cat.pid, "T")
+			c.goOn(term)
+			term.sees("command continued")
+			term.awaitState(cat.pid, "S")
+			term.types("line\n")
+			term.sees("got line")
+			term.types("\x04") // the end of what cat reads
+			term.worksAgain()
+		})
+	}
+}
+
 func TestBerthInTheBackgroundLeavesTheTerminalAlone(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)

@@ -261,6 +261,7 @@ func (h *helper) reap() {
 	if exited {
 		given := h.terminal.given
 		h.terminal.takeBack()
+		h.terminal.wake()
 		if h.status.Signaled() {
 			h.terminal.restore()
 		}
@@ -279,7 +280,8 @@ func (h *helper) stopped(sig syscall.Signal) {
 		if !h.awaitTerminal() {
 			h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended, Terminal: true})
 		}
-	case h.terminal.given:
+	case h.terminal.given, sig == unix.SIGTSTP && h.terminal.fd >= 0:
+		h.terminal.asleep = !h.terminal.given
 		h.terminal.takeBack()
 		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended})
 	}
@@ -322,6 +324,7 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 	case to == supervisor.Group:
 		if sig == unix.SIGCONT {
 			h.terminal.offer(h.first)
+			h.terminal.wake()
 			if h.ice.frozen {
 				h.continueLater(h.first)
 				return

@@ -18,6 +18,7 @@ type terminal struct {
 	owner    int  // process group of the supervisor, 0 if it has no number here
 	fd       int  // -1: there is none
 	given    bool // the command has the foreground
+	asleep   bool // who else is in berth's group may be stopped, as the command was
 	settings *unix.Termios
 }
 
@@ -108,6 +109,16 @@ func (t *terminal) restore() {
 		return
 	}
 	_ = tty.WithoutTTOU(func() error { return unix.IoctlSetTermios(t.fd, unix.TCSETS, t.settings) })
+}
+
+// wake continues who else is in berth's group: the key that stopped the command
+// through berth has stopped the rest of its pipeline too. berth gets the CONT as
+// well, and hands it on, which is why this happens once.
+func (t *terminal) wake() {
+	if t.asleep && t.owner != 0 {
+		_ = unix.Kill(-t.owner, unix.SIGCONT)
+	}
+	t.asleep = false
 }
 
 func (t *terminal) setForeground(group int) error {
