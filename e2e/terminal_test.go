@@ -408,6 +408,60 @@ func TestCommandThatLostTheTerminalToAJobOfItsOwnIsSuspended(t *testing.T) {
 	term.worksAgain()
 }
 
+func TestNextCommandHasTheTerminalAfterTheGuardWasKilled(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	term.types(`"$BINARY" run --mutex m --restart always -- sleep 1000; echo "status $?"` + "\n")
+	first := term.command()
+	if err := syscall.Kill(first.parent, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	term.sees("the guard was killed")
+	until(t, "the end of the first command", func() bool { _, alive := inspect(first.pid); return !alive })
+	term.command()
+	term.types(ctrlC)
+	term.sees("status 130")
+	term.worksAgain()
+}
+
+func TestTerminalThatTheShellHasTakenStaysTheShells(t *testing.T) {
+	t.Parallel()
+	for name, goOn := range map[string]func(term *terminal, command int){
+		"when the command ends": func(term *terminal, command int) {
+			_ = syscall.Kill(command, syscall.SIGTERM)
+			term.sees("status=143")
+		},
+		"until fg": func(term *terminal, command int) {
+			term.types("fg\n")
+			until(term.t, "berth in the foreground", func() bool { return term.foreground() != term.cmd.Process.Pid })
+			_ = syscall.Kill(command, syscall.SIGUSR1)
+			until(term.t, "the command in the foreground", func() bool { return term.foreground() == command })
+			term.types("line\n")
+			term.sees("got line")
+			term.sees("status=0")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			term := openTerminal(t)
+			script := `trap 'read x; echo "go""t $x"; exit' USR1; echo u""p; while :; do sleep 0.02; done`
+			term.types("export SCRIPT='" + strings.ReplaceAll(script, "'", `'\''`) + "'\n")
+			term.types(`berth sh -c "$SCRIPT"` + "\n")
+			term.sees("up\r\n")
+			command := term.find("sh", "-c", script)
+			until(t, "the command in the foreground", func() bool { return term.foreground() == command.pid })
+			berth := term.find(binary, "run", "--mutex", "m", "--", "sh", "-c", script)
+			_ = syscall.Kill(berth.pid, syscall.SIGSTOP)
+			term.sees("Stopped")
+			term.sees("prompt> ")
+			term.types("bg\n")
+			term.awaitState(berth.pid, "S")
+			goOn(term, command.pid)
+			term.worksAgain()
+		})
+	}
+}
+
 func TestTerminalSettingsOfAKilledCommandAreUndone(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)

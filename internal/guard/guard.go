@@ -99,6 +99,7 @@ func (g *Guard) finish(exited bool) {
 	if g.group != "" {
 		removeCgroup(g.group)
 	}
+	takeBackFromDead()
 	killed := syscall.WaitStatus(unix.SIGKILL)
 	if !exited {
 		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: killed, Orphans: true}

@@ -131,7 +131,7 @@ func newHelper(args []string) (*helper, error) {
 	}
 	return &helper{
 		conn: connectionTo{conn}, group: args[2], path: args[5], args: args[6:], login: login,
-		inner: inner, timer: timer, terminal: newTerminal(),
+		inner: inner, timer: timer, terminal: newTerminal(groupOfParent()),
 		forked: make(chan forked, 1), early: make(map[int]syscall.WaitStatus),
 	}, nil
 }
@@ -259,8 +259,7 @@ func (h *helper) reap() {
 	}
 	left := reapAll(unix.WUNTRACED, each)
 	if exited {
-		given := h.terminal.given
-		h.terminal.takeBack()
+		given := h.terminal.takeBack()
 		h.terminal.wake()
 		if h.status.Signaled() {
 			h.terminal.restore()

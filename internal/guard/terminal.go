@@ -1,6 +1,9 @@
 package guard
 
 import (
+	"maps"
+	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,19 +25,38 @@ type terminal struct {
 	settings *unix.Termios
 }
 
-// newTerminal opens the terminal, if the guard has one.
-func newTerminal() *terminal {
-	t := &terminal{fd: -1}
+// newTerminal opens the terminal, if this process has one.
+func newTerminal(owner int) *terminal {
+	t := &terminal{owner: owner, fd: -1}
 	if fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err == nil {
 		t.fd = fd
 	}
-	if unix.Getppid() == 0 {
-		return t // in a PID namespace of our own, berth's process group has no number
-	}
-	if group, err := unix.Getpgid(unix.Getppid()); err == nil {
-		t.owner = group
-	}
 	return t
+}
+
+// groupOfParent returns the supervisor's process group as a guard sees it.
+func groupOfParent() int {
+	if unix.Getppid() == 0 {
+		return 0 // in a PID namespace of our own, it has no number
+	}
+	group, err := unix.Getpgid(unix.Getppid())
+	if err != nil {
+		return 0
+	}
+	return group
+}
+
+// takeBackFromDead takes the terminal back where this process is the supervisor
+// of a guard that was killed and has left the foreground to a dead group: no key
+// would reach anybody, and the next command could not be given the terminal.
+func takeBackFromDead() {
+	t := newTerminal(unix.Getpgrp())
+	if t.fd < 0 {
+		return
+	}
+	defer unix.Close(t.fd)
+	t.given = true // it may have been
+	t.takeBack()
 }
 
 // present reports whether there is a terminal that the command can be given.
@@ -69,12 +91,12 @@ func (t *terminal) alone() bool {
 // whether it has it now. In the background it does nothing: the terminal is
 // somebody else's.
 func (t *terminal) give(group int) bool {
-	if !t.present() || t.given {
-		return t.given
-	}
-	foreground, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
-	if err != nil || foreground != t.owner {
+	if !t.present() {
 		return false
+	}
+	foreground, err := t.foreground()
+	if err != nil || foreground != t.owner {
+		return err == nil && foreground == group
 	}
 	if t.settings == nil {
 		t.settings, _ = unix.IoctlGetTermios(t.fd, unix.TCGETS)
@@ -83,29 +105,53 @@ func (t *terminal) give(group int) bool {
 	return t.given
 }
 
-// passedOn reports whether the group was given the foreground and has it no
-// more: a shell in the command gave it to a job, and died before it took it back.
-// The group is then stopped whenever it uses the terminal, however often it is
-// continued.
+// passedOn reports whether the group was given the foreground and a job of the
+// command has it: a shell in the command gave it away, and died before it took
+// it back. The group is then stopped whenever it uses the terminal, however often
+// it is continued.
 func (t *terminal) passedOn(group int) bool {
-	if !t.given {
+	if !t.has() {
 		return false
 	}
-	foreground, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
+	foreground, err := t.foreground()
 	return err == nil && foreground != group
 }
 
-// takeBack gives the foreground back to berth's own group.
-func (t *terminal) takeBack() {
-	if t.given {
-		t.given = false
-		_ = t.setForeground(t.owner) // fails if the terminal is gone
+// has reports whether the command was given the foreground and has it still: its
+// group, one of its jobs, or one that is dead. A shell that stopped berth has
+// taken the terminal, and knows nothing of the command.
+func (t *terminal) has() bool {
+	if !t.given {
+		return false
 	}
+	foreground, err := t.foreground()
+	if err != nil {
+		return false
+	}
+	table, err := processTable()
+	if err != nil {
+		return false
+	}
+	inGroup := func(p process) bool { return p.group == foreground }
+	return slices.ContainsFunc(table.below(os.Getpid(), nil), inGroup) ||
+		!slices.ContainsFunc(slices.Collect(maps.Values(table)), inGroup)
 }
 
-// restore puts the settings back that a killed command may have left behind.
+// takeBack gives the foreground back to berth's own group, and reports whether
+// the command had it.
+func (t *terminal) takeBack() bool {
+	had := t.has()
+	if had {
+		_ = t.setForeground(t.owner) // fails if the terminal is gone
+	}
+	t.given = false
+	return had
+}
+
+// restore puts the settings back that a killed command may have left behind,
+// unless the terminal is somebody else's by now.
 func (t *terminal) restore() {
-	if t.settings == nil {
+	if foreground, err := t.foreground(); t.settings == nil || err != nil || foreground != t.owner {
 		return
 	}
 	_ = tty.WithoutTTOU(func() error { return unix.IoctlSetTermios(t.fd, unix.TCSETS, t.settings) })
@@ -119,6 +165,10 @@ func (t *terminal) wake() {
 		_ = unix.Kill(-t.owner, unix.SIGCONT)
 	}
 	t.asleep = false
+}
+
+func (t *terminal) foreground() (group int, err error) {
+	return unix.IoctlGetInt(t.fd, unix.TIOCGPGRP)
 }
 
 func (t *terminal) setForeground(group int) error {
