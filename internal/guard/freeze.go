@@ -3,14 +3,20 @@ package guard
 import (
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // freezePasses bounds how often a tree is looked through for processes that are
 // not stopped yet. One that is stopped forks no more, so that two or three will
-// do for most; the bound is for one that forks faster than it can be read.
-const freezePasses = 50
+// do for most; the bounds are for one that forks faster than it can be read.
+// Nothing else is heeded meanwhile, so the passes also end with freezeTime, and
+// when the tree has to be killed.
+const (
+	freezePasses = 50
+	freezeTime   = time.Second
+)
 
 // ice is what of a tree the guard has stopped by STOP. Its zero value is a tree
 // that goes on.
@@ -30,7 +36,8 @@ func (h *helper) freeze() {
 	h.cgroup.freeze(true)
 	// Two passes in a row that find nothing new: one can miss a process that
 	// lost its parent while the table was read.
-	for passes, calm := 0, 0; passes < freezePasses && calm < 2; passes++ {
+	over := time.Now().Add(freezeTime)
+	for passes, calm := 0, 0; passes < freezePasses && calm < 2 && time.Now().Before(over) && !h.deadline.Passed(); passes++ {
 		if calm++; h.stopRest() {
 			calm = 0
 		}

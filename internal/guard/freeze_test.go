@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/boottime"
 	"berth/supervisor"
 )
 
@@ -155,4 +157,20 @@ func TestCommandThatTheUserContinuesWhileFrozenGoesOnAtTheThaw(t *testing.T) {
 		}
 		tr.next(supervisor.Dead)
 	})
+}
+
+func TestFreezingEndsWithTheDeadline(t *testing.T) {
+	process, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = process.Kill()
+		_, _ = process.Wait()
+	}()
+	h := &helper{started: true, deadline: boottime.Now().Add(-time.Second)}
+	h.freeze() // of what is below this process
+	if len(h.ice.stopped) != 0 {
+		t.Error("a tree that has to be killed is looked through to be stopped")
+	}
 }
