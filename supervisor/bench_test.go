@@ -217,7 +217,7 @@ func (g *fakeGuard) gone() { g.once.Do(func() { close(g.events) }) }
 func (g *fakeGuard) dies(sig syscall.Signal, code int) {
 	status := syscall.WaitStatus(code<<8 | int(sig))
 	g.say(GuardEvent{Kind: Exited, Status: status})
-	g.say(GuardEvent{Kind: Dead, Status: status})
+	g.say(GuardEvent{Kind: Dead})
 	g.gone()
 }
 

@@ -90,7 +90,7 @@ const (
 	Refused GuardEventKind = "refused"
 	// Overdue: the deadline passed, the guard is killing the tree.
 	Overdue GuardEventKind = "overdue"
-	// Dead: no process of the tree is left. Status is the first process's.
+	// Dead: no process of the tree is left.
 	Dead GuardEventKind = "dead"
 )
 

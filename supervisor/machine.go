@@ -74,10 +74,8 @@ type machine struct {
 
 	command struct {
 		running   bool // the guard may have something running
-		pid       int
 		began     time.Time
 		status    syscall.WaitStatus
-		ended     bool // the first process has
 		suspended bool
 		kept      []syscall.Signal // that came before it had started
 		wished    bool             // its end was wished for at the terminal

@@ -187,7 +187,7 @@ func TestCommandEndedAtTheTerminalIsNotRestarted(t *testing.T) {
 	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart = Always })
 	g := b.running()
 	g.say(GuardEvent{Kind: Exited, Status: 2, Terminal: true})
-	g.say(GuardEvent{Kind: Dead, Status: 2})
+	g.say(GuardEvent{Kind: Dead})
 	g.gone()
 	if o := b.end(); o.Status != 130 {
 		t.Errorf("outcome %+v, want 130", o)

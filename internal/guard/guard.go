@@ -100,11 +100,10 @@ func (g *Guard) finish(exited bool) {
 		removeCgroup(g.group)
 	}
 	takeBackFromDead()
-	killed := syscall.WaitStatus(unix.SIGKILL)
 	if !exited {
-		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: killed, Orphans: true}
+		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL), Orphans: true}
 	}
-	g.events <- supervisor.GuardEvent{Kind: supervisor.Dead, Status: killed, Orphans: true}
+	g.events <- supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true}
 }
 
 // Start implements supervisor.Guard.

@@ -368,5 +368,5 @@ func (h *helper) noteRefused(pid int) {
 func (h *helper) finish() {
 	h.terminal.takeBack()
 	h.dead = true
-	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Dead, Status: h.status})
+	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Dead})
 }
