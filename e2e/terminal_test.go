@@ -357,6 +357,20 @@ func TestBerthInTheBackgroundLeavesTheTerminalAlone(t *testing.T) {
 	until(t, "the end of the command", func() bool { _, alive := inspect(command.pid); return !alive })
 }
 
+// With TTOU received instead of obeyed, a write that is refused for it would be
+// tried again for ever.
+func TestLastLineComesFromTheBackgroundOfATerminalThatStopsOutput(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	term.types("berth sleep 1000 &\n")
+	term.sees("command started")
+	term.types("stty tostop\n")
+	term.types(`"$BINARY" run --mutex m --try -- true & wait $!; echo "status $?"` + "\n")
+	term.sees("is held")
+	term.sees("status 75")
+	term.worksAgain()
+}
+
 func TestBerthBroughtToTheForegroundGivesTheCommandTheTerminal(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

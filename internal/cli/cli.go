@@ -14,6 +14,7 @@ import (
 	"strings"
 	"syscall"
 
+	"berth/internal/tty"
 	"berth/signals"
 
 	"github.com/urfave/cli/v2"
@@ -44,7 +45,7 @@ func newApp() *cli.App {
 		HelpName:                  "berth",
 		Usage:                     "run a command only while holding a lock",
 		Writer:                    os.Stdout,
-		ErrWriter:                 os.Stderr,
+		ErrWriter:                 tty.Writer{W: os.Stderr},
 		HideHelp:                  true,
 		HideVersion:               true,
 		DisableSliceFlagSeparator: true,
