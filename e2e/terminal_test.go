@@ -218,6 +218,19 @@ func TestCommandThatCannotHaveTheTerminalIsTold(t *testing.T) {
 	term.worksAgain()
 }
 
+func TestCtrlCEndsARestartedCommandThatHandlesIt(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	script := `trap "exit 130" INT; echo u""p; while :; do sleep 0.02; done`
+	term.types(`"$BINARY" run --mutex m --restart always -- sh -c '` + script + `'; echo "status $?"` + "\n")
+	p := term.find("sh", "-c", script)
+	until(t, "the command in the foreground", func() bool { return term.foreground() == p.pid })
+	term.sees("up\r\n")
+	term.types(ctrlC)
+	term.sees("status 130")
+	term.worksAgain()
+}
+
 func TestPagerInBerthsPipelineKeepsTheTerminal(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)

@@ -30,7 +30,9 @@ func startStatus(err error) int {
 	return cannotExecute
 }
 
-// interrupted reports whether a terminal's keys ended the process.
+// interrupted reports whether a terminal's keys ended the process. One that
+// handles their signals, such as a JVM, says so by the same status.
 func interrupted(status syscall.WaitStatus) bool {
-	return status.Signaled() && (status.Signal() == unix.SIGINT || status.Signal() == unix.SIGQUIT)
+	code := exitStatus(status)
+	return code == signalBase+int(unix.SIGINT) || code == signalBase+int(unix.SIGQUIT)
 }
