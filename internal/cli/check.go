@@ -136,7 +136,7 @@ func (r *report) lookAtDirectory() error {
 	if err != nil {
 		return &mistake{err.Error(), config.ErrInvalid}
 	}
-	if err := backend.Usable(r.cfg.Lock); err != nil {
+	if err := backend.Inspect(r.cfg.Lock); err != nil {
 		r.problems = append(r.problems, err)
 	}
 	return nil

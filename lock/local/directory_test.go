@@ -44,7 +44,7 @@ func TestDirectoryInWhichOthersCanReplaceLocksIsRefused(t *testing.T) {
 			_, _, resizeErr := a.Resize(ctx, 0, func(int) (int, error) { return 1, nil })
 			for what, err := range map[string]error{
 				"Connect": l.Connect(ctx), "Slots": slotsErr, "Resize": resizeErr,
-				"AwaitVacant": a.AwaitVacant(ctx, 1, 1), "Inspect": b.Inspect(ctx, semaphore),
+				"AwaitVacant": a.AwaitVacant(ctx, 1, 1), "Inspect": b.Inspect(semaphore),
 			} {
 				if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
 					t.Errorf("%s: error is %v, want %v and what to do", what, err, lock.ErrDenied)
@@ -67,17 +67,25 @@ func TestDirectoryThatOthersCannotSpoilIsUsed(t *testing.T) {
 			b := open(t, base)
 			resize(t, b, semaphore, 1)
 			must(t, prepare(base, b.path(semaphore)))
-			must(t, b.Inspect(t.Context(), semaphore))
+			must(t, b.Inspect(semaphore))
 			resize(t, b, semaphore, 1)
 			hold(t, b, semaphore)
 		})
 	}
 }
 
-func TestInspectionMakesNothing(t *testing.T) {
-	base := filepath.Join(t.TempDir(), "made", "on demand")
-	must(t, open(t, base).Inspect(t.Context(), mutex))
-	if _, err := os.Lstat(filepath.Dir(base)); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("it made %s: %v", filepath.Dir(base), err)
+func TestInspectionSaysWhatCannotBeUsedAndMakesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	for path, usable := range map[string]bool{dir: true, dir + "/deeper": true, file: false, file + "/deeper": false} {
+		for _, id := range []lock.ID{mutex, {}} {
+			if err := open(t, path).Inspect(id); (err == nil) != usable || err != nil && !errors.Is(err, lock.ErrDenied) {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it made %s", dir)
 	}
 }

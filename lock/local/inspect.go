@@ -1,25 +1,24 @@
 package local
 
 import (
-	"context"
-	"fmt"
 	"path/filepath"
 
 	"berth/lock"
 )
 
-// Inspect returns why the lock cannot be used in this directory, or nil. It
-// makes and changes nothing; what is not there yet has to be possible to make.
-// Errors: lock.ErrDenied, lock.ErrUnreachable.
-func (b *Backend) Inspect(ctx context.Context, id lock.ID) error {
-	if err := checkID(id); err != nil {
-		return err
+// Inspect returns why the lock cannot be used in this directory, or nil; of an ID
+// without a name, why no lock can. It makes and changes nothing; what is not
+// there yet has to be possible to make. Errors: lock.ErrDenied,
+// lock.ErrUnreachable.
+func (b *Backend) Inspect(id lock.ID) error {
+	dir, subject, look := b.dir, "local locks", trustBase
+	if id.Name != "" {
+		if err := checkID(id); err != nil {
+			return err
+		}
+		dir, subject, look = b.path(id), id.String(), trust
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("cannot inspect %s: %w", id, err)
-	}
-	dir := b.path(id)
-	err := trust(dir)
+	err := look(dir)
 	if err == nil {
 		err = mayMakeFiles(dir)
 	}
@@ -30,7 +29,7 @@ func (b *Backend) Inspect(ctx context.Context, id lock.ID) error {
 		}
 	}
 	if err != nil {
-		return failure("cannot use "+id.String(), dir, err, lock.ErrUnreachable)
+		return failure("cannot use "+subject, dir, err, lock.ErrUnreachable)
 	}
 	return nil
 }

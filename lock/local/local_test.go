@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -152,22 +151,6 @@ func TestDirectoryThatCannotBeMadeIsRefused(t *testing.T) {
 		t.Fatalf("error is %v, want %v and what to do", err, lock.ErrDenied)
 	}
 	must(t, l.Close())
-}
-
-func TestUsableMakesNothing(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "locks")
-	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
-	for path, usable := range map[string]bool{dir: true, dir + "/deeper": true, file: false, file + "/deeper": false} {
-		for _, id := range []lock.ID{mutex, {}} {
-			if err := open(t, path).Usable(id); (err == nil) != usable || err != nil && !errors.Is(err, lock.ErrDenied) {
-				t.Errorf("%s: %v", path, err)
-			}
-		}
-	}
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it made %s", dir)
-	}
 }
 
 func TestDirectoryThatIsRemovedIsMadeAgainByConnect(t *testing.T) {
