@@ -81,9 +81,10 @@ type decided struct {
 func (d *decided) Error() string { return d.err.Error() }
 func (d *decided) Unwrap() error { return d.err }
 
-// receiveSignals takes every signal that concerns the command. One that was
-// ignored when berth was started stays ignored, for the command too: that is
-// how nohup(1) works, and how shells start background jobs.
+// receiveSignals takes every signal that concerns the command. HUP and INT stay
+// ignored, for the command too, if they were when berth was started: that is how
+// nohup(1) works, and how shells start background jobs. Of other signals Go does
+// not know it, and they are at their default for the command.
 //
 // What ends berth comes apart from the rest: a channel takes no more when it is
 // full, and a user who makes a window larger sends many a WINCH.

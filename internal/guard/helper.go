@@ -145,7 +145,7 @@ func (h *helper) run() {
 	// every process of a unit: here they are received and dropped.
 	dropped := make(chan os.Signal, 1)
 	for _, sig := range slices.Concat(signals.Forwarded(), signals.Own()) {
-		if !signal.Ignored(sig) { // the command inherits an inherited ignore
+		if !signal.Ignored(sig) { // the command inherits an inherited ignore of HUP and INT
 			signal.Notify(dropped, sig)
 		}
 	}
