@@ -38,6 +38,9 @@ func makeDir(dir string) error {
 }
 
 func mayMakeFiles(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return distrust("%s is no directory", dir)
+	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return &os.PathError{Op: "access", Path: dir, Err: err}
 	}
