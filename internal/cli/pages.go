@@ -124,7 +124,8 @@ changed at any time. See 'berth semaphore create --help' and so on for flags.
 const createText = `Usage: berth semaphore create NAME --slots N [flags]
 
 Makes the semaphore NAME with N slots. If it is there with N slots already,
-nothing changes; if it has another number of slots, it is left alone.
+it stays as it is; if it has another number of slots, it is left alone. Slots that
+an earlier semaphore of this name left behind beyond N are removed.
 
 Example:
   berth semaphore create workers --slots 3
@@ -160,7 +161,8 @@ hosts at once.
 
 const enableText = `Usage: berth persistent-mutex enable NAME [flags]
 
-Makes the mutex NAME available. If it is enabled already, nothing changes.
+Makes the mutex NAME available. If it is enabled already, it stays as it is. Slots
+that a semaphore of this name left behind are removed.
 There is nobody to wait for: --wait is accepted for the sake of scripts that give
 both actions the same flags.
 
