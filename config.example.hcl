@@ -38,6 +38,9 @@
 # Give up after this long. No default: berth waits for ever.
 #timeout = "10m"
 
+# Who of the waiters gets a slot first, 0 to 100, the highest first; it needs a broker.
+#priority = 0
+
 # After a slot was lost and the command is dead: "retry" queues up for the next
 # slot, "exit" exits with status 76.
 #on_loss = "retry"

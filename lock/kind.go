@@ -43,6 +43,10 @@ const (
 	// can do to a broker, and the length of a queue name.
 	MaxSlots = 99999
 
+	// MaxPriority is the highest priority of a waiter; the lowest, and the
+	// usual one, is 0. It leaves room above it for those who hold.
+	MaxPriority = 100
+
 	// MaxName is the length of a lock's name in bytes: an AMQP short string
 	// has 255 (AMQP 0-9-1, section 4.2.5.3), and the longest suffix that the
 	// name of a queue needs is "-99999-A".

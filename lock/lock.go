@@ -65,7 +65,8 @@ type Lock interface {
 
 	// Acquire makes one attempt to obtain any slot of the lock. It returns
 	// within a bounded time whatever the backend does. A slot that Acquire
-	// returned has been verified once and is this process's until Release.
+	// returned is this process's until Release: that is proof as a Verify's
+	// nil is, valid from the moment Acquire began.
 	//
 	// Errors: ErrFull if every slot is held, ErrAbsent if the lock has no slot
 	// at all, ErrUnknown if neither could be established, ErrUnreachable,
@@ -101,7 +102,9 @@ type Held interface {
 	Lease() time.Duration
 
 	// Ready blocks until the command may start: until the previous holder's
-	// tree is known to be dead, or has had the time to be. Called again for
+	// tree is known to be dead, or has had the time to be, and this holding is
+	// recorded. nil is proof, from a moment after that, that the slot is still
+	// held. Called again for
 	// another start in the same slot it returns at once. Errors: as Verify, and
 	// ErrFull if the previous holder lives and wants the slot back.
 	Ready(ctx context.Context) error

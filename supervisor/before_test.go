@@ -26,7 +26,10 @@ func TestSlotThatFailsBeforeTheFirstStartIsQueuedForAgain(t *testing.T) {
 		"lost":                                  {locktest.Ready, lock.ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, time.Minute, func(b *bench, _ *Config) { b.backend.Inject(c.op, locktest.Fault{Before: c.err}) })
+			b := newBench(t, time.Minute, func(b *bench, cfg *Config) {
+				b.backend.Inject(c.op, locktest.Fault{Before: c.err})
+				cfg.VerifyInterval = time.Nanosecond // the proof that came with the slot is too old
+			})
 			b.running().dies(0, 4)
 			if o := b.end(); o.Status != 4 || o.Err != nil {
 				t.Errorf("outcome %+v, want 4", o)

@@ -85,6 +85,7 @@ func TestEndingSignalIsNeverLost(t *testing.T) {
 			b := newBench(t, 0, func(b *bench, cfg *Config) {
 				b.backend.InjectAlways(c.op, c.fault)
 				cfg.VerifyTimeout = patience
+				cfg.VerifyInterval = time.Nanosecond // the proof that came with the slot is too old
 			})
 			eventually(t, string(c.op)+" is called", func() bool { return b.backend.Calls(c.op) > 0 })
 			b.signals <- unix.SIGTERM

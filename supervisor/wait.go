@@ -25,11 +25,12 @@ func (m *machine) connect(event) State {
 // attempt begins one attempt at a slot.
 func (m *machine) attempt(event) State {
 	m.begin(func(ctx context.Context) event {
+		since := boottime.Now()
 		held, err := m.cfg.Lock.Acquire(ctx)
 		if err != nil {
 			return event{on: notAcquired, err: err}
 		}
-		return event{on: acquired, held: held}
+		return event{on: acquired, held: held, since: since}
 	})
 	return Attempting
 }
@@ -174,11 +175,11 @@ func (m *machine) prepare(e event) State {
 	return m.prepareAgain(e)
 }
 
-func (m *machine) prepareAgain(event) State {
+func (m *machine) prepareAgain(e event) State {
 	m.verifyTimer.Stop()
 	held, first := m.held, !m.used
 	m.begin(func(ctx context.Context) event {
-		since, err := m.verifyReady(ctx, held, first)
+		since, err := m.verifyReady(ctx, held, first, e.since)
 		if err != nil {
 			return event{on: notReady, err: err}
 		}
@@ -188,10 +189,11 @@ func (m *machine) prepareAgain(event) State {
 }
 
 // verifyReady waits until the command may start. Before the first start in a
-// slot that can take long, so the proof comes after it. For another one there is
-// nothing to wait for, and the slot may have to be claimed again, which Verify
-// does.
-func (m *machine) verifyReady(ctx context.Context, held lock.Held, first bool) (since boottime.Instant, err error) {
+// slot that can take long, so a proof comes after it, unless the one that came
+// with the slot, for the instant won, is as fresh as a verification has to be.
+// For another start there is nothing to wait for, and the slot may have to be
+// claimed again, which Verify does.
+func (m *machine) verifyReady(ctx context.Context, held lock.Held, first bool, won boottime.Instant) (since boottime.Instant, err error) {
 	if !first {
 		if since, err = m.verifyOnce(ctx, held); err != nil {
 			return 0, err
@@ -200,6 +202,9 @@ func (m *machine) verifyReady(ctx context.Context, held lock.Held, first bool) (
 	}
 	if err := held.Ready(ctx); err != nil {
 		return 0, err
+	}
+	if won.Add(m.cfg.VerifyInterval).Until() > 0 {
+		return won, nil
 	}
 	return m.verifyOnce(ctx, held)
 }

@@ -88,7 +88,7 @@ func administer(kind lock.Kind, options []config.Option, do func(context.Context
 		}
 		log, flush := newLogger(cfg)
 		defer flush()
-		backend, err := openBackend(cfg, log)
+		backend, err := openBackend(cfg, 0, log)
 		if err != nil {
 			return err
 		}

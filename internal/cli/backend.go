@@ -9,12 +9,15 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// openBackend returns where the locks live. It does no I/O.
-func openBackend(cfg config.Connection, log hclog.Logger) (lock.Backend, error) {
+// openBackend returns where the locks live. It does no I/O. The priority is that
+// of who waits for one.
+func openBackend(cfg config.Connection, priority int, log hclog.Logger) (lock.Backend, error) {
 	if cfg.Local {
 		return checked(local.New(local.Config{Dir: cfg.Directory}))
 	}
-	return checked(rabbit.New(rabbitConfig(cfg, log)))
+	broker := rabbitConfig(cfg, log)
+	broker.Priority = priority
+	return checked(rabbit.New(broker))
 }
 
 func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {

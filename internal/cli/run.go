@@ -24,7 +24,7 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 	if err != nil {
 		return err
 	}
-	backend, err := openBackend(cfg.Connection, log)
+	backend, err := openBackend(cfg.Connection, cfg.Priority, log)
 	if err != nil {
 		return err
 	}

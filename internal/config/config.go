@@ -90,6 +90,10 @@ type Run struct {
 	// Timeout is how long to wait for a slot; zero (default) means for ever.
 	Timeout time.Duration
 
+	// Priority is this process's among the waiters: 0 (default) to
+	// lock.MaxPriority, the highest first. Zero if Local is set.
+	Priority int
+
 	// OnLoss is what to do after a loss, default supervisor.Retry.
 	OnLoss supervisor.OnLoss
 

@@ -90,6 +90,8 @@ func textsOf(option Option, value cty.Value) ([]string, error) {
 		return nil, errors.New("is null; give it a value or leave it out")
 	case option.Kind == Switch && t == cty.Bool:
 		return []string{fmt.Sprint(value.True())}, nil
+	case option.Kind == Number && t == cty.Number:
+		return []string{value.AsBigFloat().Text('f', -1)}, nil
 	case option.Kind == List && t.IsTupleType():
 		return elements(option, value)
 	case option.Kind == List && t == cty.String && !option.fileOnly,
@@ -117,6 +119,8 @@ func example(option Option) string {
 		return "true or false, without quotes"
 	case List:
 		return `strings in brackets, such as ["first", "second"]`
+	case Number:
+		return "a whole number, without quotes"
 	case Duration:
 		return `a duration in quotes, such as "5s"`
 	}

@@ -13,6 +13,7 @@ const (
 	Text     ValueKind = iota // one string
 	List                      // strings; the flag is repeatable
 	Duration                  // a number with a unit, such as 1m30s
+	Number                    // a whole number
 	Switch                    // true or false; the flag alone means true
 )
 

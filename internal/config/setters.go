@@ -67,6 +67,18 @@ func setTimeout(s *settings, texts []string) error {
 	return nil
 }
 
+func setPriority(s *settings, texts []string) error {
+	n, err := strconv.Atoi(strings.TrimSpace(texts[0]))
+	switch {
+	case err != nil || n < 0 || n > lock.MaxPriority:
+		return fmt.Errorf("must be a whole number from 0 to %d; the highest is served first", lock.MaxPriority)
+	case n > 0 && s.Local:
+		return errors.New("needs a broker: on one host the kernel says who is next; leave it out")
+	}
+	s.Priority = n
+	return nil
+}
+
 func setVerifyInterval(s *settings, texts []string) (err error) {
 	s.VerifyInterval, err = verification(texts[0])
 	return err

@@ -43,6 +43,8 @@ var table = []Option{
 		Usage: "Make one attempt; exit with 75 if no slot is free, with 69 if no broker can be reached."},
 	{Name: "timeout", Group: groupWaiting, Value: "DURATION", Kind: Duration, exclusive: exclusivePatience, set: setTimeout,
 		Usage: "Give up after DURATION without a slot. Left out, berth waits for ever."},
+	{Name: "priority", Group: groupWaiting, Value: "NUMBER", Kind: Number, Default: "0", set: setPriority,
+		Usage: "Who of the waiters gets a slot first: 0 to 100, the highest first, and those of equal priority in the order in which they came. It needs a broker. A slot that is free goes to whoever asks."},
 	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(supervisor.Retry),
 		set:   oneOf(func(s *settings) *supervisor.OnLoss { return &s.OnLoss }, supervisor.Retry, supervisor.Exit),
 		Usage: "After a slot was lost and the command is dead: queue up for the next slot, or exit with 76."},

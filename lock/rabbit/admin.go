@@ -41,7 +41,7 @@ type action struct {
 	*administrator
 	conn    *conn
 	line    line
-	courier courier // publishes, so it has a connection of its own; opened when first needed
+	courier *courier // publishes, so it has a connection of its own; opened when first needed
 }
 
 // begin connects. The caller ends the action.
@@ -57,7 +57,7 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 		return nil, err
 	}
 	act := &action{administrator: a, conn: c, line: line{conn: c}}
-	act.courier.dial = func(ctx context.Context) (*conn, error) { return a.dialer.dial(ctx, "courier") }
+	act.courier = newCourier(func(ctx context.Context) (*conn, error) { return a.dialer.dial(ctx, "courier") })
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.actions[act] = true

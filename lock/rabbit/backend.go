@@ -45,6 +45,10 @@ type Config struct {
 	// insists on less is refused with lock.ErrUnsafe. Zero: DefaultHeartbeat.
 	Heartbeat time.Duration
 
+	// Priority is this process's among the waiters of a lock: 0 to
+	// lock.MaxPriority, the higher the sooner. Zero: as everybody.
+	Priority int
+
 	// Host and PID name this process in the broker's list of connections.
 	// Zero: os.Hostname and os.Getpid.
 	Host string
@@ -91,6 +95,9 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > 65535*time.Second {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and 65535s in whole seconds; change --heartbeat", cfg.Heartbeat)
 	}
+	if cfg.Priority < 0 || cfg.Priority > lock.MaxPriority {
+		return nil, fmt.Errorf("priority %d is not between 0 and %d; change --priority", cfg.Priority, lock.MaxPriority)
+	}
 	if cfg.Host == "" {
 		// A host without a name is no reason to fail; it is shown to people only.
 		cfg.Host, _ = os.Hostname()
@@ -112,10 +119,13 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 		id:      id,
 		names:   names{naming: b.cfg.Naming, id: id},
 		dialer:  d,
-		courier: courier{dial: func(ctx context.Context) (*conn, error) { return d.dial(ctx, "courier") }},
+		courier: newCourier(func(ctx context.Context) (*conn, error) { return d.dial(ctx, "courier") }),
 		log:     b.cfg.Log,
 		host:    b.cfg.Host,
 		pid:     b.cfg.PID,
+
+		priority: b.cfg.Priority,
+		period:   batonRenewal,
 	}
 }
 

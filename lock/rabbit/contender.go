@@ -20,9 +20,9 @@ type contender struct {
 	dialer *dialer
 	log    hclog.Logger
 
-	conn    *conn   // the holding connection; nil before the first Connect
-	claims  line    // on conn; for claiming and for looking without the courier
-	courier courier // opened when first needed
+	conn    *conn    // the holding connection; nil before the first Connect
+	claims  *line    // on conn; for claiming, and all that belongs to winning and giving back
+	courier *courier // opened together with conn
 
 	stranger bool // the broker does not know us by the user of our URL
 
@@ -31,6 +31,11 @@ type contender struct {
 	patient bool    // the next attempt is not worth its cost before a baton comes
 	looks   int     // times that a waiter has looked without having been woken
 	tries   int     // attempts since a baton came that found no slot
+	hint    int     // the slot that the last baton was for; 0: unknown
+
+	priority  int           // among waiters
+	period    time.Duration // of the renewal of batons
+	complaint complaint
 
 	host  string // for the ledger
 	pid   int
@@ -47,6 +52,15 @@ type contender struct {
 // a broker that was killed can lose a queue that it had just confirmed.
 func (l *contender) returned() bool {
 	return l.again && time.Since(l.since) < 2*l.conn.amqp.Config.Heartbeat
+}
+
+// avoidUnusable leaves the slot alone for a while if it is its ledger that is in
+// the way: other slots may be free.
+func (l *contender) avoidUnusable(ctx context.Context, slot int, err error) {
+	passing := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrLost) || l.conn.broken() || ctx.Err() != nil
+	if l.id.Kind == lock.Semaphore && !passing {
+		l.avoid(slot, unusable)
+	}
 }
 
 // avoid leaves a slot alone for a while.
@@ -72,9 +86,10 @@ func (l *contender) Connect(ctx context.Context) error {
 	}
 	if l.conn != nil {
 		l.conn.abandon()
-		l.dialer.advance()
+		l.dialer.moveOn(l.dialer.begin())
 		l.conn = nil
 	}
+	l.courier.prepare() // beside it: winning a slot needs both
 	c, err := l.dialer.dial(ctx, "holding")
 	if err != nil {
 		return err
@@ -82,9 +97,11 @@ func (l *contender) Connect(ctx context.Context) error {
 	l.log.Debug("connected", "broker", c.label)
 	l.again = !l.since.IsZero()
 	l.batons = nil
-	l.conn, l.claims, l.since = c, line{conn: c}, time.Now()
+	l.conn, l.claims, l.since = c, &line{conn: c}, time.Now()
 	return nil
 }
+
+func (l *contender) complainOnce(msg string, args ...any) { l.complaint.say(l.log, msg, args...) }
 
 // Acquire implements lock.Lock.
 func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
@@ -106,10 +123,13 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 	}
 	l.patient = errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) || errors.Is(err, lock.ErrUnknown) && l.blind > 0
 	if err != nil {
+		if !l.patient {
+			l.looks = 0
+		}
 		return nil, err
 	}
-	l.tries, l.looks = 0, 0
-	l.takePart().order(keep)
+	l.tries, l.looks, l.hint = 0, 0, 0
+	l.takePart().order(keep, h.slot)
 	l.mu.Lock()
 	l.held = h
 	l.mu.Unlock()
@@ -131,21 +151,36 @@ func (l *contender) take(ctx context.Context, slot int) (*held, error) {
 		return nil, errTaken
 	}
 	b := l.names.holds(slot)
-	err := l.claims.claim(ctx, b)
-	if errors.Is(err, errDiffers) {
+	r := &reader{line: l.claims, queue: l.names.ledger(slot)}
+	err := r.claim(ctx, b)
+	switch {
+	case errors.Is(err, errTaken):
+		return nil, err
+	case errors.Is(err, errDiffers):
 		// Not one of our queues, but it is in the place of one.
 		l.log.Warn("a foreign queue takes the place of a slot; delete it", "queue", b, "error", err)
 		return nil, fmt.Errorf("%w: %s", errTaken, err.Error())
+	case err != nil && r.ours:
+		l.avoidUnusable(ctx, slot, err)
+	case err != nil:
+	case l.id.Kind.Administered():
+		err = l.claims.find(ctx, l.names.exists(slot))
 	}
-	if err != nil {
-		return nil, err
+	if !r.ours && errors.Is(err, lock.ErrDenied) {
+		return nil, err // so B is not ours
 	}
-	h, err := l.hold(ctx, slot)
 	if err == nil {
-		return h, nil
+		var h *held
+		if h, err = l.hold(ctx, slot, r); err == nil {
+			return h, nil
+		}
 	}
-	// The claim must not stay behind.
-	if undo := l.claims.remove(ctx, b); undo != nil && !lostRace(undo) {
+	// The claim must not stay behind, and what was read must be back before it is gone.
+	undo := r.putBack(ctx)
+	if undo == nil {
+		undo = l.claims.remove(ctx, b)
+	}
+	if undo != nil && !lostRace(undo) {
 		l.conn.abandon()
 	}
 	if l.conn.broken() && ctx.Err() == nil {

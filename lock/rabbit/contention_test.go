@@ -37,7 +37,8 @@ func TestManyContendersShareTheSlotsOneEach(t *testing.T) {
 		}
 		for won := 0; won < rounds; {
 			h, err := l.Acquire(ctx)
-			if errors.Is(err, lock.ErrFull) {
+			// A queue that is just going can leave a probe without an answer.
+			if errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrUnknown) {
 				err = l.Wait(ctx, time.Millisecond)
 				if err == nil {
 					continue

@@ -17,9 +17,46 @@ import (
 // connection would be blocked after its first publish as well.
 type courier struct {
 	dial func(context.Context) (*conn, error)
+	turn chan struct{} // has one token; who took it may use line
+	line *publisher    // nil, or the present connection
 
-	mu   sync.Mutex // held while something is asked
-	line *publisher // nil, or the present connection; guarded by mu
+	breakOff context.CancelFunc // ends prepare
+}
+
+func newCourier(dial func(context.Context) (*conn, error)) *courier {
+	c := &courier{dial: dial, turn: make(chan struct{}, 1), breakOff: func() {}}
+	c.turn <- struct{}{}
+	return c
+}
+
+// take waits for the turn. The caller gives it back.
+func (c *courier) take(ctx context.Context) error {
+	select {
+	case <-c.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *courier) give() { c.turn <- struct{}{} }
+
+// prepare begins to connect, unless there is a connection, and does not wait: a
+// slot that is won has to be recorded at once. What comes of it is seen when
+// something is to be published. It ends with close.
+func (c *courier) prepare() {
+	select {
+	case <-c.turn:
+	default:
+		return // it is in use
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	c.breakOff = cancel
+	go func() {
+		defer cancel()
+		defer c.give()
+		_, _ = c.ready(ctx)
+	}()
 }
 
 // errNoCourier: the probe was not answered, whatever the reason. The caller has
@@ -166,8 +203,9 @@ func (c *courier) drop() {
 
 // close ends the connection in order.
 func (c *courier) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.breakOff()
+	<-c.turn // whoever has it gives it back: everything that is asked has a deadline
+	defer c.give()
 	if c.line == nil {
 		return
 	}

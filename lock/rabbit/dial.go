@@ -31,18 +31,27 @@ type dialer struct {
 	next int // where to begin; the node that worked last, or the one after it; guarded by mu
 }
 
-// broker returns the node to begin with.
-func (d *dialer) broker() broker {
+// begin returns the node to begin with.
+func (d *dialer) begin() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.brokers[d.next]
+	return d.next
 }
 
-// advance makes the next dial begin with another node.
-func (d *dialer) advance() {
+// moveOn makes the next dial begin with another node than n.
+func (d *dialer) moveOn(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.next = (d.next + 1) % len(d.brokers)
+	if d.next == n {
+		d.next = (n + 1) % len(d.brokers)
+	}
+}
+
+// prefer makes the next dial begin with node n.
+func (d *dialer) prefer(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next = n
 }
 
 // dial connects to the first node that lets us, beginning with d.next. If none
@@ -50,18 +59,21 @@ func (d *dialer) advance() {
 // to lock.ErrUnreachable, because it needs somebody to change something.
 func (d *dialer) dial(ctx context.Context, role string) (*conn, error) {
 	var failures []error
-	for range d.brokers {
-		b := d.broker()
+	begin := d.begin()
+	for i := range d.brokers {
+		n := (begin + i) % len(d.brokers)
+		b := d.brokers[n]
 		c, err := d.dialOne(ctx, b, role)
 		if err == nil {
+			d.prefer(n)
 			return c, nil
 		}
+		d.moveOn(n)
 		d.log.Debug("cannot connect", "role", role, "broker", b.label, "error", err)
 		failures = append(failures, fmt.Errorf("%s: %w", b.label, err))
 		if ctx.Err() != nil {
 			break
 		}
-		d.advance()
 	}
 	return nil, summary(ctx, failures)
 }

@@ -11,7 +11,7 @@ import (
 
 // CloseConsumer closes the channel that consumes from B, as a broker does that
 // runs into consumer_timeout.
-func CloseConsumer(h lock.Held) error { return h.(*held).consumer.ch.Close() }
+func CloseConsumer(h lock.Held) error { return h.(*held).l.claims.ch.Close() }
 
 // CutConnection cuts the connection that owns B, as a network does.
 func CutConnection(h lock.Held) { h.(*held).conn.abandon() }
@@ -35,6 +35,9 @@ func LoseRaces(l lock.Lock, from, to int) {
 	}
 }
 
+// RenewBatons makes the contender renew the batons that it will hold this often.
+func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender).period = period }
+
 // LookSeldom makes the contender wait as one that has waited for long: its next
-// look by itself is 10 s away.
+// look by itself is an hour away, 10 s while batons do not reach it.
 func LookSeldom(l lock.Lock) { l.(*contender).looks = 100 }

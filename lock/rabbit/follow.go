@@ -18,18 +18,39 @@ const resubscribePause = 500 * time.Millisecond
 // subscription is a consumer of B. It exists for its end: the broker cancels it
 // when B is deleted.
 type subscription struct {
+	queue      string
 	deliveries <-chan amqp.Delivery
-	cancels    <-chan string
+	cancels    <-chan string // of the channel, which may have had other consumers before
 }
 
-// subscribe has no deadline of its own; it ends with the connection.
-func (h *held) subscribe() (s subscription, err error) {
-	err = h.consumer.try(func(ch *amqp.Channel) error {
-		s.cancels = ch.NotifyCancel(make(chan string, 1))
-		s.deliveries, err = ch.Consume(h.b, "", true, true, false, false, nil)
+// subscribe has no deadline of its own; it ends with the connection. Without
+// waiting for the answer, a refusal is the end of the deliveries. The queue's
+// name is the consumer's tag.
+func subscribe(l *line, queue string, noWait bool) (s subscription, err error) {
+	err = l.try(func(ch *amqp.Channel) error {
+		s.queue, s.cancels = queue, l.cancels
+		s.deliveries, err = ch.Consume(queue, queue, true, true, false, noWait, nil)
 		return err
 	})
 	return s, err
+}
+
+// cancelled reports whether the broker ended the consumer, because the queue is
+// gone. amqp091-go tells that before it ends the deliveries.
+func (s subscription) cancelled() bool {
+	for {
+		select {
+		case tag, open := <-s.cancels:
+			if tag == s.queue && open {
+				return true
+			}
+			if !open {
+				return false
+			}
+		default:
+			return false
+		}
+	}
 }
 
 // follow reports the loss of the slot as soon as the broker says so. It ends
@@ -68,12 +89,7 @@ func (h *held) drain(s subscription) (deleted, over bool) {
 				h.heed(d)
 				continue
 			}
-			// The library reports a cancel before it ends the deliveries.
-			select {
-			case _, deleted = <-s.cancels:
-			default:
-			}
-			return deleted, false
+			return s.cancelled(), isClosed(h.stop)
 		}
 	}
 }
@@ -98,8 +114,8 @@ func (h *held) heed(d amqp.Delivery) {
 // resubscribe returns false when there is nothing left to follow.
 func (h *held) resubscribe() (subscription, bool) {
 	for {
-		s, err := h.subscribe()
-		err = h.conn.explain(op{"consume from", h.b, "read permission on it"}, err)
+		s, err := subscribe(&h.consumer, h.b, false)
+		err = h.conn.explain(consuming(h.b), err)
 		switch {
 		case err == nil:
 			h.l.log.Debug("consuming again", "queue", h.b)

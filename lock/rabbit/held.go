@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"berth/lock"
 )
 
@@ -22,9 +24,11 @@ type held struct {
 	lease   time.Duration
 	won     time.Time // when B was ours
 
+	ledger *reader // of what was there when the slot was won; used in Ready
+
 	checks line // for verifying only, so that a slow answer delays nothing else
 
-	consumer line          // owned by the goroutine of follow
+	consumer line          // for consuming again; owned by the goroutine of follow
 	reclaims chan uint64   // terms whose holders ask for the slot
 	stop     chan struct{} // closed by Release: nothing is a loss from then on
 	stopped  sync.Once
@@ -32,6 +36,7 @@ type held struct {
 
 	handover time.Duration // what the record says; written in Ready only
 	returned bool          // given back to the last holder; written in Ready only
+	ready    bool          // the command may start; written in Ready only
 
 	mu      sync.Mutex
 	term    uint64        // 0 until the ledger has it; guarded by mu
@@ -42,13 +47,13 @@ type held struct {
 }
 
 // hold makes a Held of a slot whose B has just been claimed: consumes from B,
-// which tells when it is deleted, and verifies once. On an error nothing is
-// left but B itself.
-func (l *contender) hold(ctx context.Context, slot int) (*held, error) {
+// which tells when it is deleted.
+func (l *contender) hold(ctx context.Context, slot int, r *reader) (*held, error) {
 	h := &held{
 		l: l, conn: l.conn, slot: slot, b: l.names.holds(slot), t: l.names.ledger(slot),
 		lease:    2 * l.conn.amqp.Config.Heartbeat,
 		won:      time.Now(),
+		ledger:   r,
 		reclaims: make(chan uint64, 1),
 		checks:   line{conn: l.conn},
 		consumer: line{conn: l.conn},
@@ -60,25 +65,18 @@ func (l *contender) hold(ctx context.Context, slot int) (*held, error) {
 		h.a = l.names.exists(slot)
 	}
 	var s subscription
-	err := l.conn.do(ctx, op{"consume from", h.b, "read permission on it"}, func() (err error) {
-		s, err = h.subscribe()
+	err := l.conn.do(ctx, consuming(h.b), func() (err error) {
+		s, err = subscribe(l.claims, h.b, true)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	go h.follow(s)
-	bounded, cancel := context.WithTimeout(ctx, operationTimeout)
-	defer cancel()
-	if err := h.Verify(bounded); err != nil {
-		h.end()
-		if cut := h.tidy(ctx); cut != nil {
-			l.conn.abandon()
-		}
-		return nil, err
-	}
 	return h, nil
 }
+
+func consuming(queue string) op { return op{"consume from", queue, "read permission on it"} }
 
 // Slot implements lock.Held.
 func (h *held) Slot() int { return h.slot }
@@ -141,20 +139,27 @@ func (h *held) Release(ctx context.Context) error {
 	if h.end() {
 		return nil // released before
 	}
-	// First the record, so that a successor that wins B finds it.
-	unrecorded := h.release(ctx)
+	// The record goes first and is not waited for: a successor that wins B before
+	// the record is there has it pushed.
+	recorded := make(chan error, 1)
+	go func() { recorded <- h.release(ctx) }()
+	if h.l.batons != nil && !h.returned {
+		h.l.batons.order(stepAside, 0)
+	}
 	h.dropUnfinishedClaim(ctx)
 	err := h.giveBack(ctx)
 	switch {
 	case err != nil || h.l.batons == nil:
 	case h.returned:
-		h.l.batons.order(none) // nobody is to be faster than the holder
+		h.l.batons.order(none, 0) // nobody is to be faster than the holder
+		h.l.looks = 0
 	default:
-		h.l.batons.handOn(ctx)
+		h.l.batons.handOn(ctx, h.slot)
 	}
 	if err == nil {
 		err = h.tidy(ctx)
 	}
+	unrecorded := <-recorded
 	if err == nil {
 		return unrecorded
 	}
@@ -185,8 +190,24 @@ func (h *held) dropUnfinishedClaim(ctx context.Context) {
 
 // giveBack deletes B. That it is gone or somebody else's is fine too.
 func (h *held) giveBack(ctx context.Context) error {
-	remover := &line{conn: h.conn}
-	err := remover.remove(ctx, h.b)
+	remover := h.l.claims
+	if remover == nil || remover.conn != h.conn {
+		remover = &line{conn: h.conn}
+	}
+	if !h.ready {
+		// Ready was not called, or not to its end.
+		if err := h.ledger.putBack(ctx); err != nil {
+			return err
+		}
+	}
+	err := remover.do(ctx, op{"delete", h.b, configure}, func(ch *amqp.Channel) error {
+		// The broker would tell of the deletion whoever consumes.
+		if err := ch.Cancel(h.b, true); err != nil {
+			return err
+		}
+		_, err := ch.QueueDelete(h.b, false, false, false)
+		return err
+	})
 	if err != nil && lostRace(err) {
 		return nil
 	}

@@ -64,7 +64,7 @@ func (b *Backend) Inspect(ctx context.Context, id lock.ID) (Report, error) {
 	i := &inspection{
 		Report: &report, id: id, names: names{naming: b.cfg.Naming, id: id},
 		conn: c, line: line{conn: c}, vhost: node.uri.Vhost,
-		courier: courier{dial: func(ctx context.Context) (*conn, error) { return b.dialer(id).dialOne(ctx, node, "check") }},
+		courier: newCourier(func(ctx context.Context) (*conn, error) { return b.dialer(id).dialOne(ctx, node, "check") }),
 	}
 	defer i.end(ctx)
 	i.introduce()
@@ -103,7 +103,7 @@ type inspection struct {
 	names   names
 	conn    *conn
 	line    line
-	courier courier // publishes, so it has a connection of its own
+	courier *courier // publishes, so it has a connection of its own
 	vhost   string
 	denied  bool // something is not permitted
 }

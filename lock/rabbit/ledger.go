@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -89,46 +90,110 @@ func (h *history) next() uint64 {
 	return last + 1
 }
 
-// reader reads a ledger, on a channel of its own. What it has read stays
-// unacknowledged, so that it is there for the next one if this one goes.
+// reader reads a ledger. What it has read stays unacknowledged on its channel,
+// so that it is there for the next one if this one goes.
 type reader struct {
-	line   line
+	line   *line
 	queue  string
 	known  history
-	last   uint64 // delivery tag
-	fresh  bool   // the ledger did not exist
+	ch     *amqp.Channel // where records are unacknowledged
+	last   uint64        // delivery tag of the newest of them
+	ours   bool          // B is claimed; what fails then is the ledger's fault
+	more   bool          // there are records that were not read yet
+	fresh  bool          // the ledger did not exist
 	pushed <-chan amqp.Delivery
 }
 
-// open reads what the ledger has. A ledger that does not exist is created.
-func (r *reader) open(ctx context.Context) error {
-	err := r.line.find(ctx, r.queue)
-	if errors.Is(err, errNoQueue) {
-		r.fresh = true
-		return r.line.found(ctx, r.queue)
+// claim declares B as this connection's own and reads the first record, in one
+// round trip: the broker comes to the second only if it has done the first.
+//
+// errTaken and errDiffers say that B is somebody else's. After any other error
+// it may be ours.
+func (r *reader) claim(ctx context.Context, b string) error {
+	taken := false
+	err := r.line.do(ctx, op{"claim", b, configure}, func(ch *amqp.Channel) error {
+		if _, err := ch.QueueDeclare(b, false, false, true, true, empty()); err != nil {
+			return err
+		}
+		err := r.get(ch)
+		taken = refusesOwner(err, b)
+		return err
+	})
+	switch {
+	case err == nil:
+		r.ours = true
+		return nil
+	case taken, r.line.conn.broken():
+		return err
+	case errors.Is(err, errNoQueue): // B is not looked up by declaring it
+		r.ours = true
+		return r.found(ctx)
 	}
+	// Which of the two failed, and why, is found out one by one. To claim what
+	// is ours already is allowed.
+	if err := r.line.claim(ctx, b); err != nil {
+		return err
+	}
+	r.ours = true
+	return r.begin(ctx)
+}
+
+// refusesOwner reports whether this is the answer of a broker to the claim of a
+// queue that somebody else has.
+func refusesOwner(err error, queue string) bool {
+	var answer *amqp.Error
+	return errors.As(err, &answer) && answer.Code == amqp.ResourceLocked &&
+		strings.HasPrefix(answer.Reason, "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '"+queue+"' in vhost ")
+}
+
+// begin reads the first record.
+func (r *reader) begin(ctx context.Context) error {
+	err := r.line.do(ctx, reading(r.queue), r.get)
+	if errors.Is(err, errNoQueue) {
+		return r.found(ctx)
+	}
+	return unreadable(err)
+}
+
+// found creates the ledger.
+func (r *reader) found(ctx context.Context) error {
+	r.fresh, r.more = true, false
+	return unreadable(r.line.found(ctx, r.queue))
+}
+
+// unreadable keeps what is wrong with a ledger from being taken for what is said
+// about the slot.
+func unreadable(err error) error {
+	if errors.Is(err, errTaken) || errors.Is(err, errDiffers) || errors.Is(err, errNoQueue) {
+		return lock.Errorf(lock.ErrUnknown, "%s; it is not a ledger of ours: delete it", err.Error())
+	}
+	return err
+}
+
+// rest reads what there is still to read.
+func (r *reader) rest(ctx context.Context) error {
+	for r.more {
+		if err := r.line.do(ctx, reading(r.queue), r.get); err != nil {
+			return unreadable(err)
+		}
+	}
+	return nil
+}
+
+// get reads one record.
+func (r *reader) get(ch *amqp.Channel) error {
+	if ch != r.ch {
+		r.ch, r.last = ch, 0
+	}
+	d, found, err := ch.Get(r.queue, false)
 	if err != nil {
 		return err
 	}
-	for {
-		more, err := r.get(ctx)
-		if err != nil || !more {
-			return err
-		}
+	r.more = found && d.MessageCount > 0
+	if found {
+		r.take(d)
 	}
-}
-
-// get reads one record and reports whether there are more.
-func (r *reader) get(ctx context.Context) (more bool, err error) {
-	err = r.line.do(ctx, reading(r.queue), func(ch *amqp.Channel) error {
-		d, found, err := ch.Get(r.queue, false)
-		if err == nil && found {
-			r.take(d)
-			more = d.MessageCount > 0
-		}
-		return err
-	})
-	return more, err
+	return nil
 }
 
 func reading(queue string) op { return op{"read", queue, "read permission on it"} }
@@ -143,19 +208,27 @@ func (r *reader) take(d amqp.Delivery) {
 // follow has the broker push what is written from now on.
 func (r *reader) follow(ctx context.Context) error {
 	return r.line.do(ctx, reading(r.queue), func(ch *amqp.Channel) (err error) {
+		if ch != r.ch {
+			r.ch, r.last = ch, 0
+		}
 		r.pushed, err = ch.Consume(r.queue, "", false, false, false, false, nil)
 		return err
 	})
 }
 
-// forget removes what was read, which a newer record has made old.
-func (r *reader) forget(ctx context.Context) error {
-	if r.last == 0 {
-		return nil
+// forget removes what was read, which a newer record has made old. It does not
+// wait: if it comes to nothing, the records are read once more.
+func (r *reader) forget() {
+	if r.last > 0 && !r.ch.IsClosed() {
+		_ = r.ch.Ack(r.last, true)
 	}
-	return r.line.do(ctx, op{"acknowledge in", r.queue, "read permission on it"}, func(ch *amqp.Channel) error {
-		return ch.Ack(r.last, true)
-	})
+}
+
+// putBack returns what was read to the ledger, for the next one who reads, and
+// ends the consumer: it closes the channel.
+func (r *reader) putBack(ctx context.Context) error {
+	r.more, r.pushed = true, nil
+	return r.line.end(ctx)
 }
 
 // write puts a record into the ledger and returns once the broker has it. It

@@ -12,6 +12,8 @@ import (
 type line struct {
 	conn *conn
 	ch   *amqp.Channel // nil, open, or closed by a refusal
+
+	cancels <-chan string // of ch: consumers that the broker has ended
 }
 
 func (l *line) open() (*amqp.Channel, error) {
@@ -20,7 +22,9 @@ func (l *line) open() (*amqp.Channel, error) {
 	}
 	ch, err := l.conn.amqp.Channel()
 	if err == nil {
-		l.ch = ch
+		// One listener for the channel's life: amqp091-go waits for each to take
+		// what it has to tell. A channel has few consumers, one after the other.
+		l.ch, l.cancels = ch, ch.NotifyCancel(make(chan string, 16))
 	}
 	return ch, err
 }

@@ -104,7 +104,7 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 	}{
 		{"", ".*", ".*", []string{"configure", id.Name + "-1-B"}},
 		{".*", "", ".*", []string{"write", "amq.default"}},
-		{".*", ".*", "", []string{"read", id.Name + "-1-B"}},
+		{".*", ".*", "", []string{"read", id.Name + "-1-T"}},
 	} {
 		must(t, shared.SetPermissions(within(t), "limited", "/", c.configure, c.write, c.read))
 		l := backend(t, at(shared.URLFor("limited", "right", "/"))).Lock(id)

@@ -31,8 +31,10 @@ var publishing = op{verb: "probe for queues", permission: "write permission on t
 // Errors: errNoCourier if the answers did not come, lock.ErrDenied, or that of
 // ctx.
 func (c *courier) probe(ctx context.Context, queues []string) ([]presence, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.take(ctx); err != nil {
+		return nil, declined(ctx, err)
+	}
+	defer c.give()
 	if c.line != nil && !c.line.gone() && isClosed(c.line.blocking()) {
 		return nil, fmt.Errorf("%w: the broker blocks publishers", errNoCourier)
 	}
@@ -65,8 +67,10 @@ func (c *courier) probe(ctx context.Context, queues []string) ([]presence, error
 // Errors: as probe, and errDiffers if the broker knows us by another name than the
 // message's user-id. After errNoCourier the message may or may not have arrived.
 func (c *courier) deliver(ctx context.Context, queue string, message amqp.Publishing) (presence, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	if err := c.take(ctx); err != nil {
+		return unknown, declined(ctx, err)
+	}
+	defer c.give()
 	if c.line != nil && isClosed(c.line.blocking()) {
 		c.drop()
 	}

@@ -37,45 +37,52 @@ func (h *held) Ready(ctx context.Context) error {
 	if err := h.Cause(); err != nil {
 		return err
 	}
-	if h.Term() != 0 {
-		return nil // recorded already; the command is started again
+	if h.ready {
+		return nil // the command is started again
 	}
-	r := &reader{line: line{conn: h.conn}, queue: h.t}
-	term, err := h.succeed(ctx, r)
-	// Whatever ctx says: records that stay unacknowledged on this connection
-	// would be missing to the next one who reads.
-	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	if end := r.line.end(closing); err == nil {
-		err = end
+	r := h.ledger
+	err := h.succeed(ctx, r)
+	if err != nil || r.pushed != nil {
+		// Whatever ctx says: records that stay unacknowledged on this connection
+		// would be missing to the next one who reads.
+		closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if end := r.putBack(closing); err == nil {
+			err = end
+		}
 	}
 	if err != nil {
-		h.avoidUnusable(ctx, err)
+		h.l.avoidUnusable(ctx, h.slot, err)
 		return err
 	}
-	h.mu.Lock()
-	h.term = term
-	h.mu.Unlock()
+	h.ready = true
 	return nil
 }
 
-// avoidUnusable leaves the slot alone for a while if it is its ledger that is in
-// the way: other slots may be free.
-func (h *held) avoidUnusable(ctx context.Context, err error) {
-	passing := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrLost) || h.conn.broken() || ctx.Err() != nil
-	if h.l.id.Kind == lock.Semaphore && !passing {
-		h.l.avoid(h.slot, unusable)
+// succeed reads the ledger, waits, records this holding, and makes sure that B
+// is still ours. In this order: if B has been lost, then either whoever has it
+// now finds the record, or we find out that we have it no more.
+func (h *held) succeed(ctx context.Context, r *reader) error {
+	if h.Term() == 0 {
+		if err := r.rest(ctx); err != nil {
+			return err
+		}
+		if err := h.awaitLastHolder(ctx, r); err != nil {
+			return err
+		}
+		if err := h.enter(ctx, r); err != nil {
+			return err
+		}
 	}
+	err := h.judge(h.l.claims.find(ctx, h.b), "its queue is gone")
+	if err == nil {
+		r.forget()
+	}
+	return err
 }
 
-// succeed reads the ledger, waits, and records this holding.
-func (h *held) succeed(ctx context.Context, r *reader) (term uint64, err error) {
-	if err := r.open(ctx); err != nil {
-		return 0, err
-	}
-	if err := h.awaitLastHolder(ctx, r); err != nil {
-		return 0, err
-	}
+// enter records this holding.
+func (h *held) enter(ctx context.Context, r *reader) error {
 	h.mu.Lock()
 	h.founded = r.fresh
 	h.mu.Unlock()
@@ -85,11 +92,14 @@ func (h *held) succeed(ctx context.Context, r *reader) (term uint64, err error) 
 		// may come back to a slot that we lose unnoticed.
 		h.handover = max(h.lease, r.known.wait(h.lease))
 	}
-	term = r.known.next()
+	term := r.known.next()
 	if err := h.write(ctx, h.heldRecord(term)); err != nil {
-		return 0, err
+		return err
 	}
-	return term, r.forget(ctx)
+	h.mu.Lock()
+	h.term = term
+	h.mu.Unlock()
+	return nil
 }
 
 func (h *held) heldRecord(term uint64) record {

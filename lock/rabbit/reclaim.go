@@ -114,12 +114,15 @@ func (h *held) askForIt(ctx context.Context) error {
 // examineLedger makes sure that nobody was recorded after us. A record that was
 // lost, with a restart of the broker, is written anew.
 func (h *held) examineLedger(ctx context.Context) error {
-	r := &reader{line: line{conn: h.l.conn}, queue: h.t}
-	err := r.open(ctx)
+	r := &reader{line: &line{conn: h.l.conn}, queue: h.t}
+	err := r.begin(ctx)
+	if err == nil {
+		err = r.rest(ctx)
+	}
 	// Whatever ctx says, as in Ready: the records stay.
 	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	if end := r.line.end(closing); err == nil {
+	if end := r.putBack(closing); err == nil {
 		err = end
 	}
 	if err != nil {
@@ -139,10 +142,10 @@ func (h *held) examineLedger(ctx context.Context) error {
 
 // settleOn makes the holding go on, on another connection.
 func (h *held) settleOn(ctx context.Context, c *conn) error {
-	next := &held{l: h.l, conn: c, b: h.b, consumer: line{conn: c}}
+	consumer := line{conn: c}
 	var s subscription
-	err := c.do(ctx, op{"consume from", h.b, "read permission on it"}, func() (err error) {
-		s, err = next.subscribe()
+	err := c.do(ctx, consuming(h.b), func() (err error) {
+		s, err = subscribe(&consumer, h.b, false)
 		return err
 	})
 	if err != nil {
@@ -150,12 +153,12 @@ func (h *held) settleOn(ctx context.Context, c *conn) error {
 	}
 	h.settle()
 	h.mu.Lock()
-	h.conn, h.checks, h.consumer = c, line{conn: c}, next.consumer
+	h.conn, h.checks, h.consumer = c, line{conn: c}, consumer
 	h.followed, h.check = make(chan struct{}), nil
 	h.lost, h.cause = make(chan struct{}), nil
 	h.mu.Unlock()
 	go h.follow(s)
-	h.l.takePart().order(keep)
+	h.l.takePart().order(keep, h.slot)
 	h.l.log.Info("slot reclaimed on another connection", "slot", h.slot, "broker", c.label)
 	return h.await(ctx, h.ask())
 }

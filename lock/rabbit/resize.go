@@ -17,25 +17,32 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(prese
 	}
 	defer act.end(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	if err == nil && after > before {
-		act.wake(ctx, after-before)
+	if err == nil {
+		act.wake(ctx, before+1, after)
 	}
 	return before, after, err
 }
 
-// courierTimeout bounds what an action does without which it is as good: waking
-// waiters, and looking what it is going to sweep away.
+// courierTimeout bounds a look at what is going to be swept away, which is for
+// the user only.
 const courierTimeout = 2 * time.Second
 
-// wake makes batons for the slots that were added. Without them waiters find the
-// slots at their next look.
-func (a *action) wake(ctx context.Context, slots int) {
-	bounded, cancel := context.WithTimeout(ctx, courierTimeout)
+// wakeTimeout bounds the waking of waiters. Where it does not work they find the
+// slots at their next look, which may be an hour away.
+const wakeTimeout = 10 * time.Second
+
+// wake makes batons for the slots from..to, which were added.
+func (a *action) wake(ctx context.Context, from, to int) {
+	bounded, cancel := context.WithTimeout(ctx, wakeTimeout)
 	defer cancel()
-	for range min(slots, ledgerLength) {
-		found, err := a.courier.deliver(bounded, a.names.batons(), baton)
-		if err != nil || found != present {
-			return // nobody has ever waited, or the broker does not take it now
+	for slot := from; slot <= min(to, from+ledgerLength-1); slot++ {
+		found, err := a.courier.deliver(bounded, a.names.batons(), baton(slot))
+		if err != nil {
+			a.dialer.log.Warn("waiters could not be told of the new slots; those who have waited for long may take an hour or two to see them", "lock", a.id.Name, "error", err)
+			return
+		}
+		if found == absent {
+			return // nobody has ever waited
 		}
 	}
 }

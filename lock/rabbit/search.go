@@ -42,7 +42,11 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 	bounded, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	s := &search{l: l}
-	h, err := s.probing(bounded)
+	h, err := s.hinted(bounded)
+	if h != nil || err != nil {
+		return h, err
+	}
+	h, err = s.probing(bounded)
 	if errors.Is(err, errNoCourier) {
 		l.log.Debug("looking at one slot after the other", "lock", l.id.Name, "because", err)
 		h, err = s.oneByOne(bounded)
@@ -53,6 +57,15 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 		return nil, lock.Errorf(lock.ErrUnknown, "looking for a slot of %s took more than %s", l.id, searchTimeout)
 	}
 	return h, err
+}
+
+// hinted claims the slot that a baton has named, without looking. It returns
+// nil, nil if there is none or the race was lost.
+func (s *search) hinted(ctx context.Context) (*held, error) {
+	if s.l.hint == 0 || s.l.hint > s.limit() {
+		return nil, nil
+	}
+	return s.claimAny(ctx, []int{s.l.hint})
 }
 
 // limit is the highest slot that the lock can have.

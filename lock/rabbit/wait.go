@@ -17,10 +17,15 @@ const (
 	firstBatonPause = 5 * time.Millisecond
 
 	// A waiter that is woken by batons looks by itself as well, for the case
-	// that one was lost, or never made: soon at first, at last every 10 to
-	// 20 s.
-	firstPoll = 250 * time.Millisecond
-	slowPoll  = 10 * time.Second
+	// that one was lost, or never made: soon at first, and after half a minute
+	// to a minute, in which whoever holds the lock has had every chance to make
+	// one, hardly ever.
+	firstPoll  = 250 * time.Millisecond
+	closeLooks = 7 // 250 ms to 16 s, each with as much jitter
+	seldomPoll = time.Hour
+
+	// slowPoll is for a waiter that batons do not reach for the time being.
+	slowPoll = 10 * time.Second
 )
 
 // Wait implements lock.Lock. While every slot is held, or there is none, it
@@ -30,55 +35,65 @@ func (l *contender) Wait(ctx context.Context, pause time.Duration) error {
 		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", l.id)
 	}
 	if !l.patient || isClosed(l.takePart().refused) {
-		_, err := l.sleep(ctx, pause, nil, nil)
-		return err
+		return l.sleep(ctx, pause, nil)
 	}
 	b := l.batons
 	switch {
 	case l.tries > 0 && l.tries < batonTries:
 		pause = firstBatonPause << (l.tries - 1)
 		l.tries++
-		_, err := l.sleep(ctx, pause, nil, nil)
-		return err
+		return l.sleep(ctx, pause, nil)
 	case l.tries > 0:
-		b.order(drop)
+		b.order(drop, 0)
 		l.tries = 0
 	}
-	b.order(listen)
-	poll := slowPoll
-	if l.looks < 6 {
-		poll = min(firstPoll<<l.looks, slowPoll)
-	}
-	l.looks++
-	rung, err := l.sleep(ctx, poll+rand.N(poll), b.arrived, b.refused)
-	if rung {
-		l.tries, l.looks = 1, 0
-	}
-	return err
+	l.hint = 0
+	b.order(listen, 0)
+	return l.sleep(ctx, l.nextLook(), b)
 }
 
-// sleep returns when the time is over, sooner if a channel says so, and reports
-// whether arrived did.
-func (l *contender) sleep(ctx context.Context, pause time.Duration, arrived, enough <-chan struct{}) (rung bool, err error) {
+// nextLook is how long to wait for a baton before looking without one.
+func (l *contender) nextLook() time.Duration {
+	poll := slowPoll
+	switch {
+	case l.looks < closeLooks-1 || l.looks < closeLooks && l.batons.waiting.Load():
+		poll = firstPoll << l.looks
+		l.looks++
+	case l.batons.waiting.Load():
+		poll = seldomPoll
+	}
+	return poll + rand.N(poll)
+}
+
+// sleep returns when the time is over, and sooner if a baton comes, if one may
+// have been lost, or if there will be none.
+func (l *contender) sleep(ctx context.Context, pause time.Duration, b *batons) error {
+	var arrived <-chan int
+	var disturbed, refused <-chan struct{}
+	if b != nil {
+		arrived, disturbed, refused = b.arrived, b.disturbed, b.refused
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return false, fmt.Errorf("gave up waiting for %s: %w", l.id, ctx.Err())
+		return fmt.Errorf("gave up waiting for %s: %w", l.id, ctx.Err())
 	case <-l.conn.done:
-		return false, l.conn.brokenError("cannot wait for " + l.id.String())
-	case <-arrived:
-		return true, nil
-	case <-enough:
+		return l.conn.brokenError("cannot wait for " + l.id.String())
+	case slot := <-arrived:
+		l.hint, l.tries, l.looks = slot, 1, 0
+	case <-disturbed:
+		l.looks = 0
+	case <-refused:
 	case <-timer.C:
 	}
-	return false, nil
+	return nil
 }
 
 // takePart returns this contender's part in the batons.
 func (l *contender) takePart() *batons {
 	if l.batons == nil {
-		l.batons = newBatons(l.conn, l.names.batons(), l.newBaton, l.log)
+		l.batons = newBatons(l)
 	}
 	return l.batons
 }

@@ -58,7 +58,7 @@ func ExecuteWill(ctx context.Context, data []byte) error {
 	if err != nil {
 		return err
 	}
-	c := courier{dial: func(ctx context.Context) (*conn, error) { return d.dial(ctx, "will") }}
+	c := newCourier(func(ctx context.Context) (*conn, error) { return d.dial(ctx, "will") })
 	defer c.close()
 	for pause := retryPause; ; pause = min(2*pause, longestRetryPause) {
 		found, err := c.deliver(ctx, w.Ledger, message)

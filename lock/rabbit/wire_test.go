@@ -123,6 +123,18 @@ func (p *tap) count(who, what method) (conns, n int) {
 	return conns, n
 }
 
+// total counts all methods of all connections.
+func (p *tap) total() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, notes := range p.sent {
+		for _, k := range notes {
+			n += k
+		}
+	}
+	return n
+}
+
 func TestConnectionThatOwnsQueuesNeverPublishes(t *testing.T) {
 	p := newTap(t)
 	id := fresh(lock.Semaphore)
