@@ -20,6 +20,7 @@ var rules = []struct {
 	{"berth/lock/locktest", []string{"berth/lock"}, "the suite knows the contract only"},
 	{"berth/faults/checker", nil, "what judges berth must not share its bugs"},
 	{"berth/faults/witness", nil, "what judges berth must not share its bugs"},
+	{"berth/bench", []string{"berth/internal/brokertest"}, "it measures the built binary"},
 	{"berth/supervisor", []string{"berth/lock", "berth/signals", "berth/internal/boottime"},
 		"it decides, and declares the interfaces of what it uses"},
 	{"berth/internal/guard", []string{"berth/supervisor", "berth/signals", "berth/internal/boottime", "berth/internal/tty"},

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// consul starts a private Consul of one server. It takes part only where there is
+// a consul in PATH: Debian has had none since 12.
+func (a *arena) consul(ctx context.Context) (*contender, error) {
+	ports, err := freePorts(4)
+	if err != nil {
+		return nil, err
+	}
+	address := "127.0.0.1:" + strconv.Itoa(ports[0])
+	server, err := a.server("consul", "agent", "-server", "-bootstrap-expect=1", "-node=bench",
+		"-bind=127.0.0.1", "-client=127.0.0.1", "-data-dir="+filepath.Join(a.dir, "consul"),
+		"-http-port="+strconv.Itoa(ports[0]), "-server-port="+strconv.Itoa(ports[1]),
+		"-serf-lan-port="+strconv.Itoa(ports[2]), "-serf-wan-port="+strconv.Itoa(ports[3]),
+		"-dns-port=-1", "-grpc-port=-1",
+		// Twelve clients at once are no reason to refuse any, nor is their number.
+		"-hcl", `telemetry { prometheus_retention_time = "1h" } limits { http_max_conns_per_client = 1000 }`)
+	if err != nil {
+		return nil, err
+	}
+	leads := func(body string) bool { return strings.Contains(body, ":") }
+	if err := a.awaitServer(ctx, server, "consul", "http://"+address+"/v1/status/leader", leads); err != nil {
+		return nil, err
+	}
+	// Sessions belong to the node, which has to have registered itself.
+	registered := func(body string) bool { return strings.Contains(body, "serfHealth") }
+	if err := a.awaitServer(ctx, server, "consul", "http://"+address+"/v1/health/node/bench", registered); err != nil {
+		return nil, err
+	}
+	environment := []string{"CONSUL_HTTP_ADDR=" + address}
+	version, err := a.firstLine(ctx, environment, "consul", "version")
+	if err != nil {
+		return nil, err
+	}
+	c := &contender{
+		name:        "consul lock",
+		version:     strings.TrimPrefix(version, "Consul v"),
+		environment: environment,
+		wrap: func(lock string, command []string) []string {
+			return append([]string{"consul", "lock", "-shell=false", lock}, command...)
+		},
+		// A session's TTL of 15 s is doubled, and then there is the lock delay.
+		killBound:   90 * time.Second,
+		killsAtOnce: true,
+	}
+	c.traffic = &traffic{
+		wrap: c.wrap,
+		count: func(ctx context.Context) (messages, error) {
+			text, err := get(ctx, "http://"+address+"/v1/agent/metrics?format=prometheus")
+			if err != nil {
+				return messages{}, err
+			}
+			return consulMessages(text)
+		},
+		hold: func(ctx context.Context, lock string) (func(), error) {
+			return a.holdWith(ctx, c, lock) // its renewals are counted, one in 21
+		},
+	}
+	return c, nil
+}
+
+// consulMessages finds the counters of requests on HTTP. Each has one answer, and
+// is counted when it has it.
+func consulMessages(metrics string) (messages, error) {
+	var m messages
+	err := eachMetric(metrics, func(name, labels string, value float64) {
+		switch {
+		case !strings.HasPrefix(name, "consul_http_") || !strings.HasSuffix(name, "_count"),
+			strings.Contains(name, "_v1_agent_metrics"): // we ourselves
+		case strings.Contains(name, "_session_renew"):
+			m.keepalives += value
+		default:
+			m.requests += value
+		}
+	})
+	m.answers, m.keepaliveAnswers = m.requests, m.keepalives
+	if err == nil && m.requests == 0 {
+		err = fmt.Errorf("consul has no consul_http_ in its metrics")
+	}
+	return m, err
+}

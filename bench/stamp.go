@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// stampSource is the command under test.
+//
+//go:embed stamp/stamp.c
+var stampSource string
+
+// buildStamp builds the command under test in dir and returns its path.
+func buildStamp(ctx context.Context, dir string) (string, error) {
+	path := filepath.Join(dir, "stamp")
+	cmd := exec.CommandContext(ctx, "gcc", "-static", "-O2", "-Wall", "-Werror", "-x", "c", "-", "-o", path)
+	cmd.Stdin = strings.NewReader(stampSource)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build the command under test: %w\n%s(make deps installs gcc and libc6-dev)", err, out)
+	}
+	return path, nil
+}
+
+// stamps is what one run of stamp wrote; zero is what it has not written.
+type stamps struct {
+	start, end int64
+	pid        int
+}
+
+// readStamps returns all runs that wrote to a file one after another.
+func readStamps(path string) ([]stamps, error) {
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return nil, nil // it has not started
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what the command wrote: %w", err)
+	}
+	var all []stamps
+	for line := range strings.Lines(string(text)) {
+		var what string
+		var at int64
+		var pid int
+		if _, err := fmt.Sscanf(line, "%s %d %d\n", &what, &at, &pid); err != nil {
+			return nil, fmt.Errorf("cannot read line %q of %s: %w", line, path, err)
+		}
+		switch {
+		case what == "start":
+			all = append(all, stamps{start: at, pid: pid})
+		case what == "end" && len(all) > 0 && all[len(all)-1].pid == pid:
+			all[len(all)-1].end = at
+		default:
+			return nil, fmt.Errorf("unexpected line %q in %s", line, path)
+		}
+	}
+	return all, nil
+}
