@@ -4,7 +4,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION)
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-.PHONY: help build demo deps test faults check vuln docs clean
+.PHONY: help build demo deps test faults bench check vuln docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
@@ -26,6 +26,11 @@ test: deps check ## run everything that has to pass
 faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make faults
 	@scripts/deps.sh faults
 	go -C faults test -v -count=1 -timeout 12h .
+
+bench: build ## measure berth beside etcdctl lock and flock into docs/performance.md: make bench BENCH="-n 5"
+	@scripts/deps.sh bench
+	go build -o dist/bench ./bench
+	dist/bench -markdown docs/performance.md -svg docs/performance.svg -json dist/bench.json $(BENCH)
 
 check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \

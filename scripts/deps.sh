@@ -4,6 +4,7 @@
 #
 #     deps.sh          for make test
 #     deps.sh faults   for make faults
+#     deps.sh bench    for make bench
 set -eu
 suite=${1:-}
 
@@ -17,6 +18,10 @@ missing() {
 	command -v make >/dev/null || echo make
 	command -v git >/dev/null || echo git
 	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2
+	[ "$suite" = bench ] || return 0
+	command -v etcd >/dev/null || echo etcd-server
+	command -v etcdctl >/dev/null || echo etcd-client
+	command -v flock >/dev/null || echo util-linux
 }
 
 fail() {
