@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
@@ -68,7 +69,7 @@ func (t *attempt) awaitStart(ctx context.Context) (stamps, error) {
 // awaitEnd waits until the wrapper has ended, in order, and returns what its
 // command wrote.
 func (t *attempt) awaitEnd(ctx context.Context) (stamps, error) {
-	if err := t.await(ctx, patience); err == errStillRuns {
+	if err := t.await(ctx, patience); errors.Is(err, errStillRuns) {
 		return stamps{}, t.failed("it has not ended within " + patience.String())
 	} else if err != nil {
 		return stamps{}, err
@@ -107,7 +108,7 @@ func (t *attempt) release(ctx context.Context) error {
 	if err := syscall.Kill(s.pid, syscall.SIGTERM); err != nil {
 		return fmt.Errorf("cannot end the command of %s: %w", t.of.name, err)
 	}
-	if err := t.await(ctx, patience); err == errStillRuns {
+	if err := t.await(ctx, patience); errors.Is(err, errStillRuns) {
 		return t.failed("it has not ended within " + patience.String() + " of its command")
 	} else if err != nil {
 		return err

@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -69,22 +69,35 @@ func (a *arena) consul(ctx context.Context) (*contender, error) {
 }
 
 // consulMessages finds the counters of requests on HTTP. Each has one answer, and
-// is counted when it has it.
+// is counted when it has it. They are consul_http_PUT_v1_session_renew___count up
+// to 1.8, consul_api_http_count{path="v1_session_renew__"} since 1.12, and in
+// between both.
 func consulMessages(metrics string) (messages, error) {
-	var m messages
+	var before, since messages
 	err := eachMetric(metrics, func(name, labels string, value float64) {
+		m, path := &before, name
+		if name == "consul_api_http_count" {
+			m, path = &since, labels
+		} else if !strings.HasPrefix(name, "consul_http_") || !strings.HasSuffix(name, "_count") {
+			return
+		}
 		switch {
-		case !strings.HasPrefix(name, "consul_http_") || !strings.HasSuffix(name, "_count"),
-			strings.Contains(name, "_v1_agent_metrics"): // we ourselves
-		case strings.Contains(name, "_session_renew"):
+		case strings.Contains(path, "v1_agent_metrics"): // we ourselves
+		case strings.Contains(path, "v1_session_renew"):
 			m.keepalives += value
+			m.keepaliveAnswers += value
 		default:
 			m.requests += value
+			m.answers += value
 		}
 	})
-	m.answers, m.keepaliveAnswers = m.requests, m.keepalives
-	if err == nil && m.requests == 0 {
-		err = fmt.Errorf("consul has no consul_http_ in its metrics")
+	if err != nil {
+		return messages{}, err
 	}
-	return m, err
+	for _, m := range []messages{since, before} {
+		if m.requests > 0 {
+			return m, nil
+		}
+	}
+	return messages{}, errors.New("consul counts no requests on HTTP in its metrics; this version must name them differently")
 }

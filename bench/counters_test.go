@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestEtcdMessages(t *testing.T) {
 	const metrics = `# HELP grpc_server_msg_received_total Total number of RPC stream messages received on the server.
@@ -25,14 +28,26 @@ go_goroutines 92
 }
 
 func TestConsulMessages(t *testing.T) {
-	const metrics = `consul_http_GET_v1_kv__{quantile="0.5"} 0.2
+	const both = `consul_http_GET_v1_kv__{quantile="0.5"} 0.2
 consul_http_GET_v1_kv___count 7
 consul_http_GET_v1_agent_metrics_count 5
 consul_http_PUT_v1_session_renew___count 30
+consul_api_http_count{method="GET",path="v1_kv__"} 7
+consul_api_http_count{method="GET",path="v1_agent_metrics"} 5
+consul_api_http_count{method="PUT",path="v1_session_renew__"} 30
+consul_raft_apply 12
 `
-	got, err := consulMessages(metrics)
-	if want := (messages{requests: 7, keepalives: 30, answers: 7, keepaliveAnswers: 30}); err != nil || got != want {
-		t.Errorf("%+v, not %+v: %v", got, want, err)
+	lines := strings.SplitAfter(both, "\n")
+	for name, metrics := range map[string]string{
+		"1.8": strings.Join(lines[:4], ""), "1.9": both, "1.12": strings.Join(lines[4:], ""),
+	} {
+		got, err := consulMessages(metrics)
+		if want := (messages{requests: 7, keepalives: 30, answers: 7, keepaliveAnswers: 30}); err != nil || got != want {
+			t.Errorf("%s: %+v, not %+v: %v", name, got, want, err)
+		}
+	}
+	if _, err := consulMessages("consul_raft_apply 12\n"); err == nil {
+		t.Error("metrics without the counters are taken for silence")
 	}
 }
 

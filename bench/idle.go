@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -95,7 +96,7 @@ func (b *bench) idle(ctx context.Context, c *contender) (messages, error) {
 	}
 	seconds := float64(now()-began) / 1e9
 	for _, w := range waiters {
-		if err := w.await(ctx, 0); err != errStillRuns {
+		if err := w.await(ctx, 0); !errors.Is(err, errStillRuns) {
 			return messages{}, w.failed("it has not waited")
 		}
 		if s, err := w.stamps(); err != nil || s.start != 0 {
