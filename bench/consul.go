@@ -48,6 +48,10 @@ func (a *arena) consul(ctx context.Context) (*contender, error) {
 		wrap: func(lock string, command []string) []string {
 			return append([]string{"consul", "lock", "-shell=false", lock}, command...)
 		},
+		four: func(lock string, command []string) []string {
+			return append([]string{"consul", "lock", "-shell=false", "-n=4", lock}, command...)
+		},
+		makeFour: func(context.Context, string) error { return nil }, // who comes first says how many
 		// A session's TTL of 15 s is doubled, and then there is the lock delay.
 		killBound:   90 * time.Second,
 		killsAtOnce: true,
