@@ -75,10 +75,6 @@ func NewHost() (*Host, error) {
 		return nil, fmt.Errorf("cannot signal processes safely, which needs pidfd_open (Linux 5.3, and a seccomp profile that allows it): %w", err)
 	}
 	unix.Close(self)
-	table, err := processTable()
-	if err != nil {
-		return nil, err
-	}
 	h := &Host{
 		spare:    make(map[int]uint64),
 		guards:   make(map[int]*Guard),
@@ -86,14 +82,34 @@ func NewHost() (*Host, error) {
 		stop:     make(chan struct{}),
 		stopped:  make(chan struct{}),
 	}
+	if err := h.spareChildren(); err != nil {
+		return nil, err
+	}
+	signal.Notify(h.children, unix.SIGCHLD)
+	go h.run()
+	return h, nil
+}
+
+// spareChildren notes the children that are there already. Usually there are
+// none, which the kernel says at once; /proc has to be readable all the same.
+func (h *Host) spareChildren() error {
+	if _, alive := readProcess(os.Getpid()); !alive {
+		return errors.New("cannot read /proc; berth needs it, mounted for the PID namespace that it runs in")
+	}
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil); errors.Is(err, unix.ECHILD) {
+		return nil
+	}
+	table, err := processTable()
+	if err != nil {
+		return err
+	}
 	for _, p := range table {
 		if p.parent == os.Getpid() {
 			h.spare[p.pid] = p.start
 		}
 	}
-	signal.Notify(h.children, unix.SIGCHLD)
-	go h.run()
-	return h, nil
+	return nil
 }
 
 // Close waits for the last guard's end and ends the Host's goroutine. Guards
