@@ -37,7 +37,8 @@ var (
 // its socket.
 type conn struct {
 	amqp  *amqp.Connection
-	raw   net.Conn // below TLS
+	raw   net.Conn  // below TLS
+	out   *batching // raw, for writing
 	label string
 	user  string // as the broker knows us
 

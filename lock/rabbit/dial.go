@@ -133,9 +133,9 @@ func (d *dialer) dialOne(ctx context.Context, b broker, role string) (*conn, err
 				return nil, err
 			}
 			// The handshake knows no context: closing the socket ends it.
-			c.raw = raw
+			c.raw, c.out = raw, &batching{Conn: raw}
 			stop = context.AfterFunc(ctx, func() { raw.Close() })
-			return raw, nil
+			return c.out, nil
 		},
 	})
 	if !stop() || err != nil {

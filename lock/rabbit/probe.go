@@ -123,15 +123,11 @@ const lateConfirm = 2 * time.Second
 // ask publishes the message to every queue. If the broker blocks the connection
 // meanwhile, confirms are awaited for patience from then on.
 func (p *publisher) ask(queues []string, message amqp.Publishing, patience time.Duration) ([]presence, error) {
-	confirms := make([]*amqp.DeferredConfirmation, len(queues))
-	for i, queue := range queues {
-		confirm, err := p.ch.PublishWithDeferredConfirm("", queue, true, false, message)
-		if err != nil && p.gone() {
-			return nil, p.closure()
-		} else if err != nil {
-			return nil, err
-		}
-		confirms[i] = confirm
+	confirms, err := p.publish(queues, message)
+	if err != nil && p.gone() {
+		return nil, p.closure()
+	} else if err != nil {
+		return nil, err
 	}
 	blocked := p.blocking()
 	for _, confirm := range confirms {
@@ -165,4 +161,20 @@ func (p *publisher) ask(queues []string, message amqp.Publishing, patience time.
 		}
 	}
 	return found, nil
+}
+
+func (p *publisher) publish(queues []string, message amqp.Publishing) ([]*amqp.DeferredConfirmation, error) {
+	if len(queues) > 1 {
+		p.conn.out.begin()
+		defer p.conn.out.end()
+	}
+	var confirms []*amqp.DeferredConfirmation
+	for _, queue := range queues {
+		confirm, err := p.ch.PublishWithDeferredConfirm("", queue, true, false, message)
+		if err != nil {
+			return nil, err
+		}
+		confirms = append(confirms, confirm)
+	}
+	return confirms, nil
 }

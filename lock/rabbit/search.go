@@ -81,7 +81,11 @@ func (s *search) probing(ctx context.Context) (*held, error) {
 	batch := firstBatch
 	for from := 1; from <= s.limit(); {
 		to := min(from+batch-1, s.limit())
-		free, end, err := s.survey(ctx, from, to)
+		look := s.survey
+		if from > 1 {
+			look = s.surveyHeld
+		}
+		free, end, err := look(ctx, from, to)
 		if err != nil {
 			return nil, err
 		}
@@ -95,39 +99,6 @@ func (s *search) probing(ctx context.Context) (*held, error) {
 		from, batch = to+1, min(batch*batchGrowth, largestBatch)
 	}
 	return nil, s.nothing()
-}
-
-// survey probes A and B of the slots from..to and returns the free ones. end
-// says that there is no point in going on: a slot does not exist, or nothing is
-// known about any.
-func (s *search) survey(ctx context.Context, from, to int) (free []int, end bool, err error) {
-	var queues []string
-	for slot := from; slot <= to; slot++ {
-		queues = append(queues, s.l.names.exists(slot), s.l.names.holds(slot))
-	}
-	found, err := s.l.courier.probe(ctx, queues)
-	if err != nil {
-		return nil, false, err
-	}
-	before := s.exist
-	for slot := from; slot <= to; slot++ {
-		a, b := found[2*(slot-from)], found[2*(slot-from)+1]
-		switch {
-		case a == absent:
-			return free, true, nil
-		case a == unknown:
-			s.unknown = true
-			continue
-		}
-		s.exist++
-		switch b {
-		case absent:
-			free = append(free, slot)
-		case unknown:
-			s.unknown = true
-		}
-	}
-	return free, s.exist == before, nil
 }
 
 // claimAny claims the lowest of the free slots and, after a lost race, any of
