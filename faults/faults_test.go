@@ -124,6 +124,29 @@ var faults = []fault{
 		h.signalGuard(syscall.SIGSTOP)
 		return func() { h.signalGuard(syscall.SIGCONT) }
 	}},
+	{name: "batons deleted", lasting: time.Second, strike: plain(func(s *scene, _ *contender) { s.deleteBatons() })},
+	{name: "batons deleted, holder killed at once", strike: plain(func(s *scene, h *contender) {
+		s.deleteBatons()
+		h.signal(syscall.SIGKILL)
+	})},
+	{name: "batons deleted, holder killed later", strike: plain(func(s *scene, h *contender) {
+		s.deleteBatons()
+		s.awaitBaton()
+		h.signal(syscall.SIGKILL)
+	})},
+	{name: "batons purged, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.must(s.broker.PurgeQueue(context.Background(), "/", s.batons()))
+		h.signal(syscall.SIGTERM)
+	})},
+	{name: "batons full of junk", lasting: 2 * time.Second, strike: plain(func(s *scene, _ *contender) { s.junk() })},
+	{name: "batons full of junk, holder killed", strike: plain(func(s *scene, h *contender) {
+		s.junk()
+		h.signal(syscall.SIGKILL)
+	})},
+	{name: "two slots, batons full of junk, holder told to end", stage: stage{semaphore: true, slots: 2}, strike: plain(func(s *scene, h *contender) {
+		s.junk()
+		h.signal(syscall.SIGTERM)
+	})},
 	{name: "supervisor and guard killed at once", strike: plain(killBoth)},
 	{name: "forking command in a PID namespace, both killed at once",
 		stage: stage{mode: "forking", flags: []string{"--pid-namespace"}}, strike: plain(killBoth)},
@@ -180,6 +203,19 @@ func (s *scene) close(text string, of *contender) {
 func (s *scene) delete(letter string) {
 	s.t.Helper()
 	s.must(s.broker.DeleteQueue(context.Background(), "/", s.lock+"-1-"+letter))
+}
+
+func (s *scene) batons() string { return s.lock + "-W" }
+
+func (s *scene) deleteBatons() {
+	s.t.Helper()
+	s.must(s.broker.DeleteQueue(context.Background(), "/", s.batons()))
+}
+
+// junk fills the queue of batons with what is none: more than fits into it.
+func (s *scene) junk() {
+	s.t.Helper()
+	s.must(s.broker.Fill(context.Background(), "/", s.batons(), "junk", 150))
 }
 
 func TestNoFaultMakesCommandsOverlap(t *testing.T) {

@@ -127,6 +127,22 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string) error {
 		 {ok, _} = rabbit_amqqueue:delete(Queue, false, false, <<"operator">>)`, bin(vhost), bin(name))
 }
 
+// PurgeQueue removes every message that is ready in a queue; what somebody has
+// and has not acknowledged stays. A queue that is not there is an error.
+func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) error {
+	return b.do(ctx, "purge queue "+name,
+		`{ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(%s, queue, %s)),
+		 {ok, _} = rabbit_amqqueue:purge(Queue)`, bin(vhost), bin(name))
+}
+
+// Fill publishes n messages with the body to a queue, through the default
+// exchange. Where there is no such queue they are dropped.
+func (b *Broker) Fill(ctx context.Context, vhost, name, body string, n int) error {
+	return b.do(ctx, "fill queue "+name,
+		`Exchange = rabbit_exchange:lookup_or_die(rabbit_misc:r(%s, exchange, <<>>)),
+		 [rabbit_basic:publish(Exchange, %s, [], %s) || _ <- lists:seq(1, %d)]`, bin(vhost), bin(name), bin(body), n)
+}
+
 // RaiseMemoryAlarm sets the memory limit to nothing and returns once the alarm
 // is there: connections that publish are blocked from now on.
 func (b *Broker) RaiseMemoryAlarm(ctx context.Context) error {

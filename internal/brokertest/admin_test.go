@@ -77,6 +77,23 @@ func TestDeletedExclusiveQueueIsGoneAndItsConsumerCancelled(t *testing.T) {
 	}
 }
 
+func TestFilledQueueHasTheMessagesUntilItIsPurged(t *testing.T) {
+	ch := channel(t, dial(t, shared, ""))
+	declare(t, ch, "filled", false)
+	must(t, shared.Fill(t.Context(), "/", "filled", "junk", 3))
+	d, found, err := ch.Get("filled", false)
+	if err != nil || !found || string(d.Body) != "junk" || d.MessageCount != 2 {
+		t.Fatalf("got %q with %d more, %v, %v", d.Body, d.MessageCount, found, err)
+	}
+	must(t, shared.PurgeQueue(t.Context(), "/", "filled"))
+	if q := findQueue(t, shared, "filled"); q.Messages != 1 || q.Unacked != 1 {
+		t.Errorf("after the purge: %+v", q)
+	}
+	if err := shared.PurgeQueue(t.Context(), "/", "no such queue"); err == nil {
+		t.Error("purged a queue that is not there")
+	}
+}
+
 // dial connects with a client-provided name for the length of the test.
 func dial(t *testing.T, b *brokertest.Broker, name string) *amqp.Connection {
 	t.Helper()

@@ -3,6 +3,7 @@ package rabbit
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,10 +16,11 @@ import (
 
 const (
 	// batonPause lies between attempts to take part again after the channel
-	// was closed, for example by consumer_timeout.
-	batonPause        = time.Second
+	// was closed, for example by consumer_timeout, or W was deleted; on average,
+	// because that can concern everybody at once.
+	batonPause        = 100 * time.Millisecond
 	longestBatonPause = time.Minute
-	fewFailures       = 3 // that are not worth a word
+	fewFailures       = 6 // that are not worth a word
 
 	// batonTimeout bounds the making of a baton.
 	batonTimeout = 2 * time.Second
@@ -143,7 +145,7 @@ func (b *batons) run() {
 		select {
 		case <-b.conn.done:
 			return
-		case <-time.After(pause):
+		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
 }
