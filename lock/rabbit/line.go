@@ -29,6 +29,14 @@ func (l *line) open() (*amqp.Channel, error) {
 	return ch, err
 }
 
+// prepare opens the channel ahead of time: a lost race has closed it.
+func (l *line) prepare(ctx context.Context) error {
+	if l.ch != nil && !l.ch.IsClosed() {
+		return nil
+	}
+	return l.do(ctx, op{verb: "open a channel"}, func(*amqp.Channel) error { return nil })
+}
+
 func (l *line) try(f func(*amqp.Channel) error) error {
 	ch, err := l.open()
 	if err != nil {

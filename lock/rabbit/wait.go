@@ -49,6 +49,9 @@ func (l *contender) Wait(ctx context.Context, pause time.Duration) error {
 	}
 	l.hint = 0
 	b.order(listen, 0)
+	if err := l.claims.prepare(ctx); err != nil && l.conn.broken() {
+		return err
+	}
 	return l.sleep(ctx, l.nextLook(), b)
 }
 
