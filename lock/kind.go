@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -54,7 +55,7 @@ const (
 )
 
 // ownQueue matches names that are, or could be, queues of another lock.
-var ownQueue = regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|W)$`)
+var ownQueue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|W)$`) })
 
 // CheckName reports what is wrong with a lock's name, or nil. A name is 1 to
 // MaxName bytes of printable UTF-8, does not begin or end with a space, does
@@ -74,8 +75,8 @@ func CheckName(name string) error {
 		return fmt.Errorf("the lock's name %s has a character that cannot be printed; remove it", quote(name))
 	case strings.HasPrefix(name, "amq."):
 		return fmt.Errorf("the lock's name %s begins with \"amq.\", which brokers keep for themselves; choose another", quote(name))
-	case ownQueue.MatchString(name):
-		return fmt.Errorf("the lock's name %s ends like a queue of another lock (%q); choose another", quote(name), ownQueue.FindString(name))
+	case ownQueue().MatchString(name):
+		return fmt.Errorf("the lock's name %s ends like a queue of another lock (%q); choose another", quote(name), ownQueue().FindString(name))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"berth/internal/config"
 
@@ -77,8 +78,8 @@ func recorderOf(flags []cli.Flag, name string) *recorder {
 
 // The texts of the flag package's errors, which it has no types for.
 var (
-	unknownFlag = regexp.MustCompile(`^flag provided but not defined: -(.*)$`)
-	lacksValue  = regexp.MustCompile(`^flag needs an argument: -(.*)$`)
+	unknownFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^flag provided but not defined: -(.*)$`) })
+	lacksValue  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^flag needs an argument: -(.*)$`) })
 )
 
 // usageError is what urfave/cli calls when flags cannot be parsed, which
@@ -95,10 +96,10 @@ func usageError(c *cli.Context, err error, _ bool) error {
 }
 
 func flagMistake(text string, flags []cli.Flag) string {
-	if match := unknownFlag.FindStringSubmatch(text); match != nil {
+	if match := unknownFlag().FindStringSubmatch(text); match != nil {
 		return "there is no flag --" + match[1] + suggestion("--", match[1], flagNames(flags))
 	}
-	if match := lacksValue.FindStringSubmatch(text); match != nil {
+	if match := lacksValue().FindStringSubmatch(text); match != nil {
 		return fmt.Sprintf("--%s needs a value", match[1])
 	}
 	return text

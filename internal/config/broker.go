@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const localScheme = "local"
@@ -84,20 +85,20 @@ func (s *settings) addAMQP(u *url.URL, text string) error {
 // the last one goes. Without one, everything goes if a colon is followed by
 // anything but a port: it can be the beginning of USER:PASSWORD@HOST.
 func Redact(text string) string {
-	scheme := schemeOnly.FindString(text)
+	scheme := schemeOnly().FindString(text)
 	rest := text[len(scheme):]
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
 		return scheme + "***" + rest[at:]
 	}
-	if _, port, found := strings.Cut(rest, ":"); found && !portOnly.MatchString(port) {
+	if _, port, found := strings.Cut(rest, ":"); found && !portOnly().MatchString(port) {
 		return scheme + "***"
 	}
 	return text
 }
 
 var (
-	schemeOnly = regexp.MustCompile(`^[A-Za-z]+://`)
-	portOnly   = regexp.MustCompile(`^[0-9]{1,5}($|[/?#])`)
+	schemeOnly = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]+://`) })
+	portOnly   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,5}($|[/?#])`) })
 )
 
 // separators stand between the URLs in the environment variable.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"berth/lock"
@@ -114,14 +115,14 @@ func ParseDuration(text string) (time.Duration, error) {
 	switch {
 	case err == nil:
 		return d, nil
-	case numbersWithUnits.MatchString(text):
+	case numbersWithUnits().MatchString(text):
 		return 0, fmt.Errorf("is too long; the longest duration is %dh", math.MaxInt64/time.Hour)
 	}
 	return 0, errors.New("is no duration; write a number with a unit, such as 5s, 500ms or 1m30s")
 }
 
 // numbersWithUnits is what a duration looks like, however long it is.
-var numbersWithUnits = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
+var numbersWithUnits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`) })
 
 func setSequence(field func(*settings) *signals.Sequence) func(*settings, []string) error {
 	return func(s *settings, texts []string) (err error) {

@@ -5,15 +5,16 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 )
 
 // release is a version of RabbitMQ: major, minor, patch.
 type release [3]int
 
-var releaseNumber = regexp.MustCompile(`^(\d+)\.(\d+)(?:\.(\d+))?`)
+var releaseNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+)\.(\d+)(?:\.(\d+))?`) })
 
 func parseRelease(text string) (release, bool) {
-	match := releaseNumber.FindStringSubmatch(text)
+	match := releaseNumber().FindStringSubmatch(text)
 	if match == nil {
 		return release{}, false
 	}

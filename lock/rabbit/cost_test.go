@@ -134,4 +134,3 @@ func (p *tap) settled(t *testing.T, connections int) {
 		return len(p.sent) == connections && slices.ContainsFunc(p.sent, func(notes map[method]int) bool { return notes[method{85, 10}] > 0 })
 	})
 }
-
