@@ -151,7 +151,7 @@ func TestAbsentLockIsToldFromAFullOne(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		for _, kind := range []string{"semaphore", "persistent-mutex"} {
 			c := p.contest(t, kind)
-			for _, flags := range []string{"--try", "--timeout=200ms"} {
+			for _, flags := range []string{"--try", "--timeout=3s"} {
 				b := do(t, 75, c.args("true", flags)...)
 				b.wantOneLine("does not exist", c.name, "berth "+kind)
 			}
@@ -159,7 +159,7 @@ func TestAbsentLockIsToldFromAFullOne(t *testing.T) {
 			c.administer(made[0], made[1:]...)
 			holder := c.run(plain)
 			holder.awaitRuns(1)
-			for _, flags := range []string{"--try", "--timeout=200ms"} {
+			for _, flags := range []string{"--try", "--timeout=3s"} {
 				b := do(t, 75, c.args("true", flags)...)
 				b.wantOneLine("held", c.name)
 			}
