@@ -29,18 +29,20 @@ func (h *helper) fork() {
 	if h.login != nil {
 		sys.Credential = h.login.credential()
 	}
-	attr := &syscall.ProcAttr{Env: append(os.Environ(), h.vars...), Files: []uintptr{0, 1, 2}, Sys: sys}
-	path, args, result := h.path, h.args, h.forked
 	h.forking = true
-	go func() {
-		// The command's death signal comes when the thread that forked it ends,
-		// not the process (PR_SET_PDEATHSIG(2const)): this goroutine keeps its
-		// thread for as long as the process lives.
-		runtime.LockOSThread()
+	h.forks <- &syscall.ProcAttr{Env: append(os.Environ(), h.vars...), Files: []uintptr{0, 1, 2}, Sys: sys}
+}
+
+// forkOn forks whenever it is told how, on a thread of its own that is there
+// before it is needed. The command's death signal comes when the thread that
+// forked it ends, not the process (PR_SET_PDEATHSIG(2const)): this one lives as
+// long as the process.
+func forkOn(path string, args []string, forks <-chan *syscall.ProcAttr, result chan<- forked) {
+	runtime.LockOSThread()
+	for attr := range forks {
 		pid, err := syscall.ForkExec(path, args, attr)
 		result <- forked{pid, err}
-		select {}
-	}()
+	}
 }
 
 // noteForked goes on when the command's number is known.

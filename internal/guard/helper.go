@@ -38,8 +38,6 @@ const foregroundPause = 100 * time.Millisecond
 // decides.
 type helper struct {
 	conn     connectionTo
-	path     string
-	args     []string
 	login    *Login
 	group    string // the control group to make, "" for none
 	timer    *boottime.Timer
@@ -55,6 +53,7 @@ type helper struct {
 	ice      ice
 	inner    bool // this is the first process of a PID namespace of its own
 	started  bool
+	forks    chan<- *syscall.ProcAttr // to forkOn; never closed
 	forked   chan forked
 	forking  bool                       // forked will tell
 	early    map[int]syscall.WaitStatus // what was reaped while forking
@@ -129,10 +128,12 @@ func newHelper(args []string) (*helper, error) {
 			return nil, err
 		}
 	}
+	forks, result := make(chan *syscall.ProcAttr, 1), make(chan forked, 1)
+	go forkOn(args[5], args[6:], forks, result)
 	return &helper{
-		conn: connectionTo{conn}, group: args[2], path: args[5], args: args[6:], login: login,
+		conn: connectionTo{conn}, group: args[2], login: login,
 		inner: inner, timer: timer, terminal: newTerminal(groupOfParent()),
-		forked: make(chan forked, 1), early: make(map[int]syscall.WaitStatus),
+		forks: forks, forked: result, early: make(map[int]syscall.WaitStatus),
 	}, nil
 }
 

@@ -87,6 +87,7 @@ func (l *contender) sleep(ctx context.Context, pause time.Duration, b *batons) e
 		l.hint, l.tries, l.looks = slot, 1, 0
 	case <-disturbed:
 		l.looks = 0
+		return l.sleep(ctx, rand.N(firstPoll), nil) // it may concern everybody
 	case <-refused:
 	case <-timer.C:
 	}
