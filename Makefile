@@ -4,10 +4,13 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION)
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-.PHONY: help build demo deps test faults bench check vuln docs clean
+# How long each benchmark runs.
+BENCHTIME ?= 2s
+
+.PHONY: help build demo deps test faults bench benchmarks check vuln docs clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
 
 build: ## build ./berth
 	@# The tag leaves out urfave/cli's manual pages, which cost every start a millisecond.
@@ -31,6 +34,10 @@ bench: build ## measure berth beside etcdctl lock and flock into docs/performanc
 	@scripts/deps.sh bench
 	go build -o dist/bench ./bench
 	dist/bench -markdown docs/performance.md -svg docs/performance.svg -json dist/bench.json $(BENCH)
+
+benchmarks: ## measure what single operations on a lock cost: BENCHTIME=10s make benchmarks
+	@scripts/deps.sh
+	go test -run '^$$' -bench . -benchtime $(BENCHTIME) -timeout 60m ./lock/rabbit
 
 check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
