@@ -4,10 +4,11 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION)
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-# How long each benchmark runs.
+# How long each benchmark runs, and flags for bench/scale.
 BENCHTIME ?= 2s
+SCALE     ?=
 
-.PHONY: help build demo deps test faults bench benchmarks check vuln docs clean
+.PHONY: help build demo deps test faults bench benchmarks scale check vuln docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
@@ -38,6 +39,10 @@ bench: build ## measure berth beside etcdctl lock and flock into docs/performanc
 benchmarks: ## measure what single operations on a lock cost: BENCHTIME=10s make benchmarks
 	@scripts/deps.sh
 	go test -run '^$$' -bench . -benchtime $(BENCHTIME) -timeout 60m ./lock/rabbit
+
+scale: ## measure thousands of waiters, locks and slots: SCALE="-waiters 200 waiters" make scale
+	@scripts/deps.sh
+	go run ./bench/scale $(SCALE)
 
 check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"berth/internal/brokertest"
+
+	"go.uber.org/goleak"
+)
+
+// tiny is a run of everything that is done in seconds.
+var tiny = []string{
+	"-waiters", "6", "-handovers", "4", "-counted", "2", "-locks", "3", "-slots", "20", "-searches", "2", "-contenders", "3",
+	"-settle", "100ms", "-idle", "300ms", "-contest", "500ms", "-delay", "2ms", "-timeout", "2m",
+}
+
+func TestTinyRunMeasuresEverythingAndLeavesNothing(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	file := filepath.Join(t.TempDir(), "figures.json")
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), append(tiny, "-json", file), &stdout, &stderr); status != 0 {
+		t.Fatalf("status %d:\n%s", status, &stderr)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]float64{}
+	for _, f := range r.Figures {
+		found[f.Scenario+": "+f.Name] = f.Value
+		if math.IsNaN(f.Value) || math.IsInf(f.Value, 0) {
+			t.Errorf("%s: %s is %f", f.Scenario, f.Name, f.Value)
+		}
+		if !strings.Contains(stdout.String(), f.Name) {
+			t.Errorf("%s: %s is not in the table", f.Scenario, f.Name)
+		}
+	}
+	for name, least := range map[string]float64{
+		"waiters: waiters":                                        6,
+		"waiters: memory of the broker after":                     1,
+		"waiters: frames for joining, per waiter":                 1,
+		"waiters: release to ready at the next, of 4, max":        0,
+		"waiters: returns from Wait per handover":                 1,
+		"locks: time until every lock had changed hands":          0,
+		"slots:   frames to the broker":                           20,
+		"slots: search and claim, round trips":                    1,
+		"slots: frames to the broker, from connecting to release": 40,
+		"fairness: 3 on 1: turns per second":                      0,
+		"fairness: 3 on 4: smallest share":                        0,
+	} {
+		if value, there := found[name]; !there || value < least {
+			t.Errorf("%s: %f (there: %t), want at least %f", name, value, there, least)
+		}
+	}
+}
+
+func TestGivenBrokerIsMeasuredAndStays(t *testing.T) {
+	b := brokertest.New(t)
+	var stdout, stderr bytes.Buffer
+	args := append(tiny, "-broker", b.URL(), "waiters")
+	if status := run(t.Context(), args, &stdout, &stderr); status != 0 {
+		t.Fatalf("status %d:\n%s", status, &stderr)
+	}
+	if _, err := b.Eval(t.Context(), "ok"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWrongUsageIsNamed(t *testing.T) {
+	for _, tc := range []struct{ args, want string }{
+		{"everything", `there is no scenario "everything"`},
+		{"-waiters 0", "-waiters is 0"},
+		{"-waiters 2 -handovers 3", "raise -waiters"},
+		{"-idle 0s", "-idle"},
+		{"-broker amqps://host", "unencrypted"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if status := run(t.Context(), strings.Fields(tc.args), &stdout, &stderr); status != 2 || !strings.Contains(stderr.String(), tc.want) {
+			t.Errorf("%s: status %d, %q; want 2 and %q", tc.args, status, &stderr, tc.want)
+		}
+	}
+}
+
+func TestTooLowALimitOfDescriptorsSaysWhatToDo(t *testing.T) {
+	// More than the kernel gives to anybody.
+	err := raiseDescriptors(math.MaxInt64)
+	if err == nil || !strings.Contains(err.Error(), "ulimit -n") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestLimitOfDescriptorsIsRaised(t *testing.T) {
+	var before, after syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	}()
+	low := syscall.Rlimit{Cur: before.Max / 2, Max: before.Max}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &low); err != nil {
+		t.Fatal(err)
+	}
+	if err := raiseDescriptors(before.Max - 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &after); err != nil || after.Cur < before.Max-1 {
+		t.Errorf("%d permitted (%v), want %d", after.Cur, err, before.Max-1)
+	}
+}
+
+func TestRunThatIsGivenUpEnds(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var stdout, stderr bytes.Buffer
+	if status := run(ctx, tiny, &stdout, &stderr); status != 1 || stderr.Len() == 0 {
+		t.Errorf("status %d: %s", status, &stderr)
+	}
+}
