@@ -16,26 +16,46 @@ type tally struct {
 	returned atomic.Int64 // times that Wait returned
 	full     atomic.Int64 // attempts for which every slot was held
 	unclear  atomic.Int64 // attempts that established nothing
+	cut      atomic.Int64 // connections that broke or were given up
 }
 
 // contender is one who wants a lock.
 type contender struct {
 	lock  lock.Lock
 	tally *tally
+	woke  atomic.Int64 // when Wait returned last, as the clock's nanoseconds
 }
 
 // enter connects a new contender. The caller has it leave.
 func enter(ctx context.Context, from lock.Backend, id lock.ID, t *tally) (*contender, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	c := &contender{lock: from.Lock(id), tally: t}
-	if err := c.lock.Connect(ctx); err != nil {
-		return nil, errors.Join(err, c.leave())
+	if err := c.connect(ctx); err != nil {
+		c.leave()
+		return nil, err
 	}
 	return c, nil
 }
 
-func (c *contender) leave() error { return c.lock.Close() }
+// connect connects, and tries again while the broker is too busy.
+func (c *contender) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := c.lock.Connect(ctx)
+		if err == nil || !errors.Is(err, lock.ErrUnreachable) || ctx.Err() != nil {
+			return err
+		}
+		c.tally.cut.Add(1)
+		if pause(ctx, rand.N(firstPoll)) != nil {
+			return err
+		}
+	}
+}
+
+// leave gives up everything that the contender has. Its error says that the
+// broker was too busy to confirm that within a second, and the connection was cut
+// instead: nothing that a measurement fails over.
+func (c *contender) leave() { _ = c.lock.Close() }
 
 // The pauses of a berth between attempts of which nobody tells when to make the
 // next one: they double from the first to the longest, on average.
@@ -46,32 +66,50 @@ const (
 
 // obtain waits for a slot, for as long as ctx allows, and returns when a command
 // could start in it. It calls queued, if there is one, before it waits for the
-// first time.
+// first time. A connection that is lost is made anew, as berth does.
 func (c *contender) obtain(ctx context.Context, queued func()) (lock.Held, error) {
 	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
 		h, err := c.attempt(ctx)
 		if err == nil {
 			return h, nil
 		}
-		switch {
-		case ctx.Err() != nil:
+		if c.inVain(err) {
+			if queued != nil {
+				queued()
+				queued = nil
+			}
+			if err = c.lock.Wait(ctx, rand.N(2*poll)); err == nil {
+				c.tally.returned.Add(1)
+				c.woke.Store(time.Now().UnixNano())
+				continue
+			}
+		}
+		if ctx.Err() != nil {
 			return nil, ctx.Err()
-		case errors.Is(err, lock.ErrFull):
-			c.tally.full.Add(1)
-		case errors.Is(err, lock.ErrUnknown):
-			c.tally.unclear.Add(1)
-		default:
+		}
+		if !errors.Is(err, lock.ErrUnreachable) {
 			return nil, err
 		}
-		if queued != nil {
-			queued()
-			queued = nil
-		}
-		if err := c.lock.Wait(ctx, rand.N(2*poll)); err != nil {
+		c.tally.cut.Add(1)
+		if err := c.connect(ctx); err != nil {
 			return nil, err
 		}
-		c.tally.returned.Add(1)
 	}
+}
+
+// inVain counts an attempt that failed and is to be made again later.
+func (c *contender) inVain(err error) bool {
+	switch {
+	case errors.Is(err, lock.ErrUnreachable):
+		return false
+	case errors.Is(err, lock.ErrFull):
+		c.tally.full.Add(1)
+		return true
+	case errors.Is(err, lock.ErrUnknown):
+		c.tally.unclear.Add(1)
+		return true
+	}
+	return false
 }
 
 // attempt makes one attempt, and leaves nothing behind if it fails.

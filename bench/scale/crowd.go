@@ -86,6 +86,16 @@ func (c *crowd) next() (win, error) {
 	}
 }
 
+// awake returns how many have returned from Wait since then.
+func (c *crowd) awake(since time.Time) (n int) {
+	for _, m := range c.members {
+		if m.woke.Load() >= since.UnixNano() {
+			n++
+		}
+	}
+	return n
+}
+
 // quiet fails if a contender does not wait any more.
 func (c *crowd) quiet() error {
 	select {
@@ -97,10 +107,21 @@ func (c *crowd) quiet() error {
 }
 
 // disperse ends every wait, and closes every contender with what it holds.
-func (c *crowd) disperse(b *bench) error {
+func (c *crowd) disperse(b *bench) {
 	c.stop()
 	c.running.Wait()
-	return inParallel(len(c.members), b.sizes.Parallel, func(i int) error { return c.members[i].leave() })
+	leaveAll(c.members, b.sizes.Parallel)
+}
+
+// leaveAll has contenders leave, some at a time. Those that are nil have never
+// come.
+func leaveAll(members []*contender, atOnce int) {
+	_ = inParallel(len(members), atOnce, func(i int) error {
+		if members[i] != nil {
+			members[i].leave()
+		}
+		return nil
+	})
 }
 
 // inParallel calls f for 0..n-1, so many at a time, and returns what failed. It

@@ -6,14 +6,13 @@ import (
 )
 
 // needed returns how many descriptors this process or the broker it starts will
-// have open at once. A waiter for a mutex has one connection; a holder, and
-// whoever looks for a slot of a semaphore, has two. One through the relay takes
-// two more here.
+// have open at once. A contender has two connections; each through the relay
+// takes two more here.
 func (o options) needed() uint64 {
 	const rest = 500 // files, databases, listeners, and what is just closing
 	most := 0
 	for name, connections := range map[string]int{
-		"waiters":  o.sizes.Waiters + 2*o.sizes.Handovers + 3*o.sizes.Counted,
+		"waiters":  2*o.sizes.Waiters + 6*o.sizes.Counted,
 		"locks":    4 * o.sizes.Locks,
 		"slots":    2*o.sizes.Slots + 6,
 		"fairness": 2 * o.sizes.Contenders,

@@ -64,6 +64,8 @@ type sizes struct {
 	Settle     time.Duration `json:"settle_ns"`
 	Idle       time.Duration `json:"idle_ns"`
 	Contest    time.Duration `json:"contest_ns"`
+	Hold       time.Duration `json:"hold_ns"`
+	Rest       time.Duration `json:"rest_ns"`
 	Delay      time.Duration `json:"delay_ns"`
 }
 
@@ -109,9 +111,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.sizes.Searches, "searches", 20, "slots: how often the free one is searched for")
 	f.IntVar(&o.sizes.Contenders, "contenders", 12, "fairness: how many compete")
 	f.IntVar(&o.sizes.Parallel, "parallel", 16, "how many connect at once")
-	f.DurationVar(&o.sizes.Settle, "settle", 45*time.Second, "pause before an idle window: waiters look often at first, and seldom after 24 s")
+	f.DurationVar(&o.sizes.Settle, "settle", 70*time.Second, "pause before an idle window: waiters look by themselves for a minute at first, and seldom after that")
 	f.DurationVar(&o.sizes.Idle, "idle", time.Minute, "idle window over which processor time and frames are counted")
 	f.DurationVar(&o.sizes.Contest, "contest", time.Minute, "fairness: how long they compete")
+	f.DurationVar(&o.sizes.Hold, "hold", 0, "fairness: how long each keeps the slot")
+	f.DurationVar(&o.sizes.Rest, "rest", 0, "fairness: pause between giving it back and coming again")
 	f.DurationVar(&o.sizes.Delay, "delay", 10*time.Millisecond, "slots: delay in each direction by which round trips are counted")
 	names := make([]string, len(scenarios))
 	for i, s := range scenarios {

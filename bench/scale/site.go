@@ -55,15 +55,16 @@ func (s *site) close() error {
 	return s.ours.Stop()
 }
 
-// logged returns how many lines the broker's log has, if it is ours.
-func (s *site) logged() (lines int, err error) {
+// logged returns how long the broker's log is, if it is ours.
+func (s *site) logged() (lines, length int, err error) {
 	files, err := filepath.Glob(filepath.Join(s.ours.Dir(), "log", "*.log"))
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return 0, fmt.Errorf("cannot read the broker's log: %w", err)
+			return 0, 0, fmt.Errorf("cannot read the broker's log: %w", err)
 		}
 		lines += bytes.Count(text, []byte("\n"))
+		length += len(text)
 	}
-	return lines, err
+	return lines, length, err
 }

@@ -38,7 +38,7 @@ func measureSlots(ctx context.Context, b *bench) (err error) {
 	defer func() { err = errors.Join(err, resize(context.WithoutCancel(ctx), direct, id, 0)) }()
 
 	h := &holders{}
-	defer func() { err = errors.Join(err, h.leave(b)) }()
+	defer h.leave(b)
 	began = time.Now()
 	if err := h.take(ctx, b, n-1, direct, func(int) lock.ID { return id }); err != nil {
 		return err
@@ -53,9 +53,9 @@ func measureSlots(ctx context.Context, b *bench) (err error) {
 
 // lookInVain measures what a waiter does that looks by itself, when every slot is
 // held.
-func (b *bench) lookInVain(ctx context.Context, r *relay, direct, relayed lock.Backend, id lock.ID) (err error) {
+func (b *bench) lookInVain(ctx context.Context, r *relay, direct, relayed lock.Backend, id lock.ID) error {
 	last := &holders{}
-	defer func() { err = errors.Join(err, last.leave(b)) }()
+	defer last.leave(b)
 	if err := last.take(ctx, b, 1, direct, func(int) lock.ID { return id }); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (b *bench) lookInVain(ctx context.Context, r *relay, direct, relayed lock.B
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.leave()) }()
+	defer c.leave()
 	var times []time.Duration
 	var before volume
 	for i := range b.sizes.Searches + 1 {
@@ -151,7 +151,7 @@ func (b *bench) laps(ctx context.Context, at lock.Backend, id lock.ID) (*laps, e
 	return l, nil
 }
 
-func (l *laps) one(ctx context.Context, at lock.Backend, id lock.ID, slots int) (err error) {
+func (l *laps) one(ctx context.Context, at lock.Backend, id lock.ID, slots int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	since := time.Now()
@@ -163,7 +163,7 @@ func (l *laps) one(ctx context.Context, at lock.Backend, id lock.ID, slots int) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.leave()) }()
+	defer c.leave()
 	lap(&l.connect)
 	h, err := c.lock.Acquire(ctx)
 	if err != nil {

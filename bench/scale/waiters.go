@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"berth/lock"
@@ -10,7 +9,7 @@ import (
 
 // measureWaiters has thousands wait for one mutex: what each costs, and what
 // happens when the mutex is given back.
-func measureWaiters(ctx context.Context, b *bench) (err error) {
+func measureWaiters(ctx context.Context, b *bench) error {
 	at, err := backend(b.url)
 	if err != nil {
 		return err
@@ -20,7 +19,7 @@ func measureWaiters(ctx context.Context, b *bench) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, holder.leave()) }()
+	defer holder.leave()
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	held, err := holder.attempt(bounded)
@@ -30,7 +29,7 @@ func measureWaiters(ctx context.Context, b *bench) (err error) {
 
 	n := b.sizes.Waiters
 	c := newCrowd(ctx, n+b.sizes.Counted)
-	defer func() { err = errors.Join(err, c.disperse(b)) }()
+	defer c.disperse(b)
 	before, err := b.snap()
 	if err != nil {
 		return err
@@ -58,7 +57,7 @@ func (b *bench) idle(ctx context.Context, c *crowd, what string, n int, before s
 	if err := pause(ctx, b.sizes.Settle); err != nil {
 		return 0, err
 	}
-	lines, err := b.lines()
+	stopLog, err := b.watchLog(n)
 	if err != nil {
 		return 0, err
 	}
@@ -84,22 +83,27 @@ func (b *bench) idle(ctx context.Context, c *crowd, what string, n int, before s
 	looks = float64(c.tally.returned.Load()-returned) / window.Seconds()
 	perHour := 3600 / float64(n)
 	b.add("looks of its own accord, per waiter", looks*perHour, "/h")
-	if b.ours != nil {
-		now, err := b.lines()
-		if err != nil {
-			return 0, err
-		}
-		b.add("lines in the broker's log per waiter", float64(now-lines)/window.Seconds()*perHour, "/h")
+	if err := stopLog(); err != nil {
+		return 0, err
 	}
 	return looks, c.quiet()
 }
 
-// lines is logged, and nothing for a broker that is not ours.
-func (b *bench) lines() (int, error) {
+// watchLog reports what the broker writes into its log, on behalf of n waiters,
+// until the returned function is called. A log that is not ours is not looked at.
+func (b *bench) watchLog(n int) (stop func() error, err error) {
 	if b.ours == nil {
-		return 0, nil
+		return func() error { return nil }, nil
 	}
-	return b.logged()
+	began := time.Now()
+	lines, length, err := b.logged()
+	return func() error {
+		nowLines, nowLength, err := b.logged()
+		hours := time.Since(began).Hours()
+		b.add("lines in the broker's log per waiter", float64(nowLines-lines)/hours/float64(n), "/h")
+		b.add("growth of the broker's log", float64(nowLength-length)/(1<<20)/hours, "MiB/h")
+		return err
+	}, err
 }
 
 // countFrames has more waiters join, through a relay, and counts what they and
