@@ -25,8 +25,7 @@ type crowd struct {
 
 // win is how one contender's wait ended.
 type win struct {
-	nr   int // of the contender
-	who  *contender
+	nr   int       // of the contender
 	held lock.Held // nil on an error
 	when time.Time // when its command could start
 	err  error
@@ -56,18 +55,18 @@ func (c *crowd) gather(b *bench, from, to int, at lock.Backend, id func(nr int) 
 		c.mu.Lock()
 		c.members = append(c.members, who)
 		c.mu.Unlock()
-		queued, ended := make(chan struct{}), make(chan struct{})
+		queued, ended := make(chan struct{}), make(chan error, 1)
 		c.running.Go(func() {
-			defer close(ended)
 			held, err := who.obtain(c.ctx, func() { close(queued) })
-			c.wins <- win{nr, who, held, time.Now(), err}
+			c.wins <- win{nr, held, time.Now(), err}
+			ended <- err
 		})
 		select {
 		case <-queued:
 			done.Add(1)
 			return nil
-		case <-ended:
-			return errors.New("a contender did not have to wait for a lock that is held")
+		case err := <-ended:
+			return errors.Join(errors.New("a contender does not wait for a lock that is held"), err)
 		case <-time.After(patience):
 			return fmt.Errorf("a contender did not find out within %s that its lock is held", patience)
 		}

@@ -83,6 +83,7 @@ func (b *bench) handAllOver(c *crowd, h *holders) error {
 type holders struct {
 	members []*contender
 	held    []lock.Held
+	tally   tally
 }
 
 // take has n contenders obtain a slot each, some at a time.
@@ -91,7 +92,7 @@ func (h *holders) take(ctx context.Context, b *bench, n int, at lock.Backend, id
 	var done atomic.Int64
 	defer b.progress("%d of %d hold a slot", &done, n)()
 	return inParallel(n, b.sizes.Parallel, func(i int) (err error) {
-		if h.members[i], err = enter(ctx, at, id(i), &tally{}); err != nil {
+		if h.members[i], err = enter(ctx, at, id(i), &h.tally); err != nil {
 			return err
 		}
 		bounded, cancel := context.WithTimeout(ctx, patience)
