@@ -186,6 +186,9 @@ func (a *action) has(ctx context.Context, slot int) (bool, error) {
 
 // sleep pauses, or returns the error of ctx when it ends first.
 func sleep(ctx context.Context, pause time.Duration) error {
+	if pause <= 0 {
+		return ctx.Err()
+	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {

@@ -269,6 +269,26 @@ func TestInheritedBatonIsRenewed(t *testing.T) {
 	must(t, <-woken)
 }
 
+// Who gives a slot back and wants it again queues up behind those who wait.
+func TestWhoComesBackAtOnceDoesNotOvertakeTheWaiter(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holding(t, id, long)
+	awaitBaton(t, id)
+	for i := range 5 {
+		served := waiters(t, id, 0)
+		must(t, h.Release(within(t)))
+		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+			t.Fatalf("time %d: overtaken: %v", i, err)
+		}
+		<-served
+		succeeds(t, "the slot", func() (err error) {
+			h, err = l.Acquire(within(t))
+			return err
+		})
+		awaitBaton(t, id)
+	}
+}
+
 // What may happen to the queue of batons while all wait for one.
 func TestWaiterIsWokenThoughTheBatonsWereTamperedWith(t *testing.T) {
 	for name, tamper := range map[string]func(t *testing.T, queue string){

@@ -37,6 +37,8 @@ type contender struct {
 	period    time.Duration // of the renewal of batons
 	complaint complaint
 
+	handed time.Time // when a slot was last given back and the baton passed on
+
 	host  string // for the ledger
 	pid   int
 	since time.Time         // when conn was made
@@ -113,6 +115,9 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 	}
 	if l.conn.broken() {
 		return nil, l.conn.brokenError("cannot acquire " + l.id.String())
+	}
+	if err := sleep(ctx, courtesy-time.Since(l.handed)); err != nil {
+		return nil, fmt.Errorf("cannot acquire %s: %w", l.id, err)
 	}
 	var h *held
 	var err error

@@ -155,6 +155,7 @@ func (h *held) Release(ctx context.Context) error {
 		h.l.looks = 0
 	default:
 		h.l.batons.handOn(ctx, h.slot)
+		h.l.handed = time.Now()
 	}
 	if err == nil {
 		err = h.tidy(ctx)

@@ -16,6 +16,11 @@ const (
 	batonTries      = 6
 	firstBatonPause = 5 * time.Millisecond
 
+	// courtesy is for how long a contender that has just passed its baton on does
+	// not claim again: it would always be faster than the waiter that it has woken,
+	// who goes to the end of the queue when it has tried in vain.
+	courtesy = 50 * time.Millisecond
+
 	// A waiter that is woken by batons looks by itself as well, for the case
 	// that one was lost, or never made: soon at first, and after half a minute
 	// to a minute, in which whoever holds the lock has had every chance to make
