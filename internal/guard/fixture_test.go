@@ -53,7 +53,7 @@ func prepareSpec(t *testing.T, spec Spec) *tree {
 		t.Fatal(err)
 	}
 	// The race detector otherwise sleeps for a second at every exit.
-	spec.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	spec.Env = slices.Concat(os.Environ(), spec.Env, []string{"GORACE=atexit_sleep_ms=0"})
 	if !useCgroups {
 		spec.Env = append(spec.Env, noCgroupVar+"=1")
 	}

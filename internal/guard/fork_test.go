@@ -63,7 +63,9 @@ func TestProgramThatIsSlowToBeReadIsKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withAndWithoutCgroup(t, func(t *testing.T) {
 				path, _ := slowProgram(t)
-				tr := prepareSpec(t, Spec{Path: path, Args: []string{path}})
+				// The least that Go's runtime can be given, in an environment that is
+				// the command's: one processor, and collections all the time.
+				tr := prepareSpec(t, Spec{Path: path, Args: []string{path}, Env: []string{"GOMAXPROCS=1", "GOGC=1"}})
 				tr.start(supervisor.Start{Deadline: far()})
 				end(tr)
 				tr.next(supervisor.Started)
