@@ -14,7 +14,7 @@ import (
 // Nothing else is heeded meanwhile, so the passes also end with freezeTime, and
 // when the tree has to be killed.
 const (
-	freezePasses = 50
+	freezePasses = 200
 	freezeTime   = time.Second
 )
 
@@ -34,35 +34,44 @@ func (h *helper) freeze() {
 	}
 	h.ice = ice{frozen: true, stopped: make(map[int]process)}
 	h.cgroup.freeze(true)
-	// Two passes in a row that find nothing new: one can miss a process that
-	// lost its parent while the table was read.
+	// Two passes in a row that find nothing but what is stopped: one can miss a
+	// process that lost its parent while the table was read.
 	over := time.Now().Add(freezeTime)
 	for passes, calm := 0, 0; passes < freezePasses && calm < 2 && time.Now().Before(over) && !h.deadline.Passed(); passes++ {
-		if calm++; h.stopRest() {
+		found, awaited := h.stopRest()
+		switch {
+		case found:
 			calm = 0
+		case awaited: // it may be just forking
+			calm = 0
+			time.Sleep(firstPause)
+		default:
+			calm++
 		}
 	}
 }
 
 // stopRest sends STOP to what is neither stopped nor in the frozen control
-// group, and reports whether there was anything.
-func (h *helper) stopRest() (any bool) {
+// group. It reports whether it found anything new, and whether there is something
+// that was sent STOP and has not stopped.
+func (h *helper) stopRest() (found, awaited bool) {
 	tree, err := descendants(os.Getpid(), nil)
 	if err != nil {
-		return false // the deadline is kept all the same
+		return false, false // the deadline is kept all the same
 	}
 	for _, p := range tree {
 		if p.state == 'T' || p.dead() || h.cgroup.has(p.pid) {
 			continue
 		}
-		if known, found := h.ice.stopped[p.pid]; found && known.start == p.start {
-			continue // the signal is on its way
+		if known, sent := h.ice.stopped[p.pid]; sent && known.start == p.start {
+			awaited = true
+			continue
 		}
 		h.ice.stopped[p.pid] = p
 		signalProcess(p, unix.SIGSTOP)
-		any = true
+		found = true
 	}
-	return any
+	return found, awaited
 }
 
 // thaw continues what freeze has stopped.

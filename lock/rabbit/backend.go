@@ -126,6 +126,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 
 		priority: b.cfg.Priority,
 		period:   batonRenewal,
+		courtesy: courtesy,
 	}
 }
 

@@ -37,7 +37,8 @@ type contender struct {
 	period    time.Duration // of the renewal of batons
 	complaint complaint
 
-	handed time.Time // when a slot was last given back and the baton passed on
+	handed   time.Time     // when a slot was last given back and the baton passed on
+	courtesy time.Duration // from then on, before the next claim
 
 	host  string // for the ledger
 	pid   int
@@ -116,7 +117,7 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if l.conn.broken() {
 		return nil, l.conn.brokenError("cannot acquire " + l.id.String())
 	}
-	if err := sleep(ctx, courtesy-time.Since(l.handed)); err != nil {
+	if err := sleep(ctx, l.courtesy-time.Since(l.handed)); err != nil {
 		return nil, fmt.Errorf("cannot acquire %s: %w", l.id, err)
 	}
 	var h *held

@@ -35,6 +35,10 @@ func LoseRaces(l lock.Lock, from, to int) {
 	}
 }
 
+// BePolite makes the contender wait for that long before it claims again what it
+// has given back.
+func BePolite(l lock.Lock, d time.Duration) { l.(*contender).courtesy = d }
+
 // RenewBatons makes the contender renew the batons that it will hold this often.
 func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender).period = period }
 

@@ -80,16 +80,17 @@ func (p *tap) serve() {
 			client.Close()
 		})
 		p.running.Go(func() {
-			p.note(io.TeeReader(client, server), notes)
+			p.note(client, server, notes)
 			server.Close()
 		})
 	}
 }
 
-// note reads the frames of one client: type, channel, size, payload, end.
-func (p *tap) note(from io.Reader, notes map[method]int) {
+// note reads the frames of one client: type, channel, size, payload, end. Each is
+// noted before it is passed on, so that nothing is answered that is not.
+func (p *tap) note(from io.Reader, to io.Writer, notes map[method]int) {
 	r := bufio.NewReader(from)
-	if _, err := r.Discard(8); err != nil { // protocol header
+	if _, err := io.CopyN(to, r, 8); err != nil { // protocol header
 		return
 	}
 	for {
@@ -105,6 +106,9 @@ func (p *tap) note(from io.Reader, notes map[method]int) {
 			p.mu.Lock()
 			notes[method{binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])}]++
 			p.mu.Unlock()
+		}
+		if _, err := to.Write(append(header[:], payload...)); err != nil {
+			return
 		}
 	}
 }
