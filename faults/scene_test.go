@@ -95,7 +95,7 @@ func (s *scene) once() {
 // awaitBaton waits until the holder keeps a baton, for a while: it is a hint, and a
 // lock works without it. A holder makes one a moment after its command has
 // started; one who dies before that leaves waiters to look by themselves, which
-// they do every 10 to 20 s.
+// they do less and less often.
 func (s *scene) awaitBaton() {
 	s.t.Helper()
 	const enough = 3 * time.Second
