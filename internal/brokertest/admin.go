@@ -187,7 +187,9 @@ func (b *Broker) list(ctx context.Context, what string, into any, code string, a
 	text, err := b.Eval(ctx, code)
 	// The broker's own lists fail with badarg when something goes away while
 	// they are made (pg_local looks up what it has just seen).
-	for tries := 0; err != nil && strings.Contains(err.Error(), "badarg") && tries < 10; tries++ {
+	bounded, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	for err != nil && strings.Contains(err.Error(), "badarg") && pause(bounded, 10*time.Millisecond) {
 		text, err = b.Eval(ctx, code)
 	}
 	if err == nil {
