@@ -50,6 +50,19 @@ func TestClockThatWasSetBackDoesNotMakeTermsFall(t *testing.T) {
 	}
 }
 
+// What was not on disk yet when the power failed may have been a higher one.
+func TestTermsFollowTheClockAfterAReboot(t *testing.T) {
+	b := open(t, t.TempDir())
+	term(t, b)
+	for _, earlier := range []string{"17 6f1c0d1e-0000-4000-8000-000000000000\n", "17\n"} {
+		must(t, os.WriteFile(recordedTerm(t, b), []byte(earlier), 0o600))
+		before := uint64(time.Now().UnixMicro())
+		if next := term(t, b); next < before {
+			t.Fatalf("term %d comes after term 17 of another boot, at %d", next, before)
+		}
+	}
+}
+
 func TestTermsBeginAtTheClockAgainWhereTheFileIsOfNoUse(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"removed":         os.Remove,
