@@ -131,7 +131,7 @@ func parse(args []string, log io.Writer) (options, error) {
 	f.IntVar(&o.waiters, "waiters", 20, "waiters of idle")
 	f.IntVar(&o.windows, "windows", 3, "rounds of passes")
 	f.DurationVar(&o.window, "window", 10*time.Second, "how long a round of passes counts")
-	f.DurationVar(&o.settle, "settle", 20*time.Second, "how long waiters of idle are left alone before they are counted")
+	f.DurationVar(&o.settle, "settle", 70*time.Second, "how long waiters of idle are left alone before they are counted: berth's look by themselves for up to a minute")
 	f.DurationVar(&o.idle, "idle", 30*time.Second, "how long idle counts")
 	if err := f.Parse(args); err != nil {
 		return o, err
