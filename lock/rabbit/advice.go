@@ -71,6 +71,6 @@ func versionAdvice(product, version string) []string {
 
 // policies says what cannot be seen from here.
 func (i *inspection) policies() string {
-	return fmt.Sprintf("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for any that match %q and set expires, message-ttl, max-length, dead-letter-exchange or ha-mode, and exempt this lock's queues",
-		shellWord(i.vhost), i.names.ledger(1))
+	return fmt.Sprintf("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for any that match %q or %q and set expires, message-ttl, max-length, dead-letter-exchange or ha-mode, and exempt this lock's queues",
+		shellWord(i.vhost), i.names.ledger(1), i.names.batons())
 }
