@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -180,11 +179,4 @@ func slotOf(d amqp.Delivery) int {
 		return 0
 	}
 	return int(slot)
-}
-
-// complaint is what is said once however often it happens.
-type complaint struct{ once sync.Once }
-
-func (c *complaint) say(log hclog.Logger, msg string, args ...any) {
-	c.once.Do(func() { log.Warn(msg, args...) })
 }

@@ -244,7 +244,7 @@ func TestRenewedBatonWakesNobodyAndIsStillThere(t *testing.T) {
 }
 
 // A holder that got its baton as a waiter renews it too.
-func TestInheritedBatonIsRenewed(t *testing.T) {
+func TestRenewalOfAnInheritedBatonWakesNobody(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	awaitBaton(t, id)

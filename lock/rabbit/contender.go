@@ -33,9 +33,9 @@ type contender struct {
 	tries   int     // attempts since a baton came that found no slot
 	hint    int     // the slot that the last baton was for; 0: unknown
 
-	priority  int           // among waiters
-	period    time.Duration // of the renewal of batons
-	complaint complaint
+	priority   int           // among waiters
+	period     time.Duration // of the renewal of batons
+	complained sync.Once
 
 	handed   time.Time     // when a slot was last given back and the baton passed on
 	courtesy time.Duration // from then on, before the next claim
@@ -104,7 +104,10 @@ func (l *contender) Connect(ctx context.Context) error {
 	return nil
 }
 
-func (l *contender) complainOnce(msg string, args ...any) { l.complaint.say(l.log, msg, args...) }
+// complainOnce says what is not said again however often it happens.
+func (l *contender) complainOnce(msg string, args ...any) {
+	l.complained.Do(func() { l.log.Warn(msg, args...) })
+}
 
 // Acquire implements lock.Lock.
 func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
