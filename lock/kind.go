@@ -34,9 +34,9 @@ func (k Kind) Administered() bool { return k == Semaphore || k == PersistentMute
 // tell a user what to do about an absent one.
 func (id ID) CreateCommand() string {
 	if id.Kind == PersistentMutex {
-		return fmt.Sprintf("berth persistent-mutex enable %s", shellQuote(id.Name))
+		return fmt.Sprintf("berth persistent-mutex enable %s", id.Argument())
 	}
-	return fmt.Sprintf("berth semaphore create %s --slots N", shellQuote(id.Name))
+	return fmt.Sprintf("berth semaphore create %s --slots N", id.Argument())
 }
 
 const (
@@ -91,10 +91,14 @@ func quote(name string) string {
 	return strconv.Quote(name)
 }
 
-// shellQuote quotes a name for a command line to be pasted into a shell.
-func shellQuote(name string) string {
-	if regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`).MatchString(name) {
-		return name
+// plainWord matches what no shell changes.
+var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`) })
+
+// Argument returns the lock's name as it is written in a command line that a
+// user may paste into a shell.
+func (id ID) Argument() string {
+	if plainWord().MatchString(id.Name) {
+		return id.Name
 	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(id.Name, "'", `'\''`) + "'"
 }

@@ -283,7 +283,7 @@ func (a *administration) awaitVacant(ctx context.Context, kept, highest int) err
 // slots, left so many and wanted so many. It names the number that is wanted:
 // what was given as --add or --remove would be added or removed once more.
 func (a *administration) again(before, after, want int) string {
-	name := shellQuote(a.id.Name)
+	name := a.id.Argument()
 	words := a.c.Command.HelpName + " " + name
 	switch {
 	case a.id.Kind == lock.Semaphore && want > 0 && after > 0:

@@ -62,7 +62,7 @@ func createSemaphore(ctx context.Context, a *administration) error {
 	before, after, err := a.change(ctx, defaultOvershoot, func(present int) (int, error) {
 		if present != 0 && present != want {
 			return 0, fmt.Errorf("%w: %s exists with %s; to change that use: berth semaphore resize %s --slots %d",
-				errConflict, a.id, slots(present), shellQuote(a.id.Name), want)
+				errConflict, a.id, slots(present), a.id.Argument(), want)
 		}
 		return want, nil
 	})

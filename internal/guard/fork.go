@@ -31,7 +31,6 @@ func (h *helper) fork() {
 		sys.Credential = h.login.credential()
 	}
 	h.forking = true
-	beginFork()
 	h.forks <- &syscall.ProcAttr{Env: append(os.Environ(), h.vars...), Files: []uintptr{0, 1, 2}, Sys: sys}
 }
 
@@ -47,27 +46,28 @@ func forkOn(path string, args []string, forks <-chan *syscall.ProcAttr, result c
 	}
 }
 
-// usualGarbage is the runtime's default: collect when the heap has doubled.
-const usualGarbage = 100
-
-// beginFork makes sure that the process goes on while one of its threads waits
-// for the kernel to execute a program. Go's fork keeps the processor that its
-// thread has (syscall.forkAndExecInChild blocks in vfork(2)): there has to be
+// getReadyToFork makes sure that the process goes on while one of its threads
+// waits for the kernel to execute a program. Go's fork keeps the processor that
+// its thread has (syscall.forkAndExecInChild blocks in vfork(2)): there has to be
 // another, whatever GOMAXPROCS says in the environment, which is the command's;
-// and nothing may want all threads to stop, as a garbage collection does.
-func beginFork() {
+// and nothing may want all threads to stop, as a garbage collection does. It is
+// called ahead of time, because both stop all threads for a moment.
+func getReadyToFork() {
 	if runtime.GOMAXPROCS(0) < 2 {
 		runtime.GOMAXPROCS(2)
 	}
 	debug.SetGCPercent(-1)
 }
 
-func endFork() { debug.SetGCPercent(usualGarbage) }
+// usualGarbage is the runtime's default: collect when the heap has doubled.
+const usualGarbage = 100
+
+// doneForking allows garbage to be collected: a command can run for months.
+func doneForking() { debug.SetGCPercent(usualGarbage) }
 
 // noteForked goes on when the command's number is known.
 func (h *helper) noteForked(f forked) {
 	h.forking = false
-	endFork()
 	switch {
 	case f.err != nil && h.cgroup != nil && !h.killing:
 		// Some groups cannot be forked into (clone(2), CLONE_INTO_CGROUP), and
@@ -82,6 +82,7 @@ func (h *helper) noteForked(f forked) {
 		h.first = f.pid
 		h.terminal.offer(f.pid)
 		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Started, Pid: f.pid})
+		doneForking()
 		if h.killing {
 			h.kill() // it has not run for longer than that takes
 		}

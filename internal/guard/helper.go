@@ -128,6 +128,7 @@ func newHelper(args []string) (*helper, error) {
 			return nil, err
 		}
 	}
+	getReadyToFork()
 	forks, result := make(chan *syscall.ProcAttr, 1), make(chan forked, 1)
 	go forkOn(args[5], args[6:], forks, result)
 	return &helper{
