@@ -42,7 +42,7 @@
 #priority = 0
 
 # After a slot was lost and the command is dead: "retry" queues up for the next
-# slot, "exit" exits with status 76.
+# slot, "exit" exits with status 76, as with try, which makes one attempt.
 #on_loss = "retry"
 
 # ---- The command ----

@@ -161,7 +161,7 @@ func (m *machine) bury(e event) State {
 	status := exitStatus(m.command.status)
 	fallen := m.state == Starting && e.guard.Orphans // the guard, before it could say that it started anything
 	switch {
-	case fallen && m.stopSig != 0:
+	case m.stopSig != 0 && (fallen || !m.command.ended && m.startErr == nil): // nothing was started
 		m.outcome = Outcome{Status: signalBase + int(m.stopSig)}
 	case fallen && m.lossCause == nil && m.launches < startAttempts:
 		m.launches++
@@ -171,9 +171,9 @@ func (m *machine) bury(e event) State {
 		m.outcome = Outcome{Status: cannotExecute, Err: fmt.Errorf("cannot execute the command: %d guards died before they could start it", m.launches+1)}
 	case m.startErr != nil:
 		m.outcome = Outcome{Status: startStatus(m.startErr), Err: m.startErr}
-	case m.stopSig != 0:
+	case m.stopSig != 0, m.command.finished && !m.restarts():
 		m.outcome = Outcome{Status: status}
-	case m.lossCause != nil && m.cfg.OnLoss == Exit:
+	case m.lossCause != nil && m.lossEnds():
 		m.outcome = Outcome{Err: fmt.Errorf("%s: %w", m.cfg.ID, m.lossCause)}
 	case m.lossCause != nil:
 		return m.release(Pausing)
@@ -184,6 +184,10 @@ func (m *machine) bury(e event) State {
 	}
 	return m.release(Ended)
 }
+
+// lossEnds reports whether berth ends when a slot is lost in which the command
+// has run. With --try there is no second attempt.
+func (m *machine) lossEnds() bool { return m.cfg.OnLoss == Exit || m.cfg.Try }
 
 // restarts reports whether a command that ended by itself is to be started
 // again. One that the user ended at the terminal is not.
@@ -256,8 +260,12 @@ func (m *machine) releaseLost(e event) State {
 	if e.err == nil {
 		e.err = fmt.Errorf("not verified in time: %w", lock.ErrLost)
 	}
-	m.lastErr = e.err
-	hopeless := m.hopeless(e.err)
+	reason := e.err
+	if !m.used && errors.Is(reason, lock.ErrLost) { // a loss ends what has run
+		reason = lock.Errorf(lock.ErrUnknown, "%s", reason.Error())
+	}
+	m.lastErr = reason
+	hopeless := m.hopeless(reason)
 	switch {
 	case hopeless: // berth says it when it ends
 	case errors.Is(e.err, lock.ErrLost):
@@ -267,8 +275,8 @@ func (m *machine) releaseLost(e event) State {
 	case m.news(e.err):
 		m.log.Warn("slot given back before the start", "error", e.err)
 	}
-	if hopeless || m.used && m.cfg.OnLoss == Exit {
-		m.outcome = Outcome{Err: fmt.Errorf("%s: %w", m.cfg.ID, e.err)}
+	if hopeless || m.used && m.lossEnds() {
+		m.outcome = Outcome{Err: fmt.Errorf("%s: %w", m.cfg.ID, reason)}
 		return m.release(Ended)
 	}
 	return m.release(Pausing)
@@ -303,6 +311,7 @@ func (m *machine) release(after State) State {
 	m.verifyTimer.Stop()
 	m.lostC, m.deadline = nil, 0
 	_ = m.lossTimer.Set(0)
+	m.overtime.Reset(callPatience + releaseTimeout) // a call that is under way is waited for first
 	held := m.held
 	m.begin(func(ctx context.Context) event {
 		ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
@@ -312,17 +321,21 @@ func (m *machine) release(after State) State {
 	return Releasing
 }
 
+// releaseStuck ends berth although the slot may not have been given back: the end
+// of the process frees it.
+func (m *machine) releaseStuck(event) State {
+	m.held = nil
+	m.outcome = Outcome{Err: fmt.Errorf("%s: a call to the backend did not return: %w", m.cfg.ID, lock.ErrUnreachable)}
+	return Ended
+}
+
 // afterRelease ends, or queues up again.
 func (m *machine) afterRelease(e event) State {
-	m.silence.Stop()
+	m.overtime.Stop()
 	m.held = nil
-	switch {
-	case e.on == silent:
-		m.outcome = Outcome{Err: fmt.Errorf("%s: a call to the backend did not return: %w", m.cfg.ID, lock.ErrUnreachable)}
-		return Ended
-	case e.err != nil:
+	if e.err != nil {
 		m.log.Debug("the slot's return was not confirmed; it is freed by closing the connection", "error", e.err)
-	default:
+	} else {
 		m.log.Debug("slot given back")
 	}
 	m.log = m.cfg.Log

@@ -35,6 +35,7 @@ func (m *machine) start(e event) State {
 	}
 	m.command.running, m.command.suspended, m.command.wished = true, false, false
 	m.command.status, m.command.kept = 0, nil
+	m.command.ended, m.command.finished = false, false
 	m.command.frozen = false
 	m.command.began = time.Now()
 	m.steps, m.killing, m.killAt = nil, false, time.Time{}
@@ -75,6 +76,7 @@ func (m *machine) noteAccepted(event) State {
 // noteStarted goes on to what has happened while the command was being started.
 func (m *machine) noteStarted(e event) State {
 	m.silence.Stop()
+	m.launches = 0
 	if e.guard.Pid != 0 {
 		m.log = m.log.With("pid", e.guard.Pid)
 	}
@@ -276,7 +278,8 @@ func (m *machine) noteLostStart(e event) State {
 // noteExit is for the end of the command's first process. What it leaves behind
 // is ended in order before the slot is given back.
 func (m *machine) noteExit(e event) State {
-	m.command.status = e.guard.Status
+	m.command.status, m.command.ended = e.guard.Status, true
+	m.command.finished = m.lossCause == nil && m.stopSig == 0
 	m.command.wished = e.guard.Terminal && interrupted(e.guard.Status)
 	if e.guard.Orphans {
 		m.log.Error("the guard was killed, and the command with it")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -23,15 +24,15 @@ const (
 	// would take for ever.
 	guardPatience = 2 * time.Second
 
-	// callPatience is how long a lock's method may go on after it was
-	// cancelled. It is promised to return promptly; a backend that breaks the
-	// promise must not keep berth from ending.
-	callPatience = 10 * time.Second
-
 	// releaseTimeout bounds giving the slot back. What is not confirmed by
 	// then is freed by closing what held it.
 	releaseTimeout = 5 * time.Second
 )
+
+// callPatience is how long a lock's method may go on after it was cancelled. It
+// is promised to return promptly; a backend that breaks the promise must not keep
+// berth from ending. Tests shorten it.
+var callPatience = 10 * time.Second
 
 // event is something that happened, with what belongs to it.
 type event struct {
@@ -76,6 +77,8 @@ type machine struct {
 		running   bool // the guard may have something running
 		began     time.Time
 		status    syscall.WaitStatus
+		ended     bool // the guard has told the status
+		finished  bool // it ended by itself, the slot being ours
 		suspended bool
 		kept      []syscall.Signal // that came before it had started
 		wished    bool             // its end was wished for at the terminal
@@ -92,8 +95,10 @@ type machine struct {
 	outcome   Outcome
 	after     State // Releasing
 
-	verifyTimer, pauseTimer, stepTimer, silence, timeout *time.Timer
-	lossTimer                                            *boottime.Timer
+	verifyTimer, pauseTimer, stepTimer, timeout *time.Timer
+	silence                                     *time.Timer // the guard's
+	overtime                                    *time.Timer // of the last call before the end, or before another slot
+	lossTimer                                   *boottime.Timer
 }
 
 func newMachine(cfg Config) (*machine, error) {
@@ -110,7 +115,7 @@ func newMachine(cfg Config) (*machine, error) {
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
 		lossTimer: lossTimer,
 	}
-	for _, timer := range []**time.Timer{&m.verifyTimer, &m.pauseTimer, &m.stepTimer, &m.silence, &m.timeout} {
+	for _, timer := range []**time.Timer{&m.verifyTimer, &m.pauseTimer, &m.stepTimer, &m.silence, &m.overtime, &m.timeout} {
 		*timer = time.NewTimer(0)
 		(*timer).Stop() // since Go 1.23 nothing is left in the channel
 	}
@@ -139,11 +144,12 @@ func (m *machine) run() Outcome {
 }
 
 func (m *machine) work() Outcome {
+	m.restartTimeout()
+	m.state = m.connect(event{})
+	runtime.Gosched() // the backend answers while a guard is made
 	if err := m.launch(); err != nil {
 		return Outcome{Status: cannotExecute, Err: err}
 	}
-	m.restartTimeout()
-	m.state = m.connect(event{})
 	for m.state != Ended {
 		if e := m.receive(); e.on != "" {
 			m.handle(e)
@@ -171,13 +177,19 @@ func (m *machine) handle(e event) {
 
 // receive waits for the next event; one without a trigger is none.
 func (m *machine) receive() event {
+	// What the guard has told comes first: a command that has ended by itself was
+	// not ended by a loss that became known later.
+	select {
+	case g, open := <-m.guardEvents:
+		return m.told(g, open)
+	default:
+	}
 	select {
 	case e := <-m.results:
 		m.call()
 		m.call = nil
 		if begin := m.next; begin != nil {
 			m.next = nil
-			m.silence.Reset(callPatience)
 			begin(m.ctx)
 		}
 		return e
@@ -186,14 +198,7 @@ func (m *machine) receive() event {
 	case sig := <-m.cfg.Endings:
 		return m.signalEvent(sig)
 	case g, open := <-m.guardEvents:
-		if !open && m.command.running { // it had died before it got the order to start
-			return guardEvent(GuardEvent{Kind: Dead, Orphans: true})
-		}
-		if !open {
-			m.guard, m.guardEvents = nil, nil
-			return event{}
-		}
-		return guardEvent(g)
+		return m.told(g, open)
 	case <-m.lostC:
 		m.lostC = nil
 		return event{on: lost, err: m.held.Cause()}
@@ -210,9 +215,23 @@ func (m *machine) receive() event {
 		return event{on: stepDue}
 	case <-m.silence.C:
 		return event{on: silent}
+	case <-m.overtime.C:
+		return event{on: stuck}
 	case <-m.timeout.C:
 		return event{on: timedOut}
 	}
+}
+
+// told is for what the guard tells, or for its end.
+func (m *machine) told(g GuardEvent, open bool) event {
+	if !open && m.command.running { // it had died before it got the order to start
+		return guardEvent(GuardEvent{Kind: Dead, Orphans: true})
+	}
+	if !open {
+		m.guard, m.guardEvents = nil, nil
+		return event{}
+	}
+	return guardEvent(g)
 }
 
 func guardEvent(g GuardEvent) event {
@@ -257,7 +276,6 @@ func (m *machine) begin(f func(ctx context.Context) event) {
 	}
 	m.call()
 	m.next = start
-	m.silence.Reset(callPatience)
 }
 
 // launch has a guard ready for the next start of the command.

@@ -50,7 +50,8 @@ const (
 	refused    trigger = "process may not be signalled"
 	overdue    trigger = "deadline passed"
 	dead       trigger = "tree dead"
-	silent     trigger = "no answer" // from the guard, or from a call that was cancelled
+	silent     trigger = "no answer" // from the guard
+	stuck      trigger = "overtime"  // a call of the backend does not return
 
 	ending     trigger = "ending signal"
 	forwarded  trigger = "other signal"
@@ -129,7 +130,7 @@ func init() {
 			notAcquired:  {do: (*machine).end, to: []State{Ended}},
 			woken:        {do: (*machine).end, to: []State{Ended}},
 			notWoken:     {do: (*machine).end, to: []State{Ended}},
-			silent:       {do: (*machine).end, to: []State{Ended}},
+			stuck:        {do: (*machine).end, to: []State{Ended}},
 			ending:       {do: (*machine).stay},
 			forwarded:    {do: (*machine).noteSignal},
 		},
@@ -197,7 +198,7 @@ func init() {
 			ready:      {do: (*machine).stay},
 			notReady:   {do: (*machine).stay},
 			lost:       {do: (*machine).stay},
-			silent:     {do: (*machine).afterRelease, to: []State{Pausing, Ended}},
+			stuck:      {do: (*machine).releaseStuck, to: []State{Ended}},
 			ending:     {do: (*machine).noteStop},
 			timedOut:   {do: (*machine).noteLate},
 			forwarded:  {do: (*machine).noteSignal},

@@ -160,7 +160,7 @@ func (m *machine) cancelCall() State {
 		return Ended
 	}
 	m.call()
-	m.silence.Reset(callPatience)
+	m.overtime.Reset(callPatience)
 	return Quitting
 }
 
@@ -168,7 +168,7 @@ func (m *machine) cancelCall() State {
 // proves once more that it is still ours.
 func (m *machine) prepare(e event) State {
 	m.held, m.lostC = e.held, e.held.Lost()
-	m.lossCause, m.startErr = nil, nil
+	m.lossCause, m.startErr, m.lastErr = nil, nil, nil
 	m.launches, m.used = 0, false
 	m.log = m.cfg.Log.With("slot", m.held.Slot())
 	m.log.Debug("slot won")

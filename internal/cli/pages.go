@@ -29,7 +29,7 @@ Exit status:
   69   no broker could be reached (with --try or --timeout)
   70   another error, such as output that cannot be written
   75   no slot was obtained (with --try or --timeout)
-  76   the slot was lost (with --on-loss exit)
+  76   the slot was lost (with --on-loss exit or --try)
   77   the broker refused the login or a permission
   78   the configuration is invalid or unsafe
   126  the command cannot be executed

@@ -47,7 +47,7 @@ var table = []Option{
 		Usage: "Who of the waiters gets a slot first: 0 to 100, the highest first, and those of equal priority in the order in which they came. It needs a broker. A slot that is free goes to whoever asks."},
 	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(supervisor.Retry),
 		set:   oneOf(func(s *settings) *supervisor.OnLoss { return &s.OnLoss }, supervisor.Retry, supervisor.Exit),
-		Usage: "After a slot was lost and the command is dead: queue up for the next slot, or exit with 76."},
+		Usage: "After a slot was lost and the command is dead: queue up for the next slot, or exit with 76, as with --try, which makes one attempt."},
 
 	{Name: "command", Group: groupCommand, Value: "COMMAND ARG...", Kind: List, fileOnly: true, set: setCommand,
 		Usage: "The program to run and its arguments. On the command line it follows the flags and replaces the file's."},

@@ -1,0 +1,203 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+	"berth/lock/locktest"
+)
+
+// A command that has done its work is not to do it again, or to be reported as
+// broken off, because the slot is lost while its leftovers are being ended.
+func TestCommandThatHasEndedByItselfHasEndedWhateverBecomesOfTheSlot(t *testing.T) {
+	for _, policy := range []OnLoss{Exit, Retry} {
+		b := newBench(t, 0, func(_ *bench, cfg *Config) {
+			cfg.OnLoss = policy
+			cfg.Stop = sequence(t, "TERM 1h, KILL")
+		})
+		g := b.running()
+		g.say(GuardEvent{Kind: Exited, Status: 3 << 8, Left: true})
+		g.awaitOrder(t, "TERM tree")
+		b.place.Take(mutex, 1)
+		g.awaitOrder(t, "TERM tree") // the loss sequence
+		g.say(GuardEvent{Kind: Dead})
+		g.gone()
+		if o := b.end(); o.Status != 3 || o.Err != nil {
+			t.Errorf("--on-loss %s: outcome %+v, want 3", policy, o)
+		}
+	}
+}
+
+func TestCommandThatIsToBeRestartedQueuesUpAgainWhenTheSlotIsLostMeanwhile(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) {
+		cfg.OnLoss, cfg.Restart = Retry, OnFailure
+		cfg.Stop = sequence(t, "TERM 1h, KILL")
+	})
+	g := b.running()
+	g.say(GuardEvent{Kind: Exited, Status: 3 << 8, Left: true})
+	g.awaitOrder(t, "TERM tree")
+	b.place.Take(mutex, 1)
+	g.awaitOrder(t, "TERM tree")
+	g.say(GuardEvent{Kind: Dead})
+	g.gone()
+	b.running().dies(0, 0)
+	if o := b.end(); o.Status != 0 || o.Err != nil {
+		t.Errorf("outcome %+v, want 0", o)
+	}
+	if n := b.backend.Calls(locktest.Acquire); n < 2 {
+		t.Errorf("%d attempts, want another slot", n)
+	}
+}
+
+func TestTryMakesNoSecondAttemptAfterALoss(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Try, cfg.OnLoss = true, Retry })
+	g := b.running()
+	b.place.Take(mutex, 1)
+	g.awaitOrder(t, "TERM tree")
+	g.dies(term, 0)
+	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
+		t.Errorf("outcome %+v, want a loss", o)
+	}
+}
+
+func TestSlotThatIsLostBeforeTheFirstStartIsNotObtained(t *testing.T) {
+	b := newBench(t, 0, func(b *bench, cfg *Config) {
+		cfg.Try = true
+		b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrLost})
+	})
+	if o := b.end(); !errors.Is(o.Err, lock.ErrUnknown) || errors.Is(o.Err, lock.ErrLost) {
+		t.Errorf("outcome %+v, want that it was not obtained", o)
+	}
+}
+
+// What was in the way before the slot was won is in the way no longer.
+func TestTimeoutInTheHandoverWaitTellsOfThatAndNothingElse(t *testing.T) {
+	for name, c := range map[string]struct {
+		op    locktest.Op
+		fault error
+	}{
+		"it was not reached at first":   {locktest.Connect, lock.ErrUnreachable},
+		"another slot was lost in that": {locktest.Ready, lock.ErrLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			block := make(chan struct{}) // never closed
+			b := newBench(t, 0, func(b *bench, cfg *Config) {
+				cfg.Timeout = time.Second
+				b.backend.Inject(c.op, locktest.Fault{Before: c.fault})
+				b.backend.InjectAlways(locktest.Ready, locktest.Fault{Block: block})
+			})
+			o := b.end()
+			if !errors.Is(o.Err, lock.ErrUnknown) || errors.Is(o.Err, c.fault) {
+				t.Errorf("outcome %+v", o)
+			}
+			if b.backend.Calls(locktest.Ready) == 0 {
+				t.Error("no slot was won: this test tests nothing")
+			}
+		})
+	}
+}
+
+func TestCommandThatWasNeverStartedHasNoStatus(t *testing.T) {
+	b := newBench(t, time.Minute, nil)
+	g := b.guard()
+	g.awaitStart(t)
+	g.say(GuardEvent{Kind: Accepted})
+	b.signals <- unix.SIGTERM
+	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+	g.say(GuardEvent{Kind: Overdue}) // the order came too late
+	g.say(GuardEvent{Kind: Dead})
+	g.gone()
+	if o := b.end(); o.Status != 143 || o.Err != nil {
+		t.Errorf("outcome %+v, want 143", o)
+	}
+}
+
+func TestGuardsThatDieNowAndThenAreReplacedForEver(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart = OnFailure })
+	for range startAttempts {
+		for range 2 {
+			g := b.guard()
+			g.awaitStart(t)
+			g.gone()
+		}
+		b.running().dies(0, 1)
+	}
+	b.running().dies(0, 0)
+	if o := b.end(); o.Status != 0 || o.Err != nil {
+		t.Errorf("outcome %+v, want 0", o)
+	}
+}
+
+// impatient shortens how long a call may go on.
+func impatient(t *testing.T) {
+	before := callPatience
+	callPatience = 100 * time.Millisecond
+	t.Cleanup(func() { callPatience = before })
+}
+
+// A call that was cancelled and has returned is not what a later one is
+// measured by.
+func TestSlotMayTakeItsTimeToBeGivenBackAfterACallWasCancelled(t *testing.T) {
+	impatient(t)
+	b := newBench(t, short, func(_ *bench, cfg *Config) { cfg.Restart, cfg.OnLoss = Always, Retry })
+	g := b.running()
+	verify, release := make(chan struct{}), make(chan struct{})
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Block: verify})
+	calls := b.backend.Calls(locktest.Verify)
+	eventually(t, "a verification is under way", func() bool { return b.backend.Calls(locktest.Verify) > calls })
+	b.backend.InjectAlways(locktest.Release, locktest.Fault{Block: release})
+	g.dies(0, 1) // it is started again, for which the verification is cancelled
+	eventually(t, "the slot is being given back", func() bool { return b.backend.Calls(locktest.Release) > 0 })
+	passed := time.Now().Add(3 * callPatience)
+	eventually(t, "that takes longer than a call may go on", func() bool { return time.Now().After(passed) })
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{})
+	close(verify)
+	close(release)
+	g = b.guard() // the one that was ready for the restart
+	g.awaitStart(t)
+	b.signals <- unix.SIGTERM
+	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.awaitOrder(t, "TERM tree")
+	g.dies(term, 0)
+	if o := b.end(); o.Status != 143 || o.Err != nil {
+		t.Errorf("outcome %+v, want 143", o)
+	}
+}
+
+// deaf is a lock whose slots are never given back.
+type deaf struct {
+	lock.Lock
+	heard chan struct{} // closed by the test
+}
+
+type deafHeld struct {
+	lock.Held
+	heard chan struct{}
+}
+
+func (d deaf) Acquire(ctx context.Context) (lock.Held, error) {
+	h, err := d.Lock.Acquire(ctx)
+	return deafHeld{h, d.heard}, err
+}
+
+func (d deafHeld) Release(ctx context.Context) error {
+	<-d.heard
+	return d.Held.Release(ctx)
+}
+
+func TestBackendThatDoesNotTakeTheSlotBackDoesNotKeepBerth(t *testing.T) {
+	impatient(t)
+	heard := make(chan struct{})
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Lock = deaf{cfg.Lock, heard} })
+	b.running().dies(0, 0)
+	o := b.end()
+	close(heard)
+	if !errors.Is(o.Err, lock.ErrUnreachable) {
+		t.Errorf("outcome %+v, want that the backend did not answer", o)
+	}
+}
