@@ -64,7 +64,7 @@ func (h *helper) stopRest() (found, awaited bool) {
 			continue
 		}
 		if known, sent := h.ice.stopped[p.pid]; sent && known.start == p.start {
-			awaited = true
+			awaited = awaited || !p.hidden // whose state is not known
 			continue
 		}
 		h.ice.stopped[p.pid] = p

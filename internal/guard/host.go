@@ -96,8 +96,7 @@ func (h *Host) spareChildren() error {
 	if _, alive := readProcess(os.Getpid()); !alive {
 		return errors.New("cannot read /proc; berth needs it, mounted for the PID namespace that it runs in")
 	}
-	var info unix.Siginfo
-	if err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil); errors.Is(err, unix.ECHILD) {
+	if childless() {
 		return nil
 	}
 	table, err := processTable()
@@ -229,7 +228,7 @@ func (h *Host) killFallen(refused func(pid int)) {
 			refused = nil
 		}
 		after, _ := h.spared()
-		if err == nil && left == 0 && before == after {
+		if err == nil && left == 0 && before == after && (len(spared) > 0 || childless()) {
 			return
 		}
 		time.Sleep(pause) // the reaper takes them meanwhile
@@ -243,9 +242,8 @@ func (h *Host) spared() (reaped uint64, spared map[int]uint64) {
 	defer h.mu.Unlock()
 	spared = maps.Clone(h.spare)
 	for pid := range h.guards {
-		if p, alive := readProcess(pid); alive {
-			spared[pid] = p.start
-		}
+		p, _ := readProcess(pid) // 0 for one that /proc hides, as processTable has it
+		spared[pid] = p.start
 	}
 	return h.reaped, spared
 }

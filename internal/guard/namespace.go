@@ -20,6 +20,17 @@ import (
 var ErrNamespace = errors.New("--pid-namespace needs CAP_SYS_ADMIN; start berth as root, or give its container that capability, or leave the flag out: " +
 	"then what the command has started can outlive it if berth and its guard are killed in the same instant")
 
+// unusable is ErrNamespace where a capability would not help.
+type unusable string
+
+const (
+	errForbidden unusable = "a security profile (AppArmor, SELinux) forbids it; allow mounting in that of the container or service, or leave --pid-namespace out"
+	errNoMount   unusable = "nothing can be mounted here, as in a chroot whose root is not a mount point; leave --pid-namespace out"
+)
+
+func (u unusable) Error() string        { return string(u) }
+func (u unusable) Is(target error) bool { return target == ErrNamespace }
+
 // errUnsettled says that the supervisor knows already what failed.
 var errUnsettled = errors.New("cannot settle in the namespace")
 
@@ -80,9 +91,21 @@ func awaitSettled(conn *net.UnixConn) error {
 	case err != nil:
 		return fmt.Errorf("cannot start the guard: it does not say that it is ready: %w", err)
 	case event.Kind != settled:
-		return fmt.Errorf("cannot mount /proc in a PID namespace: %w: %w", event.Errno, ErrNamespace)
+		return notSettled(event.Errno)
 	}
 	return conn.SetReadDeadline(time.Time{})
+}
+
+// notSettled says why /proc could not be mounted.
+func notSettled(errno syscall.Errno) error {
+	var why error = errNoMount
+	switch errno { // see mount(2)
+	case unix.EPERM:
+		why = ErrNamespace
+	case unix.EACCES:
+		why = errForbidden
+	}
+	return fmt.Errorf("cannot mount /proc in a PID namespace: %w: %w", errno, why)
 }
 
 // outside returns the number that a child of parent, which has the number

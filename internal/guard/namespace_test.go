@@ -126,3 +126,15 @@ func TestOnlyAMissingCapabilityIsReportedAsOne(t *testing.T) {
 		}
 	}
 }
+
+func TestNamespaceWithoutItsProcIsNotBlamedOnACapabilityThatIsThere(t *testing.T) {
+	for errno, says := range map[unix.Errno]string{unix.EPERM: "CAP_SYS_ADMIN", unix.EACCES: "AppArmor", unix.EINVAL: "chroot"} {
+		got := notSettled(errno)
+		if !errors.Is(got, ErrNamespace) || !errors.Is(got, errno) || !strings.Contains(got.Error(), says) {
+			t.Errorf("%v is reported as %v", errno, got)
+		}
+		if says != "CAP_SYS_ADMIN" && strings.Contains(got.Error(), "CAP_SYS_ADMIN") {
+			t.Errorf("%v is reported as %v", errno, got)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -21,6 +22,8 @@ type process struct {
 
 	state   byte // of the first thread; T is stopped, Z is dead
 	threads int
+
+	hidden bool // a child of this process of which only the number is known
 }
 
 // dead reports whether the process is only to be reaped.
@@ -43,6 +46,8 @@ func descendants(root int, spare map[int]uint64) ([]process, error) {
 
 type processes map[int]process
 
+// processTable reads /proc. It fails rather than leave a process out for want of
+// descriptors or memory: what is not in it counts as gone.
 func processTable() (processes, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -59,11 +64,77 @@ func processTable() (processes, error) {
 		if err != nil {
 			continue
 		}
-		if p, alive := readProcess(pid); alive {
+		p, err := readStat(pid)
+		switch {
+		case err == nil:
 			table[pid] = p
+		case !vanished(err) && !closed(err):
+			return nil, fmt.Errorf("cannot read the state of process %d: %w", pid, err)
 		}
 	}
-	return table, nil
+	return table, table.addHidden()
+}
+
+// vanished: the process has ended, and is reaped.
+func vanished(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
+
+// closed: the process may not be looked at.
+func closed(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
+
+// addHidden adds the children of this process that /proc does not show: mounted
+// with hidepid, it leaves out those of other users and those that are not
+// dumpable, such as ssh-agent (proc(5)). What is below them falls to this process
+// when they end, as to a subreaper.
+func (t processes) addHidden() error {
+	for _, pid := range children() {
+		if _, seen := t[pid]; seen {
+			continue
+		}
+		p, err := readStat(pid) // it may be newer than the table
+		switch {
+		case err == nil:
+			t[pid] = p
+		case vanished(err), closed(err):
+			t[pid] = process{pid: pid, parent: os.Getpid(), hidden: true}
+		default:
+			return fmt.Errorf("cannot read the state of process %d: %w", pid, err)
+		}
+	}
+	return nil
+}
+
+// children returns the numbers of this process's children, which the kernel tells
+// to the process itself whatever /proc hides; none where it is built without
+// that (CONFIG_PROC_CHILDREN, proc_tid_children(5)).
+func children() (pids []int) {
+	files, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, file := range files {
+		list, err := os.ReadFile(file)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, number := range bytes.Fields(list) {
+			if pid, err := strconv.Atoi(string(number)); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// childless reports whether this process has no child any more, dead ones that
+// are not reaped included: the kernel knows that for certain.
+func childless() bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return errors.Is(err, unix.ECHILD)
+}
+
+// isChild reports whether the process is a child of this one that is not reaped.
+func isChild(pidfd int) bool {
+	var info unix.Siginfo
+	err := unix.Waitid(unix.P_PIDFD, pidfd, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT|unix.WALL, nil)
+	return !errors.Is(err, unix.ECHILD)
 }
 
 // below walks the table from root downwards.
@@ -90,39 +161,44 @@ func (t processes) below(root int, spare map[int]uint64) []process {
 
 // readSmall reads a file of /proc in one piece. os.ReadFile would make each of
 // hundreds of them known to the poller first.
-func readSmall(path string) []byte {
+func readSmall(path string) ([]byte, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer unix.Close(fd)
 	var data [1024]byte // 52 numbers and a name of 16 bytes take less (proc_pid_stat(5))
 	n, err := unix.Read(fd, data[:])
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	return data[:n]
+	return data[:n], nil
 }
 
-// readProcess reads /proc/PID/stat. The command's name, in parentheses, can
-// contain anything, so fields are counted from its last parenthesis.
+// readProcess returns false for a process that is gone, or not to be looked at.
 func readProcess(pid int) (process, bool) {
-	data := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
-	end := bytes.LastIndexByte(data, ')')
-	if end < 0 {
-		return process{}, false
+	p, err := readStat(pid)
+	return p, err == nil
+}
+
+// readStat reads /proc/PID/stat. The command's name, in parentheses, can contain
+// anything, so fields are counted from its last parenthesis.
+func readStat(pid int) (process, error) {
+	data, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return process{}, err
 	}
-	fields := bytes.Fields(data[end+1:])
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	const state, parent, group, threads, start = 0, 1, 2, 17, 19 // fields 3, 4, 5, 20 and 22
 	if len(fields) <= start {
-		return process{}, false
+		return process{}, unix.ESRCH
 	}
 	p := process{pid: pid, state: fields[state][0]}
 	p.threads, _ = strconv.Atoi(string(fields[threads]))
 	p.parent, _ = strconv.Atoi(string(fields[parent]))
 	p.group, _ = strconv.Atoi(string(fields[group]))
 	p.start, _ = strconv.ParseUint(string(fields[start]), 10, 64)
-	return p, true
+	return p, nil
 }
 
 // openProcess is replaced by tests.
@@ -139,7 +215,11 @@ func signalProcess(p process, sig syscall.Signal) (refused bool) {
 	case errors.Is(err, unix.ESRCH):
 		return false // gone
 	}
-	if now, alive := readProcess(p.pid); !alive || now.start != p.start || now.dead() {
+	if p.hidden {
+		if err == nil && !isChild(fd) {
+			return false
+		}
+	} else if now, alive := readProcess(p.pid); !alive || now.start != p.start || now.dead() {
 		return false
 	}
 	if err != nil {
