@@ -52,7 +52,8 @@ func (b *Broker) SetPermissions(ctx context.Context, user, vhost, configure, wri
 		bin(user), bin(vhost), bin(configure), bin(write), bin(read))
 }
 
-// Queues returns all queues of a virtual host.
+// Queues returns all queues of a virtual host, but those that are just going,
+// which have no numbers any more.
 func (b *Broker) Queues(ctx context.Context, vhost string) ([]Queue, error) {
 	var queues []Queue
 	err := b.list(ctx, "list queues", &queues, `
@@ -65,7 +66,8 @@ func (b *Broker) Queues(ctx context.Context, vhost string) ([]Queue, error) {
 		     unacked => proplists:get_value(messages_unacknowledged, I),
 		     consumers => proplists:get_value(consumers, I)}
 		 end || I <- rabbit_amqqueue:info_all(%s, [name, durable, owner_pid, messages,
-		                                           messages_unacknowledged, consumers])]`, bin(vhost))
+		                                           messages_unacknowledged, consumers]),
+		        is_integer(proplists:get_value(consumers, I))]`, bin(vhost))
 	return queues, err
 }
 

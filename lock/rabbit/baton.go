@@ -47,6 +47,17 @@ type batonOrder struct {
 	slot int
 }
 
+// follow makes o the present wish, unless it is for an instant only.
+func (w *batonOrder) follow(o batonOrder) {
+	switch o.wish {
+	case drop, stepAside:
+	case pass:
+		*w = batonOrder{wish: none}
+	default:
+		*w = o
+	}
+}
+
 // batons is a contender's part in waking each other: every holder keeps one
 // unacknowledged message of the queue W, and the broker hands it to the waiter
 // that has waited longest the moment the holder is gone. A baton is a hint and
@@ -85,11 +96,19 @@ func newBatons(l *contender) *batons {
 	return b
 }
 
-// order never waits: when the goroutine is behind, a hint is lost.
+// order never waits: when the goroutine is behind, the oldest order is lost, which
+// the newer ones have overtaken.
 func (b *batons) order(wish batonWish, slot int) {
-	select {
-	case b.orders <- batonOrder{wish, slot}:
-	default:
+	for {
+		select {
+		case b.orders <- batonOrder{wish, slot}:
+			return
+		default:
+		}
+		select {
+		case <-b.orders:
+		default:
+		}
 	}
 }
 
@@ -104,15 +123,24 @@ func (b *batons) handOn(ctx context.Context, slot int) {
 	defer patience.Stop()
 	select {
 	case <-b.passed:
-	case <-b.refused:
-		// Without a place of our own, but waiters may have theirs.
-		bounded, cancel := context.WithTimeout(ctx, batonTimeout)
-		defer cancel()
-		_ = b.publish(bounded, slot)
+	case <-b.refused: // without a place of our own, but waiters may have theirs
+		b.make(ctx, slot)
 	case <-b.conn.done:
 	case <-ctx.Done():
-	case <-patience.C:
+	case <-patience.C: // two are better than none
+		b.make(ctx, slot)
 	}
+}
+
+// make publishes a baton for the slot and reports whether that worked.
+func (b *batons) make(ctx context.Context, slot int) bool {
+	bounded, cancel := context.WithTimeout(ctx, batonTimeout)
+	defer cancel()
+	err := b.publish(bounded, slot)
+	if err != nil {
+		b.log.Debug("no baton made", "queue", b.queue, "error", err)
+	}
+	return err == nil
 }
 
 func (b *batons) run() {
@@ -141,10 +169,29 @@ func (b *batons) run() {
 		if failures == fewFailures {
 			b.complain("waiters of this lock may not be woken and look from time to time instead", "queue", b.queue, "error", err)
 		}
+		if !b.rest(pause/2+rand.N(pause), &wanted) {
+			return
+		}
+	}
+}
+
+// rest notes orders for d, without a place. It reports false if the connection
+// has ended.
+func (b *batons) rest(d time.Duration, wanted *batonOrder) bool {
+	over := time.NewTimer(d)
+	defer over.Stop()
+	for {
 		select {
 		case <-b.conn.done:
-			return
-		case <-time.After(pause/2 + rand.N(pause)):
+			return false
+		case <-over.C:
+			return true
+		case o := <-b.orders:
+			wanted.follow(o)
+			if o.wish == pass {
+				b.make(context.Background(), o.slot)
+				ring(b.passed)
+			}
 		}
 	}
 }
@@ -163,7 +210,10 @@ const slotHeader = "slot"
 // newBaton publishes a baton. It is transient: after a restart of the broker
 // holders make new ones.
 func (l *contender) newBaton(ctx context.Context, slot int) error {
-	_, err := l.courier.deliver(ctx, l.names.batons(), baton(slot))
+	found, err := l.courier.deliver(ctx, l.names.batons(), baton(slot))
+	if err == nil && found != present {
+		err = errors.New("the broker has not taken it")
+	}
 	return err
 }
 

@@ -31,6 +31,7 @@ var (
 	errNoQueue = errors.New("no such queue")               // 404, and certain
 	errTaken   = errors.New("another connection owns it")  // 405
 	errDiffers = errors.New("exists with other arguments") // 406
+	errUnfit   = errors.New("the broker does not take it") // 406 for another reason, such as a limit on queues: nothing is known of the queue
 )
 
 // conn is a connection that can be abandoned at any time: no call on it outlives
@@ -170,8 +171,10 @@ func (c *conn) explain(o op, err error) error {
 		return fmt.Errorf("%s: %w", o, errNoQueue)
 	case answer.Code == amqp.ResourceLocked:
 		return fmt.Errorf("%s: %w", o, errTaken)
-	case answer.Code == amqp.PreconditionFailed:
+	case answer.Code == amqp.PreconditionFailed && strings.HasPrefix(reason, "PRECONDITION_FAILED - inequivalent arg "):
 		return fmt.Errorf("%s: %w (%s)", o, errDiffers, reason)
+	case answer.Code == amqp.PreconditionFailed:
+		return lock.Errorf(lock.ErrUnknown, "%s: %w (%s)", o, errUnfit, reason)
 	case answer.Code == amqp.AccessRefused:
 		return lock.Errorf(lock.ErrDenied, "%s: grant the user the %s (%s)", o, o.permission, reason)
 	default:

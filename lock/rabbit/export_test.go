@@ -45,3 +45,12 @@ func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender).period = pe
 // LookSeldom makes the contender wait as one that has waited for long: its next
 // look by itself is an hour away, 10 s while batons do not reach it.
 func LookSeldom(l lock.Lock) { l.(*contender).looks = 100 }
+
+// NextLook returns after what time a contender that has waited for long, and is
+// told of batons, looks by itself; blind is where a look without the courier goes on.
+func NextLook(l lock.Lock, blind int) time.Duration {
+	c := l.(*contender)
+	c.looks, c.blind = 100, blind
+	c.takePart().waiting.Store(true)
+	return c.nextLook()
+}

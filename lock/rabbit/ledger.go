@@ -250,8 +250,11 @@ func (h *held) write(ctx context.Context, rec record) error {
 			return err
 		case err == nil && found == absent:
 			maker := &line{conn: h.conn}
-			err = maker.found(bounded, h.t)
-			_ = maker.end(bounded)
+			// However little time is left: what the holding connection is asked is
+			// not given up without cutting it.
+			whole := context.WithoutCancel(ctx)
+			err = maker.found(whole, h.t)
+			_ = maker.end(whole)
 		}
 		h.l.log.Debug("record not written yet", "queue", h.t, "record", rec.Record, "error", err)
 		select {

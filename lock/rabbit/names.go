@@ -68,6 +68,15 @@ func bounded() amqp.Table {
 	return amqp.Table{"x-max-length": int32(ledgerLength), "x-overflow": "drop-head"}
 }
 
+// batonQueue returns the arguments of W. It is a classic queue whatever the default
+// of the virtual host: from 4.0 on a quorum queue discards a message that has come
+// back 20 times (delivery limit), which a baton does with every holder.
+func batonQueue() amqp.Table {
+	args := bounded()
+	args["x-queue-type"] = "classic"
+	return args
+}
+
 // empty returns the arguments of A and B. A queue with them keeps nothing and
 // refuses nothing: a probe is confirmed and gone. The overflow is given
 // although it is the default because a policy could set reject-publish, with

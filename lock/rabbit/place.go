@@ -64,13 +64,7 @@ func (p *place) serve(wanted *batonOrder) (err error) {
 		select {
 		case o := <-p.orders:
 			err = p.obey(o)
-			switch o.wish {
-			case drop, stepAside:
-			case pass:
-				*wanted = batonOrder{wish: none}
-			default:
-				*wanted = o
-			}
+			wanted.follow(o)
 		case d, open := <-p.deliveries:
 			if !open {
 				return p.ended(closes)
@@ -80,7 +74,7 @@ func (p *place) serve(wanted *batonOrder) (err error) {
 			if p.inHand == nil && p.slot != 0 {
 				p.missing.Reset(p.retry)
 				p.retry = min(2*p.retry, longestBatonRetry)
-				p.makeOne(p.slot)
+				p.make(context.Background(), p.slot)
 			}
 		case <-p.renewal.C:
 			err = p.renew()
@@ -130,25 +124,12 @@ func (p *place) ringBell() {
 	p.arrived <- slotOf(*p.inHand)
 }
 
-// makeOne reports whether there is a new baton for the slot.
-func (p *place) makeOne(slot int) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), batonTimeout)
-	defer cancel()
-	err := p.publish(ctx, slot)
-	if err != nil {
-		p.log.Debug("no baton made", "queue", p.queue, "error", err)
-	}
-	return err == nil
-}
-
 func (p *place) obey(o batonOrder) error {
 	switch o.wish {
 	case listen:
 		p.slot = 0
-		if p.inHand == nil {
-			if err := p.consume(p.priority); err != nil {
-				return err
-			}
+		if err := p.consume(p.priority); err != nil {
+			return err
 		}
 		p.waiting.Store(true)
 		if p.inHand != nil {
@@ -158,12 +139,12 @@ func (p *place) obey(o batonOrder) error {
 	case keep:
 		p.waiting.Store(false)
 		p.slot, p.retry = o.slot, firstBatonRetry
-		if p.inHand != nil {
-			p.renewal.Reset(p.period)
-			return nil
-		}
 		p.missing.Reset(batonDelay)
-		return p.consume(holderPriority)
+		err := p.consume(holderPriority)
+		if p.inHand != nil { // from before, or while it changed its priority
+			p.renewal.Reset(p.period)
+		}
+		return err
 	case drop:
 		return p.remove()
 	case stepAside:
@@ -206,15 +187,15 @@ func (p *place) renew() error {
 }
 
 // consume takes part with the given priority, and not with another any more. It
-// does not if it got a baton in the meantime.
+// does not if there is a baton in hand, or one comes in the meantime.
 func (p *place) consume(priority int) error {
-	if p.deliveries != nil && p.consuming == priority {
+	if p.inHand != nil || p.deliveries != nil && p.consuming == priority {
 		return nil
 	}
 	if err := p.leave(); err != nil || p.inHand != nil {
 		return err
 	}
-	if _, err := p.ch.QueueDeclare(p.queue, true, false, false, false, bounded()); err != nil {
+	if _, err := p.ch.QueueDeclare(p.queue, true, false, false, false, batonQueue()); err != nil {
 		return err
 	}
 	if err := p.ch.Qos(1, 0, false); err != nil {
@@ -263,9 +244,9 @@ func (p *place) pass() error {
 	case slot == 0 && d == nil:
 		return nil
 	case d == nil:
-		p.makeOne(slot)
+		p.make(context.Background(), slot)
 		return nil
-	case slot != 0 && slotOf(*d) != slot && p.makeOne(slot):
+	case slot != 0 && slotOf(*d) != slot && p.make(context.Background(), slot):
 		return d.Ack(false)
 	default:
 		return d.Nack(false, true)

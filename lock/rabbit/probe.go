@@ -64,7 +64,7 @@ func (c *courier) probe(ctx context.Context, queues []string) ([]presence, error
 // exists. Under an alarm it takes a fresh connection: the first publish of a
 // connection gets through.
 //
-// Errors: as probe, and errDiffers if the broker knows us by another name than the
+// Errors: as probe, and errUnfit if the broker knows us by another name than the
 // message's user-id. After errNoCourier the message may or may not have arrived.
 func (c *courier) deliver(ctx context.Context, queue string, message amqp.Publishing) (presence, error) {
 	if err := c.take(ctx); err != nil {
@@ -86,7 +86,7 @@ func (c *courier) deliver(ctx context.Context, queue string, message amqp.Publis
 	switch {
 	case err == nil:
 		return found[0], nil
-	case errors.Is(err, lock.ErrDenied), errors.Is(err, errDiffers):
+	case errors.Is(err, lock.ErrDenied), errors.Is(err, errUnfit):
 		c.drop()
 		return unknown, err
 	default:

@@ -103,7 +103,7 @@ func (h *held) askForIt(ctx context.Context) error {
 	}
 	m.UserId = h.conn.user
 	_, err = h.l.courier.deliver(ctx, h.b, m)
-	if errors.Is(err, errDiffers) {
+	if errors.Is(err, errUnfit) {
 		h.l.stranger = true
 		h.l.log.Warn("a slot that a newcomer has won meanwhile cannot be asked back: the broker knows us by another name than that in the URL", "error", err)
 		return nil

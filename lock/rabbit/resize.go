@@ -17,34 +17,58 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(prese
 	}
 	defer act.end(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	if err == nil {
-		act.wake(ctx, before+1, after)
-	}
+	act.wake(ctx, after, err == nil)
 	return before, after, err
 }
 
 // courierTimeout bounds a look at what is going to be swept away, which is for
-// the user only.
+// the user only, and the waking of waiters where the user has seen an error.
 const courierTimeout = 2 * time.Second
 
 // wakeTimeout bounds the waking of waiters. Where it does not work they find the
 // slots at their next look, which may be an hour away.
 const wakeTimeout = 10 * time.Second
 
-// wake makes batons for the slots from..to, which were added.
-func (a *action) wake(ctx context.Context, from, to int) {
-	bounded, cancel := context.WithTimeout(ctx, wakeTimeout)
+// wake makes a baton for every slot that nobody holds: those that were just made,
+// and those that an action made which was broken off before it came to this.
+func (a *action) wake(ctx context.Context, slots int, complete bool) {
+	patience := wakeTimeout
+	if !complete {
+		patience = courierTimeout
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	for slot := from; slot <= min(to, from+ledgerLength-1); slot++ {
-		found, err := a.courier.deliver(bounded, a.names.batons(), baton(slot))
-		if err != nil {
-			a.dialer.log.Warn("waiters could not be told of the new slots; those who have waited for long may take an hour or two to see them", "lock", a.id.Name, "error", err)
-			return
+	if err := a.wakeUp(bounded, slots); err != nil {
+		a.dialer.log.Warn("waiters could not be told of free slots; those who have waited for long may take an hour or two to see them", "lock", a.id.Name, "error", err)
+	}
+}
+
+func (a *action) wakeUp(ctx context.Context, slots int) error {
+	for from := 1; from <= slots; from += largestBatch {
+		var queues []string
+		for slot := from; slot < from+largestBatch && slot <= slots; slot++ {
+			queues = append(queues, a.names.holds(slot))
 		}
-		if found == absent {
-			return // nobody has ever waited
+		held, err := a.courier.probe(ctx, queues)
+		if errors.Is(err, errNoCourier) { // under an alarm one message gets through all the same
+			held = make([]presence, len(queues))
+		} else if err != nil {
+			return err
+		}
+		for i, b := range held {
+			if b == present {
+				continue
+			}
+			w, err := a.courier.deliver(ctx, a.names.batons(), baton(from+i))
+			if err != nil {
+				return err
+			}
+			if w == absent {
+				return nil // nobody has ever waited
+			}
 		}
 	}
+	return nil
 }
 
 func (a *action) resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error) {

@@ -59,11 +59,22 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 	return h, err
 }
 
-// hinted claims the slot that a baton has named, without looking. It returns
+// hinted claims the slot that a baton has named, without a search. It returns
 // nil, nil if there is none or the race was lost.
 func (s *search) hinted(ctx context.Context) (*held, error) {
 	if s.l.hint == 0 || s.l.hint > s.limit() {
 		return nil, nil
+	}
+	// A slot beyond one that does not exist is a leftover, and nobody's.
+	var before []int
+	for slot := 1; slot < s.l.hint; slot++ {
+		before = append(before, slot)
+	}
+	if _, gap, err := s.existing(ctx, before); gap || s.unknown || errors.Is(err, errNoCourier) {
+		*s = search{l: s.l}
+		return nil, nil
+	} else if err != nil {
+		return nil, err
 	}
 	return s.claimAny(ctx, []int{s.l.hint})
 }
