@@ -107,9 +107,9 @@ func rabbitVersion(dir string) string {
 	return "RabbitMQ of an unknown version"
 }
 
-// holdWith has a lock held by one more wrapper.
+// holdWith has a lock held by one more wrapper, for as long as a bench can take.
 func (a *arena) holdWith(ctx context.Context, c *contender, lock string) (func(), error) {
-	holder, err := a.launch(c, lock, longRun)
+	holder, err := a.launch(c, lock, 24*time.Hour)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
@@ -19,6 +20,9 @@ import (
 // runCommand puts backend, guard and supervisor together and runs the command.
 // Its result is nil or an error with an exit status; see Status.
 func runCommand(cfg config.Run, log hclog.Logger) error {
+	// This process waits, mostly. What one goroutine wakes goes on at once on the
+	// same processor, instead of on another that has to be woken for it.
+	runtime.GOMAXPROCS(1)
 	received, endings := receiveSignals()
 	path, err := findCommand(cfg.Command[0])
 	if err != nil {

@@ -53,7 +53,7 @@ func forkOn(path string, args []string, forks <-chan *syscall.ProcAttr, result c
 // and nothing may want all threads to stop, as a garbage collection does. It is
 // called ahead of time, because both stop all threads for a moment.
 func getReadyToFork() {
-	if runtime.GOMAXPROCS(0) < 2 {
+	if runtime.GOMAXPROCS(0) != 2 { // more would only be woken for nothing
 		runtime.GOMAXPROCS(2)
 	}
 	debug.SetGCPercent(-1)

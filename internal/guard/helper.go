@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
-	"berth/signals"
 	"berth/supervisor"
 )
 
@@ -65,6 +63,15 @@ type helper struct {
 	again    <-chan time.Time // the next look, while killing
 	look     <-chan time.Time // for the foreground, while the command waits for it
 	dead     bool
+}
+
+// deadly are the signals that would end or stop this process. Of those that it
+// does not ask for, Go catches the rest and does nothing (package os/signal,
+// "Default behavior of signals in Go programs"); to ask takes two switches
+// between threads for each.
+var deadly = []os.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGTERM,
+	unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
 }
 
 // Executor executes a will: it tells the backend that the tree is dead, for a
@@ -146,7 +153,7 @@ func (h *helper) run() {
 	// Signals are the supervisor's to judge, also those that somebody sends to
 	// every process of a unit: here they are received and dropped.
 	dropped := make(chan os.Signal, 1)
-	for _, sig := range slices.Concat(signals.Forwarded(), signals.Own()) {
+	for _, sig := range deadly {
 		if !signal.Ignored(sig) { // the command inherits an inherited ignore of HUP and INT
 			signal.Notify(dropped, sig)
 		}

@@ -43,6 +43,7 @@ func (c *contender) Connect(ctx context.Context) error {
 }
 
 func (c *contender) prepare() error {
+	thisBoot() // ahead of the time when a slot is won
 	if err := makeDir(c.dir); err != nil {
 		return err
 	}

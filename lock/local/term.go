@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -43,13 +44,13 @@ func firstTerm(now time.Time) uint64 { return uint64(max(now.UnixMicro(), 1)) }
 
 // thisBoot names the time since the host was booted (random(4)), "" if the
 // kernel does not.
-func thisBoot() string {
+var thisBoot = sync.OnceValue(func() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(text))
-}
+})
 
 // readTerm returns the last term and the boot that it is of. It returns 0 for a
 // file that is not there, cannot be read, or has something else in it. No such
