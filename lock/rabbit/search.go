@@ -59,10 +59,10 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 	return h, err
 }
 
-// hinted claims the slot that a baton has named, without a search. It returns
-// nil, nil if there is none or the race was lost.
+// hinted claims the slot that a baton has named, without a search. It returns nil,
+// nil if there is none, if that would cost as much, or if the race was lost.
 func (s *search) hinted(ctx context.Context) (*held, error) {
-	if s.l.hint == 0 || s.l.hint > s.limit() {
+	if s.l.hint == 0 || s.l.hint > min(s.limit(), largestBatch) {
 		return nil, nil
 	}
 	// A slot beyond one that does not exist is a leftover, and nobody's.
