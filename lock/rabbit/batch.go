@@ -16,6 +16,7 @@ type batching struct {
 
 	mu     sync.Mutex
 	gather bool   // guarded by mu
+	left   int    // writes to gather, guarded by mu; 0 or less: until end
 	data   []byte // guarded by mu
 }
 
@@ -27,17 +28,19 @@ func (b *batching) Write(data []byte) (int, error) {
 		return b.Conn.Write(data)
 	}
 	b.data = append(b.data, data...)
-	if len(b.data) < batchSize {
+	b.left--
+	b.gather = b.left != 0
+	if b.gather && len(b.data) < batchSize {
 		return len(data), nil
 	}
 	return len(data), b.write()
 }
 
-// begin has writes gathered until end.
-func (b *batching) begin() {
+// begin has so many writes gathered, or all until end if it is 0.
+func (b *batching) begin(writes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.gather = true
+	b.gather, b.left = true, writes
 }
 
 // end writes what was gathered. A failure closes the connection, which is how

@@ -112,6 +112,10 @@ type reader struct {
 func (r *reader) claim(ctx context.Context, b string) error {
 	taken := false
 	err := r.line.do(ctx, op{"claim", b, configure}, func(ch *amqp.Channel) error {
+		// In one piece: a refusal that came between the two would close the channel
+		// under the second, and the broker closes the connection for that.
+		r.line.conn.out.begin(2)
+		defer r.line.conn.out.end()
 		if _, err := ch.QueueDeclare(b, false, false, true, true, empty()); err != nil {
 			return err
 		}

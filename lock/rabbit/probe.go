@@ -165,7 +165,7 @@ func (p *publisher) ask(queues []string, message amqp.Publishing, patience time.
 
 func (p *publisher) publish(queues []string, message amqp.Publishing) ([]*amqp.DeferredConfirmation, error) {
 	if len(queues) > 1 {
-		p.conn.out.begin()
+		p.conn.out.begin(0)
 		defer p.conn.out.end()
 	}
 	var confirms []*amqp.DeferredConfirmation
