@@ -65,10 +65,9 @@ type helper struct {
 	dead     bool
 }
 
-// deadly are the signals that would end or stop this process. Of those that it
-// does not ask for, Go catches the rest and does nothing (package os/signal,
-// "Default behavior of signals in Go programs"); to ask takes two switches
-// between threads for each.
+// deadly are the signals that would end or stop this process. Go catches all others
+// and does nothing (package os/signal, "Default behavior of signals in Go
+// programs"); to ask for one takes two switches between threads.
 var deadly = []os.Signal{
 	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGTERM,
 	unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,

@@ -17,7 +17,9 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(prese
 	}
 	defer act.end(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	act.wake(ctx, after, err == nil)
+	if after > before || after == before && err == nil {
+		act.wake(ctx, after, err == nil)
+	}
 	return before, after, err
 }
 
