@@ -153,17 +153,25 @@ func TestChangeOfTheWindowsSizeReachesTheCommand(t *testing.T) {
 
 func TestTerminalThatHangsUpLeavesNothing(t *testing.T) {
 	t.Parallel()
+	restarted := `"$BINARY" run --mutex m --restart always -- `
 	for name, line := range map[string]string{
-		"in the foreground": "berth sleep 1000\n",
-		"in the background": "berth sleep 1000 &\n",
+		"in the foreground":            "berth sleep 1000\n",
+		"in the background":            "berth sleep 1000 &\n",
+		"stopped in the background":    "berth sh -c 'read x' &\n",
+		"restarted, in the foreground": restarted + "sleep 1000\n",
+		"restarted, in the background": restarted + "sleep 1000 &\n",
+		"restarted, and slow to end":   restarted + `sh -c 'trap "sleep 0.3; exit 0" HUP; while :; do sleep 0.02; done' &` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			term := openTerminal(t)
 			term.types(line)
 			term.sees("command started")
-			if strings.Contains(name, "foreground") {
+			switch {
+			case name == "in the foreground":
 				term.command()
+			case strings.HasPrefix(name, "stopped"):
+				term.sees("command stopped until it has the terminal")
 			}
 			term.pty.Close()
 			until(t, "the end of everything on the terminal", func() bool { return len(marked(term.mark)) == 0 })

@@ -186,13 +186,14 @@ func (m *machine) bury(e event) State {
 }
 
 // lossEnds reports whether berth ends when a slot is lost in which the command
-// has run. With --try there is no second attempt.
-func (m *machine) lossEnds() bool { return m.cfg.OnLoss == Exit || m.cfg.Try }
+// has run. With --try there is no second attempt, and without the terminal that
+// it was started from nobody wants one.
+func (m *machine) lossEnds() bool { return m.cfg.OnLoss == Exit || m.cfg.Try || m.hungUp() }
 
 // restarts reports whether a command that ended by itself is to be started
-// again. One that the user ended at the terminal is not.
+// again. One that the user ended at the terminal, or with it, is not.
 func (m *machine) restarts() bool {
-	if m.command.wished {
+	if m.command.wished || m.hungUp() {
 		return false
 	}
 	return m.cfg.Restart == Always || m.cfg.Restart == OnFailure && m.command.status != 0

@@ -88,6 +88,7 @@ type machine struct {
 	killAt  time.Time        // when that one comes to KILL
 	killing bool
 
+	hup       bool           // HUP was received at a terminal
 	stopSig   syscall.Signal // the first ending signal, as received
 	stopHand  syscall.Signal // and as rewritten
 	lossCause error
@@ -254,12 +255,21 @@ func (m *machine) signalEvent(s os.Signal) event {
 		return event{}
 	}
 	on := forwarded
-	hungUp := sig == syscall.SIGHUP && m.cfg.HangUp && !m.command.running
+	hungUp := false
+	if sig == syscall.SIGHUP && m.cfg.Terminal != nil {
+		m.hup = true
+		hungUp = !m.command.running || m.hungUp()
+	}
 	if signals.Ends(sig) || signals.Ends(hand) || hungUp {
 		on = ending
 	}
 	return event{on: on, sig: sig, hand: hand}
 }
+
+// hungUp reports whether berth was told that its terminal has gone, and it has.
+// The kernel can tell a moment before; and a shell that exits may leave a job
+// alone, to which the terminal's end means nothing.
+func (m *machine) hungUp() bool { return m.hup && !m.cfg.Terminal() }
 
 // begin has f run beside the machine; what it returns becomes the next event.
 // One call is under way at a time: another is cancelled first, and its result

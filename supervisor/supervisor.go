@@ -74,9 +74,11 @@ type Config struct {
 	// Endings is more of it: the signals that usually end berth, which many
 	// others must not crowd out of one channel. Default nil: all are in Signals.
 	Endings <-chan os.Signal
-	// HangUp says that berth has a controlling terminal: HUP then ends it
-	// while no command is there to receive it. Default false: HUP is noted.
-	HangUp   bool
+	// Terminal reports whether berth's controlling terminal is still there. With
+	// one, HUP ends berth while no command is there to receive it, and together
+	// with the command once the terminal is gone. Default nil: there never was
+	// one, and HUP is for the command, or noted.
+	Terminal func() bool
 	Rewrites signals.Rewrites
 
 	Stop signals.Sequence // an orderly end, the slot still held

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,7 +164,9 @@ func TestHangUpEndsAWaiterAtATerminalOnly(t *testing.T) {
 		release := func() {}
 		b := newBench(t, 0, func(b *bench, cfg *Config) {
 			release = b.holdLock()
-			cfg.HangUp = terminal
+			if terminal {
+				cfg.Terminal = func() bool { return true }
+			}
 		})
 		eventually(t, "an attempt", func() bool { return b.backend.Calls(locktest.Wait) > 0 })
 		b.signals <- unix.SIGHUP
@@ -176,6 +179,42 @@ func TestHangUpEndsAWaiterAtATerminalOnly(t *testing.T) {
 			t.Errorf("at a terminal %v: outcome %+v, want %d", terminal, o, want)
 		}
 		release()
+	}
+}
+
+// A HUP that somebody sends is the command's, a reload perhaps. The one that
+// comes because the terminal has gone ends the command, stopped or not, and berth.
+func TestHangUpOfTheTerminalEndsTheCommandForGood(t *testing.T) {
+	var gone atomic.Bool
+	b := newBench(t, 0, func(_ *bench, cfg *Config) {
+		cfg.Restart = Always
+		cfg.Terminal = func() bool { return !gone.Load() }
+	})
+	g := b.running()
+	b.signals <- unix.SIGHUP
+	g.awaitOrder(t, "HUP first")
+	gone.Store(true)
+	b.signals <- unix.SIGHUP
+	g.awaitOrder(t, "HUP tree")
+	g.dies(unix.SIGHUP, 0)
+	if o := b.end(); o.Status != 129 {
+		t.Errorf("outcome %+v, want 129", o)
+	}
+}
+
+func TestCommandThatEndsWithTheTerminalIsNotStartedAgain(t *testing.T) {
+	var gone atomic.Bool
+	b := newBench(t, 0, func(_ *bench, cfg *Config) {
+		cfg.Restart = Always
+		cfg.Terminal = func() bool { return !gone.Load() }
+	})
+	g := b.running()
+	b.signals <- unix.SIGHUP // told a moment before it is gone
+	g.awaitOrder(t, "HUP first")
+	gone.Store(true)
+	g.dies(unix.SIGHUP, 0)
+	if o := b.end(); o.Status != 129 {
+		t.Errorf("outcome %+v, want 129", o)
 	}
 }
 

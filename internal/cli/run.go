@@ -44,7 +44,7 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },
 		Signals:  received,
 		Endings:  endings,
-		HangUp:   hasTerminal(),
+		Terminal: terminal(),
 		Rewrites: cfg.Rewrites,
 
 		Stop:           cfg.Stop,
@@ -121,6 +121,15 @@ func hasTerminal() bool {
 	}
 	unix.Close(fd)
 	return true
+}
+
+// terminal returns what tells whether berth's terminal is still there, nil if
+// berth has none.
+func terminal() func() bool {
+	if !hasTerminal() {
+		return nil
+	}
+	return hasTerminal
 }
 
 // private are variables that the command does not get: secrets, what belongs to
