@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"berth/internal/brokertest"
+	"berth/signals"
 )
 
 // everywhere is where a semaphore has to behave the same.
@@ -190,11 +191,11 @@ func TestLeftoversDoNotJoinALockThatIsMadeAgain(t *testing.T) {
 // given as a difference.
 func TestActionThatWasBrokenOffSaysHowToFinishIt(t *testing.T) {
 	t.Parallel()
-	for name, action := range map[string][]string{
-		"create": {"create", "--slots=50000"},
-		"add":    {"resize", "--add=49998"},
+	for end, action := range map[syscall.Signal][]string{
+		syscall.SIGTERM: {"create", "--slots=50000"},
+		syscall.SIGQUIT: {"resize", "--add=49998"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(action[0], func(t *testing.T) {
 			t.Parallel()
 			b := calmBroker(t)
 			c := contest{t, []string{"--broker", b.URL()}, "semaphore", unique("semaphore")}
@@ -207,9 +208,9 @@ func TestActionThatWasBrokenOffSaysHowToFinishIt(t *testing.T) {
 				queues, err := b.Queues(t.Context(), "/")
 				return err == nil && slices.ContainsFunc(queues, func(q brokertest.Queue) bool { return q.Name == c.name+"-10-A" })
 			})
-			a.signal(syscall.SIGTERM)
-			a.wantStatus(143)
-			a.wantOneLine("stopped on the way", "to finish use: berth semaphore resize "+c.name+" --slots 50000 (ended by TERM)")
+			a.signal(end)
+			a.wantStatus(128 + int(end))
+			a.wantOneLine("stopped on the way", "to finish use: berth semaphore resize "+c.name+" --slots 50000 (ended by "+signals.Name(end)+")")
 		})
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
 	"berth/internal/boottime"
 	"berth/lock"
 	"berth/signals"
@@ -221,7 +224,11 @@ func (m *machine) verifyOnce(ctx context.Context, held lock.Held) (since boottim
 // not kept: a command that starts later has not been told to reload anything,
 // and before it is ready most signals would end it.
 func (m *machine) noteSignal(e event) State {
-	m.log.Info("signal received, but no command runs that could get it", "signal", signals.Name(e.sig))
+	level := hclog.Info
+	if e.sig == unix.SIGWINCH || e.sig == unix.SIGCONT { // dozens, while somebody pulls at a window
+		level = hclog.Debug
+	}
+	m.log.Log(level, "signal received, but no command runs that could get it", "signal", signals.Name(e.sig))
 	return m.state
 }
 

@@ -177,8 +177,8 @@ func single(given map[string][]string, name string) (string, error) {
 	return "", nil
 }
 
-// actionContext ends at the action's time limit and on TERM, INT and HUP, with a
-// cause that says which. release frees it.
+// actionContext ends at the action's time limit and on TERM, INT, QUIT and HUP,
+// with a cause that says which. release frees it.
 func actionContext(parent context.Context, flags actionFlags) (ctx context.Context, release func()) {
 	limit := flags.timeout
 	if limit == 0 && !flags.wait {
@@ -211,7 +211,7 @@ func actionContext(parent context.Context, flags actionFlags) (ctx context.Conte
 // heeded returns the signals that end an action, without those that whoever
 // started berth wanted ignored (nohup).
 func heeded() []os.Signal {
-	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP}
 	return slices.DeleteFunc(ends, signal.Ignored)
 }
 

@@ -31,7 +31,7 @@ func Main(args []string) int {
 	}
 	var over exited
 	if err != nil && !errors.As(err, &over) {
-		fmt.Fprintln(app.ErrWriter, oneLine(err))
+		sayLast(app.ErrWriter, oneLine(err))
 	}
 	return Status(err)
 }

@@ -102,6 +102,7 @@ func flagMistake(text string, flags []cli.Flag) string {
 	if match := lacksValue().FindStringSubmatch(text); match != nil {
 		return fmt.Sprintf("--%s needs a value", match[1])
 	}
+	text, _, _ = strings.Cut(text, "=") // behind it could be a password
 	return text
 }
 

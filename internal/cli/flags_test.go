@@ -35,6 +35,7 @@ func TestNextFlagIsNotTakenForAValue(t *testing.T) {
 		"berth semaphore create s --broker --slots 3":    `berth semaphore create: --broker needs a value; "--slots" is the next flag (write --broker=--slots if it is meant)`,
 		"berth semaphore create s --slots --":            `berth semaphore create: --slots needs a value; "--" ends the flags (write --slots=-- if it is meant)`,
 		"berth run --try true -- cmd":                    `berth run: --try takes no separate value and "true" would be the command; write --try=true, or -- in front of a command called "true"`,
+		"berth run --mutex m --try true echo hello":      `berth run: --try takes no separate value and "true" would be the command; write --try=true, or -- in front of a command called "true"`,
 		"berth run --pid-namespace false --mutex m -- x": `berth run: --pid-namespace takes no separate value and "false" would be the command; write --pid-namespace=false, or -- in front of a command called "false"`,
 		"berth run --mutex=--try -- true":                "",
 		"berth run --mutex=-- -- true":                   "",

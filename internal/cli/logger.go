@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -33,6 +34,31 @@ func newLogger(cfg config.Connection) (log hclog.Logger, flush func()) {
 		Output:     out,
 		JSONFormat: json,
 	}), out.close
+}
+
+// logged has the log say why berth ends, for readers who expect an object in each
+// line.
+func logged(log hclog.Logger, err error) error {
+	var over exited
+	if err == nil || errors.As(err, &over) {
+		return err
+	}
+	log.Error(oneLine(err))
+	return exited(Status(err))
+}
+
+// sayLast writes berth's last line, which like the others must not keep it from
+// ending.
+func sayLast(w io.Writer, line string) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		fmt.Fprintln(w, line)
+	}()
+	select {
+	case <-said:
+	case <-time.After(logPatience):
+	}
 }
 
 // background writes without keeping its caller: a stderr that nobody reads, a

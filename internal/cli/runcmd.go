@@ -29,5 +29,9 @@ func runAction(c *cli.Context) error {
 	}
 	log, flush := newLogger(cfg.Connection)
 	defer flush()
-	return runCommand(cfg, log)
+	err = runCommand(cfg, log)
+	if cfg.LogFormat == "json" {
+		return logged(log, failed(c.Command.HelpName, err))
+	}
+	return err
 }

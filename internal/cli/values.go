@@ -28,7 +28,7 @@ func checkValues(app *cli.App, args []string) error {
 			}
 			args = args[1:]
 		case isSwitch(known, name) && (next == "true" || next == "false"):
-			if len(args) > 1 && strings.HasPrefix(args[1], "--") {
+			if len(args) > 1 {
 				return failed(path, usagef("--%s takes no separate value and %q would be the command; write --%s=%s, or -- in front of a command called %q",
 					name, next, name, next, next))
 			}

@@ -73,6 +73,9 @@ func (s *settings) addAMQP(u *url.URL, text string) error {
 	if strings.Contains(text, " ") {
 		return errors.New("has a space in it; write %20")
 	}
+	if strings.Contains(u.EscapedPath(), "@") {
+		return errors.New("has an @ behind the host; write %2F for a / in user or password, %40 for an @ in a vhost")
+	}
 	if err := checkQuery(u.RawQuery); err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func lookUpUser(text string) (identity, error) {
 	}
 	u, err := user.Lookup(text)
 	if err != nil {
-		return identity{}, errors.New("this host has no such user; create it, or give a number")
+		return identity{}, errors.New("this host has no such user in /etc/passwd; create it, or give a number")
 	}
 	return identify(u)
 }
@@ -80,7 +80,7 @@ func lookUpGroup(text string) (uint32, error) {
 	}
 	g, err := user.LookupGroup(text)
 	if err != nil {
-		return 0, errors.New("this host has no such group; create it, or give a number")
+		return 0, errors.New("this host has no such group in /etc/group; create it, or give a number")
 	}
 	return parseID(g.Gid)
 }

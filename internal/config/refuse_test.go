@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -185,20 +186,25 @@ func TestBrokersThatCannotBeAreRefused(t *testing.T) {
 		"amqps://h/?cacertfile=/dev/null":    "cacertfile without a certificate",
 		"amqps://h/?certfile=/dev/null":      "one of certfile and keyfile",
 		"amqps://h/?certfile=/no/c.pem&keyfile=/no/k.pem": "certfile and a keyfile that cannot be used: open /no/c.pem",
-		"rabbit:5672":                "is no broker",
-		"local://dir":                "three slashes",
-		"local:dir":                  "three slashes",
-		"local,amqp://h":             "is no URL",
-		"LOCAL":                      "is no broker",
-		"redis://h":                  "is no broker",
-		"amqp://u:p@h:1:2":           "more than one colon",
-		"amqp://u p@h":               "",
-		"amqp://h\x00":               "",
-		strings.Repeat("x", 100_000): "is no broker",
+		"rabbit:5672":                          "is no broker",
+		"local://dir":                          "three slashes",
+		"local:dir":                            "three slashes",
+		"local,amqp://h":                       "is no URL",
+		"LOCAL":                                "is no broker",
+		"redis://h":                            "is no broker",
+		"amqp://u:p@h:1:2":                     "more than one colon",
+		"amqp://corp/alice:sesame@h:5672/prod": "%2F for a /",
+		"amqp://user:12/sesame@h":              "%2F for a /",
+		"amqp://u p@h":                         "",
+		"amqp://h\x00":                         "",
+		strings.Repeat("x", 100_000):           "is no broker",
 	} {
 		_, err := Load(input("--broker", text, "--mutex", "m", "--", "x"))
 		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q: got %.200v, want %q", text, err, want)
+		}
+		if strings.Contains(fmt.Sprint(err), "sesame") {
+			t.Errorf("a password is told: %v", err)
 		}
 	}
 	for _, beside := range []string{"amqp://h", "local"} {

@@ -132,10 +132,12 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 
 // Administrator implements lock.Backend.
 func (b *Backend) Administrator(id lock.ID) lock.Administrator {
+	d := b.dialer(id)
+	d.leaseless = true
 	return &administrator{
 		id:      id,
 		names:   names{naming: b.cfg.Naming, id: id},
-		dialer:  b.dialer(id),
+		dialer:  d,
 		actions: map[*action]bool{},
 	}
 }

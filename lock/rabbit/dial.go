@@ -24,6 +24,7 @@ const dialTimeout = 5 * time.Second
 type dialer struct {
 	brokers   []broker
 	heartbeat time.Duration
+	leaseless bool // no lease is counted from the heartbeat: less of it will do
 	who       string
 	log       hclog.Logger
 
@@ -114,7 +115,7 @@ func (e *dialError) Unwrap() []error { return e.is }
 
 func (d *dialer) dialOne(ctx context.Context, b broker, role string) (*conn, error) {
 	outer := ctx
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	asked := false
 	properties := amqp.NewConnectionProperties()
@@ -144,7 +145,7 @@ func (d *dialer) dialOne(ctx context.Context, b broker, role string) (*conn, err
 	}
 	c.amqp = opened
 	c.watch()
-	if got := opened.Config.Heartbeat; got < d.heartbeat {
+	if got := opened.Config.Heartbeat; got < d.heartbeat && !d.leaseless {
 		c.abandon()
 		return nil, lock.Errorf(lock.ErrUnsafe, "the broker allows a heartbeat of %s only and %s was asked for; lower --heartbeat or raise the broker's", got, d.heartbeat)
 	}
@@ -159,9 +160,9 @@ func refused(outer, ctx context.Context, err error, b broker, asked, connected b
 	case outer.Err() != nil:
 		return fmt.Errorf("gave up connecting: %w", outer.Err())
 	case ctx.Err() != nil && connected && !asked:
-		return lock.Errorf(lock.ErrUnreachable, "connected, but no AMQP 0-9-1 broker answered within %s; check host and port", dialTimeout)
+		return lock.Errorf(lock.ErrUnreachable, "connected, but no AMQP 0-9-1 broker answered within %s; check host and port", b.timeout)
 	case ctx.Err() != nil:
-		return lock.Errorf(lock.ErrUnreachable, "no connection within %s; check host, port and network", dialTimeout)
+		return lock.Errorf(lock.ErrUnreachable, "no connection within %s; check host, port and network", b.timeout)
 	case !connected:
 		return lock.Errorf(lock.ErrUnreachable, "%s; does the broker run, and does --broker name it?", oneLine(err.Error()))
 	case errors.Is(err, amqp.ErrSASL):

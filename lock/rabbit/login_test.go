@@ -205,6 +205,9 @@ func TestLowerHeartbeatOfTheBrokerIsUnsafe(t *testing.T) {
 	if h.Lease() != 4*time.Second {
 		t.Errorf("a lease of %s with a heartbeat of 2s", h.Lease())
 	}
+	id := fresh(lock.Semaphore) // administration has no lease
+	resize(t, shared, id, 1)
+	resize(t, shared, id, 0)
 }
 
 func TestConnectionsAreNamedAfterWhatTheyDo(t *testing.T) {

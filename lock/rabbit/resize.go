@@ -65,8 +65,11 @@ func (a *action) wakeUp(ctx context.Context, slots int) error {
 			if err != nil {
 				return err
 			}
-			if w == absent {
+			switch w {
+			case absent:
 				return nil // nobody has ever waited
+			case unknown:
+				return errors.New("the broker has not taken a message to them")
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -16,6 +17,8 @@ type broker struct {
 	url   string // with the password: never shown
 	uri   amqp.URI
 	label string // without the password: for messages
+
+	timeout time.Duration // for one attempt to connect
 }
 
 // parseBroker checks one URL. Errors of the URL parsers quote their input,
@@ -30,6 +33,10 @@ func parseBroker(raw string) (broker, error) {
 	}
 	if u.Hostname() == "" {
 		return broker{}, fmt.Errorf("%s:// has no host; write %s://user:password@host:port/vhost", u.Scheme, u.Scheme)
+	}
+	if strings.Contains(u.EscapedPath(), "@") {
+		// What was meant for a password would be shown as a part of the vhost.
+		return broker{}, errors.New("an @ follows the host; write / as %2F in user and password, and @ as %40 in a vhost")
 	}
 	if u.Query().Has("heartbeat") {
 		return broker{}, errors.New("the heartbeat is set in the URL; remove heartbeat= from it and use --heartbeat")
@@ -48,7 +55,11 @@ func parseBroker(raw string) (broker, error) {
 			return broker{}, fmt.Errorf("auth_mechanism %q is not known; use plain, amqplain or external", mechanism)
 		}
 	}
-	return broker{url: raw, uri: uri, label: label(uri)}, nil
+	timeout := dialTimeout
+	if own := time.Duration(uri.ConnectionTimeout) * time.Millisecond; own > 0 {
+		timeout = min(timeout, own)
+	}
+	return broker{url: raw, uri: uri, label: label(uri), timeout: timeout}, nil
 }
 
 func label(uri amqp.URI) string {

@@ -46,7 +46,7 @@ func ExecuteWill(ctx context.Context, data []byte) error {
 	if err := json.Unmarshal(data, &w); err != nil {
 		return fmt.Errorf("cannot read the will: %w", err)
 	}
-	d := &dialer{heartbeat: w.Heartbeat, who: w.Who, log: hclog.NewNullLogger()}
+	d := &dialer{heartbeat: w.Heartbeat, leaseless: true, who: w.Who, log: hclog.NewNullLogger()}
 	for _, url := range w.URLs {
 		b, err := parseBroker(url)
 		if err != nil {
