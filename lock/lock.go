@@ -170,7 +170,8 @@ type Administrator interface {
 	Resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error)
 
 	// AwaitVacant blocks until nobody holds a slot with a number in
-	// from..to. It changes nothing.
+	// from..to and what ran in them is dead, or has had the time to be. It
+	// changes nothing.
 	AwaitVacant(ctx context.Context, from, to int) error
 
 	// Close gives up everything the administrator has.

@@ -11,17 +11,9 @@ import (
 	"berth/lock"
 )
 
-// Pauses between attempts to get what somebody else still has.
-const (
-	// adminPause is the mean pause of an administrator that waits for another.
-	// An action takes milliseconds to seconds.
-	adminPause = 100 * time.Millisecond
-
-	// Looking whether a slot is vacant: soon at first, then as seldom as a
-	// person who waits does not mind.
-	firstVacantPause = 50 * time.Millisecond
-	lastVacantPause  = time.Second
-)
+// adminPause is the mean pause of an administrator that waits for another. An
+// action takes milliseconds to seconds.
+const adminPause = 100 * time.Millisecond
 
 // administrator is lock.Administrator. Each action has a connection of its own:
 // the administration mutex belongs to a connection, so it keeps the actions of
@@ -33,6 +25,7 @@ type administrator struct {
 
 	mu      sync.Mutex
 	actions map[*action]bool // under way; guarded by mu
+	closed  bool             // guarded by mu
 }
 
 // action is one piece of administration. Its connection does not publish, so it
@@ -94,39 +87,22 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// AwaitVacant implements lock.Administrator.
-func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
-	act, err := a.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer act.end(ctx)
-	pause := firstVacantPause
-	for slot := from; slot <= to; {
-		err := act.line.find(ctx, a.names.holds(slot))
-		switch {
-		case errors.Is(err, errNoQueue):
-			slot, pause = slot+1, firstVacantPause
-			continue
-		case err == nil, errors.Is(err, errTaken), errors.Is(err, lock.ErrUnknown):
-			err = sleep(ctx, pause)
-			pause = min(2*pause, lastVacantPause)
-		}
-		if err != nil {
-			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", slot, a.id, err)
-		}
-	}
-	return nil
-}
-
 // Close implements lock.Administrator. It breaks off what is under way.
 func (a *administrator) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.closed = true
 	for act := range a.actions {
 		act.conn.abandon()
 	}
 	return nil
+}
+
+// over reports whether the administrator was closed.
+func (a *administrator) over() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closed
 }
 
 // enter takes the administration mutex.

@@ -1,0 +1,116 @@
+package rabbit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/lock"
+)
+
+// Looking whether a slot is vacant: soon at first, then as seldom as a person
+// who waits does not mind.
+const (
+	firstVacantPause = 50 * time.Millisecond
+	lastVacantPause  = time.Second
+)
+
+// vacancy is a wait until slots are vacant.
+type vacancy struct {
+	slot   int       // the one that is looked at
+	absent time.Time // since when its B is not there; zero: it is
+	said   bool      // the user was told what it waits for
+}
+
+// AwaitVacant implements lock.Administrator. A wait of days outlives the node
+// that it began with.
+func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
+	v := &vacancy{slot: from}
+	for pause := firstVacantPause; ; pause = min(2*pause, lastVacantPause) {
+		err := a.awaitVacant(ctx, v, to)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, lock.ErrUnreachable) && ctx.Err() == nil && !a.over() {
+			a.dialer.log.Warn("cannot see whether the slot is vacant; trying again", "lock", a.id.Name, "slot", v.slot, "error", err)
+			err = sleep(ctx, pause)
+		}
+		if err != nil {
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", v.slot, a.id, err)
+		}
+	}
+}
+
+// awaitVacant is AwaitVacant on one connection.
+func (a *administrator) awaitVacant(ctx context.Context, v *vacancy, to int) error {
+	act, err := a.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer act.end(ctx)
+	for pause := firstVacantPause; v.slot <= to; {
+		vacant, err := act.vacant(ctx, v)
+		if vacant {
+			*v = vacancy{slot: v.slot + 1}
+			pause = firstVacantPause
+			continue
+		}
+		if err == nil {
+			err = sleep(ctx, pause)
+			pause = min(2*pause, lastVacantPause)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// vacant judges as a successor would: B that is gone says that nobody holds the
+// slot, and only the ledger, or time, that what ran in it is dead.
+func (a *action) vacant(ctx context.Context, v *vacancy) (bool, error) {
+	err := a.line.find(ctx, a.names.holds(v.slot))
+	switch {
+	case errors.Is(err, errNoQueue):
+	case err == nil, errors.Is(err, errTaken), errors.Is(err, lock.ErrUnknown):
+		v.absent = time.Time{}
+		return false, nil
+	default:
+		return false, err
+	}
+	if v.absent.IsZero() {
+		v.absent = time.Now()
+	}
+	known, err := a.readLedger(ctx, v.slot)
+	switch {
+	case errors.Is(err, errNoQueue): // nobody has ever held it
+		return true, nil
+	case errors.Is(err, lock.ErrDenied), errors.Is(err, lock.ErrUnknown), errors.Is(err, errTaken): // time will tell
+	case err != nil:
+		return false, err
+	case known.over():
+		return true, nil
+	}
+	left := known.wait(2*a.dialer.heartbeat) - time.Since(v.absent)
+	if left > 0 && !v.said {
+		v.said = true
+		a.dialer.log.Info("waiting for the last holder's release", "lock", a.id.Name, "slot", v.slot, "term", known.newest.Term,
+			"host", known.newest.Host, "at_most", left.Round(time.Millisecond))
+	}
+	return left <= 0, nil
+}
+
+// readLedger reads the ledger of a slot that nobody holds, and leaves it as it was.
+func (a *action) readLedger(ctx context.Context, slot int) (history, error) {
+	r := &reader{line: &line{conn: a.conn}, queue: a.names.ledger(slot)}
+	r.more = true
+	var err error
+	for r.more && err == nil {
+		err = r.line.do(ctx, reading(r.queue), r.get)
+	}
+	if end := r.putBack(ctx); err == nil {
+		err = end
+	}
+	return r.known, err
+}
