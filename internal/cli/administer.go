@@ -17,12 +17,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-const (
-	// actionTimeout bounds an administrative action that does not wait for
-	// holders. A broker answers within milliseconds; another administrator of
-	// the same lock may be in front for some seconds.
-	actionTimeout = 30 * time.Second
+// actionTimeout bounds an administrative action that does not wait for holders,
+// and of any action the wait for another administrator. A broker answers within
+// milliseconds; another administrator of the same lock may be in front for some
+// seconds. Tests shorten it.
+var actionTimeout = 30 * time.Second
 
+const (
 	// defaultOvershoot is how far beyond the last slot an action sweeps for
 	// leftovers. An interrupted deletion leaves the low slots of a lock, never
 	// a gap, so leftovers come from a slot that was deleted by hand or lost
@@ -43,7 +44,7 @@ var (
 	overshootOption = config.Option{Name: "overshoot", Group: groupAction, Value: "N", Default: strconv.Itoa(defaultOvershoot),
 		Usage: "Look for leftovers in N slots beyond the highest one."}
 	timeoutOption = config.Option{Name: "timeout", Group: groupAction, Value: "DURATION", Kind: config.Duration,
-		Usage: fmt.Sprintf("Give up after DURATION. Default: %s, with --wait never.", actionTimeout)}
+		Usage: fmt.Sprintf("Give up after DURATION. Default: %s, which with --wait is for other administrators only.", actionTimeout)}
 	// createTimeoutOption is timeoutOption for an action without --wait.
 	createTimeoutOption = config.Option{Name: "timeout", Group: groupAction, Value: "DURATION", Kind: config.Duration,
 		Usage: fmt.Sprintf("Give up after DURATION. Default: %s.", actionTimeout)}
@@ -233,8 +234,20 @@ func reason(ctx context.Context, err error) error {
 }
 
 // change is Resize. Its error says how far the change got and which command
-// finishes it.
+// finishes it. Another administrator is not waited for without limit, even with
+// --wait, which is about holders.
 func (a *administration) change(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if a.flags.timeout == 0 {
+		others := time.AfterFunc(actionTimeout, func() { cancel(gaveUp{actionTimeout}) })
+		defer others.Stop()
+		asked := target
+		target = func(present int) (int, error) {
+			others.Stop()
+			return asked(present)
+		}
+	}
 	want, begun := 0, false
 	before, after, err = a.Resize(ctx, sweep, func(present int) (n int, err error) {
 		n, err = target(present)
@@ -242,13 +255,13 @@ func (a *administration) change(ctx context.Context, sweep int, target func(pres
 		return n, err
 	})
 	if err == nil || !begun {
-		return before, after, err
+		return before, after, reason(ctx, err)
 	}
 	err = fmt.Errorf("%w; to finish use: %s", err, a.again(before, after, want))
 	if before != after {
 		err = fmt.Errorf("stopped on the way: %s now (was %d): %w", slots(after), before, err)
 	}
-	return before, after, err
+	return before, after, reason(ctx, err)
 }
 
 // say prints a result on stdout.

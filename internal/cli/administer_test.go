@@ -89,3 +89,23 @@ func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
 		}
 	}
 }
+
+// busy is an administrator that finds another at work for ever.
+type busy struct{ lock.Administrator }
+
+func (busy) Resize(ctx context.Context, _ int, _ func(int) (int, error)) (int, int, error) {
+	<-ctx.Done()
+	return 0, 0, lock.ErrBusy
+}
+
+func TestAnotherAdministratorIsNotWaitedForWithoutLimit(t *testing.T) {
+	defer func(was time.Duration) { actionTimeout = was }(actionTimeout)
+	actionTimeout = time.Millisecond
+	ctx, release := actionContext(context.Background(), actionFlags{wait: true})
+	defer release()
+	a := &administration{Administrator: busy{}, flags: actionFlags{wait: true}}
+	_, _, err := a.change(ctx, 0, func(int) (int, error) { return 0, nil })
+	if !errors.Is(err, lock.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || Status(err) != ExitNotObtained {
+		t.Errorf("got %v, status %d", err, Status(err))
+	}
+}
