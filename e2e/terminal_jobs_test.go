@@ -98,6 +98,31 @@ func TestBerthInTheBackgroundLeavesTheTerminalAlone(t *testing.T) {
 	until(t, "the end of the command", func() bool { _, alive := inspect(command.pid); return !alive })
 }
 
+// The shell does not know that the pager was stopped, because berth was not.
+func TestPagerThatWasStoppedInTheBackgroundGoesOnInTheForeground(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]string{
+		"a function": "berth",
+		"a program":  `"$BINARY" run --mutex m --`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			term := openTerminal(t)
+			pager := `head -c 1; read x </dev/tty; echo "go""t $x"`
+			term.types(run + ` sh -c "echo line; sleep 1000" | sh -c '` + pager + "' &\n")
+			term.sees("command started")
+			term.awaitState(term.find("sh", "-c", pager).pid, "T")
+			term.sees("command stopped until it has the terminal")
+			term.types("fg\n")
+			term.awaitState(term.find("sh", "-c", pager).pid, "S")
+			term.types("line\n")
+			term.sees("got line")
+			term.types(ctrlC)
+			term.worksAgain()
+		})
+	}
+}
+
 // With TTOU received instead of obeyed, a write that is refused for it would be
 // tried again for ever.
 func TestLastLineComesFromTheBackgroundOfATerminalThatStopsOutput(t *testing.T) {

@@ -304,7 +304,11 @@ func (h *helper) awaitTerminal() bool {
 	if h.first == 0 || !h.terminal.present() {
 		return false
 	}
-	if h.terminal.give(h.first) {
+	switch {
+	case h.terminal.disturbed && h.terminal.ahead():
+		h.signal(unix.SIGCONT, supervisor.Group)
+		return true
+	case !h.terminal.disturbed && h.terminal.give(h.first):
 		h.signal(unix.SIGCONT, supervisor.Group)
 		return true
 	}
@@ -337,6 +341,7 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 				return
 			}
 		}
+		h.terminal.disturb(sig)
 		_ = unix.Kill(-h.first, sig)
 	default:
 		_ = unix.Kill(h.first, sig)

@@ -23,6 +23,8 @@ type terminal struct {
 	given    bool // the command has the foreground
 	asleep   bool // who else is in berth's group may be stopped, as the command was
 	settings *unix.Termios
+
+	disturbed bool // asleep because one of them used the terminal from the background
 }
 
 // newTerminal opens the terminal, if this process has one.
@@ -164,7 +166,22 @@ func (t *terminal) wake() {
 	if t.asleep && t.owner != 0 {
 		_ = unix.Kill(-t.owner, unix.SIGCONT)
 	}
-	t.asleep = false
+	t.asleep, t.disturbed = false, false
+}
+
+// disturb is for a signal that the terminal has sent to berth's group, which the
+// command gets too: somebody there, a pager behind the command, has used the
+// terminal from the background. All of them go on once the group has it.
+func (t *terminal) disturb(sig syscall.Signal) {
+	if stoppedForTerminal(sig) && t.present() {
+		t.asleep, t.disturbed = true, true
+	}
+}
+
+// ahead reports whether berth's own group is the foreground.
+func (t *terminal) ahead() bool {
+	foreground, err := t.foreground()
+	return err == nil && foreground == t.owner
 }
 
 func (t *terminal) foreground() (group int, err error) {
