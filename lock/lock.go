@@ -153,7 +153,8 @@ type Handover struct {
 //
 // Every method is idempotent: asked for the state that is there already, it
 // succeeds and changes nothing. Errors of all: ErrUnreachable, ErrDenied,
-// ErrUnknown, ErrBusy if another administrator did not finish before ctx ended.
+// ErrUnknown, ErrBusy if another administrator did not finish before ctx ended,
+// ErrUnsafe if something that is not berth's is in the way.
 type Administrator interface {
 	// Slots returns how many slots exist, 0 if the lock does not.
 	Slots(ctx context.Context) (int, error)

@@ -11,9 +11,15 @@ import (
 	"berth/lock"
 )
 
-// adminPause is the mean pause of an administrator that waits for another. An
-// action takes milliseconds to seconds.
-const adminPause = 100 * time.Millisecond
+const (
+	// adminPause is the mean pause of an administrator that waits for another.
+	// An action takes milliseconds to seconds.
+	adminPause = 100 * time.Millisecond
+
+	// foreignLook is how many attempts there are for each look whether it is an
+	// administrator that is waited for.
+	foreignLook = 10
+)
 
 // administrator is lock.Administrator. Each action has a connection of its own:
 // the administration mutex belongs to a connection, so it keeps the actions of
@@ -107,20 +113,23 @@ func (a *administrator) over() bool {
 
 // enter takes the administration mutex.
 func (a *action) enter(ctx context.Context) error {
-	met := false // somebody else was at work
-	for {
-		err := a.line.claim(ctx, a.names.administration())
-		if errors.Is(err, errTaken) {
-			met = true
-			err = sleep(ctx, rand.N(2*adminPause))
-		} else if err == nil {
-			return nil
-		}
-		if err != nil && met && ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", lock.ErrBusy, ctx.Err())
-		}
-		if err != nil {
+	queue := a.names.administration()
+	for met := 0; ; met++ { // how often somebody else was at work
+		err := a.line.claim(ctx, queue)
+		if !errors.Is(err, errTaken) {
+			if err != nil && met > 0 && ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", lock.ErrBusy, ctx.Err())
+			}
 			return err
+		}
+		if met%foreignLook == 0 && a.line.find(ctx, queue) == nil {
+			return a.names.foreign(queue)
+		}
+		if met == 0 {
+			a.dialer.log.Info("another administrator is at work on this lock; waiting for it", "lock", a.id.Name)
+		}
+		if err := sleep(ctx, rand.N(2*adminPause)); err != nil {
+			return fmt.Errorf("%w: %w", lock.ErrBusy, err)
 		}
 	}
 }

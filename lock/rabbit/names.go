@@ -51,6 +51,17 @@ func (n names) batons() string { return n.id.Name + "-W" }
 // administration returns the name of the administration mutex.
 func (n names) administration() string { return n.id.Name }
 
+// foreign is the error for a queue that is exclusive to nobody in the place of one
+// that has to be. The broker answers claims of it as if somebody had claimed it
+// (405), but whoever looks it up is told that it is there.
+func (n names) foreign(queue string) error {
+	remedy := "delete it, or give the lock another name"
+	if queue == n.id.Name && n.id.Kind == lock.Mutex {
+		remedy += ", or use --naming " + string(NamingNLA) + " wherever it is used"
+	}
+	return lock.Errorf(lock.ErrUnsafe, "queue %q is not berth's and takes the place of one that is; %s", queue, remedy)
+}
+
 func (n names) queue(slot int, letter string) string {
 	if n.naming == NamingNAL {
 		return n.id.Name + "-" + letter + "-" + strconv.Itoa(slot)

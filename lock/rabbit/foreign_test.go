@@ -1,0 +1,129 @@
+package rabbit_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// intrude makes a queue as an application does, until the test ends.
+func intrude(t *testing.T, queue string, durable bool) {
+	t.Helper()
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, durable, false, false, false, nil)
+		return err
+	})
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", queue)) })
+}
+
+// journal returns a configuration whose log is kept, and what counts how often
+// something was said.
+func journal() (cfg rabbit.Config, said func(text string) int) {
+	var saying sync.Mutex
+	var log bytes.Buffer
+	cfg = at(shared.URL())
+	cfg.Log = hclog.New(&hclog.LoggerOptions{Output: &log, Mutex: &saying})
+	return cfg, func(text string) int {
+		saying.Lock()
+		defer saying.Unlock()
+		return strings.Count(log.String(), text)
+	}
+}
+
+// RabbitMQ answers the claim of a queue that is there and not exclusive as if
+// somebody had claimed it.
+func TestForeignQueueIsNotTakenForAnotherAdministrator(t *testing.T) {
+	for _, durable := range []bool{true, false} {
+		for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
+			id := fresh(lock.Semaphore)
+			intrude(t, id.Name, durable)
+			cfg := at(shared.URL())
+			cfg.Naming = naming
+			a := backend(t, cfg).Administrator(id)
+			_, _, err := a.Resize(within(t), 0, func(int) (int, error) { return 1, nil })
+			if !errors.Is(err, lock.ErrUnsafe) || errors.Is(err, lock.ErrBusy) {
+				t.Errorf("%s, durable %t: %v", naming, durable, err)
+			} else {
+				readable(t, err, `queue "`+id.Name+`"`, "delete it, or give the lock another name")
+			}
+			must(t, a.Close())
+		}
+	}
+}
+
+// another makes a queue as another administrator does, until the connection ends.
+func another(t *testing.T, queue string) *amqp.Connection {
+	t.Helper()
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	ch, err := conn.Channel()
+	must(t, err)
+	_, err = ch.QueueDeclare(queue, false, false, true, false, nil)
+	must(t, err)
+	return conn
+}
+
+func TestAdministratorThatWaitsForAnotherSaysSoOnceAndGoesOn(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	other := another(t, id.Name)
+	p := newTap(t)
+	cfg, said := journal()
+	cfg.URLs = []string{p.url()}
+	a := backend(t, cfg).Administrator(id)
+	ctx := within(t)
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := a.Resize(ctx, 0, func(int) (int, error) { return 0, nil })
+		done <- err
+	}()
+	eventually(t, "some attempts", func() bool { return p.sum()["queue.declare"] > 4 })
+	must(t, other.Close())
+	must(t, <-done)
+	if n := said("another administrator"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+	must(t, a.Close())
+	p.close()
+}
+
+func TestForeignQueueThatFollowsAnotherAdministratorIsNoticed(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	other := another(t, id.Name)
+	cfg, said := journal()
+	a := backend(t, cfg).Administrator(id)
+	ctx := within(t)
+	done := make(chan error, 1)
+	go func() {
+		// Whoever is faster than the intruder is done, and tries once more.
+		var err error
+		for err == nil {
+			_, _, err = a.Resize(ctx, 0, func(int) (int, error) { return 0, nil })
+		}
+		done <- err
+	}()
+	eventually(t, "the other one is waited for", func() bool { return said("another administrator") > 0 })
+	must(t, other.Close())
+	succeeds(t, "intruding", func() error {
+		conn, err := amqp.Dial(shared.URL())
+		must(t, err)
+		defer conn.Close()
+		ch, err := conn.Channel()
+		must(t, err)
+		_, err = ch.QueueDeclare(id.Name, true, false, false, false, nil)
+		return err
+	})
+	if err := <-done; !errors.Is(err, lock.ErrUnsafe) {
+		t.Error(err)
+	}
+	must(t, a.Close())
+	must(t, shared.DeleteQueue(within(t), "/", id.Name))
+}
