@@ -127,3 +127,37 @@ func TestForeignQueueThatFollowsAnotherAdministratorIsNoticed(t *testing.T) {
 	must(t, a.Close())
 	must(t, shared.DeleteQueue(within(t), "/", id.Name))
 }
+
+func TestInspectNamesForeignQueuesInThePlaceOfOurs(t *testing.T) {
+	for _, c := range []struct {
+		kind   lock.Kind
+		naming rabbit.Naming
+		suffix string // of the foreign queue
+		remedy string
+	}{
+		{lock.Mutex, rabbit.NamingNLA, "-1-B", "delete it, or give the lock another name"},
+		{lock.Mutex, rabbit.NamingNAL, "", "or use --naming N-L-A"},
+		{lock.Semaphore, rabbit.NamingNLA, "-1-B", "delete it, or give the lock another name"},
+		{lock.Semaphore, rabbit.NamingNLA, "", "delete it, or give the lock another name"},
+		{lock.PersistentMutex, rabbit.NamingNAL, "-B-1", "delete it, or give the lock another name"},
+	} {
+		id := fresh(c.kind)
+		queue := id.Name + c.suffix
+		intrude(t, queue, true)
+		cfg := at(shared.URL())
+		cfg.Naming = c.naming
+		r, err := backend(t, cfg).Inspect(within(t), id)
+		must(t, err)
+		if len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnsafe) {
+			t.Errorf("%s, %s: %v", queue, c.naming, r.Problems)
+			continue
+		}
+		readable(t, r.Problems[0], `queue "`+queue+`"`, c.remedy)
+	}
+	// In the default naming nobody needs the queue that is called as the mutex.
+	id := fresh(lock.Mutex)
+	intrude(t, id.Name, true)
+	if r := inspect(t, id, shared.URL()); len(r.Problems) > 0 {
+		t.Errorf("a queue that is in nobody's way: %v", r.Problems)
+	}
+}

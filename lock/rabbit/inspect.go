@@ -129,7 +129,7 @@ func (i *inspection) introduce() {
 }
 
 func (i *inspection) run(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{i.askPermissions, i.publish, i.tryQueues} {
+	for _, step := range []func(context.Context) error{i.askPermissions, i.publish, i.tryQueues, i.lookForForeign} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -220,6 +220,24 @@ func (i *inspection) tryLedger(ctx context.Context) error {
 		i.advise("a queue like %q kept %d of 2 messages, so a policy limits it (max-length, message-ttl): every handover will take the whole handover delay; exempt queues of this name", i.trialT(), kept)
 	}
 	return err
+}
+
+// lookForForeign looks for queues in the place of ours that are exclusive to
+// nobody, which look like held ones to whoever claims them.
+func (i *inspection) lookForForeign(ctx context.Context) error {
+	places := []string{i.names.holds(1)}
+	if i.id.Kind.Administered() {
+		places = append(places, i.names.administration())
+	}
+	for _, queue := range places {
+		if i.line.find(ctx, queue) == nil {
+			i.Problems = append(i.Problems, i.names.foreign(queue))
+		}
+	}
+	if ctx.Err() == nil && i.conn.broken() {
+		return i.conn.brokenError("cannot inspect " + i.id.String())
+	}
+	return ctx.Err()
 }
 
 // count notes how many slots the lock has.

@@ -59,7 +59,8 @@ func (i *inspection) askPermissions(ctx context.Context) error {
 		case errors.Is(err, lock.ErrDenied):
 			missing = append(missing, n)
 		case err == nil, errors.Is(err, errNoQueue), errors.Is(err, errTaken), errors.Is(err, errDiffers), errors.Is(err, errUnfit):
-			// Turned down for another reason: permitted.
+			// Turned down for another reason: permitted. What is wrong with a queue
+			// that is there is found out elsewhere.
 		case errors.Is(err, lock.ErrUnknown) && ctx.Err() == nil:
 			i.problem(lock.ErrUnknown, "cannot tell whether user %q has %s permission: %s; try again when all nodes are up", i.conn.user, n.permission, err.Error())
 		default:
