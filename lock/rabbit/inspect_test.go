@@ -129,6 +129,7 @@ func TestInspectNamesEveryMissingPermission(t *testing.T) {
 		"no write":    {".*", "", ".*", []string{"write permission on the exchange amq.default"}, ""},
 		"no ledger":   {".*", ".*", "^" + n + "-([0-9]+-[AB]|W)$", []string{fmt.Sprintf("read permission on %q;", id.Name+"-1-T")}, ""},
 		"no batons":   {".*", ".*", "^" + n + "-[0-9]+-[ABT]$", nil, "waiters are not woken"},
+		"no slot 0":   {"^" + n + "-([1-9][0-9]*-[ABT]|W)$", ".*", "^" + n + "-([1-9][0-9]*-[ABT]|W)$", nil, "was not tried"},
 		"no creation": {"^" + n + "-([0-9]+-[BT]|W)$", ".*", ".*", nil, "cannot change the number of slots"},
 	} {
 		t.Run(name, func(t *testing.T) {
