@@ -29,7 +29,7 @@ const (
 // What a broker answers to an operation on a queue, besides yes.
 var (
 	errNoQueue = errors.New("no such queue")               // 404, and certain
-	errTaken   = errors.New("another connection owns it")  // 405
+	errTaken   = errors.New("another connection owns it")  // 405; of a claim also: exclusive to nobody
 	errDiffers = errors.New("exists with other arguments") // 406
 	errUnfit   = errors.New("the broker does not take it") // 406 for another reason, such as a limit on queues: nothing is known of the queue
 )

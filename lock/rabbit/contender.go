@@ -165,10 +165,6 @@ func (l *contender) take(ctx context.Context, slot int) (*held, error) {
 	switch {
 	case errors.Is(err, errTaken):
 		return nil, err
-	case errors.Is(err, errDiffers):
-		// Not one of our queues, but it is in the place of one.
-		l.log.Warn("a foreign queue takes the place of a slot; delete it", "queue", b, "error", err)
-		return nil, fmt.Errorf("%w: %s", errTaken, err.Error())
 	case err != nil && r.ours:
 		l.avoidUnusable(ctx, slot, err)
 	case err != nil:

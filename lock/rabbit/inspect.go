@@ -185,7 +185,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	case errors.Is(err, lock.ErrDenied): // what the lock itself needs is permitted
 		i.advise("how queues behave was not tried in slot 0, which nothing else uses: %s", err.Error())
 		return nil
-	case errors.Is(err, lock.ErrUnknown), errors.Is(err, errDiffers):
+	case errors.Is(err, lock.ErrUnknown):
 		i.problem(lock.ErrUnsafe, "the broker does not make a queue such as berth needs: %s; see the limits and policies of the vhost", err.Error())
 		return nil
 	case err != nil:

@@ -107,8 +107,8 @@ type reader struct {
 // claim declares B as this connection's own and reads the first record, in one
 // round trip: the broker comes to the second only if it has done the first.
 //
-// errTaken and errDiffers say that B is somebody else's. After any other error
-// it may be ours.
+// errTaken says that B is somebody else's, or a foreign queue. After any other
+// error it may be ours.
 func (r *reader) claim(ctx context.Context, b string) error {
 	taken := false
 	err := r.line.do(ctx, op{"claim", b, configure}, func(ch *amqp.Channel) error {
