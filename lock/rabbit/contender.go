@@ -32,6 +32,7 @@ type contender struct {
 	looks   int     // times that a waiter has looked without having been woken
 	tries   int     // attempts since a baton came that found no slot
 	hint    int     // the slot that the last baton was for; 0: unknown
+	judged  bool    // B of a mutex was looked at, whether it can be a claim
 
 	priority   int           // among waiters
 	period     time.Duration // of the renewal of batons

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -159,5 +160,59 @@ func TestInspectNamesForeignQueuesInThePlaceOfOurs(t *testing.T) {
 	intrude(t, id.Name, true)
 	if r := inspect(t, id, shared.URL()); len(r.Problems) > 0 {
 		t.Errorf("a queue that is in nobody's way: %v", r.Problems)
+	}
+}
+
+func TestWaiterForAForeignQueueSaysSoOnceAndObtainsTheLockWhenItIsGone(t *testing.T) {
+	for naming, suffix := range map[rabbit.Naming]string{rabbit.NamingNLA: "-1-B", rabbit.NamingNAL: ""} {
+		id := fresh(lock.Mutex)
+		queue := id.Name + suffix
+		onChannel(t, func(ch *amqp.Channel) error {
+			_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
+			return err
+		})
+		cfg, said := journal()
+		cfg.Naming = naming
+		l := backend(t, cfg).Lock(id)
+		t.Cleanup(func() { l.Close() })
+		must(t, l.Connect(within(t)))
+		for range 3 {
+			if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+				t.Fatal(err)
+			}
+			must(t, l.Wait(within(t), time.Hour))
+		}
+		if n := said("not berth's"); n != 1 {
+			t.Errorf("%s: said %d times", naming, n)
+		}
+		must(t, shared.DeleteQueue(within(t), "/", queue))
+		h, err := l.Acquire(within(t))
+		must(t, err)
+		must(t, h.Release(within(t)))
+	}
+}
+
+func TestHeldMutexIsNotTakenForAForeignQueue(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	cfg, said := journal()
+	p := newTap(t)
+	cfg.URLs = []string{p.url()}
+	w := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { w.Close() })
+	must(t, w.Connect(within(t)))
+	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Fatal(err)
+	}
+	rabbit.LookSeldom(w)
+	woken := untilWoken(t, w)
+	awaitListeners(t, id, 1)
+	eventually(t, "claim, batons, and the look", func() bool { return p.sum()["queue.declare"] == 3 })
+	must(t, h.Release(within(t)))
+	must(t, <-woken)
+	_, err := w.Acquire(within(t))
+	must(t, err)
+	if n := said("not berth's"); n != 0 {
+		t.Errorf("said %d times", n)
 	}
 }

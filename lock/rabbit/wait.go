@@ -54,10 +54,23 @@ func (l *contender) Wait(ctx context.Context, pause time.Duration) error {
 	}
 	l.hint = 0
 	b.order(listen, 0)
+	l.lookForForeign(ctx)
 	if err := l.claims.prepare(ctx); err != nil && l.conn.broken() {
 		return err
 	}
 	return l.sleep(ctx, l.nextLook(), b)
+}
+
+// lookForForeign says once if what keeps a mutex is nobody's claim but a foreign
+// queue. Only who has waited and looked asks: a short wait is not to cost more.
+func (l *contender) lookForForeign(ctx context.Context) {
+	if l.id.Kind != lock.Mutex || l.looks == 0 || l.judged {
+		return
+	}
+	l.judged = true
+	if b := l.names.holds(1); l.claims.find(ctx, b) == nil {
+		l.log.Warn("waiting for a queue that nobody has claimed", "error", l.names.foreign(b))
+	}
 }
 
 // nextLook is how long to wait for a baton before looking without one.
