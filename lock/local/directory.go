@@ -23,13 +23,13 @@ const ownDirectory = "use a directory of your own: --broker local:///DIRECTORY"
 func makeDir(dir string) error {
 	base := filepath.Dir(dir)
 	if err := os.MkdirAll(base, 0o755); err != nil {
-		return err
+		return unmade(err)
 	}
 	if err := trustBase(base); err != nil {
 		return err
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
+		return unmade(err)
 	}
 	if err := trustDir(dir); err != nil {
 		return err
@@ -37,9 +37,53 @@ func makeDir(dir string) error {
 	return mayMakeFiles(dir)
 }
 
+// unmade turns an error of os.Mkdir or os.MkdirAll into a refusal where waiting
+// would not help. What has only vanished meanwhile can be made again.
+func unmade(err error) error {
+	var failed *fs.PathError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	if err := inTheWay(failed.Path); err != nil {
+		return err
+	}
+	if gone(err) && makesNone(failed.Path) {
+		return distrust("%s cannot be made, because the file system there makes no directories", failed.Path)
+	}
+	return err
+}
+
+// inTheWay refuses what is at path if it is neither a directory nor a link to
+// one.
+func inTheWay(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil || info.IsDir() {
+		return nil
+	}
+	if info, err = os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	return distrust("%s is no directory", path)
+}
+
+// makesNone reports whether path cannot be made although the directory above is
+// there, as below /proc, and was not removed in this very moment.
+func makesNone(path string) bool {
+	above, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return false
+	}
+	defer above.Close()
+	if unix.Mkdirat(int(above.Fd()), filepath.Base(path), 0o755) != unix.ENOENT {
+		return false
+	}
+	info, err := above.Stat()
+	return err == nil && info.Sys().(*syscall.Stat_t).Nlink > 0 // 0 once it is removed
+}
+
 func mayMakeFiles(dir string) error {
-	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-		return distrust("%s is no directory", dir)
+	if err := inTheWay(dir); err != nil {
+		return err
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return &os.PathError{Op: "access", Path: dir, Err: err}

@@ -78,7 +78,11 @@ func TestInspectionSaysWhatCannotBeUsedAndMakesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
-	for path, usable := range map[string]bool{dir: true, dir + "/deeper": true, file: false, file + "/deeper": false} {
+	link := filepath.Join(t.TempDir(), "link")
+	must(t, os.Symlink(dir, link)) // to what is not there
+	for path, usable := range map[string]bool{
+		dir: true, dir + "/deeper": true, file: false, file + "/deeper": false, link: false, link + "/deeper": false,
+	} {
 		for _, id := range []lock.ID{mutex, {}} {
 			if err := open(t, path).Inspect(id); (err == nil) != usable || err != nil && !errors.Is(err, lock.ErrDenied) {
 				t.Errorf("%s: %v", path, err)

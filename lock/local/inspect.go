@@ -22,7 +22,7 @@ func (b *Backend) Inspect(id lock.ID) error {
 	if err == nil {
 		err = mayMakeFiles(dir)
 	}
-	for above := filepath.Dir(dir); gone(err); above = filepath.Dir(above) {
+	for above := dir; gone(err); above = filepath.Dir(above) {
 		err = mayMakeFiles(above)
 		if above == "/" {
 			break

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,12 +146,60 @@ func TestVerificationThatCannotLookIsUnknown(t *testing.T) {
 }
 
 func TestDirectoryThatCannotBeMadeIsRefused(t *testing.T) {
-	l := open(t, "/sys/berth").Lock(mutex) // not even root can make directories there
-	err := l.Connect(t.Context())
-	if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
-		t.Fatalf("error is %v, want %v and what to do", err, lock.ErrDenied)
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	long := filepath.Join(dir, strings.Repeat("l", maxFileName+1))
+	must(t, os.WriteFile(file, nil, 0o600))
+	must(t, os.Symlink(filepath.Join(dir, "nowhere"), link))
+	for path, names := range map[string]string{
+		"/sys/berth":          "/sys/berth", // not even root can make directories there
+		"/proc":               "/proc/m",    // nor there, where that is called a lack of something
+		"/proc/berth":         "/proc/berth",
+		"/proc/berth/deeper":  "/proc/berth",
+		file:                  file,
+		file + "/deeper/base": file,
+		link:                  link,
+		link + "/deeper/base": link,
+		long:                  long,
+	} {
+		l := open(t, path).Lock(mutex)
+		err := l.Connect(t.Context())
+		if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), names) || !strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
+			t.Errorf("%s: error is %v, want %v, the path and what to do", path, err, lock.ErrDenied)
+		}
+		must(t, l.Close())
 	}
-	must(t, l.Close())
+}
+
+// It can be made again, so it is not refused.
+func TestDirectoryThatVanishesMeanwhileIsNotRefused(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "base")
+	b := open(t, base)
+	over := make(chan struct{})
+	var others sync.WaitGroup
+	for _, disturb := range []func() error{
+		func() error { return os.RemoveAll(base) },
+		func() error { return os.MkdirAll(b.path(semaphore), 0o755) },
+	} {
+		others.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					_ = disturb()
+				}
+			}
+		})
+	}
+	for range 3000 {
+		if err := makeDir(b.path(mutex)); errors.Is(err, lock.ErrDenied) {
+			t.Errorf("refused: %v", err)
+			break
+		}
+	}
+	close(over)
+	others.Wait()
 }
 
 func TestDirectoryThatIsRemovedIsMadeAgainByConnect(t *testing.T) {

@@ -63,7 +63,7 @@ func failure(what, dir string, err, otherwise error) error {
 		return fmt.Errorf("%s in %s: %w", what, dir, err)
 	case errors.Is(err, lock.ErrUnsafe), errors.Is(err, lock.ErrDenied):
 		return fmt.Errorf("%s: %w", what, err) // it names the path and says what to do
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENAMETOOLONG):
 		return fmt.Errorf("%s in %s: %w: %w; %s", what, dir, lock.ErrDenied, err, ownDirectory)
 	case errors.Is(err, errNoWatch):
 		return fmt.Errorf("%s in %s: %w: %w; raise fs.inotify.max_user_watches", what, dir, otherwise, err)
