@@ -4,21 +4,33 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"berth/lock"
 	"berth/lock/locktest"
 )
 
 func TestConformance(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "made", "on demand")
-	locktest.Run(t, locktest.Harness{
-		Open: func(t *testing.T) lock.Backend { return open(t, dir) },
-		AddSlot: func(t *testing.T, id lock.ID, slot int) {
-			if err := os.WriteFile(slotPath(open(t, dir).path(id), slot), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		},
-	})
+	for name, looks := range map[string][]time.Duration{
+		"as used":              defaultLooks,
+		"woken by events only": nil, // a wake that gets lost then fails
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "made", "on demand")
+			locktest.Run(t, locktest.Harness{
+				Open: func(t *testing.T) lock.Backend {
+					b := open(t, dir)
+					b.looks = looks
+					return b
+				},
+				AddSlot: func(t *testing.T, id lock.ID, slot int) {
+					if err := os.WriteFile(slotPath(open(t, dir).path(id), slot), nil, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				},
+			})
+		})
+	}
 }
 
 func open(t *testing.T, dir string) *Backend {

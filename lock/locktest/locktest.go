@@ -170,20 +170,23 @@ func (h Harness) obtain(ctx context.Context, l lock.Lock) (lock.Held, error) {
 		if err == nil {
 			return held, held.Ready(ctx)
 		}
-		pause := h.Pause
-		switch {
-		case errors.Is(err, lock.ErrFull):
-		case errors.Is(err, lock.ErrAbsent):
-			pause = h.PauseAbsent
-		case errors.Is(err, lock.ErrUnknown):
-			pause = 10 * time.Millisecond
-		default:
-			return nil, err
-		}
-		if err := l.Wait(ctx, pause); err != nil {
+		if err := h.wait(ctx, l, err); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// wait waits as is due after an attempt that ended in err.
+func (h Harness) wait(ctx context.Context, l lock.Lock, err error) error {
+	switch {
+	case errors.Is(err, lock.ErrFull):
+		return l.Wait(ctx, h.Pause)
+	case errors.Is(err, lock.ErrAbsent):
+		return l.Wait(ctx, h.PauseAbsent)
+	case errors.Is(err, lock.ErrUnknown):
+		return l.Wait(ctx, 10*time.Millisecond)
+	}
+	return err
 }
 
 // refused makes one attempt that has to end in want.

@@ -1,6 +1,7 @@
 package locktest
 
 import (
+	"context"
 	"errors"
 
 	"berth/lock"
@@ -32,7 +33,7 @@ var waiting = []behaviour{
 			l := e.contender(id)
 			e.refused(l, lock.ErrFull)
 			go func() {
-				held, err := e.h.obtain(e.ctx, l)
+				held, err := e.h.woken(e.ctx, l, lock.ErrFull)
 				if err == nil {
 					err = held.Release(e.ctx)
 				}
@@ -86,13 +87,22 @@ func (e *env) waits(id lock.ID, want error) obtaining {
 	e.refused(l, want)
 	got := make(chan lock.Held, 1)
 	return obtaining{held: got, end: later(func() error {
-		held, err := e.h.obtain(e.ctx, l)
+		held, err := e.h.woken(e.ctx, l, want)
 		if err != nil {
 			return err
 		}
 		got <- held
 		return nil
 	})}
+}
+
+// woken is obtain after an attempt that ended in err. It begins with the wait:
+// another attempt might succeed without a wake.
+func (h Harness) woken(ctx context.Context, l lock.Lock, err error) (lock.Held, error) {
+	if err := h.wait(ctx, l, err); err != nil {
+		return nil, err
+	}
+	return h.obtain(ctx, l)
 }
 
 // obtained waits until the contender has the slot.
