@@ -19,8 +19,9 @@ var mutex = lock.ID{Kind: lock.Mutex, Name: "m"}
 func TestFakeConforms(t *testing.T) {
 	place := locktest.NewPlace()
 	locktest.Run(t, locktest.Harness{
-		Open:    func(*testing.T) lock.Backend { return place.Open(time.Second) },
-		AddSlot: func(_ *testing.T, id lock.ID, slot int) { place.AddSlot(id, slot) },
+		Open:      func(*testing.T) lock.Backend { return place.Open(time.Hour) },
+		OpenBrief: func(*testing.T) lock.Backend { return place.Open(300 * time.Millisecond) },
+		AddSlot:   func(_ *testing.T, id lock.ID, slot int) { place.AddSlot(id, slot) },
 	})
 }
 

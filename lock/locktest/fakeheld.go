@@ -54,6 +54,9 @@ func (h *fakeHeld) lose(cause error) {
 
 func (h *fakeHeld) Ready(ctx context.Context) error {
 	return h.lock.do(ctx, Ready, func() error {
+		if err := h.awaitLastHolder(ctx); err != nil {
+			return err
+		}
 		return h.ifHeld(func(s *state) {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -63,6 +66,20 @@ func (h *fakeHeld) Ready(ctx context.Context) error {
 			}
 		})
 	})
+}
+
+// awaitLastHolder waits until the command of a holder that has vanished is dead.
+func (h *fakeHeld) awaitLastHolder(ctx context.Context) error {
+	var dead time.Time
+	h.lock.fake.place.look(h.lock.id, func(s *state) { dead = s.dead[h.slot] })
+	timer := time.NewTimer(time.Until(dead))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (h *fakeHeld) Verify(ctx context.Context) error {
@@ -100,15 +117,19 @@ func (h *fakeHeld) isHolder(s *state) bool {
 }
 
 func (h *fakeHeld) Release(ctx context.Context) error {
-	return h.lock.do(ctx, Release, func() error { h.free(); return nil })
+	return h.lock.do(ctx, Release, func() error { h.free(time.Now()); return nil })
 }
 
-func (h *fakeHeld) free() {
+// free gives the slot up. dead says when its command, if there was one, is dead.
+func (h *fakeHeld) free(dead time.Time) {
 	h.lock.fake.place.change(h.lock.id, func(s *state) {
 		if !h.isHolder(s) {
 			return
 		}
 		delete(s.holders, h.slot)
+		if h.Term() != 0 {
+			s.dead[h.slot] = dead
+		}
 		h.lock.mu.Lock()
 		defer h.lock.mu.Unlock()
 		h.lock.held = nil

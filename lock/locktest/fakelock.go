@@ -128,7 +128,7 @@ func (l *fakeLock) Wait(ctx context.Context, pause time.Duration) error {
 func (l *fakeLock) Close() error {
 	l.setConnected(false)
 	if h := l.current(); h != nil {
-		h.free()
+		h.free(time.Now().Add(h.Lease()))
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Harness struct {
 
 	// OpenBrief is Open for the few tests in which a holder goes without a
 	// release, and a successor waits for the end of its lease: a backend with
-	// leases gives these its shortest. Nil means Open.
+	// leases gives these its shortest. That it waits is tested. Nil means Open.
 	OpenBrief func(t *testing.T) lock.Backend
 
 	// AddSlot makes one slot exist behind the back of administration, as an

@@ -18,6 +18,7 @@ type Place struct {
 type state struct {
 	slots   map[int]bool
 	holders map[int]*fakeLock
+	dead    map[int]time.Time // by slot: when the command of a holder that has vanished is dead
 	term    uint64
 	changed chan struct{} // closed, and replaced, when anything above changes
 	admin   chan struct{} // holds a value while an administrator is at work
@@ -27,7 +28,9 @@ type state struct {
 func NewPlace() *Place { return &Place{locks: map[string]*state{}} }
 
 // Open returns a fake that works on p. lease is what Held.Lease returns: zero
-// means without end. The fake never ends a holding by itself; see Take.
+// means without end. The fake never ends a holding by itself; see Take. Ready
+// waits for the lease of a last holder that was ready as well and was closed
+// without a release.
 func (p *Place) Open(lease time.Duration) *Fake {
 	return &Fake{place: p, lease: lease, faults: map[Op]*plan{}}
 }
@@ -57,7 +60,7 @@ func (p *Place) look(id lock.ID, f func(*state)) {
 	s := p.locks[id.Name]
 	if s == nil {
 		s = &state{
-			slots: map[int]bool{}, holders: map[int]*fakeLock{},
+			slots: map[int]bool{}, holders: map[int]*fakeLock{}, dead: map[int]time.Time{},
 			changed: make(chan struct{}), admin: make(chan struct{}, 1),
 		}
 		p.locks[id.Name] = s

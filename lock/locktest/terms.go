@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"berth/lock"
 )
@@ -56,10 +57,9 @@ var terms = []behaviour{
 		id := e.fresh(lock.Mutex)
 		l, held := e.holder(id)
 		before := e.grown(0, held)
-		if err := l.Close(); err != nil {
-			e.Fatalf("closing the holder: %v", err)
-		}
+		dead := e.vanish(l, held)
 		_, held = e.holder(id)
+		e.over(dead)
 		e.grown(before, held)
 	}},
 	// A backend whose lease is longer than the suite's patience fails the next
@@ -96,12 +96,10 @@ var terms = []behaviour{
 	{"waiting for a holder that has vanished can be given up and leaves nothing behind", func(e *env) {
 		e.brief()
 		id := e.fresh(lock.Mutex)
-		gone, held := e.holder(id)
+		l, held := e.holder(id)
 		before := e.grown(0, held)
-		if err := gone.Close(); err != nil {
-			e.Fatalf("closing the holder: %v", err)
-		}
-		l := e.contender(id)
+		dead := e.vanish(l, held)
+		l = e.contender(id)
 		second := e.claimed(l)
 		ctx, cancel := context.WithTimeout(e.ctx, briefly)
 		defer cancel()
@@ -110,10 +108,12 @@ var terms = []behaviour{
 			e.is(err, context.DeadlineExceeded)
 			e.isNot(err, lock.ErrLost, lock.ErrFull)
 		} else {
+			e.over(dead)
 			before = e.grown(before, second)
 		}
 		e.release(second)
 		_, third := e.holder(id)
+		e.over(dead)
 		e.grown(before, third)
 		e.release(third)
 		e.grown(third.Term(), e.obtain(l))
@@ -124,6 +124,26 @@ var terms = []behaviour{
 func (e *env) brief() {
 	if e.h.OpenBrief != nil {
 		e.h.Open = e.h.OpenBrief
+	}
+}
+
+// vanish ends a holder without a release, as if nobody knew what has become of
+// its command. It returns when that command is certainly dead.
+func (e *env) vanish(l lock.Lock, held lock.Held) (dead time.Time) {
+	e.Helper()
+	dead = time.Now().Add(held.Lease())
+	if err := l.Close(); err != nil {
+		e.Fatalf("closing the holder: %v", err)
+	}
+	return dead
+}
+
+// over makes sure that a successor, whose command may start, has waited until
+// the last holder's is dead.
+func (e *env) over(dead time.Time) {
+	e.Helper()
+	if early := time.Until(dead); early > 0 {
+		e.Fatalf("a command may start %v before the lease of a holder that has vanished is over", early)
 	}
 }
 
