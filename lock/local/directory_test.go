@@ -5,8 +5,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"berth/lock"
 )
@@ -92,4 +95,53 @@ func TestInspectionSaysWhatCannotBeUsedAndMakesNothing(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("it made %s", dir)
 	}
+}
+
+// The directory is shared by a group, and who used the lock first was root. A file
+// that can be read has to be writable as well.
+func TestInspectionNamesTheFileThatCannotBeOpened(t *testing.T) {
+	dir := t.TempDir()
+	must(t, chmod(filepath.Dir(dir), 0o755))
+	b := open(t, dir)
+	for name, ids := range map[string]struct{ refused, usable []lock.ID }{
+		"1.lock":  {refused: []lock.ID{mutex, persistent, semaphore}},
+		"2.lock":  {refused: []lock.ID{semaphore}, usable: []lock.ID{mutex, persistent}},
+		adminFile: {refused: []lock.ID{persistent, semaphore}, usable: []lock.ID{mutex}},
+		"1.term":  {usable: []lock.ID{mutex, persistent, semaphore}}, // is replaced
+	} {
+		for _, mode := range []fs.FileMode{0o600, 0o644} {
+			for _, id := range ids.refused {
+				path := filepath.Join(b.path(id), name)
+				err := inspectAsNobody(t, b, id, path, mode)
+				if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), path+": permission denied") || !strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
+					t.Errorf("%s, %s with mode %o: error is %v, want %v, the path and what to do", id, name, mode, err, lock.ErrDenied)
+				}
+			}
+			for _, id := range ids.usable {
+				if err := inspectAsNobody(t, b, id, filepath.Join(b.path(id), name), mode); err != nil {
+					t.Errorf("%s, %s, of which it has no need: %v", id, name, err)
+				}
+			}
+		}
+	}
+}
+
+// inspectAsNobody returns what another user is told of a lock where the file at
+// path is root's. Needs root.
+func inspectAsNobody(t *testing.T, b *Backend, id lock.ID, path string, mode fs.FileMode) error {
+	t.Helper()
+	must(t, makeDir(b.path(id)))
+	must(t, os.WriteFile(path, nil, mode))
+	defer os.Remove(path)
+	// For the files that this thread opens; it ends with its goroutine.
+	found := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if err := unix.Setfsuid(nobody); err != nil {
+			found <- err
+			return
+		}
+		found <- b.Inspect(id)
+	}()
+	return <-found
 }

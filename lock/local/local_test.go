@@ -17,8 +17,9 @@ import (
 )
 
 var (
-	mutex     = lock.ID{Kind: lock.Mutex, Name: "m"}
-	semaphore = lock.ID{Kind: lock.Semaphore, Name: "s"}
+	mutex      = lock.ID{Kind: lock.Mutex, Name: "m"}
+	semaphore  = lock.ID{Kind: lock.Semaphore, Name: "s"}
+	persistent = lock.ID{Kind: lock.PersistentMutex, Name: "p"}
 )
 
 // patience is how long anything may take before a test has failed.
@@ -248,7 +249,8 @@ func TestSlotBeyondAGapIsNotObtainable(t *testing.T) {
 	full(t, l)
 }
 
-// Waiters that look in vain must not wake each other, or they would for ever.
+// Waiters that look in vain must not wake each other, or they would for ever, and
+// an inspection disturbs nobody.
 func TestFailedAttemptsWakeNobody(t *testing.T) {
 	const waiters, attempts = 5, 20
 	dir := t.TempDir()
@@ -274,6 +276,7 @@ func TestFailedAttemptsWakeNobody(t *testing.T) {
 		for _, l := range all {
 			full(t, l)
 		}
+		must(t, open(t, dir).Inspect(semaphore))
 	}
 	// Events come in order: who has heard of this has heard of all before.
 	must(t, makeSlot(open(t, dir).path(semaphore), 99))

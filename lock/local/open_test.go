@@ -36,6 +36,12 @@ func TestWhatIsNotAFileIsRefusedAndNotWaitedFor(t *testing.T) {
 		"lock file of a slot that has to be vacant": {semaphore, func(dir string) string { return lockPath(dir, 1) }, func(b *Backend) error {
 			return b.Administrator(semaphore).AwaitVacant(t.Context(), 1, 1)
 		}},
+		"lock file that is inspected": {semaphore, func(dir string) string { return lockPath(dir, 2) }, func(b *Backend) error {
+			return b.Inspect(semaphore)
+		}},
+		"administration mutex that is inspected": {semaphore, func(dir string) string { return dir + "/" + adminFile }, func(b *Backend) error {
+			return b.Inspect(semaphore)
+		}},
 		"slot file":            {semaphore, func(dir string) string { return slotPath(dir, 3) }, resizing},
 		"administration mutex": {semaphore, func(dir string) string { return dir + "/" + adminFile }, resizing},
 	} {
