@@ -105,6 +105,7 @@ func (m *machine) noteNotStarted(e event) State {
 
 // keepSignal keeps a signal for a command that is just being started.
 func (m *machine) keepSignal(e event) State {
+	m.log.Debug("signal kept until the command has been started", "signal", signals.Name(e.sig))
 	m.command.kept = append(m.command.kept, e.hand)
 	return m.state
 }
