@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"berth/internal/brokertest"
 	"berth/signals"
@@ -47,6 +48,15 @@ func (all crew) awaitSlots(want ...string) {
 		func() string { return fmt.Sprintf("they run in %v", all.slots()) })
 }
 
+// processes returns how many live processes the commands of the crew have.
+func (all crew) processes() int {
+	n := 0
+	for _, b := range all {
+		n += len(b.command())
+	}
+	return n
+}
+
 // in returns the berth whose command runs in a slot.
 func (all crew) in(slot string) *berth {
 	all[0].t.Helper()
@@ -68,9 +78,13 @@ func TestSizeChangesWhileASemaphoreIsInUse(t *testing.T) {
 
 		third := all.in("3")
 		c.administer("resize", "--remove=1", "--wait")
-		third.wantNoCommand() // at once: that was waited for
+		if left := third.command(); len(left) > 0 {
+			t.Errorf("when resize --wait had returned, %v were left", left)
+		}
 		third.awaitLog("slot lost")
-		all.awaitSlots("1", "2")
+		holdsFor(t, time.Second, func() bool { // nobody takes its place
+			return all.processes() == 2*treeSize && all.in("1").undisturbed() && all.in("2").undisturbed()
+		})
 		c.wantHeld()
 		for _, b := range all {
 			b.stays()
