@@ -31,7 +31,8 @@ func TestWrapperEndedDoesNotLeaveTheChildRunning(t *testing.T) {
 
 // consul lock: the child is started although the wrapper is shutting down, and
 // left running (800). noobaa: TERM between the start of the child and the note of
-// its number gives the lock back with the child alive (PR 2084).
+// its number gives the lock back with the child alive (PR 2084). At random moments
+// here; TestSignalWhileTheCommandIsBeingStarted has the start itself for certain.
 func TestChildIsNotStartedDuringShutdown(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
