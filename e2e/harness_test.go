@@ -199,8 +199,8 @@ func (l logLine) text(key string) string {
 	}
 }
 
-// log returns the log so far. What is no JSON, such as the final message, is
-// not part of it.
+// log returns the log so far. What is no JSON, as an administrator's words are not,
+// is left out.
 func (b *berth) log() []logLine {
 	var all []logLine
 	for _, text := range lines(b.path("stderr")) {
