@@ -129,6 +129,17 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string) error {
 		 {ok, _} = rabbit_amqqueue:delete(Queue, false, false, <<"operator">>)`, bin(vhost), bin(name))
 }
 
+// ForgetQueue makes the broker forget an exclusive queue and tell nobody: its
+// consumers are not cancelled, its owner is told with its next question, and
+// others can declare a queue of that name. The end of the owner's connection
+// makes the broker forget that one as well.
+func (b *Broker) ForgetQueue(ctx context.Context, vhost, name string) error {
+	return b.do(ctx, "forget queue "+name,
+		`Name = rabbit_misc:r(%s, queue, %s),
+		 [_] = mnesia:dirty_read(rabbit_queue, Name),
+		 ok = mnesia:dirty_delete(rabbit_queue, Name)`, bin(vhost), bin(name))
+}
+
 // PurgeQueue removes every message that is ready in a queue; what somebody has
 // and has not acknowledged stays. A queue that is not there is an error.
 func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) error {

@@ -77,6 +77,27 @@ func TestDeletedExclusiveQueueIsGoneAndItsConsumerCancelled(t *testing.T) {
 	}
 }
 
+func TestForgottenQueueIsGoneAndItsConsumerIsNotTold(t *testing.T) {
+	ch := channel(t, dial(t, shared, ""))
+	declare(t, ch, "forgotten", false)
+	cancelled := ch.NotifyCancel(make(chan string, 1))
+	_, err := ch.Consume("forgotten", "tag", false, false, false, false, nil)
+	must(t, err)
+	must(t, shared.ForgetQueue(t.Context(), "/", "forgotten"))
+	declare(t, channel(t, dial(t, shared, "")), "forgotten", false)
+	_, err = ch.QueueDeclarePassive("forgotten", false, false, false, false, nil)
+	if e := new(amqp.Error); !errors.As(err, &e) || e.Code != amqp.ResourceLocked {
+		t.Errorf("the queue is another connection's now; the first one is told %v", err)
+	}
+	// The channel is closed, and what it had to tell has been told.
+	if tag, told := <-cancelled; told {
+		t.Errorf("cancelled %q", tag)
+	}
+	if err := shared.ForgetQueue(t.Context(), "/", "no such queue"); err == nil {
+		t.Error("forgot a queue that is not there")
+	}
+}
+
 func TestFilledQueueHasTheMessagesUntilItIsPurged(t *testing.T) {
 	ch := channel(t, dial(t, shared, ""))
 	declare(t, ch, "filled", false)

@@ -150,16 +150,7 @@ func TestHolderSurvivesTheEndOfItsConsumersChannel(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holder(t, shared, id)
 	must(t, rabbit.CloseConsumer(h))
-	eventually(t, "B is consumed from again", func() bool {
-		all, err := shared.Queues(within(t), "/")
-		must(t, err)
-		for _, q := range all {
-			if q.Name == id.Name+"-1-B" {
-				return q.Consumers == 1
-			}
-		}
-		return false
-	})
+	awaitConsumer(t, id.Name+"-1-B")
 	must(t, h.Verify(within(t)))
 	must(t, h.Cause())
 	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))

@@ -1,0 +1,100 @@
+package rabbit_test
+
+import (
+	"errors"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
+
+// vanishings are what can be found in the place of a B that is gone without its
+// holder having been told. The test goes on to own what takes its place.
+var vanishings = map[string]func(t *testing.T, b string){
+	"nothing":             func(*testing.T, string) {},
+	"somebody else's new": func(t *testing.T, b string) { own(t, b) },
+}
+
+// own declares an exclusive queue on a connection of its own.
+func own(t *testing.T, queue string) {
+	t.Helper()
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	ch, err := conn.Channel()
+	must(t, err)
+	_, err = ch.QueueDeclare(queue, false, false, true, false, nil)
+	must(t, err)
+}
+
+// eachVanishing has B of the first slot vanish, once it is told to.
+func eachVanishing(t *testing.T, test func(t *testing.T, id lock.ID, vanish func())) {
+	for found, put := range vanishings {
+		t.Run(found, func(t *testing.T) {
+			eachKind(t, func(t *testing.T, id lock.ID) {
+				b := id.Name + "-1-B"
+				test(t, id, func() {
+					t.Helper()
+					awaitConsumer(t, b)
+					must(t, shared.ForgetQueue(within(t), "/", b))
+					put(t, b)
+				})
+			})
+		})
+	}
+}
+
+// awaitConsumer waits until the holder would be told of a deletion: it does not
+// wait for that itself.
+func awaitConsumer(t *testing.T, queue string) {
+	t.Helper()
+	eventually(t, queue+" is consumed from", func() bool {
+		all, err := shared.Queues(within(t), "/")
+		must(t, err)
+		for _, q := range all {
+			if q.Name == queue {
+				return q.Consumers == 1
+			}
+		}
+		return false
+	})
+}
+
+// untold makes sure that the holder has not noticed anything by itself.
+func untold(t *testing.T, h lock.Held) {
+	t.Helper()
+	select {
+	case <-h.Lost():
+		t.Fatalf("the holder was told before it asked: %v", h.Cause())
+	default:
+	}
+}
+
+func TestVerifyFindsOutThatItsQueueIsNotItsOwnAnyMore(t *testing.T) {
+	eachVanishing(t, func(t *testing.T, id lock.ID, vanish func()) {
+		_, h := holding(t, id, long)
+		must(t, h.Verify(within(t)))
+		vanish()
+		untold(t, h)
+		if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+			t.Fatalf("verifying: %v", err)
+		}
+		if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("cause: %v", err)
+		}
+	})
+}
+
+// Whoever has B now may not have seen the record, and starts as well.
+func TestCommandDoesNotStartAfterItsQueueHasVanished(t *testing.T) {
+	eachVanishing(t, func(t *testing.T, id lock.ID, vanish func()) {
+		_, h := claimed(t, id, long)
+		vanish()
+		untold(t, h)
+		if err := h.Ready(within(t)); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("Ready: %v", err)
+		}
+		must(t, h.Release(within(t)))
+	})
+}
