@@ -28,6 +28,11 @@ var mutants = []mutant{
 		old: "return min(time.Duration(h.newest.Handover)*time.Millisecond, longestHandover)", new: "return 0",
 		under: []string{"reset and no way back"}, mode: "stubborn",
 	},
+	{
+		name: "it verifies A only", file: "lock/rabbit/verify.go",
+		old: `h.judge(h.checks.look(h.b), "its queue is gone")`, new: "nil",
+		under: []string{"B vanished, and nobody is told"}, mode: "plain",
+	},
 }
 
 // A suite that finds nothing proves something only if it finds what is there.

@@ -98,6 +98,10 @@ var faults = []fault{
 		s.close("", nil)
 	})},
 	{name: "B deleted", strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
+	{name: "B vanished, and nobody is told", stage: stage{semaphore: true}, strike: plain(func(s *scene, _ *contender) {
+		s.forget()
+		s.join() // looks at once, as a waiter need not
+	})},
 	{name: "A deleted and made again", stage: stage{semaphore: true}, lasting: time.Second, strike: func(s *scene, _ *contender) func() {
 		s.delete("A")
 		return func() { s.administer("semaphore", "create", s.lock, "--slots", "1") }
@@ -203,6 +207,12 @@ func (s *scene) close(text string, of *contender) {
 func (s *scene) delete(letter string) {
 	s.t.Helper()
 	s.must(s.broker.DeleteQueue(context.Background(), "/", s.lock+"-1-"+letter))
+}
+
+// forget takes queue B of the slot away without a word to its holder.
+func (s *scene) forget() {
+	s.t.Helper()
+	s.must(s.broker.ForgetQueue(context.Background(), "/", s.lock+"-1-B"))
 }
 
 func (s *scene) batons() string { return s.lock + "-W" }
