@@ -20,6 +20,9 @@ func CutConnection(h lock.Held) { h.(*held).conn.abandon() }
 // broker takes the user from a certificate.
 func SetUser(h lock.Held, user string) { h.(*held).conn.user = user }
 
+// SetAge makes the holder take that long ago for when it won its slot.
+func SetAge(h lock.Held, age time.Duration) { h.(*held).won = time.Now().Add(-age) }
+
 // NoQueue reports whether the text of a 404 is taken for proof that a queue does
 // not exist.
 func NoQueue(text string) bool {

@@ -1,0 +1,63 @@
+package rabbit_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"berth/internal/brokertest"
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// A broker that was killed can have forgotten a ledger that it had just
+// confirmed: then its holder does not wait for it to come back.
+func TestHolderOfAYoungLedgerGivesUpAtOnceWithoutABroker(t *testing.T) {
+	broker := brokertest.New(t)
+	_, young := holder(t, broker, fresh(lock.Mutex))
+	_, old := holder(t, broker, fresh(lock.Mutex))
+	for _, h := range []lock.Held{young, old} {
+		must(t, h.Ready(within(t))) // makes the ledger
+	}
+	rabbit.SetAge(young, -time.Hour) // young, however slow this machine is
+	rabbit.SetAge(old, time.Minute)
+	must(t, broker.Kill9())
+	for _, h := range []lock.Held{young, old} {
+		if err := lost(t, h); errors.Is(err, lock.ErrLost) {
+			t.Errorf("a connection that is gone is no proof of a loss: %v", err)
+		}
+	}
+	// The wait would end with within's context, in doubt.
+	if err := young.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("verifying with a young ledger: %v", err)
+	}
+	ctx, cancel := shortly()
+	defer cancel()
+	if err := old.Verify(ctx); err == nil || errors.Is(err, lock.ErrLost) {
+		t.Errorf("verifying with an old ledger: %v", err)
+	}
+}
+
+// That a lock has no ledger proves nothing to one who may have come back to a
+// broker that was killed.
+func TestContenderThatComesBackWaitsThoughALockWasNeverUsed(t *testing.T) {
+	id := fresh(lock.Mutex)
+	cfg := at(shared.URL())
+	cfg.Heartbeat = long
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
+	cut(t, id)
+	if err := l.Wait(within(t), time.Hour); !errors.Is(err, lock.ErrUnreachable) {
+		t.Fatalf("waiting on a connection that was closed: %v", err)
+	}
+	succeeds(t, "connecting again", func() error { return l.Connect(within(t)) })
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	waits(t, h)
+	must(t, h.Release(within(t)))
+	must(t, l.Close())
+
+	_, other := claimed(t, fresh(lock.Mutex), long) // was never connected before
+	must(t, other.Ready(within(t)))
+}
