@@ -67,6 +67,7 @@ func TestDoubtBetweenTwoRunsDoesNotGiveTheSlotUp(t *testing.T) {
 }
 
 func TestDoubtBetweenTwoRunsThatLastsIsALoss(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, short, func(_ *bench, cfg *Config) { cfg.Restart = Always })
 	g := b.running()
 	b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrUnknown})

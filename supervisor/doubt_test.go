@@ -38,6 +38,7 @@ func TestHintWithoutProofFreezesUntilTheSlotWasLookedAt(t *testing.T) {
 }
 
 func TestFrozenCommandGetsTheLossSequence(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, short, freezes)
 	g := b.running()
 	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})

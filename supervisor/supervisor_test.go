@@ -329,7 +329,12 @@ func TestStartThatDoesNotEndIsKilled(t *testing.T) {
 		"doubt":  func(b *bench) { b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, short, nil)
+			t.Parallel()
+			lease := time.Minute
+			if name == "doubt" {
+				lease = short
+			}
+			b := newBench(t, lease, nil)
 			g := b.guard()
 			g.awaitStart(t)
 			g.say(GuardEvent{Kind: Accepted})
