@@ -254,57 +254,79 @@ func TestBrokerSilentForLongerThanTheLease(t *testing.T) {
 	retries.wantFree()
 }
 
-func TestMemoryAlarmDisturbsNobody(t *testing.T) {
+func TestAlarmDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	broker := roughBroker(t)
+	for name, a := range map[string]alarm{
+		"memory": {broker.RaiseMemoryAlarm, broker.ClearMemoryAlarm},
+		"disk":   {broker.RaiseDiskAlarm, broker.ClearDiskAlarm},
+	} {
+		t.Run(name, func(t *testing.T) { a.disturbsNobody(t, broker) })
+	}
+}
+
+// alarm is one that a broker can be made to raise.
+type alarm struct{ raise, clear func(context.Context) error }
+
+func (a alarm) disturbsNobody(t *testing.T, broker *brokertest.Broker) {
+	t.Helper()
 	// A machine that is busy with something else may answer late: the lease is one
 	// that this cannot use up, and the alarm is longer than that.
 	timings := []string{"--heartbeat=3s", "--verify-interval=500ms", "--verify-timeout=2s", "--loss=TERM 1s, KILL"}
-	const alarm = 7 * time.Second
+	const lasting = 7 * time.Second
+	// Both kinds under the same alarm: it takes its time.
+	type pair struct {
+		held, left    contest
+		stays, leaves *berth
+	}
+	var pairs []pair
 	for _, kind := range []string{"mutex", "semaphore"} {
-		t.Run(kind, func(t *testing.T) {
-			l := lossCase{kind: kind}
-			c, leaving := l.made(t, broker), l.made(t, broker)
-			stays := c.run(tree, append(timings, quickStop)...)
-			leaves := leaving.run(tree, append(timings, quickStop)...)
-			stays.awaitRuns(1)
-			leaves.awaitRuns(1)
-			raiseAlarm(t, broker)
-			holdsFor(t, alarm, stays.undisturbed)
-			leaves.signal(syscall.SIGTERM)
-			leaves.wantStatus(143)
-			leaves.wantNothingLeft()
-			leaving.wantFreeSoon()
-			clearAlarm(t, broker)
-			holdsFor(t, time.Second, stays.undisturbed)
-			c.wantHeld()
-			stays.signal(syscall.SIGTERM)
-			stays.wantStatus(143)
-			stays.wantNothingLeft()
-			c.wantFree()
-		})
+		l := lossCase{kind: kind}
+		p := pair{held: l.made(t, broker), left: l.made(t, broker)}
+		p.stays = p.held.run(tree, append(timings, quickStop)...)
+		p.leaves = p.left.run(tree, append(timings, quickStop)...)
+		pairs = append(pairs, p)
+	}
+	undisturbed := func() bool {
+		return !slices.ContainsFunc(pairs, func(p pair) bool { return !p.stays.undisturbed() })
+	}
+	for _, p := range pairs {
+		p.stays.awaitRuns(1)
+		p.leaves.awaitRuns(1)
+	}
+	t.Cleanup(func() { a.end(t) })
+	if err := a.raise(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	holdsFor(t, lasting, undisturbed)
+	for _, p := range pairs {
+		p.leaves.signal(syscall.SIGTERM)
+		p.leaves.wantStatus(143)
+		p.leaves.wantNothingLeft()
+		p.left.wantFreeSoon()
+	}
+	a.end(t)
+	holdsFor(t, time.Second, undisturbed)
+	for _, p := range pairs {
+		p.held.wantHeld()
+		p.stays.signal(syscall.SIGTERM)
+		p.stays.wantStatus(143)
+		p.stays.wantNothingLeft()
+		p.held.wantFree()
+	}
+}
+
+func (a alarm) end(t testing.TB) {
+	t.Helper()
+	// Not the test's context: that one has ended when it is cleaned up after.
+	if err := a.clear(context.Background()); err != nil {
+		t.Error(err)
 	}
 }
 
 // undisturbed reports whether the whole tree of the first run is alive.
 func (b *berth) undisturbed() bool {
 	return len(b.runs()) == 1 && len(b.command()) == treeSize && len(b.logged("slot lost")) == 0
-}
-
-func raiseAlarm(t testing.TB, b *brokertest.Broker) {
-	t.Helper()
-	t.Cleanup(func() { clearAlarm(t, b) })
-	if err := b.RaiseMemoryAlarm(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func clearAlarm(t testing.TB, b *brokertest.Broker) {
-	t.Helper()
-	// Not the test's context: that one has ended when it is cleaned up after.
-	if err := b.ClearMemoryAlarm(context.Background()); err != nil {
-		t.Error(err)
-	}
 }
 
 // holdsFor checks that a condition holds all the time for d.

@@ -88,6 +88,10 @@ var faults = []fault{
 		return func() { s.must(s.broker.Continue()) }
 	}},
 	{name: "memory alarm", kept: true, lasting: 4 * time.Second, strike: alarm},
+	{name: "disk alarm", kept: true, lasting: 4 * time.Second, strike: func(s *scene, _ *contender) func() {
+		s.must(s.broker.RaiseDiskAlarm(context.Background()))
+		return func() { s.must(s.broker.ClearDiskAlarm(context.Background())) }
+	}},
 	{name: "memory alarm, holder told to end", strike: func(s *scene, h *contender) func() {
 		heal := alarm(s, h)
 		h.signal(syscall.SIGTERM)

@@ -159,27 +159,38 @@ func (b *Broker) Fill(ctx context.Context, vhost, name, body string, n int) erro
 // RaiseMemoryAlarm sets the memory limit to nothing and returns once the alarm
 // is there: connections that publish are blocked from now on.
 func (b *Broker) RaiseMemoryAlarm(ctx context.Context) error {
-	return b.setMemoryLimit(ctx, "0.0", "true")
+	return b.setLimit(ctx, "memory", "vm_memory_monitor:set_vm_memory_high_watermark(0.0)", "true")
 }
 
 // ClearMemoryAlarm undoes RaiseMemoryAlarm and returns once the alarm is gone.
 func (b *Broker) ClearMemoryAlarm(ctx context.Context) error {
-	return b.setMemoryLimit(ctx, "0.9", "false")
+	return b.setLimit(ctx, "memory", "vm_memory_monitor:set_vm_memory_high_watermark(0.9)", "false")
 }
 
-// setMemoryLimit sets the limit, a fraction of all memory, and waits until it
-// is true or false that there is an alarm.
-func (b *Broker) setMemoryLimit(ctx context.Context, fraction, alarm string) error {
+// RaiseDiskAlarm is RaiseMemoryAlarm with the limit of free disk space, which
+// becomes more than any disk has.
+func (b *Broker) RaiseDiskAlarm(ctx context.Context) error {
+	return b.setLimit(ctx, "disk", "rabbit_disk_monitor:set_disk_free_limit(1 bsl 80)", "true")
+}
+
+// ClearDiskAlarm undoes RaiseDiskAlarm and returns once the alarm is gone.
+func (b *Broker) ClearDiskAlarm(ctx context.Context) error {
+	return b.setLimit(ctx, "disk", "rabbit_disk_monitor:set_disk_free_limit(1000000)", "false")
+}
+
+// setLimit sets the limit of a resource and waits until it is true or false
+// that there is an alarm.
+func (b *Broker) setLimit(ctx context.Context, resource, set, alarm string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := b.do(ctx, "set the memory limit", `vm_memory_monitor:set_vm_memory_high_watermark(%s)`, fraction)
+	err := b.do(ctx, "set the "+resource+" limit", "%s", set)
 	for err == nil {
 		var now string
-		if now, err = b.Eval(ctx, `rabbit_alarm:get_alarms() =/= []`); now == alarm {
+		if now, err = b.Eval(ctx, `[] =/= [x || {{resource_limit, `+resource+`, _}, _} <- rabbit_alarm:get_alarms()]`); now == alarm {
 			return nil
 		}
 		if !pause(ctx, 5*time.Millisecond) {
-			return fmt.Errorf("cannot set the memory limit: alarm is %s, not %s: %w", now, alarm, ctx.Err())
+			return fmt.Errorf("cannot set the %s limit: alarm is %s, not %s: %w", resource, now, alarm, ctx.Err())
 		}
 	}
 	return err

@@ -110,19 +110,25 @@ func TestPausedBrokerAnswersOnlyAfterContinue(t *testing.T) {
 	findQueue(t, shared, "paused")
 }
 
-func TestMemoryAlarmBlocksAPublisherUntilItIsCleared(t *testing.T) {
+func TestAlarmBlocksAPublisherUntilItIsCleared(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { blocks(t, shared.RaiseMemoryAlarm, shared.ClearMemoryAlarm) })
+	t.Run("disk", func(t *testing.T) { blocks(t, shared.RaiseDiskAlarm, shared.ClearDiskAlarm) })
+}
+
+func blocks(t *testing.T, raise, clear func(context.Context) error) {
+	t.Helper()
 	conn := dial(t, shared, "")
 	blocked := conn.NotifyBlocked(make(chan amqp.Blocking, 2))
 	ch := channel(t, conn)
 	declare(t, ch, "alarm", false)
-	must(t, shared.RaiseMemoryAlarm(t.Context()))
-	t.Cleanup(func() { must(t, shared.ClearMemoryAlarm(context.Background())) })
+	must(t, raise(t.Context()))
+	t.Cleanup(func() { must(t, clear(context.Background())) })
 	publish(t, ch, "alarm")
 	if !await(t, blocked, "connection.blocked").Active {
 		t.Fatal("unblocked before it was blocked")
 	}
 	confirmed := publish(t, ch, "alarm")
-	must(t, shared.ClearMemoryAlarm(t.Context()))
+	must(t, clear(t.Context()))
 	if await(t, blocked, "connection.unblocked").Active {
 		t.Fatal("blocked again")
 	}

@@ -21,7 +21,7 @@ const server = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 // settings is the node's rabbitmq.conf, with room for the port. The disk and
 // memory limits are out of the way of a small or full machine; alarms are for
-// RaiseMemoryAlarm.
+// RaiseMemoryAlarm and RaiseDiskAlarm.
 const settings = `listeners.tcp.1 = 127.0.0.1:%d
 log.console = false
 log.file.level = info
