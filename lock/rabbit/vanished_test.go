@@ -9,11 +9,11 @@ import (
 	"berth/lock"
 )
 
-// vanishings are what can be found in the place of a B that is gone without its
-// holder having been told. The test goes on to own what takes its place.
+// vanishings put something in the place of a B that is gone without its holder
+// having been told: the holder's question is then answered with 404 or with 405.
 var vanishings = map[string]func(t *testing.T, b string){
-	"nothing":             func(*testing.T, string) {},
-	"somebody else's new": func(t *testing.T, b string) { own(t, b) },
+	"nothing":           func(*testing.T, string) {},
+	"somebody else's B": func(t *testing.T, b string) { own(t, b) },
 }
 
 // own declares an exclusive queue on a connection of its own.
