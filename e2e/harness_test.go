@@ -353,10 +353,11 @@ func inspect(pid int) (process, bool) {
 }
 
 // command returns the live processes of the command, however deep: all that are
-// neither berth nor its guard.
+// neither berth nor its guard, nor about to become a guard: a fork of berth that
+// has not executed it yet.
 func (b *berth) command() []process {
 	return slices.DeleteFunc(marked(b.mark), func(p process) bool {
-		return p.pid == b.pid() || p.args[0] == guardName
+		return p.pid == b.pid() || p.args[0] == guardName || p.parent == b.pid() && slices.Equal(p.args, b.cmd.Args)
 	})
 }
 

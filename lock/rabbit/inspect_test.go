@@ -98,7 +98,16 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 		if err := h.Cause(); err != nil {
 			t.Errorf("%s: lost: %v", id, err)
 		}
-		eventually(t, "nothing stays behind", func() bool { return slices.Equal(before, queues(t, shared, id)) })
+		after := before
+		defer func() {
+			if t.Failed() {
+				t.Logf("queues before: %q, after: %q", before, after)
+			}
+		}()
+		eventually(t, "nothing stays behind", func() bool {
+			after = queues(t, shared, id)
+			return slices.Equal(before, after)
+		})
 		must(t, h.Release(within(t)))
 		cancel()
 		if err := <-woken; errors.Is(err, lock.ErrUnreachable) {
