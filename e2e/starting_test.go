@@ -40,18 +40,15 @@ func newSlowProgram(t testing.TB) slowProgram {
 	return p
 }
 
-// awaitExecution waits until somebody waits in execve(2): from then on the lease
+// executing reports whether somebody waits in execve(2): from then on the lease
 // is one that is to be given up (F_GETLEASE).
-func (p slowProgram) awaitExecution(b *berth) {
+func (p slowProgram) executing() bool {
 	p.t.Helper()
-	until(p.t, "the program's execution", func() bool {
-		lease, err := unix.FcntlInt(p.file.Fd(), unix.F_GETLEASE, 0)
-		if err != nil {
-			p.t.Fatal(err)
-		}
-		b.stays()
-		return lease != unix.F_WRLCK
-	})
+	lease, err := unix.FcntlInt(p.file.Fd(), unix.F_GETLEASE, 0)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return lease != unix.F_WRLCK
 }
 
 func (p slowProgram) release() {
@@ -66,7 +63,10 @@ func (p slowProgram) run(c contest, flags ...string) *berth {
 	p.t.Helper()
 	args := append(append([]string{"run", "--" + c.kind, c.name}, c.flags...), flags...)
 	b := start(p.t, append(args, "--", p.path)...)
-	p.awaitExecution(b)
+	until(p.t, "the program's execution", func() bool {
+		b.stays()
+		return p.executing()
+	})
 	b.awaitLog("slot won")
 	return b
 }

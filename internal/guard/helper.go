@@ -184,7 +184,7 @@ func (h *helper) run() {
 		case <-h.again:
 			h.kill()
 		case <-h.look:
-			h.awaitTerminal()
+			h.lookForTerminal()
 		case <-dropped:
 		}
 	}
@@ -284,9 +284,7 @@ func (h *helper) stopped(sig syscall.Signal) {
 	switch {
 	case h.ice.frozen && sig == unix.SIGSTOP: // by us
 	case stoppedForTerminal(sig) && !h.terminal.passedOn(h.first):
-		if !h.awaitTerminal() {
-			h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended, Terminal: true})
-		}
+		h.waitForTerminal()
 	case h.terminal.given, sig == unix.SIGTSTP && h.terminal.fd >= 0:
 		h.terminal.asleep = !h.terminal.given
 		h.terminal.takeBack()
@@ -294,21 +292,25 @@ func (h *helper) stopped(sig syscall.Signal) {
 	}
 }
 
-// awaitTerminal continues a command that was stopped because it used the
-// terminal from the background, once it can have the terminal: at once if berth
-// has the foreground by now. A shell's fg does not tell a job that was running,
-// so there is nothing to wait for but the time to look again. It reports whether
-// the command goes on.
-func (h *helper) awaitTerminal() bool {
+// waitForTerminal is for a command that was stopped because somebody, itself or
+// who is in berth's group, used the terminal from the background. Unless it goes
+// on at once, that is told, once for all of them.
+func (h *helper) waitForTerminal() {
+	if h.look == nil && !h.lookForTerminal() {
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended, Terminal: true})
+	}
+}
+
+// lookForTerminal continues the command once who used the terminal can have it:
+// at once if berth has the foreground by now. A shell's fg does not tell a job
+// that was running, so there is nothing to wait for but the time to look again.
+// It reports whether the command goes on.
+func (h *helper) lookForTerminal() bool {
 	h.look = nil
 	if h.first == 0 || !h.terminal.present() {
 		return false
 	}
-	switch {
-	case h.terminal.disturbed && h.terminal.ahead():
-		h.signal(unix.SIGCONT, supervisor.Group)
-		return true
-	case !h.terminal.disturbed && h.terminal.give(h.first):
+	if h.terminal.disturbed && h.terminal.regain() || !h.terminal.disturbed && h.terminal.give(h.first) {
 		h.signal(unix.SIGCONT, supervisor.Group)
 		return true
 	}
@@ -334,6 +336,7 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 	case h.first == 0:
 	case to == supervisor.Group:
 		if sig == unix.SIGCONT {
+			h.look = nil // what goes on now asks again, whoever it is
 			h.terminal.offer(h.first)
 			h.terminal.wake()
 			if h.ice.frozen {
@@ -341,8 +344,12 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 				return
 			}
 		}
-		h.terminal.disturb(sig)
 		_ = unix.Kill(-h.first, sig)
+		if h.terminal.disturb(sig) {
+			// That the command stops may not be seen: it may ignore the signal, or
+			// be in vfork(2).
+			h.waitForTerminal()
+		}
 	default:
 		_ = unix.Kill(h.first, sig)
 	}

@@ -171,15 +171,20 @@ func (t *terminal) wake() {
 
 // disturb is for a signal that the terminal has sent to berth's group, which the
 // command gets too: somebody there, a pager behind the command, has used the
-// terminal from the background. All of them go on once the group has it.
-func (t *terminal) disturb(sig syscall.Signal) {
-	if stoppedForTerminal(sig) && t.present() {
-		t.asleep, t.disturbed = true, true
+// terminal from the background. All of them go on once the group has it. It
+// reports whether this is such a signal.
+func (t *terminal) disturb(sig syscall.Signal) bool {
+	if !stoppedForTerminal(sig) || !t.present() {
+		return false
 	}
+	t.asleep, t.disturbed = true, true
+	return true
 }
 
-// ahead reports whether berth's own group is the foreground.
-func (t *terminal) ahead() bool {
+// regain reports whether berth's own group is the foreground, and makes it so if
+// the command was: it is the turn of who asked last.
+func (t *terminal) regain() bool {
+	t.takeBack()
 	foreground, err := t.foreground()
 	return err == nil && foreground == t.owner
 }
