@@ -60,7 +60,8 @@ func TestForeignQueueIsNotTakenForAnotherAdministrator(t *testing.T) {
 	}
 }
 
-// another makes a queue as another administrator does, until the connection ends.
+// another makes a queue as another administrator or holder does, until the
+// connection ends.
 func another(t *testing.T, queue string) *amqp.Connection {
 	t.Helper()
 	conn, err := amqp.Dial(shared.URL())

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/lock"
 )
 
@@ -21,6 +23,7 @@ type vacancy struct {
 	slot   int       // the one that is looked at
 	absent time.Time // since when its B is not there; zero: it is
 	said   bool      // the user was told what it waits for
+	blind  string    // why it cannot see, as the user was told
 }
 
 // AwaitVacant implements lock.Administrator. A wait of days outlives the node
@@ -33,13 +36,25 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 			return nil
 		}
 		if errors.Is(err, lock.ErrUnreachable) && ctx.Err() == nil && !a.over() {
-			a.dialer.log.Warn("cannot see whether the slot is vacant; trying again", "lock", a.id.Name, "slot", v.slot, "error", err)
+			v.lose(a.dialer.log, a.id, err)
 			err = sleep(ctx, pause)
 		}
 		if err != nil {
 			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", v.slot, a.id, err)
 		}
 	}
+}
+
+// lose is for a connection that is gone. While nobody looks, B may come back and
+// go once more, so it has to be seen to be absent anew.
+func (v *vacancy) lose(log hclog.Logger, id lock.ID, err error) {
+	v.absent = time.Time{}
+	level := hclog.Warn
+	if err.Error() == v.blind {
+		level = hclog.Debug
+	}
+	v.blind = err.Error()
+	log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", id.Name, "slot", v.slot, "error", err)
 }
 
 // awaitVacant is AwaitVacant on one connection.

@@ -1,6 +1,11 @@
 package rabbit_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,12 +17,18 @@ import (
 // its command still, with a wait for its vacancy.
 func removed(t *testing.T, heartbeat time.Duration) (id lock.ID, h lock.Held, vacant <-chan error) {
 	t.Helper()
+	return removedFor(t, at(shared.URL()), heartbeat)
+}
+
+// removedFor is removed with a configuration for who waits.
+func removedFor(t *testing.T, cfg rabbit.Config, heartbeat time.Duration) (id lock.ID, h lock.Held, vacant <-chan error) {
+	t.Helper()
 	id = fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	l, h := holding(t, id, heartbeat)
 	resize(t, shared, id, 0)
 	vanish(t, l)
-	a := backend(t, at(shared.URL())).Administrator(id)
+	a := backend(t, cfg).Administrator(id)
 	t.Cleanup(func() { a.Close() })
 	done := make(chan error, 1)
 	go func() { done <- a.AwaitVacant(within(t), 1, 3) }()
@@ -60,4 +71,45 @@ func TestWaitForAVacancyOutlivesItsConnection(t *testing.T) {
 	}
 	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will))
 	must(t, <-vacant)
+}
+
+// While nobody looked, somebody may have held the slot once more.
+func TestRemovedSlotIsWatchedAnewAfterTheConnectionWasLost(t *testing.T) {
+	cfg, said := journal()
+	id, h, vacant := removedFor(t, cfg, time.Second)
+	eventually(t, "the last holder's release is waited for", func() bool { return said("waiting for the last holder") == 1 })
+	time.Sleep(h.Lease() / 2) // in vain, because the connection is lost
+	lost := time.Now()
+	eventually(t, "the connection closed", func() bool {
+		n, err := shared.CloseConnections(within(t), id.Name+" @")
+		must(t, err)
+		return n > 0
+	})
+	must(t, <-vacant)
+	if took := time.Since(lost); took < h.Lease() {
+		t.Errorf("vacant after %s, before the lease of %s was over", took, h.Lease())
+	}
+}
+
+func TestWaitForAVacancyThatSeesNothingSaysSoOnce(t *testing.T) {
+	var attempts atomic.Int32
+	cfg, said := journal()
+	cfg.URLs = []string{speaker(t, func(c net.Conn) {
+		attempts.Add(1)
+		fmt.Fprint(c, "AMQP\x00\x01\x00\x00")
+		c.Close()
+	})}
+	a := backend(t, cfg).Administrator(fresh(lock.Semaphore))
+	ctx, cancel := context.WithCancel(within(t))
+	done := make(chan error, 1)
+	go func() { done <- a.AwaitVacant(ctx, 1, 3) }()
+	eventually(t, "some attempts", func() bool { return attempts.Load() > 3 })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if n := said("cannot see whether the slot is vacant"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+	must(t, a.Close())
 }

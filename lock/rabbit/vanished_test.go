@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"berth/lock"
 )
 
@@ -13,19 +11,7 @@ import (
 // having been told: the holder's question is then answered with 404 or with 405.
 var vanishings = map[string]func(t *testing.T, b string){
 	"nothing":           func(*testing.T, string) {},
-	"somebody else's B": func(t *testing.T, b string) { own(t, b) },
-}
-
-// own declares an exclusive queue on a connection of its own.
-func own(t *testing.T, queue string) {
-	t.Helper()
-	conn, err := amqp.Dial(shared.URL())
-	must(t, err)
-	t.Cleanup(func() { conn.Close() })
-	ch, err := conn.Channel()
-	must(t, err)
-	_, err = ch.QueueDeclare(queue, false, false, true, false, nil)
-	must(t, err)
+	"somebody else's B": func(t *testing.T, b string) { another(t, b) },
 }
 
 // eachVanishing has B of the first slot vanish, once it is told to.
