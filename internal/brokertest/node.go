@@ -21,9 +21,12 @@ const server = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
 // settings is the node's rabbitmq.conf, with room for the port. The disk and
 // memory limits are out of the way of a small or full machine; alarms are for
-// RaiseMemoryAlarm and RaiseDiskAlarm.
+// RaiseMemoryAlarm and RaiseDiskAlarm. Without a name of its own the node looks
+// the host's name up for each connection: where a DNS server has to be asked for
+// it, and its answer is lost, a login takes more than five seconds.
 const settings = `listeners.tcp.1 = 127.0.0.1:%d
 log.console = false
+cluster_name = berth
 log.file.level = info
 disk_free_limit.absolute = 1MB
 vm_memory_high_watermark.relative = 0.9

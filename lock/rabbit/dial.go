@@ -160,7 +160,7 @@ func refused(outer, ctx context.Context, err error, b broker, asked, connected b
 	case outer.Err() != nil:
 		return fmt.Errorf("gave up connecting: %w", outer.Err())
 	case ctx.Err() != nil && connected && !asked:
-		return lock.Errorf(lock.ErrUnreachable, "connected, but no AMQP 0-9-1 broker answered within %s; check host and port", b.timeout)
+		return lock.Errorf(lock.ErrUnreachable, "connected, but no AMQP 0-9-1 broker answered within %s; check host and port, and whether the broker is slow", b.timeout)
 	case ctx.Err() != nil:
 		return lock.Errorf(lock.ErrUnreachable, "no connection within %s; check host, port and network", b.timeout)
 	case !connected:
