@@ -37,6 +37,25 @@ func TestHintWithoutProofFreezesUntilTheSlotWasLookedAt(t *testing.T) {
 	b.end()
 }
 
+// A connection and a claim are many answers, and --verify-timeout is for one.
+func TestSlotWithoutAConnectionIsReclaimedForAsLongAsThereIsTime(t *testing.T) {
+	b := newBench(t, time.Minute, func(b *bench, cfg *Config) {
+		cfg.OnDoubt, cfg.VerifyInterval = Freeze, time.Minute
+	})
+	g := b.running()
+	calls, reclaimed := b.backend.Calls(locktest.Verify), make(chan struct{})
+	b.backend.Inject(locktest.Verify, locktest.Fault{Block: reclaimed})
+	b.backend.ReportLost(mutex, lock.ErrUnknown)
+	g.awaitOrder(t, "freeze")
+	time.AfterFunc(200*time.Millisecond, func() { close(reclaimed) }) // four times --verify-timeout
+	g.awaitOrder(t, "thaw")
+	if n := b.backend.Calls(locktest.Verify) - calls; n != 1 {
+		t.Errorf("%d attempts, though the first would have done", n)
+	}
+	g.dies(0, 0)
+	b.end()
+}
+
 func TestFrozenCommandGetsTheLossSequence(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, short, freezes)

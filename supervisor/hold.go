@@ -151,9 +151,14 @@ func (m *machine) verify(event) State {
 	if m.call != nil {
 		return m.state
 	}
-	held := m.held
+	held, limit := m.held, m.cfg.VerifyTimeout
+	if m.deadline != 0 && held.Cause() != nil {
+		// Without a connection it has to be made, and the slot claimed again. That
+		// takes many answers, and gets the time that there is.
+		limit = max(limit, m.lossAt().Until())
+	}
 	m.begin(func(ctx context.Context) event {
-		since, err := m.verifyOnce(ctx, held)
+		since, err := verifyWithin(ctx, held, limit)
 		if err != nil {
 			return event{on: unverified, err: err}
 		}

@@ -170,6 +170,7 @@ func (m *machine) cancelCall() State {
 // prepare waits until the command may start in the slot that was won, and
 // proves once more that it is still ours.
 func (m *machine) prepare(e event) State {
+	m.reconnect.Reset()
 	m.held, m.lostC = e.held, e.held.Lost()
 	m.lossCause, m.startErr, m.lastErr = nil, nil, nil
 	m.launches, m.used = 0, false
@@ -198,7 +199,7 @@ func (m *machine) prepareAgain(e event) State {
 // claimed again, which Verify does.
 func (m *machine) verifyReady(ctx context.Context, held lock.Held, first bool, won boottime.Instant) (since boottime.Instant, err error) {
 	if !first {
-		if since, err = m.verifyOnce(ctx, held); err != nil {
+		if since, err = verifyWithin(ctx, held, m.cfg.VerifyTimeout); err != nil {
 			return 0, err
 		}
 		return since, held.Ready(ctx)
@@ -209,12 +210,12 @@ func (m *machine) verifyReady(ctx context.Context, held lock.Held, first bool, w
 	if won.Add(m.cfg.VerifyInterval).Until() > 0 {
 		return won, nil
 	}
-	return m.verifyOnce(ctx, held)
+	return verifyWithin(ctx, held, m.cfg.VerifyTimeout)
 }
 
-// verifyOnce runs beside the machine and uses only what does not change.
-func (m *machine) verifyOnce(ctx context.Context, held lock.Held) (since boottime.Instant, err error) {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.VerifyTimeout)
+// verifyWithin verifies once. What it proves counts from the beginning.
+func verifyWithin(ctx context.Context, held lock.Held, limit time.Duration) (since boottime.Instant, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	since = boottime.Now()
 	return since, held.Verify(ctx)

@@ -16,9 +16,10 @@ import (
 const (
 	// batonPause lies between attempts to take part again after the channel
 	// was closed, for example by consumer_timeout, or W was deleted; on average,
-	// because that can concern everybody at once.
+	// because that can concern everybody at once. The longest, and half of it, is
+	// shorter than the time for which waiters look by themselves.
 	batonPause        = 100 * time.Millisecond
-	longestBatonPause = time.Minute
+	longestBatonPause = 15 * time.Second
 	fewFailures       = 6 // that are not worth a word
 
 	// batonTimeout bounds the making of a baton.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -80,16 +81,7 @@ func TestWaiterIsWokenWhenTheLockIsMade(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t))
 		woken := make(chan error, 1)
 		go func() { woken <- w.Wait(ctx, time.Hour) }()
-		succeeds(t, "the waiter's consumer", func() error {
-			all, err := shared.Queues(within(t), "/")
-			if err != nil {
-				return err
-			}
-			if !slices.ContainsFunc(all, func(q brokertest.Queue) bool { return q.Name == id.Name+"-W" && q.Consumers == 1 }) {
-				return errors.New("it does not listen")
-			}
-			return nil
-		})
+		awaitPlaces(t, id, 1)
 		// Without a baton it would not look within that time.
 		late := time.AfterFunc(9*time.Second, cancel)
 		resize(t, shared, id, 1)
@@ -459,5 +451,70 @@ func TestWaiterWithoutBatonsSaysSoOnce(t *testing.T) {
 	defer saying.Unlock()
 	if n := strings.Count(said.String(), "cannot be woken"); n != 1 {
 		t.Errorf("said %d times:\n%s", n, said.String())
+	}
+}
+
+// awaitPlaces waits until so many take part in the batons.
+func awaitPlaces(t *testing.T, id lock.ID, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d consumers of batons", n), func() bool {
+		all, err := shared.Queues(within(t), "/")
+		must(t, err)
+		return slices.ContainsFunc(all, func(q brokertest.Queue) bool { return q.Name == id.Name+"-W" && q.Consumers == n })
+	})
+}
+
+// A baton that reaches a contender which may not use the slot is for others.
+func TestWaiterWithoutPermissionPassesTheBatonOn(t *testing.T) {
+	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
+		id := fresh(kind)
+		if kind == lock.Semaphore {
+			resize(t, shared, id, 1)
+		}
+		_, h := holding(t, id, long)
+		awaitBaton(t, id)
+		must(t, shared.AddUser(within(t), "no ledger", "right"))
+		must(t, shared.SetPermissions(within(t), "no ledger", "/", ".*", ".*", "^(.*-(A|B|W)|"+id.Name+")$"))
+		barred := backend(t, at(shared.URLFor("no ledger", "right", "/"))).Lock(id)
+		t.Cleanup(func() { barred.Close() })
+		must(t, barred.Connect(within(t)))
+		if _, err := barred.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+			t.Fatal(err)
+		}
+		rabbit.LookSeldom(barred)
+		first := make(chan error, 1)
+		ctx, cancel := context.WithCancel(within(t))
+		go func() {
+			err := barred.Wait(ctx, time.Hour)
+			if err == nil {
+				if _, err := barred.Acquire(ctx); !errors.Is(err, lock.ErrDenied) {
+					t.Errorf("%s: %v", kind, err)
+				}
+			}
+			first <- err
+			_ = barred.Wait(ctx, time.Hour)
+			first <- nil
+		}()
+		awaitPlaces(t, id, 2) // the holder's and the waiter's
+		second := waiting(t, id)
+		awaitPlaces(t, id, 3)
+		must(t, h.Release(within(t)))
+		must(t, <-first)
+		must(t, <-second)
+		cancel()
+		<-first
+	}
+}
+
+// A newcomer's place among the batons may catch one that is for a waiter.
+func TestBatonThatANewHolderCaughtIsReplaced(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 2)
+	holding(t, id, long)
+	awaitBaton(t, id)
+	publish(t, id.Name+"-W", amqp.Publishing{Headers: amqp.Table{"slot": int32(7)}})
+	holding(t, id, long)
+	if err := <-waiting(t, id); err != nil {
+		t.Errorf("nobody is woken: %v", err)
 	}
 }

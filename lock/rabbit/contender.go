@@ -147,7 +147,7 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 }
 
 func (l *contender) acquireMutex(ctx context.Context) (*held, error) {
-	h, err := l.take(ctx, 1)
+	h, err := l.take(ctx, 1, false)
 	if err != nil && lostRace(err) {
 		return nil, l.id.Full()
 	}
@@ -155,8 +155,9 @@ func (l *contender) acquireMutex(ctx context.Context) (*held, error) {
 }
 
 // take claims slot and proves that it is ours. Where lostRace says so of the
-// error, it is somebody else's or being removed.
-func (l *contender) take(ctx context.Context, slot int) (*held, error) {
+// error, it is somebody else's or being removed. With choosy it returns
+// errHaunted for a slot in which the command could not be started at once.
+func (l *contender) take(ctx context.Context, slot int, choosy bool) (*held, error) {
 	if l.avoided(slot) {
 		return nil, errTaken
 	}
@@ -174,6 +175,11 @@ func (l *contender) take(ctx context.Context, slot int) (*held, error) {
 	}
 	if !r.ours && errors.Is(err, lock.ErrDenied) {
 		return nil, err // so B is not ours
+	}
+	if err == nil && choosy {
+		if err = r.rest(ctx); err == nil && !l.vacant(r) {
+			err = errHaunted
+		}
 	}
 	if err == nil {
 		var h *held
@@ -194,6 +200,10 @@ func (l *contender) take(ctx context.Context, slot int) (*held, error) {
 	}
 	return nil, err
 }
+
+// vacant reports whether nothing of the last holder can be alive, by a ledger
+// that was read to its end.
+func (l *contender) vacant(r *reader) bool { return r.known.over() || r.fresh && !l.returned() }
 
 // Close implements lock.Lock. It takes closeTimeout at most, and batonTimeout
 // more if the courier is just making a baton.

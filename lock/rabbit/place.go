@@ -20,9 +20,10 @@ const (
 	// the lock full.
 	batonDelay = 20 * time.Millisecond
 
-	// Pauses before a holder that still has none makes another.
+	// Pauses before a holder that still has none makes another. The longest is
+	// shorter than the time for which waiters look by themselves.
 	firstBatonRetry   = time.Second
-	longestBatonRetry = time.Minute
+	longestBatonRetry = 15 * time.Second
 
 	// batonRenewal is how often a holder has its baton delivered anew: brokers
 	// before 4.3 close the channel of a delivery that is older than
@@ -44,6 +45,7 @@ type place struct {
 
 	slot    int           // a holder's; 0: no holder
 	missing *time.Timer   // a holder has no baton by then
+	empty   bool          // it had none when it won
 	retry   time.Duration // before the next one is made
 	renewal *time.Timer   // a holder's baton is getting old
 }
@@ -71,17 +73,29 @@ func (p *place) serve(wanted *batonOrder) (err error) {
 			}
 			p.take(d, wanted.wish)
 		case <-p.missing.C:
-			if p.inHand == nil && p.slot != 0 {
-				p.missing.Reset(p.retry)
-				p.retry = min(2*p.retry, longestBatonRetry)
-				p.make(context.Background(), p.slot)
-			}
+			p.complete()
 		case <-p.renewal.C:
 			err = p.renew()
 		case reason := <-closes:
 			return closure(reason)
 		}
 	}
+}
+
+// complete makes the baton that a holder has not got. The one it has may have
+// been on its way to a waiter, for another slot, which waiters are to hear of.
+func (p *place) complete() {
+	switch {
+	case p.slot == 0:
+		return
+	case p.inHand == nil:
+		p.missing.Reset(p.retry)
+		p.retry = min(2*p.retry, longestBatonRetry)
+	case !p.empty || slotOf(*p.inHand) == 0 || slotOf(*p.inHand) == p.slot:
+		return
+	}
+	p.empty = false
+	p.make(context.Background(), p.slot)
 }
 
 func stoppedTimer() *time.Timer {
@@ -138,7 +152,7 @@ func (p *place) obey(o batonOrder) error {
 		return nil
 	case keep:
 		p.waiting.Store(false)
-		p.slot, p.retry = o.slot, firstBatonRetry
+		p.slot, p.retry, p.empty = o.slot, firstBatonRetry, p.inHand == nil
 		p.missing.Reset(batonDelay)
 		err := p.consume(holderPriority)
 		if p.inHand != nil { // from before, or while it changed its priority

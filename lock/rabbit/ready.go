@@ -111,7 +111,7 @@ func (h *held) heldRecord(term uint64) record {
 
 // awaitLastHolder returns nil as soon as the command may start.
 func (h *held) awaitLastHolder(ctx context.Context, r *reader) error {
-	if r.known.over() || r.fresh && !h.l.returned() {
+	if h.l.vacant(r) {
 		return nil
 	}
 	// What comes later can say that it takes longer: a record that another
@@ -149,17 +149,19 @@ func (h *held) awaitLastHolder(ctx context.Context, r *reader) error {
 	return nil
 }
 
-// release records that the tree of this holding is dead, if there was one.
+// release records that the tree of this holding is dead, if there was one. Who
+// did not become ready says nothing: the holder before may have its slot back
+// and its command running, and successors take the newest record's release for
+// the end of all.
 func (h *held) release(ctx context.Context) error {
-	term := h.Term()
-	if term == 0 {
+	if !h.ready {
 		return nil
 	}
 	// Not worth a long wait: successors do without it, after the handover
 	// delay, and B is still to be given back.
 	bounded, cancel := context.WithTimeout(ctx, releaseRecordTimeout)
 	defer cancel()
-	err := h.write(bounded, record{Record: recordReleased, Term: term})
+	err := h.write(bounded, record{Record: recordReleased, Term: h.Term()})
 	if errors.Is(err, lock.ErrDenied) {
 		return nil // said when the slot was won
 	}

@@ -113,10 +113,16 @@ func (s *search) probing(ctx context.Context) (*held, error) {
 }
 
 // claimAny claims the lowest of the free slots and, after a lost race, any of
-// the others: those who lost the same race would meet again at the next one. It
+// the others: those who lost the same race would meet again at the next one. A
+// slot whose last holder would have to be waited for is left for the end. It
 // returns nil, nil if no race was won.
 func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
+	var haunted []int
+	choosy := true
 	for range maxAttempts {
+		if len(free) == 0 {
+			free, haunted, choosy = haunted, nil, false
+		}
 		if len(free) == 0 {
 			return nil, nil
 		}
@@ -126,9 +132,13 @@ func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
 		}
 		slot := free[i]
 		free = append(free[:i], free[i+1:]...)
-		h, err := s.l.take(ctx, slot)
+		h, err := s.l.take(ctx, slot, choosy && len(free) > 0)
 		if err == nil {
 			return h, nil
+		}
+		if errors.Is(err, errHaunted) {
+			haunted = append(haunted, slot)
+			continue
 		}
 		if !lostRace(err) {
 			return nil, err
@@ -136,9 +146,12 @@ func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
 		s.lost = true
 		s.l.log.Debug("lost the race for a slot", "lock", s.l.id.Name, "slot", slot, "error", err)
 	}
-	s.untried = s.untried || len(free) > 0
+	s.untried = s.untried || len(free)+len(haunted) > 0
 	return nil, nil
 }
+
+// errHaunted: what the last holder ran in the slot may be alive.
+var errHaunted = errors.New("the slot's last holder would have to be waited for")
 
 // lostRace: somebody else was faster, or the slot was removed meanwhile.
 func lostRace(err error) bool {
@@ -166,7 +179,7 @@ func (s *search) oneByOne(ctx context.Context) (*held, error) {
 		s.l.blind += maxBlind
 	}
 	for i := range min(s.exist, maxBlind) {
-		h, err := s.l.take(ctx, slots[(begin+i)%s.exist])
+		h, err := s.l.take(ctx, slots[(begin+i)%s.exist], false)
 		switch {
 		case err == nil:
 			return h, nil

@@ -2,9 +2,13 @@ package rabbit_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
+	"time"
 
+	"berth/internal/brokertest"
 	"berth/lock"
+	"berth/lock/rabbit"
 )
 
 // vanishings put something in the place of a B that is gone without its holder
@@ -83,4 +87,31 @@ func TestCommandDoesNotStartAfterItsQueueHasVanished(t *testing.T) {
 		}
 		must(t, h.Release(within(t)))
 	})
+}
+
+// A newcomer that waits for a holder, loses its queue without being told, and so
+// gives up, has run nothing: what it says must not be taken for the end of the
+// holder, which has its slot back.
+func TestNewcomerThatRanNothingDoesNotReleaseTheHolder(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, time.Second)
+	rabbit.CutConnection(h)
+	_, newcomer := claimed(t, id, time.Second)
+	ready := make(chan error, 1)
+	go func() { ready <- newcomer.Ready(within(t)) }()
+	eventually(t, "the newcomer reads the ledger", func() bool {
+		all, err := shared.Queues(within(t), "/")
+		must(t, err)
+		return slices.ContainsFunc(all, func(q brokertest.Queue) bool { return q.Name == id.Name+"-1-T" && q.Consumers == 1 })
+	})
+	must(t, shared.ForgetQueue(within(t), "/", id.Name+"-1-B"))
+	succeeds(t, "the holder's reclaim", func() error { return h.Verify(within(t)) })
+	if err := <-ready; !errors.Is(err, lock.ErrLost) {
+		t.Fatalf("the newcomer is ready: %v", err)
+	}
+	must(t, newcomer.Release(within(t)))
+	must(t, h.Verify(within(t)))
+	rabbit.CutConnection(h)
+	_, next := claimed(t, id, long)
+	waits(t, next)
 }

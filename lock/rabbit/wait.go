@@ -39,6 +39,10 @@ func (l *contender) Wait(ctx context.Context, pause time.Duration) error {
 	if l.conn == nil {
 		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", l.id)
 	}
+	if !l.patient && l.tries > 0 && l.batons != nil {
+		l.batons.order(pass, 0) // what keeps us from the slot need not keep others
+		l.tries = 0
+	}
 	if !l.patient || isClosed(l.takePart().refused) {
 		return l.sleep(ctx, pause, nil)
 	}
