@@ -33,8 +33,15 @@ func (k Kind) Administered() bool { return k == Semaphore || k == PersistentMute
 // CreateCommand returns the command line that makes the lock, for messages that
 // tell a user what to do about an absent one.
 func (id ID) CreateCommand() string {
-	if id.Kind == PersistentMutex {
-		return fmt.Sprintf("berth persistent-mutex enable %s", id.Argument())
+	end := "" // of the flags
+	if strings.HasPrefix(id.Name, "-") {
+		end = "-- "
+	}
+	switch {
+	case id.Kind == PersistentMutex:
+		return fmt.Sprintf("berth persistent-mutex enable %s%s", end, id.Argument())
+	case end != "":
+		return fmt.Sprintf("berth semaphore create --slots N %s%s", end, id.Argument())
 	}
 	return fmt.Sprintf("berth semaphore create %s --slots N", id.Argument())
 }

@@ -91,6 +91,8 @@ func TestCreateCommandMakesTheLockThatIsMeant(t *testing.T) {
 	for id, want := range map[lock.ID]string{
 		{Kind: lock.Semaphore, Name: "workers"}:   "berth semaphore create workers --slots N",
 		{Kind: lock.PersistentMutex, Name: "x/y"}: "berth persistent-mutex enable x/y",
+		{Kind: lock.Semaphore, Name: "-x"}:        "berth semaphore create --slots N -- -x",
+		{Kind: lock.PersistentMutex, Name: "-x"}:  "berth persistent-mutex enable -- -x",
 	} {
 		if got := id.CreateCommand(); got != want {
 			t.Errorf("%s: %s, want %s", id, got, want)

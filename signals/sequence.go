@@ -3,6 +3,7 @@ package signals
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 	"time"
@@ -60,7 +61,7 @@ func parseStep(part string, last bool) (Step, error) {
 	}
 	wait, err := time.ParseDuration(words[1])
 	if err != nil || wait <= 0 {
-		return Step{}, fmt.Errorf("%q is no duration above zero, such as 8s or 500ms", words[1])
+		return Step{}, fmt.Errorf("%q is no duration that can be kept; write one above zero, such as 8s or 500ms", words[1])
 	}
 	return Step{Signal: sig, Wait: wait}, nil
 }
@@ -78,11 +79,14 @@ func (s Sequence) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Duration is the time from the first signal to the KILL.
+// Duration is the time from the first signal to the KILL, math.MaxInt64 if it is
+// longer than can be said.
 func (s Sequence) Duration() time.Duration {
 	var sum time.Duration
 	for _, step := range s {
-		sum += step.Wait
+		if sum += step.Wait; sum < 0 {
+			return math.MaxInt64
+		}
 	}
 	return sum
 }

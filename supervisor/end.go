@@ -24,6 +24,18 @@ func (m *machine) stop(e event) State {
 	return Stopping
 }
 
+// stopLosing hands an ending signal on while the loss sequence is under way, and
+// has the command killed no later than the stop sequence would.
+func (m *machine) stopLosing(e event) State {
+	m.noteStop(e)
+	if !m.killing && time.Until(m.killAt) > m.cfg.Stop.Duration() {
+		m.beginSequence(m.cfg.Stop.Beginning(e.hand))
+	} else {
+		_ = m.guard.Signal(e.hand, Tree)
+	}
+	return Losing
+}
+
 // stopStart keeps an ending signal until the command has been started.
 func (m *machine) stopStart(e event) State {
 	m.noteStop(e)
@@ -66,7 +78,7 @@ func (m *machine) noteStop(e event) State {
 func (m *machine) lose(e event) State {
 	m.lossCause = e.err
 	m.verifyTimer.Stop()
-	m.log.Warn("slot lost, ending the command", "error", e.err)
+	m.log.Error("slot lost, ending the command", "error", e.err)
 	if m.state == Stopping && (m.killing || time.Until(m.killAt) <= m.cfg.Loss.Duration()) {
 		return Losing
 	}

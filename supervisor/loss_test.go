@@ -170,3 +170,33 @@ func TestReleaseThatIsNotConfirmedDoesNotKeepBerth(t *testing.T) {
 		t.Errorf("after the end another gets: %v", err)
 	}
 }
+
+func TestEndingSignalDuringTheLossSequenceIsHandedOnAndShortensIt(t *testing.T) {
+	for name, loss := range map[string]string{"a long one": "USR1 1h, KILL", "a short one": "USR1 40ms, KILL"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Loss = sequence(t, loss) })
+			g := b.running()
+			b.backend.ReportLost(mutex, lock.ErrLost)
+			g.awaitOrder(t, "USR1 tree")
+			b.signals <- unix.SIGINT
+			g.awaitOrder(t, "INT tree")
+			g.awaitOrder(t, "kill")
+			g.dies(kill, 0)
+			if o := b.end(); o.Status != 137 {
+				t.Errorf("outcome %+v, want 137", o)
+			}
+		})
+	}
+}
+
+func TestLossSequenceFollowsAStopSequenceOfAnyLength(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Stop = sequence(t, "TERM 2000000h, INT 2000000h, KILL") })
+	g := b.running()
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
+	b.backend.ReportLost(mutex, lock.ErrLost)
+	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "kill")
+	g.dies(kill, 0)
+	b.end()
+}

@@ -178,7 +178,7 @@ func init() {
 			dead:       {do: (*machine).bury, to: []State{Releasing}},
 			stepDue:    {do: (*machine).step},
 			silent:     {do: (*machine).abandon},
-			ending:     {do: (*machine).noteStop},
+			ending:     {do: (*machine).stopLosing},
 			forwarded:  {do: (*machine).forward},
 		},
 		Resting: {

@@ -172,6 +172,8 @@ func single(given map[string][]string, name string) (string, error) {
 	switch {
 	case len(texts) > 1:
 		return "", usagef("--%s is given %d times; keep one of them", name, len(texts))
+	case len(texts) == 1 && texts[0] == "":
+		return "", usagef("--%s has an empty value; give it one, or leave the flag out", name)
 	case len(texts) == 1:
 		return texts[0], nil
 	}

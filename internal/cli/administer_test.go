@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -107,5 +108,23 @@ func TestAnotherAdministratorIsNotWaitedForWithoutLimit(t *testing.T) {
 	_, _, err := a.change(ctx, 0, func(int) (int, error) { return 0, nil })
 	if !errors.Is(err, lock.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || Status(err) != ExitNotObtained {
 		t.Errorf("got %v, status %d", err, Status(err))
+	}
+}
+
+// As with --timeout "$T" where T is empty: it must not mean no limit.
+func TestEmptyValueOfAFlagIsAMistake(t *testing.T) {
+	for _, name := range []string{"wait", "timeout", "slots", "overshoot"} {
+		if _, err := readActionFlags(map[string][]string{name: {""}}); Status(err) != ExitUsage || !strings.Contains(err.Error(), "--"+name) {
+			t.Errorf("--%s with an empty value: %v", name, err)
+		}
+	}
+	if _, err := switched(map[string][]string{"connect": {""}}, "connect"); Status(err) != ExitUsage {
+		t.Errorf("--connect with an empty value: %v", err)
+	}
+}
+
+func TestMessageOfOneLineKeepsTheSpacesOfNames(t *testing.T) {
+	if got := oneLine(errors.New("create it with: berth semaphore create 'a  b'\nor not")); got != "create it with: berth semaphore create 'a  b' or not" {
+		t.Errorf("it became %q", got)
 	}
 }

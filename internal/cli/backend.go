@@ -13,7 +13,7 @@ import (
 // of who waits for one.
 func openBackend(cfg config.Connection, priority int, log hclog.Logger) (lock.Backend, error) {
 	if cfg.Local {
-		return checked(local.New(local.Config{Dir: cfg.Directory}))
+		return checked(local.New(local.Config{Dir: cfg.Directory, Log: log}))
 	}
 	broker := rabbitConfig(cfg, log)
 	broker.Priority = priority

@@ -9,7 +9,7 @@ happens, and how long a failover takes. With --connect it asks the broker too.
 
 Examples:
   berth check --config /etc/berth/importer.hcl --connect
-  berth check --heartbeat 2s --loss "TERM 1s, KILL"
+  berth check --heartbeat 10s --loss "TERM 10s, KILL"
 `
 
 const exitStatusesOfCheck = `

@@ -93,7 +93,10 @@ func action(run cli.ActionFunc) cli.ActionFunc {
 	return func(c *cli.Context) error { return failed(c.Command.HelpName, run(c)) }
 }
 
-// oneLine keeps a message to one line, whatever it quotes.
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+// oneLine keeps a message to one line, whatever it quotes. Spaces stay: they may
+// belong to a name in a command line that is to be pasted.
+func oneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), " ")
+}
 
 func signalName(sig syscall.Signal) string { return signals.Name(sig) }

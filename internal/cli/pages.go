@@ -30,7 +30,8 @@ Exit status:
   70   another error, such as output that cannot be written
   75   no slot was obtained (with --try or --timeout)
   76   the slot was lost (with --on-loss exit or --try)
-  77   the broker refused the login or a permission
+  77   the broker refused the login or a permission; the directory of a
+       local lock may not be used
   78   the configuration is invalid or unsafe
   126  the command cannot be executed
   127  the command is not found
@@ -43,7 +44,8 @@ Exit status:
   70   another error, such as output that cannot be written
   75   not done: the lock is in another state, somebody else is changing it,
        the broker gave no clear answer, or the time was over
-  77   the broker refused the login or a permission
+  77   the broker refused the login or a permission; the directory of a
+       local lock may not be used
   78   the configuration is invalid
   128+n  signal n ended berth
 `

@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
@@ -19,11 +20,10 @@ import (
 
 // runCommand puts backend, guard and supervisor together and runs the command.
 // Its result is nil or an error with an exit status; see Status.
-func runCommand(cfg config.Run, log hclog.Logger) error {
+func runCommand(cfg config.Run, received signalsReceived, log hclog.Logger) error {
 	// This process waits, mostly. What one goroutine wakes goes on at once on the
 	// same processor, instead of on another that has to be woken for it.
 	runtime.GOMAXPROCS(1)
-	received, endings := receiveSignals()
 	path, err := findCommand(cfg.Command[0])
 	if err != nil {
 		return err
@@ -42,8 +42,8 @@ func runCommand(cfg config.Run, log hclog.Logger) error {
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),
 		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },
-		Signals:  received,
-		Endings:  endings,
+		Signals:  received.rest,
+		Endings:  received.endings,
 		Terminal: terminal(),
 		Rewrites: cfg.Rewrites,
 
@@ -85,24 +85,26 @@ type decided struct {
 func (d *decided) Error() string { return d.err.Error() }
 func (d *decided) Unwrap() error { return d.err }
 
+// signalsReceived are the signals that concern the command. What ends berth comes
+// apart from the rest: a channel takes no more when it is full, and a user who
+// makes a window larger sends many a WINCH.
+type signalsReceived struct{ endings, rest chan os.Signal }
+
 // receiveSignals takes every signal that concerns the command. HUP and INT stay
 // ignored, for the command too, if they were when berth was started: that is how
 // nohup(1) works, and how shells start background jobs. Of other signals Go does
 // not know it, and they are at their default for the command.
-//
-// What ends berth comes apart from the rest: a channel takes no more when it is
-// full, and a user who makes a window larger sends many a WINCH.
-func receiveSignals() (received, endings <-chan os.Signal) {
+func receiveSignals() signalsReceived {
 	// Room for one of each, several times: none may be dropped while the
 	// supervisor is busy for a moment.
-	rest, ends := make(chan os.Signal, 128), make(chan os.Signal, 128)
+	received := signalsReceived{endings: make(chan os.Signal, 128), rest: make(chan os.Signal, 128)}
 	for _, sig := range signals.Forwarded() {
 		switch {
 		case signal.Ignored(sig):
 		case signals.Ends(sig) || sig == unix.SIGHUP:
-			signal.Notify(ends, sig)
+			signal.Notify(received.endings, sig)
 		default:
-			signal.Notify(rest, sig)
+			signal.Notify(received.rest, sig)
 		}
 	}
 	// Received and dropped. To ignore them would have the command ignore them.
@@ -110,7 +112,36 @@ func receiveSignals() (received, endings <-chan os.Signal) {
 	for _, sig := range signals.Own() {
 		signal.Notify(dropped, sig)
 	}
-	return rest, ends
+	return received
+}
+
+// endBefore has an ending signal end this process at once, until the function
+// that it returns is called: the configuration may come from a FIFO that nobody
+// writes to, and nothing has been started.
+func (s signalsReceived) endBefore() (configured func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	var hup os.Signal
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case sig := <-s.endings:
+				if number, ok := sig.(syscall.Signal); ok && signals.Ends(number) {
+					os.Exit(ExitSignal + int(number))
+				}
+				hup = sig
+			case <-over:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-ended
+		if hup != nil { // of a terminal that has gone, maybe
+			s.endings <- hup
+		}
+	}
 }
 
 // hasTerminal reports whether berth has a controlling terminal (tty(4)).

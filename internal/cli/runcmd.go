@@ -19,6 +19,8 @@ func runCmd() *cli.Command {
 }
 
 func runAction(c *cli.Context) error {
+	received := receiveSignals()
+	configured := received.endBefore()
 	cfg, err := config.Load(config.Input{
 		Flags:     recorded(c, config.RunOptions()),
 		Command:   c.Args().Slice(),
@@ -27,9 +29,10 @@ func runAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	configured()
 	log, flush := newLogger(cfg.Connection)
 	defer flush()
-	err = runCommand(cfg, log)
+	err = runCommand(cfg, received, log)
 	if cfg.LogFormat == "json" {
 		return logged(log, failed(c.Command.HelpName, err))
 	}

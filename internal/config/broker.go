@@ -88,6 +88,9 @@ func (s *settings) addAMQP(u *url.URL, text string) error {
 // the last one goes. Without one, everything goes if a colon is followed by
 // anything but a port: it can be the beginning of USER:PASSWORD@HOST.
 func Redact(text string) string {
+	if text == localScheme+":" {
+		return text
+	}
 	scheme := schemeOnly().FindString(text)
 	rest := text[len(scheme):]
 	if at := strings.LastIndex(rest, "@"); at >= 0 {

@@ -130,6 +130,6 @@ func (r Run) Timings() Timings {
 		Heartbeat:      r.Heartbeat,
 		VerifyInterval: r.VerifyInterval,
 		VerifyTimeout:  r.VerifyTimeout,
-		Loss:           total(r.Loss),
+		Loss:           r.Loss.Duration(),
 	}
 }

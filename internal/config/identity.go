@@ -1,8 +1,10 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/user"
 	"strconv"
@@ -45,7 +47,7 @@ func lookUpUser(text string) (identity, error) {
 	}
 	u, err := user.Lookup(text)
 	if err != nil {
-		return identity{}, errors.New("this host has no such user in /etc/passwd; create it, or give a number")
+		return identity{}, cmp.Or(outOfRange(text), errors.New("this host has no such user in /etc/passwd; create it, or give a number"))
 	}
 	return identify(u)
 }
@@ -80,9 +82,17 @@ func lookUpGroup(text string) (uint32, error) {
 	}
 	g, err := user.LookupGroup(text)
 	if err != nil {
-		return 0, errors.New("this host has no such group in /etc/group; create it, or give a number")
+		return 0, cmp.Or(outOfRange(text), errors.New("this host has no such group in /etc/group; create it, or give a number"))
 	}
 	return parseID(g.Gid)
+}
+
+// outOfRange is for a number that no user or group can have, nil for a name.
+func outOfRange(text string) error {
+	if strings.Trim(text, "-0123456789") != "" {
+		return nil
+	}
+	return fmt.Errorf("is no number of a user or group; give 0 to %d", ^uint32(0)-1)
 }
 
 // parseID reads a user or group number. The highest one means "no change" to
@@ -128,6 +138,23 @@ func permitted(c *syscall.Credential, capable func(capability int) bool) error {
 	return fmt.Errorf("needs %s, which berth does not have; start berth as root, or as the user that the command is to run as", strings.Join(missing, " and "))
 }
 
+// inGroups reports whether these are this process's supplementary groups.
+func inGroups(groups []uint32) bool {
+	own, err := os.Getgroups()
+	if err != nil {
+		return false
+	}
+	now := make(map[uint32]bool, len(own))
+	for _, group := range own {
+		now[uint32(group)] = true
+	}
+	wanted := make(map[uint32]bool, len(groups))
+	for _, group := range groups {
+		wanted[group] = true
+	}
+	return maps.Equal(now, wanted)
+}
+
 // credential combines user and group; nil if neither changes anything.
 func (s *settings) credential() (*syscall.Credential, error) {
 	if s.user == nil && s.group == nil {
@@ -143,8 +170,9 @@ func (s *settings) credential() (*syscall.Credential, error) {
 	if s.group != nil {
 		who.gid = *s.group
 	}
-	if who.uid == uint32(os.Getuid()) && who.gid == uint32(os.Getgid()) {
-		return nil, nil
+	same := who.uid == uint32(os.Getuid()) && who.gid == uint32(os.Getgid())
+	if same && (len(who.groups) == 0 || inGroups(who.groups) || !Capable(unix.CAP_SETGID)) {
+		return nil, nil // who may not change groups runs as itself, with those it has
 	}
 	if len(who.groups) == 0 {
 		who.groups = []uint32{who.gid}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/lock"
-	"berth/signals"
 )
 
 const (
@@ -74,15 +73,6 @@ func (t Timings) remedy(need time.Duration) string {
 		}
 	}
 	return fmt.Sprintf("change --verify-interval, --verify-timeout and --loss so that they add up to %s at most", t.Lease()-Margin)
-}
-
-// total is signals.Sequence.Duration, except that it cannot overflow.
-func total(seq signals.Sequence) time.Duration {
-	var waits []time.Duration
-	for _, step := range seq {
-		waits = append(waits, step.Wait)
-	}
-	return sum(waits...)
 }
 
 // sum adds durations that are not negative and stops at the highest, because a

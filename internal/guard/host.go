@@ -26,6 +26,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -93,8 +94,14 @@ func NewHost() (*Host, error) {
 // spareChildren notes the children that are there already. Usually there are
 // none, which the kernel says at once; /proc has to be readable all the same.
 func (h *Host) spareChildren() error {
-	if _, alive := readProcess(os.Getpid()); !alive {
-		return errors.New("cannot read /proc; berth needs it, mounted for the PID namespace that it runs in")
+	// Another namespace's numbers would be taken for ours: nothing would be
+	// found to kill, or somebody else (pid_namespaces(7), "/proc and PID
+	// namespaces").
+	switch self, err := os.Readlink("/proc/self"); {
+	case err == nil && self != strconv.Itoa(os.Getpid()):
+		return errors.New("/proc is that of another PID namespace; mount it for the one that berth runs in, as unshare --mount-proc does")
+	case err != nil:
+		return errors.New("cannot read /proc; berth needs it, mounted for the PID namespace that it runs in (unshare --mount-proc)")
 	}
 	if childless() {
 		return nil

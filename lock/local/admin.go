@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"berth/lock"
 )
@@ -102,13 +103,22 @@ func (a *administrator) change(ctx context.Context, before, want, sweep int) err
 	// At least one beyond is looked at: a leftover there would become a slot
 	// the moment its predecessor is made.
 	top := min(max(before, want)+max(sweep, 1), lock.MaxSlots)
+	var leftovers []int
 	for slot := top; slot > want; slot-- {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := os.Remove(slotPath(a.dir, slot)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(slotPath(a.dir, slot))
+		if err == nil && slot > before {
+			leftovers = append(leftovers, slot)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+	}
+	if len(leftovers) > 0 {
+		slices.Sort(leftovers)
+		a.backend.log.Warn("leftovers beyond the last slot were removed; who holds one loses it", "lock", a.id.Name, "slots", fmt.Sprint(leftovers))
 	}
 	for slot := before + 1; slot <= want; slot++ {
 		if err := ctx.Err(); err != nil {
@@ -136,7 +146,7 @@ func (a *administrator) enter(ctx context.Context) (*claim, error) {
 		return nil, err
 	}
 	defer w.close()
-	path := filepath.Join(a.dir, adminFile)
+	path, told := filepath.Join(a.dir, adminFile), false
 	for {
 		w.begin()
 		c, err := take(path)
@@ -148,6 +158,10 @@ func (a *administrator) enter(ctx context.Context) (*claim, error) {
 			return c, nil
 		case !errors.Is(err, errHeld):
 			return nil, err
+		}
+		if !told {
+			told = true
+			a.backend.log.Info("another administrator is at work on this lock; waiting for it", "lock", a.id.Name)
 		}
 		if err := w.wait(ctx, never); errors.Is(err, errUnwatched) {
 			return nil, err

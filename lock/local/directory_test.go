@@ -1,14 +1,18 @@
 package local
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
 	"berth/lock"
@@ -144,4 +148,49 @@ func inspectAsNobody(t *testing.T, b *Backend, id lock.ID, path string, mode fs.
 		found <- b.Inspect(id)
 	}()
 	return <-found
+}
+
+func TestFileSystemWithoutRoomForALockIsNoMissingBroker(t *testing.T) {
+	dir := t.TempDir()
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=1")) // needs root
+	t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	b := open(t, dir)
+	l, a := b.Lock(mutex), b.Administrator(semaphore)
+	_, _, resizeErr := a.Resize(t.Context(), 0, func(int) (int, error) { return 1, nil })
+	for what, err := range map[string]error{"Connect": l.Connect(t.Context()), "Resize": resizeErr} {
+		if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), "free some space") {
+			t.Errorf("%s: error is %v, want %v and what to do", what, err, lock.ErrUnknown)
+		}
+	}
+}
+
+func TestAdministrationSaysWhatItRemovesAndWhomItWaitsFor(t *testing.T) {
+	var log bytes.Buffer
+	var saying sync.Mutex
+	b, err := New(Config{Dir: t.TempDir(), Log: hclog.New(&hclog.LoggerOptions{Output: &log, Mutex: &saying})})
+	must(t, err)
+	said := func(text string) bool {
+		saying.Lock()
+		defer saying.Unlock()
+		return strings.Contains(log.String(), text)
+	}
+	resize(t, b, semaphore, 4)
+	must(t, os.Remove(slotPath(b.path(semaphore), 2)))
+	other, err := take(filepath.Join(b.path(semaphore), adminFile))
+	must(t, err)
+	done := make(chan error, 1)
+	go func() {
+		_, _, err := b.Administrator(semaphore).Resize(t.Context(), 8, func(int) (int, error) { return 1, nil })
+		done <- err
+	}()
+	for end := time.Now().Add(20 * time.Second); !said("another administrator is at work"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not say that it waits")
+		}
+	}
+	must(t, other.free())
+	must(t, <-done)
+	if !said("leftovers beyond the last slot were removed") || !said("[3 4]") {
+		t.Errorf("of the leftovers it says %q", log.String())
+	}
 }

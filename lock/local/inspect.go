@@ -28,6 +28,9 @@ func (b *Backend) Inspect(id lock.ID) error {
 	if err == nil && id.Name != "" {
 		err = mayUseFiles(dir, id.Kind)
 	}
+	if err == nil && id.Kind.Administered() {
+		_, err = countSlots(dir)
+	}
 	for above := dir; gone(err); above = filepath.Dir(above) {
 		err = mayMakeFiles(above)
 		if above == "/" {
@@ -49,6 +52,9 @@ func mayUseFiles(dir string, kind lock.Kind) error {
 		return err
 	}
 	for _, e := range entries {
+		if _, term := slotNumber(e.Name(), termSuffix); term && e.IsDir() {
+			return strange(filepath.Join(dir, e.Name()), e.Type())
+		}
 		if !flocked(e.Name(), kind) {
 			continue
 		}

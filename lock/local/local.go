@@ -40,6 +40,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/lock"
 )
 
@@ -52,12 +54,16 @@ type Config struct {
 	// Dir is the directory below which every lock has one, an absolute path.
 	// It is made when it is first needed. Empty means DefaultDir.
 	Dir string
+
+	// Log is told what administration waits for and removes. Nil means nowhere.
+	Log hclog.Logger
 }
 
 // Backend is a directory of locks. Its methods may be called from several
 // goroutines.
 type Backend struct {
 	dir   string
+	log   hclog.Logger
 	looks []time.Duration   // see defaultLooks
 	woken func(name string) // nil, or told of every event that wakes a contender; for tests
 }
@@ -72,7 +78,11 @@ func New(cfg Config) (*Backend, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("the directory for local locks %q is not an absolute path; write it as local:///some/dir", dir)
 	}
-	return &Backend{dir: filepath.Clean(dir), looks: defaultLooks}, nil
+	log := cfg.Log
+	if log == nil {
+		log = hclog.NewNullLogger()
+	}
+	return &Backend{dir: filepath.Clean(dir), log: log, looks: defaultLooks}, nil
 }
 
 // Lock implements lock.Backend.

@@ -42,6 +42,17 @@ func TestWhatIsNotAFileIsRefusedAndNotWaitedFor(t *testing.T) {
 		"administration mutex that is inspected": {semaphore, func(dir string) string { return dir + "/" + adminFile }, func(b *Backend) error {
 			return b.Inspect(semaphore)
 		}},
+		"slot file that is inspected": {semaphore, func(dir string) string { return slotPath(dir, 1) }, func(b *Backend) error {
+			return b.Inspect(semaphore)
+		}},
+		"slot file of the first": {semaphore, func(dir string) string { return slotPath(dir, 1) }, func(b *Backend) error {
+			_, err := contend(t, b, semaphore).Acquire(t.Context())
+			return err
+		}},
+		"slot file that is to be removed": {semaphore, func(dir string) string { return slotPath(dir, 1) }, func(b *Backend) error {
+			_, _, err := b.Administrator(semaphore).Resize(t.Context(), 0, func(int) (int, error) { return 0, nil })
+			return err
+		}},
 		"slot file":            {semaphore, func(dir string) string { return slotPath(dir, 3) }, resizing},
 		"administration mutex": {semaphore, func(dir string) string { return dir + "/" + adminFile }, resizing},
 	} {
@@ -57,6 +68,16 @@ func TestWhatIsNotAFileIsRefusedAndNotWaitedFor(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestDirectoryInThePlaceOfATermIsFoundByInspection(t *testing.T) {
+	b := open(t, t.TempDir())
+	must(t, makeDir(b.path(mutex)))
+	path := termPath(b.path(mutex), 1)
+	must(t, os.Mkdir(path, 0o700))
+	if err := b.Inspect(mutex); !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), path+" is a directory") {
+		t.Errorf("error is %v, want %v and the path", err, lock.ErrUnsafe)
 	}
 }
 

@@ -33,7 +33,7 @@ func slotNumber(name, suffix string) (int, bool) {
 }
 
 // countSlots returns how many slots exist: the numbers from 1 that have a file,
-// up to the first that has none.
+// up to the first that has none. What is not a file is an error.
 func countSlots(dir string) (int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -41,9 +41,11 @@ func countSlots(dir string) (int, error) {
 	}
 	exists := make(map[int]bool, len(entries))
 	for _, e := range entries {
-		if n, ok := slotNumber(e.Name(), slotSuffix); ok {
-			exists[n] = true
+		n, ok := slotNumber(e.Name(), slotSuffix)
+		if ok && !e.Type().IsRegular() {
+			return 0, strange(filepath.Join(dir, e.Name()), e.Type())
 		}
+		exists[n] = ok
 	}
 	n := 0
 	for exists[n+1] {
@@ -68,7 +70,7 @@ func failure(what, dir string, err, otherwise error) error {
 	case errors.Is(err, errNoWatch):
 		return fmt.Errorf("%s in %s: %w: %w; raise fs.inotify.max_user_watches", what, dir, otherwise, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%s in %s: %w: %w; free some space on the file system of %s, or name another directory: --broker local:///DIRECTORY", what, dir, otherwise, err, dir)
+		return fmt.Errorf("%s in %s: %w: %w; free some space on the file system of %s, or name another directory: --broker local:///DIRECTORY", what, dir, lock.ErrUnknown, err, dir)
 	case errors.Is(err, syscall.EMFILE):
 		return fmt.Errorf("%s in %s: %w: %w; raise the limit of open files, or fs.inotify.max_user_instances", what, dir, otherwise, err)
 	}

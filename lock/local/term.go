@@ -94,8 +94,12 @@ func writeTerm(path, text string) error {
 	if err = cmp.Or(err, f.Close()); err == nil {
 		err = os.Rename(next, path)
 	}
-	if err != nil {
-		_ = os.Remove(next)
+	if err == nil {
+		return nil
+	}
+	_ = os.Remove(next)
+	if info, statErr := os.Lstat(path); statErr == nil && info.IsDir() { // nothing else is in the way of a rename
+		return strange(path, info.Mode())
 	}
 	return err
 }

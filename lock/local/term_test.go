@@ -108,8 +108,8 @@ func TestSlotWhoseTermCannotBeRecordedIsNotReady(t *testing.T) {
 	must(t, os.Mkdir(path, 0o700)) // which no file replaces
 	held, err := l.Acquire(t.Context())
 	must(t, err)
-	if err := held.Ready(t.Context()); !errors.Is(err, lock.ErrUnknown) || held.Term() != 0 {
-		t.Fatalf("error is %v, want %v; the term is %d, want none", err, lock.ErrUnknown, held.Term())
+	if err := held.Ready(t.Context()); !errors.Is(err, lock.ErrUnsafe) || held.Term() != 0 {
+		t.Fatalf("error is %v, want %v; the term is %d, want none", err, lock.ErrUnsafe, held.Term())
 	}
 	entries, err := filepath.Glob(path + ".*")
 	must(t, err)
