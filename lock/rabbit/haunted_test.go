@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"berth/lock"
-	"berth/lock/rabbit"
 )
 
 func TestSlotThatNeedsNoWaitIsPreferred(t *testing.T) {
@@ -28,18 +27,25 @@ func TestSlotThatNeedsNoWaitIsPreferred(t *testing.T) {
 	waits(t, h)
 }
 
+// As after a power failure.
 func TestSlotIsTakenThoughAllHaveToBeWaitedFor(t *testing.T) {
-	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 2)
-	one, first := holding(t, id, long)
-	other, _ := holding(t, id, long)
-	vanish(t, one)
-	vanish(t, other)
-	_, h := claimed(t, id, long)
-	if h.Slot() == first.Slot() {
-		must(t, rabbit.ExecuteWill(within(t), first.Handover().Will))
-		must(t, h.Ready(within(t)))
-		return
+	for _, slots := range []int{2, 12} {
+		id := fresh(lock.Semaphore)
+		resize(t, shared, id, slots)
+		var gone []lock.Lock
+		for range slots {
+			l, _ := holding(t, id, long)
+			gone = append(gone, l)
+		}
+		for _, l := range gone {
+			vanish(t, l)
+		}
+		l := connected(t, shared, id)
+		h, err := l.Acquire(within(t))
+		must(t, err)
+		if h.Slot() != 1 {
+			t.Errorf("of %d slots %d was taken, not 1", slots, h.Slot())
+		}
+		waits(t, h)
 	}
-	waits(t, h)
 }

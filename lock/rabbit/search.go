@@ -14,6 +14,10 @@ const (
 	// somebody else won; there may be less of a crowd in the next batch.
 	maxAttempts = 8
 
+	// maxHaunted bounds the slots that are passed over because their last holders
+	// would have to be waited for: that may be so of all, after a power failure.
+	maxHaunted = 3
+
 	// maxBlind bounds the claims of a look without the courier: the broker logs
 	// each that it turns down as an error, and there is one for every slot.
 	maxBlind = 32
@@ -114,14 +118,14 @@ func (s *search) probing(ctx context.Context) (*held, error) {
 
 // claimAny claims the lowest of the free slots and, after a lost race, any of
 // the others: those who lost the same race would meet again at the next one. A
-// slot whose last holder would have to be waited for is left for the end. It
+// slot whose last holder would have to be waited for is passed over at first. It
 // returns nil, nil if no race was won.
 func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
 	var haunted []int
 	choosy := true
 	for range maxAttempts {
-		if len(free) == 0 {
-			free, haunted, choosy = haunted, nil, false
+		if choosy && (len(free) == 0 || len(haunted) == maxHaunted) {
+			free, haunted, choosy = append(haunted, free...), nil, false
 		}
 		if len(free) == 0 {
 			return nil, nil
@@ -132,7 +136,7 @@ func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
 		}
 		slot := free[i]
 		free = append(free[:i], free[i+1:]...)
-		h, err := s.l.take(ctx, slot, choosy && len(free) > 0)
+		h, err := s.l.take(ctx, slot, choosy && len(free)+len(haunted) > 0)
 		if err == nil {
 			return h, nil
 		}
