@@ -26,10 +26,10 @@ func runAction(c *cli.Context) error {
 		Command:   c.Args().Slice(),
 		LookupEnv: os.LookupEnv,
 	})
+	configured()
 	if err != nil {
 		return err
 	}
-	configured()
 	log, flush := newLogger(cfg.Connection)
 	defer flush()
 	err = runCommand(cfg, received, log)

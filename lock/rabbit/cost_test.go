@@ -69,7 +69,7 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 			ctx := within(t)
 			step("wait", func() {
 				go func() { woken <- l.Wait(ctx, time.Hour) }()
-				awaitListeners(t, id, 1)
+				awaitPlaces(t, id, 2)
 			})
 			must(t, h.Release(ctx))
 			must(t, <-woken)

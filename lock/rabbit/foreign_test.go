@@ -207,7 +207,7 @@ func TestHeldMutexIsNotTakenForAForeignQueue(t *testing.T) {
 	}
 	rabbit.LookSeldom(w)
 	woken := untilWoken(t, w)
-	awaitListeners(t, id, 1)
+	awaitPlaces(t, id, 2)
 	eventually(t, "claim, batons, and the look", func() bool { return p.sum()["queue.declare"] == 3 })
 	must(t, h.Release(within(t)))
 	must(t, <-woken)

@@ -78,7 +78,7 @@ func TestWaitersAreToldOfSlotsThatWereThereBefore(t *testing.T) {
 	}
 	rabbit.LookSeldom(w)
 	woken := untilWoken(t, w)
-	awaitListeners(t, id, 0) // beside a holder, of which there is none
+	awaitPlaces(t, id, 1)
 	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
@@ -129,7 +129,7 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 	}
 	rabbit.LookSeldom(next)
 	woken := untilWoken(t, next)
-	awaitListeners(t, id, 0)
+	awaitPlaces(t, id, 1)
 	must(t, h.Release(within(t)))
 	must(t, l.Close())
 	must(t, <-woken)
