@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -171,12 +172,21 @@ func refused(outer, ctx context.Context, err error, b broker, asked, connected b
 		return refusedByBroker(answer, b)
 	case asked:
 		return lock.Errorf(lock.ErrUnreachable, "the broker dropped the connection during the login; try again, see its log")
-	case answer == nil && err != nil:
+	case answer == nil && err != nil && !hungUp(err):
 		// TLS, or a certificate file that cannot be read.
 		return lock.Errorf(lock.ErrUnreachable, "%s", oneLine(err.Error()))
 	default:
 		return lock.Errorf(lock.ErrUnreachable, "no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
 	}
+}
+
+// hungUp reports whether the socket ended before the handshake did. Whether a
+// server that speaks another protocol is noticed in reading its answer or in
+// writing to the socket that was closed because of it, is a matter of luck. An
+// alert of TLS is a net.OpError too, of an operation of its own.
+func hungUp(err error) bool {
+	var socket *net.OpError
+	return errors.Is(err, io.EOF) || errors.As(err, &socket) && (socket.Op == "read" || socket.Op == "write")
 }
 
 func refusedByBroker(answer *amqp.Error, b broker) error {

@@ -154,12 +154,49 @@ func TestServerThatIsNoBrokerIsUnreachable(t *testing.T) {
 			fmt.Fprint(c, "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\nno")
 		},
 		"SSH":      func(c net.Conn) { fmt.Fprint(c, "SSH-2.0-OpenSSH_9.2p1\r\n") },
-		"AMQP 1.0": func(c net.Conn) { fmt.Fprint(c, "AMQP\x00\x01\x00\x00"); c.Close() },
-		"hangs up": func(c net.Conn) { c.Close() },
+		"AMQP 1.0": amqp10,
+		"hangs up": hangUp,
+		"resets":   reset,
 		"is mute":  func(net.Conn) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			connectTo(t, lock.ErrUnreachable, []string{"no AMQP 0-9-1 broker answered"}, speaker(t, answer))
+		})
+	}
+}
+
+func amqp10(c net.Conn) {
+	fmt.Fprint(c, "AMQP\x00\x01\x00\x00")
+	c.Close()
+}
+
+func hangUp(c net.Conn) { c.Close() }
+
+// reset waits for a byte: the client has its connection then.
+func reset(c net.Conn) {
+	_, _ = c.Read(make([]byte, 1))
+	_ = c.(*net.TCPConn).SetLinger(0)
+	c.Close()
+}
+
+// Whether the end is noticed in reading or in writing differs from one time to
+// the next.
+func TestServerThatHangsUpIsToldTheSameWayEachTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(net.Conn)
+		scheme string
+	}{
+		"AMQP 1.0":          {amqp10, "amqp:"},
+		"hangs up":          {hangUp, "amqp:"},
+		"resets":            {reset, "amqp:"},
+		"hangs up, for TLS": {hangUp, "amqps:"},
+		"resets, for TLS":   {reset, "amqps:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := c.scheme + strings.TrimPrefix(speaker(t, c.answer), "amqp:")
+			for range 100 {
+				connectTo(t, lock.ErrUnreachable, []string{"no AMQP 0-9-1 broker answered"}, url)
+			}
 		})
 	}
 }
