@@ -6,6 +6,7 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // shortLease are timings with a lease of two seconds.
@@ -66,6 +67,27 @@ func (b *berth) wantNothingSeen(but ...int) {
 	if len(seen) > 0 {
 		b.t.Errorf("when the command started there were still %v", seen)
 	}
+}
+
+// The lease is longer than the patience: without a release nobody would start.
+func TestSupervisorKilledBetweenTwoRunsThenTheSlotIsFree(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "mutex")
+		b := c.run(`exit 1`, "--restart=always", "--heartbeat=1m")
+		for n := 1; ; n++ {
+			pause := b.awaitLogs(n, "starting the command again")[n-1].text("in")
+			if d, err := time.ParseDuration(pause); err != nil {
+				t.Fatal(err)
+			} else if d > time.Second {
+				break
+			}
+		}
+		waiter := c.run(plain, "--heartbeat=1m")
+		waiter.awaitLog("waiting: all slots are held")
+		b.signal(syscall.SIGKILL)
+		waiter.awaitRuns(1)
+		b.wantNothingLeft()
+	})
 }
 
 func TestSupervisorKilledWhileStoppingThenTheTreeIsDead(t *testing.T) {

@@ -162,9 +162,18 @@ type fakeGuard struct {
 	orders  chan string
 	started chan Start
 
+	will      string // of before the start
 	once      sync.Once
 	mu        sync.Mutex
 	deadlines []boottime.Instant // as they were renewed
+}
+
+func (g *fakeGuard) Bequeath(will []byte) error {
+	if g.will != string(will) {
+		g.will = string(will)
+		g.orders <- fmt.Sprintf("will %q", will)
+	}
+	return nil
 }
 
 func (g *fakeGuard) Start(s Start) error {

@@ -221,9 +221,11 @@ func (m *machine) takeRest() State {
 		m.rest.Reset()
 	}
 	pause := m.rest.NextBackOff()
-	m.log.Info("starting the command again", "in", pause.Round(time.Millisecond))
+	m.log.Info("starting the command again", "in", pause.Round(time.Millisecond).String())
 	if err := m.launch(); err != nil {
 		m.log.Error("no guard for the next start yet", "error", err)
+	} else {
+		_ = m.guard.Bequeath(m.held.Handover().Will)
 	}
 	m.pauseTimer.Reset(pause)
 	return Resting
@@ -352,6 +354,9 @@ func (m *machine) afterRelease(e event) State {
 		m.log.Debug("slot given back")
 	}
 	m.log = m.cfg.Log
+	if m.guard != nil {
+		_ = m.guard.Bequeath(nil)
+	}
 	if m.after == Ended {
 		return Ended
 	}

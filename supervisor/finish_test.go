@@ -169,6 +169,42 @@ func TestSlotMayTakeItsTimeToBeGivenBackAfterACallWasCancelled(t *testing.T) {
 	}
 }
 
+// willing is a lock whose slots have a will.
+type willing struct{ lock.Lock }
+
+type willingHeld struct{ lock.Held }
+
+func (w willing) Acquire(ctx context.Context) (lock.Held, error) {
+	h, err := w.Lock.Acquire(ctx)
+	return willingHeld{h}, err
+}
+
+func (willingHeld) Handover() lock.Handover { return lock.Handover{Will: []byte("w")} }
+
+func TestGuardOfTheNextRunHasTheWillUntilTheSlotIsGivenBack(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart, cfg.Lock = Always, willing{cfg.Lock} })
+	g := b.running()
+	for range 3 {
+		g.dies(0, 1)
+		g = b.guard()
+		g.awaitOrder(t, `will "w"`)
+		g.awaitStart(t)
+		g.say(GuardEvent{Kind: Started, Pid: 42})
+	}
+	verify := make(chan struct{})
+	defer close(verify)
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Block: verify}) // so that it is not started again
+	g.dies(0, 1)
+	g = b.guard()
+	g.awaitOrder(t, `will "w"`)
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, `will ""`)
+	g.awaitOrder(t, "retire")
+	if o := b.end(); o.Status != 143 {
+		t.Errorf("outcome %+v, want 143", o)
+	}
+}
+
 // deaf is a lock whose slots are never given back.
 type deaf struct {
 	lock.Lock

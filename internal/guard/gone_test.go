@@ -3,6 +3,7 @@ package guard
 import (
 	"bufio"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -128,6 +129,32 @@ func TestGuardThatDiesBeforeTheStartIsTold(t *testing.T) {
 	}
 	if err := tr.guard.Kill(); err == nil {
 		t.Error("a dead guard takes orders")
+	}
+}
+
+func TestWaitingGuardExecutesTheWillItWasGivenWhenTheSupervisorIsGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		takenBack, executed bool
+	}{
+		"given":      {false, true},
+		"taken back": {true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := prepare(t, `exec sleep 1000`)
+			file := filepath.Join(t.TempDir(), "executed")
+			if err := tr.guard.Bequeath([]byte(file)); err != nil {
+				t.Fatal(err)
+			}
+			if c.takenBack {
+				if err := tr.guard.Bequeath(nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			tr.guard.Retire() // closes the connection, as the supervisor's end would
+			if _, err := os.Stat(file); (err == nil) != c.executed {
+				t.Errorf("looking for what the will was to do: %v", err)
+			}
+		})
 	}
 }
 

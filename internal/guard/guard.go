@@ -106,6 +106,9 @@ func (g *Guard) finish(exited bool) {
 	g.events <- supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true}
 }
 
+// Bequeath implements supervisor.Guard.
+func (g *Guard) Bequeath(will []byte) error { return g.order(order{Op: opWill, Will: will}) }
+
 // Start implements supervisor.Guard.
 func (g *Guard) Start(start supervisor.Start) error {
 	close(g.asked)

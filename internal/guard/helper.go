@@ -145,7 +145,7 @@ func newHelper(args []string) (*helper, error) {
 }
 
 // run ends when the tree is dead, or when the supervisor is gone before
-// anything was started.
+// anything was started, and the will has been executed if it has to be.
 func (h *helper) run() {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
@@ -167,11 +167,9 @@ func (h *helper) run() {
 		select {
 		case o, open := <-orders:
 			if !open {
-				if !h.started {
-					return
-				}
 				orders = nil
 				h.bequest = true
+				h.dead = !h.started
 				h.kill()
 				continue
 			}
@@ -198,6 +196,8 @@ func (h *helper) run() {
 
 func (h *helper) obey(o order) {
 	switch o.Op {
+	case opWill:
+		h.will = o.Will
 	case opStart:
 		h.start(o)
 	case opDeadline:

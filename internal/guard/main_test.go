@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	useCgroups = os.Getenv(noCgroupVar) == ""
 	switch role := os.Getenv(roleVar); {
 	case os.Args[0] == Name:
-		os.Exit(Main(os.Args, nil))
+		os.Exit(Main(os.Args, executeWill))
 	case role == "supervisor":
 		superviseScript()
 	case role == "without first thread":
@@ -43,6 +44,11 @@ func TestMain(m *testing.M) {
 		os.Exit(2)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// executeWill makes the file that the will names.
+func executeWill(_ context.Context, will []byte) error {
+	return os.WriteFile(string(will), nil, 0o600)
 }
 
 // superviseScript is a supervisor to be killed by a test. Its command is the

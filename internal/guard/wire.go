@@ -18,6 +18,7 @@ import (
 // What the supervisor tells the guard. The end of the connection says that the
 // supervisor is dead.
 const (
+	opWill     = "will"
 	opStart    = "start"
 	opDeadline = "deadline"
 	opSignal   = "signal"

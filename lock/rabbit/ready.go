@@ -118,7 +118,7 @@ func (h *held) awaitLastHolder(ctx context.Context, r *reader) error {
 	// reader had in hand is back in the ledger only once that reader is gone.
 	left := func() time.Duration { return r.known.wait(h.lease) - time.Since(h.won) }
 	h.l.log.Info("waiting for the last holder's release", "slot", h.slot, "term", r.known.newest.Term,
-		"host", r.known.newest.Host, "at_most", left().Round(time.Millisecond))
+		"host", r.known.newest.Host, "at_most", left().Round(time.Millisecond).String())
 	if err := r.follow(ctx); err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func (a *action) vacant(ctx context.Context, v *vacancy) (bool, error) {
 	if left > 0 && !v.said {
 		v.said = true
 		a.dialer.log.Info("waiting for the last holder's release", "lock", a.id.Name, "slot", v.slot, "term", known.newest.Term,
-			"host", known.newest.Host, "at_most", left.Round(time.Millisecond))
+			"host", known.newest.Host, "at_most", left.Round(time.Millisecond).String())
 	}
 	return left <= 0, nil
 }
