@@ -220,6 +220,16 @@ func (r *reader) follow(ctx context.Context) error {
 	})
 }
 
+// followers returns how many follow the ledger.
+func (r *reader) followers(ctx context.Context) (n int, err error) {
+	err = r.line.do(ctx, looking(r.queue), func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(r.queue, true, false, false, false, nil)
+		n = q.Consumers
+		return err
+	})
+	return n, err
+}
+
 // forget removes what was read, which a newer record has made old. It does not
 // wait: if it comes to nothing, the records are read once more.
 func (r *reader) forget() {

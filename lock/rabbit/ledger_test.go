@@ -345,6 +345,46 @@ func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
 	}
 }
 
+// A newcomer that has lost B may still have the ledger's records in its hand,
+// and among them its own.
+func TestHolderDoesNotReclaimWhileANewcomerHasItsRecord(t *testing.T) {
+	for name, newer := range map[string]bool{"and a newer one": true, "and no other": false} {
+		t.Run(name, func(t *testing.T) {
+			id := fresh(lock.Mutex)
+			_, h := holding(t, id, long)
+			ledger := id.Name + "-1-T"
+			onChannel(t, func(ch *amqp.Channel) error {
+				if newer {
+					publish(t, ledger, amqp.Publishing{Headers: amqp.Table{
+						"content": fmt.Sprintf(`{"record": "held", "term": %d}`, h.Term()+1),
+					}})
+				}
+				records, err := ch.Consume(ledger, "", false, false, false, false, nil)
+				<-records
+				if newer {
+					<-records
+				}
+				lost := h.Lost()
+				cut(t, id)
+				<-lost
+				ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+				defer cancel()
+				if err := h.Verify(ctx); !errors.Is(err, lock.ErrUnknown) {
+					t.Errorf("Verify while nothing is known: %v", err)
+				}
+				return err
+			})
+			if newer {
+				if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+					t.Errorf("Verify of a holder that was replaced: %v", err)
+				}
+				return
+			}
+			must(t, h.Verify(within(t)))
+		})
+	}
+}
+
 // The broker is gone for good, and a reclaim has tried to connect: the slot is
 // given up all the same.
 func TestSlotIsGivenUpWithoutABroker(t *testing.T) {

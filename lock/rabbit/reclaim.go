@@ -115,10 +115,7 @@ func (h *held) askForIt(ctx context.Context) error {
 // lost, with a restart of the broker, is written anew.
 func (h *held) examineLedger(ctx context.Context) error {
 	r := &reader{line: &line{conn: h.l.conn}, queue: h.t}
-	err := r.begin(ctx)
-	if err == nil {
-		err = r.rest(ctx)
-	}
+	err := h.readLedger(ctx, r)
 	// Whatever ctx says, as in Ready: the records stay.
 	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
@@ -138,6 +135,29 @@ func (h *held) examineLedger(ctx context.Context) error {
 		return nil
 	}
 	return h.write(ctx, h.heldRecord(term))
+}
+
+// readLedger reads all records, ours or one after it among them, or makes sure
+// that there is none. A record that is not there may also be in the hand of a
+// newcomer that has followed the ledger and lost B, together with its own. Who
+// began to follow it later waits until our deadline has passed, and then finds
+// that B is not its own.
+func (h *held) readLedger(ctx context.Context, r *reader) error {
+	if err := r.begin(ctx); err != nil {
+		return err
+	}
+	if err := r.rest(ctx); err != nil || r.known.newest.Term >= h.Term() {
+		return err
+	}
+	followers, err := r.followers(ctx)
+	if err != nil {
+		return err
+	}
+	if followers > 0 {
+		return lock.Errorf(lock.ErrUnknown, "a newcomer still reads %s", h.t)
+	}
+	r.more = true
+	return r.rest(ctx)
 }
 
 // settleOn makes the holding go on, on another connection.
