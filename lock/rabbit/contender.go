@@ -89,8 +89,13 @@ func (l *contender) Connect(ctx context.Context) error {
 		return nil
 	}
 	if l.conn != nil {
+		// A node that did not answer is not the first to be asked again. One that
+		// has closed or reset the connection answers: another may be silent, and a
+		// slot is to be reclaimed in time.
+		if l.conn.cut.Load() {
+			l.dialer.moveOn(l.dialer.begin())
+		}
 		l.conn.abandon()
-		l.dialer.moveOn(l.dialer.begin())
 		l.conn = nil
 	}
 	l.courier.prepare() // beside it: winning a slot needs both

@@ -127,12 +127,18 @@ func (h *held) resubscribe() (subscription, bool) {
 			_ = h.dropped(err.Error())
 			return s, false
 		}
-		h.l.log.Debug("cannot consume again", "queue", h.b, "error", err)
+		again := time.After(resubscribePause)
+		if errors.Is(err, lock.ErrDenied) {
+			h.l.log.Warn("a deletion of the slot's queue is noticed late, and a slot that was lost cannot be asked back", "error", err)
+			again = nil
+		} else {
+			h.l.log.Debug("cannot consume again", "queue", h.b, "error", err)
+		}
 		select {
 		case <-h.stop:
 			return s, false
 		case <-h.conn.done:
-		case <-time.After(resubscribePause):
+		case <-again:
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -343,6 +344,29 @@ func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
 	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("Verify: %v", err)
 	}
+}
+
+// To wait for a node that is silent takes longer than the lease; the one that
+// has reset the connection answers.
+func TestSlotIsReclaimedThoughAnotherNodeIsSilent(t *testing.T) {
+	id := fresh(lock.Mutex)
+	cfg := at(shared.URL(), speaker(t, func(net.Conn) {}))
+	cfg.Heartbeat = long
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	for range 3 {
+		lost := h.Lost()
+		cut(t, id)
+		<-lost
+		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second) // a silent node takes 5
+		defer cancel()
+		must(t, h.Verify(ctx))
+	}
+	must(t, h.Release(within(t)))
 }
 
 // A newcomer that has lost B may still have the ledger's records in its hand,
