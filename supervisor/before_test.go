@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,62 @@ func TestDoubtBetweenTwoRunsDoesNotGiveTheSlotUp(t *testing.T) {
 				t.Errorf("outcome %+v, want 0", o)
 			}
 		})
+	}
+}
+
+func TestSlotWithoutAConnectionIsReclaimedBetweenTwoRunsForAsLongAsThereIsTime(t *testing.T) {
+	b := newBench(t, time.Minute, func(_ *bench, cfg *Config) { cfg.Restart, cfg.VerifyInterval = Always, time.Minute })
+	g := b.running()
+	reclaimed := make(chan struct{})
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Block: reclaimed})
+	g.dies(0, 1)
+	g = b.guard()
+	b.backend.ReportLost(mutex, lock.ErrUnknown)
+	time.AfterFunc(400*time.Millisecond, func() { close(reclaimed) }) // eight times --verify-timeout
+	g.awaitStart(t)
+	b.signals <- unix.SIGTERM
+	g.say(GuardEvent{Kind: Started, Pid: 43})
+	g.awaitOrder(t, "TERM tree")
+	g.dies(term, 0)
+	b.end()
+}
+
+// What keeps a command from being started again may pass: a host without room
+// for a process, a program that is just being replaced.
+func TestCommandThatHasRunIsStartedAgainOnceItCanBe(t *testing.T) {
+	said := &page{}
+	var failing atomic.Int32
+	b := newBench(t, 0, func(b *bench, cfg *Config) {
+		cfg.Restart, cfg.Log = Always, said.logger()
+		cfg.Launch = func() (Guard, error) {
+			if failing.Add(-1) >= 0 {
+				return nil, unix.EAGAIN
+			}
+			return b.launch()
+		}
+	})
+	g := b.running()
+	for _, errno := range []unix.Errno{unix.EAGAIN, unix.ENOENT} {
+		failing.Store(3) // the guard of the next run, once more before the start, and after that
+		g.dies(0, 0)
+		g = b.guard()
+		g.awaitStart(t)
+		g.say(GuardEvent{Kind: NotStarted, Errno: errno})
+		g.say(GuardEvent{Kind: Dead})
+		g.gone()
+		g = b.running()
+	}
+	if n := said.count("cannot start the command again yet"); n != 2 {
+		t.Errorf("it says that %d times, not twice", n)
+	}
+	if attempts := b.backend.Calls(locktest.Acquire); attempts != 1 {
+		t.Errorf("%d attempts, want the slot to be kept", attempts)
+	}
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
+	g.dies(term, 0)
+	if o := b.end(); o.Status != 143 || o.Err != nil {
+		t.Errorf("outcome %+v, want 143", o)
 	}
 }
 

@@ -181,7 +181,11 @@ func (m *machine) bury(e event) State {
 		return m.prepareAgain(e)
 	case fallen && m.lossCause == nil:
 		m.outcome = Outcome{Status: cannotExecute, Err: fmt.Errorf("cannot execute the command: %d guards died before they could start it", m.launches+1)}
-	case m.startErr != nil:
+	case m.startErr != nil && m.ran && m.lossCause == nil && !m.hungUp():
+		m.log.Error("cannot start the command again yet", "error", m.startErr)
+		m.startErr = nil
+		return m.takeRest()
+	case m.startErr != nil && (m.lossCause == nil || !m.ran):
 		m.outcome = Outcome{Status: startStatus(m.startErr), Err: m.startErr}
 	case m.stopSig != 0, m.command.finished && !m.restarts():
 		m.outcome = Outcome{Status: status}
@@ -283,6 +287,8 @@ func (m *machine) releaseLost(e event) State {
 	hopeless := m.hopeless(reason)
 	switch {
 	case hopeless: // berth says it when it ends
+	case m.used && errors.Is(e.err, lock.ErrLost):
+		m.log.Error("slot lost between two runs", "error", e.err)
 	case errors.Is(e.err, lock.ErrLost):
 		m.log.Warn("slot lost before the command was started", "error", e.err)
 	case errors.Is(e.err, lock.ErrFull), errors.Is(e.err, lock.ErrDenied): // ErrFull: its holder wanted it back

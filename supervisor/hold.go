@@ -28,7 +28,11 @@ func (m *machine) start(e event) State {
 	}
 	m.setDeadline(e.since)
 	if m.guard == nil {
-		if err := m.launch(); err != nil {
+		switch err := m.launch(); {
+		case err != nil && m.ran: // it could be restarted, and will be
+			m.scheduleVerify(e.since)
+			return m.takeRest()
+		case err != nil:
 			m.outcome = Outcome{Status: cannotExecute, Err: err}
 			return m.release(Ended)
 		}
@@ -76,7 +80,7 @@ func (m *machine) noteAccepted(event) State {
 // noteStarted goes on to what has happened while the command was being started.
 func (m *machine) noteStarted(e event) State {
 	m.silence.Stop()
-	m.launches = 0
+	m.launches, m.ran = 0, true
 	if e.guard.Pid != 0 {
 		m.log = m.log.With("pid", e.guard.Pid)
 	}
@@ -151,12 +155,7 @@ func (m *machine) verify(event) State {
 	if m.call != nil {
 		return m.state
 	}
-	held, limit := m.held, m.cfg.VerifyTimeout
-	if m.deadline != 0 && held.Cause() != nil {
-		// Without a connection it has to be made, and the slot claimed again. That
-		// takes many answers, and gets the time that there is.
-		limit = max(limit, m.lossAt().Until())
-	}
+	held, limit := m.held, m.verifyLimit()
 	m.begin(func(ctx context.Context) event {
 		since, err := verifyWithin(ctx, held, limit)
 		if err != nil {
@@ -284,6 +283,9 @@ func (m *machine) noteLostStart(e event) State {
 // noteExit is for the end of the command's first process. What it leaves behind
 // is ended in order before the slot is given back.
 func (m *machine) noteExit(e event) State {
+	if m.state == Starting && e.guard.Orphans {
+		return m.state // nothing was started, as far as is known: bury says it
+	}
 	m.command.status, m.command.ended = e.guard.Status, true
 	m.command.finished = m.lossCause == nil && m.stopSig == 0
 	m.command.wished = e.guard.Terminal && interrupted(e.guard.Status)

@@ -68,7 +68,8 @@ type machine struct {
 
 	held     lock.Held
 	lostC    <-chan struct{}
-	used     bool             // the command was started in this slot
+	used     bool             // the command was to be started in this slot
+	ran      bool             // and was, once at least
 	deadline boottime.Instant // 0: none
 	verifyAt time.Time        // when the next verification begins
 	doubtful bool             // since the last verification that succeeded, something spoke against the slot

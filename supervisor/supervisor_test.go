@@ -269,8 +269,8 @@ func TestCommandThatCannotBeExecuted(t *testing.T) {
 }
 
 func TestGuardThatDiedIsReplaced(t *testing.T) {
-	release := func() {}
-	b := newBench(t, 0, func(b *bench, _ *Config) { release = b.holdLock() })
+	release, said := func() {}, &page{}
+	b := newBench(t, 0, func(b *bench, cfg *Config) { release, cfg.Log = b.holdLock(), said.logger() })
 	b.guard().gone() // while waiting
 	eventually(t, "an attempt", func() bool { return b.backend.Calls(locktest.Wait) > 0 })
 	release()
@@ -287,6 +287,9 @@ func TestGuardThatDiedIsReplaced(t *testing.T) {
 	g.dies(0, 3)
 	if o := b.end(); o.Status != 3 {
 		t.Errorf("outcome %+v, want 3", o)
+	}
+	if said.count("the guard died before it could start the command") != 1 || said.count("the guard was killed") != 0 {
+		t.Errorf("it says %q", said.text.String())
 	}
 }
 

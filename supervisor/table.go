@@ -135,7 +135,7 @@ func init() {
 			forwarded:    {do: (*machine).noteSignal},
 		},
 		Preparing: {
-			ready:     {do: (*machine).start, to: []State{Starting, Releasing}},
+			ready:     {do: (*machine).start, to: []State{Starting, Releasing, Resting}},
 			notReady:  {do: (*machine).noteNotReady, to: []State{Releasing, Resting}},
 			lost:      {do: (*machine).noteLostIdle, to: []State{Releasing}},
 			lossDue:   {do: (*machine).releaseLost, to: []State{Releasing}},

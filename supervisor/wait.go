@@ -173,7 +173,7 @@ func (m *machine) prepare(e event) State {
 	m.reconnect.Reset()
 	m.held, m.lostC = e.held, e.held.Lost()
 	m.lossCause, m.startErr, m.lastErr = nil, nil, nil
-	m.launches, m.used = 0, false
+	m.launches, m.used, m.ran = 0, false, false
 	m.log = m.cfg.Log.With("slot", m.held.Slot())
 	m.log.Debug("slot won")
 	return m.prepareAgain(e)
@@ -181,9 +181,9 @@ func (m *machine) prepare(e event) State {
 
 func (m *machine) prepareAgain(e event) State {
 	m.verifyTimer.Stop()
-	held, first := m.held, !m.used
+	held, first, limit := m.held, !m.used, m.verifyLimit()
 	m.begin(func(ctx context.Context) event {
-		since, err := m.verifyReady(ctx, held, first, e.since)
+		since, err := m.verifyReady(ctx, held, first, limit, e.since)
 		if err != nil {
 			return event{on: notReady, err: err}
 		}
@@ -197,9 +197,9 @@ func (m *machine) prepareAgain(e event) State {
 // with the slot, for the instant won, is as fresh as a verification has to be.
 // For another start there is nothing to wait for, and the slot may have to be
 // claimed again, which Verify does.
-func (m *machine) verifyReady(ctx context.Context, held lock.Held, first bool, won boottime.Instant) (since boottime.Instant, err error) {
+func (m *machine) verifyReady(ctx context.Context, held lock.Held, first bool, limit time.Duration, won boottime.Instant) (since boottime.Instant, err error) {
 	if !first {
-		if since, err = verifyWithin(ctx, held, m.cfg.VerifyTimeout); err != nil {
+		if since, err = verifyWithin(ctx, held, limit); err != nil {
 			return 0, err
 		}
 		return since, held.Ready(ctx)
@@ -210,7 +210,17 @@ func (m *machine) verifyReady(ctx context.Context, held lock.Held, first bool, w
 	if won.Add(m.cfg.VerifyInterval).Until() > 0 {
 		return won, nil
 	}
-	return verifyWithin(ctx, held, m.cfg.VerifyTimeout)
+	return verifyWithin(ctx, held, limit)
+}
+
+// verifyLimit is how long the next verification may take. Without a connection
+// it has to be made, and the slot claimed again: that takes many answers, and
+// gets the time that there is.
+func (m *machine) verifyLimit() time.Duration {
+	if m.deadline == 0 || m.held.Cause() == nil {
+		return m.cfg.VerifyTimeout
+	}
+	return max(m.cfg.VerifyTimeout, m.lossAt().Until())
 }
 
 // verifyWithin verifies once. What it proves counts from the beginning.
