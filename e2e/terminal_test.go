@@ -128,6 +128,15 @@ func TestTerminalSettingsOfAKilledCommandAreUndone(t *testing.T) {
 	term.worksAgain()
 }
 
+func TestTerminalSettingsAreUndoneAfterTheGuardWasKilled(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	term.types(`berth sh -c 'stty raw -echo; kill -KILL $PPID; sleep 1000'; echo "status $?"; stty -a | grep -o -e "-*icanon" -e "-*echo "` + "\n")
+	term.sees("status 137")
+	term.sees("\nicanon\r\necho ")
+	term.worksAgain()
+}
+
 func TestTerminalSettingsThatACommandLeavesAreKept(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,6 +26,8 @@ type Guard struct {
 	events chan supervisor.GuardEvent
 	gone   chan struct{} // closed by the Host when the process was reaped
 	asked  chan struct{} // closed by Start: something may run
+
+	settings atomic.Pointer[unix.Termios] // of the terminal before the command may have it; nil: berth does not have it
 }
 
 func newGuard(host *Host, conn *net.UnixConn, inner bool) *Guard {
@@ -99,7 +102,7 @@ func (g *Guard) finish(exited bool) {
 	if g.group != "" {
 		removeCgroup(g.group)
 	}
-	takeBackFromDead()
+	takeBackFromDead(g.settings.Load())
 	if !exited {
 		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL), Orphans: true}
 	}
@@ -111,6 +114,7 @@ func (g *Guard) Bequeath(will []byte) error { return g.order(order{Op: opWill, W
 
 // Start implements supervisor.Guard.
 func (g *Guard) Start(start supervisor.Start) error {
+	g.settings.Store(settingsOfOurs())
 	close(g.asked)
 	return g.order(order{Op: opStart, Vars: start.Vars, Deadline: start.Deadline, Will: start.Will, files: start.Files})
 }

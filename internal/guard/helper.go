@@ -368,6 +368,9 @@ func (h *helper) kill() {
 		_ = unix.Kill(-1, unix.SIGKILL) // everything in the namespace but this process
 	}
 	h.cgroup.kill()
+	if h.first != 0 {
+		_ = unix.Kill(-h.first, unix.SIGKILL) // before all of /proc is read, which can take as long as the margin
+	}
 	if _, refused, _ := killBelow(os.Getpid(), nil); refused != 0 { // whether it worked is seen by reaping
 		h.noteRefused(refused)
 	}

@@ -48,17 +48,35 @@ func groupOfParent() int {
 	return group
 }
 
+// settingsOfOurs returns the settings of the terminal that this process's group
+// has the foreground of, nil if there is none.
+func settingsOfOurs() *unix.Termios {
+	t := newTerminal(unix.Getpgrp())
+	if t.fd < 0 {
+		return nil
+	}
+	defer unix.Close(t.fd)
+	if foreground, err := t.foreground(); err != nil || foreground != t.owner {
+		return nil
+	}
+	settings, _ := unix.IoctlGetTermios(t.fd, unix.TCGETS) // nil if it fails
+	return settings
+}
+
 // takeBackFromDead takes the terminal back where this process is the supervisor
 // of a guard that was killed and has left the foreground to a dead group: no key
-// would reach anybody, and the next command could not be given the terminal.
-func takeBackFromDead() {
+// would reach anybody, and the next command could not be given the terminal. The
+// settings are those from before the command was started.
+func takeBackFromDead(settings *unix.Termios) {
 	t := newTerminal(unix.Getpgrp())
 	if t.fd < 0 {
 		return
 	}
 	defer unix.Close(t.fd)
-	t.given = true // it may have been
-	t.takeBack()
+	t.given, t.settings = true, settings // it may have been
+	if t.takeBack() {
+		t.restore()
+	}
 }
 
 // present reports whether there is a terminal that the command can be given.
