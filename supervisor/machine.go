@@ -29,6 +29,10 @@ const (
 	releaseTimeout = 5 * time.Second
 )
 
+// hangupPatience is how much later than HUP its terminal may go. One that is
+// there for longer was not what HUP was about: it told the command to reload.
+const hangupPatience = time.Second
+
 // callPatience is how long a lock's method may go on after it was cancelled. It
 // is promised to return promptly; a backend that breaks the promise must not keep
 // berth from ending. Tests shorten it.
@@ -89,7 +93,7 @@ type machine struct {
 	killAt  time.Time        // when that one comes to KILL
 	killing bool
 
-	hup       bool           // HUP was received at a terminal
+	hup       bool           // HUP was received, and may tell of the terminal's end
 	stopSig   syscall.Signal // the first ending signal, as received
 	stopHand  syscall.Signal // and as rewritten
 	lossCause error
@@ -99,6 +103,7 @@ type machine struct {
 
 	verifyTimer, pauseTimer, stepTimer, timeout *time.Timer
 	silence                                     *time.Timer // the guard's
+	hangup                                      *time.Timer // since HUP was received
 	overtime                                    *time.Timer // of the last call before the end, or before another slot
 	lossTimer                                   *boottime.Timer
 }
@@ -117,7 +122,7 @@ func newMachine(cfg Config) (*machine, error) {
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
 		lossTimer: lossTimer,
 	}
-	for _, timer := range []**time.Timer{&m.verifyTimer, &m.pauseTimer, &m.stepTimer, &m.silence, &m.overtime, &m.timeout} {
+	for _, timer := range []**time.Timer{&m.verifyTimer, &m.pauseTimer, &m.stepTimer, &m.silence, &m.overtime, &m.timeout, &m.hangup} {
 		*timer = time.NewTimer(0)
 		(*timer).Stop() // since Go 1.23 nothing is left in the channel
 	}
@@ -221,6 +226,9 @@ func (m *machine) receive() event {
 		return event{on: stuck}
 	case <-m.timeout.C:
 		return event{on: timedOut}
+	case <-m.hangup.C:
+		m.hup = m.hungUp()
+		return event{}
 	}
 }
 
@@ -259,6 +267,7 @@ func (m *machine) signalEvent(s os.Signal) event {
 	hungUp := false
 	if sig == syscall.SIGHUP && m.cfg.Terminal != nil {
 		m.hup = true
+		m.hangup.Reset(hangupPatience)
 		hungUp = !m.command.running || m.hungUp()
 	}
 	if signals.Ends(sig) || signals.Ends(hand) || hungUp {

@@ -218,6 +218,28 @@ func TestCommandThatEndsWithTheTerminalIsNotStartedAgain(t *testing.T) {
 	}
 }
 
+// HUP that has the command reload its configuration says nothing of a terminal
+// that goes away later.
+func TestHUPLongBeforeTheTerminalsEndMeansNothingToIt(t *testing.T) {
+	var gone atomic.Bool
+	var looks atomic.Int32
+	b := newBench(t, 0, func(_ *bench, cfg *Config) {
+		cfg.Restart = Always
+		cfg.Terminal = func() bool { looks.Add(1); return !gone.Load() }
+	})
+	g := b.running()
+	b.signals <- unix.SIGHUP
+	g.awaitOrder(t, "HUP first")
+	eventually(t, "it has looked for the terminal again", func() bool { return looks.Load() == 2 })
+	gone.Store(true)
+	g.dies(0, 1)
+	g = b.running()
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
+	g.dies(term, 0)
+	b.end()
+}
+
 func TestSignalsAreRewritten(t *testing.T) {
 	b := newBench(t, 0, func(_ *bench, cfg *Config) {
 		cfg.Rewrites = map[unix.Signal]unix.Signal{
