@@ -23,11 +23,12 @@ import (
 const highest = syscall.Signal(31)
 
 // kept are the signals that are never forwarded: two cannot be caught, CHLD is
-// berth's own business, the synchronous faults are its own errors, and Go's
-// runtime sends URG to itself all the time to preempt goroutines
-// (https://go.dev/src/runtime/preempt.go).
+// berth's own business, the synchronous faults are its own errors, Go's runtime
+// sends URG to itself all the time to preempt goroutines
+// (https://go.dev/src/runtime/preempt.go), and it hands PROF, the tick of its
+// profiler, to nobody (sighandler in https://go.dev/src/runtime/signal_unix.go).
 var kept = []syscall.Signal{
-	unix.SIGKILL, unix.SIGSTOP, unix.SIGCHLD, unix.SIGURG,
+	unix.SIGKILL, unix.SIGSTOP, unix.SIGCHLD, unix.SIGURG, unix.SIGPROF,
 	unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS,
 }
 

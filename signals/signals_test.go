@@ -12,7 +12,7 @@ import (
 
 func TestForwardedLeavesOutWhatWouldHarm(t *testing.T) {
 	got := Forwarded()
-	for _, sig := range []syscall.Signal{unix.SIGURG, unix.SIGCHLD, unix.SIGKILL, unix.SIGSTOP, unix.SIGSEGV, unix.SIGPIPE, unix.SIGXCPU, unix.SIGXFSZ} {
+	for _, sig := range []syscall.Signal{unix.SIGURG, unix.SIGPROF, unix.SIGCHLD, unix.SIGKILL, unix.SIGSTOP, unix.SIGSEGV, unix.SIGPIPE, unix.SIGXCPU, unix.SIGXFSZ} {
 		if slices.Contains(got, sig) {
 			t.Errorf("%s is forwarded", Name(sig))
 		}
@@ -108,7 +108,7 @@ func TestRewrites(t *testing.T) {
 			t.Errorf("Apply(%s) = %d, want %d", Name(from), got, to)
 		}
 	}
-	for _, bad := range []string{"", "HUP", "=USR1", "KILL=TERM", "CHLD=USR1", "HUP=NOPE", "URG=USR1", "PIPE=USR1", "XCPU="} {
+	for _, bad := range []string{"", "HUP", "=USR1", "KILL=TERM", "CHLD=USR1", "HUP=NOPE", "URG=USR1", "PROF=USR1", "PIPE=USR1", "XCPU="} {
 		if _, err := ParseRewrites([]string{bad}); err == nil {
 			t.Errorf("ParseRewrites(%q) succeeded", bad)
 		}
