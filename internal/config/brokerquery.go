@@ -17,6 +17,10 @@ import (
 // which is an option of its own.
 var parameters = []string{"auth_mechanism", "cacertfile", "certfile", "keyfile", "server_name_indication", "connection_timeout", "channel_max"}
 
+// leastChannels is the lowest limit that channel_max may set, a few more than a
+// connection opens.
+const leastChannels = 8
+
 var mechanisms = []string{"plain", "amqplain", "external"}
 
 // checkQuery finds mistakes now that would otherwise look like a broker that
@@ -44,6 +48,9 @@ func checkQuery(text string) error {
 		if _, err := strconv.ParseUint(query.Get(key), 10, bits); query.Has(key) && err != nil {
 			return fmt.Errorf("has a %s that is no number from 0 to %d; correct it", key, 1<<bits-1)
 		}
+	}
+	if n, err := strconv.Atoi(query.Get("channel_max")); err == nil && n > 0 && n < leastChannels {
+		return fmt.Errorf("has a channel_max that is too low for berth; make it %d at least, or 0 for no limit", leastChannels)
 	}
 	return checkCertificates(query)
 }

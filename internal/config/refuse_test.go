@@ -144,7 +144,7 @@ func TestPasswordThatIsCutIntoPiecesIsNotShownEither(t *testing.T) {
 }
 
 func TestParametersOfTheURLAreAccepted(t *testing.T) {
-	for _, query := range []string{"auth_mechanism=PLAIN&auth_mechanism=external", "server_name_indication=x", "connection_timeout=90000&channel_max=0", ""} {
+	for _, query := range []string{"auth_mechanism=PLAIN&auth_mechanism=external", "server_name_indication=x", "connection_timeout=90000&channel_max=0", "channel_max=8", "channel_max=65535", ""} {
 		if _, err := Load(input("--broker", "amqps://h/?"+query, "--mutex", "m", "--", "x")); err != nil {
 			t.Errorf("%s: %v", query, err)
 		}
@@ -171,33 +171,35 @@ func TestRedactShowsWhatIsNoPassword(t *testing.T) {
 
 func TestBrokersThatCannotBeAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"amqp://":                            "names no host",
-		"amqp://:5672":                       "names no host",
-		"amqp://h:0":                         "port",
-		"amqp://h:65536":                     "port",
-		"amqp://h/?heartbeat=1":              "--heartbeat",
-		"amqp://h/#x":                        "%23",
-		"amqp://h/a b":                       "%20",
-		"amqp://h/?auth_mechanism=x":         "choose plain, amqplain or external",
-		"amqp://h/?frame_max=1":              "parameter that is not known; choose auth_mechanism, cacertfile",
-		"amqp://h/?a%zz=1":                   "parameters that cannot be read",
-		"amqp://h/?channel_max=x":            "channel_max that is no number",
-		"amqps://h/?cacertfile=/no/such.pem": "cacertfile that cannot be used: open /no/such.pem: no such file",
-		"amqps://h/?cacertfile=/dev/null":    "cacertfile without a certificate",
-		"amqps://h/?certfile=/dev/null":      "one of certfile and keyfile",
+		"amqp://":                                         "names no host",
+		"amqp://:5672":                                    "names no host",
+		"amqp://h:0":                                      "port",
+		"amqp://h:65536":                                  "port",
+		"amqp://h/?heartbeat=1":                           "--heartbeat",
+		"amqp://h/#x":                                     "%23",
+		"amqp://h/a b":                                    "%20",
+		"amqp://h/?auth_mechanism=x":                      "choose plain, amqplain or external",
+		"amqp://h/?frame_max=1":                           "parameter that is not known; choose auth_mechanism, cacertfile",
+		"amqp://h/?a%zz=1":                                "parameters that cannot be read",
+		"amqp://h/?channel_max=x":                         "channel_max that is no number",
+		"amqp://h/?channel_max=1":                         "channel_max that is too low for berth; make it 8 at least",
+		"amqp://h/?channel_max=7":                         "or 0 for no limit",
+		"amqps://h/?cacertfile=/no/such.pem":              "cacertfile that cannot be used: open /no/such.pem: no such file",
+		"amqps://h/?cacertfile=/dev/null":                 "cacertfile without a certificate",
+		"amqps://h/?certfile=/dev/null":                   "one of certfile and keyfile",
 		"amqps://h/?certfile=/no/c.pem&keyfile=/no/k.pem": "certfile and a keyfile that cannot be used: open /no/c.pem",
-		"rabbit:5672":                          "is no broker",
-		"local://dir":                          "three slashes",
-		"local:dir":                            "three slashes",
-		"local,amqp://h":                       "is no URL",
-		"LOCAL":                                "is no broker",
-		"redis://h":                            "is no broker",
-		"amqp://u:p@h:1:2":                     "more than one colon",
-		"amqp://corp/alice:sesame@h:5672/prod": "%2F for a /",
-		"amqp://user:12/sesame@h":              "%2F for a /",
-		"amqp://u p@h":                         "",
-		"amqp://h\x00":                         "",
-		strings.Repeat("x", 100_000):           "is no broker",
+		"rabbit:5672":                                     "is no broker",
+		"local://dir":                                     "three slashes",
+		"local:dir":                                       "three slashes",
+		"local,amqp://h":                                  "is no URL",
+		"LOCAL":                                           "is no broker",
+		"redis://h":                                       "is no broker",
+		"amqp://u:p@h:1:2":                                "more than one colon",
+		"amqp://corp/alice:sesame@h:5672/prod":            "%2F for a /",
+		"amqp://user:12/sesame@h":                         "%2F for a /",
+		"amqp://u p@h":                                    "",
+		"amqp://h\x00":                                    "",
+		strings.Repeat("x", 100_000):                      "is no broker",
 	} {
 		_, err := Load(input("--broker", text, "--mutex", "m", "--", "x"))
 		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), want) {
