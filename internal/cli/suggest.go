@@ -23,6 +23,9 @@ func usagef(format string, args ...any) error {
 
 // unknownCommand is the error for a name that is none of the commands.
 func unknownCommand(path, name string, commands []*cli.Command) error {
+	if config.BeginsLikeBroker(name) {
+		return usagef("there is no command %q, is --broker missing in front of it?; see '%s --help'", config.Redact(name), path)
+	}
 	var names []string
 	for _, command := range commands {
 		names = append(names, command.Name)

@@ -104,8 +104,13 @@ func Redact(text string) string {
 
 var (
 	schemeOnly = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]+://`) })
+	amqpScheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i:amqps?://)`) })
 	portOnly   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,5}($|[/?#])`) })
 )
+
+// BeginsLikeBroker reports whether the text begins as the URL of a RabbitMQ does,
+// in any letter case: a message that repeats it has to Redact it.
+func BeginsLikeBroker(text string) bool { return amqpScheme().MatchString(text) }
 
 // separators stand between the URLs in the environment variable.
 const separators = ", \t\r\n"
