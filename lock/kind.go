@@ -3,6 +3,7 @@ package lock
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,20 +31,24 @@ var Kinds = []Kind{Mutex, Semaphore, PersistentMutex}
 // administration has made it.
 func (k Kind) Administered() bool { return k == Semaphore || k == PersistentMutex }
 
+// CommandLine returns a command line about the lock that a user may paste into a
+// shell: the command, the lock's name, and the flags, each with its value. A name
+// that begins as a flag does comes last, behind the end of the flags.
+func (id ID) CommandLine(command string, flags ...string) string {
+	words := slices.Concat([]string{command, id.argument()}, flags)
+	if strings.HasPrefix(id.Name, "-") {
+		words = slices.Concat([]string{command}, flags, []string{"--", id.argument()})
+	}
+	return strings.Join(words, " ")
+}
+
 // CreateCommand returns the command line that makes the lock, for messages that
 // tell a user what to do about an absent one.
 func (id ID) CreateCommand() string {
-	end := "" // of the flags
-	if strings.HasPrefix(id.Name, "-") {
-		end = "-- "
+	if id.Kind == PersistentMutex {
+		return id.CommandLine("berth persistent-mutex enable")
 	}
-	switch {
-	case id.Kind == PersistentMutex:
-		return fmt.Sprintf("berth persistent-mutex enable %s%s", end, id.Argument())
-	case end != "":
-		return fmt.Sprintf("berth semaphore create --slots N %s%s", end, id.Argument())
-	}
-	return fmt.Sprintf("berth semaphore create %s --slots N", id.Argument())
+	return id.CommandLine("berth semaphore create", "--slots N")
 }
 
 const (
@@ -101,9 +106,8 @@ func quote(name string) string {
 // plainWord matches what no shell changes.
 var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`) })
 
-// Argument returns the lock's name as it is written in a command line that a
-// user may paste into a shell.
-func (id ID) Argument() string {
+// argument returns the lock's name as a word for a shell.
+func (id ID) argument() string {
 	if plainWord().MatchString(id.Name) {
 		return id.Name
 	}

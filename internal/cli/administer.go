@@ -298,21 +298,19 @@ func (a *administration) awaitVacant(ctx context.Context, kept, highest int) err
 // slots, left so many and wanted so many. It names the number that is wanted:
 // what was given as --add or --remove would be added or removed once more.
 func (a *administration) again(before, after, want int) string {
-	name := a.id.Argument()
-	words := a.c.Command.HelpName + " " + name
-	switch {
-	case a.id.Kind == lock.Semaphore && want > 0 && after > 0:
-		words = fmt.Sprintf("berth semaphore resize %s --slots %d", name, want)
-	case a.id.Kind == lock.Semaphore && want > 0:
-		words = fmt.Sprintf("berth semaphore create %s --slots %d", name, want)
+	command, flags := a.c.Command.HelpName, []string(nil)
+	if a.id.Kind == lock.Semaphore && want > 0 {
+		command, flags = "berth semaphore create", []string{fmt.Sprintf("--slots %d", want)}
+		if after > 0 {
+			command = "berth semaphore resize"
+		}
 	}
-	if !a.flags.wait {
-		return words
+	if a.flags.wait {
+		flags = append(flags, "--wait")
+		// The next one begins with fewer slots, and has to wait for as many.
+		if overshoot := max(a.flags.overshoot, before-after); overshoot != defaultOvershoot {
+			flags = append(flags, fmt.Sprintf("--overshoot %d", overshoot))
+		}
 	}
-	words += " --wait"
-	// The next one begins with fewer slots, and has to wait for as many.
-	if overshoot := max(a.flags.overshoot, before-after); overshoot != defaultOvershoot {
-		words += fmt.Sprintf(" --overshoot %d", overshoot)
-	}
-	return words
+	return a.id.CommandLine(command, flags...)
 }

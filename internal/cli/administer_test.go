@@ -70,21 +70,24 @@ func TestTargetOfAResize(t *testing.T) {
 func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
 	for _, c := range []struct {
 		kind                lock.Kind
+		name                string
 		command             string
 		flags               actionFlags
 		before, after, want int
 		text                string
 	}{
-		{lock.Semaphore, "berth semaphore resize", actionFlags{add: 5}, 10, 13, 15, "berth semaphore resize 'a lock' --slots 15"},
-		{lock.Semaphore, "berth semaphore create", actionFlags{slots: 9}, 0, 4, 9, "berth semaphore resize 'a lock' --slots 9"},
-		{lock.Semaphore, "berth semaphore create", actionFlags{slots: 9}, 0, 0, 9, "berth semaphore create 'a lock' --slots 9"},
-		{lock.Semaphore, "berth semaphore resize", actionFlags{remove: 2, wait: true}, 10, 8, 8, "berth semaphore resize 'a lock' --slots 8 --wait"},
-		{lock.Semaphore, "berth semaphore resize", actionFlags{remove: 40, wait: true}, 50, 10, 10, "berth semaphore resize 'a lock' --slots 10 --wait --overshoot 40"},
-		{lock.Semaphore, "berth semaphore destroy", actionFlags{wait: true}, 10, 0, 0, "berth semaphore destroy 'a lock' --wait"},
-		{lock.PersistentMutex, "berth persistent-mutex enable", actionFlags{}, 0, 0, 1, "berth persistent-mutex enable 'a lock'"},
+		{lock.Semaphore, "a lock", "berth semaphore resize", actionFlags{add: 5}, 10, 13, 15, "berth semaphore resize 'a lock' --slots 15"},
+		{lock.Semaphore, "a lock", "berth semaphore create", actionFlags{slots: 9}, 0, 4, 9, "berth semaphore resize 'a lock' --slots 9"},
+		{lock.Semaphore, "a lock", "berth semaphore create", actionFlags{slots: 9}, 0, 0, 9, "berth semaphore create 'a lock' --slots 9"},
+		{lock.Semaphore, "a lock", "berth semaphore resize", actionFlags{remove: 2, wait: true}, 10, 8, 8, "berth semaphore resize 'a lock' --slots 8 --wait"},
+		{lock.Semaphore, "a lock", "berth semaphore resize", actionFlags{remove: 40, wait: true}, 50, 10, 10, "berth semaphore resize 'a lock' --slots 10 --wait --overshoot 40"},
+		{lock.Semaphore, "a lock", "berth semaphore destroy", actionFlags{wait: true}, 10, 0, 0, "berth semaphore destroy 'a lock' --wait"},
+		{lock.PersistentMutex, "a lock", "berth persistent-mutex enable", actionFlags{}, 0, 0, 1, "berth persistent-mutex enable 'a lock'"},
+		{lock.Semaphore, "-x", "berth semaphore resize", actionFlags{add: 5, wait: true}, 10, 13, 15, "berth semaphore resize --slots 15 --wait -- -x"},
+		{lock.PersistentMutex, "-x", "berth persistent-mutex disable", actionFlags{}, 1, 1, 0, "berth persistent-mutex disable -- -x"},
 	} {
 		c.flags.overshoot = defaultOvershoot
-		a := &administration{id: lock.ID{Kind: c.kind, Name: "a lock"}, flags: c.flags, c: &cli.Context{Command: &cli.Command{HelpName: c.command}}}
+		a := &administration{id: lock.ID{Kind: c.kind, Name: c.name}, flags: c.flags, c: &cli.Context{Command: &cli.Command{HelpName: c.command}}}
 		if got := a.again(c.before, c.after, c.want); got != c.text {
 			t.Errorf("got %q, want %q", got, c.text)
 		}

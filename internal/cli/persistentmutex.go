@@ -51,8 +51,8 @@ func enableMutex(ctx context.Context, a *administration) error {
 func disableMutex(ctx context.Context, a *administration) error {
 	before, _, err := a.change(ctx, a.flags.overshoot, func(present int) (int, error) {
 		if present > 1 {
-			return 0, fmt.Errorf("%w: %q is a semaphore of %s; to remove it use: berth semaphore destroy %s",
-				errConflict, a.id.Name, slots(present), a.id.Argument())
+			return 0, fmt.Errorf("%w: %q is a semaphore of %s; to remove it use: %s",
+				errConflict, a.id.Name, slots(present), a.id.CommandLine("berth semaphore destroy"))
 		}
 		return 0, nil
 	})

@@ -61,8 +61,8 @@ func createSemaphore(ctx context.Context, a *administration) error {
 	}
 	before, after, err := a.change(ctx, defaultOvershoot, func(present int) (int, error) {
 		if present != 0 && present != want {
-			return 0, fmt.Errorf("%w: %s exists with %s; to change that use: berth semaphore resize %s --slots %d",
-				errConflict, a.id, slots(present), a.id.Argument(), want)
+			return 0, fmt.Errorf("%w: %s exists with %s; to change that use: %s",
+				errConflict, a.id, slots(present), a.id.CommandLine("berth semaphore resize", fmt.Sprintf("--slots %d", want)))
 		}
 		return want, nil
 	})
