@@ -101,7 +101,7 @@ func TestSizeChangesWhileASemaphoreIsInUse(t *testing.T) {
 		}
 		for _, b := range all {
 			line := b.awaitLog("waiting: the lock does not exist")
-			if got, want := line.text("create_it_with"), "berth semaphore create "+c.name; !strings.HasPrefix(got, want) {
+			if got, want := line.text("create_it_with"), "berth semaphore create "+c.name+" --slots N"; !strings.HasPrefix(got, want) {
 				t.Errorf("the hint is %q, not %q", got, want)
 			}
 		}
@@ -116,6 +116,45 @@ func TestSizeChangesWhileASemaphoreIsInUse(t *testing.T) {
 			b.wantStatus(143)
 			b.wantNothingLeft()
 		}
+	}, everywhere...)
+}
+
+// paste runs a command that a message says to use, as it stands but for the number
+// of slots, with the broker in the environment.
+func (c contest) paste(command string) {
+	c.t.Helper()
+	words := strings.Fields(strings.Replace(command, "--slots N", "--slots 1", 1))
+	if len(words) == 0 || words[0] != "berth" {
+		c.t.Fatalf("there is no command to paste: %q", command)
+	}
+	broker := c.flags[len(c.flags)-1]
+	if b := (setup{env: []string{"BERTH_BROKER=" + broker}}).start(c.t, words[1:]...); b.status() != 0 {
+		c.t.Fatalf("%s: ended with %d", command, b.status())
+	}
+}
+
+func TestPastedCommandFindsTheLockThatTheMessageIsAbout(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "semaphore")
+		// proposed returns the command that a refused action ends with.
+		proposed := func(behind string, args ...string) string {
+			_, command, _ := strings.Cut(do(t, 75, args...).stderr(), behind)
+			return command
+		}
+		c.paste(proposed("make it with: ", c.administration("resize", "--slots=2")...))
+		c.wantFree()
+		c.paste(proposed("to change that use: ", c.administration("create", "--slots=2")...))
+		mutex := c
+		mutex.kind = "persistent-mutex"
+		c.paste(proposed("to remove it use: ", mutex.administration("disable")...)) // 2 slots are no mutex
+
+		c.paste(proposed("create it with: ", c.args("true", "--try", "--log-format=text")...))
+		c.administer("destroy")
+		waiting := c.run(plain, quickStop)
+		c.paste(waiting.awaitLog("waiting: the lock does not exist").text("create_it_with"))
+		waiting.awaitRuns(1)
+		waiting.signal(syscall.SIGTERM)
+		waiting.wantStatus(143)
 	}, everywhere...)
 }
 

@@ -51,9 +51,10 @@ func (id ID) Full() error {
 	return Errorf(ErrFull, "all slots of %s are held", id)
 }
 
-// Absent returns the ErrAbsent of a lock, which says how to create it.
-func (id ID) Absent() error {
-	return Errorf(ErrAbsent, "%s does not exist; create it with: %s", id, id.CreateCommand())
+// Absent returns the ErrAbsent of a lock, which says how to create it; see
+// CreateCommand.
+func (id ID) Absent(flags ...string) error {
+	return Errorf(ErrAbsent, "%s does not exist; create it with: %s", id, id.CreateCommand(flags...))
 }
 
 type outcome struct {

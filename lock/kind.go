@@ -43,12 +43,12 @@ func (id ID) CommandLine(command string, flags ...string) string {
 }
 
 // CreateCommand returns the command line that makes the lock, for messages that
-// tell a user what to do about an absent one.
-func (id ID) CreateCommand() string {
+// tell a user what to do about an absent one. The flags are what it needs beside.
+func (id ID) CreateCommand(flags ...string) string {
 	if id.Kind == PersistentMutex {
-		return id.CommandLine("berth persistent-mutex enable")
+		return id.CommandLine("berth persistent-mutex enable", flags...)
 	}
-	return id.CommandLine("berth semaphore create", "--slots N")
+	return id.CommandLine("berth semaphore create", slices.Concat([]string{"--slots N"}, flags)...)
 }
 
 const (

@@ -98,6 +98,14 @@ func TestCreateCommandMakesTheLockThatIsMeant(t *testing.T) {
 			t.Errorf("%s: %s, want %s", id, got, want)
 		}
 	}
+	for id, want := range map[lock.ID]string{
+		{Kind: lock.Semaphore, Name: "workers"}:  "berth semaphore create workers --slots N --naming N-A-L",
+		{Kind: lock.PersistentMutex, Name: "-x"}: "berth persistent-mutex enable --naming N-A-L -- -x",
+	} {
+		if err := id.Absent("--naming N-A-L"); !strings.HasSuffix(err.Error(), ": "+want) {
+			t.Errorf("%v, want %s in it", err, want)
+		}
+	}
 }
 
 func TestCreateCommandSurvivesAShell(t *testing.T) {

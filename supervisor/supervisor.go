@@ -94,6 +94,10 @@ type Config struct {
 	OnDoubt OnDoubt // "" is GoOn
 	Restart Restart
 
+	// CreateCommand is the command line that makes the lock, told to a user who
+	// waits for one that does not exist. Default "": none.
+	CreateCommand string
+
 	Holder string // what the command gets as BERTH_HOLDER
 	Log    hclog.Logger
 }

@@ -100,12 +100,20 @@ func (m *machine) say(err error) {
 	case errors.Is(err, lock.ErrFull):
 		m.log.Info("waiting: all slots are held")
 	case errors.Is(err, lock.ErrAbsent):
-		m.log.Warn("waiting: the lock does not exist", "create_it_with", m.cfg.ID.CreateCommand())
+		m.log.Warn("waiting: the lock does not exist", m.createHint()...)
 	case errors.Is(err, lock.ErrDenied):
 		m.log.Error("waiting: refused", "error", err)
 	default:
 		m.log.Warn("waiting", "error", err)
 	}
+}
+
+// createHint returns what the log says about how to make the lock.
+func (m *machine) createHint() []any {
+	if m.cfg.CreateCommand == "" {
+		return nil
+	}
+	return []any{"create_it_with", m.cfg.CreateCommand}
 }
 
 // news reports whether the user was last told something else.

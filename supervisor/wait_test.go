@@ -23,6 +23,19 @@ func TestWaiterGetsTheSlotWhenItIsFree(t *testing.T) {
 	b.end()
 }
 
+func TestWaiterIsToldHowToMakeTheLock(t *testing.T) {
+	for command, hint := range map[string]string{"make m --here": `create_it_with="make m --here"`, "": "the lock does not exist\n"} {
+		said := &page{}
+		b := newBench(t, 0, func(b *bench, cfg *Config) {
+			cfg.Log, cfg.CreateCommand = said.logger(), command
+			b.backend.InjectAlways(locktest.Acquire, locktest.Fault{Before: lock.ErrAbsent})
+		})
+		eventually(t, "it is told", func() bool { return said.count(hint) == 1 })
+		b.signals <- unix.SIGTERM
+		b.end()
+	}
+}
+
 func TestTryMakesOneAttempt(t *testing.T) {
 	for name, c := range map[string]struct {
 		op  locktest.Op

@@ -58,6 +58,8 @@ type administration struct {
 	id    lock.ID
 	flags actionFlags
 	c     *cli.Context
+
+	naming []string // see namingFlags
 }
 
 // actionFlags are the flags of an action, read. Zero means not given.
@@ -95,7 +97,7 @@ func administer(kind lock.Kind, options []config.Option, do func(context.Context
 		}
 		ctx, release := actionContext(c.Context, flags)
 		defer release()
-		a := &administration{backend.Administrator(id), id, flags, c}
+		a := &administration{backend.Administrator(id), id, flags, c, namingFlags(cfg)}
 		err = do(ctx, a)
 		return reason(ctx, errors.Join(err, a.Close()))
 	})
@@ -312,5 +314,10 @@ func (a *administration) again(before, after, want int) string {
 			flags = append(flags, fmt.Sprintf("--overshoot %d", overshoot))
 		}
 	}
-	return a.id.CommandLine(command, flags...)
+	return a.commandLine(command, flags...)
+}
+
+// commandLine is for a user to paste: another action on the same lock.
+func (a *administration) commandLine(command string, flags ...string) string {
+	return a.id.CommandLine(command, slices.Concat(flags, a.naming)...)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/config"
 	"berth/lock"
 
 	"github.com/urfave/cli/v2"
@@ -90,6 +91,25 @@ func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
 		a := &administration{id: lock.ID{Kind: c.kind, Name: c.name}, flags: c.flags, c: &cli.Context{Command: &cli.Command{HelpName: c.command}}}
 		if got := a.again(c.before, c.after, c.want); got != c.text {
 			t.Errorf("got %q, want %q", got, c.text)
+		}
+	}
+}
+
+// Without it, the pasted command would change another lock.
+func TestCommandThatFinishesAnActionKeepsTheNaming(t *testing.T) {
+	for _, c := range []struct {
+		cfg  config.Connection
+		name string
+		text string
+	}{
+		{config.Connection{Naming: config.NamingNAL}, "x", "berth semaphore resize x --slots 3 --naming N-A-L"},
+		{config.Connection{Naming: config.NamingNAL}, "-x", "berth semaphore resize --slots 3 --naming N-A-L -- -x"},
+		{config.Connection{Naming: config.NamingNLA}, "x", "berth semaphore resize x --slots 3"},
+		{config.Connection{Naming: config.NamingNAL, Local: true}, "x", "berth semaphore resize x --slots 3"},
+	} {
+		a := &administration{id: lock.ID{Kind: lock.Semaphore, Name: c.name}, c: &cli.Context{Command: &cli.Command{}}, naming: namingFlags(c.cfg)}
+		if got := a.again(1, 2, 3); got != c.text {
+			t.Errorf("%+v: got %q, want %q", c.cfg, got, c.text)
 		}
 	}
 }

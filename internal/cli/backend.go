@@ -29,6 +29,15 @@ func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
 	}
 }
 
+// namingFlags are the flags with which a command line that a user may paste finds
+// the same queues. Local locks have none.
+func namingFlags(cfg config.Connection) []string {
+	if cfg.Local {
+		return nil
+	}
+	return rabbit.Naming(cfg.Naming).Flags()
+}
+
 // checked marks what a backend objects to before any I/O as a mistake in the
 // configuration, and keeps a nil backend out of the interface.
 func checked[B lock.Backend](backend B, err error) (lock.Backend, error) {

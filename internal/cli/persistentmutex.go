@@ -52,7 +52,7 @@ func disableMutex(ctx context.Context, a *administration) error {
 	before, _, err := a.change(ctx, a.flags.overshoot, func(present int) (int, error) {
 		if present > 1 {
 			return 0, fmt.Errorf("%w: %q is a semaphore of %s; to remove it use: %s",
-				errConflict, a.id.Name, slots(present), a.id.CommandLine("berth semaphore destroy"))
+				errConflict, a.id.Name, slots(present), a.commandLine("berth semaphore destroy"))
 		}
 		return 0, nil
 	})

@@ -59,6 +59,8 @@ func runCommand(cfg config.Run, received signalsReceived, log hclog.Logger) erro
 		OnDoubt: cfg.InDoubt,
 		Restart: cfg.Restart,
 
+		CreateCommand: cfg.Lock.CreateCommand(namingFlags(cfg.Connection)...),
+
 		Holder: holder(),
 		Log:    log.With("lock", cfg.Lock.Name),
 	})

@@ -62,7 +62,7 @@ func createSemaphore(ctx context.Context, a *administration) error {
 	before, after, err := a.change(ctx, defaultOvershoot, func(present int) (int, error) {
 		if present != 0 && present != want {
 			return 0, fmt.Errorf("%w: %s exists with %s; to change that use: %s",
-				errConflict, a.id, slots(present), a.id.CommandLine("berth semaphore resize", fmt.Sprintf("--slots %d", want)))
+				errConflict, a.id, slots(present), a.commandLine("berth semaphore resize", fmt.Sprintf("--slots %d", want)))
 		}
 		return want, nil
 	})
@@ -75,7 +75,7 @@ func resizeSemaphore(ctx context.Context, a *administration) error {
 	}
 	before, after, err := a.change(ctx, a.flags.overshoot, func(present int) (int, error) {
 		if present == 0 {
-			return 0, fmt.Errorf("%s: %w; make it with: %s", a.id, lock.ErrAbsent, a.id.CreateCommand())
+			return 0, fmt.Errorf("%s: %w; make it with: %s", a.id, lock.ErrAbsent, a.id.CreateCommand(a.naming...))
 		}
 		return a.flags.target(present)
 	})

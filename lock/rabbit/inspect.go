@@ -253,6 +253,6 @@ func (i *inspection) count(ctx context.Context, a lock.Administrator) {
 	}
 	i.Slots = n
 	if n == 0 {
-		i.Advice = append([]string{i.id.Absent().Error()}, i.Advice...)
+		i.Advice = append([]string{i.names.absent().Error()}, i.Advice...)
 	}
 }

@@ -55,6 +55,13 @@ func TestInspectCountsSlotsAndSaysHowToCreateThem(t *testing.T) {
 	if r.Slots != 0 || !mentions(r.Advice, "berth semaphore create") {
 		t.Errorf("absent: %d slots, %q", r.Slots, r.Advice)
 	}
+	other := at(shared.URL())
+	other.Naming = rabbit.NamingNAL
+	r, err := backend(t, other).Inspect(within(t), id)
+	must(t, err)
+	if !mentions(r.Advice, "--slots N --naming N-A-L") {
+		t.Errorf("in the other naming: %q", r.Advice)
+	}
 	resize(t, shared, id, 3)
 	defer resize(t, shared, id, 0)
 	r = inspect(t, id, shared.URL())

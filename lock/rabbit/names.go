@@ -25,6 +25,15 @@ const (
 	NamingNAL Naming = "N-A-L"
 )
 
+// Flags returns what a command line needs so that it uses the naming: nothing if
+// it is the default.
+func (n Naming) Flags() []string {
+	if n == NamingNLA || n == "" {
+		return nil
+	}
+	return []string{"--naming " + string(n)}
+}
+
 // names gives the queues of one lock.
 type names struct {
 	naming Naming
@@ -50,6 +59,9 @@ func (n names) batons() string { return n.id.Name + "-W" }
 
 // administration returns the name of the administration mutex.
 func (n names) administration() string { return n.id.Name }
+
+// absent is the error for a lock without a slot.
+func (n names) absent() error { return n.id.Absent(n.naming.Flags()...) }
 
 // foreign is the error for a queue that is exclusive to nobody in the place of one
 // that has to be. The broker answers claims of it as if somebody had claimed it

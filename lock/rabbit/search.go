@@ -222,7 +222,7 @@ func (s *search) nothing() error {
 	case s.untried:
 		return lock.Errorf(lock.ErrUnknown, "the slots of %s that were tried are held, others may be free; try again", s.l.id)
 	case s.exist == 0:
-		return s.l.id.Absent()
+		return s.l.names.absent()
 	default:
 		return s.l.id.Full()
 	}
