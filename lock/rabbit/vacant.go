@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -20,84 +21,84 @@ const (
 
 // vacancy is a wait until slots are vacant.
 type vacancy struct {
-	slot   int       // the one that is looked at
-	absent time.Time // since when its B is not there; zero: it is
-	said   bool      // the user was told what it waits for
-	blind  string    // why it cannot see, as the user was told
+	slots  []int             // not known to be vacant yet, the lowest first
+	absent map[int]time.Time // since when B of a slot is seen not to be there
+	said   map[int]bool      // of which slots the user was told what it waits for
+	blind  string            // why it cannot see, as the user was told
 }
 
 // AwaitVacant implements lock.Administrator. A wait of days outlives the node
 // that it began with.
 func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
-	v := &vacancy{slot: from}
-	for pause := firstVacantPause; ; pause = min(2*pause, lastVacantPause) {
-		err := a.awaitVacant(ctx, v, to)
-		if err == nil {
-			return nil
-		}
+	v := &vacancy{absent: map[int]time.Time{}, said: map[int]bool{}}
+	for slot := from; slot <= to; slot++ {
+		v.slots = append(v.slots, slot)
+	}
+	for pause := firstVacantPause; len(v.slots) > 0; pause = min(2*pause, lastVacantPause) {
+		err := a.awaitVacant(ctx, v)
 		if errors.Is(err, lock.ErrUnreachable) && ctx.Err() == nil && !a.over() {
 			v.lose(a.dialer.log, a.id, err)
 			err = sleep(ctx, pause)
 		}
 		if err != nil {
-			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", v.slot, a.id, err)
-		}
-	}
-}
-
-// lose is for a connection that is gone. While nobody looks, B may come back and
-// go once more, so it has to be seen to be absent anew.
-func (v *vacancy) lose(log hclog.Logger, id lock.ID, err error) {
-	v.absent = time.Time{}
-	level := hclog.Warn
-	if err.Error() == v.blind {
-		level = hclog.Debug
-	}
-	v.blind = err.Error()
-	log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", id.Name, "slot", v.slot, "error", err)
-}
-
-// awaitVacant is AwaitVacant on one connection.
-func (a *administrator) awaitVacant(ctx context.Context, v *vacancy, to int) error {
-	act, err := a.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer act.end(ctx)
-	for pause := firstVacantPause; v.slot <= to; {
-		vacant, err := act.vacant(ctx, v)
-		if vacant {
-			*v = vacancy{slot: v.slot + 1}
-			pause = firstVacantPause
-			continue
-		}
-		if err == nil {
-			err = sleep(ctx, pause)
-			pause = min(2*pause, lastVacantPause)
-		}
-		if err != nil {
-			return err
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", v.slots[0], a.id, err)
 		}
 	}
 	return nil
 }
 
+// lose is for a connection that is gone. While nobody looks, any B may come back
+// and go once more, so it has to be seen to be absent anew.
+func (v *vacancy) lose(log hclog.Logger, id lock.ID, err error) {
+	clear(v.absent)
+	level := hclog.Warn
+	if err.Error() == v.blind {
+		level = hclog.Debug
+	}
+	v.blind = err.Error()
+	log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", id.Name, "slot", v.slots[0], "error", err)
+}
+
+// awaitVacant is AwaitVacant on one connection. Each pass looks at all slots, so
+// that their handover delays pass at the same time.
+func (a *administrator) awaitVacant(ctx context.Context, v *vacancy) error {
+	act, err := a.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer act.end(ctx)
+	for pause := firstVacantPause; ; pause = min(2*pause, lastVacantPause) {
+		v.slots = slices.DeleteFunc(v.slots, func(slot int) (vacant bool) {
+			if err == nil {
+				vacant, err = act.vacant(ctx, v, slot)
+			}
+			return vacant
+		})
+		if err != nil || len(v.slots) == 0 {
+			return err
+		}
+		if err = sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
 // vacant judges as a successor would: B that is gone says that nobody holds the
 // slot, and only the ledger, or time, that what ran in it is dead.
-func (a *action) vacant(ctx context.Context, v *vacancy) (bool, error) {
-	err := a.line.find(ctx, a.names.holds(v.slot))
+func (a *action) vacant(ctx context.Context, v *vacancy, slot int) (bool, error) {
+	err := a.line.find(ctx, a.names.holds(slot))
 	switch {
 	case errors.Is(err, errNoQueue):
 	case err == nil, errors.Is(err, errTaken), errors.Is(err, lock.ErrUnknown):
-		v.absent = time.Time{}
+		delete(v.absent, slot)
 		return false, nil
 	default:
 		return false, err
 	}
-	if v.absent.IsZero() {
-		v.absent = time.Now()
+	if v.absent[slot].IsZero() {
+		v.absent[slot] = time.Now()
 	}
-	known, err := a.readLedger(ctx, v.slot)
+	known, err := a.readLedger(ctx, slot)
 	switch {
 	case errors.Is(err, errNoQueue): // nobody has ever held it
 		return true, nil
@@ -107,10 +108,10 @@ func (a *action) vacant(ctx context.Context, v *vacancy) (bool, error) {
 	case known.over():
 		return true, nil
 	}
-	left := known.wait(2*a.dialer.heartbeat) - time.Since(v.absent)
-	if left > 0 && !v.said {
-		v.said = true
-		a.dialer.log.Info("waiting for the last holder's release", "lock", a.id.Name, "slot", v.slot, "term", known.newest.Term,
+	left := known.wait(2*a.dialer.heartbeat) - time.Since(v.absent[slot])
+	if left > 0 && !v.said[slot] {
+		v.said[slot] = true
+		a.dialer.log.Info("waiting for the last holder's release", "lock", a.id.Name, "slot", slot, "term", known.newest.Term,
 			"host", known.newest.Host, "at_most", left.Round(time.Millisecond).String())
 	}
 	return left <= 0, nil

@@ -55,6 +55,29 @@ func TestRemovedSlotIsVacantAfterTheHandoverDelay(t *testing.T) {
 	}
 }
 
+// One after the other, the delays of so many would outlast the test's patience.
+func TestOneHandoverDelayDoesForAllRemovedSlots(t *testing.T) {
+	const slots = 16
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, slots)
+	var gone []lock.Lock
+	for range slots {
+		l, _ := holding(t, id, time.Second)
+		gone = append(gone, l)
+	}
+	resize(t, shared, id, 0)
+	for _, l := range gone {
+		vanish(t, l)
+	}
+	cfg, said := journal()
+	a := backend(t, cfg).Administrator(id)
+	t.Cleanup(func() { a.Close() })
+	must(t, a.AwaitVacant(within(t), 1, slots+1))
+	if n := said("waiting for the last holder"); n != slots {
+		t.Errorf("said %d times what is waited for, want once for each of %d slots", n, slots)
+	}
+}
+
 func TestWaitForAVacancyOutlivesItsConnection(t *testing.T) {
 	id, h, vacant := removed(t, long)
 	closed := 0
