@@ -17,8 +17,12 @@ const (
 	recordHeld     = "held"
 	recordReleased = "released"
 
+	// longestLease is the longest that berth can be configured to, 2 x
+	// config.MaxHeartbeat. A holder that does not say may have it.
+	longestLease = 2 * time.Minute
+
 	// longestHandover bounds what a record can make others wait, whoever
-	// wrote it. The longest lease that berth can be configured to is 2 min.
+	// wrote it.
 	longestHandover = 10 * time.Minute
 
 	// recordTimeout bounds the attempts to write one record. A slot whose

@@ -108,7 +108,8 @@ func (a *action) vacant(ctx context.Context, v *vacancy, slot int) (bool, error)
 	case known.over():
 		return true, nil
 	}
-	left := known.wait(2*a.dialer.heartbeat) - time.Since(v.absent[slot])
+	// The lease of our own connection says nothing of the holders'.
+	left := known.wait(longestLease) - time.Since(v.absent[slot])
 	if left > 0 && !v.said[slot] {
 		v.said[slot] = true
 		a.dialer.log.Info("waiting for the last holder's release", "lock", a.id.Name, "slot", slot, "term", known.newest.Term,

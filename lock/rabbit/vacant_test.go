@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"berth/lock"
 	"berth/lock/rabbit"
 )
@@ -75,6 +77,42 @@ func TestOneHandoverDelayDoesForAllRemovedSlots(t *testing.T) {
 	must(t, a.AwaitVacant(within(t), 1, slots+1))
 	if n := said("waiting for the last holder"); n != slots {
 		t.Errorf("said %d times what is waited for, want once for each of %d slots", n, slots)
+	}
+}
+
+// An administrator does not know the heartbeat of a holder that has left no word.
+func TestRemovedSlotWhoseLedgerSaysNothingIsWaitedForTheLongestLease(t *testing.T) {
+	for what, permitted := range map[string]string{"purged": ".*", "not readable": "-[AB]$"} {
+		id := fresh(lock.Semaphore)
+		resize(t, shared, id, 1)
+		l, _ := holding(t, id, long)
+		resize(t, shared, id, 0)
+		vanish(t, l)
+		if what == "purged" {
+			onChannel(t, func(ch *amqp.Channel) error {
+				_, err := ch.QueuePurge(id.Name+"-1-T", false)
+				return err
+			})
+		}
+		must(t, shared.AddUser(within(t), "administrator", "right"))
+		must(t, shared.SetPermissions(within(t), "administrator", "/", ".*", ".*", permitted))
+		cfg, said := journal()
+		cfg.URLs = []string{shared.URLFor("administrator", "right", "/")}
+		a := backend(t, cfg).Administrator(id)
+		ctx, cancel := context.WithCancel(within(t))
+		done := make(chan error, 1)
+		go func() { done <- a.AwaitVacant(ctx, 1, 3) }()
+		eventually(t, "the last holder's release is waited for", func() bool { return said("waiting for the last holder") == 1 })
+		if said("at_most=1m5")+said("at_most=2m0s") == 0 {
+			t.Errorf("%s: the slot is not waited for as long as its command may live", what)
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		} else {
+			readable(t, err, "slot 1 of "+id.String())
+		}
+		must(t, a.Close())
 	}
 }
 
