@@ -43,12 +43,18 @@ type contender struct {
 
 	host  string // for the ledger
 	pid   int
-	since time.Time         // when conn was made
-	again bool              // conn is not the first one
-	spare map[int]time.Time // slots that were given back to their holders, until when
+	since time.Time      // when conn was made
+	again bool           // conn is not the first one
+	spare map[int]spared // slots that are left alone for a while
 
 	mu   sync.Mutex
 	held *held // not yet released; guarded by mu, Release comes from elsewhere
+}
+
+// spared is a slot that is left alone.
+type spared struct {
+	until time.Time
+	why   error // errTaken: it was given back to its holder; lock.ErrUnknown: its ledger could not be used
 }
 
 // returned reports whether this contender has just come back to a broker that
@@ -63,19 +69,25 @@ func (l *contender) returned() bool {
 func (l *contender) avoidUnusable(ctx context.Context, slot int, err error) {
 	passing := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrLost) || l.conn.broken() || ctx.Err() != nil
 	if l.id.Kind == lock.Semaphore && !passing {
-		l.avoid(slot, unusable)
+		l.avoid(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
 	}
 }
 
 // avoid leaves a slot alone for a while.
-func (l *contender) avoid(slot int, d time.Duration) {
+func (l *contender) avoid(slot int, d time.Duration, why error) {
 	if l.spare == nil {
-		l.spare = map[int]time.Time{}
+		l.spare = map[int]spared{}
 	}
-	l.spare[slot] = time.Now().Add(d)
+	l.spare[slot] = spared{until: time.Now().Add(d), why: why}
 }
 
-func (l *contender) avoided(slot int) bool { return time.Now().Before(l.spare[slot]) }
+// avoided returns why the slot is left alone, or nil.
+func (l *contender) avoided(slot int) error {
+	if s := l.spare[slot]; time.Now().Before(s.until) {
+		return s.why
+	}
+	return nil
+}
 
 // Connect implements lock.Lock.
 func (l *contender) Connect(ctx context.Context) error {
@@ -163,8 +175,8 @@ func (l *contender) acquireMutex(ctx context.Context) (*held, error) {
 // error, it is somebody else's or being removed. With choosy it returns
 // errHaunted for a slot in which the command could not be started at once.
 func (l *contender) take(ctx context.Context, slot int, choosy bool) (*held, error) {
-	if l.avoided(slot) {
-		return nil, errTaken
+	if why := l.avoided(slot); why != nil {
+		return nil, why
 	}
 	b := l.names.holds(slot)
 	r := &reader{line: l.claims, queue: l.names.ledger(slot)}

@@ -34,7 +34,7 @@ func NoQueue(text string) bool {
 // are free.
 func LoseRaces(l lock.Lock, from, to int) {
 	for slot := from; slot <= to; slot++ {
-		l.(*contender).avoid(slot, time.Hour)
+		l.(*contender).avoid(slot, time.Hour, errTaken)
 	}
 }
 

@@ -135,7 +135,7 @@ func (h *held) awaitLastHolder(ctx context.Context, r *reader) error {
 		case term := <-h.reclaims:
 			if term != 0 && term == r.known.newest.Term {
 				h.returned = true
-				h.l.avoid(h.slot, givenBack)
+				h.l.avoid(h.slot, givenBack, errTaken)
 				return lock.Errorf(lock.ErrFull, "slot %d of %s: its holder lives and has asked for it back", h.slot, h.l.id)
 			}
 		case <-enough.C:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"berth/lock"
@@ -35,11 +36,12 @@ const (
 
 // search is one attempt to find and claim a slot.
 type search struct {
-	l       *contender
-	exist   int  // slots that were seen to exist
-	lost    bool // somebody else was faster at one
-	untried bool // some slot that may be free was not claimed
-	unknown bool // some queue could not be judged
+	l        *contender
+	exist    int   // slots that were seen to exist
+	lost     bool  // somebody else was faster at one
+	untried  bool  // some slot that may be free was not claimed
+	unknown  bool  // some queue could not be judged
+	unusable error // why the first slot that may be free could not be used; nil: there is none
 }
 
 func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
@@ -121,6 +123,7 @@ func (s *search) probing(ctx context.Context) (*held, error) {
 // slot whose last holder would have to be waited for is passed over at first. It
 // returns nil, nil if no race was won.
 func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
+	free = slices.DeleteFunc(free, s.spares)
 	var haunted []int
 	choosy := true
 	for range maxAttempts {
@@ -152,6 +155,24 @@ func (s *search) claimAny(ctx context.Context, free []int) (*held, error) {
 	}
 	s.untried = s.untried || len(free)+len(haunted) > 0
 	return nil, nil
+}
+
+// spares reports whether the slot is left alone because of its ledger.
+func (s *search) spares(slot int) bool {
+	why := s.l.avoided(slot)
+	if !errors.Is(why, lock.ErrUnknown) {
+		return false
+	}
+	s.doubt(why)
+	return true
+}
+
+// doubt notes why a slot could not be used. The first reason is the one that is
+// told, so that it does not change from search to search.
+func (s *search) doubt(why error) {
+	if s.unusable == nil {
+		s.unusable = why
+	}
 }
 
 // errHaunted: what the last holder ran in the slot may be alive.
@@ -188,7 +209,7 @@ func (s *search) oneByOne(ctx context.Context) (*held, error) {
 		case err == nil:
 			return h, nil
 		case errors.Is(err, lock.ErrUnknown):
-			s.unknown = true
+			s.doubt(err)
 		case !lostRace(err):
 			return nil, err
 		}
@@ -217,6 +238,8 @@ func (s *search) list(ctx context.Context) (slots []int, err error) {
 // nothing is the outcome of a search that ended without a slot.
 func (s *search) nothing() error {
 	switch {
+	case s.unusable != nil:
+		return s.unusable
 	case s.unknown:
 		return lock.Errorf(lock.ErrUnknown, "the broker could not tell about every slot of %s; try again", s.l.id)
 	case s.untried:

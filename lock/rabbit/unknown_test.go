@@ -64,3 +64,44 @@ func TestLostRaceBesideASlotThatIsUnknownIsNotFull(t *testing.T) {
 		t.Errorf("acquiring: %v", err)
 	}
 }
+
+// What keeps a waiter is told as long as it does, though the slot is left alone
+// for a while.
+func TestSlotWhoseLedgerCannotBeUsedIsNotCalledHeld(t *testing.T) {
+	for _, c := range []struct {
+		what, permitted string
+		first           error
+		alarm           bool
+	}{
+		{"foreign", ".*", lock.ErrUnknown, false},
+		{"foreign, under an alarm", ".*", lock.ErrUnknown, true},
+		{"not permitted", "-[ABW]$", lock.ErrDenied, false},
+		{"not permitted, under an alarm", "-[ABW]$", lock.ErrDenied, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			id := fresh(lock.Semaphore)
+			resize(t, shared, id, 2)
+			another(t, id.Name+"-2-T")
+			holder(t, shared, id) // of slot 1
+			must(t, shared.AddUser(within(t), "contender", "right"))
+			must(t, shared.SetPermissions(within(t), "contender", "/", ".*", ".*", c.permitted))
+			l := backend(t, at(shared.URLFor("contender", "right", "/"))).Lock(id)
+			t.Cleanup(func() { l.Close() })
+			must(t, l.Connect(within(t)))
+			if c.alarm {
+				raiseAlarm(t)
+			}
+			_, first := l.Acquire(within(t))
+			if !errors.Is(first, c.first) {
+				t.Fatalf("at first: %v", first)
+			}
+			readable(t, first, id.Name+"-2-T")
+			for range 2 {
+				_, err := l.Acquire(within(t))
+				if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrDenied) || err.Error() != first.Error() {
+					t.Errorf("then: %v; want the same, %v", err, first)
+				}
+			}
+		})
+	}
+}
