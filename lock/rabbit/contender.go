@@ -27,6 +27,7 @@ type contender struct {
 	stranger bool // the broker does not know us by the user of our URL
 
 	batons  *batons // on conn; nil before the first wait or holding
+	unsure  bool    // the last search left out slots that may be free, because of their ledgers
 	blind   int     // where in a lock of many slots the next look without the courier begins; 0 with it
 	patient bool    // the next attempt is not worth its cost before a baton comes
 	looks   int     // times that a waiter has looked without having been woken
@@ -148,7 +149,7 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 	} else {
 		h, err = l.acquireSlot(ctx)
 	}
-	l.patient = errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) || errors.Is(err, lock.ErrUnknown) && l.blind > 0
+	l.patient = errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) || errors.Is(err, lock.ErrUnknown) && (l.blind > 0 || l.unsure)
 	if err != nil {
 		if !l.patient {
 			l.looks = 0

@@ -48,6 +48,7 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 	bounded, cancel := context.WithTimeout(ctx, searchTimeout)
 	defer cancel()
 	s := &search{l: l}
+	l.unsure = false
 	h, err := s.hinted(bounded)
 	if h != nil || err != nil {
 		return h, err
@@ -237,6 +238,7 @@ func (s *search) list(ctx context.Context) (slots []int, err error) {
 
 // nothing is the outcome of a search that ended without a slot.
 func (s *search) nothing() error {
+	s.l.unsure = s.unusable != nil
 	switch {
 	case s.unusable != nil:
 		return s.unusable

@@ -1,8 +1,10 @@
 package rabbit_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -101,6 +103,13 @@ func TestSlotWhoseLedgerCannotBeUsedIsNotCalledHeld(t *testing.T) {
 				if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrDenied) || err.Error() != first.Error() {
 					t.Errorf("then: %v; want the same, %v", err, first)
 				}
+			}
+			// All that can be used is held: it waits for a baton and does not poll.
+			rabbit.LookSeldom(l)
+			ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+			defer cancel()
+			if err := l.Wait(ctx, time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("it does not wait: %v", err)
 			}
 		})
 	}

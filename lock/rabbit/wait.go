@@ -84,7 +84,7 @@ func (l *contender) nextLook() time.Duration {
 	case l.looks < closeLooks-1 || l.looks < closeLooks && l.batons.waiting.Load():
 		poll = firstPoll << l.looks
 		l.looks++
-	case l.batons.waiting.Load() && l.blind == 0: // with it, slots that were not looked at may be free
+	case l.batons.waiting.Load() && l.blind == 0 && !l.unsure: // with it, slots that were not looked at may be free
 		poll = seldomPoll
 	}
 	return poll + rand.N(poll)
