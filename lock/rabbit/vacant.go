@@ -99,6 +99,11 @@ func (a *action) vacant(ctx context.Context, v *vacancy, slot int) (bool, error)
 		v.absent[slot] = time.Now()
 	}
 	known, err := a.readLedger(ctx, slot)
+	if errors.Is(err, lock.ErrDenied) { // said of one that does not exist, too
+		if missing := a.line.find(ctx, a.names.ledger(slot)); missing != nil {
+			err = missing
+		}
+	}
 	switch {
 	case errors.Is(err, errNoQueue): // nobody has ever held it
 		return true, nil
