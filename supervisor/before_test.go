@@ -123,6 +123,21 @@ func TestCommandThatHasRunIsStartedAgainOnceItCanBe(t *testing.T) {
 	}
 }
 
+func TestTermEndsBerthThoughTheCommandCannotBeStartedAgain(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart = Always })
+	b.running().dies(0, 0)
+	g := b.guard()
+	g.awaitStart(t)
+	b.signals <- unix.SIGTERM
+	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+	g.say(GuardEvent{Kind: NotStarted, Errno: unix.EAGAIN})
+	g.say(GuardEvent{Kind: Dead})
+	g.gone()
+	if o := b.end(); !errors.Is(o.Err, unix.EAGAIN) {
+		t.Errorf("outcome %+v, want that it could not be started", o)
+	}
+}
+
 func TestDoubtBetweenTwoRunsThatLastsIsALoss(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, short, func(_ *bench, cfg *Config) { cfg.Restart = Always })

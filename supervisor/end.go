@@ -181,7 +181,7 @@ func (m *machine) bury(e event) State {
 		return m.prepareAgain(e)
 	case fallen && m.lossCause == nil:
 		m.outcome = Outcome{Status: cannotExecute, Err: fmt.Errorf("cannot execute the command: %d guards died before they could start it", m.launches+1)}
-	case m.startErr != nil && m.ran && m.lossCause == nil && !m.hungUp():
+	case m.startErr != nil && m.ran && m.lossCause == nil && m.stopSig == 0 && !m.hungUp():
 		m.log.Error("cannot start the command again yet", "error", m.startErr)
 		m.startErr = nil
 		return m.takeRest()
