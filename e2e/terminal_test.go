@@ -121,20 +121,19 @@ func TestCtrlCThatTheCommandHandlesIsItsOwn(t *testing.T) {
 
 func TestTerminalSettingsOfAKilledCommandAreUndone(t *testing.T) {
 	t.Parallel()
-	term := openTerminal(t)
-	term.types(`berth sh -c 'stty raw -echo; kill -KILL $$'; echo "status $?"; stty -a | grep -o -e "-*icanon" -e "-*echo "` + "\n")
-	term.sees("status 137")
-	term.sees("\nicanon\r\necho ")
-	term.worksAgain()
-}
-
-func TestTerminalSettingsAreUndoneAfterTheGuardWasKilled(t *testing.T) {
-	t.Parallel()
-	term := openTerminal(t)
-	term.types(`berth sh -c 'stty raw -echo; kill -KILL $PPID; sleep 1000'; echo "status $?"; stty -a | grep -o -e "-*icanon" -e "-*echo "` + "\n")
-	term.sees("status 137")
-	term.sees("\nicanon\r\necho ")
-	term.worksAgain()
+	for name, kill := range map[string]string{
+		"alone":          "kill -KILL $$",
+		"with its guard": "kill -KILL $PPID; sleep 1000",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			term := openTerminal(t)
+			term.types(`berth sh -c 'stty raw -echo; ` + kill + `'; echo "status $?"; stty -a | grep -o -e "-*icanon" -e "-*echo "` + "\n")
+			term.sees("status 137")
+			term.sees("\nicanon\r\necho ")
+			term.worksAgain()
+		})
+	}
 }
 
 func TestTerminalSettingsThatACommandLeavesAreKept(t *testing.T) {

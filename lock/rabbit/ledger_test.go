@@ -1,17 +1,14 @@
 package rabbit_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/internal/brokertest"
@@ -28,6 +25,18 @@ func holding(t *testing.T, id lock.ID, heartbeat time.Duration) (lock.Lock, lock
 	l, h := claimed(t, id, heartbeat)
 	must(t, h.Ready(within(t)))
 	return l, h
+}
+
+// holdingAs is holding for another configuration.
+func holdingAs(t *testing.T, cfg rabbit.Config, id lock.ID) lock.Held {
+	t.Helper()
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	return h
 }
 
 // claimed returns a contender with a slot whose command may not start yet.
@@ -352,12 +361,7 @@ func TestSlotIsReclaimedThoughAnotherNodeIsSilent(t *testing.T) {
 	id := fresh(lock.Mutex)
 	cfg := at(shared.URL(), speaker(t, func(net.Conn) {}))
 	cfg.Heartbeat = long
-	l := backend(t, cfg).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	h, err := l.Acquire(within(t))
-	must(t, err)
-	must(t, h.Ready(within(t)))
+	h := holdingAs(t, cfg, id)
 	for range 3 {
 		lost := h.Lost()
 		cut(t, id)
@@ -437,17 +441,9 @@ func TestSlotIsGivenUpWithoutABroker(t *testing.T) {
 // refused, and is not made again and again.
 func TestHolderThatTheBrokerKnowsByAnotherNameAsksOnce(t *testing.T) {
 	id := fresh(lock.Mutex)
-	var saying sync.Mutex
-	var said bytes.Buffer
-	cfg := at(shared.URL())
+	cfg, said := journal()
 	cfg.Heartbeat = long
-	cfg.Log = hclog.New(&hclog.LoggerOptions{Output: &said, Mutex: &saying})
-	l := backend(t, cfg).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	h, err := l.Acquire(within(t))
-	must(t, err)
-	must(t, h.Ready(within(t)))
+	h := holdingAs(t, cfg, id)
 	rabbit.SetUser(h, "somebody")
 	rabbit.CutConnection(h)
 	claimed(t, id, long)
@@ -456,10 +452,8 @@ func TestHolderThatTheBrokerKnowsByAnotherNameAsksOnce(t *testing.T) {
 	if err := h.Verify(ctx); err == nil || errors.Is(err, lock.ErrLost) {
 		t.Errorf("Verify: %v", err)
 	}
-	saying.Lock()
-	defer saying.Unlock()
-	if n := strings.Count(said.String(), "cannot be asked back"); n != 1 {
-		t.Errorf("said %d times that it cannot ask:\n%s", n, said.String())
+	if n := said("cannot be asked back"); n != 1 {
+		t.Errorf("said %d times that it cannot ask, not once", n)
 	}
 }
 

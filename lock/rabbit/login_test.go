@@ -2,7 +2,6 @@ package rabbit_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +9,8 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"berth/lock"
 	"berth/lock/rabbit"
@@ -129,26 +125,14 @@ func TestHolderThatMayNotReadItsQueueSaysSoOnce(t *testing.T) {
 	id := fresh(lock.Mutex)
 	must(t, shared.AddUser(within(t), "limited", "right"))
 	must(t, shared.SetPermissions(within(t), "limited", "/", ".*", ".*", ".*-[TW]$"))
-	var saying sync.Mutex
-	var said bytes.Buffer
-	cfg := at(shared.URLFor("limited", "right", "/"))
-	cfg.Log = hclog.New(&hclog.LoggerOptions{Output: &said, Mutex: &saying})
-	l := backend(t, cfg).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	h, err := l.Acquire(within(t))
-	must(t, err)
-	must(t, h.Ready(within(t)))
-	text := func() string {
-		saying.Lock()
-		defer saying.Unlock()
-		return said.String()
-	}
-	eventually(t, "it is said", func() bool { return strings.Contains(text(), id.Name+"-1-B") })
+	cfg, said := journal()
+	cfg.URLs = []string{shared.URLFor("limited", "right", "/")}
+	h := holdingAs(t, cfg, id)
+	eventually(t, "it is said", func() bool { return said(id.Name+"-1-B") > 0 })
 	over := time.Now().Add(1500 * time.Millisecond) // it asked again after half a second
 	eventually(t, "it could be said again", func() bool { return time.Now().After(over) })
-	if n := strings.Count(text(), "read permission"); n != 1 {
-		t.Errorf("said %d times:\n%s", n, text())
+	if n := said("read permission"); n != 1 {
+		t.Errorf("said %d times, not once", n)
 	}
 	must(t, h.Verify(within(t)))
 	cut(t, id)
