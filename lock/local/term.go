@@ -12,6 +12,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
 )
 
 // maxTermFile is more than the longest number, the name of a boot and what
@@ -30,13 +34,33 @@ const maxTermFile = 64
 // only the end of the whole host, and of every command with it, can undo what
 // was written, and terms of another boot are followed by those of the clock.
 func nextTerm(dir string, slot int) (uint64, error) {
-	path, boot := termPath(dir, slot), thisBoot()
-	last, of := readTerm(path)
+	f, err := openTerm(termPath(dir, slot))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	boot := thisBoot()
+	last, of := readTerm(f)
 	next := last + 1
 	if of != boot || boot == "" {
 		next = max(next, firstTerm(time.Now()))
 	}
-	return next, writeTerm(path, fmt.Sprintf("%d %s\n", next, boot))
+	return next, cmp.Or(writeTerm(f, termText(next, boot)), f.Close())
+}
+
+// openTerm opens the file, and makes it if it is not there. What cannot be used
+// is replaced: no such thing may keep the slot from being used. Only a directory
+// stays.
+func openTerm(path string) (*os.File, error) {
+	// Readable for everybody, unlike lock files: nothing depends on a flock of
+	// this file.
+	const flags, perm = os.O_RDWR | os.O_CREATE, 0o644
+	f, err := openFile(path, flags, perm)
+	useless := errors.Is(err, lock.ErrUnsafe) || errors.Is(err, fs.ErrPermission)
+	if useless && unix.Unlink(path) == nil {
+		f, err = openFile(path, flags, perm)
+	}
+	return f, err
 }
 
 // firstTerm is the clock in microseconds. A clock that is before 1970 gives 1.
@@ -53,15 +77,8 @@ var thisBoot = sync.OnceValue(func() string {
 })
 
 // readTerm returns the last term and the boot that it is of. It returns 0 for a
-// file that is not there, cannot be read, or has something else in it. No such
-// file may keep the slot from being used: it is replaced by the next one that is
-// written.
-func readTerm(path string) (last uint64, boot string) {
-	f, err := openFile(path, os.O_RDONLY, 0)
-	if err != nil {
-		return 0, ""
-	}
-	defer f.Close()
+// file that is new, cannot be read, or has something else in it.
+func readTerm(f *os.File) (last uint64, boot string) {
 	text, err := io.ReadAll(io.LimitReader(f, maxTermFile))
 	if err != nil {
 		return 0, ""
@@ -76,30 +93,21 @@ func readTerm(path string) (last uint64, boot string) {
 	return uint64(term), boot
 }
 
-// writeTerm replaces the file in one step.
-func writeTerm(path, text string) error {
-	next := path + ".new"
-	// What a holder that was killed at this very point has left would be in the
-	// way of O_EXCL, with which nothing that is there already is written to.
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	// Readable for everybody, unlike lock files: nothing depends on a flock of
-	// this file.
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err = cmp.Or(err, f.Close()); err == nil {
-		err = os.Rename(next, path)
+// termText is what the file has: the term with the zeros that make all terms
+// equally long, and the boot.
+func termText(term uint64, boot string) string { return fmt.Sprintf("%019d %s\n", term, boot) }
+
+// writeTerm writes over what the file has. To replace the file in one step takes
+// 0.4 ms on ext4, an eighth of a whole handover, and would win nothing: a kill
+// does not cut so short a write in two, and of two terms that follow each other
+// the beginning of one and the end of the other make no lower one.
+func writeTerm(f *os.File, text string) error {
+	info, err := f.Stat()
+	if err == nil && info.Size() > int64(len(text)) { // not one of ours
+		err = f.Truncate(0)
 	}
 	if err == nil {
-		return nil
-	}
-	_ = os.Remove(next)
-	if info, statErr := os.Lstat(path); statErr == nil && info.IsDir() { // nothing else is in the way of a rename
-		return strange(path, info.Mode())
+		_, err = f.WriteAt([]byte(text), 0)
 	}
 	return err
 }
