@@ -43,8 +43,8 @@ func silentPort(t testing.TB) (string, <-chan struct{}) {
 
 func TestSignalEndsBerthWhileItConnects(t *testing.T) {
 	t.Parallel()
-	addr, accepted := silentPort(t)
 	for sig, status := range endings {
+		addr, accepted := silentPort(t) // of its own: berth connects twice
 		b := start(t, "run", "--broker", "amqp://"+addr, "--mutex", "m", "--", "true")
 		<-accepted
 		b.signal(sig)
