@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -12,6 +13,18 @@ import (
 // CloseConsumer closes the channel that consumes from B, as a broker does that
 // runs into consumer_timeout.
 func CloseConsumer(h lock.Held) error { return h.(*held).l.claims.ch.Close() }
+
+// EndWhatIsRefused ends the channel that consumes from B while the broker closes
+// it, because of something that was sent before and not waited for.
+func EndWhatIsRefused(ctx context.Context, h lock.Held) error {
+	l := h.(*held).l.claims
+	l.conn.out.begin(2) // both in one piece, so that the refusal comes after the second
+	defer l.conn.out.end()
+	if _, err := l.ch.Consume("no queue at all", "", true, false, false, true, nil); err != nil {
+		return err
+	}
+	return l.end(ctx)
+}
 
 // CutConnection cuts the connection that owns B, as a network does.
 func CutConnection(h lock.Held) { h.(*held).conn.abandon() }

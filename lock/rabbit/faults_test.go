@@ -407,3 +407,15 @@ func TestRemovalThatIsNotAnsweredSaysHowFarItGot(t *testing.T) {
 	resume()
 	resize(t, shared, id, 0)
 }
+
+// RabbitMQ can delete a B that was just claimed, in the place of the one before,
+// whose connection was cut; the consumer of it is then refused.
+func TestChannelThatTheBrokerClosesMeanwhileIsNoReasonToCutTheConnection(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		for range 20 {
+			_, h := holder(t, shared, id)
+			must(t, rabbit.EndWhatIsRefused(within(t), h))
+			must(t, h.Release(within(t)))
+		}
+	})
+}

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -110,5 +111,17 @@ func (l *line) end(ctx context.Context) error {
 	if l.ch == nil || l.ch.IsClosed() || l.conn.broken() {
 		return nil
 	}
-	return l.do(ctx, op{verb: "close a channel"}, (*amqp.Channel).Close)
+	return l.do(ctx, op{verb: "close a channel"}, closeChannel)
+}
+
+// closeChannel closes the channel. That the broker has closed it meanwhile,
+// because it refuses something that was not waited for, is as good: what was
+// read is back, and consumers are gone.
+func closeChannel(ch *amqp.Channel) error {
+	err := ch.Close()
+	var refusal *amqp.Error
+	if errors.As(err, &refusal) {
+		return nil
+	}
+	return err
 }
