@@ -96,15 +96,15 @@ func TestTermsBeginAtTheClockAgainWhereTheFileIsOfNoUse(t *testing.T) {
 // as is known; some file systems are programs.
 func TestTermsGrowThoughTheLastOneWasWrittenInPart(t *testing.T) {
 	b := open(t, t.TempDir())
-	before, after := termText(1999, thisBoot()), termText(2000, thisBoot())
+	before, after := termText(999, thisBoot()), termText(1000, thisBoot())
 	if len(after) != len(before) || len(after) > maxTermFile {
 		t.Fatalf("the file would have %d bytes after %d; it reads %d at most", len(after), len(before), maxTermFile)
 	}
 	term(t, b)
 	for cut := range len(after) {
 		must(t, os.WriteFile(recordedTerm(t, b), []byte(after[:cut]+before[cut:]), 0o600))
-		if next := term(t, b); next <= 1999 {
-			t.Errorf("term %d comes after term 1999, of whose successor %d bytes were written", next, cut)
+		if next := term(t, b); next <= 999 {
+			t.Errorf("term %d comes after term 999, of whose successor %d bytes were written", next, cut)
 		}
 	}
 }
