@@ -27,16 +27,19 @@ const (
 	// search, of lock.MaxSlots slots without the courier, is cut off.
 	searchTimeout = 30 * time.Second
 
-	// Slots probed at once: two messages for each. Small at first because most
-	// locks are small, then growing so that 1,000 slots take four round trips.
-	firstBatch   = 16
-	batchGrowth  = 4
+	// largestBatch is how many slots are probed at once at most.
 	largestBatch = 1024
 )
+
+// batches are how many slots are probed at once, one batch after the other; the
+// last goes for all that follow. Few at first, because most locks are small. The
+// second tells how many there can be, so that 1,000 take four round trips.
+var batches = [...]int{16, 64, largestBatch}
 
 // search is one attempt to find and claim a slot.
 type search struct {
 	l        *contender
+	end      int   // no slot after it exists, as far as is known
 	exist    int   // slots that were seen to exist
 	lost     bool  // somebody else was faster at one
 	untried  bool  // some slot that may be free was not claimed
@@ -96,14 +99,14 @@ func (s *search) limit() int {
 
 // probing asks about many slots at once and claims a free one.
 func (s *search) probing(ctx context.Context) (*held, error) {
-	batch := firstBatch
-	for from := 1; from <= s.limit(); {
-		to := min(from+batch-1, s.limit())
+	s.end = s.limit()
+	for i, from := 0, 1; from <= s.end; i++ {
+		to := min(from+batches[min(i, len(batches)-1)]-1, s.end)
 		look := s.survey
-		if from > 1 {
+		if i > 0 {
 			look = s.surveyHeld
 		}
-		free, end, err := look(ctx, from, to)
+		free, err := look(ctx, from, to)
 		if err != nil {
 			return nil, err
 		}
@@ -111,10 +114,7 @@ func (s *search) probing(ctx context.Context) (*held, error) {
 		if h != nil || err != nil {
 			return h, err
 		}
-		if end {
-			break
-		}
-		from, batch = to+1, min(batch*batchGrowth, largestBatch)
+		from = to + 1
 	}
 	return nil, s.nothing()
 }

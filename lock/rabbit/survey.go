@@ -2,24 +2,24 @@ package rabbit
 
 import "context"
 
-// survey probes A and B of the slots from..to and returns the free ones. end
-// says that there is no point in going on: a slot does not exist, or nothing is
-// known about any.
-func (s *search) survey(ctx context.Context, from, to int) (free []int, end bool, err error) {
+// survey probes A and B of the slots from..to and returns the free ones. It ends
+// the search if a slot does not exist, or nothing is known about any.
+func (s *search) survey(ctx context.Context, from, to int) (free []int, err error) {
 	var queues []string
 	for slot := from; slot <= to; slot++ {
 		queues = append(queues, s.l.names.exists(slot), s.l.names.holds(slot))
 	}
 	found, err := s.l.courier.probe(ctx, queues)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	before := s.exist
 	for slot := from; slot <= to; slot++ {
 		a, b := found[2*(slot-from)], found[2*(slot-from)+1]
 		switch {
 		case a == absent:
-			return free, true, nil
+			s.end = slot - 1
+			return free, nil
 		case a == unknown:
 			s.unknown = true
 			continue
@@ -32,23 +32,32 @@ func (s *search) survey(ctx context.Context, from, to int) (free []int, end bool
 			s.unknown = true
 		}
 	}
-	return free, s.exist == before, nil
+	if s.exist == before {
+		s.end = to
+	}
+	return free, nil
 }
 
 // surveyHeld does the same for slots that are probably there and held, with half
-// the messages: B of all, and A of the last and of those without B.
-func (s *search) surveyHeld(ctx context.Context, from, to int) (free []int, end bool, err error) {
+// the messages: B of all, and A of the last and of those without B. With them it
+// asks about some slots far behind, and ends the search before the first of these
+// that does not exist.
+func (s *search) surveyHeld(ctx context.Context, from, to int) (free []int, err error) {
 	var queues []string
 	for slot := from; slot <= to; slot++ {
 		queues = append(queues, s.l.names.holds(slot))
 	}
-	found, err := s.l.courier.probe(ctx, append(queues, s.l.names.exists(to)))
-	if err != nil {
-		return nil, false, err
+	ahead := s.milestones(to)
+	for _, slot := range ahead {
+		queues = append(queues, s.l.names.exists(slot))
 	}
-	held, last := 0, found[len(queues)]
+	found, err := s.l.courier.probe(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	held := 0
 	var vacant []int
-	for i, b := range found[:len(queues)] {
+	for i, b := range found[:to-from+1] {
 		switch b {
 		case absent:
 			vacant = append(vacant, from+i)
@@ -58,10 +67,35 @@ func (s *search) surveyHeld(ctx context.Context, from, to int) (free []int, end 
 			s.unknown = true
 		}
 	}
-	s.unknown = s.unknown || last == unknown
+	for i, a := range found[to-from+1:] {
+		if a == absent {
+			s.end = ahead[i] - 1
+			break
+		}
+		// About one that is far behind it is asked again, if that matters.
+		s.unknown = s.unknown || a == unknown && i == 0
+	}
 	free, gap, err := s.existing(ctx, vacant)
+	if err != nil {
+		return nil, err
+	}
 	s.exist += held + len(free)
-	return free, gap || last == absent || held+len(free) == 0, err
+	if gap || held+len(free) == 0 {
+		s.end = min(s.end, to)
+	}
+	return free, nil
+}
+
+// milestones returns slot to, and of those behind it that the lock may have every
+// one whose number is a power of two.
+func (s *search) milestones(to int) []int {
+	slots := []int{to}
+	for slot := 1; slot <= s.end; slot *= 2 {
+		if slot > to {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
 }
 
 // existing returns those of the slots that are there, up to the first that is not.
