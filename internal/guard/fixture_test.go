@@ -37,6 +37,7 @@ type tree struct {
 	guard   *Guard
 	mark    string
 	started bool
+	dead    bool // as was told: the guard ends by itself, and removes its control group
 }
 
 // prepare launches a guard for a shell script.
@@ -70,7 +71,9 @@ func prepareSpec(t *testing.T, spec Spec) *tree {
 // end leaves nothing behind, however the test ended.
 func (tr *tree) end() {
 	if tr.started {
-		tr.guard.Abandon()
+		if !tr.dead {
+			tr.guard.Abandon()
+		}
 		for range tr.guard.Events() {
 		}
 	} else {
@@ -110,6 +113,7 @@ func (tr *tree) next(kind supervisor.GuardEventKind) supervisor.GuardEvent {
 		if event.Kind != kind {
 			tr.t.Fatalf("%+v came instead of %q", event, kind)
 		}
+		tr.dead = kind == supervisor.Dead
 		return event
 	case <-time.After(patience):
 		tr.t.Fatalf("%q did not come", kind)

@@ -26,6 +26,28 @@ func EndWhatIsRefused(ctx context.Context, h lock.Held) error {
 	return l.end(ctx)
 }
 
+// EndWhileItBreaks ends the channel that consumes from B and cuts the connection
+// before the broker can answer.
+func EndWhileItBreaks(ctx context.Context, h lock.Held) error {
+	l := h.(*held).l.claims
+	out := l.conn.out
+	out.begin(0) // so that the broker is not asked
+	defer out.end()
+	ended := make(chan error, 1)
+	go func() { ended <- l.end(ctx) }()
+	for ctx.Err() == nil && !out.gathered() {
+		time.Sleep(time.Millisecond)
+	}
+	l.conn.abandon()
+	return <-ended
+}
+
+func (b *batching) gathered() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.data) > 0
+}
+
 // CutConnection cuts the connection that owns B, as a network does.
 func CutConnection(h lock.Held) { h.(*held).conn.abandon() }
 

@@ -419,3 +419,12 @@ func TestChannelThatTheBrokerClosesMeanwhileIsNoReasonToCutTheConnection(t *test
 		}
 	})
 }
+
+func TestChannelOfAConnectionThatBreaksWasNotClosedInOrder(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		_, h := holder(t, shared, id)
+		if err := rabbit.EndWhileItBreaks(within(t), h); !errors.Is(err, lock.ErrUnreachable) {
+			t.Errorf("closing it said: %v", err)
+		}
+	})
+}

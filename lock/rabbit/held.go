@@ -235,7 +235,7 @@ func (h *held) tidy(ctx context.Context) error {
 		h.settle()
 		for _, l := range []*line{&h.checks, &h.consumer} {
 			if l.ch != nil {
-				if err := closeChannel(l.ch); err != nil {
+				if err := h.conn.closeChannel(l.ch); err != nil {
 					return err
 				}
 			}

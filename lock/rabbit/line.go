@@ -111,16 +111,17 @@ func (l *line) end(ctx context.Context) error {
 	if l.ch == nil || l.ch.IsClosed() || l.conn.broken() {
 		return nil
 	}
-	return l.do(ctx, op{verb: "close a channel"}, closeChannel)
+	return l.do(ctx, op{verb: "close a channel"}, func(ch *amqp.Channel) error { return l.conn.closeChannel(ch) })
 }
 
-// closeChannel closes the channel. That the broker has closed it meanwhile,
-// because it refuses something that was not waited for, is as good: what was
-// read is back, and consumers are gone.
-func closeChannel(ch *amqp.Channel) error {
+// closeChannel closes a channel of the connection. That the broker has closed it
+// meanwhile, because it refuses something that was not waited for, is as good:
+// what was read is back, and consumers are gone. That the connection broke is not.
+func (c *conn) closeChannel(ch *amqp.Channel) error {
 	err := ch.Close()
-	var refusal *amqp.Error
-	if errors.As(err, &refusal) {
+	var answer *amqp.Error
+	refused := errors.As(err, &answer) && (answer.Server || answer == amqp.ErrClosed)
+	if refused && !c.broken() {
 		return nil
 	}
 	return err
