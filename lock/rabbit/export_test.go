@@ -1,6 +1,7 @@
 package rabbit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -35,17 +36,23 @@ func EndWhileItBreaks(ctx context.Context, h lock.Held) error {
 	defer out.end()
 	ended := make(chan error, 1)
 	go func() { ended <- l.end(ctx) }()
-	for ctx.Err() == nil && !out.gathered() {
+	for ctx.Err() == nil && !out.gathered(channelClose) {
 		time.Sleep(time.Millisecond)
 	}
 	l.conn.abandon()
 	return <-ended
 }
 
-func (b *batching) gathered() bool {
+// channelClose is how that method begins: its class and number (AMQP 0-9-1,
+// 1.5.2.5).
+var channelClose = []byte{0, 20, 0, 40}
+
+// gathered reports whether the method is among what waits to be written, beside
+// what other channels do.
+func (b *batching) gathered(method []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.data) > 0
+	return bytes.Contains(b.data, method)
 }
 
 // CutConnection cuts the connection that owns B, as a network does.
