@@ -36,8 +36,10 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 	}
 	for pause := firstVacantPause; len(v.slots) > 0; pause = min(2*pause, lastVacantPause) {
 		err := a.awaitVacant(ctx, v)
-		if errors.Is(err, lock.ErrUnreachable) && ctx.Err() == nil && !a.over() {
-			v.lose(a.dialer.log, a.id, err)
+		if errors.Is(err, lock.ErrUnreachable) && !a.over() {
+			if ctx.Err() == nil {
+				v.lose(a.dialer.log, a.id, err)
+			}
 			err = sleep(ctx, pause)
 		}
 		if err != nil {
