@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"berth/lock"
 	"berth/lock/rabbit"
 )
@@ -134,17 +132,9 @@ func TestLookUnderAnAlarmClaimsFewSlots(t *testing.T) {
 // holdAllBut holds the slots 1..last, but one, until the test ends.
 func holdAllBut(t *testing.T, id lock.ID, last, free int) {
 	t.Helper()
-	conn, err := amqp.Dial(shared.URL())
-	must(t, err)
-	t.Cleanup(func() { conn.Close() })
-	ch, err := conn.Channel()
-	must(t, err)
-	for slot := 1; slot <= last; slot++ {
-		if slot != free {
-			_, err := ch.QueueDeclare(fmt.Sprintf("%s-%d-B", id.Name, slot), false, false, true, false, nil)
-			must(t, err)
-		}
-	}
+	others := newCrowd(t, id)
+	others.hold(1, free-1)
+	others.hold(free+1, last)
 }
 
 func TestLostRacesDoNotEndTheSearch(t *testing.T) {

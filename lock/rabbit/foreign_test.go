@@ -64,14 +64,21 @@ func TestForeignQueueIsNotTakenForAnotherAdministrator(t *testing.T) {
 // connection ends.
 func another(t *testing.T, queue string) *amqp.Connection {
 	t.Helper()
+	conn, ch := stranger(t)
+	_, err := ch.QueueDeclare(queue, false, false, true, false, nil)
+	must(t, err)
+	return conn
+}
+
+// stranger is a client of the broker that is no berth, until the test ends.
+func stranger(t *testing.T) (*amqp.Connection, *amqp.Channel) {
+	t.Helper()
 	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	ch, err := conn.Channel()
 	must(t, err)
-	_, err = ch.QueueDeclare(queue, false, false, true, false, nil)
-	must(t, err)
-	return conn
+	return conn, ch
 }
 
 func TestAdministratorThatWaitsForAnotherSaysSoOnceAndGoesOn(t *testing.T) {

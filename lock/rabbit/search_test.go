@@ -26,11 +26,7 @@ type crowd struct {
 
 func newCrowd(t *testing.T, id lock.ID) *crowd {
 	t.Helper()
-	conn, err := amqp.Dial(shared.URL())
-	must(t, err)
-	t.Cleanup(func() { conn.Close() })
-	ch, err := conn.Channel()
-	must(t, err)
+	_, ch := stranger(t)
 	return &crowd{t: t, id: id, ch: ch}
 }
 
