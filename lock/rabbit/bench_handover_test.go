@@ -11,6 +11,11 @@ import (
 
 // From Release by the holder to Ready at the one that has waited.
 func BenchmarkHandover(b *testing.B) {
+	b.Run("in a loop", func(b *testing.B) { handOver(b, 0) })
+	b.Run("after a rest", func(b *testing.B) { handOver(b, rest) })
+}
+
+func handOver(b *testing.B, rest time.Duration) {
 	ctx := measured(b)
 	id := fresh(lock.Mutex)
 	holder, waiter := entered(ctx, b, id), entered(ctx, b, id)
@@ -20,6 +25,7 @@ func BenchmarkHandover(b *testing.B) {
 		won := make(chan win, 1)
 		go func() { won <- queue(ctx, waiter) }()
 		awaitQueued(ctx, b, id)
+		time.Sleep(rest)
 		// The next one's command starts as soon as it may, whether Release has
 		// returned here or not.
 		released := make(chan error, 1)

@@ -12,7 +12,7 @@ import (
 const rest = 600 * time.Millisecond
 
 // What no handover can do without: the deletion of an exclusive queue by one
-// connection, and then its declaration by another.
+// connection, and then its declaration by another. Without berth.
 func BenchmarkExclusiveQueueChangesHands(b *testing.B) {
 	b.Run("in a loop", func(b *testing.B) { changeHands(b, 0) })
 	b.Run("after a rest", func(b *testing.B) { changeHands(b, rest) })
@@ -22,14 +22,7 @@ func changeHands(b *testing.B, rest time.Duration) {
 	queue := fresh("").Name
 	var sides [2]*amqp.Channel
 	for i := range sides {
-		conn, err := amqp.Dial(shared.URL())
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Cleanup(func() { conn.Close() })
-		if sides[i], err = conn.Channel(); err != nil {
-			b.Fatal(err)
-		}
+		_, sides[i] = stranger(b)
 	}
 	claim := func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, false, false, true, false, nil)

@@ -71,7 +71,7 @@ func another(t *testing.T, queue string) *amqp.Connection {
 }
 
 // stranger is a client of the broker that is no berth, until the test ends.
-func stranger(t *testing.T) (*amqp.Connection, *amqp.Channel) {
+func stranger(t testing.TB) (*amqp.Connection, *amqp.Channel) {
 	t.Helper()
 	conn, err := amqp.Dial(shared.URL())
 	must(t, err)

@@ -146,7 +146,7 @@ func queues(t *testing.T, b *brokertest.Broker, id lock.ID) []string {
 	return names
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
