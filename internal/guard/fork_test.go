@@ -89,7 +89,7 @@ func TestNothingIsStartedWithADeadlineThatCannotBeKept(t *testing.T) {
 	h.start(order{Op: opStart, Deadline: far()})
 	for _, want := range []supervisor.GuardEventKind{supervisor.Accepted, supervisor.NotStarted, supervisor.Dead} {
 		var got supervisor.GuardEvent
-		if _, err := receive(ours, &got); err != nil || got.Kind != want {
+		if _, err := newInbox(ours).receive(&got); err != nil || got.Kind != want {
 			t.Fatalf("%+v, %v came instead of %q", got, err, want)
 		}
 	}

@@ -47,10 +47,12 @@ func newGuard(host *Host, conn *net.UnixConn, inner bool) *Guard {
 func (g *Guard) run() {
 	defer close(g.events)
 	defer g.conn.Close()
+	getReadyToTalk()
+	in := newInbox(g.conn)
 	var exited, overdue, dead bool
 	for {
 		var event supervisor.GuardEvent
-		if _, err := receive(g.conn, &event); err != nil {
+		if _, err := in.receive(&event); err != nil {
 			break
 		}
 		exited = exited || event.Kind == supervisor.Exited

@@ -135,6 +135,7 @@ func newHelper(args []string) (*helper, error) {
 		}
 	}
 	getReadyToFork()
+	getReadyToTalk()
 	forks, result := make(chan *syscall.ProcAttr, 1), make(chan forked, 1)
 	go forkOn(args[5], args[6:], forks, result)
 	return &helper{

@@ -86,7 +86,7 @@ func awaitSettled(conn *net.UnixConn) error {
 	if err := conn.SetReadDeadline(time.Now().Add(settleTimeout)); err != nil {
 		return fmt.Errorf("cannot start the guard: %w", err)
 	}
-	_, err := receive(conn, &event)
+	_, err := newInbox(conn).receive(&event)
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot start the guard: it does not say that it is ready: %w", err)

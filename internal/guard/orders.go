@@ -27,9 +27,10 @@ func (c connectionTo) orders() <-chan order {
 	orders := make(chan order)
 	go func() {
 		defer close(orders)
+		in := newInbox(c.conn)
 		for {
 			var o order
-			files, err := receive(c.conn, &o)
+			files, err := in.receive(&o)
 			if err != nil {
 				return
 			}

@@ -6,11 +6,13 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/boottime"
 	"berth/supervisor"
 )
 
@@ -46,7 +48,7 @@ func TestMessagesArriveAsTheyWereSent(t *testing.T) {
 	}
 	for _, want := range sent {
 		var got order
-		if _, err := receive(theirs, &got); err != nil {
+		if _, err := newInbox(theirs).receive(&got); err != nil {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(got, want) {
@@ -58,8 +60,30 @@ func TestMessagesArriveAsTheyWereSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got supervisor.GuardEvent
-	if _, err := receive(ours, &got); err != nil || got != event {
+	if _, err := newInbox(ours).receive(&got); err != nil || got != event {
 		t.Errorf("%+v arrived as %+v, %v", event, got, err)
+	}
+}
+
+// A deadline is renewed every second, for months.
+func TestRenewalsDoNotFillTheMemory(t *testing.T) {
+	ours, theirs := connected(t)
+	in := newInbox(theirs)
+	const renewals = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range renewals {
+		if err := send(ours, order{Op: opDeadline, Deadline: boottime.Instant(i)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		var got order
+		if _, err := in.receive(&got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / renewals; each > maxMessage/10 {
+		t.Errorf("each of %d renewals has taken %d bytes of memory", renewals, each)
 	}
 }
 
@@ -75,7 +99,7 @@ func TestFilesArriveBesideAMessageAndAreNotInherited(t *testing.T) {
 	}
 	write.Close()
 	var got order
-	files, err := receive(theirs, &got)
+	files, err := newInbox(theirs).receive(&got)
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%d files arrived, %v", len(files), err)
 	}
@@ -101,10 +125,10 @@ func TestEndOfTheOtherSideIsToldAfterWhatItHasSaid(t *testing.T) {
 	}
 	ours.Close()
 	var got order
-	if _, err := receive(theirs, &got); err != nil || got.Op != opKill {
+	if _, err := newInbox(theirs).receive(&got); err != nil || got.Op != opKill {
 		t.Errorf("what was said before the end arrived as %+v, %v", got, err)
 	}
-	if _, err := receive(theirs, &got); !errors.Is(err, io.EOF) {
+	if _, err := newInbox(theirs).receive(&got); !errors.Is(err, io.EOF) {
 		t.Errorf("the end is told as %v", err)
 	}
 }
