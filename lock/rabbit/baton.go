@@ -28,6 +28,12 @@ const (
 	// passTimeout bounds the handing on of a baton: closing the channel or the
 	// connection hands it on as well.
 	passTimeout = time.Second
+
+	// makingWay is for how long a holder that has handed its baton on leaves the
+	// broker and the processor to the waiter it has woken, if there may be one. A
+	// waiter needs about as much until its command runs; the end of two connections
+	// at the same time has cost it a millisecond.
+	makingWay = 5 * time.Millisecond
 )
 
 // batonWish is what a contender wants of its place among the batons.
@@ -78,6 +84,7 @@ type batons struct {
 
 	orders    chan batonOrder
 	passed    chan struct{} // receives when a pass is done
+	alone     chan struct{} // receives after that when nobody else takes part
 	arrived   chan int      // receives when a baton has come: the slot it is for, 0 if it does not say
 	disturbed chan struct{} // receives when batons may have been lost
 	refused   chan struct{} // closed when the broker does not let us take part
@@ -89,6 +96,7 @@ func newBatons(l *contender) *batons {
 		conn: l.conn, queue: l.names.batons(), priority: l.priority, publish: l.newBaton, complain: l.complainOnce, period: l.period, log: l.log,
 		orders:    make(chan batonOrder, 8),
 		passed:    make(chan struct{}, 1),
+		alone:     make(chan struct{}, 1),
 		arrived:   make(chan int, 1),
 		disturbed: make(chan struct{}, 1),
 		refused:   make(chan struct{}),
@@ -115,9 +123,11 @@ func (b *batons) order(wish batonWish, slot int) {
 
 // handOn passes the baton on and waits until that is done, within limits.
 func (b *batons) handOn(ctx context.Context, slot int) {
-	select {
-	case <-b.passed: // of a pass that nobody had the patience for
-	default:
+	for _, earlier := range []chan struct{}{b.passed, b.alone} { // of a pass that nobody had the patience for
+		select {
+		case <-earlier:
+		default:
+		}
 	}
 	b.order(pass, slot)
 	patience := time.NewTimer(passTimeout)
@@ -130,6 +140,20 @@ func (b *batons) handOn(ctx context.Context, slot int) {
 	case <-ctx.Done():
 	case <-patience.C: // two are better than none
 		b.make(ctx, slot)
+	}
+}
+
+// makeWay returns when the waiter that handOn has woken has had the time to get
+// on, or when there is none.
+func (b *batons) makeWay(ctx context.Context) {
+	enough := time.NewTimer(makingWay)
+	defer enough.Stop()
+	select {
+	case <-b.alone:
+	case <-b.refused:
+	case <-b.conn.done:
+	case <-ctx.Done():
+	case <-enough.C:
 	}
 }
 

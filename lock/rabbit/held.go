@@ -156,6 +156,7 @@ func (h *held) Release(ctx context.Context) error {
 	default:
 		h.l.batons.handOn(ctx, h.slot)
 		h.l.handed = time.Now()
+		h.l.batons.makeWay(ctx)
 	}
 	if err == nil {
 		err = h.tidy(ctx)

@@ -244,11 +244,25 @@ func (p *place) leave() error {
 	return nil
 }
 
-// pass hands the baton to the next waiter. The consumer goes first: it would
-// get its own baton back. A holder that has none yet makes one for the waiter;
-// one whose baton is for another slot exchanges it.
+// pass hands the baton to the next waiter, and finds out whether there can be one.
 func (p *place) pass() error {
-	defer ring(p.passed)
+	slot := p.slot
+	err := p.hand()
+	ring(p.passed)
+	if err != nil || slot == 0 {
+		return err
+	}
+	w, err := p.ch.QueueDeclarePassive(p.queue, true, false, false, false, nil)
+	if err == nil && w.Consumers == 0 {
+		ring(p.alone)
+	}
+	return err
+}
+
+// hand hands the baton on. The consumer goes first: it would get its own baton
+// back. A holder that has none yet makes one for the waiter; one whose baton is
+// for another slot exchanges it.
+func (p *place) hand() error {
 	if err := p.leave(); err != nil {
 		return err
 	}
