@@ -83,11 +83,13 @@ func TestFrozenWhileTheBrokerIsSilentAndThenGoesOn(t *testing.T) {
 func TestFrozenCommandIsEndedWhenTheBrokerStaysSilent(t *testing.T) {
 	t.Parallel()
 	broker := roughBroker(t)
+	// Two seconds for the shell to get a word out, however busy the machine is.
+	timings := []string{"--heartbeat=3s", "--verify-interval=300ms", "--verify-timeout=500ms", "--loss=TERM 2s, KILL", "--in-doubt=freeze", "--on-loss=exit"}
 	told := `trap 'echo told >"$E2E_DIR/told"; exit 0' TERM; echo >>"$E2E_DIR/runs"; while :; do sleep 0.05; done`
 	var all []*berth
 	for _, how := range freezers {
 		c := lossCase{kind: "mutex"}.made(t, broker)
-		b := how.start(t, c.args(told, append(slices.Clone(shortLease), "--in-doubt=freeze", "--on-loss=exit")...)...)
+		b := how.start(t, c.args(told, timings...)...)
 		b.awaitRuns(1)
 		all = append(all, b)
 	}
