@@ -55,7 +55,13 @@ func openTerminal(t *testing.T) *terminal {
 		}
 	}()
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the foreground is group %d; the shell is %d", term.foreground(), term.cmd.Process.Pid)
+		}
 		for _, p := range marked(term.mark) {
+			if t.Failed() {
+				t.Logf("there was %+v", p)
+			}
 			_ = syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 		_ = term.cmd.Wait()

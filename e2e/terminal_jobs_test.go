@@ -273,6 +273,7 @@ func TestNextCommandHasTheTerminalAfterTheGuardWasKilled(t *testing.T) {
 	term := openTerminal(t)
 	term.types(`"$BINARY" run --mutex m --restart always -- sleep 1000; echo "status $?"` + "\n")
 	first := term.command()
+	term.sees("command started") // before that, a guard that dies is replaced
 	if err := syscall.Kill(first.parent, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
