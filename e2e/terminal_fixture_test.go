@@ -56,7 +56,8 @@ func openTerminal(t *testing.T) *terminal {
 	}()
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the foreground is group %d; the shell is %d", term.foreground(), term.cmd.Process.Pid)
+			group, err := unix.IoctlGetInt(int(term.pty.Fd()), unix.TIOCGPGRP) // whatever it says, all are killed below
+			t.Logf("the foreground is group %d, %v; the shell is %d", group, err, term.cmd.Process.Pid)
 		}
 		for _, p := range marked(term.mark) {
 			if t.Failed() {
