@@ -14,17 +14,21 @@
 //	...
 //	err = held.Release(ctx)           // after the command's tree is dead
 //
-// What a backend guarantees: at most one Held exists per slot at a time, as
-// long as every holder stops its command when Verify or Lost says so and within
-// Held.Lease of its last successful verification. What it does not: that a
-// holder which was frozen for longer notices before it runs its next
-// instruction. Against that there is only the term.
+// What a backend guarantees: at most one Held per slot is ready at a time. A Held
+// is ready from the moment that Ready returned nil, for as long as its holder
+// verifies it: the holder has its command dead when Verify or Lost says so, and
+// within Held.Lease of the beginning of its last successful verification. Two Held
+// of one slot can exist, while the newer one waits in Ready for the older one's
+// end. What a backend does not guarantee: that a holder which was frozen for
+// longer than its lease notices before it runs its next instruction. Against that
+// there is only the term.
 //
 // Every outcome that a backend cannot know is ErrUnknown, never a guess: a slot
 // whose state is unknown is neither free nor lost.
 package lock
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"time"
@@ -70,14 +74,16 @@ type Lock interface {
 	//
 	// Errors: ErrFull if every slot is held, ErrAbsent if the lock has no slot
 	// at all, ErrUnknown if neither could be established, ErrUnreachable,
-	// ErrDenied, ErrUnsafe. After ErrUnreachable, Connect comes before the next attempt.
+	// ErrDenied, ErrUnsafe. Absent means certainly absent: a part of the backend
+	// that is out of reach makes the outcome ErrUnknown. After ErrUnreachable, Connect comes before the next attempt.
 	Acquire(ctx context.Context) (Held, error)
 
 	// Wait blocks until another Acquire may end differently from the last one.
 	// A backend that is told of changes returns when it is told of one since
-	// the last Acquire began, and may then ignore pause; a backend that has to
-	// poll returns after pause. Wait may return early; it never returns late.
-	// Errors: ErrUnreachable.
+	// the last Acquire began. It may wait for longer than pause, but not for
+	// ever, because what it is told can be lost: for two minutes at most in this
+	// repository. A backend that has to poll returns after pause. Either may
+	// return early. Errors: ErrUnreachable.
 	Wait(ctx context.Context, pause time.Duration) error
 
 	// Close gives up everything the contender has, including a slot that it
@@ -95,8 +101,11 @@ type Held interface {
 	// has none. It is known once Ready has returned nil.
 	Term() uint64
 
-	// Lease returns for how long after the start of a successful Verify the
-	// backend certainly keeps the slot for us even if it hears nothing more.
+	// Lease returns for how long after the start of a successful Verify nobody
+	// else becomes ready in the slot, whatever happens, unless this holder's
+	// release is known: by Release, by its will, or because it was given back on
+	// request. The backend may let somebody else have the slot sooner, when a
+	// connection is reset for example, but that one's Ready does not return before.
 	// Zero means without end: the slot is kept until this process, and
 	// whoever was given Handover, is gone.
 	Lease() time.Duration
@@ -143,9 +152,24 @@ type Handover struct {
 	Files []*os.File
 
 	// Will is what the guard executes, after the tree is dead, if the
-	// supervisor cannot release the slot: data of the backend's own. It may
-	// contain secrets.
+	// supervisor cannot release the slot. It says that the command of one
+	// holding is dead, so that it does no harm if it is executed late or twice.
+	// It may contain secrets. NewWill makes it; nil: there is none.
 	Will []byte
+}
+
+// NewWill returns a will that the named backend's executor can execute, from data
+// that only that backend understands. The guard runs in a process of its own, in
+// which no backend is open: whoever starts guards has an executor for every
+// backend that writes wills, by name.
+func NewWill(backend string, data []byte) []byte {
+	return append([]byte(backend+":"), data...)
+}
+
+// OpenWill returns the name of the backend that wrote a will, and its data.
+func OpenWill(will []byte) (backend string, data []byte) {
+	name, data, _ := bytes.Cut(will, []byte(":"))
+	return string(name), data
 }
 
 // Administrator changes whether and in how many slots a lock exists. All

@@ -91,7 +91,7 @@ func administer(kind lock.Kind, options []config.Option, do func(context.Context
 		}
 		log, flush := newLogger(cfg)
 		defer flush()
-		backend, err := openBackend(cfg, 0, log)
+		backend, err := openBackend(cfg, 0, false, log)
 		if err != nil {
 			return err
 		}

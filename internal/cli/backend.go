@@ -10,13 +10,13 @@ import (
 )
 
 // openBackend returns where the locks live. It does no I/O. The priority is that
-// of who waits for one.
-func openBackend(cfg config.Connection, priority int, log hclog.Logger) (lock.Backend, error) {
+// of who waits for one; once is for who does not.
+func openBackend(cfg config.Connection, priority int, once bool, log hclog.Logger) (lock.Backend, error) {
 	if cfg.Local {
 		return checked(local.New(local.Config{Dir: cfg.Directory, Log: log}))
 	}
 	broker := rabbitConfig(cfg, log)
-	broker.Priority = priority
+	broker.Priority, broker.Once = priority, once
 	return checked(rabbit.New(broker))
 }
 

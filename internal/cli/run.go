@@ -28,7 +28,7 @@ func runCommand(cfg config.Run, received signalsReceived, log hclog.Logger) erro
 	if err != nil {
 		return err
 	}
-	backend, err := openBackend(cfg.Connection, cfg.Priority, log)
+	backend, err := openBackend(cfg.Connection, cfg.Priority, cfg.Try, log)
 	if err != nil {
 		return err
 	}

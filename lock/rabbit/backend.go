@@ -49,6 +49,10 @@ type Config struct {
 	// lock.MaxPriority, the higher the sooner. Zero: as everybody.
 	Priority int
 
+	// Once says that no attempt follows the first: it may take a question more to
+	// say what is in the way. Zero: contenders wait.
+	Once bool
+
 	// Host and PID name this process in the broker's list of connections.
 	// Zero: os.Hostname and os.Getpid.
 	Host string
@@ -124,6 +128,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 		host:    b.cfg.Host,
 		pid:     b.cfg.PID,
 
+		once:     b.cfg.Once,
 		priority: b.cfg.Priority,
 		period:   batonRenewal,
 		courtesy: courtesy,

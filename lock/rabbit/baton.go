@@ -76,10 +76,11 @@ func (w *batonOrder) follow(o batonOrder) {
 type batons struct {
 	conn     *conn
 	queue    string
-	priority int                                       // as a waiter
-	publish  func(ctx context.Context, slot int) error // a new baton
-	complain func(msg string, args ...any)             // at most once for each contender
-	period   time.Duration                             // of renewal
+	priority int                                          // as a waiter
+	limit    int                                          // no slot beyond it can be of use to us
+	publish  func(ctx context.Context, baton baton) error // a new one
+	complain func(msg string, args ...any)                // at most once for each contender
+	period   time.Duration                                // of renewal
 	log      hclog.Logger
 
 	orders    chan batonOrder
@@ -93,7 +94,7 @@ type batons struct {
 
 func newBatons(l *contender) *batons {
 	b := &batons{
-		conn: l.conn, queue: l.names.batons(), priority: l.priority, publish: l.newBaton, complain: l.complainOnce, period: l.period, log: l.log,
+		conn: l.conn, queue: l.names.batons(), priority: l.priority, limit: l.limit(), publish: l.newBaton, complain: l.complainOnce, period: l.period, log: l.log,
 		orders:    make(chan batonOrder, 8),
 		passed:    make(chan struct{}, 1),
 		alone:     make(chan struct{}, 1),
@@ -158,10 +159,12 @@ func (b *batons) makeWay(ctx context.Context) {
 }
 
 // make publishes a baton for the slot and reports whether that worked.
-func (b *batons) make(ctx context.Context, slot int) bool {
+func (b *batons) make(ctx context.Context, slot int) bool { return b.send(ctx, baton{slot: slot}) }
+
+func (b *batons) send(ctx context.Context, baton baton) bool {
 	bounded, cancel := context.WithTimeout(ctx, batonTimeout)
 	defer cancel()
-	err := b.publish(bounded, slot)
+	err := b.publish(bounded, baton)
 	if err != nil {
 		b.log.Debug("no baton made", "queue", b.queue, "error", err)
 	}
@@ -229,29 +232,46 @@ func ring(c chan struct{}) {
 	}
 }
 
-// slotHeader says which slot a baton is for.
-const slotHeader = "slot"
+// baton is what a message of W says. Its zero value is for no slot in particular.
+type baton struct {
+	slot   int
+	passed int // how many waiters have passed it on because the slot is none of theirs
+}
 
-// newBaton publishes a baton. It is transient: after a restart of the broker
-// holders make new ones.
-func (l *contender) newBaton(ctx context.Context, slot int) error {
-	found, err := l.courier.deliver(ctx, l.names.batons(), baton(slot))
+// The headers of a baton.
+const (
+	slotHeader   = "slot"
+	passedHeader = "passed"
+)
+
+// newBaton publishes a baton.
+func (l *contender) newBaton(ctx context.Context, b baton) error {
+	found, err := l.courier.deliver(ctx, l.names.batons(), b.message())
 	if err == nil && found != present {
 		err = errors.New("the broker has not taken it")
 	}
 	return err
 }
 
-func baton(slot int) amqp.Publishing {
-	return amqp.Publishing{Type: "baton", DeliveryMode: amqp.Transient, Headers: amqp.Table{slotHeader: int32(slot)}}
+// message is transient: after a restart of the broker holders make new batons.
+func (b baton) message() amqp.Publishing {
+	headers := amqp.Table{slotHeader: int32(b.slot)}
+	if b.passed > 0 {
+		headers[passedHeader] = int32(b.passed)
+	}
+	return amqp.Publishing{Type: "baton", DeliveryMode: amqp.Transient, Headers: headers}
 }
 
-// slotOf returns which slot a baton is for, 0 if it does not say: anybody may
-// publish.
-func slotOf(d amqp.Delivery) int {
-	slot, _ := d.Headers[slotHeader].(int32)
-	if slot < 1 || slot > lock.MaxSlots {
-		return 0
+// readBaton returns what a message of W says; anybody may publish.
+func readBaton(d amqp.Delivery) (b baton) {
+	if slot, _ := d.Headers[slotHeader].(int32); slot >= 1 && slot <= lock.MaxSlots {
+		b.slot = int(slot)
 	}
-	return int(slot)
+	if passed, _ := d.Headers[passedHeader].(int32); passed > 0 {
+		b.passed = int(passed)
+	}
+	return b
 }
+
+// slotOf returns which slot a baton is for, 0 if it does not say.
+func slotOf(d amqp.Delivery) int { return readBaton(d).slot }

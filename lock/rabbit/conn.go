@@ -121,6 +121,20 @@ type op struct {
 	permission string // what the operation needs: "configure permission on it"
 }
 
+// noQueue is how a broker says of a queue that it does not exist. A 404 can also
+// say that the queue's node is down, which proves nothing.
+const noQueue = "NOT_FOUND - no queue "
+
+// names reports whether the reason of a 404 is that this operation's queue does not
+// exist. Whoever named another queue may have put these words into its name. Of a
+// reason longer than a short string of AMQP, RabbitMQ sends 252 bytes and three dots
+// (amqp_exception_explanation in rabbit_binary_generator.erl).
+func (o op) names(reason string) bool {
+	text := oneLine(noQueue + "'" + o.queue + "' in vhost ")
+	begin, cut := strings.CutSuffix(reason, "...")
+	return strings.HasPrefix(reason, text) || cut && len(begin) > 240 && strings.HasPrefix(text, begin)
+}
+
 func (o op) String() string {
 	if o.queue == "" {
 		return "cannot " + o.verb
@@ -165,10 +179,11 @@ func (c *conn) explain(o op, err error) error {
 	}
 	reason := oneLine(answer.Reason)
 	switch {
-	// A 404 can also say that the queue's node is down, which proves nothing; and
-	// whoever named the queue may have put these words into its name.
-	case answer.Code == amqp.NotFound && strings.HasPrefix(reason, "NOT_FOUND - no queue "):
+	case answer.Code == amqp.NotFound && o.names(reason):
 		return fmt.Errorf("%s: %w", o, errNoQueue)
+	case answer.Code == amqp.NotFound && strings.HasPrefix(reason, noQueue):
+		// Something that was asked on the channel before and not waited for.
+		return lock.Errorf(lock.ErrUnknown, "%s: the broker closed the channel because of another queue (%s)", o, reason)
 	case answer.Code == amqp.ResourceLocked:
 		return fmt.Errorf("%s: %w", o, errTaken)
 	case answer.Code == amqp.PreconditionFailed && strings.HasPrefix(reason, "PRECONDITION_FAILED - inequivalent arg "):

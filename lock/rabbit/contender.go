@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -33,11 +34,14 @@ type contender struct {
 	looks   int     // times that a waiter has looked without having been woken
 	tries   int     // attempts since a baton came that found no slot
 	hint    int     // the slot that the last baton was for; 0: unknown
+	gap     int     // the slot at which the last search ended, and that is certain not to exist; 0: none
 	judged  bool    // B of a mutex was looked at, whether it can be a claim
+	once    bool    // the first attempt is the last
 
 	priority   int           // among waiters
 	period     time.Duration // of the renewal of batons
 	complained sync.Once
+	policy     sync.Once // of warnOfPolicy
 
 	handed   time.Time     // when a slot was last given back and the baton passed on
 	courtesy time.Duration // from then on, before the next claim
@@ -48,8 +52,9 @@ type contender struct {
 	again bool           // conn is not the first one
 	spare map[int]spared // slots that are left alone for a while
 
-	mu   sync.Mutex
-	held *held // not yet released; guarded by mu, Release comes from elsewhere
+	mu    sync.Mutex        // Release comes from elsewhere
+	held  *held             // not yet released; guarded by mu
+	debts map[string]uint64 // terms whose release the broker has not taken, by ledger; guarded by mu
 }
 
 // spared is a slot that is left alone.
@@ -118,7 +123,7 @@ func (l *contender) Connect(ctx context.Context) error {
 	}
 	l.log.Debug("connected", "broker", c.label)
 	l.again = !l.since.IsZero()
-	l.batons = nil
+	l.batons, l.gap = nil, 0
 	l.conn, l.claims, l.since = c, &line{conn: c}, time.Now()
 	return nil
 }
@@ -142,6 +147,7 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if err := sleep(ctx, l.courtesy-time.Since(l.handed)); err != nil {
 		return nil, fmt.Errorf("cannot acquire %s: %w", l.id, err)
 	}
+	l.payDebts(ctx)
 	var h *held
 	var err error
 	if l.id.Kind == lock.Mutex {
@@ -165,11 +171,42 @@ func (l *contender) Acquire(ctx context.Context) (lock.Held, error) {
 }
 
 func (l *contender) acquireMutex(ctx context.Context) (*held, error) {
-	h, err := l.take(ctx, 1, false)
-	if err != nil && lostRace(err) {
+	if l.seemsHeld(ctx) {
 		return nil, l.id.Full()
 	}
+	h, err := l.take(ctx, 1, false)
+	if err != nil && lostRace(err) {
+		return nil, l.full(ctx)
+	}
 	return h, err
+}
+
+// seemsHeld reports whether a waiter that looks by itself need not claim a mutex:
+// the broker logs each claim that it turns down as an error, and no probe.
+func (l *contender) seemsHeld(ctx context.Context) bool {
+	if l.looks == 0 || l.tries > 0 {
+		return false
+	}
+	found, err := l.courier.probe(ctx, []string{l.names.holds(1)})
+	return err == nil && found[0] == present
+}
+
+// full is the error for a lock whose slots are all held. Who tries once is told of a
+// foreign queue in the place of the only one; who waits is told later, by
+// lookForForeign.
+func (l *contender) full(ctx context.Context) error {
+	if b := l.names.holds(1); l.once && l.limit() == 1 && l.claims.find(ctx, b) == nil {
+		return l.names.foreign(b)
+	}
+	return l.id.Full()
+}
+
+// limit is the highest slot that the lock can have.
+func (l *contender) limit() int {
+	if l.id.Kind == lock.Semaphore {
+		return lock.MaxSlots
+	}
+	return 1
 }
 
 // take claims slot and proves that it is ours. Where lostRace says so of the
@@ -180,7 +217,7 @@ func (l *contender) take(ctx context.Context, slot int, choosy bool) (*held, err
 		return nil, why
 	}
 	b := l.names.holds(slot)
-	r := &reader{line: l.claims, queue: l.names.ledger(slot)}
+	r := &reader{line: l.claims, queue: l.names.ledger(slot), known: history{id: rand.Text()}}
 	err := r.claim(ctx, b)
 	switch {
 	case errors.Is(err, errTaken):
@@ -221,7 +258,9 @@ func (l *contender) take(ctx context.Context, slot int, choosy bool) (*held, err
 
 // vacant reports whether nothing of the last holder can be alive, by a ledger
 // that was read to its end.
-func (l *contender) vacant(r *reader) bool { return r.known.over() || r.fresh && !l.returned() }
+func (l *contender) vacant(r *reader) bool {
+	return r.known.over() || r.fresh && len(r.known.held) == 0 && !l.returned()
+}
 
 // Close implements lock.Lock. It takes closeTimeout at most, and batonTimeout
 // more if the courier is just making a baton.

@@ -65,11 +65,11 @@ func SetUser(h lock.Held, user string) { h.(*held).conn.user = user }
 // SetAge makes the holder take that long ago for when it won its slot.
 func SetAge(h lock.Held, age time.Duration) { h.(*held).won = time.Now().Add(-age) }
 
-// NoQueue reports whether the text of a 404 is taken for proof that a queue does
+// NoQueue reports whether the text of a 404 is taken for proof that this queue does
 // not exist.
-func NoQueue(text string) bool {
+func NoQueue(queue, text string) bool {
 	c := &conn{amqp: &amqp.Connection{}}
-	return errors.Is(c.explain(op{}, &amqp.Error{Code: amqp.NotFound, Reason: text, Server: true}), errNoQueue)
+	return errors.Is(c.explain(looking(queue), &amqp.Error{Code: amqp.NotFound, Reason: text, Server: true}), errNoQueue)
 }
 
 // LoseRaces makes the contender lose every race for these slots, though they
@@ -88,7 +88,7 @@ func BePolite(l lock.Lock, d time.Duration) { l.(*contender).courtesy = d }
 func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender).period = period }
 
 // LookSeldom makes the contender wait as one that has waited for long: its next
-// look by itself is an hour away, 10 s while batons do not reach it.
+// look by itself is a minute away, 10 s while batons do not reach it.
 func LookSeldom(l lock.Lock) { l.(*contender).looks = 100 }
 
 // NextLook returns after what time a contender that has waited for long, and is

@@ -224,3 +224,33 @@ func TestHeldMutexIsNotTakenForAForeignQueue(t *testing.T) {
 		t.Errorf("said %d times", n)
 	}
 }
+
+// Who tries once is not told that somebody holds the lock.
+func TestSingleAttemptTellsAForeignQueueFromAHolder(t *testing.T) {
+	for _, kind := range []lock.Kind{lock.Mutex, lock.PersistentMutex} {
+		id := fresh(kind)
+		if kind.Administered() {
+			resize(t, shared, id, 1)
+		}
+		cfg := at(shared.URL())
+		cfg.Once = true
+		try := func() error {
+			l := backend(t, cfg).Lock(id)
+			defer l.Close()
+			must(t, l.Connect(within(t)))
+			_, err := l.Acquire(within(t))
+			return err
+		}
+		l, _ := holder(t, shared, id)
+		if err := try(); !errors.Is(err, lock.ErrFull) {
+			t.Errorf("%s that is held: %v", kind, err)
+		}
+		vanish(t, l)
+		intrude(t, id.Name+"-1-B", true)
+		if err := try(); !errors.Is(err, lock.ErrUnsafe) {
+			t.Errorf("%s with a foreign queue: %v", kind, err)
+		} else {
+			readable(t, err, `queue "`+id.Name+`-1-B"`, "delete it")
+		}
+	}
+}

@@ -37,10 +37,12 @@ type held struct {
 	handover time.Duration // what the record says; written in Ready only
 	returned bool          // given back to the last holder; written in Ready only
 	ready    bool          // the command may start; written in Ready only
+	wasEmpty bool          // the ledger had no record at the last verification; used in Verify only
+	waitsFor *uint64       // the term whose release the user was told is waited for; nil: none; used in Ready only
 
 	mu      sync.Mutex
 	term    uint64        // 0 until the ledger has it; guarded by mu
-	founded bool          // the ledger was created for this holding; guarded by mu
+	created bool          // the ledger was created for this holding; guarded by mu
 	lost    chan struct{} // closed together with setting cause; guarded by mu
 	cause   error         // guarded by mu
 	check   *check        // the last one, maybe unanswered; guarded by mu

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -36,8 +35,10 @@ type record struct {
 	Term   uint64 `json:"term"`
 
 	// Of recordHeld only: for how long after it won B a successor that finds
-	// no release has to wait, and who the holder is, for people.
+	// no release has to wait; which holding it is, among all that ever were; and
+	// who the holder is, for people.
 	Handover int64  `json:"handover_ms,omitempty"`
+	ID       string `json:"id,omitempty"`
 	Host     string `json:"host,omitempty"`
 	PID      int    `json:"pid,omitempty"`
 }
@@ -57,43 +58,6 @@ func parseRecord(text []byte) (record, bool) {
 	return r, r.Record == recordHeld || r.Record == recordReleased
 }
 
-// history is what a ledger says.
-type history struct {
-	newest   record // the held record of the highest term; Term 0: none
-	released uint64 // the highest term that is released
-}
-
-func (h *history) add(r record) {
-	switch {
-	case r.Record == recordReleased:
-		h.released = max(h.released, r.Term)
-	case r.Term >= h.newest.Term:
-		h.newest = r
-	}
-}
-
-// over reports whether the last holder's tree is known to be dead.
-func (h *history) over() bool { return h.newest.Term != 0 && h.released >= h.newest.Term }
-
-// wait is how long a successor has to wait if nothing more becomes known. own is
-// for a holder that does not say how long it may live.
-func (h *history) wait(own time.Duration) time.Duration {
-	if h.newest.Term == 0 || h.newest.Handover <= 0 {
-		return own
-	}
-	return min(time.Duration(h.newest.Handover)*time.Millisecond, longestHandover)
-}
-
-// next is the term of the successor. Terms begin at the clock in microseconds,
-// so that they grow even if a ledger was lost.
-func (h *history) next() uint64 {
-	last := max(h.newest.Term, h.released)
-	if last == 0 {
-		return uint64(time.Now().UnixMicro())
-	}
-	return last + 1
-}
-
 // reader reads a ledger. What it has read stays unacknowledged on its channel,
 // so that it is there for the next one if this one goes.
 type reader struct {
@@ -102,6 +66,7 @@ type reader struct {
 	known  history
 	ch     *amqp.Channel // where records are unacknowledged
 	last   uint64        // delivery tag of the newest of them
+	own    uint64        // delivery tag of the record of known.id; 0: it is not in hand
 	ours   bool          // B is claimed; what fails then is the ledger's fault
 	more   bool          // there are records that were not read yet
 	fresh  bool          // the ledger did not exist
@@ -114,7 +79,7 @@ type reader struct {
 // errTaken says that B is somebody else's, or a foreign queue. After any other
 // error it may be ours.
 func (r *reader) claim(ctx context.Context, b string) error {
-	taken := false
+	taken, missing := false, false
 	err := r.line.do(ctx, op{"claim", b, configure}, func(ch *amqp.Channel) error {
 		// In one piece: a refusal that came between the two would close the channel
 		// under the second, and the broker closes the connection for that.
@@ -124,7 +89,7 @@ func (r *reader) claim(ctx context.Context, b string) error {
 			return err
 		}
 		err := r.get(ch)
-		taken = refusesOwner(err, b)
+		taken, missing = refusesOwner(err, b), misses(err, r.queue)
 		return err
 	})
 	switch {
@@ -133,9 +98,9 @@ func (r *reader) claim(ctx context.Context, b string) error {
 		return nil
 	case taken, r.line.conn.broken():
 		return err
-	case errors.Is(err, errNoQueue): // B is not looked up by declaring it
+	case missing:
 		r.ours = true
-		return r.found(ctx)
+		return r.create(ctx)
 	}
 	// Which of the two failed, and why, is found out one by one. To claim what
 	// is ours already is allowed.
@@ -154,19 +119,26 @@ func refusesOwner(err error, queue string) bool {
 		strings.HasPrefix(answer.Reason, "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '"+queue+"' in vhost ")
 }
 
+// misses reports whether this is the answer of a broker for a queue that does not
+// exist.
+func misses(err error, queue string) bool {
+	var answer *amqp.Error
+	return errors.As(err, &answer) && answer.Code == amqp.NotFound && reading(queue).names(oneLine(answer.Reason))
+}
+
 // begin reads the first record.
 func (r *reader) begin(ctx context.Context) error {
 	err := r.line.do(ctx, reading(r.queue), r.get)
 	if errors.Is(err, errNoQueue) {
-		return r.found(ctx)
+		return r.create(ctx)
 	}
 	return unreadable(err)
 }
 
-// found creates the ledger.
-func (r *reader) found(ctx context.Context) error {
+// create creates the ledger.
+func (r *reader) create(ctx context.Context) error {
 	r.fresh, r.more = true, false
-	return unreadable(r.line.found(ctx, r.queue))
+	return unreadable(r.line.makeLedger(ctx, r.queue))
 }
 
 // unreadable keeps what is wrong with a ledger from being taken for what is said
@@ -190,9 +162,7 @@ func (r *reader) rest(ctx context.Context) error {
 
 // get reads one record.
 func (r *reader) get(ch *amqp.Channel) error {
-	if ch != r.ch {
-		r.ch, r.last = ch, 0
-	}
+	r.use(ch)
 	d, found, err := ch.Get(r.queue, false)
 	if err != nil {
 		return err
@@ -206,32 +176,75 @@ func (r *reader) get(ch *amqp.Channel) error {
 
 func reading(queue string) op { return op{"read", queue, "read permission on it"} }
 
-func (r *reader) take(d amqp.Delivery) {
-	r.last = max(r.last, d.DeliveryTag)
-	if rec, ok := parseRecord(read(d)); ok {
-		r.known.add(rec)
+// use has records read on the channel. On another one nothing is in hand.
+func (r *reader) use(ch *amqp.Channel) {
+	if ch != r.ch {
+		r.ch, r.last, r.own = ch, 0, 0
 	}
 }
 
-// follow has the broker push what is written from now on.
+func (r *reader) take(d amqp.Delivery) {
+	r.last = max(r.last, d.DeliveryTag)
+	rec, ok := parseRecord(read(d))
+	if !ok {
+		return
+	}
+	r.known.add(rec)
+	if rec.Record == recordHeld && rec.ID != "" && rec.ID == r.known.id && rec.Term == r.known.own {
+		r.own = d.DeliveryTag
+	}
+}
+
+// follow has the broker push what is written from now on. The queue's name is the
+// consumer's tag.
 func (r *reader) follow(ctx context.Context) error {
 	return r.line.do(ctx, reading(r.queue), func(ch *amqp.Channel) (err error) {
-		if ch != r.ch {
-			r.ch, r.last = ch, 0
-		}
-		r.pushed, err = ch.Consume(r.queue, "", false, false, false, false, nil)
+		r.use(ch)
+		r.pushed, err = ch.Consume(r.queue, r.queue, false, false, false, false, nil)
 		return err
 	})
 }
 
-// followers returns how many follow the ledger.
-func (r *reader) followers(ctx context.Context) (n int, err error) {
+// unfollow ends follow and reads what there is, so that all of the ledger is
+// known: records that come back to it together are pushed one by one.
+func (r *reader) unfollow(ctx context.Context) error {
+	err := r.line.do(ctx, reading(r.queue), func(ch *amqp.Channel) error {
+		if ch != r.ch {
+			return nil // the channel was closed, and the consumer with it
+		}
+		return ch.Cancel(r.queue, false)
+	})
+	if err != nil {
+		return err
+	}
+	for d := range r.pushed {
+		r.take(d)
+	}
+	r.pushed, r.more = nil, true
+	return r.rest(ctx)
+}
+
+// state returns how many records are in nobody's hand, and how many follow the
+// ledger. What this channel has put back before is there by then: the broker
+// handles what comes from one channel in order (AMQP 0-9-1, section 4.7).
+func (r *reader) state(ctx context.Context) (records, followers int, err error) {
 	err = r.line.do(ctx, looking(r.queue), func(ch *amqp.Channel) error {
 		q, err := ch.QueueDeclarePassive(r.queue, true, false, false, false, nil)
-		n = q.Consumers
+		records, followers = q.Messages, q.Consumers
 		return err
 	})
-	return n, err
+	if errors.Is(err, errNoQueue) {
+		err = lock.Errorf(lock.ErrUnknown, "%s; it was deleted just now", err.Error())
+	}
+	return records, followers, unreadable(err)
+}
+
+// putOwnBack returns the record of this holding to the ledger, for others to see.
+func (r *reader) putOwnBack() {
+	if r.own > 0 && !r.ch.IsClosed() {
+		_ = r.ch.Nack(r.own, false, true)
+	}
+	r.own = 0
 }
 
 // forget removes what was read, which a newer record has made old. It does not
@@ -245,40 +258,6 @@ func (r *reader) forget() {
 // putBack returns what was read to the ledger, for the next one who reads, and
 // ends the consumer: it closes the channel.
 func (r *reader) putBack(ctx context.Context) error {
-	r.more, r.pushed = true, nil
+	r.more, r.pushed, r.own = true, nil, 0
 	return r.line.end(ctx)
-}
-
-// write puts a record into the ledger and returns once the broker has it. It
-// tries again for as long as ctx and recordTimeout allow: the same record twice
-// does no harm. A ledger that has gone meanwhile is made anew.
-func (h *held) write(ctx context.Context, rec record) error {
-	message, err := rec.message()
-	if err != nil {
-		return err
-	}
-	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
-	defer cancel()
-	for pause := retryPause; ; pause = min(2*pause, longestRetryPause) {
-		found, err := h.l.courier.deliver(bounded, h.t, message)
-		switch {
-		case err == nil && found == present:
-			return nil
-		case errors.Is(err, lock.ErrDenied):
-			return err
-		case err == nil && found == absent:
-			maker := &line{conn: h.conn}
-			// However little time is left: what the holding connection is asked is
-			// not given up without cutting it.
-			whole := context.WithoutCancel(ctx)
-			err = maker.found(whole, h.t)
-			_ = maker.end(whole)
-		}
-		h.l.log.Debug("record not written yet", "queue", h.t, "record", rec.Record, "error", err)
-		select {
-		case <-bounded.Done():
-			return fmt.Errorf("cannot record %q for slot %d of %s: %w: %w", rec.Record, h.slot, h.l.id, lock.ErrUnknown, bounded.Err())
-		case <-time.After(pause):
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -461,11 +462,17 @@ func TestHolderThatTheBrokerKnowsByAnotherNameAsksOnce(t *testing.T) {
 func TestOnlyTheBrokersOwnWordsProveThatAQueueIsMissing(t *testing.T) {
 	for text, want := range map[string]bool{
 		"NOT_FOUND - no queue 'a-1-T' in vhost '/'":                                                             true,
+		"NOT_FOUND - no queue 'a-1-B' in vhost '/'":                                                             false,
+		"NOT_FOUND - no queue 'a-1-T' in vhost 'and so on' in vhost '/'":                                        true,
 		"NOT_FOUND - home node 'rabbit@b' of durable queue 'a-1-T' in vhost '/' is down or inaccessible":        false,
 		"NOT_FOUND - home node 'rabbit@b' of durable queue 'no queue-1-T' in vhost '/' is down or inaccessible": false,
 	} {
-		if got := rabbit.NoQueue(text); got != want {
+		if got := rabbit.NoQueue("a-1-T", text); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
+	}
+	long := strings.Repeat("é", 123) + "-1-T"
+	if text := "NOT_FOUND - no queue '" + long; !rabbit.NoQueue(long, text[:252]+"...") {
+		t.Error("a reason that ends in the middle of the queue's name is no proof")
 	}
 }

@@ -56,6 +56,17 @@ func (l *line) look(queue string) error {
 	return l.conn.explain(looking(queue), l.try(passive(queue)))
 }
 
+// records is look, and returns how many messages the queue has that are in nobody's
+// hand.
+func (l *line) records(queue string) (n int, err error) {
+	err = l.try(func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		n = q.Messages
+		return err
+	})
+	return n, l.conn.explain(looking(queue), err)
+}
+
 // find is look with a deadline.
 func (l *line) find(ctx context.Context, queue string) error {
 	return l.do(ctx, looking(queue), passive(queue))
@@ -89,8 +100,8 @@ func (l *line) make(ctx context.Context, queue string) error {
 	})
 }
 
-// found declares a ledger, which may exist already.
-func (l *line) found(ctx context.Context, queue string) error {
+// makeLedger declares a ledger, which may exist already.
+func (l *line) makeLedger(ctx context.Context, queue string) error {
 	return l.do(ctx, op{"create", queue, configure}, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, true, false, false, false, bounded())
 		return err

@@ -83,27 +83,24 @@ func (n names) queue(slot int, letter string) string {
 
 // ledgerLength bounds a ledger. A term leaves two records, and whoever holds the
 // slot removes the older ones; the rest is room for wills that come late.
-const ledgerLength = 100
+const ledgerLength int32 = 100
 
-// bounded returns the arguments of T. What does not fit pushes out the oldest:
+// bounded returns the arguments of T and W. What does not fit pushes out the oldest:
 // a ledger without the last holder's record says "unknown", which is safe.
-func bounded() amqp.Table {
-	return amqp.Table{"x-max-length": int32(ledgerLength), "x-overflow": "drop-head"}
-}
+func bounded() amqp.Table { return classic(ledgerLength) }
 
-// batonQueue returns the arguments of W. It is a classic queue whatever the default
-// of the virtual host: from 4.0 on a quorum queue discards a message that has come
-// back 20 times (delivery limit), which a baton does with every holder.
-func batonQueue() amqp.Table {
-	args := bounded()
-	args["x-queue-type"] = "classic"
-	return args
+// classic returns the arguments of a classic queue of that length, whatever the
+// default of the virtual host. From 4.0 on a quorum queue discards a message that
+// has come back 20 times (delivery limit): a baton comes back with every holder,
+// and a record with everybody who reads it.
+//
+// The overflow is given although it is the default because a policy could set
+// reject-publish, with which every probe would be nacked; an argument overrides
+// the policy.
+func classic(length int32) amqp.Table {
+	return amqp.Table{"x-queue-type": "classic", "x-max-length": length, "x-overflow": "drop-head"}
 }
 
 // empty returns the arguments of A and B. A queue with them keeps nothing and
-// refuses nothing: a probe is confirmed and gone. The overflow is given
-// although it is the default because a policy could set reject-publish, with
-// which every probe would be nacked; an argument overrides the policy.
-func empty() amqp.Table {
-	return amqp.Table{"x-max-length": int32(0), "x-overflow": "drop-head"}
-}
+// refuses nothing: a probe is confirmed and gone.
+func empty() amqp.Table { return classic(0) }

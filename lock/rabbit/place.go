@@ -25,6 +25,10 @@ const (
 	firstBatonRetry   = time.Second
 	longestBatonRetry = 15 * time.Second
 
+	// keepUseless is for how long a waiter keeps a baton that it has passed on:
+	// longer than the new one takes to reach another waiter.
+	keepUseless = 250 * time.Millisecond
+
 	// batonRenewal is how often a holder has its baton delivered anew: brokers
 	// before 4.3 close the channel of a delivery that is older than
 	// consumer_timeout, 30 min by default, and the baton would wake a waiter.
@@ -34,6 +38,9 @@ const (
 // errCancelled: the broker ended the consumer, because W was deleted or its node
 // went down.
 var errCancelled = errors.New("the queue was deleted, or its node went down")
+
+// errNotPassed: a baton for a slot that is none of ours could not be published anew.
+var errNotPassed = errors.New("a baton for another lock of this name could not be passed on")
 
 // place is the life of one channel.
 type place struct {
@@ -48,6 +55,8 @@ type place struct {
 	empty   bool          // it had none when it won
 	retry   time.Duration // before the next one is made
 	renewal *time.Timer   // a holder's baton is getting old
+	copied  bool          // another waiter was given a copy of the baton in hand
+	useless *time.Timer   // it can be removed
 }
 
 // serve obeys orders until the channel is closed.
@@ -56,9 +65,10 @@ func (p *place) serve(wanted *batonOrder) (err error) {
 		return err
 	}
 	closes := p.ch.NotifyClose(make(chan *amqp.Error, 1))
-	p.missing, p.renewal = stoppedTimer(), stoppedTimer()
+	p.missing, p.renewal, p.useless = stoppedTimer(), stoppedTimer(), stoppedTimer()
 	defer p.missing.Stop()
 	defer p.renewal.Stop()
+	defer p.useless.Stop()
 	for err := p.obey(*wanted); ; {
 		if err != nil {
 			return err
@@ -71,11 +81,15 @@ func (p *place) serve(wanted *batonOrder) (err error) {
 			if !open {
 				return p.ended(closes)
 			}
-			p.take(d, wanted.wish)
+			err = p.take(d, wanted.wish)
 		case <-p.missing.C:
 			p.complete()
 		case <-p.renewal.C:
 			err = p.renew()
+		case <-p.useless.C:
+			if p.copied {
+				err = p.remove()
+			}
 		case reason := <-closes:
 			return closure(reason)
 		}
@@ -119,14 +133,52 @@ func closure(reason *amqp.Error) error {
 	return reason
 }
 
-func (p *place) take(d amqp.Delivery, wish batonWish) {
-	p.inHand = &d
+func (p *place) take(d amqp.Delivery, wish batonWish) error {
+	p.inHand, p.copied = &d, false
 	switch wish {
 	case listen:
-		p.ringBell()
+		return p.tell()
 	case keep:
 		p.renewal.Reset(p.period)
 	}
+	return nil
+}
+
+// tell tells the contender, who waits, of the baton in hand, unless another waiter
+// has to be told.
+func (p *place) tell() error {
+	switch {
+	case p.copied:
+	case p.beyond(*p.inHand):
+		return p.passOn(readBaton(*p.inHand))
+	default:
+		p.ringBell()
+	}
+	return nil
+}
+
+// beyond reports whether the baton is for a slot that this waiter's lock cannot
+// have: locks of several kinds and one name share W.
+func (p *place) beyond(d amqp.Delivery) bool { return slotOf(d) > p.limit }
+
+// passOn lets another waiter have a baton, and keeps its own for keepUseless, so as
+// not to get the new one. One that as many have passed on as take part is of use to
+// nobody.
+func (p *place) passOn(b baton) error {
+	w, err := p.ch.QueueDeclarePassive(p.queue, true, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	b.passed++
+	if b.passed >= w.Consumers {
+		return p.remove()
+	}
+	if !p.send(context.Background(), b) {
+		return errNotPassed // the end of the channel hands it on
+	}
+	p.copied = true
+	p.useless.Reset(keepUseless)
+	return nil
 }
 
 // ringBell tells the contender that a baton has come. The newest counts.
@@ -147,7 +199,7 @@ func (p *place) obey(o batonOrder) error {
 		}
 		p.waiting.Store(true)
 		if p.inHand != nil {
-			p.ringBell()
+			return p.tell()
 		}
 		return nil
 	case keep:
@@ -181,7 +233,7 @@ func (p *place) remove() error {
 		return nil
 	}
 	d := p.inHand
-	p.inHand = nil
+	p.inHand, p.copied = nil, false
 	return d.Ack(false)
 }
 
@@ -209,7 +261,7 @@ func (p *place) consume(priority int) error {
 	if err := p.leave(); err != nil || p.inHand != nil {
 		return err
 	}
-	if _, err := p.ch.QueueDeclare(p.queue, true, false, false, false, batonQueue()); err != nil {
+	if _, err := p.ch.QueueDeclare(p.queue, true, false, false, false, bounded()); err != nil {
 		return err
 	}
 	if err := p.ch.Qos(1, 0, false); err != nil {

@@ -16,7 +16,7 @@ type presence int
 
 const (
 	unknown presence = iota // nacked: neither there nor not
-	absent
+	absent                  // or durable, and on a node of a cluster that is down: see courier.find
 	present
 )
 
@@ -93,6 +93,51 @@ func (c *courier) deliver(ctx context.Context, queue string, message amqp.Publis
 		c.drop()
 		return unknown, declined(ctx, err)
 	}
+}
+
+// release records in a ledger that a term is over and its tree dead. A ledger that
+// does not exist needs no release.
+//
+// Errors: as deliver, and lock.ErrUnknown if the broker has not taken the record,
+// or cannot say whether the ledger exists.
+func (c *courier) release(ctx context.Context, ledger string, term uint64) error {
+	message, err := record{Record: recordReleased, Term: term}.message()
+	if err != nil {
+		return err
+	}
+	found, err := c.deliver(ctx, ledger, message)
+	switch {
+	case err != nil:
+		return err
+	case found == present:
+		return nil
+	case found == unknown:
+		return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q", term, ledger)
+	}
+	if err := c.find(ctx, ledger); !errors.Is(err, errNoQueue) {
+		return lock.Errorf(lock.ErrUnknown, "the broker returns what is written to queue %q and does not say that it is gone: %v", ledger, err)
+	}
+	return nil
+}
+
+// find looks a durable queue up that a probe has not found: in a cluster on Mnesia a
+// probe comes back as well while the queue's node is down (RabbitMQ 3.10.8). Only
+// errNoQueue says that it does not exist.
+func (c *courier) find(ctx context.Context, queue string) error {
+	if err := c.take(ctx); err != nil {
+		return declined(ctx, err)
+	}
+	defer c.give()
+	p, err := c.ready(ctx)
+	if err != nil {
+		return declined(ctx, err)
+	}
+	finder := &line{conn: p.conn}
+	err = finder.find(ctx, queue)
+	if finder.ch != nil && !finder.ch.IsClosed() {
+		_ = finder.end(ctx)
+	}
+	return err
 }
 
 func confirmedWithin(confirm *amqp.DeferredConfirmation, d time.Duration) bool {

@@ -2,7 +2,6 @@ package rabbit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -42,14 +41,12 @@ func (h *held) Ready(ctx context.Context) error {
 	}
 	r := h.ledger
 	err := h.succeed(ctx, r)
-	if err != nil || r.pushed != nil {
+	if err != nil {
 		// Whatever ctx says: records that stay unacknowledged on this connection
 		// would be missing to the next one who reads.
 		closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		if end := r.putBack(closing); err == nil {
-			err = end
-		}
+		_ = r.putBack(closing)
 	}
 	if err != nil {
 		h.l.avoidUnusable(ctx, h.slot, err)
@@ -59,17 +56,11 @@ func (h *held) Ready(ctx context.Context) error {
 	return nil
 }
 
-// succeed reads the ledger, waits, records this holding, and makes sure that B
+// succeed waits until this holding is the one that may run, and makes sure that B
 // is still ours. In this order: if B has been lost, then either whoever has it
 // now finds the record, or we find out that we have it no more.
 func (h *held) succeed(ctx context.Context, r *reader) error {
 	if h.Term() == 0 {
-		if err := r.rest(ctx); err != nil {
-			return err
-		}
-		if err := h.awaitLastHolder(ctx, r); err != nil {
-			return err
-		}
 		if err := h.enter(ctx, r); err != nil {
 			return err
 		}
@@ -81,10 +72,53 @@ func (h *held) succeed(ctx context.Context, r *reader) error {
 	return err
 }
 
-// enter records this holding.
+// enter waits for the last holder and records this holding.
+//
+// Before it returns, the record is in the ledger and in nobody's hand: whoever
+// claims B from then on reads it. And nothing else is there that was not read: a
+// contender that lost B, or died, may have had records in hand which are back only
+// now, and count.
 func (h *held) enter(ctx context.Context, r *reader) error {
+	for attempt, pause := 1, retryPause; ; attempt, pause = attempt+1, min(2*pause, longestRetryPause) {
+		if err := r.rest(ctx); err != nil {
+			return err
+		}
+		if err := h.awaitLastHolder(ctx, r); err != nil {
+			return err
+		}
+		if !r.known.current() {
+			if err := h.record(ctx, r); err != nil {
+				return err
+			}
+		}
+		r.putOwnBack()
+		records, followers, err := r.state(ctx)
+		if err != nil {
+			return err
+		}
+		if records == 1 && followers == 0 || attempt > lookAttempts && h.left(r) <= 0 {
+			h.entered(r, records)
+			return nil
+		}
+		h.l.log.Debug("the ledger has changed; reading it anew", "queue", h.t, "records", records, "followers", followers)
+		if err := r.putBack(ctx); err != nil {
+			return err
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return fmt.Errorf("gave up waiting for the ledger of slot %d of %s: %w", h.slot, h.l.id, err)
+		}
+	}
+}
+
+// lookAttempts is how often a ledger is read that does not show this holding's
+// record alone, before the handover delay alone has to do: somebody else may
+// consume it, or a policy may remove what is written to it.
+const lookAttempts = 3
+
+// record records this holding under a new term.
+func (h *held) record(ctx context.Context, r *reader) error {
 	h.mu.Lock()
-	h.founded = r.fresh
+	h.created = r.fresh
 	h.mu.Unlock()
 	h.handover = h.lease
 	if !r.known.over() {
@@ -96,33 +130,79 @@ func (h *held) enter(ctx context.Context, r *reader) error {
 	if err := h.write(ctx, h.heldRecord(term)); err != nil {
 		return err
 	}
-	h.mu.Lock()
-	h.term = term
-	h.mu.Unlock()
+	r.known.own = term
 	return nil
+}
+
+// entered makes the recorded term this holding's.
+func (h *held) entered(r *reader, records int) {
+	if records == 0 {
+		h.l.warnOfPolicy(h.t, "a record that was just written to it is not there")
+	} else if r.known.orphaned() {
+		h.l.warnOfPolicy(h.t, "it has a release without the record that it belongs to")
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.term = r.known.own
+}
+
+// warnOfPolicy says once why every handover takes so long.
+func (l *contender) warnOfPolicy(ledger, why string) {
+	l.policy.Do(func() {
+		l.log.Warn("the broker does not keep the records of who held the slot, so every handover takes the whole handover delay; "+
+			"exempt the queue from policies that set max-length, message-ttl or overflow (rabbitmqctl list_policies, list_operator_policies)",
+			"queue", ledger, "because", why)
+	})
 }
 
 func (h *held) heldRecord(term uint64) record {
 	return record{
 		Record: recordHeld, Term: term, Handover: h.handover.Milliseconds(),
-		Host: h.l.host, PID: h.l.pid,
+		ID: h.ledger.known.id, Host: h.l.host, PID: h.l.pid,
 	}
 }
 
-// awaitLastHolder returns nil as soon as the command may start.
+// left is how long this holding has to wait for earlier ones if nothing more
+// becomes known. What comes later can say that it takes longer: a record that
+// another reader had in hand is back in the ledger only once that reader is gone.
+func (h *held) left(r *reader) time.Duration { return r.known.wait(h.lease) - time.Since(h.won) }
+
+// awaitLastHolder returns nil as soon as the command may start, with the ledger
+// read to its end.
 func (h *held) awaitLastHolder(ctx context.Context, r *reader) error {
-	if h.l.vacant(r) {
-		return nil
+	for !h.l.vacant(r) && h.left(r) > 0 {
+		h.sayWaiting(r)
+		if err := r.follow(ctx); err != nil {
+			return err
+		}
+		if err := h.awaitRecords(ctx, r); err != nil {
+			return err
+		}
+		if err := r.unfollow(ctx); err != nil {
+			return err
+		}
 	}
-	// What comes later can say that it takes longer: a record that another
-	// reader had in hand is back in the ledger only once that reader is gone.
-	left := func() time.Duration { return r.known.wait(h.lease) - time.Since(h.won) }
-	h.l.log.Info("waiting for the last holder's release", "slot", h.slot, "term", r.known.newest.Term,
-		"host", r.known.newest.Host, "at_most", left().Round(time.Millisecond).String())
-	if err := r.follow(ctx); err != nil {
-		return err
+	return nil
+}
+
+// sayWaiting tells the user once for each holder that is waited for.
+func (h *held) sayWaiting(r *reader) {
+	last := r.known.newest()
+	if h.waitsFor != nil && *h.waitsFor == last.Term {
+		return
 	}
-	enough := time.NewTimer(left())
+	h.waitsFor = &last.Term
+	atMost := h.left(r).Round(time.Millisecond).String()
+	if last.Term == 0 {
+		h.l.log.Info("waiting because the ledger does not say who held the slot last", "slot", h.slot, "queue", h.t, "at_most", atMost)
+		return
+	}
+	h.l.log.Info("waiting for the last holder's release", "slot", h.slot, "term", last.Term, "host", last.Host, "at_most", atMost)
+}
+
+// awaitRecords takes what is pushed until the command may start.
+func (h *held) awaitRecords(ctx context.Context, r *reader) error {
+	enough := time.NewTimer(h.left(r))
 	defer enough.Stop()
 	for !r.known.over() {
 		select {
@@ -131,9 +211,9 @@ func (h *held) awaitLastHolder(ctx context.Context, r *reader) error {
 				return fmt.Errorf("reading the ledger of slot %d of %s was cut off: %w", h.slot, h.l.id, lock.ErrUnknown)
 			}
 			r.take(d)
-			enough.Reset(left())
+			enough.Reset(h.left(r))
 		case term := <-h.reclaims:
-			if term != 0 && term == r.known.newest.Term {
+			if term != 0 && term == r.known.newest().Term {
 				h.returned = true
 				h.l.avoid(h.slot, givenBack, errTaken)
 				return lock.Errorf(lock.ErrFull, "slot %d of %s: its holder lives and has asked for it back", h.slot, h.l.id)
@@ -147,23 +227,4 @@ func (h *held) awaitLastHolder(ctx context.Context, r *reader) error {
 		}
 	}
 	return nil
-}
-
-// release records that the tree of this holding is dead, if there was one. Who
-// did not become ready says nothing: the holder before may have its slot back
-// and its command running, and successors take the newest record's release for
-// the end of all.
-func (h *held) release(ctx context.Context) error {
-	if !h.ready {
-		return nil
-	}
-	// Not worth a long wait: successors do without it, after the handover
-	// delay, and B is still to be given back.
-	bounded, cancel := context.WithTimeout(ctx, releaseRecordTimeout)
-	defer cancel()
-	err := h.write(bounded, record{Record: recordReleased, Term: h.Term()})
-	if errors.Is(err, lock.ErrDenied) {
-		return nil // said when the slot was won
-	}
-	return err
 }

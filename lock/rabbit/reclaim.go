@@ -88,7 +88,7 @@ func (h *held) reclaimOnce(ctx context.Context) error {
 func (h *held) mayLoseLedger() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.founded && time.Since(h.won) < young
+	return h.created && time.Since(h.won) < young
 }
 
 // askForIt asks whoever has B to give it back. The owner may also be our own
@@ -114,7 +114,7 @@ func (h *held) askForIt(ctx context.Context) error {
 // examineLedger makes sure that nobody was recorded after us. A record that was
 // lost, with a restart of the broker, is written anew.
 func (h *held) examineLedger(ctx context.Context) error {
-	r := &reader{line: &line{conn: h.l.conn}, queue: h.t}
+	r := &reader{line: &line{conn: h.l.conn}, queue: h.t, known: history{id: h.ledger.known.id}}
 	err := h.readLedger(ctx, r)
 	// Whatever ctx says, as in Ready: the records stay.
 	closing, cancel := context.WithTimeout(context.Background(), closeTimeout)
@@ -127,11 +127,11 @@ func (h *held) examineLedger(ctx context.Context) error {
 	}
 	term := h.Term()
 	switch {
-	case r.known.newest.Term > term:
-		return h.lose("somebody else has held it since")
-	case r.known.released >= term:
+	case r.known.released[term]:
 		return h.lose("its guard has released it")
-	case r.known.newest.Term == term:
+	case r.known.highest() >= term: // also the same term: whoever wrote that has won the slot after us
+		return h.lose("somebody else has held it since")
+	case r.known.own == term:
 		return nil
 	}
 	return h.write(ctx, h.heldRecord(term))
@@ -146,10 +146,10 @@ func (h *held) readLedger(ctx context.Context, r *reader) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	if err := r.rest(ctx); err != nil || r.known.newest.Term >= h.Term() {
+	if err := r.rest(ctx); err != nil || r.known.own == h.Term() || r.known.highest() >= h.Term() {
 		return err
 	}
-	followers, err := r.followers(ctx)
+	_, followers, err := r.state(ctx)
 	if err != nil {
 		return err
 	}

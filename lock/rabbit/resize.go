@@ -28,7 +28,7 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(prese
 const courierTimeout = 2 * time.Second
 
 // wakeTimeout bounds the waking of waiters. Where it does not work they find the
-// slots at their next look, which may be an hour away.
+// slots at their next look, which may be two minutes away.
 const wakeTimeout = 10 * time.Second
 
 // wake makes a baton for every slot that nobody holds: those that were just made,
@@ -41,7 +41,7 @@ func (a *action) wake(ctx context.Context, slots int, complete bool) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if err := a.wakeUp(bounded, slots); err != nil {
-		a.dialer.log.Warn("waiters could not be told of free slots; those who have waited for long may take an hour or two to see them", "lock", a.id.Name, "error", err)
+		a.dialer.log.Warn("waiters could not be told of free slots; they may take two minutes to see them", "lock", a.id.Name, "error", err)
 	}
 }
 
@@ -61,13 +61,17 @@ func (a *action) wakeUp(ctx context.Context, slots int) error {
 			if b == present {
 				continue
 			}
-			w, err := a.courier.deliver(ctx, a.names.batons(), baton(from+i))
+			w, err := a.courier.deliver(ctx, a.names.batons(), baton{slot: from + i}.message())
 			if err != nil {
 				return err
 			}
 			switch w {
 			case absent:
-				return nil // nobody has ever waited
+				err := a.line.find(ctx, a.names.batons())
+				if errors.Is(err, errNoQueue) {
+					return nil // nobody has ever waited
+				}
+				return fmt.Errorf("the queue for waking them cannot be reached: %w", err)
 			case unknown:
 				return errors.New("the broker has not taken a message to them")
 			}

@@ -40,6 +40,7 @@ var batches = [...]int{16, 64, largestBatch}
 type search struct {
 	l        *contender
 	end      int   // no slot after it exists, as far as is known
+	gap      int   // the first slot whose A a probe has not found, which end rests on; 0: none
 	exist    int   // slots that were seen to exist
 	lost     bool  // somebody else was faster at one
 	untried  bool  // some slot that may be free was not claimed
@@ -57,6 +58,9 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 		return h, err
 	}
 	h, err = s.probing(bounded)
+	if errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) {
+		err = s.confirm(bounded, err)
+	}
 	if errors.Is(err, errNoCourier) {
 		l.log.Debug("looking at one slot after the other", "lock", l.id.Name, "because", err)
 		h, err = s.oneByOne(bounded)
@@ -72,7 +76,7 @@ func (l *contender) acquireSlot(ctx context.Context) (*held, error) {
 // hinted claims the slot that a baton has named, without a search. It returns nil,
 // nil if there is none, if that would cost as much, or if the race was lost.
 func (s *search) hinted(ctx context.Context) (*held, error) {
-	if s.l.hint == 0 || s.l.hint > min(s.limit(), largestBatch) {
+	if s.l.hint == 0 || s.l.hint > min(s.l.limit(), largestBatch) {
 		return nil, nil
 	}
 	// A slot beyond one that does not exist is a leftover, and nobody's.
@@ -80,7 +84,7 @@ func (s *search) hinted(ctx context.Context) (*held, error) {
 	for slot := 1; slot < s.l.hint; slot++ {
 		before = append(before, slot)
 	}
-	if _, gap, err := s.existing(ctx, before); gap || s.unknown || errors.Is(err, errNoCourier) {
+	if _, gap, err := s.existing(ctx, before); gap > 0 || s.unknown || errors.Is(err, errNoCourier) {
 		*s = search{l: s.l}
 		return nil, nil
 	} else if err != nil {
@@ -89,17 +93,9 @@ func (s *search) hinted(ctx context.Context) (*held, error) {
 	return s.claimAny(ctx, []int{s.l.hint})
 }
 
-// limit is the highest slot that the lock can have.
-func (s *search) limit() int {
-	if s.l.id.Kind == lock.PersistentMutex {
-		return 1
-	}
-	return lock.MaxSlots
-}
-
 // probing asks about many slots at once and claims a free one.
 func (s *search) probing(ctx context.Context) (*held, error) {
-	s.end = s.limit()
+	s.end = s.l.limit()
 	for i, from := 0, 1; from <= s.end; i++ {
 		to := min(from+batches[min(i, len(batches)-1)]-1, s.end)
 		look := s.survey
@@ -116,7 +112,7 @@ func (s *search) probing(ctx context.Context) (*held, error) {
 		}
 		from = to + 1
 	}
-	return nil, s.nothing()
+	return nil, s.nothing(ctx)
 }
 
 // claimAny claims the lowest of the free slots and, after a lost race, any of
@@ -215,12 +211,34 @@ func (s *search) oneByOne(ctx context.Context) (*held, error) {
 			return nil, err
 		}
 	}
-	return nil, s.nothing()
+	return nil, s.nothing(ctx)
+}
+
+// confirm returns the outcome of a search that ended at a slot whose A was not
+// found, once it is certain that the slot does not exist: a probe of A also comes
+// back if the queue's node is down. The broker logs the question as an error, so
+// it is not asked again while searches end at the same slot.
+func (s *search) confirm(ctx context.Context, outcome error) error {
+	if s.gap == 0 || s.gap == s.l.gap {
+		return outcome
+	}
+	a := s.l.names.exists(s.gap)
+	switch err := s.l.claims.find(ctx, a); {
+	case errors.Is(err, errNoQueue):
+		s.l.gap = s.gap
+		return outcome
+	case err == nil:
+		return lock.Errorf(lock.ErrUnknown, "slot %d of %s appeared just now; try again", s.gap, s.l.id)
+	case errors.Is(err, lock.ErrUnknown):
+		return lock.Errorf(lock.ErrUnknown, "it is not known whether slot %d of %s exists: %s", s.gap, s.l.id, err.Error())
+	default:
+		return err
+	}
 }
 
 // list returns the slots that exist, as far as that is known.
 func (s *search) list(ctx context.Context) (slots []int, err error) {
-	for slot := 1; slot <= s.limit(); slot++ {
+	for slot := 1; slot <= s.l.limit(); slot++ {
 		err := s.l.claims.find(ctx, s.l.names.exists(slot))
 		switch {
 		case err == nil:
@@ -237,7 +255,7 @@ func (s *search) list(ctx context.Context) (slots []int, err error) {
 }
 
 // nothing is the outcome of a search that ended without a slot.
-func (s *search) nothing() error {
+func (s *search) nothing(ctx context.Context) error {
 	s.l.unsure = s.unusable != nil
 	switch {
 	case s.unusable != nil:
@@ -249,6 +267,6 @@ func (s *search) nothing() error {
 	case s.exist == 0:
 		return s.l.names.absent()
 	default:
-		return s.l.id.Full()
+		return s.l.full(ctx)
 	}
 }

@@ -18,7 +18,7 @@ func (s *search) survey(ctx context.Context, from, to int) (free []int, err erro
 		a, b := found[2*(slot-from)], found[2*(slot-from)+1]
 		switch {
 		case a == absent:
-			s.end = slot - 1
+			s.end, s.gap = slot-1, slot
 			return free, nil
 		case a == unknown:
 			s.unknown = true
@@ -69,7 +69,7 @@ func (s *search) surveyHeld(ctx context.Context, from, to int) (free []int, err 
 	}
 	for i, a := range found[to-from+1:] {
 		if a == absent {
-			s.end = ahead[i] - 1
+			s.end, s.gap = ahead[i]-1, ahead[i]
 			break
 		}
 		// About one that is far behind it is asked again, if that matters.
@@ -80,7 +80,10 @@ func (s *search) surveyHeld(ctx context.Context, from, to int) (free []int, err 
 		return nil, err
 	}
 	s.exist += held + len(free)
-	if gap || held+len(free) == 0 {
+	if gap > 0 {
+		s.gap = gap
+	}
+	if gap > 0 || held+len(free) == 0 {
 		s.end = min(s.end, to)
 	}
 	return free, nil
@@ -98,10 +101,11 @@ func (s *search) milestones(to int) []int {
 	return slots
 }
 
-// existing returns those of the slots that are there, up to the first that is not.
-func (s *search) existing(ctx context.Context, slots []int) (there []int, gap bool, err error) {
+// existing returns those of the slots that are there, up to the first that is not,
+// which is the gap; 0: there is none.
+func (s *search) existing(ctx context.Context, slots []int) (there []int, gap int, err error) {
 	if len(slots) == 0 {
-		return nil, false, nil
+		return nil, 0, nil
 	}
 	var queues []string
 	for _, slot := range slots {
@@ -109,17 +113,17 @@ func (s *search) existing(ctx context.Context, slots []int) (there []int, gap bo
 	}
 	found, err := s.l.courier.probe(ctx, queues)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
 	for i, a := range found {
 		switch a {
 		case absent:
-			return there, true, nil
+			return there, slots[i], nil
 		case present:
 			there = append(there, slots[i])
 		case unknown:
 			s.unknown = true
 		}
 	}
-	return there, false, nil
+	return there, 0, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
 )
@@ -21,18 +22,25 @@ const (
 
 // vacancy is a wait until slots are vacant.
 type vacancy struct {
-	slots  []int             // not known to be vacant yet, the lowest first
-	absent map[int]time.Time // since when B of a slot is seen not to be there
-	said   map[int]bool      // of which slots the user was told what it waits for
-	blind  string            // why it cannot see, as the user was told
+	slots  []*leaving // not known to be vacant yet, the lowest first
+	reason string     // why it cannot see, as the user was told
+}
+
+// leaving is a slot that is waited for.
+type leaving struct {
+	slot    int
+	absent  time.Time // since when B is seen not to be there; zero: it was there
+	records int       // how many the ledger had when it was read; -1: not read since absent
+	known   history   // what they said
+	said    bool      // the user was told what is waited for
 }
 
 // AwaitVacant implements lock.Administrator. A wait of days outlives the node
 // that it began with.
 func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
-	v := &vacancy{absent: map[int]time.Time{}, said: map[int]bool{}}
+	v := &vacancy{}
 	for slot := from; slot <= to; slot++ {
-		v.slots = append(v.slots, slot)
+		v.slots = append(v.slots, &leaving{slot: slot})
 	}
 	for pause := firstVacantPause; len(v.slots) > 0; pause = min(2*pause, lastVacantPause) {
 		err := a.awaitVacant(ctx, v)
@@ -43,7 +51,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 			err = sleep(ctx, pause)
 		}
 		if err != nil {
-			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", v.slots[0], a.id, err)
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", v.slots[0].slot, a.id, err)
 		}
 	}
 	return nil
@@ -52,13 +60,15 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 // lose is for a connection that is gone. While nobody looks, any B may come back
 // and go once more, so it has to be seen to be absent anew.
 func (v *vacancy) lose(log hclog.Logger, id lock.ID, err error) {
-	clear(v.absent)
+	for _, l := range v.slots {
+		l.absent = time.Time{}
+	}
 	level := hclog.Warn
-	if err.Error() == v.blind {
+	if err.Error() == v.reason {
 		level = hclog.Debug
 	}
-	v.blind = err.Error()
-	log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", id.Name, "slot", v.slots[0], "error", err)
+	v.reason = err.Error()
+	log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", id.Name, "slot", v.slots[0].slot, "error", err)
 }
 
 // awaitVacant is AwaitVacant on one connection. Each pass looks at all slots, so
@@ -70,9 +80,12 @@ func (a *administrator) awaitVacant(ctx context.Context, v *vacancy) error {
 	}
 	defer act.end(ctx)
 	for pause := firstVacantPause; ; pause = min(2*pause, lastVacantPause) {
-		v.slots = slices.DeleteFunc(v.slots, func(slot int) (vacant bool) {
-			if err == nil {
-				vacant, err = act.vacant(ctx, v, slot)
+		if err := act.lookForB(ctx, v.slots); err != nil {
+			return err
+		}
+		v.slots = slices.DeleteFunc(v.slots, func(l *leaving) (vacant bool) {
+			if err == nil && !l.absent.IsZero() {
+				vacant, err = act.vacant(ctx, l)
 			}
 			return vacant
 		})
@@ -85,56 +98,118 @@ func (a *administrator) awaitVacant(ctx context.Context, v *vacancy) error {
 	}
 }
 
-// vacant judges as a successor would: B that is gone says that nobody holds the
-// slot, and only the ledger, or time, that what ran in it is dead.
-func (a *action) vacant(ctx context.Context, v *vacancy, slot int) (bool, error) {
-	err := a.line.find(ctx, a.names.holds(slot))
-	switch {
-	case errors.Is(err, errNoQueue):
-	case err == nil, errors.Is(err, errTaken), errors.Is(err, lock.ErrUnknown):
-		delete(v.absent, slot)
-		return false, nil
-	default:
-		return false, err
-	}
-	if v.absent[slot].IsZero() {
-		v.absent[slot] = time.Now()
-	}
-	known, err := a.readLedger(ctx, slot)
-	if errors.Is(err, lock.ErrDenied) { // said of one that does not exist, too
-		if missing := a.line.find(ctx, a.names.ledger(slot)); missing != nil {
-			err = missing
+// lookForB notes which slots nobody holds. It probes, which the broker does not log,
+// and looks up one after the other where probes are not answered.
+func (a *action) lookForB(ctx context.Context, slots []*leaving) error {
+	for batch := range slices.Chunk(slots, largestBatch) {
+		var queues []string
+		for _, l := range batch {
+			queues = append(queues, a.names.holds(l.slot))
+		}
+		found, err := a.courier.probe(ctx, queues)
+		if errors.Is(err, errNoCourier) || errors.Is(err, lock.ErrDenied) {
+			found, err = a.lookUp(ctx, queues)
+		}
+		if err != nil {
+			return err
+		}
+		for i, l := range batch {
+			l.see(found[i])
 		}
 	}
+	return nil
+}
+
+// lookUp is a probe over the connection that does not publish.
+func (a *action) lookUp(ctx context.Context, queues []string) (found []presence, err error) {
+	for _, queue := range queues {
+		p := unknown
+		err := a.line.find(ctx, queue)
+		switch {
+		case errors.Is(err, errNoQueue):
+			p = absent
+		case err == nil, errors.Is(err, errTaken):
+			p = present
+		case !errors.Is(err, lock.ErrUnknown):
+			return nil, err
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+// see notes what is known of B.
+func (l *leaving) see(b presence) {
+	switch {
+	case b != absent:
+		l.absent = time.Time{}
+	case l.absent.IsZero():
+		l.absent, l.records, l.known = time.Now(), -1, history{}
+	}
+}
+
+// vacant judges as a successor would: B that is gone says that nobody holds the
+// slot, and only the ledger, or time, that what ran in it is dead. The ledger is
+// read again only when it has changed.
+func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
+	r := &reader{line: &a.line, queue: a.names.ledger(l.slot)}
+	records := -1
+	err := a.line.do(ctx, looking(r.queue), func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(r.queue, true, false, false, false, nil)
+		records = q.Messages
+		return err
+	})
 	switch {
 	case errors.Is(err, errNoQueue): // nobody has ever held it
 		return true, nil
+	case err == nil && records != l.records:
+		var read bool
+		if read, err = a.readLedger(ctx, l); err == nil && !read {
+			l.absent = time.Time{} // somebody has claimed it
+			return false, nil
+		}
+	}
+	switch {
 	case errors.Is(err, lock.ErrDenied), errors.Is(err, lock.ErrUnknown), errors.Is(err, errTaken): // time will tell
 	case err != nil:
 		return false, err
-	case known.over():
+	case l.known.over():
 		return true, nil
 	}
 	// The lease of our own connection says nothing of the holders'.
-	left := known.wait(longestLease) - time.Since(v.absent[slot])
-	if left > 0 && !v.said[slot] {
-		v.said[slot] = true
-		a.dialer.log.Info("waiting for the last holder's release", "lock", a.id.Name, "slot", slot, "term", known.newest.Term,
-			"host", known.newest.Host, "at_most", left.Round(time.Millisecond).String())
+	left := l.known.wait(longestLease) - time.Since(l.absent)
+	if left > 0 && !l.said {
+		l.said = true
+		last := l.known.newest()
+		a.dialer.log.Info("waiting for the last holder's release", "lock", a.id.Name, "slot", l.slot, "term", last.Term,
+			"host", last.Host, "at_most", left.Round(time.Millisecond).String())
 	}
 	return left <= 0, nil
 }
 
-// readLedger reads the ledger of a slot that nobody holds, and leaves it as it was.
-func (a *action) readLedger(ctx context.Context, slot int) (history, error) {
-	r := &reader{line: &line{conn: a.conn}, queue: a.names.ledger(slot)}
-	r.more = true
-	var err error
+// readLedger reads the ledger of a slot that nobody holds, and leaves it as it
+// was. It claims B for that moment: records in its hand would be missing to a
+// newcomer. It returns false if the slot is somebody's.
+func (a *action) readLedger(ctx context.Context, l *leaving) (read bool, err error) {
+	b := a.names.holds(l.slot)
+	if err := a.line.claim(ctx, b); errors.Is(err, errTaken) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	r := &reader{line: &line{conn: a.conn}, queue: a.names.ledger(l.slot), more: true}
 	for r.more && err == nil {
 		err = r.line.do(ctx, reading(r.queue), r.get)
 	}
+	records := int(r.last) // delivery tags of a channel begin at 1
 	if end := r.putBack(ctx); err == nil {
 		err = end
 	}
-	return r.known, err
+	if gone := a.line.remove(ctx, b); err == nil {
+		err = gone
+	}
+	if err == nil {
+		l.known, l.records = r.known, records
+	}
+	return err == nil, err
 }

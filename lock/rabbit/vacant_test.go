@@ -177,3 +177,19 @@ func TestWaitForAVacancyThatSeesNothingSaysSoOnce(t *testing.T) {
 	}
 	must(t, a.Close())
 }
+
+// A record in the administrator's hand would be missing to a newcomer, and one that
+// has come back often enough is discarded by a quorum queue.
+func TestWaitForAVacancyReadsALedgerOnlyWhenItChanges(t *testing.T) {
+	p := newTap(t)
+	_, h, vacant := removedFor(t, at(p.url()), long)
+	looks := func() int { return p.sum()["basic.publish"] }
+	eventually(t, "the ledger is read", func() bool { return p.sum()["basic.get"] > 0 })
+	before := looks()
+	eventually(t, "three more looks", func() bool { return looks() >= before+9 })
+	if n := p.sum()["basic.get"]; n != 1 {
+		t.Errorf("the one record was read %d times", n)
+	}
+	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will))
+	must(t, <-vacant)
+}

@@ -15,6 +15,7 @@ type check struct {
 	done       chan struct{}
 	err        error // valid after done
 	unrecorded bool  // the slot is ours and its ledger is gone; valid after done
+	empty      bool  // the slot is ours and its ledger has no record; valid after done
 }
 
 // Verify implements lock.Held. It asks the broker for A and, as B's owner, for
@@ -46,6 +47,7 @@ func (h *held) Verify(ctx context.Context) error {
 	}
 	c := h.ask()
 	if err := h.await(ctx, c); err != nil || !c.unrecorded {
+		h.noteEmpty(err == nil && c.empty)
 		return err
 	}
 	h.l.log.Warn("the slot's ledger was deleted; making it anew", "queue", h.t)
@@ -53,6 +55,15 @@ func (h *held) Verify(ctx context.Context) error {
 		return lock.Errorf(lock.ErrUnknown, "slot %d of %s is held, but its ledger %s was deleted and cannot be made anew: %s", h.slot, h.l.id, h.t, err.Error())
 	}
 	return nil
+}
+
+// noteEmpty warns of a ledger that is empty in two verifications in a row although
+// this holding was recorded in it.
+func (h *held) noteEmpty(empty bool) {
+	if empty && h.wasEmpty {
+		h.l.warnOfPolicy(h.t, "it is empty although a command runs, unless somebody has purged it")
+	}
+	h.wasEmpty = empty
 }
 
 // ask begins a check.
@@ -94,9 +105,19 @@ func (c *check) run(h *held) {
 	if c.err = h.judge(h.checks.look(h.b), "its queue is gone"); c.err != nil || h.Term() == 0 {
 		return
 	}
-	// Any other answer is no news of the slot: a ledger that cannot be reached
-	// keeps successors from starting as well.
-	c.unrecorded = errors.Is(h.checks.look(h.t), errNoQueue)
+	// A ledger that cannot be reached from here may be within reach of a successor,
+	// where a cluster is split: only its answer is proof.
+	records, err := h.checks.records(h.t)
+	switch {
+	case errors.Is(err, errNoQueue):
+		c.unrecorded = true
+	case errors.Is(err, errTaken):
+		c.err = lock.Errorf(lock.ErrUnknown, "cannot verify slot %d of %s: its ledger %q was replaced by a queue that somebody else owns; delete that", h.slot, h.l.id, h.t)
+	case err != nil:
+		c.err = h.judge(err, "")
+	default:
+		c.empty = records == 0
+	}
 }
 
 // judge says what an answer means for the slot. gone is what a missing queue

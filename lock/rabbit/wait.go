@@ -24,10 +24,11 @@ const (
 	// A waiter that is woken by batons looks by itself as well, for the case
 	// that one was lost, or never made: soon at first, and after half a minute
 	// to a minute, in which whoever holds the lock has had every chance to make
-	// one, hardly ever.
+	// one, every minute or two. That is for how long a slot can be free at most
+	// while somebody waits for it. A look is a few messages, which no broker logs.
 	firstPoll  = 250 * time.Millisecond
 	closeLooks = 7 // 250 ms to 16 s, each with as much jitter
-	seldomPoll = time.Hour
+	seldomPoll = time.Minute
 
 	// slowPoll is for a waiter that batons do not reach for the time being.
 	slowPoll = 10 * time.Second
@@ -65,10 +66,10 @@ func (l *contender) Wait(ctx context.Context, pause time.Duration) error {
 	return l.sleep(ctx, l.nextLook(), b)
 }
 
-// lookForForeign says once if what keeps a mutex is nobody's claim but a foreign
-// queue. Only who has waited and looked asks: a short wait is not to cost more.
+// lookForForeign says once if what keeps the only slot of a lock is nobody's claim
+// but a foreign queue. Only who has waited and looked asks: a short wait is not to cost more.
 func (l *contender) lookForForeign(ctx context.Context) {
-	if l.id.Kind != lock.Mutex || l.looks == 0 || l.judged {
+	if l.limit() != 1 || l.looks == 0 || l.judged {
 		return
 	}
 	l.judged = true

@@ -140,10 +140,96 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 
 func TestWaiterThatCouldNotLookAtAllSlotsLooksAgainSoon(t *testing.T) {
 	l := connected(t, shared, fresh(lock.Semaphore))
-	if d := rabbit.NextLook(l, 0); d < time.Hour {
+	if d := rabbit.NextLook(l, 0); d < time.Minute {
 		t.Errorf("who has seen all slots held looks again after %s already", d)
 	}
 	if d := rabbit.NextLook(l, 33); d > time.Minute {
 		t.Errorf("who has seen some of the slots looks again only after %s", d)
+	}
+}
+
+// The broker logs every claim that it turns down as an error.
+func TestWaiterOfAMutexLooksWithoutAClaim(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holder(t, shared, id)
+	p := newTap(t)
+	l := backend(t, at(p.url())).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	_, err := l.Acquire(within(t))
+	if !errors.Is(err, lock.ErrFull) {
+		t.Fatal(err)
+	}
+	rabbit.LookSeldom(l)
+	p.settled(t, 2)
+	before := p.sum()
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Fatal(err)
+	}
+	if got := p.sum().minus(before); got["queue.declare"] > 0 || got["basic.publish"] != 1 {
+		t.Errorf("a look cost %v", got)
+	}
+	must(t, h.Release(within(t)))
+	h, err = l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Release(within(t)))
+	must(t, l.Close())
+	p.close()
+}
+
+// Locks of several kinds and one name wake each other's waiters.
+func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
+	semaphore := fresh(lock.Semaphore)
+	resize(t, shared, semaphore, 2)
+	holder(t, shared, semaphore)
+	_, second := holder(t, shared, semaphore)
+	if second.Slot() != 2 {
+		t.Fatalf("slot %d", second.Slot())
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	waiting := func(kind lock.Kind, places int) (lock.Lock, <-chan error) {
+		l := connected(t, shared, lock.ID{Kind: kind, Name: semaphore.Name})
+		if _, err := l.Acquire(ctx); !errors.Is(err, lock.ErrFull) {
+			t.Fatal(err)
+		}
+		rabbit.LookSeldom(l)
+		woken := make(chan error, 1)
+		go func() { woken <- l.Wait(ctx, time.Hour) }()
+		awaitPlaces(t, semaphore, places)
+		return l, woken
+	}
+	awaitPlaces(t, semaphore, 2)
+	_, first := waiting(lock.PersistentMutex, 3)
+	_, next := waiting(lock.Mutex, 4)
+	l, woken := waiting(lock.Semaphore, 5)
+	must(t, second.Release(ctx))
+	must(t, <-woken)
+	h, err := l.Acquire(ctx)
+	must(t, err)
+	if h.Slot() != 2 {
+		t.Errorf("slot %d", h.Slot())
+	}
+	cancel()
+	if errs := []error{<-first, <-next}; !errors.Is(errs[0], context.Canceled) || !errors.Is(errs[1], context.Canceled) {
+		t.Errorf("the others were woken as well: %v", errs)
+	}
+}
+
+// From RabbitMQ 4.0 on a vhost can make every queue a quorum queue that does not say
+// what it is, and that discards what has come back 20 times.
+func TestEveryQueueSaysThatItIsClassic(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	holding(t, id, long)
+	awaitPlaces(t, id, 1)
+	types, err := shared.Eval(within(t), fmt.Sprintf(`
+		[begin {resource, _, queue, Name} = proplists:get_value(name, I),
+		   case rabbit_misc:table_lookup(proplists:get_value(arguments, I), <<"x-queue-type">>) of
+		     {longstr, <<"classic">>} -> classic; _ -> Name end end
+		 || I <- rabbit_amqqueue:info_all(<<"/">>, [name, arguments]),
+		    {resource, _, queue, <<%q, "-", _/binary>>} <- [proplists:get_value(name, I)]]`, id.Name))
+	must(t, err)
+	if types != "[classic,classic,classic,classic]" {
+		t.Errorf("A, B, T and W: %s", types)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
 )
 
 // will is what a guard needs to publish the release of a term in place of its
@@ -35,14 +37,18 @@ func (h *held) will() []byte {
 	if err != nil {
 		return nil // cannot happen: strings and numbers
 	}
-	return data
+	return lock.NewWill(WillName, data)
 }
+
+// WillName is what the package's wills are written under; see lock.NewWill.
+const WillName = "rabbit"
 
 // ExecuteWill publishes that a term is over and its tree is dead, for the
 // supervisor that has died. It tries the brokers in turn until ctx ends. It does
 // no harm if it comes late or twice: a release counts for its own term only.
-func ExecuteWill(ctx context.Context, data []byte) error {
+func ExecuteWill(ctx context.Context, text []byte) error {
 	var w will
+	_, data := lock.OpenWill(text)
 	if err := json.Unmarshal(data, &w); err != nil {
 		return fmt.Errorf("cannot read the will: %w", err)
 	}
@@ -54,20 +60,16 @@ func ExecuteWill(ctx context.Context, data []byte) error {
 		}
 		d.brokers = append(d.brokers, b)
 	}
-	message, err := record{Record: recordReleased, Term: w.Term}.message()
-	if err != nil {
-		return err
-	}
 	c := newCourier(func(ctx context.Context) (*conn, error) { return d.dial(ctx, "will") })
 	defer c.close()
 	for pause := retryPause; ; pause = min(2*pause, longestRetryPause) {
-		found, err := c.deliver(ctx, w.Ledger, message)
-		if err == nil && found != unknown {
-			return nil // a ledger that is gone needs no release
+		err := c.release(ctx, w.Ledger, w.Term)
+		if err == nil {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("cannot publish the release of term %d: %w", w.Term, ctx.Err())
+			return fmt.Errorf("cannot publish the release of term %d: %w: %w", w.Term, ctx.Err(), err)
 		case <-time.After(pause/2 + rand.N(pause/2)): // a whole host's guards may be at it
 		}
 	}

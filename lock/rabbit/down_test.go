@@ -1,0 +1,74 @@
+package rabbit_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// What a node of a cluster that is down does to the queues on it: probes come back,
+// and whoever looks a queue up is told why.
+
+func TestSemaphoreOnANodeThatIsDownIsNotCalledGone(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	l := connected(t, shared, id)
+	up := nodeDown(t, id.Name+"-1-A")
+	for range 2 {
+		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnknown) {
+			t.Errorf("a semaphore on a node that is down: %v", err)
+		}
+	}
+	up()
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Release(within(t)))
+}
+
+func TestWillIsExecutedWhenTheLedgersNodeIsBack(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holding(t, id, long)
+	will := h.Handover().Will
+	vanish(t, l)
+	up := nodeDown(t, id.Name+"-1-T")
+	done := make(chan error, 1)
+	go func() { done <- rabbit.ExecuteWill(within(t), will) }()
+	select {
+	case err := <-done:
+		t.Fatalf("the will was executed, or not (%v), while its ledger is down", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	up()
+	must(t, <-done)
+	_, next := claimed(t, id, long)
+	must(t, next.Ready(within(t)))
+}
+
+// Where a cluster is split, the ledger may be on the other side, with a successor.
+func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		_, h := holding(t, id, long)
+		up := nodeDown(t, id.Name+"-1-T")
+		err := h.Verify(within(t))
+		if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrLost) {
+			t.Errorf("Verify: %v", err)
+		} else {
+			readable(t, err, id.Name+"-1-T")
+		}
+		up()
+		must(t, h.Verify(within(t)))
+	})
+}
+
+// nodeDown makes a durable queue look as if its node were down, until up.
+func nodeDown(t *testing.T, queue string) (up func()) {
+	t.Helper()
+	must(t, shared.HideQueue(within(t), "/", queue))
+	return func() {
+		t.Helper()
+		must(t, shared.ShowQueue(within(t), "/", queue))
+	}
+}

@@ -1,0 +1,114 @@
+package rabbit
+
+import (
+	"time"
+)
+
+// history is what was seen of a slot's ledger. Its zero value has seen nothing.
+type history struct {
+	id       string            // of the holding that reads; "" for one that will not be recorded
+	held     map[uint64]record // of others, by term
+	released map[uint64]bool   // by term
+	own      uint64            // the highest term that is recorded under id; 0: none
+}
+
+// add notes a record. The same one twice changes nothing.
+func (h *history) add(r record) {
+	switch {
+	case r.Record == recordReleased:
+		if h.released == nil {
+			h.released = make(map[uint64]bool)
+		}
+		h.released[r.Term] = true
+	case r.ID != "" && r.ID == h.id:
+		h.own = max(h.own, r.Term)
+	default:
+		if h.held == nil {
+			h.held = make(map[uint64]record)
+		}
+		// Two writers of one term: whoever may live longer is waited for.
+		if known, twice := h.held[r.Term]; twice && (known.Handover <= 0 || known.Handover > r.Handover && r.Handover > 0) {
+			r = known
+		}
+		h.held[r.Term] = r
+	}
+}
+
+// newest returns the record of the last other holder; its Term is 0 if there is none.
+func (h *history) newest() (last record) {
+	for _, r := range h.held {
+		if r.Term > last.Term {
+			last = r
+		}
+	}
+	return last
+}
+
+// over reports whether the trees of all other holders are known to be dead. Each
+// has to be released by itself: the holder of a higher term may have been
+// recorded and have lost the slot again before it started anything.
+func (h *history) over() bool {
+	for term := range h.held {
+		if !h.released[term] {
+			return false
+		}
+	}
+	return len(h.held) > 0
+}
+
+// orphaned reports whether there is a release without the record that it
+// belongs to. That one was in somebody's hand, or the ledger does not keep what is
+// written to it.
+func (h *history) orphaned() bool {
+	for term := range h.released {
+		if _, found := h.held[term]; !found && term != h.own {
+			return true
+		}
+	}
+	return false
+}
+
+// wait is how long a successor has to wait if nothing more becomes known. own is
+// for a holder that does not say how long it may live, and for an unknown one.
+func (h *history) wait(own time.Duration) (longest time.Duration) {
+	if len(h.held) == 0 {
+		return own
+	}
+	for term, r := range h.held {
+		switch {
+		case h.released[term]:
+		case r.Handover <= 0:
+			longest = max(longest, own)
+		default:
+			longest = max(longest, min(time.Duration(r.Handover)*time.Millisecond, longestHandover))
+		}
+	}
+	return longest
+}
+
+// highest is the highest term of others that was seen.
+func (h *history) highest() (term uint64) {
+	for t := range h.held {
+		term = max(term, t)
+	}
+	for t := range h.released {
+		if t != h.own {
+			term = max(term, t)
+		}
+	}
+	return term
+}
+
+// current reports whether the record of this holding is the last one.
+func (h *history) current() bool { return h.own > h.highest() && !h.released[h.own] }
+
+// next is the term to record. Terms begin at the clock in microseconds, so that
+// they grow even if a ledger was lost. So they do after a release without its
+// record: records that were not seen may have higher terms.
+func (h *history) next() uint64 {
+	last := max(h.own, h.highest())
+	if last == 0 || h.orphaned() {
+		return max(last+1, uint64(time.Now().UnixMicro()))
+	}
+	return last + 1
+}

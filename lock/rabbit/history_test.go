@@ -1,0 +1,142 @@
+package rabbit_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
+
+// heldBy is the record of a holder that may live for so long.
+func heldBy(term uint64, mayLive time.Duration) amqp.Publishing {
+	return written(fmt.Sprintf(`{"record":"held","term":%d,"handover_ms":%d,"id":"somebody","host":"there"}`, term, mayLive.Milliseconds()))
+}
+
+func releaseOf(term uint64) amqp.Publishing {
+	return written(fmt.Sprintf(`{"record":"released","term":%d}`, term))
+}
+
+func written(content string) amqp.Publishing {
+	return amqp.Publishing{Headers: amqp.Table{"content": content}}
+}
+
+// ledgerWith returns a mutex whose ledger has these records alone.
+func ledgerWith(t *testing.T, records ...amqp.Publishing) lock.ID {
+	t.Helper()
+	id := fresh(lock.Mutex)
+	ledger := id.Name + "-1-T"
+	l, h := holding(t, id, time.Second) // makes it
+	must(t, h.Release(within(t)))
+	must(t, l.Close())
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueuePurge(ledger, false)
+		return err
+	})
+	appendTo(t, ledger, records...)
+	return id
+}
+
+// appendTo writes the records in one step, so that nobody sees a part of them.
+func appendTo(t *testing.T, ledger string, records ...amqp.Publishing) {
+	t.Helper()
+	onChannel(t, func(ch *amqp.Channel) error {
+		if err := ch.Tx(); err != nil {
+			return err
+		}
+		for _, r := range records {
+			if err := ch.PublishWithContext(within(t), "", ledger, true, false, r); err != nil {
+				return err
+			}
+		}
+		return ch.TxCommit()
+	})
+}
+
+// The holder of term 2 can have been recorded, have lost the slot to the one of
+// term 1 again, and not have known.
+func TestEveryHolderHasToBeReleased(t *testing.T) {
+	id := ledgerWith(t, heldBy(1, 2*long), heldBy(2, 2*long), releaseOf(2))
+	_, h := claimed(t, id, time.Second)
+	waits(t, h)
+	appendTo(t, id.Name+"-1-T", releaseOf(1))
+	must(t, h.Ready(within(t)))
+	if h.Term() != 3 {
+		t.Errorf("term %d after 1 and 2", h.Term())
+	}
+}
+
+func TestOfTwoRecordsOfOneTermTheLongerDelayCounts(t *testing.T) {
+	for _, records := range [][]amqp.Publishing{
+		{heldBy(1, 2*long), heldBy(1, time.Millisecond)},
+		{heldBy(1, time.Millisecond), heldBy(1, 2*long)},
+	} {
+		_, h := claimed(t, ledgerWith(t, records...), time.Second)
+		waits(t, h)
+	}
+}
+
+// The record of term 1 was in somebody's hand, and so may one of term 3 be.
+func TestTermAfterAReleaseWithoutItsRecordIsTheClock(t *testing.T) {
+	before := uint64(time.Now().UnixMicro())
+	_, h := holding(t, ledgerWith(t, heldBy(1, 2*long), releaseOf(1), releaseOf(2)), time.Second)
+	if h.Term() < before {
+		t.Errorf("term %d, which may have been used", h.Term())
+	}
+}
+
+// Records that come back from somebody's hand are pushed one by one, the release
+// that is waited for before the record of who came after it.
+func TestRecordBehindTheReleaseThatIsWaitedForCounts(t *testing.T) {
+	id := ledgerWith(t, heldBy(1, 2*long))
+	cfg, said := journal()
+	cfg.Heartbeat = time.Second
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	ctx, cancel := context.WithCancel(within(t))
+	done := make(chan error, 1)
+	go func() { done <- h.Ready(ctx) }()
+	awaitConsumer(t, id.Name+"-1-T")
+	appendTo(t, id.Name+"-1-T", releaseOf(1), heldBy(3, 2*long))
+	eventually(t, "the holder of term 3 is waited for", func() bool {
+		select {
+		case err := <-done:
+			t.Fatalf("the command may start, or not (%v), beside that of term 3", err)
+		default:
+		}
+		return said("term=3") > 0
+	})
+	cancel()
+	<-done
+}
+
+// Somebody who has lost the slot, and does not know it yet, has a record in hand
+// that counts.
+func TestNobodyStartsBesideSomebodyWhoReadsTheLedger(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := claimed(t, id, long) // a first use, which waits for nobody
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	must(t, err)
+	ready := make(chan error, 1)
+	pushed, err := ch.Consume(id.Name+"-1-T", "", false, false, false, false, nil)
+	must(t, err)
+	go func() { ready <- h.Ready(within(t)) }()
+	own := <-pushed
+	select {
+	case err := <-ready:
+		t.Fatalf("the command may start, or not (%v), while its record is in somebody's hand", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	must(t, own.Nack(false, true))
+	must(t, ch.Close())
+	must(t, <-ready)
+}

@@ -1,0 +1,62 @@
+package rabbit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/lock"
+)
+
+// A policy for all queues takes records out of a ledger. That is safe, and makes
+// every handover slow.
+func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
+	for what, definition := range map[string]string{
+		"max-length 0":                   `[{<<"max-length">>, 0}]`,
+		"message-ttl 0":                  `[{<<"message-ttl">>, 0}]`,
+		"max-length 1":                   `[{<<"max-length">>, 1}]`,
+		"max-length 1 and rejected else": `[{<<"max-length">>, 1}, {<<"overflow">>, <<"reject-publish">>}]`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			id := fresh(lock.Mutex)
+			_, err := shared.Eval(within(t), fmt.Sprintf(`ok = rabbit_policy:set(<<"/">>, <<"%[1]s">>, <<"^%[1]s-">>, %[2]s, 0, <<"queues">>, <<"operator">>).`, id.Name, definition))
+			must(t, err)
+			defer func() {
+				_, err := shared.Eval(within(t), fmt.Sprintf(`rabbit_policy:delete(<<"/">>, <<"%s">>, <<"operator">>).`, id.Name))
+				must(t, err)
+			}()
+			cfg, said := journal()
+			cfg.Heartbeat = time.Second
+			for range 2 {
+				l := backend(t, cfg).Lock(id)
+				must(t, l.Connect(within(t)))
+				h, err := l.Acquire(within(t))
+				must(t, err)
+				must(t, h.Ready(within(t)))
+				must(t, h.Verify(within(t)))
+				must(t, h.Verify(within(t)))
+				must(t, h.Release(within(t)))
+				must(t, l.Close())
+			}
+			if said("policies") == 0 || said(id.Name+"-1-T") == 0 {
+				t.Error("nobody is told why every handover takes so long")
+			}
+		})
+	}
+}
+
+func TestLedgerThatKeepsItsRecordsIsNotComplainedOf(t *testing.T) {
+	id := fresh(lock.Mutex)
+	cfg, said := journal()
+	cfg.Heartbeat = time.Second
+	for range 3 {
+		h := holdingAs(t, cfg, id)
+		must(t, h.Verify(within(t)))
+		must(t, h.Verify(within(t)))
+		must(t, h.Release(within(t)))
+	}
+	if said("policies") > 0 {
+		t.Error("a policy is suspected that is not there")
+	}
+}
