@@ -15,19 +15,19 @@ type container struct {
 
 // contain starts one for a shell script. PIDs in what the script writes are
 // those inside.
-func contain(t *testing.T, script string) container {
+func contain(t *testing.T, script string, flags ...string) container {
 	t.Helper()
-	return containKind(t, "mutex", script)
+	return containKind(t, "mutex", script, flags...)
 }
 
-func containKind(t *testing.T, kind, script string) container {
+func containKind(t *testing.T, kind, script string, flags ...string) container {
 	t.Helper()
 	if out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
 		t.Fatalf("cannot make a PID namespace, which needs root: %v: %s", err, out)
 	}
 	c := onHost.contest(t, kind)
 	b := &berth{t: t, mark: unique("mark"), dir: t.TempDir(), done: make(chan struct{})}
-	b.cmd = exec.Command("unshare", append([]string{"--pid", "--fork", "--kill-child", "--mount-proc", binary}, c.args(script)...)...)
+	b.cmd = exec.Command("unshare", append([]string{"--pid", "--fork", "--kill-child", "--mount-proc", binary}, c.args(script, flags...)...)...)
 	b.cmd.Env = append(ownEnvironment(), markVariable+"="+b.mark, "E2E_DIR="+b.dir,
 		"BERTH_LOG_FORMAT=json", "BERTH_LOG_LEVEL=debug", "GORACE=atexit_sleep_ms=0")
 	stdout, stderr := create(t, b.path("stdout")), create(t, b.path("stderr"))

@@ -202,8 +202,6 @@ func (m *machine) receive() event {
 		return e
 	case sig := <-m.cfg.Signals:
 		return m.signalEvent(sig)
-	case sig := <-m.cfg.Endings:
-		return m.signalEvent(sig)
 	case g, open := <-m.guardEvents:
 		return m.told(g, open)
 	case <-m.lostC:

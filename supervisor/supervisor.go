@@ -68,12 +68,9 @@ type Config struct {
 	Lock   lock.Lock             // closed by Run
 	Launch func() (Guard, error) // a guard for the command, not started yet
 
-	// Signals is what this process receives: everything in
-	// signals.Forwarded that it should act on.
+	// Signals is what this process receives: everything in signals.Forwarded
+	// that it should act on, in the order in which it came.
 	Signals <-chan os.Signal
-	// Endings is more of it: the signals that usually end berth, which many
-	// others must not crowd out of one channel. Default nil: all are in Signals.
-	Endings <-chan os.Signal
 	// Terminal reports whether berth's controlling terminal is still there. With
 	// one, HUP ends berth while no command is there to receive it, and together
 	// with the command once the terminal is gone. Default nil: there never was

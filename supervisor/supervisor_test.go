@@ -106,18 +106,6 @@ func TestEndingSignalIsNeverLost(t *testing.T) {
 	}
 }
 
-func TestEndingSignalsMayComeApartFromOthers(t *testing.T) {
-	endings := make(chan os.Signal, 1)
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Endings = endings })
-	g := b.running()
-	endings <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
-	g.dies(term, 0)
-	if o := b.end(); o.Status != 143 {
-		t.Errorf("outcome %+v, want 143", o)
-	}
-}
-
 func TestEndingSignalWhileTheCommandStartsEndsIt(t *testing.T) {
 	b := newBench(t, 0, nil)
 	g := b.guard()

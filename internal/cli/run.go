@@ -4,17 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"strings"
-	"syscall"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
 	"berth/internal/config"
 	"berth/internal/guard"
-	"berth/signals"
 	"berth/supervisor"
 )
 
@@ -37,13 +34,13 @@ func runCommand(cfg config.Run, received signalsReceived, log hclog.Logger) erro
 		return &decided{err, ExitCannotExecute}
 	}
 
+	queue, end := received.inOrder()
 	spec := guard.Spec{Path: path, Args: cfg.Command, Env: commandEnv(os.Environ(), cfg.Account), Login: login(cfg), Namespace: cfg.PIDNamespace}
 	outcome := supervisor.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),
 		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },
-		Signals:  received.rest,
-		Endings:  received.endings,
+		Signals:  queue,
 		Terminal: terminal(),
 		Rewrites: cfg.Rewrites,
 
@@ -64,6 +61,7 @@ func runCommand(cfg config.Run, received signalsReceived, log hclog.Logger) erro
 		Holder: holder(),
 		Log:    log.With("lock", cfg.Lock.Name),
 	})
+	end()
 	host.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {
 	case outcome.Err == nil:
@@ -86,65 +84,6 @@ type decided struct {
 
 func (d *decided) Error() string { return d.err.Error() }
 func (d *decided) Unwrap() error { return d.err }
-
-// signalsReceived are the signals that concern the command. What ends berth comes
-// apart from the rest: a channel takes no more when it is full, and a user who
-// makes a window larger sends many a WINCH.
-type signalsReceived struct{ endings, rest chan os.Signal }
-
-// receiveSignals takes every signal that concerns the command. HUP and INT stay
-// ignored, for the command too, if they were when berth was started: that is how
-// nohup(1) works, and how shells start background jobs. Of other signals Go does
-// not know it, and they are at their default for the command.
-func receiveSignals() signalsReceived {
-	// Room for one of each, several times: none may be dropped while the
-	// supervisor is busy for a moment.
-	received := signalsReceived{endings: make(chan os.Signal, 128), rest: make(chan os.Signal, 128)}
-	for _, sig := range signals.Forwarded() {
-		switch {
-		case signal.Ignored(sig):
-		case signals.Ends(sig) || sig == unix.SIGHUP:
-			signal.Notify(received.endings, sig)
-		default:
-			signal.Notify(received.rest, sig)
-		}
-	}
-	// Received and dropped. To ignore them would have the command ignore them.
-	dropped := make(chan os.Signal, 1)
-	for _, sig := range signals.Own() {
-		signal.Notify(dropped, sig)
-	}
-	return received
-}
-
-// endBefore has an ending signal end this process at once, until the function
-// that it returns is called: the configuration may come from a FIFO that nobody
-// writes to, and nothing has been started.
-func (s signalsReceived) endBefore() (configured func()) {
-	over, ended := make(chan struct{}), make(chan struct{})
-	var hup os.Signal
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case sig := <-s.endings:
-				if number, ok := sig.(syscall.Signal); ok && signals.Ends(number) {
-					os.Exit(ExitSignal + int(number))
-				}
-				hup = sig
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(over)
-		<-ended
-		if hup != nil { // of a terminal that has gone, maybe
-			s.endings <- hup
-		}
-	}
-}
 
 // hasTerminal reports whether berth has a controlling terminal (tty(4)).
 func hasTerminal() bool {

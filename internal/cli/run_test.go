@@ -30,6 +30,44 @@ func TestManySignalsDoNotCrowdOutTheOneThatEndsBerth(t *testing.T) {
 	send(unix.SIGTERM, func() bool { return len(received.endings) > 0 })
 }
 
+func TestSignalsKeepTheirOrderThoughNobodyTakesThem(t *testing.T) {
+	received := signalsReceived{endings: make(chan os.Signal), rest: make(chan os.Signal)}
+	queue, end := received.inOrder()
+	defer end()
+	var sent []os.Signal
+	for range 30 {
+		for sig, channel := range map[os.Signal]chan os.Signal{
+			unix.SIGTERM: received.endings, unix.SIGUSR1: received.rest, unix.SIGWINCH: received.rest, unix.SIGHUP: received.endings,
+		} {
+			channel <- sig
+			sent = append(sent, sig)
+		}
+	}
+	for n, want := range sent {
+		if got := <-queue; got != want {
+			t.Fatalf("signal %d is %v, not %v", n, got, want)
+		}
+	}
+}
+
+func TestEndingSignalIsQueuedThoughManyOthersAre(t *testing.T) {
+	received := signalsReceived{endings: make(chan os.Signal), rest: make(chan os.Signal)}
+	queue, end := received.inOrder()
+	defer end()
+	for range 10 * longQueue {
+		received.rest <- unix.SIGWINCH
+	}
+	received.endings <- unix.SIGTERM
+	for range longQueue {
+		if got := <-queue; got != unix.SIGWINCH {
+			t.Fatalf("%v came first", got)
+		}
+	}
+	if got := <-queue; got != unix.SIGTERM {
+		t.Errorf("%v came instead", got)
+	}
+}
+
 func TestEnvironmentIsThatOfTheUser(t *testing.T) {
 	own := []string{"HOME=/root", "BERTH_BROKER=amqp://u:p@h", "LANG=C", "USER=root", "LOGNAME=root"}
 	for _, c := range []struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -322,38 +323,79 @@ func (h *helper) lookForTerminal() bool {
 func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 	switch {
 	case to == supervisor.Tree:
-		tree, err := descendants(os.Getpid(), nil)
-		if err != nil {
-			return // KILL follows, and says so
-		}
-		for _, p := range tree {
-			if signalProcess(p, sig) {
-				h.noteRefused(p.pid)
-			}
-			if sig != unix.SIGCONT {
-				signalProcess(p, unix.SIGCONT) // who is stopped receives nothing else
-			}
-		}
+		h.signalTree(sig)
 	case h.first == 0:
+	case to == supervisor.Group && sig == unix.SIGCONT:
+		h.continueGroup()
+	case to == supervisor.Group && stoppedForTerminal(sig) && h.terminal.present():
+		h.disturbed(sig)
 	case to == supervisor.Group:
-		if sig == unix.SIGCONT {
-			h.look = nil // what goes on now asks again, whoever it is
-			h.terminal.offer(h.first)
-			h.terminal.wake()
-			if h.ice.frozen {
-				h.continueLater(h.first)
-				return
-			}
-		}
 		_ = unix.Kill(-h.first, sig)
-		if h.terminal.disturb(sig) {
-			// That the command stops may not be seen: it may ignore the signal, or
-			// be in vfork(2).
-			h.waitForTerminal()
-		}
 	default:
 		_ = unix.Kill(h.first, sig)
 	}
+}
+
+// signalTree sends the signal to every process of the tree, and continues those
+// that are stopped, which receive nothing else. The others get no CONT: they may
+// have a handler for it.
+func (h *helper) signalTree(sig syscall.Signal) {
+	tree, err := descendants(os.Getpid(), nil)
+	if err != nil {
+		return // KILL follows, and says so
+	}
+	for _, p := range tree {
+		if signalProcess(p, sig) {
+			h.noteRefused(p.pid)
+		}
+		if h.wantsCONT(p, sig) {
+			signalProcess(p, unix.SIGCONT)
+		}
+	}
+}
+
+// wantsCONT reports whether the process does not get the signal that it was sent
+// before it is continued. Of one that /proc hides this is not known, and a CONT
+// too many does less harm than a signal that is not received. What freeze has
+// stopped goes on at the thaw.
+func (h *helper) wantsCONT(p process, sig syscall.Signal) bool {
+	if sig == unix.SIGCONT || slices.Contains(halts, sig) {
+		return false
+	}
+	if frozen, ours := h.ice.stopped[p.pid]; ours && frozen.start == p.start {
+		return false
+	}
+	return p.hidden || halted(p.pid)
+}
+
+// continueGroup hands a CONT on to the command's group, and continues the rest of
+// berth's own group after it: what that does at the terminal may concern the
+// command.
+func (h *helper) continueGroup() {
+	h.look = nil // what goes on now asks again, whoever it is
+	h.terminal.offer(h.first)
+	if h.ice.frozen {
+		h.continueLater(h.first)
+	} else {
+		_ = unix.Kill(-h.first, unix.SIGCONT)
+	}
+	h.terminal.wake()
+}
+
+// disturbed is for a signal by which the terminal has stopped berth's group,
+// because somebody there, a pager behind the command, has used it from the
+// background. If the group can have the terminal, that one just goes on, and the
+// command hears nothing of it. Otherwise the command is stopped like the rest of
+// its pipeline until they can; that it stops may not be seen: it may ignore the
+// signal, or be in vfork(2).
+func (h *helper) disturbed(sig syscall.Signal) {
+	h.terminal.disturb()
+	if h.look == nil && h.terminal.regain() {
+		h.terminal.wake()
+		return
+	}
+	_ = unix.Kill(-h.first, sig)
+	h.waitForTerminal()
 }
 
 // kill sends KILL to what there is of the tree, and sees to it that this

@@ -94,17 +94,24 @@ func (t *terminal) offer(group int) {
 // alone reports whether berth is the only one of its process group, as far as is
 // known. The others of a pipeline are there before a slot can be won.
 func (t *terminal) alone() bool {
+	others, err := t.others()
+	return err == nil && len(others) == 0
+}
+
+// others returns the living processes of berth's group but berth itself, as far
+// as /proc shows them.
+func (t *terminal) others() (others []process, err error) {
 	table, err := processTable()
 	if err != nil {
-		return false
+		return nil, err
 	}
 	delete(table, unix.Getppid())
 	for _, p := range table {
-		if p.group == t.owner && p.state != 'Z' {
-			return false
+		if p.group == t.owner && !p.dead() {
+			others = append(others, p)
 		}
 	}
-	return true
+	return others, nil
 }
 
 // give makes the command's group the foreground if berth's own is, and reports
@@ -178,26 +185,21 @@ func (t *terminal) restore() {
 }
 
 // wake continues who else is in berth's group: the key that stopped the command
-// through berth has stopped the rest of its pipeline too. berth gets the CONT as
-// well, and hands it on, which is why this happens once.
+// through berth has stopped the rest of its pipeline too. berth itself gets no
+// CONT: it does not stop, and would hand it on to the command.
 func (t *terminal) wake() {
 	if t.asleep && t.owner != 0 {
-		_ = unix.Kill(-t.owner, unix.SIGCONT)
+		others, _ := t.others()
+		for _, p := range others {
+			signalProcess(p, unix.SIGCONT)
+		}
 	}
 	t.asleep, t.disturbed = false, false
 }
 
-// disturb is for a signal that the terminal has sent to berth's group, which the
-// command gets too: somebody there, a pager behind the command, has used the
-// terminal from the background. All of them go on once the group has it. It
-// reports whether this is such a signal.
-func (t *terminal) disturb(sig syscall.Signal) bool {
-	if !stoppedForTerminal(sig) || !t.present() {
-		return false
-	}
-	t.asleep, t.disturbed = true, true
-	return true
-}
+// disturb notes that the terminal has stopped who is in berth's group. All of
+// them go on once the group has it.
+func (t *terminal) disturb() { t.asleep, t.disturbed = true, true }
 
 // regain reports whether berth's own group is the foreground, and makes it so if
 // the command was: it is the turn of who asked last.

@@ -1,0 +1,100 @@
+package guard
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// halts are the signals that stop a process (signal(7)). STOP cannot be caught.
+var halts = []syscall.Signal{unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+
+// halted reports whether the process is stopped, or will be as soon as it runs:
+// it obeys no signal then but KILL and CONT. One that is stopped by a debugger
+// (state t) is not: what becomes of that is the debugger's business.
+func halted(pid int) bool {
+	// Twice, because a process can take a signal that is pending, and so stop,
+	// between its state and its signals are read.
+	for range 2 {
+		if haltedNow(pid) {
+			return true
+		}
+	}
+	return false
+}
+
+func haltedNow(pid int) bool {
+	status, err := readStatus("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	if status.state == 'T' || status.stopPending() {
+		return true
+	}
+	if status.threads < 2 {
+		return false
+	}
+	// The first thread may have ended, or be where it cannot be stopped yet, as
+	// in vfork(2); all of them stop together.
+	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/status")
+	for _, file := range files {
+		if thread, err := readStatus(file); err == nil && thread.state == 'T' {
+			return true
+		}
+	}
+	return false
+}
+
+// status is what proc_pid_status(5) says of a thread and its signals. Of sets,
+// bit n-1 stands for signal n.
+type status struct {
+	state                             byte
+	threads                           int
+	pending, blocked, ignored, caught uint64
+}
+
+// stopPending reports whether a signal is pending that will stop the process.
+func (s status) stopPending() bool {
+	for _, sig := range halts {
+		bit := uint64(1) << (sig - 1)
+		harmless := s.blocked | s.ignored | s.caught
+		if s.pending&bit != 0 && (sig == unix.SIGSTOP || harmless&bit == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+func readStatus(file string) (s status, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return status{}, err
+	}
+	for line := range bytes.Lines(text) {
+		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":\t"))
+		switch string(name) {
+		case "State":
+			s.state = append(value, 0)[0]
+		case "Threads":
+			s.threads, _ = strconv.Atoi(string(value))
+		case "SigPnd", "ShdPnd":
+			s.pending |= signalSet(value)
+		case "SigBlk":
+			s.blocked = signalSet(value)
+		case "SigIgn":
+			s.ignored = signalSet(value)
+		case "SigCgt":
+			s.caught = signalSet(value)
+		}
+	}
+	return s, nil
+}
+
+func signalSet(text []byte) uint64 {
+	set, _ := strconv.ParseUint(string(text), 16, 64)
+	return set
+}
