@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"os"
 	"slices"
 	"time"
 
@@ -55,10 +54,8 @@ func (h *helper) freeze() {
 // group. It reports whether it found anything new, and whether there is something
 // that was sent STOP and has not stopped.
 func (h *helper) stopRest() (found, awaited bool) {
-	tree, err := descendants(os.Getpid(), nil)
-	if err != nil {
-		return false, false // the deadline is kept all the same
-	}
+	tree, calm := look()
+	found = !calm
 	for _, p := range tree {
 		if p.state == 'T' || p.dead() || h.cgroup.has(p.pid) {
 			continue
@@ -90,8 +87,7 @@ func (h *helper) thaw() {
 // undo what STOP has done. What the group has stopped by itself goes on at the
 // thaw.
 func (h *helper) continueLater(group int) {
-	tree, _ := descendants(os.Getpid(), nil)
-	for _, p := range slices.DeleteFunc(tree, func(p process) bool { return p.group != group }) {
+	for _, p := range slices.DeleteFunc(descendants(), func(p process) bool { return p.group != group }) {
 		h.ice.stopped[p.pid] = p
 	}
 }

@@ -21,14 +21,6 @@ import (
 // two programs in this binary it is.
 const Name = "berth-guard"
 
-// Between two looks for what is left of a tree that is being killed. A kill
-// takes effect within microseconds; what takes longer (a process in an
-// uninterruptible wait) is not hurried by looking more often.
-const (
-	firstPause   = time.Millisecond
-	longestPause = 50 * time.Millisecond
-)
-
 // foregroundPause lies between two looks whether berth was brought to the
 // foreground. Somebody who types does not notice it.
 const foregroundPause = 100 * time.Millisecond
@@ -60,8 +52,9 @@ type helper struct {
 	status   syscall.WaitStatus
 	killing  bool
 	refused  bool // some process of the tree may not be signalled, and that was told
-	pause    time.Duration
-	again    <-chan time.Time // the next look, while killing
+	killer   killer
+	progress bool             // something has ended since the last pass of killing
+	again    <-chan time.Time // the next pass
 	look     <-chan time.Time // for the foreground, while the command waits for it
 	dead     bool
 }
@@ -251,6 +244,9 @@ func (h *helper) start(o order) {
 func (h *helper) reap() {
 	var exited bool
 	each := func(pid int, status syscall.WaitStatus) {
+		if !status.Stopped() {
+			h.noteEnd()
+		}
 		switch {
 		case h.forking:
 			h.early[pid] = status
@@ -258,6 +254,7 @@ func (h *helper) reap() {
 		case status.Stopped():
 			h.stopped(status.StopSignal())
 		default:
+			h.killer.group = h.first // it may have others in it, and keeps its number then
 			h.first, h.status, exited = 0, status, true
 		}
 	}
@@ -340,11 +337,7 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 // that are stopped, which receive nothing else. The others get no CONT: they may
 // have a handler for it.
 func (h *helper) signalTree(sig syscall.Signal) {
-	tree, err := descendants(os.Getpid(), nil)
-	if err != nil {
-		return // KILL follows, and says so
-	}
-	for _, p := range tree {
+	for _, p := range descendants() {
 		if signalProcess(p, sig) {
 			h.noteRefused(p.pid)
 		}
@@ -404,22 +397,31 @@ func (h *helper) kill() {
 	if !h.started || h.dead {
 		return
 	}
-	if !h.killing {
-		h.killing, h.pause = true, firstPause
-	}
+	h.killing = true
 	if h.inner {
 		_ = unix.Kill(-1, unix.SIGKILL) // everything in the namespace but this process
 	}
 	h.cgroup.kill()
 	if h.first != 0 {
-		_ = unix.Kill(-h.first, unix.SIGKILL) // before all of /proc is read, which can take as long as the margin
+		h.killer.group = h.first
+		_ = unix.Kill(-h.first, unix.SIGKILL) // with what it is just forking
 	}
-	if _, refused, _ := killBelow(os.Getpid(), nil); refused != 0 { // whether it worked is seen by reaping
-		h.noteRefused(refused)
+	if killed := h.killer.pass(); killed.refused != 0 { // whether it worked is seen by reaping
+		h.noteRefused(killed.refused)
 	}
-	h.again = time.After(h.pause)
-	h.pause = min(2*h.pause, longestPause)
+	h.again = time.After(h.killer.rest(h.progress))
+	h.progress = false
 	h.reap()
+}
+
+// noteEnd is for a process that has ended while the tree is killed. What was below
+// it has fallen to this process.
+func (h *helper) noteEnd() {
+	h.progress = true
+	if h.killing && h.killer.slow() {
+		h.killer.hurry()
+		h.again = time.After(h.killer.rest(true))
+	}
 }
 
 // noteRefused tells once of a process that may not be signalled.

@@ -222,24 +222,53 @@ func notForked(err error, namespace bool) error {
 }
 
 // killFallen kills what is below this process and is no guard's, until nothing
-// of it is left: the tree of a guard that died has fallen to us. A look that
-// finds nothing counts if no child was reaped during it: one could have forked
-// after /proc was listed, and have been gone when it was its turn. It goes on for
+// of it is left: the tree of a guard that died has fallen to us. It goes on for
 // as long as there is one that may not be signalled, which refused is told once.
 func (h *Host) killFallen(refused func(pid int)) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	defer signal.Stop(children)
+	var k killer
+	for {
 		before, spared := h.spared()
-		left, pid, err := killBelow(os.Getpid(), spared)
-		if pid != 0 && refused != nil {
-			refused(pid)
+		k.spare = spared
+		killed := k.pass()
+		if killed.refused != 0 && refused != nil {
+			refused(killed.refused)
 			refused = nil
 		}
-		after, _ := h.spared()
-		if err == nil && left == 0 && before == after && (len(spared) > 0 || childless()) {
+		if h.noneFallen(&k, before) {
 			return
 		}
-		time.Sleep(pause) // the reaper takes them meanwhile
+		after, _ := h.spared()
+		rest := time.After(k.rest(before != after))
+		var ended <-chan os.Signal // heeded where passes are rare
+		if k.slow() {
+			ended = children
+		}
+		select {
+		case <-rest:
+		case <-ended: // the reaper takes it
+			k.hurry()
+		}
 	}
+}
+
+// noneFallen reports whether nothing is left to kill. The kernel knows whether
+// there is a child at all. Beside those to be spared, a look that finds nothing
+// counts if no child was reaped during it: one could have forked after /proc was
+// listed, and have been gone when it was its turn.
+func (h *Host) noneFallen(k *killer, reaped uint64) bool {
+	if len(k.spare) == 0 {
+		return childless()
+	}
+	if len(k.seen) > 0 {
+		return false
+	}
+	all := killed{groups: make(map[int]bool)}
+	err := k.table(&all)
+	after, _ := h.spared()
+	return err == nil && all.found == 0 && reaped == after
 }
 
 // spared returns the children that are not to be killed as fallen, and how many

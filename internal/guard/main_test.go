@@ -39,6 +39,8 @@ func TestMain(m *testing.M) {
 		superviseScript()
 	case role == "without first thread":
 		loseFirstThread()
+	case role == "fork from a thread":
+		forkFromAThread()
 	case role != "":
 		fmt.Fprintf(os.Stderr, "unknown role %q\n", role)
 		os.Exit(2)

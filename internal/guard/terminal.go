@@ -1,8 +1,7 @@
 package guard
 
 import (
-	"maps"
-	"os"
+	"errors"
 	"slices"
 	"syscall"
 
@@ -155,13 +154,8 @@ func (t *terminal) has() bool {
 	if err != nil {
 		return false
 	}
-	table, err := processTable()
-	if err != nil {
-		return false
-	}
-	inGroup := func(p process) bool { return p.group == foreground }
-	return slices.ContainsFunc(table.below(os.Getpid(), nil), inGroup) ||
-		!slices.ContainsFunc(slices.Collect(maps.Values(table)), inGroup)
+	return slices.ContainsFunc(descendants(), func(p process) bool { return p.group == foreground }) ||
+		errors.Is(unix.Kill(-foreground, 0), unix.ESRCH)
 }
 
 // takeBack gives the foreground back to berth's own group, and reports whether

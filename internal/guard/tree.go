@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -15,10 +14,11 @@ import (
 // process is one line of the process table (proc_pid_stat(5)). A pid alone does
 // not identify a process, because numbers are used again; pid and start do.
 type process struct {
-	pid    int
-	parent int
-	group  int
-	start  uint64 // clock ticks after boot
+	pid     int
+	parent  int
+	group   int
+	session int
+	start   uint64 // clock ticks after boot
 
 	state   byte // of the first thread; T is stopped, Z is dead
 	threads int
@@ -29,26 +29,58 @@ type process struct {
 // dead reports whether the process is only to be reaped.
 func (p process) dead() bool { return p.state == 'Z' && p.threads <= 1 }
 
-// descendants returns every process below root, with the children of root that
-// spare names left out, and what is below them. What is dead and not reaped is
-// among them: the state of a process is that of its first thread, which can end
-// before the others do.
-//
-// It can miss a process that was forked while it looked, so who wants a tree
-// dead looks again until nothing is left.
-func descendants(root int, spare map[int]uint64) ([]process, error) {
+// look returns every process below this one, and whether it can have missed none
+// but what was forked meanwhile. What is dead and not reaped is among them: the
+// state of a process is that of its first thread, which can end before the
+// others do.
+func look() (found []process, calm bool) {
+	w := walkDown(nil, func(p process) { found = append(found, p) })
+	if !w.partial {
+		return found, !w.restless
+	}
 	table, err := processTable()
 	if err != nil {
-		return nil, err
+		return found, false
 	}
-	return table.below(root, spare), nil
+	for _, p := range table.below(os.Getpid(), nil) {
+		if start, seen := w.seen[p.pid]; !seen || start != p.start {
+			found = append(found, p)
+		}
+	}
+	return found, true
+}
+
+// looks bounds how often a tree is looked through that does not come to rest.
+const looks = 5
+
+// descendants returns every process below this one, each once: all that two looks
+// in a row find. Nothing is done to them before that, so that what one of
+// them forks when it is told to end is not among them.
+func descendants() (all []process) {
+	known := make(map[int]uint64)
+	for range looks {
+		found, calm := look()
+		for _, p := range found {
+			if start, twice := known[p.pid]; !twice || start != p.start {
+				known[p.pid], calm = p.start, false
+				all = append(all, p)
+			}
+		}
+		if calm {
+			break
+		}
+	}
+	return all
 }
 
 type processes map[int]process
 
-// processTable reads /proc. It fails rather than leave a process out for want of
+// processTable is replaced by tests.
+var processTable = readTable
+
+// readTable reads /proc. It fails rather than leave a process out for want of
 // descriptors or memory: what is not in it counts as gone.
-func processTable() (processes, error) {
+func readTable() (processes, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("cannot list processes; berth needs /proc: %w", err)
@@ -86,7 +118,8 @@ func closed(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(er
 // dumpable, such as ssh-agent (proc(5)). What is below them falls to this process
 // when they end, as to a subreaper.
 func (t processes) addHidden() error {
-	for _, pid := range children() {
+	pids, _ := new(walk).children(os.Getpid()) // the kernel tells them whatever /proc hides
+	for _, pid := range pids {
 		if _, seen := t[pid]; seen {
 			continue
 		}
@@ -101,25 +134,6 @@ func (t processes) addHidden() error {
 		}
 	}
 	return nil
-}
-
-// children returns the numbers of this process's children, which the kernel tells
-// to the process itself whatever /proc hides; none where it is built without
-// that (CONFIG_PROC_CHILDREN, proc_tid_children(5)).
-func children() (pids []int) {
-	files, _ := filepath.Glob("/proc/self/task/*/children")
-	for _, file := range files {
-		list, err := os.ReadFile(file)
-		if err != nil {
-			continue // the thread has ended
-		}
-		for _, number := range bytes.Fields(list) {
-			if pid, err := strconv.Atoi(string(number)); err == nil {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids
 }
 
 // childless reports whether this process has no child any more, dead ones that
@@ -189,7 +203,7 @@ func readStat(pid int) (process, error) {
 		return process{}, err
 	}
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	const state, parent, group, threads, start = 0, 1, 2, 17, 19 // fields 3, 4, 5, 20 and 22
+	const state, parent, group, session, threads, start = 0, 1, 2, 3, 17, 19 // fields 3, 4, 5, 6, 20 and 22
 	if len(fields) <= start {
 		return process{}, unix.ESRCH
 	}
@@ -197,6 +211,7 @@ func readStat(pid int) (process, error) {
 	p.threads, _ = strconv.Atoi(string(fields[threads]))
 	p.parent, _ = strconv.Atoi(string(fields[parent]))
 	p.group, _ = strconv.Atoi(string(fields[group]))
+	p.session, _ = strconv.Atoi(string(fields[session]))
 	p.start, _ = strconv.ParseUint(string(fields[start]), 10, 64)
 	return p, nil
 }
@@ -229,45 +244,4 @@ func signalProcess(p process, sig syscall.Signal) (refused bool) {
 	}
 	// Any other error means that it has ended; who kills a tree looks again.
 	return errors.Is(unix.PidfdSendSignal(fd, sig, nil, 0), unix.EPERM)
-}
-
-// killBelow sends KILL to everything below root once and returns how many
-// processes it found, the dead that are not reaped among them, and one of those
-// that it may not signal, 0 if there is none.
-//
-// Process groups that consist of descendants alone are killed as groups first:
-// the kernel does that in one step, against which a member cannot fork
-// (fork(2) fails with a signal pending). That is what ends a command that forks
-// without end. The group's number was in use a moment ago and cannot have come
-// around since.
-func killBelow(root int, spare map[int]uint64) (n, refused int, err error) {
-	table, err := processTable()
-	if err != nil {
-		return 0, 0, err
-	}
-	found := table.below(root, spare)
-	inside := make(map[int]bool, len(found))
-	for _, p := range found {
-		inside[p.pid] = true
-	}
-	whole := make(map[int]bool)
-	for _, p := range found {
-		whole[p.group] = true
-	}
-	for _, p := range table {
-		if !inside[p.pid] {
-			delete(whole, p.group)
-		}
-	}
-	for group := range whole {
-		if group > 1 && group != unix.Getpgrp() {
-			_ = unix.Kill(-group, unix.SIGKILL)
-		}
-	}
-	for _, p := range found {
-		if signalProcess(p, unix.SIGKILL) {
-			refused = p.pid
-		}
-	}
-	return len(found), refused, nil
 }
