@@ -150,9 +150,17 @@ func (m *machine) step(event) State {
 	return m.state
 }
 
-// abandon kills a guard that has not done in time what it was told.
+// noteKilling is for a guard that has sent KILL to the whole tree. It is not its
+// fault if that takes long: a process waits in the kernel, or may not be
+// signalled. To kill the guard as well would not end that.
+func (m *machine) noteKilling(event) State {
+	m.silence.Stop()
+	return m.state
+}
+
+// abandon kills a guard that does not answer in time.
 func (m *machine) abandon(event) State {
-	m.log.Error("the guard does not answer, or cannot kill the command; killing the guard")
+	m.log.Error("the guard does not answer; killing it and the command")
 	m.guard.Abandon()
 	return m.state
 }

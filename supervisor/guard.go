@@ -37,7 +37,8 @@ type Guard interface {
 	// Thaw ends Freeze. It does nothing if the tree is not frozen.
 	Thaw() error
 
-	// Kill kills the whole tree, again and again until nothing is left.
+	// Kill kills the whole tree, again and again until nothing is left. Killing
+	// is told each time.
 	Kill() error
 
 	// Abandon kills the guard process itself, for one that does not do what
@@ -93,6 +94,9 @@ const (
 	// Refused: the process Pid of the tree may not be signalled, because it
 	// runs as somebody else. It is told once, and Dead not before its end.
 	Refused GuardEventKind = "refused"
+	// Killing: the guard has been told to kill, and has sent KILL to the whole
+	// tree. What does not end of it, it goes on to kill.
+	Killing GuardEventKind = "killing"
 	// Overdue: the deadline passed, the guard is killing the tree.
 	Overdue GuardEventKind = "overdue"
 	// Dead: no process of the tree is left.

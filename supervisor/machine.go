@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// guardPatience is how long a guard may take to do what it was told at
-	// once. Starting and killing take milliseconds; a guard that is stopped
-	// would take for ever.
-	guardPatience = 2 * time.Second
-
 	// releaseTimeout bounds giving the slot back. What is not confirmed by
 	// then is freed by closing what held it.
 	releaseTimeout = 5 * time.Second
 )
+
+// guardPatience is how long a guard may take to answer. Beginning to start and to
+// kill takes milliseconds; a guard that is stopped would take for ever. Tests
+// shorten it.
+var guardPatience = 2 * time.Second
 
 // hangupPatience is how much later than HUP its terminal may go. One that is
 // there for longer was not what HUP was about: it told the command to reload.
@@ -245,7 +245,7 @@ func (m *machine) told(g GuardEvent, open bool) event {
 func guardEvent(g GuardEvent) event {
 	on := map[GuardEventKind]trigger{
 		Accepted: accepted, Started: started, NotStarted: notStarted, Suspended: suspended,
-		Exited: exited, Refused: refused, Overdue: overdue, Dead: dead,
+		Exited: exited, Refused: refused, Killing: killing, Overdue: overdue, Dead: dead,
 	}[g.Kind]
 	return event{on: on, guard: g}
 }

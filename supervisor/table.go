@@ -48,6 +48,7 @@ const (
 	suspended  trigger = "suspended"
 	exited     trigger = "command ended"
 	refused    trigger = "process may not be signalled"
+	killing    trigger = "killing" // as it was told
 	overdue    trigger = "deadline passed"
 	dead       trigger = "tree dead"
 	silent     trigger = "no answer" // from the guard
@@ -153,6 +154,7 @@ func init() {
 			overdue:    {do: (*machine).loseStart},
 			ending:     {do: (*machine).stopStart},
 			forwarded:  {do: (*machine).keepSignal},
+			killing:    {do: (*machine).noteKilling},
 			stepDue:    {do: (*machine).killStart},
 			silent:     {do: (*machine).abandon},
 			dead:       {do: (*machine).bury, to: []State{Releasing, Resting, Preparing}},
@@ -165,6 +167,7 @@ func init() {
 			verified: {do: (*machine).renew, to: []State{Running}},
 		}),
 		Stopping: holding(map[trigger]transition{
+			killing: {do: (*machine).noteKilling},
 			stepDue: {do: (*machine).step},
 			silent:  {do: (*machine).abandon},
 		}),
@@ -176,6 +179,7 @@ func init() {
 			refused:    {do: (*machine).noteRefused},
 			overdue:    {do: (*machine).stay},
 			dead:       {do: (*machine).bury, to: []State{Releasing}},
+			killing:    {do: (*machine).noteKilling},
 			stepDue:    {do: (*machine).step},
 			silent:     {do: (*machine).abandon},
 			ending:     {do: (*machine).stopLosing},

@@ -102,11 +102,15 @@ func (tr *tree) start(start supervisor.Start) {
 	tr.next(supervisor.Accepted)
 }
 
-// next returns the next event, which has to be of the kind.
+// next returns the next event, which has to be of the kind. That KILL was sent is
+// passed over, unless it is asked for.
 func (tr *tree) next(kind supervisor.GuardEventKind) supervisor.GuardEvent {
 	tr.t.Helper()
 	select {
 	case event, open := <-tr.guard.Events():
+		if open && event.Kind == supervisor.Killing && kind != supervisor.Killing {
+			return tr.next(kind)
+		}
 		if !open {
 			tr.t.Fatalf("the events ended before %q", kind)
 		}

@@ -51,6 +51,7 @@ type helper struct {
 	first    int                        // the command's first process, while it is not reaped
 	status   syscall.WaitStatus
 	killing  bool
+	asked    bool // the supervisor wants to know that KILL was sent
 	refused  bool // some process of the tree may not be signalled, and that was told
 	killer   killer
 	progress bool             // something has ended since the last pass of killing
@@ -204,6 +205,7 @@ func (h *helper) obey(o order) {
 	case opThaw:
 		h.thaw()
 	case opKill:
+		h.asked = true
 		h.kill()
 	}
 }
@@ -408,6 +410,10 @@ func (h *helper) kill() {
 	}
 	if killed := h.killer.pass(); killed.refused != 0 { // whether it worked is seen by reaping
 		h.noteRefused(killed.refused)
+	}
+	if h.asked {
+		h.asked = false
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Killing})
 	}
 	h.again = time.After(h.killer.rest(h.progress))
 	h.progress = false

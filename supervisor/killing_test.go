@@ -1,0 +1,31 @@
+package supervisor
+
+import (
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A process in the kernel, or one that may not be signalled, keeps a guard from
+// telling of the tree's end that does all it can.
+func TestGuardThatOnlyWaitsForAProcessIsNotAbandoned(t *testing.T) {
+	patience := guardPatience
+	guardPatience = 100 * time.Millisecond
+	defer func() { guardPatience = patience }()
+	b := newBench(t, time.Hour, nil)
+	g := b.running()
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "kill")
+	g.say(GuardEvent{Kind: Killing})
+	verified := len(g.renewed())
+	eventually(t, "it goes on for longer than its patience", func() bool { return len(g.renewed()) > verified+20 })
+	g.dies(kill, 0)
+	if o := b.end(); o.Status != 137 {
+		t.Errorf("outcome %+v, want 137", o)
+	}
+	if len(g.orders) > 0 {
+		t.Errorf("the guard was told %q as well", <-g.orders)
+	}
+}
