@@ -149,3 +149,35 @@ func TestCommandOfAPipelineGetsOneCONTWhenItGoesOn(t *testing.T) {
 	awaitRecord("ready", "CONT", "CONT", "INT", "USR2")
 	term.worksAgain()
 }
+
+// The pager can have the terminal at once: the command, which used it before, has
+// nothing to do with that.
+func TestCommandHearsNothingOfAPagerThatGetsTheTerminal(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := filepath.Join(t.TempDir(), "record")
+	term.types("export SELF='" + self + "' RECORD='" + record + "' ASK='" +
+		`printf "pass""word: " >/dev/tty; read x </dev/tty; echo "go""t $x"; ` + recordVariable + `="$RECORD" exec "$SELF"` + "'\n")
+	term.sees("prompt> ")
+	pager := `read x; echo "$x"; until [ -e "$RECORD" ]; do sleep 0.02; done; read y </dev/tty; echo "so""me $y"; exec cat`
+	term.types(`"$BINARY" run --mutex m -- sh -c "$ASK" </dev/null | sh -c '` + pager + "'\n")
+	term.sees("password: ")
+	term.types("secret\n")
+	term.sees("got secret")
+	command := term.find(self)
+	until(t, "the recorder", func() bool { return len(lines(record)) > 0 })
+	term.types("more\n")
+	term.sees("some more")
+	if err := syscall.Kill(command.pid, unix.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the end of the recorder", func() bool { return slices.Contains(lines(record), "USR2") })
+	if got := lines(record); !slices.Equal(got, []string{"ready", "USR2"}) {
+		t.Errorf("the command has recorded %q", got)
+	}
+	term.worksAgain()
+}

@@ -186,11 +186,13 @@ func TestPagerGoesOnInTheForegroundThoughTheCommandDidNotStop(t *testing.T) {
 	}
 }
 
-// As with a password for sudo, and less behind it.
+// As with a password for sudo, and less behind it. (A shell that starts sleep with
+// vfork(2) heeds Ctrl-C only after its end, if it is stopped before that has been
+// executed; so does dash without berth.)
 func TestPagerHasTheTerminalAfterTheCommandUsedIt(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
-	term.types(`export ASK='printf "pass""word: " >/dev/tty; read x </dev/tty; echo "go""t $x"; sleep 1000'` + "\n")
+	term.types(`export ASK='printf "pass""word: " >/dev/tty; read x </dev/tty; echo "go""t $x"; exec sleep 1000'` + "\n")
 	term.sees("prompt> ")
 	pager := `read x; echo "$x"; read y </dev/tty; echo "so""me $y"`
 	term.types(`"$BINARY" run --mutex m -- sh -c "$ASK" </dev/null | sh -c '` + pager + "'\n")
