@@ -121,7 +121,8 @@ func (b *berth) cleanUp() {
 	<-b.done
 	b.killRest()
 	said := b.stderr()
-	if strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic: ") || strings.Contains(said, "fatal error: ") {
+	if strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic: ") || strings.Contains(said, "fatal error: ") ||
+		strings.Contains(said, "a transition that the table") {
 		b.t.Error("berth is broken, see what it said")
 	}
 	if b.t.Failed() {

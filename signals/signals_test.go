@@ -12,12 +12,12 @@ import (
 
 func TestForwardedLeavesOutWhatWouldHarm(t *testing.T) {
 	got := Forwarded()
-	for _, sig := range []syscall.Signal{unix.SIGURG, unix.SIGPROF, unix.SIGCHLD, unix.SIGKILL, unix.SIGSTOP, unix.SIGSEGV, unix.SIGPIPE, unix.SIGXCPU, unix.SIGXFSZ} {
+	for _, sig := range []syscall.Signal{unix.SIGURG, unix.SIGPROF, unix.SIGCHLD, unix.SIGKILL, unix.SIGSTOP, unix.SIGSEGV, unix.SIGPIPE, unix.SIGXCPU, unix.SIGXFSZ, 32, 33, 34} {
 		if slices.Contains(got, sig) {
 			t.Errorf("%s is forwarded", Name(sig))
 		}
 	}
-	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGCONT, unix.SIGTERM, unix.SIGALRM} {
+	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGCONT, unix.SIGTERM, unix.SIGALRM, 35, 64} {
 		if !slices.Contains(got, sig) {
 			t.Errorf("%s is not forwarded", Name(sig))
 		}
@@ -30,12 +30,28 @@ func TestParseReadsNamesAndNumbers(t *testing.T) {
 			t.Errorf("Parse(%q) = %v, %v", text, sig, err)
 		}
 	}
-	for _, text := range []string{"", "0", "32", "-1", "TREM", "SIG", "TERM "} {
+	for _, text := range []string{"", "0", "32", "33", "65", "-1", "TREM", "SIG", "TERM ",
+		"RTMIN+31", "RTMIN-1", "RTMIN1", "RTMIN+", "RTMAX+1", "RTMAX-31", "RTMAX1", "RT", "RTMIN++1", "RTMIN+99999999999999999999"} {
 		if sig, err := Parse(text); err == nil {
 			t.Errorf("Parse(%q) = %v, want an error", text, sig)
 		}
 	}
-	for sig := syscall.Signal(1); sig <= 31; sig++ {
+	for text, want := range map[string]syscall.Signal{
+		"RTMIN": 34, "RTMIN+1": 35, "sigrtmin+3": 37, "RTMIN+30": 64, "RTMAX": 64, "RTMAX-14": 50, "64": 64, "34": 34,
+	} {
+		if sig, err := Parse(text); err != nil || sig != want {
+			t.Errorf("Parse(%q) = %d, %v", text, sig, err)
+		}
+	}
+	for number, want := range map[syscall.Signal]string{34: "RTMIN", 35: "RTMIN+1", 49: "RTMIN+15", 50: "RTMAX-14", 64: "RTMAX", 33: "33"} {
+		if got := Name(number); got != want {
+			t.Errorf("Name(%d) = %q", number, got)
+		}
+	}
+	for sig := syscall.Signal(1); sig <= 64; sig++ {
+		if sig == 32 || sig == 33 {
+			continue
+		}
 		if got, err := Parse(Name(sig)); err != nil || got != sig {
 			t.Errorf("Parse(Name(%d)) = %v, %v", sig, got, err)
 		}
@@ -108,7 +124,7 @@ func TestRewrites(t *testing.T) {
 			t.Errorf("Apply(%s) = %d, want %d", Name(from), got, to)
 		}
 	}
-	for _, bad := range []string{"", "HUP", "=USR1", "KILL=TERM", "CHLD=USR1", "HUP=NOPE", "URG=USR1", "PROF=USR1", "PIPE=USR1", "XCPU="} {
+	for _, bad := range []string{"", "HUP", "=USR1", "KILL=TERM", "CHLD=USR1", "HUP=NOPE", "URG=USR1", "PROF=USR1", "PIPE=USR1", "XCPU=", "RTMIN="} {
 		if _, err := ParseRewrites([]string{bad}); err == nil {
 			t.Errorf("ParseRewrites(%q) succeeded", bad)
 		}

@@ -21,7 +21,12 @@ import (
 	"berth/signals"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	unlisted = func(_ hclog.Logger, on trigger, from, to State) {
+		panic(fmt.Sprintf("%q leads from %q to %q, which the table does not have", on, from, to))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var mutex = lock.ID{Kind: lock.Mutex, Name: "m"}
 

@@ -3,7 +3,6 @@ package supervisor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -174,12 +173,22 @@ func (m *machine) handle(e event) {
 	}
 	next := t.do(m, e)
 	if next != m.state && !slices.Contains(t.to, next) {
-		panic(fmt.Sprintf("supervisor: %q leads from %q to %q, which the table does not have", e.on, m.state, next))
+		unlisted(m.log, e.on, m.state, next)
 	}
 	if next != m.state {
 		m.log.Trace("state", "from", string(m.state), "to", string(next), "event", string(e.on))
 	}
 	m.state = next
+}
+
+// unlisted is for a transition that the table does not have, which is a mistake in
+// this package; tests fail for it. What belongs to the next state has been done
+// already, and the command may be alive, so the machine goes on there: to stay
+// would leave it in a state that is no longer true. Tests replace it.
+var unlisted = logUnlisted
+
+func logUnlisted(log hclog.Logger, on trigger, from, to State) {
+	log.Error("a transition that the table of states does not have; please report it", "event", string(on), "from", string(from), "to", string(to))
 }
 
 // receive waits for the next event; one without a trigger is none.

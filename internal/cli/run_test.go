@@ -33,6 +33,7 @@ func TestManySignalsDoNotCrowdOutTheOneThatEndsBerth(t *testing.T) {
 func TestSignalsKeepTheirOrderThoughNobodyTakesThem(t *testing.T) {
 	received := signalsReceived{endings: make(chan os.Signal), rest: make(chan os.Signal)}
 	queue, end := received.inOrder()
+	defer signal.Reset()
 	defer end()
 	var sent []os.Signal
 	for range 30 {
@@ -53,6 +54,7 @@ func TestSignalsKeepTheirOrderThoughNobodyTakesThem(t *testing.T) {
 func TestEndingSignalIsQueuedThoughManyOthersAre(t *testing.T) {
 	received := signalsReceived{endings: make(chan os.Signal), rest: make(chan os.Signal)}
 	queue, end := received.inOrder()
+	defer signal.Reset()
 	defer end()
 	for range 10 * longQueue {
 		received.rest <- unix.SIGWINCH

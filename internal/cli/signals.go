@@ -26,6 +26,7 @@ func receiveSignals() signalsReceived {
 	received := signalsReceived{endings: make(chan os.Signal, 128), rest: make(chan os.Signal, 128)}
 	for _, sig := range signals.Forwarded() {
 		switch {
+		case signals.RealTime(sig): // see inOrder
 		case signal.Ignored(sig):
 		case signals.Ends(sig) || sig == unix.SIGHUP:
 			signal.Notify(received.endings, sig)
@@ -70,6 +71,16 @@ func (s signalsReceived) endBefore() (configured func()) {
 	}
 }
 
+// receiveRealTime takes the real-time signals too, which nobody sends in the first
+// moment: to ask for 30 signals takes time that the start is better off without.
+func (s signalsReceived) receiveRealTime() {
+	for _, sig := range signals.Forwarded() {
+		if signals.RealTime(sig) {
+			signal.Notify(s.rest, sig)
+		}
+	}
+}
+
 // longQueue is how many signals wait for the supervisor before one that waits
 // already is dropped when it comes again, as the kernel does from the first on.
 const longQueue = 1000
@@ -81,6 +92,7 @@ func (s signalsReceived) inOrder() (queue <-chan os.Signal, end func()) {
 	out, over, ended := make(chan os.Signal), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		s.receiveRealTime()
 		var waiting []os.Signal
 		add := func(sig os.Signal) {
 			if len(waiting) < longQueue || !slices.Contains(waiting, sig) {
