@@ -41,6 +41,7 @@ type action struct {
 	conn    *conn
 	line    line
 	courier *courier // publishes, so it has a connection of its own; opened when first needed
+	muted   bool     // it may not publish
 }
 
 // begin connects. The caller ends the action.

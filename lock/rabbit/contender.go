@@ -52,9 +52,9 @@ type contender struct {
 	again bool           // conn is not the first one
 	spare map[int]spared // slots that are left alone for a while
 
-	mu    sync.Mutex        // Release comes from elsewhere
-	held  *held             // not yet released; guarded by mu
-	debts map[string]uint64 // terms whose release the broker has not taken, by ledger; guarded by mu
+	mu    sync.Mutex         // Release comes from elsewhere
+	held  *held              // not yet released; guarded by mu
+	debts map[holding]string // releases that the broker has not taken, with their ledgers; guarded by mu
 }
 
 // spared is a slot that is left alone.

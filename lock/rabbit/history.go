@@ -1,36 +1,38 @@
 package rabbit
 
-import (
-	"time"
-)
+import "time"
+
+// holding is one holding of a slot, as records name it. The term alone does not:
+// after a ledger has lost its newest record, another holding can have the same.
+type holding struct {
+	term uint64
+	id   string
+}
 
 // history is what was seen of a slot's ledger. Its zero value has seen nothing.
 type history struct {
-	id       string            // of the holding that reads; "" for one that will not be recorded
-	held     map[uint64]record // of others, by term
-	released map[uint64]bool   // by term
-	own      uint64            // the highest term that is recorded under id; 0: none
+	id       string             // of the holding that reads; "" for one that will not be recorded
+	held     map[holding]record // of others
+	released map[holding]bool
+	own      uint64 // the highest term that is recorded under id; 0: none
 }
 
 // add notes a record. The same one twice changes nothing.
 func (h *history) add(r record) {
+	who := holding{r.Term, r.ID}
 	switch {
 	case r.Record == recordReleased:
 		if h.released == nil {
-			h.released = make(map[uint64]bool)
+			h.released = make(map[holding]bool)
 		}
-		h.released[r.Term] = true
+		h.released[who] = true
 	case r.ID != "" && r.ID == h.id:
 		h.own = max(h.own, r.Term)
 	default:
 		if h.held == nil {
-			h.held = make(map[uint64]record)
+			h.held = make(map[holding]record)
 		}
-		// Two writers of one term: whoever may live longer is waited for.
-		if known, twice := h.held[r.Term]; twice && (known.Handover <= 0 || known.Handover > r.Handover && r.Handover > 0) {
-			r = known
-		}
-		h.held[r.Term] = r
+		h.held[who] = r
 	}
 }
 
@@ -48,8 +50,8 @@ func (h *history) newest() (last record) {
 // has to be released by itself: the holder of a higher term may have been
 // recorded and have lost the slot again before it started anything.
 func (h *history) over() bool {
-	for term := range h.held {
-		if !h.released[term] {
+	for who := range h.held {
+		if !h.released[who] {
 			return false
 		}
 	}
@@ -60,8 +62,8 @@ func (h *history) over() bool {
 // belongs to. That one was in somebody's hand, or the ledger does not keep what is
 // written to it.
 func (h *history) orphaned() bool {
-	for term := range h.released {
-		if _, found := h.held[term]; !found && term != h.own {
+	for who := range h.released {
+		if _, found := h.held[who]; !found && who.id != h.id {
 			return true
 		}
 	}
@@ -74,9 +76,9 @@ func (h *history) wait(own time.Duration) (longest time.Duration) {
 	if len(h.held) == 0 {
 		return own
 	}
-	for term, r := range h.held {
+	for who, r := range h.held {
 		switch {
-		case h.released[term]:
+		case h.released[who]:
 		case r.Handover <= 0:
 			longest = max(longest, own)
 		default:
@@ -86,21 +88,24 @@ func (h *history) wait(own time.Duration) (longest time.Duration) {
 	return longest
 }
 
-// highest is the highest term of others that was seen.
+// highest is the highest term of another holding that was seen.
 func (h *history) highest() (term uint64) {
-	for t := range h.held {
-		term = max(term, t)
+	for who := range h.held {
+		term = max(term, who.term)
 	}
-	for t := range h.released {
-		if t != h.own {
-			term = max(term, t)
+	for who := range h.released {
+		if who.id != h.id {
+			term = max(term, who.term)
 		}
 	}
 	return term
 }
 
 // current reports whether the record of this holding is the last one.
-func (h *history) current() bool { return h.own > h.highest() && !h.released[h.own] }
+func (h *history) current() bool { return h.own > h.highest() && !h.gone(h.own) }
+
+// gone reports whether a term of this holding is released.
+func (h *history) gone(term uint64) bool { return h.released[holding{term, h.id}] }
 
 // next is the term to record. Terms begin at the clock in microseconds, so that
 // they grow even if a ledger was lost. So they do after a release without its

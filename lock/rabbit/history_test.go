@@ -17,7 +17,7 @@ func heldBy(term uint64, mayLive time.Duration) amqp.Publishing {
 }
 
 func releaseOf(term uint64) amqp.Publishing {
-	return written(fmt.Sprintf(`{"record":"released","term":%d}`, term))
+	return written(fmt.Sprintf(`{"record":"released","term":%d,"id":"somebody"}`, term))
 }
 
 func written(content string) amqp.Publishing {
@@ -71,13 +71,23 @@ func TestEveryHolderHasToBeReleased(t *testing.T) {
 
 func TestOfTwoRecordsOfOneTermTheLongerDelayCounts(t *testing.T) {
 	for _, records := range [][]amqp.Publishing{
-		{heldBy(1, 2*long), heldBy(1, time.Millisecond)},
-		{heldBy(1, time.Millisecond), heldBy(1, 2*long)},
+		{heldBy(1, 2*long), written(sameTerm)},
+		{written(sameTerm), heldBy(1, 2*long)},
 	} {
 		_, h := claimed(t, ledgerWith(t, records...), time.Second)
 		waits(t, h)
 	}
 }
+
+// After a ledger has lost its newest record, two have the same term.
+func TestReleaseOfOneOfTwoWritersOfATermIsNotTheOthers(t *testing.T) {
+	_, h := claimed(t, ledgerWith(t, heldBy(1, 2*long), written(sameTerm), written(`{"record":"released","term":1,"id":"another"}`)), time.Second)
+	waits(t, h)
+}
+
+// sameTerm is a record of term 1 by another writer than that of heldBy, with a delay
+// that nobody waits for.
+const sameTerm = `{"record":"held","term":1,"handover_ms":1,"id":"another","host":"elsewhere"}`
 
 // The record of term 1 was in somebody's hand, and so may one of term 3 be.
 func TestTermAfterAReleaseWithoutItsRecordIsTheClock(t *testing.T) {

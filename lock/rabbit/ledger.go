@@ -34,11 +34,11 @@ type record struct {
 	Record string `json:"record"` // recordHeld or recordReleased
 	Term   uint64 `json:"term"`
 
+	ID string `json:"id"` // of the holding, unlike that of any other
+
 	// Of recordHeld only: for how long after it won B a successor that finds
-	// no release has to wait; which holding it is, among all that ever were; and
-	// who the holder is, for people.
+	// no release has to wait, and who the holder is, for people.
 	Handover int64  `json:"handover_ms,omitempty"`
-	ID       string `json:"id,omitempty"`
 	Host     string `json:"host,omitempty"`
 	PID      int    `json:"pid,omitempty"`
 }

@@ -95,13 +95,13 @@ func (c *courier) deliver(ctx context.Context, queue string, message amqp.Publis
 	}
 }
 
-// release records in a ledger that a term is over and its tree dead. A ledger that
+// release records in a ledger that a holding is over and its tree dead. A ledger that
 // does not exist needs no release.
 //
 // Errors: as deliver, and lock.ErrUnknown if the broker has not taken the record,
 // or cannot say whether the ledger exists.
-func (c *courier) release(ctx context.Context, ledger string, term uint64) error {
-	message, err := record{Record: recordReleased, Term: term}.message()
+func (c *courier) release(ctx context.Context, ledger string, who holding) error {
+	message, err := record{Record: recordReleased, Term: who.term, ID: who.id}.message()
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (c *courier) release(ctx context.Context, ledger string, term uint64) error
 	case found == present:
 		return nil
 	case found == unknown:
-		return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q", term, ledger)
+		return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q", who.term, ledger)
 	}
 	if err := c.find(ctx, ledger); !errors.Is(err, errNoQueue) {
 		return lock.Errorf(lock.ErrUnknown, "the broker returns what is written to queue %q and does not say that it is gone: %v", ledger, err)

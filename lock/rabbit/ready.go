@@ -97,10 +97,13 @@ func (h *held) enter(ctx context.Context, r *reader) error {
 			return err
 		}
 		if records == 1 && followers == 0 || attempt > lookAttempts && h.left(r) <= 0 {
-			h.entered(r, records)
+			h.entered(r)
 			return nil
 		}
 		h.l.log.Debug("the ledger has changed; reading it anew", "queue", h.t, "records", records, "followers", followers)
+		if attempt == lookAttempts && records == 0 && followers == 0 {
+			h.l.warnOfPolicy(h.t, "a record that was just written to it is not there")
+		}
 		if err := r.putBack(ctx); err != nil {
 			return err
 		}
@@ -135,10 +138,8 @@ func (h *held) record(ctx context.Context, r *reader) error {
 }
 
 // entered makes the recorded term this holding's.
-func (h *held) entered(r *reader, records int) {
-	if records == 0 {
-		h.l.warnOfPolicy(h.t, "a record that was just written to it is not there")
-	} else if r.known.orphaned() {
+func (h *held) entered(r *reader) {
+	if r.known.orphaned() {
 		h.l.warnOfPolicy(h.t, "it has a release without the record that it belongs to")
 	}
 	h.mu.Lock()

@@ -127,7 +127,7 @@ func (h *held) examineLedger(ctx context.Context) error {
 	}
 	term := h.Term()
 	switch {
-	case r.known.released[term]:
+	case r.known.gone(term):
 		return h.lose("its guard has released it")
 	case r.known.highest() >= term: // also the same term: whoever wrote that has won the slot after us
 		return h.lose("somebody else has held it since")

@@ -98,18 +98,14 @@ func (a *administrator) awaitVacant(ctx context.Context, v *vacancy) error {
 	}
 }
 
-// lookForB notes which slots nobody holds. It probes, which the broker does not log,
-// and looks up one after the other where probes are not answered.
+// lookForB notes which slots nobody holds.
 func (a *action) lookForB(ctx context.Context, slots []*leaving) error {
 	for batch := range slices.Chunk(slots, largestBatch) {
 		var queues []string
 		for _, l := range batch {
 			queues = append(queues, a.names.holds(l.slot))
 		}
-		found, err := a.courier.probe(ctx, queues)
-		if errors.Is(err, errNoCourier) || errors.Is(err, lock.ErrDenied) {
-			found, err = a.lookUp(ctx, queues)
-		}
+		found, err := a.see(ctx, queues)
 		if err != nil {
 			return err
 		}
@@ -118,6 +114,18 @@ func (a *action) lookForB(ctx context.Context, slots []*leaving) error {
 		}
 	}
 	return nil
+}
+
+// see probes queues, or looks them up where probes are not answered.
+func (a *action) see(ctx context.Context, queues []string) ([]presence, error) {
+	if !a.muted {
+		found, err := a.courier.probe(ctx, queues)
+		a.muted = errors.Is(err, lock.ErrDenied)
+		if !a.muted && !errors.Is(err, errNoCourier) {
+			return found, err
+		}
+	}
+	return a.lookUp(ctx, queues)
 }
 
 // lookUp is a probe over the connection that does not publish.

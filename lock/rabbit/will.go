@@ -21,6 +21,7 @@ type will struct {
 	Heartbeat time.Duration `json:"heartbeat"`
 	Ledger    string        `json:"ledger"`
 	Term      uint64        `json:"term"`
+	Holding   string        `json:"holding"` // record.ID
 }
 
 // will returns nil while there is no term to release.
@@ -29,7 +30,7 @@ func (h *held) will() []byte {
 	if term == 0 {
 		return nil
 	}
-	w := will{Who: h.l.dialer.who, Heartbeat: h.l.dialer.heartbeat, Ledger: h.t, Term: term}
+	w := will{Who: h.l.dialer.who, Heartbeat: h.l.dialer.heartbeat, Ledger: h.t, Term: term, Holding: h.ledger.known.id}
 	for _, b := range h.l.dialer.brokers {
 		w.URLs = append(w.URLs, b.url)
 	}
@@ -63,7 +64,7 @@ func ExecuteWill(ctx context.Context, text []byte) error {
 	c := newCourier(func(ctx context.Context) (*conn, error) { return d.dial(ctx, "will") })
 	defer c.close()
 	for pause := retryPause; ; pause = min(2*pause, longestRetryPause) {
-		err := c.release(ctx, w.Ledger, w.Term)
+		err := c.release(ctx, w.Ledger, holding{w.Term, w.Holding})
 		if err == nil {
 			return nil
 		}

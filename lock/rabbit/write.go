@@ -64,28 +64,28 @@ func (h *held) release(ctx context.Context) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, releaseRecordTimeout)
 	defer cancel()
-	term := h.Term()
+	who := holding{h.Term(), h.ledger.known.id}
 	for pause := retryPause; ; pause = min(2*pause, longestRetryPause) {
-		err := h.l.courier.release(bounded, h.t, term)
+		err := h.l.courier.release(bounded, h.t, who)
 		if err == nil || errors.Is(err, lock.ErrDenied) { // said when the slot was won
 			return nil
 		}
-		h.l.log.Debug("release not recorded yet", "queue", h.t, "term", term, "error", err)
+		h.l.log.Debug("release not recorded yet", "queue", h.t, "term", who.term, "error", err)
 		if sleep(bounded, pause) != nil {
-			h.l.owe(h.t, term)
+			h.l.owe(h.t, who)
 			return fmt.Errorf("cannot record the release of slot %d of %s yet: %w: %w", h.slot, h.l.id, lock.ErrUnknown, err)
 		}
 	}
 }
 
 // owe keeps a release that the broker has not taken, for payDebts.
-func (l *contender) owe(ledger string, term uint64) {
+func (l *contender) owe(ledger string, who holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.debts == nil {
-		l.debts = make(map[string]uint64)
+		l.debts = make(map[holding]string)
 	}
-	l.debts[ledger] = max(l.debts[ledger], term)
+	l.debts[who] = ledger
 }
 
 // payDebts records the releases that could not be recorded when they were due,
@@ -95,16 +95,16 @@ func (l *contender) payDebts(ctx context.Context) {
 	l.mu.Lock()
 	debts := maps.Clone(l.debts)
 	l.mu.Unlock()
-	for ledger, term := range debts {
+	for who, ledger := range debts {
 		bounded, cancel := context.WithTimeout(ctx, releaseRecordTimeout)
-		err := l.courier.release(bounded, ledger, term)
+		err := l.courier.release(bounded, ledger, who)
 		cancel()
-		l.log.Debug("recording an earlier release", "queue", ledger, "term", term, "error", err)
+		l.log.Debug("recording an earlier release", "queue", ledger, "term", who.term, "error", err)
 		if err != nil && !errors.Is(err, lock.ErrDenied) {
 			continue
 		}
 		l.mu.Lock()
-		delete(l.debts, ledger)
+		delete(l.debts, who)
 		l.mu.Unlock()
 	}
 }
