@@ -60,14 +60,6 @@ type helper struct {
 	dead     bool
 }
 
-// deadly are the signals that would end or stop this process. Go catches all others
-// and does nothing (package os/signal, "Default behavior of signals in Go
-// programs"); to ask for one takes two switches between threads.
-var deadly = []os.Signal{
-	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGABRT, unix.SIGTERM,
-	unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
-}
-
 // Executor executes a will: it tells the backend that the tree is dead, for a
 // supervisor that cannot. It returns when ctx ends at the latest.
 type Executor func(ctx context.Context, will []byte) error
@@ -95,9 +87,10 @@ func Main(args []string, execute Executor) int {
 }
 
 // newHelper reads Name, the connection's descriptor, the control group to make,
-// the login, the PID namespace, the path of the command and its arguments.
+// the login, the PID namespace, the stop signals to block for the command, its
+// path and its arguments.
 func newHelper(args []string) (*helper, error) {
-	if len(args) < 7 {
+	if len(args) < 8 {
 		return nil, fmt.Errorf("arguments are missing")
 	}
 	fd, err := strconv.Atoi(args[1])
@@ -111,7 +104,12 @@ func newHelper(args []string) (*helper, error) {
 	if args[4] != ownNamespace && args[4] != sharedNamespace {
 		return nil, fmt.Errorf("%q is no namespace", args[4])
 	}
+	blocked, err := strconv.ParseUint(args[5], 16, 32)
+	if err != nil {
+		return nil, fmt.Errorf("%q is no signal mask", args[5])
+	}
 	unix.CloseOnExec(fd)
+	dropSignals()
 	conn, err := connection(fd)
 	if err != nil {
 		return nil, err
@@ -132,7 +130,7 @@ func newHelper(args []string) (*helper, error) {
 	getReadyToFork()
 	getReadyToTalk()
 	forks, result := make(chan *syscall.ProcAttr, 1), make(chan forked, 1)
-	go forkOn(args[5], args[6:], forks, result)
+	go forkOn(args[6], args[7:], uint32(blocked), forks, result)
 	return &helper{
 		conn: connectionTo{conn}, group: args[2], login: login,
 		inner: inner, timer: timer, terminal: newTerminal(groupOfParent()),
@@ -145,14 +143,6 @@ func newHelper(args []string) (*helper, error) {
 func (h *helper) run() {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)
-	// Signals are the supervisor's to judge, also those that somebody sends to
-	// every process of a unit: here they are received and dropped.
-	dropped := make(chan os.Signal, 1)
-	for _, sig := range deadly {
-		if !signal.Ignored(sig) { // the command inherits an inherited ignore of HUP and INT
-			signal.Notify(dropped, sig)
-		}
-	}
 	orders := h.conn.orders()
 	for !h.dead {
 		if h.deadline.Passed() && !h.killing && h.started {
@@ -179,7 +169,6 @@ func (h *helper) run() {
 			h.kill()
 		case <-h.look:
 			h.lookForTerminal()
-		case <-dropped:
 		}
 	}
 	h.cgroup.remove()

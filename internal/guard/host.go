@@ -192,14 +192,17 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 	if spec.Namespace {
 		namespace, sys.Cloneflags = ownNamespace, namespaceFlags
 	}
-	args := append([]string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), namespace, spec.Path}, spec.Args...)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// /proc/self/exe is this very binary, even if it was replaced meanwhile.
-	g.pid, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
-		Env:   spec.Env,
-		Files: []uintptr{0, 1, 2},
-		Sys:   sys,
+	err = withStopsBlocked(func(blocked uint32) (err error) {
+		args := []string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), namespace, fmt.Sprintf("%x", blocked), spec.Path}
+		// /proc/self/exe is this very binary, even if it was replaced meanwhile.
+		g.pid, err = syscall.ForkExec("/proc/self/exe", append(args, spec.Args...), &syscall.ProcAttr{
+			Env:   spec.Env,
+			Files: []uintptr{0, 1, 2},
+			Sys:   sys,
+		})
+		return err
 	})
 	if err != nil {
 		return notForked(err, spec.Namespace)
