@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -23,6 +24,24 @@ import (
 // Main runs the command line and returns the exit status. args[0] is the
 // program's name.
 func Main(args []string) int {
+	return orFault(func() int { return run(args) })
+}
+
+// orFault makes a panic an exit status: its own would be 2, as many a command's
+// is. Nothing was given back; the guard kills the command when this process ends.
+// A panic in another goroutine, and what Go's runtime ends a process for without
+// one, cannot be caught.
+func orFault(run func() int) (status int) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			sayLast(os.Stderr, fmt.Sprintf("%s\nberth: a fault of berth's own, its guard kills the command: %v", debug.Stack(), fault))
+			status = ExitInternal
+		}
+	}()
+	return run()
+}
+
+func run(args []string) int {
 	app := newApp()
 	args = nameLast(app, args)
 	err := checkValues(app, args)

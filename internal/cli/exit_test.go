@@ -41,3 +41,12 @@ func TestStatusFollowsWhatWentWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestPanicHasAStatusOfItsOwn(t *testing.T) {
+	if got := orFault(func() int { panic("for a test, together with the stack above") }); got != ExitInternal {
+		t.Errorf("the status is %d", got)
+	}
+	if got := orFault(func() int { return 7 }); got != 7 {
+		t.Errorf("without a panic the status is %d", got)
+	}
+}

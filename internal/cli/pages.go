@@ -25,9 +25,10 @@ const (
 	exitStatusesOfRun = `
 Exit status:
   the command's own   it ran and ended by itself; 128+n if signal n ended it
+  2    berth crashed, and stderr says why; a command may end with 2 too
   64   wrong usage
   69   no broker could be reached (with --try or --timeout)
-  70   another error, such as output that cannot be written
+  70   another error, such as output that cannot be written, or a fault of berth's own
   75   no slot was obtained (with --try or --timeout)
   76   the slot was lost (with --on-loss exit or --try)
   77   the broker refused the login or a permission; the directory of a

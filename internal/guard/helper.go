@@ -127,6 +127,7 @@ func newHelper(args []string) (*helper, error) {
 			return nil, err
 		}
 	}
+	reserveThreads()
 	getReadyToFork()
 	getReadyToTalk()
 	forks, result := make(chan *syscall.ProcAttr, 1), make(chan forked, 1)

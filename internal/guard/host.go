@@ -41,6 +41,8 @@ import (
 type Host struct {
 	spare map[int]uint64 // children from before berth was executed: not ours to kill
 
+	reserve sync.Once // the threads of this process
+
 	mu     sync.Mutex // held while forking and while reaping, so that no end is missed
 	guards map[int]*Guard
 	reaped uint64 // how many children have been
@@ -173,6 +175,7 @@ func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 			return nil, err
 		}
 	}
+	h.reserve.Do(reserveThreads) // while the guard's program is loaded, and before it may start anything
 	h.running.Go(g.run)
 	return g, nil
 }
