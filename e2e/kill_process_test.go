@@ -198,12 +198,12 @@ func TestSupervisorStoppedOnOneHostKeepsTheSlot(t *testing.T) {
 	c.wantFree()
 }
 
-func TestGuardStoppedThenTermEndsTheTreeAllTheSame(t *testing.T) {
+func TestGuardFrozenThenTermEndsTheTreeAllTheSame(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
 		b := c.run(tree, quickStop)
 		b.awaitRuns(1)
-		kill(t, b.guardPID(), syscall.SIGSTOP)
+		b.freezeGuard()
 		b.signal(syscall.SIGTERM)
 		b.wantStatus(137)
 		b.wantNothingLeft()
@@ -211,14 +211,14 @@ func TestGuardStoppedThenTermEndsTheTreeAllTheSame(t *testing.T) {
 	})
 }
 
-// A guard that is stopped cannot keep its deadline; the supervisor has it
+// A guard that is frozen cannot keep its deadline; the supervisor has it
 // killed when the slot is lost.
-func TestGuardStoppedThenALossEndsTheTreeAllTheSame(t *testing.T) {
+func TestGuardFrozenThenALossEndsTheTreeAllTheSame(t *testing.T) {
 	t.Parallel()
 	c := onBroker.contest(t, "mutex")
 	b := c.run(tree, "--loss=TERM 300ms, KILL", "--on-loss=exit")
 	b.awaitRuns(1)
-	kill(t, b.guardPID(), syscall.SIGSTOP)
+	b.freezeGuard()
 	deleteQueue("-1-B")(t, calmBroker(t), c)
 	b.wantStatus(76)
 	b.wantNothingLeft()

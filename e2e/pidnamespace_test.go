@@ -32,7 +32,7 @@ func (b *berth) killBoth(guardFirst, stopped bool) {
 		pids[0], pids[1] = pids[1], pids[0]
 	}
 	if stopped {
-		for _, pid := range pids {
+		for _, pid := range []int{b.pid(), guard} { // a berth that runs continues its guard
 			kill(b.t, pid, syscall.SIGSTOP)
 		}
 		until(b.t, "both to be stopped", func() bool {

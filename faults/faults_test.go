@@ -135,14 +135,7 @@ var faults = []fault{
 		return func() { h.signal(syscall.SIGCONT) }
 	}},
 	{name: "guard killed", strike: plain(func(_ *scene, h *contender) { h.signalGuard(syscall.SIGKILL) })},
-	{name: "guard stopped and continued", lasting: 3 * time.Second, strike: func(_ *scene, h *contender) func() {
-		h.signalGuard(syscall.SIGSTOP)
-		return func() { h.signalGuard(syscall.SIGCONT) }
-	}},
-	{name: "guard stopped for half a second", kept: true, lasting: 500 * time.Millisecond, strike: func(_ *scene, h *contender) func() {
-		h.signalGuard(syscall.SIGSTOP)
-		return func() { h.signalGuard(syscall.SIGCONT) }
-	}},
+	{name: "guard stopped", kept: true, lasting: 3 * time.Second, strike: plain(func(_ *scene, h *contender) { h.signalGuard(syscall.SIGSTOP) })},
 	{name: "batons deleted", lasting: time.Second, strike: plain(func(s *scene, _ *contender) { s.deleteBatons() })},
 	{name: "batons deleted, holder killed at once", strike: plain(func(s *scene, h *contender) {
 		s.deleteBatons()
@@ -193,8 +186,8 @@ func alarm(s *scene, _ *contender) func() {
 // killBoth stops both first, so that neither sees the other die.
 func killBoth(_ *scene, h *contender) {
 	guard := h.guard()
+	h.signal(syscall.SIGSTOP) // first: one that runs continues its guard
 	h.signalGuard(syscall.SIGSTOP)
-	h.signal(syscall.SIGSTOP)
 	_ = syscall.Kill(guard, syscall.SIGKILL)
 	h.signal(syscall.SIGKILL)
 }

@@ -97,6 +97,9 @@ const (
 	// Killing: the guard has been told to kill, and has sent KILL to the whole
 	// tree. What does not end of it, it goes on to kill.
 	Killing GuardEventKind = "killing"
+	// Halted: the guard itself was stopped, by SIGSTOP for example, and has been
+	// continued. It is told once.
+	Halted GuardEventKind = "halted"
 	// Overdue: the deadline passed, the guard is killing the tree.
 	Overdue GuardEventKind = "overdue"
 	// Dead: no process of the tree is left.

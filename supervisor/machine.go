@@ -248,6 +248,10 @@ func (m *machine) told(g GuardEvent, open bool) event {
 		m.guard, m.guardEvents = nil, nil
 		return event{}
 	}
+	if g.Kind == Halted {
+		m.log.Warn("somebody stopped the guard; it goes on, because it keeps the command's deadline")
+		return event{}
+	}
 	return guardEvent(g)
 }
 

@@ -70,7 +70,7 @@ func TestDeadlineKillsTheTreeOfASupervisorThatIsSilent(t *testing.T) {
 	awaitProcesses(t, tr.mark, 0) // with every event unread
 }
 
-func TestStoppedGuardActsOnAPassedDeadlineWhenItGoesOn(t *testing.T) {
+func TestFrozenGuardActsOnAPassedDeadlineWhenItGoesOn(t *testing.T) {
 	tr := prepare(t, forest)
 	tr.start(supervisor.Start{Deadline: far()})
 	tr.next(supervisor.Started)
@@ -79,9 +79,9 @@ func TestStoppedGuardActsOnAPassedDeadlineWhenItGoesOn(t *testing.T) {
 	if err := tr.guard.Renew(deadline); err != nil {
 		t.Fatal(err)
 	}
-	_ = unix.Kill(tr.guard.pid, unix.SIGSTOP)
+	thaw := tr.freezeGuard()
 	await(t, "the deadline", deadline.Passed)
-	_ = unix.Kill(tr.guard.pid, unix.SIGCONT)
+	thaw()
 	tr.next(supervisor.Overdue)
 	tr.next(supervisor.Exited)
 	tr.next(supervisor.Dead)

@@ -100,19 +100,14 @@ func TestGuardThatDiesAfterTheFirstProcessLeavesItsStatusAsItWas(t *testing.T) {
 	tr.nothingLeft()
 }
 
-func TestStoppedGuardCanBeAbandoned(t *testing.T) {
+func TestFrozenGuardCanBeAbandoned(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
 		tr := prepare(t, forest)
 		tr.run()
 		awaitProcesses(t, tr.mark, forestSize)
-		if err := unix.Kill(tr.guard.pid, unix.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		await(t, "the guard to stop", func() bool {
-			return strings.Contains(statusOf(tr.guard.pid), "State:\tT")
-		})
+		tr.freezeGuard()
 		if err := tr.guard.Kill(); err != nil {
-			t.Errorf("an order to a stopped guard: %v", err)
+			t.Errorf("an order to a frozen guard: %v", err)
 		}
 		tr.guard.Abandon()
 		tr.orphansDie()

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,6 +27,8 @@ type Guard struct {
 	events chan supervisor.GuardEvent
 	gone   chan struct{} // closed by the Host when the process was reaped
 	asked  chan struct{} // closed by Start: something may run
+	halt   sync.Mutex    // held while noteHalt tells, and while events is closed
+	halted bool          // which was told, or cannot be any more
 
 	settings atomic.Pointer[unix.Termios] // of the terminal before the command may have it; nil: berth does not have it
 }
@@ -45,7 +48,7 @@ func newGuard(host *Host, conn *net.UnixConn, inner bool) *Guard {
 // run passes on what the guard says until it is gone, and does its work where
 // it died before it was done.
 func (g *Guard) run() {
-	defer close(g.events)
+	defer g.endEvents()
 	defer g.conn.Close()
 	getReadyToTalk()
 	in := newInbox(g.conn)
@@ -79,6 +82,28 @@ func (g *Guard) run() {
 	if !dead {
 		g.finish(exited)
 	}
+}
+
+// noteHalt tells once that the guard was stopped. It does not wait for a
+// supervisor that is busy: the Host calls it.
+func (g *Guard) noteHalt() {
+	g.halt.Lock()
+	defer g.halt.Unlock()
+	if g.halted {
+		return
+	}
+	select {
+	case g.events <- supervisor.GuardEvent{Kind: supervisor.Halted}:
+		g.halted = true
+	default:
+	}
+}
+
+func (g *Guard) endEvents() {
+	g.halt.Lock()
+	defer g.halt.Unlock()
+	g.halted = true
+	close(g.events)
 }
 
 // awaitGone waits until the process has been reaped.

@@ -141,13 +141,23 @@ func (h *Host) run() {
 	}
 }
 
-// reap takes every end of a child: guards, and orphans that fell to us.
+// reap takes every end of a child: guards, and orphans that fell to us. A guard
+// that somebody has stopped is continued: it has to keep its deadline, and would
+// hide the command's end.
 func (h *Host) reap() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	reapAll(0, func(pid int, _ syscall.WaitStatus) {
+	reapAll(unix.WUNTRACED, func(pid int, status syscall.WaitStatus) {
+		g, found := h.guards[pid]
+		if status.Stopped() {
+			if found {
+				_ = unix.Kill(pid, unix.SIGCONT)
+				g.noteHalt()
+			}
+			return
+		}
 		h.reaped++
-		if g, found := h.guards[pid]; found {
+		if found {
 			delete(h.guards, pid)
 			close(g.gone)
 		}

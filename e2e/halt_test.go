@@ -1,0 +1,52 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Who stops a guard would hide the command's end.
+func TestGuardStoppedThenTheCommandsEndIsSeenAtOnce(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		for _, flags := range [][]string{nil, {inNamespace}} {
+			c := p.contest(t, "mutex")
+			b := c.run(`echo >>"$E2E_DIR/runs"; while [ ! -e "$E2E_DIR/end" ]; do sleep 0.01; done; exit 7`, flags...)
+			b.awaitRuns(1)
+			kill(t, b.guardPID(), syscall.SIGSTOP)
+			b.awaitLog("somebody stopped the guard")
+			if err := os.WriteFile(filepath.Join(b.dir, "end"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b.wantStatus(7)
+			b.wantNothingLeft()
+			c.wantFree()
+		}
+	})
+}
+
+// freezeGuard keeps the guard from doing anything until it is killed.
+func (b *berth) freezeGuard() {
+	b.t.Helper()
+	guard := b.guardPID()
+	p, _ := inspect(guard)
+	if len(p.args) < 3 || p.args[2] == "" {
+		b.t.Fatal("the guard makes no control group; these tests need root and a cgroup v2 hierarchy")
+	}
+	group := filepath.Join(filepath.Dir(p.args[2]), b.mark)
+	if err := os.Mkdir(group, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() {
+		until(b.t, "the removal of "+group, func() bool { return os.Remove(group) == nil })
+	})
+	for _, c := range []struct{ file, value string }{{"cgroup.procs", strconv.Itoa(guard)}, {"cgroup.freeze", "1"}} {
+		if err := os.WriteFile(filepath.Join(group, c.file), []byte(c.value), 0o644); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	until(b.t, "the guard to be frozen", func() bool { return strings.Contains(read(filepath.Join(group, "cgroup.events")), "frozen 1") })
+}

@@ -1,0 +1,74 @@
+package guard
+
+import (
+	"crypto/rand"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
+)
+
+// A guard that stays stopped would keep no deadline, and tell nothing.
+func TestStoppedGuardGoesOn(t *testing.T) {
+	for name, namespace := range map[string]bool{"without a namespace": false, "in a namespace": true} {
+		t.Run(name, func(t *testing.T) {
+			tr := prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", `trap "exit 7" TERM; while :; do sleep 0.01; done`}, Namespace: namespace})
+			first := tr.run()
+			awaitTrap(t, first)
+			for n := range 3 {
+				if err := unix.Kill(tr.guard.pid, unix.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+				if n == 0 {
+					tr.next(supervisor.Halted) // and not again
+				}
+			}
+			if err := unix.Kill(first, unix.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
+				t.Errorf("the command's end is told as %+v", exited)
+			}
+			if !namespace { // there, what else it runs is killed with it
+				_ = tr.guard.Kill()
+			}
+			tr.next(supervisor.Dead)
+		})
+	}
+}
+
+// awaitTrap waits until a shell handles TERM.
+func awaitTrap(t *testing.T, pid int) {
+	t.Helper()
+	await(t, "the command to handle TERM", func() bool {
+		_, caught, _ := strings.Cut(statusOf(pid), "SigCgt:\t")
+		mask, _ := strconv.ParseUint(strings.SplitN(caught, "\n", 2)[0], 16, 64)
+		return mask&(1<<(unix.SIGTERM-1)) != 0
+	})
+}
+
+// freezeGuard keeps the guard from doing anything, until thaw is called or it is
+// killed. Nobody is told, as with STOP, of a control group that is frozen.
+func (tr *tree) freezeGuard() (thaw func()) {
+	tr.t.Helper()
+	group := makeCgroup(filepath.Join(ownCgroup(), "test-"+rand.Text()))
+	if group == nil {
+		tr.t.Fatal("no control group can be made here")
+	}
+	tr.t.Cleanup(group.remove) // after the end of the guard
+	name := group.dir.Name()
+	if !writeControl(name, "cgroup.procs", strconv.Itoa(tr.guard.pid)) {
+		tr.t.Fatal("the guard cannot be put into a control group")
+	}
+	group.freeze(true)
+	await(tr.t, "the guard to be frozen", func() bool {
+		events, _ := os.ReadFile(filepath.Join(name, "cgroup.events"))
+		return strings.Contains(string(events), "frozen 1")
+	})
+	return func() { group.freeze(false) }
+}
