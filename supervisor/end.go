@@ -183,6 +183,8 @@ func (m *machine) bury(e event) State {
 	switch {
 	case m.stopSig != 0 && (fallen || !m.command.ended && m.startErr == nil): // nothing was started
 		m.outcome = Outcome{Status: signalBase + int(m.stopSig)}
+	case fallen && m.lossCause == nil && m.unusable != nil:
+		m.outcome = Outcome{Status: cannotExecute, Err: m.unusable}
 	case fallen && m.lossCause == nil && m.launches < startAttempts:
 		m.launches++
 		m.log.Error("the guard died before it could start the command; trying another")

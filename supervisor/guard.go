@@ -81,6 +81,8 @@ const (
 	// Accepted: the guard is about to start the command, which takes as long
 	// as its program takes to be read.
 	Accepted GuardEventKind = "accepted"
+	// Unusable: the guard cannot work here, for the reason Err, and has ended.
+	Unusable GuardEventKind = "unusable"
 	// Started: the command runs; Pid is its first process, 0 if that has
 	// ended before its number could be found out.
 	Started GuardEventKind = "started"
@@ -114,5 +116,6 @@ type GuardEvent struct {
 	Status   syscall.WaitStatus `json:"status,omitempty"`
 	Left     bool               `json:"left,omitempty"`
 	Terminal bool               `json:"terminal,omitempty"` // with Exited: the terminal was the command's; with Suspended: it is what it waits for
+	Err      error              `json:"-"`                  // with Unusable
 	Orphans  bool               `json:"orphans,omitempty"`  // with Exited, Dead: the guard had died, its tree was killed without it
 }

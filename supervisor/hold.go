@@ -71,10 +71,36 @@ func (m *machine) vars() []string {
 // noteAccepted is for a guard that has begun to start the command. That may
 // take long; what ends it is a loss or a signal.
 func (m *machine) noteAccepted(event) State {
+	m.guarded = true
 	if !m.killing {
 		m.silence.Stop()
 	}
 	return m.state
+}
+
+// noteUnusable is for a guard that cannot work here. Unless another one could
+// before, none ever will, and there is nothing to wait for.
+func (m *machine) noteUnusable(e event) State {
+	if m.guarded {
+		m.log.Error("no guard for the next start yet", "error", e.err)
+		return m.state
+	}
+	m.unusable = e.err
+	unstarted := Outcome{Status: cannotExecute, Err: e.err}
+	switch m.state {
+	case Starting: // what was to be started is buried
+		return m.state
+	case Preparing, Resting:
+		m.outcome = unstarted
+		return m.release(Ended)
+	case Releasing:
+		if m.after != Ended {
+			m.outcome, m.after = unstarted, Ended
+		}
+		return m.state
+	}
+	m.outcome = unstarted
+	return m.cancelCall()
 }
 
 // noteStarted goes on to what has happened while the command was being started.

@@ -67,7 +67,9 @@ type machine struct {
 
 	guard       Guard
 	guardEvents <-chan GuardEvent
-	launches    int // of guards that died before they could start the command
+	launches    int   // of guards that died before they could start the command
+	guarded     bool  // one could
+	unusable    error // why none can
 
 	held     lock.Held
 	lostC    <-chan struct{}
@@ -257,10 +259,10 @@ func (m *machine) told(g GuardEvent, open bool) event {
 
 func guardEvent(g GuardEvent) event {
 	on := map[GuardEventKind]trigger{
-		Accepted: accepted, Started: started, NotStarted: notStarted, Suspended: suspended,
+		Unusable: unusable, Accepted: accepted, Started: started, NotStarted: notStarted, Suspended: suspended,
 		Exited: exited, Refused: refused, Killing: killing, Overdue: overdue, Dead: dead,
 	}[g.Kind]
-	return event{on: on, guard: g}
+	return event{on: on, guard: g, err: g.Err}
 }
 
 // signalEvent judges a signal: it ends berth, or it is for the command.

@@ -42,6 +42,7 @@ const (
 	lost    trigger = "lost"     // the backend says so, without being asked
 	lossDue trigger = "loss due" // not verified for so long that the loss sequence just fits
 
+	unusable   trigger = "guard unusable"
 	accepted   trigger = "accepted"
 	started    trigger = "started"
 	notStarted trigger = "not started"
@@ -100,12 +101,14 @@ func init() {
 		Connecting: {
 			connected:    {do: (*machine).attempt, to: []State{Attempting}},
 			notConnected: {do: (*machine).pauseAfter, to: []State{Pausing, Ended}},
+			unusable:     {do: (*machine).noteUnusable, to: []State{Quitting}},
 			ending:       {do: (*machine).quit, to: []State{Quitting}},
 			timedOut:     {do: (*machine).quitLate, to: []State{Quitting}},
 			forwarded:    {do: (*machine).noteSignal},
 		},
 		Pausing: {
 			pauseOver: {do: (*machine).connect, to: []State{Connecting}},
+			unusable:  {do: (*machine).noteUnusable, to: []State{Ended}},
 			ending:    {do: (*machine).quit, to: []State{Ended}},
 			timedOut:  {do: (*machine).quitLate, to: []State{Ended}},
 			forwarded: {do: (*machine).noteSignal},
@@ -113,6 +116,7 @@ func init() {
 		Attempting: {
 			acquired:    {do: (*machine).prepare, to: []State{Preparing}},
 			notAcquired: {do: (*machine).waitAfter, to: []State{Waiting, Pausing, Ended}},
+			unusable:    {do: (*machine).noteUnusable, to: []State{Quitting}},
 			ending:      {do: (*machine).quit, to: []State{Quitting}},
 			timedOut:    {do: (*machine).quitLate, to: []State{Quitting}},
 			forwarded:   {do: (*machine).noteSignal},
@@ -120,6 +124,7 @@ func init() {
 		Waiting: {
 			woken:     {do: (*machine).attempt, to: []State{Attempting}},
 			notWoken:  {do: (*machine).pauseAfter, to: []State{Pausing}},
+			unusable:  {do: (*machine).noteUnusable, to: []State{Quitting}},
 			ending:    {do: (*machine).quit, to: []State{Quitting}},
 			timedOut:  {do: (*machine).quitLate, to: []State{Quitting}},
 			forwarded: {do: (*machine).noteSignal},
@@ -132,12 +137,14 @@ func init() {
 			woken:        {do: (*machine).end, to: []State{Ended}},
 			notWoken:     {do: (*machine).end, to: []State{Ended}},
 			stuck:        {do: (*machine).end, to: []State{Ended}},
+			unusable:     {do: (*machine).stay},
 			ending:       {do: (*machine).stay},
 			forwarded:    {do: (*machine).noteSignal},
 		},
 		Preparing: {
 			ready:     {do: (*machine).start, to: []State{Starting, Releasing, Resting}},
 			notReady:  {do: (*machine).noteNotReady, to: []State{Releasing, Resting}},
+			unusable:  {do: (*machine).noteUnusable, to: []State{Releasing}},
 			lost:      {do: (*machine).noteLostIdle, to: []State{Releasing}},
 			lossDue:   {do: (*machine).releaseLost, to: []State{Releasing}},
 			ending:    {do: (*machine).releaseTold, to: []State{Releasing}},
@@ -145,6 +152,7 @@ func init() {
 			forwarded: {do: (*machine).noteSignal},
 		},
 		Starting: holding(map[trigger]transition{
+			unusable:   {do: (*machine).noteUnusable},
 			accepted:   {do: (*machine).noteAccepted},
 			started:    {do: (*machine).noteStarted, to: []State{Running, InDoubt, Stopping, Losing}},
 			notStarted: {do: (*machine).noteNotStarted},
@@ -187,6 +195,7 @@ func init() {
 		},
 		Resting: {
 			pauseOver:  {do: (*machine).prepareAgain, to: []State{Preparing}},
+			unusable:   {do: (*machine).noteUnusable, to: []State{Releasing}},
 			verifyTime: {do: (*machine).verify},
 			verified:   {do: (*machine).renew},
 			unverified: {do: (*machine).doubtResting, to: []State{Releasing}},
@@ -197,6 +206,7 @@ func init() {
 		},
 		Releasing: {
 			released:   {do: (*machine).afterRelease, to: []State{Pausing, Ended}},
+			unusable:   {do: (*machine).noteUnusable},
 			verified:   {do: (*machine).stay},
 			unverified: {do: (*machine).stay},
 			ready:      {do: (*machine).stay},

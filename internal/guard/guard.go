@@ -53,7 +53,14 @@ func (g *Guard) run() {
 	getReadyToTalk()
 	in := newInbox(g.conn)
 	var exited, overdue, dead bool
-	for {
+	var unusable error
+	if g.inner {
+		if unusable = awaitSettled(in); unusable != nil {
+			g.host.kill(g)
+			g.events <- supervisor.GuardEvent{Kind: supervisor.Unusable, Err: unusable}
+		}
+	}
+	for unusable == nil {
 		var event supervisor.GuardEvent
 		if _, err := in.receive(&event); err != nil {
 			break

@@ -63,8 +63,8 @@ type Spec struct {
 	// Namespace has the guard be the first process of a PID namespace of its
 	// own, with a /proc of its own: the command then dies even if guard and
 	// supervisor are killed in the same instant. It needs CAP_SYS_ADMIN; Launch
-	// fails with ErrNamespace where that is missing. The command cannot be given
-	// the terminal.
+	// fails with ErrNamespace where that is missing, or supervisor.Unusable is told
+	// with it. The command cannot be given the terminal.
 	Namespace bool
 }
 
@@ -164,7 +164,8 @@ func (h *Host) reap() {
 	})
 }
 
-// Launch starts a guard for the command. It waits for orders at little cost.
+// Launch starts a guard for the command. It waits for orders at little cost. One
+// that turns out not to be able to work tells supervisor.Unusable.
 func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -176,14 +177,6 @@ func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 	if err != nil {
 		ours.Close()
 		return nil, err
-	}
-	if spec.Namespace {
-		if err := awaitSettled(ours); err != nil {
-			ours.Close()
-			h.kill(g)
-			<-g.gone
-			return nil, err
-		}
 	}
 	h.reserve.Do(reserveThreads) // while the guard's program is loaded, and before it may start anything
 	h.running.Go(g.run)

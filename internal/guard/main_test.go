@@ -20,6 +20,9 @@ const (
 	roleVar   = "GUARD_TEST_ROLE"
 	scriptVar = "GUARD_TEST_SCRIPT"
 
+	// stallVar has a guard do nothing before somebody writes to this FIFO.
+	stallVar = "GUARD_TEST_STALL"
+
 	// noCgroupVar has a guard do without a control group.
 	noCgroupVar = "GUARD_TEST_NO_CGROUP"
 )
@@ -34,6 +37,9 @@ func TestMain(m *testing.M) {
 	useCgroups = os.Getenv(noCgroupVar) == ""
 	switch role := os.Getenv(roleVar); {
 	case os.Args[0] == Name:
+		if fifo := os.Getenv(stallVar); fifo != "" {
+			_, _ = os.ReadFile(fifo)
+		}
 		os.Exit(Main(os.Args, executeWill))
 	case role == "supervisor":
 		superviseScript()

@@ -3,7 +3,6 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -81,19 +80,19 @@ func settleIn(conn connectionTo) error {
 }
 
 // awaitSettled waits for what such a guard says first.
-func awaitSettled(conn *net.UnixConn) error {
+func awaitSettled(in *inbox) error {
 	var event supervisor.GuardEvent
-	if err := conn.SetReadDeadline(time.Now().Add(settleTimeout)); err != nil {
+	if err := in.conn.SetReadDeadline(time.Now().Add(settleTimeout)); err != nil {
 		return fmt.Errorf("cannot start the guard: %w", err)
 	}
-	_, err := newInbox(conn).receive(&event)
+	_, err := in.receive(&event)
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot start the guard: it does not say that it is ready: %w", err)
 	case event.Kind != settled:
 		return notSettled(event.Errno)
 	}
-	return conn.SetReadDeadline(time.Time{})
+	return in.conn.SetReadDeadline(time.Time{})
 }
 
 // notSettled says why /proc could not be mounted.
