@@ -39,7 +39,14 @@ func findCommand(name string) (string, error) {
 func notExecuted(spec guard.Spec, err error) error {
 	var errno syscall.Errno
 	errors.As(err, &errno)
-	_, missing := os.Stat(spec.Path)
+	if _, err := os.Stat(spec.Dir); spec.Dir != "" && err != nil {
+		return fmt.Errorf("cannot execute %q in the directory that berth was started in: %w; it was there then", spec.Path, err)
+	}
+	program := spec.Path
+	if !filepath.IsAbs(program) {
+		program = filepath.Join(spec.Dir, program)
+	}
+	_, missing := os.Stat(program)
 	hint := "see execve(2)"
 	switch {
 	case errno == syscall.ENOENT && missing != nil:

@@ -35,7 +35,7 @@ func runCommand(cfg config.Run, received signalsReceived, log hclog.Logger) erro
 	}
 
 	queue, end := received.inOrder()
-	spec := guard.Spec{Path: path, Args: cfg.Command, Env: commandEnv(os.Environ(), cfg.Account), Login: login(cfg), Namespace: cfg.PIDNamespace}
+	spec := guard.Spec{Dir: guard.LeaveDir(), Path: path, Args: cfg.Command, Env: commandEnv(os.Environ(), cfg.Account), Login: login(cfg), Namespace: cfg.PIDNamespace}
 	outcome := supervisor.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),

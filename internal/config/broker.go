@@ -79,6 +79,10 @@ func (s *settings) addAMQP(u *url.URL, text string) error {
 	if err := checkQuery(u.RawQuery); err != nil {
 		return err
 	}
+	text, err := withAbsoluteFiles(u, text)
+	if err != nil {
+		return err
+	}
 	s.Brokers = append(s.Brokers, text)
 	return nil
 }

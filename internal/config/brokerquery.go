@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,28 @@ func checkQuery(text string) error {
 		return fmt.Errorf("has a channel_max that is too low for berth; make it %d at least, or 0 for no limit", leastChannels)
 	}
 	return checkCertificates(query)
+}
+
+// withAbsoluteFiles returns the URL with the absolute paths of its files, which
+// are read again for each connection: berth does not stay in its working
+// directory.
+func withAbsoluteFiles(u *url.URL, text string) (string, error) {
+	query, changed := u.Query(), false
+	for _, key := range []string{"cacertfile", "certfile", "keyfile"} {
+		if path := query.Get(key); path != "" && !filepath.IsAbs(path) {
+			path, err := filepath.Abs(path)
+			if err != nil {
+				return "", fmt.Errorf("has a %s whose directory cannot be found out: %v; give its absolute path", key, err)
+			}
+			query.Set(key, path)
+			changed = true
+		}
+	}
+	if !changed {
+		return text, nil
+	}
+	before, _, _ := strings.Cut(text, "?")
+	return before + "?" + query.Encode(), nil
 }
 
 // checkCertificates reads the files of the URL, as the connection will.

@@ -38,11 +38,11 @@ func (h *helper) fork() {
 // before it is needed. The command's death signal comes when the thread that
 // forked it ends, not the process (PR_SET_PDEATHSIG(2const)): this one lives as
 // long as the process.
-func forkOn(path string, args []string, blocked uint32, forks <-chan *syscall.ProcAttr, result chan<- forked) {
+func forkOn(dir, path string, args []string, blocked uint32, forks <-chan *syscall.ProcAttr, result chan<- forked) {
 	runtime.LockOSThread()
 	unblockStops(blocked)
 	for attr := range forks {
-		pid, err := syscall.ForkExec(path, args, attr)
+		pid, err := inDir(dir, func() (int, error) { return syscall.ForkExec(path, args, attr) })
 		result <- forked{pid, err}
 	}
 }

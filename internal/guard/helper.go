@@ -88,9 +88,9 @@ func Main(args []string, execute Executor) int {
 
 // newHelper reads Name, the connection's descriptor, the control group to make,
 // the login, the PID namespace, the stop signals to block for the command, its
-// path and its arguments.
+// directory, its path and its arguments.
 func newHelper(args []string) (*helper, error) {
-	if len(args) < 8 {
+	if len(args) < 9 {
 		return nil, fmt.Errorf("arguments are missing")
 	}
 	fd, err := strconv.Atoi(args[1])
@@ -131,7 +131,7 @@ func newHelper(args []string) (*helper, error) {
 	getReadyToFork()
 	getReadyToTalk()
 	forks, result := make(chan *syscall.ProcAttr, 1), make(chan forked, 1)
-	go forkOn(args[6], args[7:], uint32(blocked), forks, result)
+	go forkOn(args[6], args[7], args[8:], uint32(blocked), forks, result)
 	return &helper{
 		conn: connectionTo{conn}, group: args[2], login: login,
 		inner: inner, timer: timer, terminal: newTerminal(groupOfParent()),

@@ -55,6 +55,7 @@ type Host struct {
 
 // Spec is the command that a guard is for.
 type Spec struct {
+	Dir   string   // the working directory, see LeaveDir; "" is that of this process
 	Path  string   // the executable, absolute or relative to the working directory
 	Args  []string // from argv[0] on
 	Env   []string // the command's environment but for Start.Vars
@@ -201,7 +202,7 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	err = withStopsBlocked(func(blocked uint32) (err error) {
-		args := []string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), namespace, fmt.Sprintf("%x", blocked), spec.Path}
+		args := []string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), namespace, fmt.Sprintf("%x", blocked), spec.Dir, spec.Path}
 		// /proc/self/exe is this very binary, even if it was replaced meanwhile.
 		g.pid, err = syscall.ForkExec("/proc/self/exe", append(args, spec.Args...), &syscall.ProcAttr{
 			Env:   spec.Env,

@@ -1,0 +1,29 @@
+package config
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// berth leaves its working directory before it connects.
+func TestFilesOfABrokerAreAbsolute(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		"amqps://h/v": "amqps://h/v",
+		"amqps://h/v?cacertfile=/a%20b&channel_max=9":  "amqps://h/v?cacertfile=/a%20b&channel_max=9",
+		"amqps://u:p%3F@h/v?channel_max=9&keyfile=b/c": "amqps://u:p%3F@h/v?channel_max=9&keyfile=" + url.QueryEscape(filepath.Join(here, "b/c")),
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := withAbsoluteFiles(u, text); got != want || err != nil {
+			t.Errorf("%s becomes %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
