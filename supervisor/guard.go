@@ -102,6 +102,9 @@ const (
 	// Halted: the guard itself was stopped, by SIGSTOP for example, and has been
 	// continued. It is told once.
 	Halted GuardEventKind = "halted"
+	// Loosened: the command's first process, Pid, runs as somebody else than it was
+	// started as, and has lost its parent-death signal with that. It is told once.
+	Loosened GuardEventKind = "loosened"
 	// Overdue: the deadline passed, the guard is killing the tree.
 	Overdue GuardEventKind = "overdue"
 	// Dead: no process of the tree is left.

@@ -250,8 +250,13 @@ func (m *machine) told(g GuardEvent, open bool) event {
 		m.guard, m.guardEvents = nil, nil
 		return event{}
 	}
-	if g.Kind == Halted {
+	switch g.Kind {
+	case Halted:
 		m.log.Warn("somebody stopped the guard; it goes on, because it keeps the command's deadline")
+		return event{}
+	case Loosened:
+		m.log.Warn("the command has changed its user, and would outlive berth and its guard if both were killed in the same instant; " +
+			"start it with --user instead, or with --pid-namespace, or have berth in a control group that is killed as a whole")
 		return event{}
 	}
 	return guardEvent(g)

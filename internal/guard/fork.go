@@ -84,6 +84,7 @@ func (h *helper) noteForked(f forked) {
 		h.terminal.offer(f.pid)
 		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Started, Pid: f.pid})
 		doneForking()
+		h.watchBond()
 		if h.killing {
 			h.kill() // it has not run for longer than that takes
 		}

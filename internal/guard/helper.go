@@ -57,6 +57,7 @@ type helper struct {
 	progress bool             // something has ended since the last pass of killing
 	again    <-chan time.Time // the next pass
 	look     <-chan time.Time // for the foreground, while the command waits for it
+	bond     bond
 	dead     bool
 }
 
@@ -170,6 +171,8 @@ func (h *helper) run() {
 			h.kill()
 		case <-h.look:
 			h.lookForTerminal()
+		case <-h.bond.next:
+			h.lookAtBond()
 		}
 	}
 	h.cgroup.remove()
