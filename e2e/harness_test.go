@@ -23,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // patience is how long a test waits for what has to happen. It is far more than
@@ -322,14 +324,14 @@ const guardName = "berth-guard"
 func marked(mark string) []process {
 	var found []process
 	variable := []byte("\x00" + markVariable + "=" + mark + "\x00")
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, file := range files {
-		env, err := os.ReadFile(file)
-		if err != nil || !bytes.Contains(slices.Concat([]byte{0}, env), variable) {
+	all, _ := os.ReadDir("/proc")
+	var env []byte // 0, and an environment
+	for _, entry := range all {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
 			continue
 		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
+		if env = appendFile(append(env[:0], 0), "/proc/"+entry.Name()+"/environ"); !bytes.Contains(env, variable) {
 			continue
 		}
 		if p, alive := inspect(pid); alive {
@@ -337,6 +339,27 @@ func marked(mark string) []process {
 		}
 	}
 	return found
+}
+
+// appendFile appends what can be read of a file, of which there are many to be read
+// again and again: what package os does beyond this takes most of the time.
+func appendFile(text []byte, path string) []byte {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return text
+	}
+	defer unix.Close(fd)
+	for {
+		text = slices.Grow(text, 4096)
+		n, err := unix.Read(fd, text[len(text):cap(text)])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return text
+		}
+		text = text[:len(text)+n]
+	}
 }
 
 // inspect reads what /proc says about a process. It reports false for one that
@@ -428,18 +451,20 @@ func (b *berth) awaitNone(what string, list func() []process) {
 }
 
 // until waits until a condition holds. What is said more is shown if it does
-// not.
+// not. To look takes processor time that berth needs as well: the longer it was
+// waited for, the longer it waits for the next look.
 func until(t testing.TB, what string, holds func() bool, more ...func() string) {
 	t.Helper()
-	over := time.Now().Add(patience)
+	began := time.Now()
 	for !holds() {
-		if time.Now().After(over) {
+		waited := time.Since(began)
+		if waited > patience {
 			for _, say := range more {
 				what += "; " + say()
 			}
 			t.Fatalf("waited in vain for %s", what)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(min(max(waited/8, 5*time.Millisecond), 100*time.Millisecond))
 	}
 }
 

@@ -329,10 +329,11 @@ func (b *berth) undisturbed() bool {
 	return len(b.runs()) == 1 && len(b.command()) == treeSize && len(b.logged("slot lost")) == 0
 }
 
-// holdsFor checks that a condition holds all the time for d.
+// holdsFor checks that a condition holds all the time for d: one that does not hold
+// again once it has not.
 func holdsFor(t testing.TB, d time.Duration, holds func() bool) {
 	t.Helper()
-	for over := time.Now().Add(d); time.Now().Before(over); time.Sleep(20 * time.Millisecond) {
+	for over := time.Now().Add(d); time.Now().Before(over); time.Sleep(100 * time.Millisecond) {
 		if !holds() {
 			t.Fatalf("what has to hold for %s does not hold any more", d)
 		}
