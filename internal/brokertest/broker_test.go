@@ -32,57 +32,59 @@ func TestStartedBrokerDeliversWhatIsPublished(t *testing.T) {
 }
 
 func TestRestartKeepsPortAndDurableQueues(t *testing.T) {
-	b := brokertest.New(t)
-	for _, end := range []struct {
-		name string
-		do   func() error
-	}{
-		{"orderly", func() error { return nil }},
-		{"killed", func() error {
-			// A declare-ok of a queue can be lost with a killed node: its
-			// database writes its log a moment later.
-			_, err := b.Eval(t.Context(), "ok = mnesia:sync_log()")
-			return errors.Join(err, b.Kill9())
-		}},
-	} {
-		url := b.URL()
-		declare(t, channel(t, dial(t, b, "")), end.name, true)
-		must(t, end.do())
-		must(t, b.Restart(t.Context()))
-		if b.URL() != url {
-			t.Fatalf("%s: the URL was %s and is %s", end.name, url, b.URL())
+	url := shared.URL()
+	declare(t, channel(t, dial(t, shared, "")), "orderly", true)
+	must(t, shared.Restart(t.Context()))
+	found(t, "orderly", url)
+}
+
+// A killed broker costs a start: all that is to be said about one is said here.
+func TestKilledBrokerSaysSoAndComesBack(t *testing.T) {
+	url := shared.URL()
+	declare(t, channel(t, dial(t, shared, "")), "killed", true)
+	// A declare-ok of a queue can be lost with a killed node: its database writes
+	// its log a moment later.
+	_, err := shared.Eval(t.Context(), "ok = mnesia:sync_log()")
+	must(t, errors.Join(err, shared.Kill9()))
+	t.Run("it does not run", func(t *testing.T) {
+		_, err := shared.Connections(t.Context())
+		for what, err := range map[string]error{"list": err, "pause": shared.Pause(), "kill": shared.Kill9()} {
+			if !errors.Is(err, brokertest.ErrNotRunning) {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
-		if _, err := channel(t, dial(t, b, "")).QueueDeclarePassive(end.name, true, false, false, false, nil); err != nil {
-			t.Fatalf("%s: %v", end.name, err)
+	})
+	t.Run("failure to start shows the log", func(t *testing.T) {
+		file := shared.Dir() + "/rabbitmq.conf"
+		good, err := os.ReadFile(file)
+		must(t, err)
+		defer func() { must(t, os.WriteFile(file, good, 0o600)) }()
+		must(t, os.WriteFile(file, []byte("nonsense = 1\n"), 0o600))
+		if err := shared.Restart(t.Context()); err == nil || !strings.Contains(err.Error(), "nonsense") {
+			t.Errorf("error of a broken configuration: %v", err)
 		}
-	}
+	})
+	must(t, shared.Restart(t.Context()))
+	found(t, "killed", url)
 }
 
 func TestRestartInPlaceCutsConnectionsAndKeepsDurableQueues(t *testing.T) {
-	b := brokertest.New(t)
-	conn := dial(t, b, "")
+	conn := dial(t, shared, "")
 	declare(t, channel(t, conn), "in place", true)
 	cut := conn.NotifyClose(make(chan *amqp.Error, 1))
-	must(t, b.RestartInPlace(t.Context(), 0))
-	select {
-	case <-cut:
-	case <-time.After(10 * time.Second):
-		t.Error("the connection is not cut")
-	}
-	if _, err := channel(t, dial(t, b, "")).QueueDeclarePassive("in place", true, false, false, false, nil); err != nil {
-		t.Error(err)
-	}
+	must(t, shared.RestartInPlace(t.Context(), 0))
+	await(t, cut, "end of the connection")
+	found(t, "in place", shared.URL())
 }
 
-func TestKilledBrokerSaysThatItDoesNotRun(t *testing.T) {
-	b := brokertest.New(t)
-	must(t, b.Kill9())
-	_, err := b.Connections(t.Context())
-	for what, err := range map[string]error{"list": err, "pause": b.Pause(), "kill": b.Kill9()} {
-		if !errors.Is(err, brokertest.ErrNotRunning) {
-			t.Errorf("%s: %v", what, err)
-		}
+// found makes sure that the broker has the URL still, and the durable queue.
+func found(t *testing.T, queue, url string) {
+	t.Helper()
+	if shared.URL() != url {
+		t.Errorf("the URL was %s and is %s", url, shared.URL())
 	}
+	_, err := channel(t, dial(t, shared, "")).QueueDeclarePassive(queue, true, false, false, false, nil)
+	must(t, err)
 }
 
 func TestPausedBrokerAnswersOnlyAfterContinue(t *testing.T) {
@@ -137,58 +139,27 @@ func blocks(t *testing.T, raise, clear func(context.Context) error) {
 	}
 }
 
-func TestNoProcessIsLeftAfterStop(t *testing.T) {
-	b, err := brokertest.Start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(brokertest.Family(b.Dir())) == 0 {
-		t.Fatal("found no process of a running broker")
-	}
-	must(t, b.Stop())
-	if left := brokertest.Family(b.Dir()); len(left) > 0 {
-		t.Fatalf("left: %v", left)
-	}
-	if _, err := os.Stat(b.Dir()); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("its directory: %v", err)
-	}
-	must(t, b.Stop())
-}
-
+// A paused node has to be killed as well as one that runs: nothing else ends it.
 func TestNoProcessIsLeftAfterTheTestProcessIsKilled(t *testing.T) {
-	for _, mode := range []string{"running", "paused"} {
-		t.Run(mode, func(t *testing.T) {
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), ownerVariable+"="+mode)
-			cmd.Stderr = os.Stderr
-			stdin, err := cmd.StdinPipe() // held open, or the owner ends by itself
-			must(t, err)
-			defer stdin.Close()
-			stdout, err := cmd.StdoutPipe()
-			must(t, err)
-			must(t, cmd.Start())
-			dir, err := bufio.NewReader(stdout).ReadString('\n')
-			must(t, err)
-			dir = strings.TrimSpace(dir)
-			t.Cleanup(func() { os.RemoveAll(dir) })
-			if len(brokertest.Family(dir)) == 0 {
-				t.Fatal("found no process of a running broker")
-			}
-			must(t, cmd.Process.Kill())
-			_ = cmd.Wait()
-			ctx, cancel := context.WithTimeout(t.Context(), soon)
-			defer cancel()
-			must(t, brokertest.AwaitGone(ctx, dir))
-		})
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ownerVariable+"=1")
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe() // held open, or the owner ends by itself
+	must(t, err)
+	defer stdin.Close()
+	stdout, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	dir, err := bufio.NewReader(stdout).ReadString('\n')
+	must(t, err)
+	dir = strings.TrimSpace(dir)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if len(brokertest.Family(dir)) == 0 {
+		t.Fatal("found no process of a broker")
 	}
-}
-
-func TestFailureToStartShowsTheLog(t *testing.T) {
-	b := brokertest.New(t)
-	must(t, b.Kill9())
-	must(t, os.WriteFile(b.Dir()+"/rabbitmq.conf", []byte("nonsense = 1\n"), 0o600))
-	err := b.Restart(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Fatalf("error of a broken configuration: %v", err)
-	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	must(t, brokertest.AwaitGone(ctx, dir))
 }

@@ -2,6 +2,7 @@ package brokertest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// ownerVariable makes the test binary start a broker, say where, and hold it
-// until it is killed or its stdin ends.
+// ownerVariable makes the test binary start a broker, pause it, say where, and hold
+// it until it is killed or its stdin ends.
 const ownerVariable = "BERTH_BROKERTEST_OWNER"
 
 // shared is the broker of the tests that leave it as they found it.
@@ -29,29 +30,40 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if mode := os.Getenv(ownerVariable); mode != "" {
-		return own(b, mode)
+	if os.Getenv(ownerVariable) != "" {
+		return own(b)
 	}
 	shared = b
 	code := m.Run()
-	if err := b.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	if err := goleak.Find(); err != nil {
+	if err := errors.Join(stopsCleanly(b), goleak.Find()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return code
 }
 
+// stopsCleanly stops a broker, and says what is left of it.
+func stopsCleanly(b *brokertest.Broker) error {
+	if len(brokertest.Family(b.Dir())) == 0 {
+		return errors.New("found no process of a running broker")
+	}
+	if err := b.Stop(); err != nil {
+		return err
+	}
+	if left := brokertest.Family(b.Dir()); len(left) > 0 {
+		return fmt.Errorf("left by Stop: processes %v", left)
+	}
+	if _, err := os.Stat(b.Dir()); !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("the directory of a stopped broker: %v", err)
+	}
+	return b.Stop() // has no effect
+}
+
 // own is the process whose broker must not outlive it.
-func own(b *brokertest.Broker, mode string) int {
-	if mode == "paused" {
-		if err := b.Pause(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
+func own(b *brokertest.Broker) int {
+	if err := b.Pause(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	fmt.Println(b.Dir())
 	_, _ = io.Copy(io.Discard, os.Stdin)
