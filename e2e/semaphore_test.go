@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/brokertest"
 	"berth/signals"
 )
 
@@ -258,8 +257,8 @@ func TestActionThatWasBrokenOffSaysHowToFinishIt(t *testing.T) {
 			defer c.administer("destroy")
 			a := start(t, c.administration(action[0], action[1:]...)...)
 			until(t, "the tenth slot", func() bool {
-				queues, err := b.Queues(t.Context(), "/")
-				return err == nil && slices.ContainsFunc(queues, func(q brokertest.Queue) bool { return q.Name == c.name+"-10-A" })
+				_, found, err := b.Queue(t.Context(), "/", c.name+"-10-A")
+				return err == nil && found
 			})
 			a.signal(end)
 			a.wantStatus(128 + int(end))

@@ -2,6 +2,7 @@ package brokertest_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,6 +75,9 @@ func TestDeletedExclusiveQueueIsGoneAndItsConsumerCancelled(t *testing.T) {
 	declare(t, channel(t, dial(t, shared, "")), "exclusive", false)
 	if err := shared.DeleteQueue(t.Context(), "/", "no such queue"); err == nil {
 		t.Error("deleted a queue that is not there")
+	}
+	if q, found, err := shared.Queue(t.Context(), "/", "no such queue"); found || err != nil {
+		t.Errorf("found a queue that is not there: %+v, %v", q, err)
 	}
 }
 
@@ -154,13 +158,14 @@ func findQueue(t *testing.T, b *brokertest.Broker, name string) brokertest.Queue
 	t.Helper()
 	queues, err := b.Queues(t.Context(), "/")
 	must(t, err)
-	for _, q := range queues {
-		if q.Name == name {
-			return q
-		}
+	i := slices.IndexFunc(queues, func(q brokertest.Queue) bool { return q.Name == name })
+	if i < 0 {
+		t.Fatalf("no queue %s in %+v", name, queues)
 	}
-	t.Fatalf("no queue %s in %+v", name, queues)
-	return brokertest.Queue{}
+	if one, found, err := b.Queue(t.Context(), "/", name); one != queues[i] || !found || err != nil {
+		t.Fatalf("looked up alone it is %+v, %v, %v, not %+v", one, found, err, queues[i])
+	}
+	return queues[i]
 }
 
 // await receives from c before too long.

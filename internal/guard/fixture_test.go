@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -139,29 +138,42 @@ func awaitProcesses(t *testing.T, mark string, n int) {
 	await(t, fmt.Sprintf("%d processes of the command", n), func() bool { return len(marked(mark)) == n })
 }
 
-// await waits until the condition holds.
+// await waits until the condition holds. To look takes processor time: the longer
+// it was waited for, the longer it waits for the next look.
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
+	began := time.Now()
+	for !holds() {
+		waited := time.Since(began)
+		if waited > patience {
 			t.Fatalf("%s: waited for it for %s in vain", what, patience)
 		}
+		time.Sleep(min(max(waited/8, 2*time.Millisecond), 100*time.Millisecond))
 	}
 }
 
 // marked returns the living processes of a command. It looks at the environment
 // of every process of this host, so it also finds one that has left the tree.
 func marked(mark string) []int {
-	files, _ := filepath.Glob("/proc/[0-9]*/task/*/environ")
+	variable := []byte("\x00" + markVar + "=" + mark + "\x00")
+	has := func(file string) bool {
+		env, _ := os.ReadFile(file) // fails, or is empty, for a dead one
+		return bytes.Contains(append([]byte{0}, env...), variable)
+	}
 	var pids []int
-	for _, file := range files {
-		env, err := os.ReadFile(file) // fails, or is empty, for a dead one
-		if err != nil || !slices.ContainsFunc(bytes.Split(env, []byte{0}), func(v []byte) bool {
-			return string(v) == markVar+"="+mark
-		}) {
+	all, _ := os.ReadDir("/proc")
+	for _, entry := range all {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
 			continue
 		}
-		if pid, _ := strconv.Atoi(strings.Split(file, "/")[2]); !slices.Contains(pids, pid) {
+		dir := "/proc/" + entry.Name()
+		environs := []string{dir + "/environ"}
+		// Other threads speak for a process whose first one has ended.
+		if stat, _ := os.ReadFile(dir + "/stat"); bytes.Contains(stat, []byte(") Z ")) {
+			environs, _ = filepath.Glob(dir + "/task/*/environ")
+		}
+		if slices.ContainsFunc(environs, has) {
 			pids = append(pids, pid)
 		}
 	}

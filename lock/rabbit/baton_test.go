@@ -3,7 +3,6 @@ package rabbit_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -92,16 +91,11 @@ func TestWaiterIsWokenWhenTheLockIsMade(t *testing.T) {
 func awaitBaton(t *testing.T, id lock.ID) {
 	t.Helper()
 	succeeds(t, "the baton", func() error {
-		all, err := shared.Queues(within(t), "/")
-		if err != nil {
-			return err
+		q, err := batonQueue(t, id)
+		if err == nil && q.Unacked == 0 {
+			err = errors.New("nobody has one")
 		}
-		for _, q := range all {
-			if q.Name == id.Name+"-W" && q.Unacked > 0 {
-				return nil
-			}
-		}
-		return errors.New("nobody has one")
+		return err
 	})
 }
 
@@ -154,15 +148,11 @@ func awaitPlaces(t *testing.T, id lock.ID, n int) {
 
 func batonQueue(t *testing.T, id lock.ID) (brokertest.Queue, error) {
 	t.Helper()
-	all, err := shared.Queues(within(t), "/")
-	if err != nil {
-		return brokertest.Queue{}, err
+	q, found, err := shared.Queue(within(t), "/", id.Name+"-W")
+	if err == nil && !found {
+		err = errors.New("there is no queue of batons")
 	}
-	i := slices.IndexFunc(all, func(q brokertest.Queue) bool { return q.Name == id.Name+"-W" })
-	if i < 0 {
-		return brokertest.Queue{}, errors.New("there is no queue of batons")
-	}
-	return all[i], nil
+	return q, err
 }
 
 func TestWaitersAreServedInTheOrderOfPriorityThenOfArrival(t *testing.T) {

@@ -70,35 +70,6 @@ func TestManyContendersShareTheSlotsOneEach(t *testing.T) {
 	}
 }
 
-func TestTheOnlyFreeSlotOfAThousandIsFound(t *testing.T) {
-	const slots, free = 1000, 777
-	id := fresh(lock.Semaphore)
-	resize(t, shared, id, slots)
-	defer resize(t, shared, id, 0)
-	holdAllBut(t, id, slots, free)
-	l, h := holder(t, shared, id)
-	if h.Slot() != free {
-		t.Errorf("slot %d, want %d", h.Slot(), free)
-	}
-	if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrFull) {
-		t.Errorf("acquiring a full lock: %v", err)
-	}
-	must(t, h.Release(within(t)))
-
-	raiseAlarm(t)
-	// Each attempt goes on where the last one stopped.
-	var err error
-	for range slots/32 + 1 {
-		if h, err = l.Acquire(withinMinute(t)); !errors.Is(err, lock.ErrUnknown) {
-			break
-		}
-	}
-	must(t, err)
-	if h.Slot() != free {
-		t.Errorf("slot %d under an alarm, want %d", h.Slot(), free)
-	}
-}
-
 // A claim that is turned down is an error in the broker's log.
 func TestLookUnderAnAlarmClaimsFewSlots(t *testing.T) {
 	const slots = 100

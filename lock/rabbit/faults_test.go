@@ -157,54 +157,91 @@ func TestHolderSurvivesTheEndOfItsConsumersChannel(t *testing.T) {
 	_ = lost(t, h)
 }
 
-// losesAndReturns breaks the connection of a holder, in whatever way, and makes
-// sure that it notices and can have the slot again.
-func losesAndReturns(t *testing.T, id lock.ID, fault func()) {
+// unlucky is a holder whose connection is about to break, in whatever way.
+type unlucky struct {
+	l lock.Lock
+	h lock.Held
+}
+
+func newUnlucky(t *testing.T, id lock.ID) unlucky {
 	t.Helper()
 	l, h := holder(t, shared, id)
-	fault()
-	if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
-		t.Errorf("cause: %v", err)
-	}
-	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
-		t.Errorf("verifying: %v", err)
-	}
-	_ = h.Release(within(t))
-	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnreachable) {
-		t.Errorf("acquiring without a connection: %v", err)
-	}
-	must(t, l.Connect(within(t)))
+	return unlucky{l, h}
+}
+
+// losesAndReturns makes sure that the holder has noticed, and can have the slot
+// again.
+func (u unlucky) losesAndReturns(t *testing.T) {
+	t.Helper()
+	u.loses(t)
+	must(t, u.l.Connect(within(t)))
 	var again lock.Held
 	eventually(t, "the slot is ours again", func() (is bool) {
 		var err error
-		again, err = l.Acquire(within(t))
+		again, err = u.l.Acquire(within(t))
 		return err == nil
 	})
 	must(t, again.Release(within(t)))
 }
 
+func (u unlucky) loses(t *testing.T) {
+	t.Helper()
+	if err := lost(t, u.h); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("cause: %v", err)
+	}
+	if err := u.h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("verifying: %v", err)
+	}
+	_ = u.h.Release(within(t))
+	if _, err := u.l.Acquire(within(t)); !errors.Is(err, lock.ErrUnreachable) {
+		t.Errorf("acquiring without a connection: %v", err)
+	}
+}
+
 func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAnew(t *testing.T) {
 	eachKind(t, func(t *testing.T, id lock.ID) {
-		losesAndReturns(t, id, func() {
-			if n, err := shared.CloseConnections(within(t), id.Name); err != nil || n == 0 {
-				t.Fatalf("closed %d connections, %v", n, err)
-			}
-		})
+		u := newUnlucky(t, id)
+		if n, err := shared.CloseConnections(within(t), id.Name); err != nil || n == 0 {
+			t.Fatalf("closed %d connections, %v", n, err)
+		}
+		u.losesAndReturns(t)
 	})
 }
 
+// One restart for both kinds: it takes its time.
 func TestBrokerRestartIsALossAndTheLockIsThereAfterIt(t *testing.T) {
-	eachKind(t, func(t *testing.T, id lock.ID) {
-		losesAndReturns(t, id, func() { must(t, shared.Restart(withinMinute(t))) })
-	})
+	all := map[lock.Kind]unlucky{}
+	for _, kind := range kinds {
+		id := fresh(kind)
+		if kind.Administered() {
+			resize(t, shared, id, 2)
+			t.Cleanup(func() { resize(t, shared, id, 0) })
+		}
+		all[kind] = newUnlucky(t, id)
+	}
+	must(t, shared.Restart(withinMinute(t)))
+	for kind, u := range all {
+		t.Run(string(kind), u.losesAndReturns)
+	}
 }
 
-func TestKilledBrokerIsALoss(t *testing.T) {
-	id := fresh(lock.Mutex)
-	losesAndReturns(t, id, func() {
-		must(t, shared.Kill9())
-		must(t, shared.Restart(withinMinute(t)))
+// One kill for all that happens to holders of a broker that is killed, is gone,
+// and comes back: it takes its time, too.
+func TestKilledBroker(t *testing.T) {
+	loss := newUnlucky(t, fresh(lock.Mutex))
+	young, old := newAged(t)
+	l, h := newSettled(t)
+	must(t, shared.Kill9())
+	t.Cleanup(func() { // however this ends, others need it
+		if _, err := shared.Connections(within(t)); err != nil {
+			must(t, shared.Restart(withinMinute(t)))
+		}
 	})
+	t.Run("holder of a young ledger gives up at once", func(t *testing.T) { youngGivesUpAtOnce(t, young, old) })
+	t.Run("slot is given up without a broker", func(t *testing.T) { givenUpWithoutABroker(t, l, h) })
+	t.Run("is a loss", loss.loses)
+	must(t, shared.Restart(withinMinute(t)))
+	t.Run("the lock is there afterwards", loss.losesAndReturns)
 }
 
 func withinMinute(t *testing.T) context.Context {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/brokertest"
 	"berth/lock"
 	"berth/lock/rabbit"
 )
@@ -92,8 +91,8 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 		defer cancel()
 		go func() { woken <- waiter.Wait(ctx, patience) }()
 		eventually(t, "the waiter listens", func() bool {
-			all, err := shared.Queues(within(t), "/")
-			return err == nil && slices.ContainsFunc(all, func(q brokertest.Queue) bool { return q.Name == id.Name+"-W" && q.Consumers > 1 })
+			q, err := batonQueue(t, id)
+			return err == nil && q.Consumers > 1
 		})
 		before := queues(t, shared, id)
 		for range 3 {
@@ -206,9 +205,8 @@ func TestInspectNoticesAPolicyThatEmptiesLedgers(t *testing.T) {
 }
 
 func TestInspectUnderAMemoryAlarmEndsAndSaysSo(t *testing.T) {
-	b := brokertest.New(t)
-	must(t, b.RaiseMemoryAlarm(within(t)))
-	r := inspect(t, fresh(lock.Mutex), b.URL())
+	raiseAlarm(t)
+	r := inspect(t, fresh(lock.Mutex), shared.URL())
 	if len(r.Problems) > 0 || !mentions(r.Advice, "alarm") && !mentions(r.Advice, "does not serve publishers") {
 		t.Errorf("problems %v, advice %q", r.Problems, r.Advice)
 	}

@@ -12,7 +12,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"berth/internal/brokertest"
 	"berth/lock"
 	"berth/lock/rabbit"
 )
@@ -414,19 +413,23 @@ func TestHolderDoesNotReclaimWhileANewcomerHasItsRecord(t *testing.T) {
 	}
 }
 
-// The broker is gone for good, and a reclaim has tried to connect: the slot is
-// given up all the same.
-func TestSlotIsGivenUpWithoutABroker(t *testing.T) {
-	broker := brokertest.New(t)
+// newSettled returns the second holder of a lock, whose ledger so is older than its
+// holding.
+func newSettled(t *testing.T) (lock.Lock, lock.Held) {
+	t.Helper()
 	id := fresh(lock.Mutex)
-	first, h := holder(t, broker, id)
+	first, h := holder(t, shared, id)
 	must(t, h.Ready(within(t))) // makes the ledger
 	must(t, h.Release(within(t)))
 	must(t, first.Close())
-
-	l, h := holder(t, broker, id)
+	l, h := holder(t, shared, id)
 	must(t, h.Ready(within(t)))
-	must(t, broker.Kill9())
+	return l, h
+}
+
+// The broker is gone for good, and a reclaim has tried to connect: the slot is
+// given up all the same.
+func givenUpWithoutABroker(t *testing.T, l lock.Lock, h lock.Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	if err := h.Verify(ctx); err == nil || errors.Is(err, lock.ErrLost) {

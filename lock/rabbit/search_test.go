@@ -58,7 +58,7 @@ func TestSearchFindsTheLastSlotOfALockOfAnySize(t *testing.T) {
 	t.Cleanup(func() { sized(t, id, 0) })
 	others := newCrowd(t, id)
 	held := 0
-	for _, slots := range []int{1, 15, 16, 17, 18, 64, 80, 81, 82, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025, 1104, 1105, 1106} {
+	for _, slots := range []int{1, 15, 16, 17, 18, 64, 80, 81, 82, 127, 128, 129, 255, 256, 257, 1024, 1104, 1105} {
 		sized(t, id, slots)
 		others.hold(held+1, slots-1)
 		l := connected(t, shared, id)
@@ -78,7 +78,43 @@ func TestSearchFindsTheLastSlotOfALockOfAnySize(t *testing.T) {
 			t.Fatalf("%v, %v with all of %d slots held", h, err, slots)
 		}
 		must(t, l.Close())
+		if slots == 1024 {
+			t.Run("a free one among them", func(t *testing.T) { findsTheOnlyFreeSlot(t, others, slots, 777) })
+			others.hold(777, 777)
+		}
 	}
+}
+
+// findsTheOnlyFreeSlot has a crowd that holds all slots of a lock free one.
+func findsTheOnlyFreeSlot(t *testing.T, others *crowd, slots, free int) {
+	others.free(free, free)
+	l, h := holder(t, shared, others.id)
+	if h.Slot() != free {
+		t.Errorf("slot %d, want %d", h.Slot(), free)
+	}
+	if _, err := connectedAcquire(t, others.id); !errors.Is(err, lock.ErrFull) {
+		t.Errorf("acquiring a full lock: %v", err)
+	}
+	must(t, h.Release(within(t)))
+
+	raiseAlarm(t)
+	// Each attempt goes on where the last one stopped.
+	var err error
+	for range slots/32 + 1 {
+		if h, err = l.Acquire(withinMinute(t)); !errors.Is(err, lock.ErrUnknown) {
+			break
+		}
+	}
+	must(t, err)
+	if h.Slot() != free {
+		t.Errorf("slot %d under an alarm, want %d", h.Slot(), free)
+	}
+	must(t, l.Close())
+	eventually(t, "the slot is free again", func() bool {
+		_, found, err := shared.Queue(within(t), "/", fmt.Sprintf("%s-%d-B", others.id.Name, free))
+		must(t, err)
+		return !found
+	})
 }
 
 // What is left over beyond a slot that was deleted by hand is nobody's.

@@ -5,23 +5,27 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/brokertest"
 	"berth/lock"
 	"berth/lock/rabbit"
 )
 
-// A broker that was killed can have forgotten a ledger that it had just
-// confirmed: then its holder does not wait for it to come back.
-func TestHolderOfAYoungLedgerGivesUpAtOnceWithoutABroker(t *testing.T) {
-	broker := brokertest.New(t)
-	_, young := holder(t, broker, fresh(lock.Mutex))
-	_, old := holder(t, broker, fresh(lock.Mutex))
+// newAged returns two holders, the ledger of one of which is young, however slow
+// this machine is.
+func newAged(t *testing.T) (young, old lock.Held) {
+	t.Helper()
+	_, young = holder(t, shared, fresh(lock.Mutex))
+	_, old = holder(t, shared, fresh(lock.Mutex))
 	for _, h := range []lock.Held{young, old} {
 		must(t, h.Ready(within(t))) // makes the ledger
 	}
-	rabbit.SetAge(young, -time.Hour) // young, however slow this machine is
+	rabbit.SetAge(young, -time.Hour)
 	rabbit.SetAge(old, time.Minute)
-	must(t, broker.Kill9())
+	return young, old
+}
+
+// A broker that was killed can have forgotten a ledger that it had just
+// confirmed: then its holder does not wait for it to come back.
+func youngGivesUpAtOnce(t *testing.T, young, old lock.Held) {
 	for _, h := range []lock.Held{young, old} {
 		if err := lost(t, h); errors.Is(err, lock.ErrLost) {
 			t.Errorf("a connection that is gone is no proof of a loss: %v", err)
