@@ -42,7 +42,7 @@ func TestChildIsNotStartedDuringShutdown(t *testing.T) {
 		usual := min(time.Since(began), 400*time.Millisecond)
 		b.signal(syscall.SIGTERM)
 		b.wantStatus(143)
-		for range 25 {
+		for range 10 {
 			b := c.run(tree, "--stop=TERM 20ms, KILL")
 			// Anywhere from the first instruction to after the start of the command.
 			time.Sleep(rand.N(usual + usual/2))
@@ -70,7 +70,7 @@ func (b *berth) wantEndOfAll() {
 func TestChildIsNotStartedWhenTermComesWithTheSlot(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
-		for range 10 {
+		for range 5 {
 			holder := c.run(plain)
 			holder.awaitRuns(1)
 			waiter := c.run(tree, "--stop=TERM 20ms, KILL")

@@ -165,17 +165,21 @@ func TestConnectionClosedByTheOperatorThenTheCommandGoesOn(t *testing.T) {
 	}
 }
 
-// A ledger that is older than a few seconds is there after a restart, and so the
-// slot can be claimed again.
-func TestBrokerRestartedThenTheCommandGoesOn(t *testing.T) {
+// One restart for all that is to be said about one: it takes its time.
+func TestBrokerRestarted(t *testing.T) {
 	t.Parallel()
 	broker := roughBroker(t)
-	c := lossCase{kind: "mutex"}.made(t, broker)
-	c.run("true").wantStatus(0) // makes the ledger
-	h := c.run(tree, "--heartbeat=30s", quickStop)
+	goesOn := lossCase{kind: "mutex"}.made(t, broker)
+	goesOn.run("true").wantStatus(0) // makes the ledger
+	h := goesOn.run(tree, "--heartbeat=30s", quickStop)
 	h.awaitRuns(1)
 	first := h.wholeTree()
+	numbered := lossCase{kind: "mutex"}.made(t, broker)
+	before := numbered.term()
+	young := youngHolders(t, broker)
 	restart(t, broker)
+	// A ledger that is older than a few seconds is there after a restart, and so
+	// the slot can be claimed again.
 	h.awaitLog("slot reclaimed")
 	if got := h.wholeTree(); got[0].pid != first[0].pid || len(h.runs()) != 1 {
 		t.Errorf("the command was %v and is %v", first, got)
@@ -183,34 +187,43 @@ func TestBrokerRestartedThenTheCommandGoesOn(t *testing.T) {
 	h.signal(syscall.SIGTERM)
 	h.wantStatus(143)
 	h.wantNothingLeft()
-	c.wantFree()
+	goesOn.wantFree()
+	young.wantLoss()
+	if after := numbered.term(); after <= before {
+		t.Errorf("term %d was followed by %d", before, after)
+	}
 }
 
-// The broker goes down when the ledger has just been made, and may lose it.
-func TestBrokerGoneAndBack(t *testing.T) {
+func TestBrokerKilledAndBack(t *testing.T) {
 	t.Parallel()
 	broker := roughBroker(t)
-	for name, gone := range map[string]func(){
-		"restarted": func() {},
-		"killed": func() {
-			if err := broker.Kill9(); err != nil {
-				t.Fatal(err)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var holders []holder
-			for _, retry := range []bool{true, false} {
-				for _, kind := range []string{"mutex", "semaphore"} {
-					holders = append(holders, lossCase{kind: kind}.made(t, broker).hold(retry))
-				}
-			}
-			gone()
-			restart(t, broker)
-			for _, h := range holders {
-				h.wantLoss()
-			}
-		})
+	young := youngHolders(t, broker)
+	if err := broker.Kill9(); err != nil {
+		t.Fatal(err)
+	}
+	restart(t, broker)
+	young.wantLoss()
+}
+
+type holders []holder
+
+// youngHolders returns holders whose ledgers have just been made: a broker that
+// goes down may lose these.
+func youngHolders(t testing.TB, broker *brokertest.Broker) holders {
+	t.Helper()
+	var all holders
+	for _, retry := range []bool{true, false} {
+		for _, kind := range []string{"mutex", "semaphore"} {
+			all = append(all, lossCase{kind: kind}.made(t, broker).hold(retry))
+		}
+	}
+	return all
+}
+
+func (all holders) wantLoss() {
+	for _, h := range all {
+		h.t.Helper()
+		h.wantLoss()
 	}
 }
 

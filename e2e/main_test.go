@@ -3,11 +3,14 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
@@ -26,12 +29,24 @@ func TestMain(m *testing.M) {
 	if file := os.Getenv(recordVariable); file != "" {
 		recordSignals(file)
 	}
+	waitTogether()
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// waitTogether has twice as many tests run beside each other as usual, where the
+// command line does not say how many: most of what they do is to wait.
+func waitTogether() {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // fails for no number
+	}
 }
 
 func run(m *testing.M) (code int, err error) {

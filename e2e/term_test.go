@@ -48,17 +48,6 @@ func TestNextHolderHasALargerTerm(t *testing.T) {
 	}, everywhere...)
 }
 
-func TestTermIsLargerAfterARestartOfTheBroker(t *testing.T) {
-	t.Parallel()
-	broker := roughBroker(t)
-	c := lossCase{kind: "mutex"}.made(t, broker)
-	before := c.term()
-	restart(t, broker)
-	if after := c.term(); after <= before {
-		t.Errorf("term %d was followed by %d", before, after)
-	}
-}
-
 // The clock was set back by a year, or the last holder's was ahead of ours.
 func TestTermGoesOnFromOneAheadOfTheClock(t *testing.T) {
 	t.Parallel()

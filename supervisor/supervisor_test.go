@@ -33,6 +33,16 @@ func TestCommandRunsInTheSlotAndItsStatusIsTheOutcome(t *testing.T) {
 	}
 }
 
+func TestEveryStatusOfTheCommandIsTheOutcome(t *testing.T) {
+	for status := range 256 {
+		b := newBench(t, 0, nil)
+		b.running().dies(0, status)
+		if o := b.end(); o.Status != status || o.Err != nil {
+			t.Errorf("outcome %+v, want status %d", o, status)
+		}
+	}
+}
+
 func TestSlotIsNotGivenBackBeforeTheTreeIsDead(t *testing.T) {
 	b := newBench(t, 0, nil)
 	g := b.running()

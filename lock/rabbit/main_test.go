@@ -106,12 +106,17 @@ func resize(t *testing.T, b *brokertest.Broker, id lock.ID, slots int) {
 	}
 }
 
+// eventually waits until something is so. To look takes processor time: the longer it
+// was waited for, the longer it waits for the next look.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
+	began := time.Now()
+	for !is() {
+		waited := time.Since(began)
+		if waited > patience {
 			t.Fatalf("not within %s: %s", patience, what)
 		}
+		time.Sleep(min(max(waited/8, 5*time.Millisecond), 100*time.Millisecond))
 	}
 }
 
