@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,9 @@ type forked struct {
 	pid int
 	err error
 }
+
+// errLate says that nothing was forked, because the tree is to be dead.
+var errLate = errors.New("too late to start the command")
 
 // fork has the command forked beside the helper's loop: it takes as long as the
 // program's file takes to be opened and read, which on a network file system can
@@ -38,11 +42,19 @@ func (h *helper) fork() {
 // before it is needed. The command's death signal comes when the thread that
 // forked it ends, not the process (PR_SET_PDEATHSIG(2const)): this one lives as
 // long as the process.
-func forkOn(dir, path string, args []string, blocked uint32, forks <-chan *syscall.ProcAttr, result chan<- forked) {
+//
+// To go to the command's directory can take long as well, and there is nothing to
+// be killed yet: late says whether the tree is to be dead by now.
+func forkOn(dir, path string, args []string, blocked uint32, late *atomic.Bool, forks <-chan *syscall.ProcAttr, result chan<- forked) {
 	runtime.LockOSThread()
 	unblockStops(blocked)
 	for attr := range forks {
-		pid, err := inDir(dir, func() (int, error) { return syscall.ForkExec(path, args, attr) })
+		pid, err := inDir(dir, func() (int, error) {
+			if late.Load() {
+				return 0, errLate
+			}
+			return syscall.ForkExec(path, args, attr)
+		})
 		result <- forked{pid, err}
 	}
 }
@@ -70,6 +82,10 @@ func doneForking() { debug.SetGCPercent(usualGarbage) }
 func (h *helper) noteForked(f forked) {
 	h.forking = false
 	switch {
+	case errors.Is(f.err, errLate): // which is told as the end of one that was killed
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Started})
+		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL)})
+		h.finish()
 	case f.err != nil && h.cgroup != nil && !h.killing:
 		// Some groups cannot be forked into (clone(2), CLONE_INTO_CGROUP), and
 		// /proc leads to the tree as well.

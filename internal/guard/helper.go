@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,6 +48,7 @@ type helper struct {
 	forks    chan<- *syscall.ProcAttr // to forkOn; never closed
 	forked   chan forked
 	forking  bool                       // forked will tell
+	late     *atomic.Bool               // the same as killing, for forkOn
 	early    map[int]syscall.WaitStatus // what was reaped while forking
 	first    int                        // the command's first process, while it is not reaped
 	status   syscall.WaitStatus
@@ -131,12 +133,12 @@ func newHelper(args []string) (*helper, error) {
 	reserveThreads()
 	getReadyToFork()
 	getReadyToTalk()
-	forks, result := make(chan *syscall.ProcAttr, 1), make(chan forked, 1)
-	go forkOn(args[6], args[7], args[8:], uint32(blocked), forks, result)
+	forks, result, late := make(chan *syscall.ProcAttr, 1), make(chan forked, 1), new(atomic.Bool)
+	go forkOn(args[6], args[7], args[8:], uint32(blocked), late, forks, result)
 	return &helper{
 		conn: connectionTo{conn}, group: args[2], login: login,
 		inner: inner, timer: timer, terminal: newTerminal(groupOfParent()),
-		forks: forks, forked: result, early: make(map[int]syscall.WaitStatus),
+		forks: forks, forked: result, late: late, early: make(map[int]syscall.WaitStatus),
 	}, nil
 }
 
@@ -147,6 +149,7 @@ func (h *helper) run() {
 	signal.Notify(children, unix.SIGCHLD)
 	orders := h.conn.orders()
 	for !h.dead {
+		h.late.Store(h.killing)
 		if h.deadline.Passed() && !h.killing && h.started {
 			h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
 			h.bequest = true
