@@ -8,10 +8,10 @@ VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 BENCHTIME ?= 2s
 SCALE     ?=
 
-.PHONY: help build demo deps test faults bench benchmarks scale check vuln docs clean
+.PHONY: help build demo deps test test-brokers faults bench benchmarks scale check vuln docs clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 build: ## build ./berth
 	@# The tag leaves out urfave/cli's manual pages, which cost every start a millisecond.
@@ -27,6 +27,13 @@ test: deps check ## run everything that has to pass
 	@# Without vet, of which check has just run all.
 	go test -race -vet=off -timeout 10m ./...
 	go -C faults test -race -vet=off ./checker
+
+test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, one after the other
+	@# Not from the cache: it does not know which broker a package was tested on.
+	all=$$(scripts/brokers.sh all) && status=0 && for broker in $$all; do \
+		echo "RabbitMQ in $$broker:"; \
+		BERTH_TEST_BROKER=$$broker go test -race -count=1 -timeout 20m ./internal/brokertest ./lock/rabbit ./e2e || status=1; \
+	done; exit $$status
 
 faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make faults
 	@scripts/deps.sh faults

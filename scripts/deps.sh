@@ -5,6 +5,7 @@
 #     deps.sh          for make test
 #     deps.sh faults   for make faults
 #     deps.sh bench    for make bench
+#     deps.sh brokers  for scripts/brokers.sh
 set -eu
 suite=${1:-}
 
@@ -18,6 +19,7 @@ missing() {
 	command -v make >/dev/null || echo make
 	command -v git >/dev/null || echo git
 	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2
+	[ "$suite" != brokers ] || command -v debootstrap >/dev/null || echo debootstrap
 	[ "$suite" = bench ] || return 0
 	command -v etcd >/dev/null || echo etcd-server
 	command -v etcdctl >/dev/null || echo etcd-client

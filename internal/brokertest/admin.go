@@ -134,10 +134,17 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string) error {
 // others can declare a queue of that name. The end of the owner's connection
 // makes the broker forget that one as well.
 func (b *Broker) ForgetQueue(ctx context.Context, vhost, name string) error {
+	forget := "mnesia:dirty_delete(rabbit_queue, Name)"
+	if b.Since(4, 0) {
+		// Its files are there from the start, and in the way of the next one's.
+		forget = `rabbit_db_queue:delete(Name, normal),
+		 ok = file:del_dir_r(rabbit_classic_queue_index_v2:queue_dir(rabbit_vhost:msg_store_dir_path(%[1]s), Name))`
+	}
 	return b.do(ctx, "forget queue "+name,
-		`Name = rabbit_misc:r(%s, queue, %s),
-		 [_] = mnesia:dirty_read(rabbit_queue, Name),
-		 ok = mnesia:dirty_delete(rabbit_queue, Name)`, bin(vhost), bin(name))
+		`Name = rabbit_misc:r(%[1]s, queue, %[2]s),
+		 {ok, _} = rabbit_amqqueue:lookup(Name),
+		 `+forget+`,
+		 {error, not_found} = rabbit_amqqueue:lookup(Name)`, bin(vhost), bin(name))
 }
 
 // PurgeQueue removes every message that is ready in a queue; what somebody has
@@ -151,9 +158,17 @@ func (b *Broker) PurgeQueue(ctx context.Context, vhost, name string) error {
 // Fill publishes n messages with the body to a queue, through the default
 // exchange. Where there is no such queue they are dropped.
 func (b *Broker) Fill(ctx context.Context, vhost, name, body string, n int) error {
+	publish := "rabbit_basic:publish(rabbit_exchange:lookup_or_die(Exchange), Key, [], Body)"
+	if b.Since(4, 0) {
+		publish = `begin
+		  Content = rabbit_basic:build_content(rabbit_basic:properties([]), Body),
+		  {ok, Message} = mc_amqpl:message(Exchange, Key, Content),
+		  ok = rabbit_queue_type:publish_at_most_once(Exchange, Message)
+		end`
+	}
 	return b.do(ctx, "fill queue "+name,
-		`Exchange = rabbit_exchange:lookup_or_die(rabbit_misc:r(%s, exchange, <<>>)),
-		 [rabbit_basic:publish(Exchange, %s, [], %s) || _ <- lists:seq(1, %d)]`, bin(vhost), bin(name), bin(body), n)
+		`Exchange = rabbit_misc:r(%s, exchange, <<>>), Key = %s, Body = %s,
+		 [`+publish+` || _ <- lists:seq(1, %d)]`, bin(vhost), bin(name), bin(body), n)
 }
 
 // RaiseMemoryAlarm sets the memory limit to nothing and returns once the alarm

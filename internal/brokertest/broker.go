@@ -17,7 +17,11 @@
 //
 // What needs the broker's cooperation runs as Erlang code inside the node, over
 // a pair of pipes, in about a millisecond: rabbitmqctl does the same calls but
-// takes a second to start. The calls are those of RabbitMQ 3.10.
+// takes a second to start.
+//
+// The node is the one of Debian's package, RabbitMQ 3.10 on Debian 12, or of the
+// directory that BERTH_TEST_BROKER names; scripts/brokers.sh makes those of 4.0
+// and 4.3. A test of what differs between them asks Since.
 package brokertest
 
 import (
@@ -53,8 +57,10 @@ var ErrNotRunning = errors.New("the broker is not running")
 // Broker is one RabbitMQ node. Its methods may be called from several
 // goroutines. The zero value is not usable: see New and Start.
 type Broker struct {
-	dir  string // everything the node writes; its HOME
-	port int    // AMQP
+	dir     string // everything the node writes; its HOME
+	program string // that starts the node
+	version string // of RabbitMQ; known once the node has started
+	port    int    // AMQP
 
 	epmdPort, distPort int
 	epmd               *process
@@ -96,6 +102,9 @@ func Start(ctx context.Context) (*Broker, error) {
 	}
 	if b.epmd, err = b.startEpmd(ctx); err == nil {
 		err = b.startNode(ctx)
+	}
+	if err == nil {
+		err = b.learnVersion(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.Stop())

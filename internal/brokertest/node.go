@@ -15,10 +15,6 @@ import (
 	"time"
 )
 
-// server is where Debian's package puts the start script. The one in PATH is a
-// wrapper that insists on the rabbitmq user.
-const server = "/usr/lib/rabbitmq/bin/rabbitmq-server"
-
 // settings is the node's rabbitmq.conf, with room for the port. The disk and
 // memory limits are out of the way of a small or full machine; alarms are for
 // RaiseMemoryAlarm and RaiseDiskAlarm. Without a name of its own the node looks
@@ -34,9 +30,9 @@ vm_memory_high_watermark.relative = 0.9
 
 // prepare makes the directory of a new broker and chooses its ports.
 func prepare() (*Broker, error) {
-	if _, err := os.Stat(server); err != nil {
-		return nil, fmt.Errorf("rabbitmq-server is not installed (%w): "+
-			"run `make deps`, or as root `apt-get install rabbitmq-server`", err)
+	program, err := server()
+	if err != nil {
+		return nil, err
 	}
 	ports, err := freePorts(3)
 	if err != nil {
@@ -46,7 +42,7 @@ func prepare() (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory for a broker: %w", err)
 	}
-	b := &Broker{dir: dir, port: ports[0], epmdPort: ports[1], distPort: ports[2]}
+	b := &Broker{dir: dir, program: program, port: ports[0], epmdPort: ports[1], distPort: ports[2]}
 	err = errors.Join(
 		os.WriteFile(b.path("rabbitmq.conf"), fmt.Appendf(nil, settings, b.port), 0o600),
 		os.WriteFile(b.path("advanced.config"), []byte("[].\n"), 0o600),
@@ -124,7 +120,7 @@ func (b *Broker) spawnNode() (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(server, "-noinput", "-start_epmd", "false",
+	cmd := exec.Command(b.program, "-noinput", "-start_epmd", "false",
 		"-kernel", "inet_dist_use_interface", "{127,0,0,1}", "-eval", controlLoop)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = b.environment(), b.dir, out, out
 	cmd.ExtraFiles = theirs
