@@ -63,7 +63,8 @@ type Broker struct {
 	port    int    // AMQP
 
 	epmdPort, distPort int
-	epmd               *process
+	epmd               *process // nil for a node that uses its peer's
+	cookie             string
 
 	life sync.Mutex // held while a node is started or ended
 	mu   sync.Mutex // guards node
@@ -96,7 +97,7 @@ func New(tb testing.TB) *Broker {
 func Start(ctx context.Context) (*Broker, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	b, err := prepare()
+	b, err := prepare(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,9 @@ disk_free_limit.absolute = 1MB
 vm_memory_high_watermark.relative = 0.9
 `
 
-// prepare makes the directory of a new broker and chooses its ports.
-func prepare() (*Broker, error) {
+// prepare makes the directory of a new broker and chooses its ports. One that will
+// join the cluster of a peer has its cookie and its port mapper.
+func prepare(peer *Broker) (*Broker, error) {
 	program, err := server()
 	if err != nil {
 		return nil, err
@@ -42,12 +43,18 @@ func prepare() (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory for a broker: %w", err)
 	}
-	b := &Broker{dir: dir, program: program, port: ports[0], epmdPort: ports[1], distPort: ports[2]}
+	b := &Broker{
+		dir: dir, program: program, port: ports[0], epmdPort: ports[1], distPort: ports[2],
+		cookie: fmt.Sprintf("%016X", rand.Uint64()),
+	}
+	if peer != nil {
+		b.epmdPort, b.cookie = peer.epmdPort, peer.cookie
+	}
 	err = errors.Join(
 		os.WriteFile(b.path("rabbitmq.conf"), fmt.Appendf(nil, settings, b.port), 0o600),
 		os.WriteFile(b.path("advanced.config"), []byte("[].\n"), 0o600),
 		os.WriteFile(b.path("enabled_plugins"), []byte("[].\n"), 0o600),
-		os.WriteFile(b.path(".erlang.cookie"), fmt.Appendf(nil, "%016X", rand.Uint64()), 0o400),
+		os.WriteFile(b.path(".erlang.cookie"), []byte(b.cookie), 0o400),
 	)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot write a broker's configuration: %w", err), os.RemoveAll(dir))
@@ -57,6 +64,9 @@ func prepare() (*Broker, error) {
 
 // path returns a path below the broker's directory.
 func (b *Broker) path(name string) string { return filepath.Join(b.dir, name) }
+
+// name is the node's.
+func (b *Broker) name() string { return fmt.Sprintf("berth%d@localhost", b.port) }
 
 // environment is all that the broker's processes get. Nothing is inherited
 // but PATH: a developer's RABBITMQ_ or ERL_ variables must not matter here.
@@ -68,7 +78,7 @@ func (b *Broker) environment() []string {
 		"ERL_EPMD_PORT=" + strconv.Itoa(b.epmdPort),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"ERL_CRASH_DUMP_SECONDS=0",
-		"RABBITMQ_NODENAME=berth" + strconv.Itoa(b.port) + "@localhost",
+		"RABBITMQ_NODENAME=" + b.name(),
 		"RABBITMQ_DIST_PORT=" + strconv.Itoa(b.distPort),
 		"RABBITMQ_MNESIA_BASE=" + b.path("data"),
 		"RABBITMQ_LOG_BASE=" + b.path("log"),
