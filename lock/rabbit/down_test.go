@@ -66,6 +66,9 @@ func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
 // nodeDown makes a durable queue look as if its node were down, until up.
 func nodeDown(t *testing.T, queue string) (up func()) {
 	t.Helper()
+	if shared.Since(4, 3) {
+		t.Skip("RabbitMQ 4.3 has no Mnesia, which is what answers like that while a node is down")
+	}
 	must(t, shared.HideQueue(within(t), "/", queue))
 	return func() {
 		t.Helper()

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -65,9 +66,20 @@ func (h *held) succeed(ctx context.Context, r *reader) error {
 			return err
 		}
 	}
-	err := h.judge(h.l.claims.find(ctx, h.b), "its queue is gone")
-	if err == nil {
+	err := afterRefusal(func() error { return h.l.claims.find(ctx, h.b) })
+	if err = h.judge(err, "its queue is gone"); err == nil {
 		r.forget()
+	}
+	return err
+}
+
+// afterRefusal asks once more where the first answer was a refusal. B's consumer
+// was asked for on the same channel, and nobody has waited for that answer: a
+// refusal of it can come in the place of another one, and closes the channel.
+func afterRefusal(ask func() error) error {
+	err := ask()
+	if errors.Is(err, lock.ErrDenied) {
+		err = ask()
 	}
 	return err
 }
@@ -80,7 +92,7 @@ func (h *held) succeed(ctx context.Context, r *reader) error {
 // now, and count.
 func (h *held) enter(ctx context.Context, r *reader) error {
 	for attempt, pause := 1, retryPause; ; attempt, pause = attempt+1, min(2*pause, longestRetryPause) {
-		if err := r.rest(ctx); err != nil {
+		if err := afterRefusal(func() error { return r.rest(ctx) }); err != nil {
 			return err
 		}
 		if err := h.awaitLastHolder(ctx, r); err != nil {
@@ -92,7 +104,11 @@ func (h *held) enter(ctx context.Context, r *reader) error {
 			}
 		}
 		r.putOwnBack()
-		records, followers, err := r.state(ctx)
+		var records, followers int
+		err := afterRefusal(func() (err error) {
+			records, followers, err = r.state(ctx)
+			return err
+		})
 		if err != nil {
 			return err
 		}
