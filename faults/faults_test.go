@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/faults/checker"
+	"berth/internal/brokertest"
 )
 
 // fault is something that breaks while the first contender holds the lock.
@@ -240,24 +241,27 @@ func TestNoFaultMakesCommandsOverlap(t *testing.T) {
 	for _, f := range faults {
 		for _, contenders := range []int{2, 5} {
 			t.Run(fmt.Sprintf("%s, %d contenders", f.name, contenders), func(t *testing.T) {
-				contenders := max(contenders, f.stage.slots+1)
-				r := results.row(f.name, contenders)
-				for range rounds {
-					t.Run("", func(t *testing.T) { f.try(t, contenders, r) })
-				}
-				if f.kept && r.kept < r.runs {
-					t.Errorf("the holder's command went on in %d of %d runs", r.kept, r.runs)
-				}
+				f.tryOften(t, rabbit, max(contenders, f.stage.slots+1))
 			})
 		}
 	}
 }
 
-func (f fault) try(t *testing.T, contenders int, r *row) {
+func (f fault) tryOften(t *testing.T, broker *brokertest.Broker, contenders int) {
+	r := results.row(f.name, contenders)
+	for range rounds {
+		t.Run("", func(t *testing.T) { f.try(t, broker, contenders, r) })
+	}
+	if f.kept && r.kept < r.runs {
+		t.Errorf("the holder's command went on in %d of %d runs", r.kept, r.runs)
+	}
+}
+
+func (f fault) try(t *testing.T, broker *brokertest.Broker, contenders int, r *row) {
 	st := f.stage
 	st.contenders = contenders
 	st.flags = append(short, st.flags...)
-	s := open(t, rabbit, st)
+	s := open(t, broker, st)
 	v := f.play(s, r)
 	for _, problem := range v.Problems {
 		t.Error(problem)

@@ -29,6 +29,18 @@ type stage struct {
 	slots      int      // of the semaphore; default: 1
 	firstUse   bool     // nobody has ever held the lock
 	namespace  bool     // the first contender has a network namespace of its own
+
+	// Which broker the nth contender is connected to, the last for all further ones.
+	// Default: the scene's.
+	nodes []*brokertest.Broker
+}
+
+// node returns which broker the nth contender is connected to, from 0.
+func (st stage) node(n int, otherwise *brokertest.Broker) *brokertest.Broker {
+	if len(st.nodes) == 0 {
+		return otherwise
+	}
+	return st.nodes[min(n, len(st.nodes)-1)]
 }
 
 // scene is one lock, those who contend for it, and what their commands wrote.
@@ -128,8 +140,9 @@ func (s *scene) join() *contender {
 		c.net = newNamespace(s.t)
 		host = c.net.local
 	}
-	c.relay = newRelay(s.t, host, s.broker.Addr())
-	where, err := url.Parse(s.broker.URL())
+	broker := s.stage.node(len(s.all), s.broker)
+	c.relay = newRelay(s.t, host, broker.Addr())
+	where, err := url.Parse(broker.URL())
 	if err != nil {
 		s.t.Fatal(err)
 	}

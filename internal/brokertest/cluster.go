@@ -109,14 +109,23 @@ func (c *Cluster) Interrupt(ctx context.Context, alone *Broker) error {
 	return alone.do(ctx, "interrupt a cluster", `[true = erlang:disconnect_node(N) || N <- %s]`, c.others(alone))
 }
 
-// Heal undoes Split and Interrupt. The node that was alone starts anew in place, because the two
-// sides do not become one by themselves: it forgets what it alone knows.
+// Heal undoes Split and Interrupt. The node that was alone starts anew: on Mnesia
+// the two sides do not become one by themselves, and on Khepri (4.2 and later) an
+// exclusive queue stays that it could not delete while it was alone.
 func (c *Cluster) Heal(ctx context.Context, alone *Broker) error {
-	err := alone.do(ctx, "let a node back", `[begin erlang:set_cookie(N, erlang:get_cookie()), true = net_kernel:connect_node(N) end || N <- %s]`, c.others(alone))
-	if err != nil {
-		return err
+	err := alone.do(ctx, "let a node back", `[begin erlang:set_cookie(N, erlang:get_cookie()), net_kernel:connect_node(N) end || N <- %s]`, c.others(alone))
+	if err == nil {
+		err = c.await(ctx, nil)
 	}
-	if err := alone.RestartInPlace(ctx, 0); err != nil {
+	switch {
+	case err != nil:
+		return err
+	case alone.Since(4, 2):
+		err = alone.Restart(ctx) // in place it takes long to stop
+	default:
+		err = alone.RestartInPlace(ctx, 0)
+	}
+	if err != nil {
 		return err
 	}
 	return c.await(ctx, nil)
