@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"berth/lock"
 	"berth/lock/rabbit"
 )
@@ -61,6 +63,25 @@ func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
 		up()
 		must(t, h.Verify(within(t)))
 	})
+}
+
+// Only who has B consumes from the ledger: a newcomer that waits for this holder's
+// end has won B on the other side of a split.
+func TestSlotIsNotVerifiedWhileSomebodyElseConsumesItsLedger(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	must(t, err)
+	_, err = ch.Consume(id.Name+"-1-T", "", false, false, false, false, nil)
+	must(t, err)
+	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrLost) {
+		t.Errorf("Verify: %v", err)
+	}
+	must(t, ch.Close())
+	must(t, h.Verify(within(t)))
 }
 
 // nodeDown makes a durable queue look as if its node were down, until up.

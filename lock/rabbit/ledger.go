@@ -228,11 +228,7 @@ func (r *reader) unfollow(ctx context.Context) error {
 // ledger. What this channel has put back before is there by then: the broker
 // handles what comes from one channel in order (AMQP 0-9-1, section 4.7).
 func (r *reader) state(ctx context.Context) (records, followers int, err error) {
-	err = r.line.do(ctx, looking(r.queue), func(ch *amqp.Channel) error {
-		q, err := ch.QueueDeclarePassive(r.queue, true, false, false, false, nil)
-		records, followers = q.Messages, q.Consumers
-		return err
-	})
+	records, followers, err = r.line.count(ctx, r.queue)
 	if errors.Is(err, errNoQueue) {
 		err = lock.Errorf(lock.ErrUnknown, "%s; it was deleted just now", err.Error())
 	}

@@ -56,15 +56,17 @@ func (l *line) look(queue string) error {
 	return l.conn.explain(looking(queue), l.try(passive(queue)))
 }
 
-// records is look, and returns how many messages the queue has that are in nobody's
-// hand.
-func (l *line) records(queue string) (n int, err error) {
-	err = l.try(func(ch *amqp.Channel) error {
-		q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
-		n = q.Messages
-		return err
-	})
-	return n, l.conn.explain(looking(queue), err)
+// state is look, and returns how many messages the queue has that are in nobody's
+// hand, and how many consume from it.
+func (l *line) state(queue string) (messages, consumers int, err error) {
+	err = l.conn.explain(looking(queue), l.try(counting(queue, &messages, &consumers)))
+	return messages, consumers, err
+}
+
+// count is state with a deadline.
+func (l *line) count(ctx context.Context, queue string) (messages, consumers int, err error) {
+	err = l.do(ctx, looking(queue), counting(queue, &messages, &consumers))
+	return messages, consumers, err
 }
 
 // find is look with a deadline.
@@ -80,6 +82,14 @@ func looking(queue string) op { return op{"look up", queue, configure} }
 func passive(queue string) func(*amqp.Channel) error {
 	return func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		return err
+	}
+}
+
+func counting(queue string, messages, consumers *int) func(*amqp.Channel) error {
+	return func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		*messages, *consumers = q.Messages, q.Consumers
 		return err
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
 )
@@ -160,13 +159,7 @@ func (l *leaving) see(b presence) {
 // slot, and only the ledger, or time, that what ran in it is dead. The ledger is
 // read again only when it has changed.
 func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
-	r := &reader{line: &a.line, queue: a.names.ledger(l.slot)}
-	records := -1
-	err := a.line.do(ctx, looking(r.queue), func(ch *amqp.Channel) error {
-		q, err := ch.QueueDeclarePassive(r.queue, true, false, false, false, nil)
-		records = q.Messages
-		return err
-	})
+	records, _, err := a.line.count(ctx, a.names.ledger(l.slot))
 	switch {
 	case errors.Is(err, errNoQueue): // nobody has ever held it
 		return true, nil

@@ -107,7 +107,7 @@ func (c *check) run(h *held) {
 	}
 	// A ledger that cannot be reached from here may be within reach of a successor,
 	// where a cluster is split: only its answer is proof.
-	records, err := h.checks.records(h.t)
+	records, followers, err := h.checks.state(h.t)
 	switch {
 	case errors.Is(err, errNoQueue):
 		c.unrecorded = true
@@ -115,6 +115,10 @@ func (c *check) run(h *held) {
 		c.err = lock.Errorf(lock.ErrUnknown, "cannot verify slot %d of %s: its ledger %q was replaced by a queue that somebody else owns; delete that", h.slot, h.l.id, h.t)
 	case err != nil:
 		c.err = h.judge(err, "")
+	case followers > 0:
+		// Only who has B reads it. After a split that has ended, both sides can reach
+		// the ledger and B is still another queue on each (RabbitMQ 4.0).
+		c.err = lock.Errorf(lock.ErrUnknown, "cannot verify slot %d of %s: somebody else consumes its ledger %q, a newcomer on the other side of a split cluster maybe", h.slot, h.l.id, h.t)
 	default:
 		c.empty = records == 0
 	}
