@@ -8,7 +8,7 @@ VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 BENCHTIME ?= 2s
 SCALE     ?=
 
-.PHONY: help build demo deps test test-brokers faults bench benchmarks scale check vuln docs clean
+.PHONY: help build demo deps test race test-brokers faults bench benchmarks scale check vuln docs clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -27,6 +27,9 @@ test: deps check ## run everything that has to pass
 	@# Without vet, of which check has just run all.
 	go test -race -vet=off -timeout 10m ./...
 	go -C faults test -race -vet=off ./checker
+
+race: deps ## run the end-to-end tests with a berth that has the race detector
+	BERTH_TEST_RACE=1 go test -race -count=1 -timeout 20m ./e2e
 
 test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, one after the other
 	@# Not from the cache: it does not know which broker a package was tested on.
