@@ -2,6 +2,8 @@ package faults
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,13 +26,13 @@ var mutants = []mutant{
 		under: []string{"silent partition", "supervisor stopped and continued"}, mode: "plain",
 	},
 	{
-		name: "it does not wait for the last holder", file: "lock/rabbit/ledger.go",
-		old: "return min(time.Duration(h.newest.Handover)*time.Millisecond, longestHandover)", new: "return 0",
+		name: "it does not wait for the last holder", file: "lock/rabbit/history.go",
+		old: "longest = max(longest, min(time.Duration(r.Handover)*time.Millisecond, longestHandover))", new: "",
 		under: []string{"reset and no way back"}, mode: "stubborn",
 	},
 	{
 		name: "it verifies A only", file: "lock/rabbit/verify.go",
-		old: `h.judge(h.checks.look(h.b), "its queue is gone")`, new: "nil",
+		old: `if c.err = h.judge(h.checks.look(h.b), "its queue is gone"); c.err != nil || h.Term() == 0 {`, new: "if true {",
 		under: []string{"B vanished, and nobody is told"}, mode: "plain",
 	},
 }
@@ -79,14 +81,13 @@ func named(t *testing.T, name string) fault {
 	return fault{}
 }
 
-// build builds the mutant from a copy of the tree.
+// build builds the mutant, with one file of the tree replaced.
 func (m mutant) build(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("..")); err != nil {
+	path, err := filepath.Abs(filepath.Join("..", m.file))
+	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, m.file)
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -94,12 +95,16 @@ func (m mutant) build(t *testing.T) string {
 	if n := bytes.Count(text, []byte(m.old)); n != 1 {
 		t.Fatalf("%s has %q %d times, not once; bring the mutant up to date", m.file, m.old, n)
 	}
-	text = bytes.Replace(text, []byte(m.old), []byte(m.new), 1)
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	changed, overlay, to := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "berth")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
+	err = errors.Join(err,
+		os.WriteFile(changed, bytes.Replace(text, []byte(m.old), []byte(m.new), 1), 0o600),
+		os.WriteFile(overlay, list, 0o600))
+	if err == nil {
+		err = build("..", ".", to, "-overlay", overlay)
 	}
-	to := filepath.Join(t.TempDir(), "berth")
-	if err := build(dir, ".", to); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return to

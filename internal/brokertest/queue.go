@@ -10,7 +10,8 @@ func (b *Broker) Queue(ctx context.Context, vhost, name string) (q Queue, found 
 	err = b.list(ctx, "look up queue "+name, &queues, `
 		case rabbit_amqqueue:lookup(rabbit_misc:r(%s, queue, %s)) of
 		  {ok, Queue} ->
-		    I = rabbit_amqqueue:info(Queue, [durable, owner_pid, messages, messages_unacknowledged, consumers]),
+		    I = try rabbit_amqqueue:info(Queue, [durable, owner_pid, messages, messages_unacknowledged, consumers])
+		        catch exit:{noproc, _} -> [] end, % it is just going
 		    [#{vhost => %[1]s, name => %[2]s,
 		       durable => proplists:get_value(durable, I),
 		       exclusive => is_pid(proplists:get_value(owner_pid, I)),
