@@ -92,13 +92,20 @@ func (b *background) run(w io.Writer) {
 		select {
 		case line := <-b.lines:
 			b.put(w, line)
-			continue
-		default:
+		case <-b.stop:
+			b.putRest(w)
+			return
 		}
+	}
+}
+
+// putRest writes what waits. Whoever has called close logs no more.
+func (b *background) putRest(w io.Writer) {
+	for {
 		select {
 		case line := <-b.lines:
 			b.put(w, line)
-		case <-b.stop: // and nothing is left
+		default:
 			return
 		}
 	}

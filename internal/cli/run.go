@@ -17,7 +17,7 @@ import (
 
 // runCommand puts backend, guard and supervisor together and runs the command.
 // Its result is nil or an error with an exit status; see Status.
-func runCommand(cfg config.Run, received signalsReceived, log hclog.Logger) error {
+func runCommand(cfg config.Run, queue *signalQueue, log hclog.Logger) error {
 	// This process waits, mostly. What one goroutine wakes goes on at once on the
 	// same processor, instead of on another that has to be woken for it.
 	runtime.GOMAXPROCS(1)
@@ -34,13 +34,13 @@ func runCommand(cfg config.Run, received signalsReceived, log hclog.Logger) erro
 		return &decided{err, ExitCannotExecute}
 	}
 
-	queue, end := received.inOrder()
+	queue.takeRealTime()
 	spec := guard.Spec{Dir: guard.LeaveDir(), Path: path, Args: cfg.Command, Env: commandEnv(os.Environ(), cfg.Account), Login: login(cfg), Namespace: cfg.PIDNamespace}
 	outcome := supervisor.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),
 		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },
-		Signals:  queue,
+		Signals:  queue.C(),
 		Terminal: terminal(),
 		Rewrites: cfg.Rewrites,
 
@@ -61,7 +61,6 @@ func runCommand(cfg config.Run, received signalsReceived, log hclog.Logger) erro
 		Holder: holder(),
 		Log:    log.With("lock", cfg.Lock.Name),
 	})
-	end()
 	host.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {
 	case outcome.Err == nil:

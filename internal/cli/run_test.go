@@ -12,62 +12,68 @@ import (
 	"berth/internal/config"
 )
 
-func TestManySignalsDoNotCrowdOutTheOneThatEndsBerth(t *testing.T) {
-	received := receiveSignals()
+func TestSignalsAreTakenThoughTheSupervisorIsBusy(t *testing.T) {
+	queue := queueSignals()
 	defer signal.Reset()
-	until := time.Now().Add(20 * time.Second)
-	send := func(sig unix.Signal, arrived func() bool) {
-		for !arrived() {
-			if time.Now().After(until) {
-				t.Fatalf("%v does not arrive", sig)
-			}
+	defer queue.end()
+	queue.queueAll()
+	for range longQueue {
+		for _, sig := range []unix.Signal{unix.SIGWINCH, unix.SIGUSR1} {
 			if err := unix.Kill(os.Getpid(), sig); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	send(unix.SIGWINCH, func() bool { return len(received.rest) == cap(received.rest) })
-	send(unix.SIGTERM, func() bool { return len(received.endings) > 0 })
+	if err := unix.Kill(os.Getpid(), unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	limit := time.After(20 * time.Second)
+	for {
+		select {
+		case sig := <-queue.C():
+			if sig == unix.SIGTERM {
+				return
+			}
+		case <-limit:
+			t.Fatal("TERM does not arrive")
+		}
+	}
 }
 
 func TestSignalsKeepTheirOrderThoughNobodyTakesThem(t *testing.T) {
-	received := signalsReceived{endings: make(chan os.Signal), rest: make(chan os.Signal)}
-	queue, end := received.inOrder()
-	defer signal.Reset()
-	defer end()
+	queue := newSignalQueue()
+	queue.queueAll()
 	var sent []os.Signal
-	for range 30 {
-		for sig, channel := range map[os.Signal]chan os.Signal{
-			unix.SIGTERM: received.endings, unix.SIGUSR1: received.rest, unix.SIGWINCH: received.rest, unix.SIGHUP: received.endings,
-		} {
-			channel <- sig
+	for range 200 {
+		for _, sig := range []os.Signal{unix.SIGTERM, unix.SIGUSR1, unix.SIGWINCH, unix.SIGHUP} {
+			queue.in <- sig // as package signal sends it: the queue may not have run yet
 			sent = append(sent, sig)
 		}
 	}
+	queue.running.Go(queue.run)
+	defer queue.end()
 	for n, want := range sent {
-		if got := <-queue; got != want {
+		if got := <-queue.C(); got != want {
 			t.Fatalf("signal %d is %v, not %v", n, got, want)
 		}
 	}
 }
 
 func TestEndingSignalIsQueuedThoughManyOthersAre(t *testing.T) {
-	received := signalsReceived{endings: make(chan os.Signal), rest: make(chan os.Signal)}
-	queue, end := received.inOrder()
-	defer signal.Reset()
-	defer end()
+	queue := newSignalQueue()
+	queue.queueAll()
+	queue.running.Go(queue.run)
+	defer queue.end()
 	for range 10 * longQueue {
-		received.rest <- unix.SIGWINCH
+		queue.in <- unix.SIGWINCH
 	}
-	received.endings <- unix.SIGTERM
-	for range longQueue {
-		if got := <-queue; got != unix.SIGWINCH {
-			t.Fatalf("%v came first", got)
+	queue.in <- unix.SIGTERM
+	for range cap(queue.in) + longQueue {
+		if <-queue.C() == unix.SIGTERM {
+			return
 		}
 	}
-	if got := <-queue; got != unix.SIGTERM {
-		t.Errorf("%v came instead", got)
-	}
+	t.Error("TERM was dropped, or has to wait for ever more")
 }
 
 func TestEnvironmentIsThatOfTheUser(t *testing.T) {

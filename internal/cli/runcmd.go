@@ -19,20 +19,20 @@ func runCmd() *cli.Command {
 }
 
 func runAction(c *cli.Context) error {
-	received := receiveSignals()
-	configured := received.endBefore()
+	queue := queueSignals()
+	defer queue.end()
 	cfg, err := config.Load(config.Input{
 		Flags:     recorded(c, config.RunOptions()),
 		Command:   c.Args().Slice(),
 		LookupEnv: os.LookupEnv,
 	})
-	configured()
+	queue.queueAll()
 	if err != nil {
 		return err
 	}
 	log, flush := newLogger(cfg.Connection)
 	defer flush()
-	err = runCommand(cfg, received, log)
+	err = runCommand(cfg, queue, log)
 	if cfg.LogFormat == "json" {
 		return logged(log, failed(c.Command.HelpName, err))
 	}
