@@ -152,9 +152,10 @@ func (m *machine) step(event) State {
 
 // noteKilling is for a guard that has sent KILL to the whole tree. It is not its
 // fault if that takes long: a process waits in the kernel, or may not be
-// signalled. To kill the guard as well would not end that.
+// signalled. To kill the guard as well would not end that, for as long as it says
+// that it is there.
 func (m *machine) noteKilling(event) State {
-	m.silence.Stop()
+	m.silence.Reset(KillingInterval + guardPatience)
 	return m.state
 }
 

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"os"
 	"syscall"
+	"time"
 
 	"berth/internal/boottime"
 )
@@ -38,7 +39,7 @@ type Guard interface {
 	Thaw() error
 
 	// Kill kills the whole tree, again and again until nothing is left. Killing
-	// is told each time.
+	// is told for each Kill, and every KillingInterval after it.
 	Kill() error
 
 	// Abandon kills the guard process itself, for one that does not do what
@@ -61,6 +62,10 @@ type Start struct {
 	Deadline boottime.Instant // 0: none
 	Will     []byte           // lock.Handover
 }
+
+// KillingInterval is how long a guard is silent at most while it kills a tree that
+// does not end.
+const KillingInterval = 2 * time.Second
 
 // Scope is which part of a command a signal is for.
 type Scope string
@@ -97,7 +102,7 @@ const (
 	// runs as somebody else. It is told once, and Dead not before its end.
 	Refused GuardEventKind = "refused"
 	// Killing: the guard has been told to kill, and has sent KILL to the whole
-	// tree. What does not end of it, it goes on to kill.
+	// tree. What does not end of it, it goes on to kill, and says so again.
 	Killing GuardEventKind = "killing"
 	// Halted: the guard itself was stopped, by SIGSTOP for example, and has been
 	// continued. It is told once.

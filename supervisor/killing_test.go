@@ -29,3 +29,21 @@ func TestGuardThatOnlyWaitsForAProcessIsNotAbandoned(t *testing.T) {
 		t.Errorf("the guard was told %q as well", <-g.orders)
 	}
 }
+
+// One that was frozen meanwhile, for example, would keep the slot for ever.
+func TestGuardThatFallsSilentWhileItKillsIsAbandoned(t *testing.T) {
+	patience := guardPatience
+	guardPatience = 10 * time.Millisecond
+	defer func() { guardPatience = patience }()
+	b := newBench(t, time.Hour, nil)
+	g := b.running()
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "kill")
+	g.say(GuardEvent{Kind: Killing})
+	g.awaitOrder(t, "abandon")
+	g.dies(kill, 0)
+	if o := b.end(); o.Status != 137 {
+		t.Errorf("outcome %+v, want 137", o)
+	}
+}

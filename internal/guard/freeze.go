@@ -11,17 +11,19 @@ import (
 // not stopped yet. One that is stopped forks no more, so that two or three will
 // do for most; the bounds are for one that forks faster than it can be read.
 // Nothing else is heeded meanwhile, so the passes also end with freezeTime, and
-// when the tree has to be killed.
+// when the tree has to be killed. What goes on then is stopped a moment later.
 const (
 	freezePasses = 200
 	freezeTime   = time.Second
+	freezePause  = 100 * time.Millisecond
 )
 
 // ice is what of a tree the guard has stopped by STOP. Its zero value is a tree
 // that goes on.
 type ice struct {
 	frozen  bool
-	stopped map[int]process // by number; what was stopped before by somebody else is not in it
+	stopped map[int]process  // by number; what was stopped before by somebody else is not in it
+	again   <-chan time.Time // when to go on stopping; nil: all of it is stopped
 }
 
 // freeze stops every process of the tree. A control group is stopped in one
@@ -33,11 +35,19 @@ func (h *helper) freeze() {
 	}
 	h.ice = ice{frozen: true, stopped: make(map[int]process)}
 	h.cgroup.freeze(true)
+	h.freezeRest()
+}
+
+// freezeRest stops what goes on of a tree that is to be frozen.
+func (h *helper) freezeRest() {
+	h.ice.again = nil
 	// Two passes in a row that find nothing but what is stopped: one can miss a
 	// process that lost its parent while the table was read.
-	over := time.Now().Add(freezeTime)
-	for passes, calm := 0, 0; passes < freezePasses && calm < 2 && time.Now().Before(over) && !h.deadline.Passed(); passes++ {
-		found, awaited := h.stopRest()
+	end := time.Now().Add(freezeTime)
+	enough := func() bool { return h.deadline.Passed() || !time.Now().Before(end) }
+	calm := 0
+	for passes := 0; passes < freezePasses && calm < 2 && !enough(); passes++ {
+		found, awaited := h.stopRest(enough)
 		switch {
 		case found:
 			calm = 0
@@ -48,15 +58,21 @@ func (h *helper) freeze() {
 			calm++
 		}
 	}
+	if calm < 2 {
+		h.ice.again = time.After(freezePause)
+	}
 }
 
 // stopRest sends STOP to what is neither stopped nor in the frozen control
 // group. It reports whether it found anything new, and whether there is something
-// that was sent STOP and has not stopped.
-func (h *helper) stopRest() (found, awaited bool) {
-	tree, calm := look()
+// that was sent STOP and has not stopped. It ends early when enough says so.
+func (h *helper) stopRest(enough func() bool) (found, awaited bool) {
+	tree, calm := look(enough)
 	found = !calm
 	for _, p := range tree {
+		if enough() {
+			return true, false
+		}
 		if p.state == 'T' || p.dead() || h.cgroup.has(p.pid) {
 			continue
 		}
@@ -65,7 +81,7 @@ func (h *helper) stopRest() (found, awaited bool) {
 			continue
 		}
 		h.ice.stopped[p.pid] = p
-		signalProcess(p, unix.SIGSTOP)
+		_ = signalProcess(p, unix.SIGSTOP)
 		found = true
 	}
 	return found, awaited
@@ -78,7 +94,7 @@ func (h *helper) thaw() {
 	}
 	h.cgroup.freeze(false)
 	for _, p := range h.ice.stopped {
-		signalProcess(p, unix.SIGCONT)
+		_ = signalProcess(p, unix.SIGCONT)
 	}
 	h.ice = ice{}
 }
@@ -87,7 +103,7 @@ func (h *helper) thaw() {
 // undo what STOP has done. What the group has stopped by itself goes on at the
 // thaw.
 func (h *helper) continueLater(group int) {
-	for _, p := range slices.DeleteFunc(descendants(), func(p process) bool { return p.group != group }) {
+	for _, p := range slices.DeleteFunc(descendants(h.deadline.Passed), func(p process) bool { return p.group != group }) {
 		h.ice.stopped[p.pid] = p
 	}
 }

@@ -60,7 +60,14 @@ func (tr *tree) freezeGuard() (thaw func()) {
 	if group == nil {
 		tr.t.Fatal("no control group can be made here")
 	}
-	tr.t.Cleanup(group.remove) // after the end of the guard
+	tr.t.Cleanup(func() {
+		group.freeze(false)
+		if !tr.dead {
+			tr.guard.Abandon()
+		}
+		<-tr.guard.gone // a group with a process in it cannot be removed
+		group.remove()
+	})
 	name := group.dir.Name()
 	if !writeControl(name, "cgroup.procs", strconv.Itoa(tr.guard.pid)) {
 		tr.t.Fatal("the guard cannot be put into a control group")

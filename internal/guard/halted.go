@@ -2,8 +2,6 @@ package guard
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -11,7 +9,10 @@ import (
 )
 
 // halts are the signals that stop a process (signal(7)). STOP cannot be caught.
-var halts = []syscall.Signal{unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+var halts = append([]syscall.Signal{unix.SIGSTOP}, keyboardStops...)
+
+// threadsLooked bounds how many threads of one process are looked at.
+const threadsLooked = 50
 
 // halted reports whether the process is stopped, or will be as soon as it runs:
 // it obeys no signal then but KILL and CONT. One that is stopped by a debugger
@@ -28,21 +29,21 @@ func halted(pid int) bool {
 }
 
 func haltedNow(pid int) bool {
-	status, err := readStatus("/proc/" + strconv.Itoa(pid) + "/status")
-	if err != nil {
+	dir := "/proc/" + strconv.Itoa(pid)
+	status, err := readStatus(dir + "/status")
+	switch {
+	case err != nil:
 		return false
-	}
-	if status.state == 'T' || status.stopPending() {
+	case status.state == 'T', status.stopPending():
 		return true
-	}
-	if status.threads < 2 {
-		return false
+	case status.threads < 2, status.state == 'S':
+		return false // who sleeps is woken to stop, and runs until it has
 	}
 	// The first thread may have ended, or be where it cannot be stopped yet, as
 	// in vfork(2); all of them stop together.
-	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/status")
-	for _, file := range files {
-		if thread, err := readStatus(file); err == nil && thread.state == 'T' {
+	threads, _ := namesIn(dir + "/task")
+	for _, thread := range threads[:min(len(threads), threadsLooked)] {
+		if status, err := readStatus(dir + "/task/" + thread + "/status"); err == nil && status.state == 'T' {
 			return true
 		}
 	}
@@ -70,7 +71,7 @@ func (s status) stopPending() bool {
 }
 
 func readStatus(file string) (s status, err error) {
-	text, err := os.ReadFile(file)
+	text, err := readProc(file)
 	if err != nil {
 		return status{}, err
 	}

@@ -53,8 +53,9 @@ type helper struct {
 	first    int                        // the command's first process, while it is not reaped
 	status   syscall.WaitStatus
 	killing  bool
-	asked    bool // the supervisor wants to know that KILL was sent
-	refused  bool // some process of the tree may not be signalled, and that was told
+	asked    bool      // the supervisor wants to know that KILL was sent
+	told     time.Time // when it was told last, zero: not yet
+	refused  bool      // some process of the tree may not be signalled, and that was told
 	killer   killer
 	progress bool             // something has ended since the last pass of killing
 	again    <-chan time.Time // the next pass
@@ -172,6 +173,10 @@ func (h *helper) run() {
 		case <-h.timer.C:
 		case <-h.again:
 			h.kill()
+		case <-h.ice.again:
+			if !h.killing {
+				h.freezeRest()
+			}
 		case <-h.look:
 			h.lookForTerminal()
 		case <-h.bond.next:
@@ -333,14 +338,18 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 
 // signalTree sends the signal to every process of the tree, and continues those
 // that are stopped, which receive nothing else. The others get no CONT: they may
-// have a handler for it.
+// have a handler for it. When the deadline passes they are killed instead: to read
+// of thousands of processes and threads takes longer than there is.
 func (h *helper) signalTree(sig syscall.Signal) {
-	for _, p := range descendants() {
-		if signalProcess(p, sig) {
+	for _, p := range descendants(h.deadline.Passed) {
+		if h.deadline.Passed() {
+			return
+		}
+		if err := signalProcess(p, sig); errors.Is(err, unix.EPERM) {
 			h.noteRefused(p.pid)
 		}
 		if h.wantsCONT(p, sig) {
-			signalProcess(p, unix.SIGCONT)
+			_ = signalProcess(p, unix.SIGCONT)
 		}
 	}
 }
@@ -407,8 +416,8 @@ func (h *helper) kill() {
 	if killed := h.killer.pass(); killed.refused != 0 { // whether it worked is seen by reaping
 		h.noteRefused(killed.refused)
 	}
-	if h.asked {
-		h.asked = false
+	if h.asked || !h.told.IsZero() && time.Since(h.told) >= supervisor.KillingInterval/2 {
+		h.asked, h.told = false, time.Now()
 		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Killing})
 	}
 	h.again = time.After(h.killer.rest(h.progress))

@@ -275,8 +275,8 @@ func (h *Host) noneFallen(k *killer, reaped uint64) bool {
 	if len(k.seen) > 0 {
 		return false
 	}
-	all := killed{groups: make(map[int]bool)}
-	err := k.table(&all)
+	all := newKilled()
+	err := k.killTable(all)
 	after, _ := h.spared()
 	return err == nil && all.found == 0 && reaped == after
 }

@@ -1,10 +1,13 @@
 package guard
 
 import (
+	"errors"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
 )
 
 // Between two passes over a tree that is being killed. A kill takes effect within
@@ -14,12 +17,12 @@ import (
 const (
 	firstPause   = time.Millisecond
 	busyPause    = 50 * time.Millisecond
-	longestPause = 2 * time.Second
+	longestPause = supervisor.KillingInterval
 )
 
-// growing is how many passes in a row may find new processes before the table is
-// asked for whole groups to kill.
-const growing = 3
+// tableShare is the inverse of how much of its time a killer spends on reading all
+// of /proc, which takes half a second beside 25,000 processes.
+const tableShare = 10
 
 // killer kills everything below this process, pass by pass. Its zero value has
 // made none.
@@ -27,35 +30,40 @@ type killer struct {
 	spare map[int]uint64 // children to be left out, with what is below them
 	group int            // a process group that has no strangers in it; 0: none is known
 
-	seen  map[int]uint64 // what the last pass has found
-	grown int            // how many passes in a row have found something new
-	pause time.Duration  // before the next one
+	seen   map[int]uint64 // what the last pass has found
+	passes int
+	grows  bool          // the last pass has killed something new
+	pause  time.Duration // before the next one
+	rested time.Time     // when the table may be read again
 }
 
 // killed is what one pass has found.
 type killed struct {
-	found   int // processes, the dead that are not reaped among them
-	refused int // one that may not be signalled, 0 if there is none
-	groups  map[int]bool
+	found   int            // processes, the dead that are not reaped among them
+	sent    map[int]uint64 // those that took the signal, with their start
+	refused int            // one that may not be signalled, 0 if there is none
+	groups  map[int]bool   // those that were killed as a whole
 }
 
+func newKilled() *killed { return &killed{sent: make(map[int]uint64), groups: make(map[int]bool)} }
+
 // pass sends KILL once to what it finds. It reads all of /proc only where the walk
-// down from this process cannot know everything, and where that finds ever more.
-func (k *killer) pass() killed {
-	all := killed{groups: make(map[int]bool)}
-	w := k.walk(&all)
-	before := k.grown
-	for pid, start := range w.seen {
+// down from this process cannot know everything, and where passes find ever more.
+func (k *killer) pass() *killed {
+	all := newKilled()
+	w := k.walk(all)
+	k.grows = false
+	for pid, start := range all.sent {
 		if known, seen := k.seen[pid]; !seen || known != start {
-			k.grown = before + 1
+			k.grows = true
 		}
 	}
-	if k.grown == before {
-		k.grown = 0
-	}
 	k.seen = w.seen
-	if w.partial || k.grown > growing {
-		_ = k.table(&all) // a pass follows
+	k.passes++
+	if (w.partial || k.grows && k.passes > 1) && !time.Now().Before(k.rested) {
+		began := time.Now()
+		_ = k.killTable(all) // a pass follows
+		k.rested = began.Add(tableShare * time.Since(began))
 	}
 	return all
 }
@@ -68,17 +76,26 @@ func (k *killer) pass() killed {
 func (k *killer) walk(all *killed) *walk {
 	session, err := unix.Getsid(0)
 	telling := err == nil && os.Getpid() != 1 && len(k.spare) == 0
-	return walkDown(k.spare, func(p process) {
-		if !p.hidden && (p.group == k.group || telling && p.session != session) {
+	return walkDown(k.spare, nil, func(p process) {
+		switch {
+		case p.hidden, all.groups[p.group]:
+		case p.group == k.group, telling && p.session != session && unmoved(p):
 			all.killGroup(p.group)
 		}
 		all.kill(p)
 	})
 }
 
-// table kills what the whole table says is below this process, beginning with the
+// unmoved reports whether a process is where it was said to be. It may have moved
+// to a session of its own in between its group and its session, or ended.
+func unmoved(p process) bool {
+	now, err := readStat(p.pid)
+	return err == nil && now.start == p.start && now.group == p.group && now.session == p.session
+}
+
+// killTable kills what the whole table says is below this process, beginning with the
 // groups that consist of descendants alone.
-func (k *killer) table(all *killed) error {
+func (k *killer) killTable(all *killed) error {
 	table, err := processTable()
 	if err != nil {
 		return err
@@ -108,7 +125,7 @@ func (k *killer) table(all *killed) error {
 // signal pending): that is what ends a command that forks without end. The
 // group's number was in use a moment ago and cannot have come around since.
 func (all *killed) killGroup(group int) {
-	if group > 1 && group != unix.Getpgrp() && !all.groups[group] {
+	if group > 1 && group != unix.Getpgrp() {
 		all.groups[group] = true
 		_ = unix.Kill(-group, unix.SIGKILL)
 	}
@@ -116,7 +133,10 @@ func (all *killed) killGroup(group int) {
 
 func (all *killed) kill(p process) {
 	all.found++
-	if signalProcess(p, unix.SIGKILL) {
+	switch err := signalProcess(p, unix.SIGKILL); {
+	case err == nil:
+		all.sent[p.pid] = p.start
+	case errors.Is(err, unix.EPERM):
 		all.refused = p.pid
 	}
 }
@@ -124,7 +144,7 @@ func (all *killed) kill(p process) {
 // rest returns how long to wait before the next pass.
 func (k *killer) rest(progress bool) time.Duration {
 	longest := longestPause
-	if progress || k.grown > 0 {
+	if progress || k.grows {
 		longest = busyPause
 	}
 	k.pause = max(firstPause, min(2*k.pause, longest))

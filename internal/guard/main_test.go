@@ -47,6 +47,8 @@ func TestMain(m *testing.M) {
 		loseFirstThread()
 	case role == "fork from a thread":
 		forkFromAThread()
+	case role == "fork among threads":
+		forkAmongThreads(200)
 	case role != "":
 		fmt.Fprintf(os.Stderr, "unknown role %q\n", role)
 		os.Exit(2)

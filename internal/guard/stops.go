@@ -10,8 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stops are the signals that stop a process and can be blocked, as bits of a
-// signal mask, whose first word has 32 at least.
+// keyboardStops are the signals that stop a process and can be blocked: what a
+// terminal sends (signal(7)).
+var keyboardStops = []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+
+// stops are the same as bits of a signal mask, whose first word has 32 at least.
 const stops = 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
 
 // withStopsBlocked runs fork, which forks a guard, on a thread with these signals
@@ -38,7 +41,7 @@ func withStopsBlocked(fork func(blocked uint32) error) error {
 // fork that does not.
 func unblockStops(blocked uint32) {
 	var unblock unix.Sigset_t
-	for _, sig := range []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
+	for _, sig := range keyboardStops {
 		if blocked&(1<<(sig-1)) == 0 {
 			unblock.Val[0] |= 1 << (sig - 1)
 		}

@@ -154,7 +154,7 @@ func (t *terminal) has() bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(descendants(), func(p process) bool { return p.group == foreground }) ||
+	return slices.ContainsFunc(descendants(nil), func(p process) bool { return p.group == foreground }) ||
 		errors.Is(unix.Kill(-foreground, 0), unix.ESRCH)
 }
 
@@ -183,9 +183,12 @@ func (t *terminal) restore() {
 // CONT: it does not stop, and would hand it on to the command.
 func (t *terminal) wake() {
 	if t.asleep && t.owner != 0 {
-		others, _ := t.others()
+		others, err := t.others()
 		for _, p := range others {
-			signalProcess(p, unix.SIGCONT)
+			_ = signalProcess(p, unix.SIGCONT)
+		}
+		if err != nil { // a CONT too many does less harm than a pipeline that hangs
+			_ = unix.Kill(-t.owner, unix.SIGCONT)
 		}
 	}
 	t.asleep, t.disturbed = false, false

@@ -7,7 +7,7 @@ import (
 
 // spareThreads is how many threads a process of berth has made before it needs
 // them.
-const spareThreads = 12
+const spareThreads = 8
 
 // reserveThreads makes the threads that this process may come to need. Go's
 // runtime ends a process that cannot make one, and the command can see to that:

@@ -1,41 +1,23 @@
 package guard
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// process is one line of the process table (proc_pid_stat(5)). A pid alone does
-// not identify a process, because numbers are used again; pid and start do.
-type process struct {
-	pid     int
-	parent  int
-	group   int
-	session int
-	start   uint64 // clock ticks after boot
-
-	state   byte // of the first thread; T is stopped, Z is dead
-	threads int
-
-	hidden bool // a child of this process of which only the number is known
-}
-
-// dead reports whether the process is only to be reaped.
-func (p process) dead() bool { return p.state == 'Z' && p.threads <= 1 }
-
 // look returns every process below this one, and whether it can have missed none
 // but what was forked meanwhile. What is dead and not reaped is among them: the
 // state of a process is that of its first thread, which can end before the
-// others do.
-func look() (found []process, calm bool) {
-	w := walkDown(nil, func(p process) { found = append(found, p) })
-	if !w.partial {
+// others do. It ends early when enough says so.
+func look(enough func() bool) (found []process, calm bool) {
+	w := walkDown(nil, enough, func(p process) { found = append(found, p) })
+	if !w.partial || w.over() {
 		return found, !w.restless
 	}
 	table, err := processTable()
@@ -50,16 +32,22 @@ func look() (found []process, calm bool) {
 	return found, true
 }
 
-// looks bounds how often a tree is looked through that does not come to rest.
-const looks = 5
+// A tree that does not come to rest is looked through so often, and not once more
+// after that time.
+const (
+	mostLooks = 5
+	looksTime = 100 * time.Millisecond
+)
 
 // descendants returns every process below this one, each once: all that two looks
 // in a row find. Nothing is done to them before that, so that what one of
-// them forks when it is told to end is not among them.
-func descendants() (all []process) {
+// them forks when it is told to end is not among them. It ends early when enough
+// says so.
+func descendants(enough func() bool) (all []process) {
 	known := make(map[int]uint64)
-	for range looks {
-		found, calm := look()
+	over := time.Now().Add(looksTime)
+	for n := 0; n < mostLooks && (n == 0 || time.Now().Before(over)); n++ {
+		found, calm := look(enough)
 		for _, p := range found {
 			if start, twice := known[p.pid]; !twice || start != p.start {
 				known[p.pid], calm = p.start, false
@@ -106,12 +94,6 @@ func readTable() (processes, error) {
 	}
 	return table, table.addHidden()
 }
-
-// vanished: the process has ended, and is reaped.
-func vanished(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
-
-// closed: the process may not be looked at.
-func closed(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
 
 // addHidden adds the children of this process that /proc does not show: mounted
 // with hidepid, it leaves out those of other users and those that are not
@@ -173,75 +155,32 @@ func (t processes) below(root int, spare map[int]uint64) []process {
 	return found
 }
 
-// readSmall reads a file of /proc in one piece. os.ReadFile would make each of
-// hundreds of them known to the poller first.
-func readSmall(path string) ([]byte, error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	var data [1024]byte // 52 numbers and a name of 16 bytes take less (proc_pid_stat(5))
-	n, err := unix.Read(fd, data[:])
-	if err != nil {
-		return nil, err
-	}
-	return data[:n], nil
-}
-
-// readProcess returns false for a process that is gone, or not to be looked at.
-func readProcess(pid int) (process, bool) {
-	p, err := readStat(pid)
-	return p, err == nil
-}
-
-// readStat reads /proc/PID/stat. The command's name, in parentheses, can contain
-// anything, so fields are counted from its last parenthesis.
-func readStat(pid int) (process, error) {
-	data, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return process{}, err
-	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	const state, parent, group, session, threads, start = 0, 1, 2, 3, 17, 19 // fields 3, 4, 5, 6, 20 and 22
-	if len(fields) <= start {
-		return process{}, unix.ESRCH
-	}
-	p := process{pid: pid, state: fields[state][0]}
-	p.threads, _ = strconv.Atoi(string(fields[threads]))
-	p.parent, _ = strconv.Atoi(string(fields[parent]))
-	p.group, _ = strconv.Atoi(string(fields[group]))
-	p.session, _ = strconv.Atoi(string(fields[session]))
-	p.start, _ = strconv.ParseUint(string(fields[start]), 10, 64)
-	return p, nil
-}
-
 // openProcess is replaced by tests.
 var openProcess = unix.PidfdOpen
 
 // signalProcess sends the signal to just this process: a process that got the
-// number later is not touched (pidfd_open(2)). It reports whether we may not
-// signal it, because it runs as somebody else.
-func signalProcess(p process, sig syscall.Signal) (refused bool) {
+// number later is not touched (pidfd_open(2)). The error is EPERM if we may not
+// signal it, because it runs as somebody else, and otherwise says that it has
+// ended; who kills a tree looks again.
+func signalProcess(p process, sig syscall.Signal) error {
 	fd, err := openProcess(p.pid, 0)
 	switch {
 	case err == nil:
 		defer unix.Close(fd)
 	case errors.Is(err, unix.ESRCH):
-		return false // gone
+		return err
 	}
 	if p.hidden {
 		if err == nil && !isChild(fd) {
-			return false
+			return unix.ESRCH
 		}
-	} else if now, alive := readProcess(p.pid); !alive || now.start != p.start || now.dead() {
-		return false
+	} else if now, err := readStat(p.pid); err != nil || now.start != p.start || now.dead() {
+		return unix.ESRCH
 	}
 	if err != nil {
 		// For want of memory or descriptors, for example. By its number it is
 		// certain enough: numbers come around after thousands of forks.
-		return errors.Is(unix.Kill(p.pid, sig), unix.EPERM)
+		return unix.Kill(p.pid, sig)
 	}
-	// Any other error means that it has ended; who kills a tree looks again.
-	return errors.Is(unix.PidfdSendSignal(fd, sig, nil, 0), unix.EPERM)
+	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }

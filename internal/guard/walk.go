@@ -26,20 +26,42 @@ type walk struct {
 	// kernel was built without the lists (CONFIG_PROC_CHILDREN). The whole table
 	// can tell more.
 	partial bool
-	// restless: a process has ended, or fallen to another parent, meanwhile.
+	// restless: a process has ended, or fallen to another parent, meanwhile, or
+	// the walk was broken off.
 	restless bool
+
+	enough func() bool // breaks the walk off, even among the threads of one process; nil does not
 }
 
+// over reports whether the walk is to be broken off. It says so in restless.
+func (w *walk) over() bool {
+	if w.enough == nil || !w.enough() {
+		return false
+	}
+	w.restless = true
+	return true
+}
+
+// manyThreads is how many threads of one process take long to be read, a
+// millisecond for every hundred. It is visited first then.
+const manyThreads = 50
+
 // walkDown calls visit for what is below this process, from the top down. What is
-// below a process has been noted when it is visited: after its end that is
-// somewhere else.
-func walkDown(spare map[int]uint64, visit func(p process)) *walk {
-	w := &walk{spare: spare, seen: make(map[int]uint64)}
+// below a process has been noted when it is visited, unless that one has many
+// threads: after its end it is somewhere else.
+func walkDown(spare map[int]uint64, enough func() bool, visit func(p process)) *walk {
+	w := &walk{spare: spare, seen: make(map[int]uint64), enough: enough}
 	pending := w.below(process{pid: os.Getpid()})
-	for len(pending) > 0 {
+	for len(pending) > 0 && !w.over() {
 		next := pending[0]
+		first := next.threads > manyThreads
+		if first {
+			visit(next)
+		}
 		pending = append(pending[1:], w.below(next)...)
-		visit(next)
+		if !first {
+			visit(next)
+		}
 	}
 	return w
 }
@@ -62,9 +84,13 @@ func (w *walk) below(parent process) (found []process) {
 		}
 	}
 	if parent.pid != os.Getpid() {
-		if now, err := readStat(parent.pid); err != nil || now.start != parent.start {
+		now, err := readStat(parent.pid)
+		if err != nil || now.start != parent.start {
 			w.restless = true
 			return nil
+		}
+		if now.dead() && !parent.dead() { // its children have fallen to this process
+			w.restless = true
 		}
 	}
 	return w.fresh(found)
@@ -127,7 +153,10 @@ func (w *walk) children(pid int) (pids []int, err error) {
 		return nil, err
 	}
 	for _, thread := range threads {
-		list, err := readAll(dir + "/" + thread + "/" + childrenFile)
+		if w.over() {
+			break
+		}
+		list, err := readProc(dir + "/" + thread + "/" + childrenFile)
 		switch {
 		case err == nil:
 			pids = append(pids, numbers(list)...)
@@ -149,38 +178,4 @@ func numbers(list []byte) (all []int) {
 		}
 	}
 	return all
-}
-
-// namesIn lists a directory of /proc, readAll reads a file of it: with less effort
-// than package os, which makes each known to the poller first.
-func namesIn(dir string) (names []string, err error) {
-	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	var data [4096]byte
-	for {
-		n, err := unix.ReadDirent(fd, data[:])
-		if err != nil || n == 0 {
-			return names, err
-		}
-		_, _, names = unix.ParseDirent(data[:n], -1, names)
-	}
-}
-
-func readAll(path string) (all []byte, err error) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	var data [4096]byte
-	for {
-		n, err := unix.Read(fd, data[:])
-		if err != nil || n == 0 {
-			return all, err
-		}
-		all = append(all, data[:n]...)
-	}
 }

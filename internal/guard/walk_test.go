@@ -5,7 +5,9 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,6 +34,14 @@ func countTables(t *testing.T) *int {
 // below has a script run below this process, without a guard.
 func below(t *testing.T, script string, size int) (mark string) {
 	t.Helper()
+	mark = belowAs(t, script, nil)
+	awaitProcesses(t, mark, size)
+	return mark
+}
+
+// belowAs has it run as somebody else, and does not wait for what it forks.
+func belowAs(t *testing.T, script string, login *syscall.Credential) (mark string) {
+	t.Helper()
 	host, err := NewHost() // which reaps it
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +53,7 @@ func below(t *testing.T, script string, size int) (mark string) {
 	}
 	process, err := os.StartProcess("/bin/sh", []string{"sh", "-c", script}, &os.ProcAttr{
 		Env: append(os.Environ(), markVar+"="+mark, "GUARD_TEST_SELF="+binary),
+		Sys: &syscall.SysProcAttr{Credential: login},
 	})
 	if err != nil {
 		host.Close()
@@ -56,7 +67,6 @@ func below(t *testing.T, script string, size int) (mark string) {
 		host.Close()
 		_ = process.Release()
 	})
-	awaitProcesses(t, mark, size)
 	return mark
 }
 
@@ -70,7 +80,7 @@ func TestWalkFindsTheWholeTreeAndNothingElse(t *testing.T) {
 	mark := below(t, wide, wideSize)
 	tables := countTables(t)
 	var found []int
-	w := walkDown(nil, func(p process) {
+	w := walkDown(nil, nil, func(p process) {
 		// A session is 0 where its leader is outside of this PID namespace, as in
 		// a container.
 		group, _ := unix.Getpgid(p.pid)
@@ -109,7 +119,7 @@ func TestTreeIsKilledWhereTheKernelListsNoChildren(t *testing.T) {
 	mark := below(t, wide, wideSize)
 	childrenFile = "none"
 	t.Cleanup(func() { childrenFile = "children" })
-	if got, want := len(descendants()), wideSize; got != want {
+	if got, want := len(descendants(nil)), wideSize; got != want {
 		t.Errorf("%d processes are found, not %d", got, want)
 	}
 	var k killer
@@ -154,5 +164,33 @@ func TestPassesBecomeRareWhereNothingEnds(t *testing.T) {
 	k.hurry()
 	if pause := k.rest(true); pause != firstPause || k.slow() {
 		t.Errorf("the next pass in %s although something has ended", pause)
+	}
+}
+
+// What cannot be killed can go on forking.
+func TestPassesBecomeRareThoughWhatCannotBeKilledForks(t *testing.T) {
+	mark := belowAs(t, "while :; do /bin/true; done", &syscall.Credential{Uid: 65534, Gid: 65534})
+	await(t, "it to fork", func() bool { return len(marked(mark)) > 1 })
+	slow := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // for good: the thread may not signal other users' processes any more
+		const same = ^uintptr(0)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, 1, same); errno != 0 {
+			t.Errorf("cannot become somebody else; this test needs root: %v", errno)
+		}
+		var k killer
+		rare := 0 // in a row
+		for over := time.Now().Add(patience); rare < 20 && time.Now().Before(over); time.Sleep(5 * time.Millisecond) {
+			k.pass()
+			k.rest(false)
+			rare++
+			if !k.slow() {
+				rare = 0
+			}
+		}
+		slow <- rare == 20
+	}()
+	if !<-slow {
+		t.Error("passes follow each other quickly although nothing can be killed")
 	}
 }
