@@ -26,6 +26,14 @@
 # broker. There is no default.
 #broker = ["amqp://user:password@rabbit1:5672/", "amqp://user:password@rabbit2:5672/"]
 
+# The same from a file, such as a credential of systemd or a container's secret.
+# Not together with broker.
+#broker_file = "/run/credentials/berth@importer.service/broker"
+
+# The password alone from a file, for URLs that name a user and none:
+# amqp://user@rabbit1
+#password_file = "/run/secrets/rabbitmq-password"
+
 # How queues are named: name, slot and letter in this order, N-L-A or N-A-L. Every
 # berth that uses a lock must agree on it.
 #naming = "N-L-A"
@@ -78,6 +86,16 @@
 # LOGNAME become the user's, if this host knows the user.
 #user = "nobody"
 #group = "nogroup"
+
+# ---- As a service of systemd, with Type=notify ----
+
+# When the service counts as started: "waiting" is when berth is connected and in
+# line for a slot, "holding" when its command runs.
+#ready = "waiting"
+
+# true gives the command NOTIFY_SOCKET and the watchdog: it says by itself that it is
+# ready, and while it runs that it is there. It needs NotifyAccess=all in the unit.
+#pass_notify = false
 
 # ---- Timings that the promise rests on ----
 #

@@ -25,16 +25,19 @@ var rules = []struct {
 		"it decides, and declares the interfaces of what it uses"},
 	{"berth/internal/guard", []string{"berth/supervisor", "berth/signals", "berth/internal/boottime", "berth/internal/tty"},
 		"it implements what the supervisor declares, and knows no lock"},
-	{"berth/internal/config", []string{"berth/lock", "berth/signals", "berth/supervisor"},
+	{"berth/internal/observe", []string{"berth/lock", "berth/supervisor"}, "it tells what a supervisor does, and knows nothing else"},
+	{"berth/internal/activation", nil, "it is about sockets alone"},
+	{"berth/internal/config", []string{"berth/lock", "berth/signals", "berth/supervisor", "berth/internal/observe"},
 		"it is values, some of them the supervisor's, and reaches for nothing"},
 	{"berth", []string{"berth/internal/cli", "berth/internal/guard"}, "it only says which program a process is"},
 }
 
 // confined are libraries that belong to one place.
 var confined = map[string]string{
-	"github.com/rabbitmq/amqp091-go": "berth/lock/rabbit",
-	"github.com/urfave/cli/v2":       "berth/internal/cli",
-	"github.com/hashicorp/hcl/v2":    "berth/internal/config",
+	"github.com/rabbitmq/amqp091-go":          "berth/lock/rabbit",
+	"github.com/urfave/cli/v2":                "berth/internal/cli",
+	"github.com/hashicorp/hcl/v2":             "berth/internal/config",
+	"github.com/coreos/go-systemd/v22/daemon": "berth/internal/observe",
 }
 
 func TestImportsPointOneWay(t *testing.T) {

@@ -2,8 +2,9 @@
 // this host, and has the command's whole process tree dead before anyone else
 // may start theirs. Its own help and README.md say how it is used.
 //
-// This binary is two programs: the command line, and the guard that it starts
-// (see package guard). Which one a process is, its name says.
+// This binary is three programs: the command line, the guard that it starts, and
+// what becomes a command that has to know its process number (see package guard).
+// Which one a process is, its name says.
 package main
 
 import (
@@ -14,8 +15,11 @@ import (
 )
 
 func main() {
-	if os.Args[0] == guard.Name {
+	switch os.Args[0] {
+	case guard.Name:
 		os.Exit(guard.Main(os.Args, cli.ExecuteWill))
+	case guard.AddressName:
+		os.Exit(guard.Address(os.Args))
 	}
 	os.Exit(cli.Main(os.Args))
 }

@@ -38,6 +38,7 @@ func (m *machine) start(e event) State {
 		}
 	}
 	m.command.running, m.command.suspended, m.command.wished = true, false, false
+	m.command.pid = 0
 	m.command.status, m.command.kept = 0, nil
 	m.command.ended, m.command.finished = false, false
 	m.command.frozen = false
@@ -108,6 +109,7 @@ func (m *machine) noteStarted(e event) State {
 	m.silence.Stop()
 	m.launches, m.ran = 0, true
 	if e.guard.Pid != 0 {
+		m.command.pid = e.guard.Pid
 		m.log = m.log.With("pid", e.guard.Pid)
 	}
 	m.log.Info("slot held, command started")

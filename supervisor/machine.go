@@ -81,6 +81,7 @@ type machine struct {
 
 	command struct {
 		running   bool // the guard may have something running
+		pid       int  // of its first process, 0: not known
 		began     time.Time
 		status    syscall.WaitStatus
 		ended     bool // the guard has told the status
@@ -107,6 +108,9 @@ type machine struct {
 	hangup                                      *time.Timer // since HUP was received
 	overtime                                    *time.Timer // of the last call before the end, or before another slot
 	lossTimer                                   *boottime.Timer
+	beat                                        *time.Ticker // nil: nobody wants one
+
+	observed Situation // what the observer was told last
 }
 
 func newMachine(cfg Config) (*machine, error) {
@@ -126,6 +130,9 @@ func newMachine(cfg Config) (*machine, error) {
 	for _, timer := range []**time.Timer{&m.verifyTimer, &m.pauseTimer, &m.stepTimer, &m.silence, &m.overtime, &m.timeout, &m.hangup} {
 		*timer = time.NewTimer(0)
 		(*timer).Stop() // since Go 1.23 nothing is left in the channel
+	}
+	if cfg.Observer != nil && cfg.Beat > 0 {
+		m.beat = time.NewTicker(cfg.Beat)
 	}
 	return m, nil
 }
@@ -154,14 +161,18 @@ func (m *machine) run() Outcome {
 func (m *machine) work() Outcome {
 	m.restartTimeout()
 	m.state = m.connect(event{})
+	m.observe()
 	runtime.Gosched() // the backend answers while a guard is made
 	if err := m.launch(); err != nil {
+		m.state = Ended
+		m.observe()
 		return Outcome{Status: cannotExecute, Err: err}
 	}
 	for m.state != Ended {
 		if e := m.receive(); e.on != "" {
 			m.handle(e)
 		}
+		m.observe()
 	}
 	return m.outcome
 }
@@ -238,7 +249,18 @@ func (m *machine) receive() event {
 	case <-m.hangup.C:
 		m.hup = m.hungUp()
 		return event{}
+	case <-m.beats():
+		m.cfg.Observer.Beat()
+		return event{}
 	}
+}
+
+// beats tells when the observer is to be told that this goroutine is there.
+func (m *machine) beats() <-chan time.Time {
+	if m.beat == nil {
+		return nil
+	}
+	return m.beat.C
 }
 
 // told is for what the guard tells, or for its end.
@@ -328,6 +350,9 @@ func (m *machine) launch() error {
 
 // close gives up what is left when the machine has ended.
 func (m *machine) close() {
+	if m.beat != nil {
+		m.beat.Stop()
+	}
 	m.cancel()
 	if m.guard != nil && !m.command.running {
 		m.guard.Retire()

@@ -95,6 +95,12 @@ type Config struct {
 	// waits for one that does not exist. Default "": none.
 	CreateCommand string
 
+	// Observer is told what happens. Default nil: nobody is.
+	Observer Observer
+	// Beat is how often the observer is told that the supervisor is there. Default
+	// 0: never.
+	Beat time.Duration
+
 	Holder string // what the command gets as BERTH_HOLDER
 	Log    hclog.Logger
 }

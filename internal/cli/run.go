@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
@@ -34,8 +33,17 @@ func runCommand(cfg config.Run, queue *signalQueue, log hclog.Logger) error {
 		return &decided{err, ExitCannotExecute}
 	}
 
+	watched, err := watch(cfg)
+	if err != nil {
+		return &decided{err, ExitConfig}
+	}
+	defer watched.close()
 	queue.takeRealTime()
-	spec := guard.Spec{Dir: guard.LeaveDir(), Path: path, Args: cfg.Command, Env: commandEnv(os.Environ(), cfg.Account), Login: login(cfg), Namespace: cfg.PIDNamespace}
+	env := commandEnv(os.Environ(), cfg.Account, cfg.PassNotify)
+	spec := guard.Spec{
+		Dir: guard.LeaveDir(), Path: path, Args: cfg.Command, Env: env, Numbered: numbered(env),
+		Login: login(cfg), Namespace: cfg.PIDNamespace,
+	}
 	outcome := supervisor.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),
@@ -57,6 +65,9 @@ func runCommand(cfg config.Run, queue *signalQueue, log hclog.Logger) error {
 		Restart: cfg.Restart,
 
 		CreateCommand: cfg.Lock.CreateCommand(namingFlags(cfg.Connection)...),
+
+		Observer: watched,
+		Beat:     watched.systemd.Beats(),
 
 		Holder: holder(),
 		Log:    log.With("lock", cfg.Lock.Name),
@@ -101,35 +112,6 @@ func terminal() func() bool {
 		return nil
 	}
 	return hasTerminal
-}
-
-// private are variables that the command does not get: secrets, what belongs to
-// berth's own relation to systemd, and what it is told about its own slot.
-func private(name string) bool {
-	switch name {
-	case "NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC",
-		"BERTH_NAME", "BERTH_KIND", "BERTH_SLOT", "BERTH_TERM", "BERTH_HOLDER":
-		return true
-	}
-	return strings.HasPrefix(name, "BERTH_BROKER")
-}
-
-// commandEnv returns the environment of the command, and of the guard. With
-// --user it says who that is, as in a unit with User= (systemd.exec(5)): what
-// writes into HOME would otherwise fail, or write into somebody else's.
-func commandEnv(own []string, account *config.Account) []string {
-	var env []string
-	for _, variable := range own {
-		name, _, _ := strings.Cut(variable, "=")
-		identity := name == "HOME" || name == "USER" || name == "LOGNAME"
-		if !private(name) && !(identity && account != nil) {
-			env = append(env, variable)
-		}
-	}
-	if account != nil {
-		env = append(env, "HOME="+account.Home, "USER="+account.Name, "LOGNAME="+account.Name)
-	}
-	return env
 }
 
 func login(cfg config.Run) *guard.Login {

@@ -85,7 +85,7 @@ func TestEnvironmentIsThatOfTheUser(t *testing.T) {
 		{nil, []string{"HOME=/root", "LANG=C", "USER=root", "LOGNAME=root"}},
 		{&config.Account{Name: "worker", Home: "/srv"}, []string{"LANG=C", "HOME=/srv", "USER=worker", "LOGNAME=worker"}},
 	} {
-		if got := commandEnv(own, c.account); !slices.Equal(got, c.want) {
+		if got := commandEnv(own, c.account, false); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q", c.account, got)
 		}
 	}

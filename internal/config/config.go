@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"berth/internal/observe"
 	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
@@ -108,6 +109,13 @@ type Run struct {
 	// Restart is what to do when the command ends, default
 	// supervisor.Never.
 	Restart supervisor.Restart
+
+	// Ready is when a service of systemd counts as started, default
+	// observe.Waiting.
+	Ready observe.Ready
+
+	// PassNotify hands systemd's notifications over to the command, default false.
+	PassNotify bool
 
 	// Credential is whom the command runs as. Nil (default, and when user and
 	// group are berth's own) means as berth itself.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"berth/internal/observe"
 	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
@@ -12,12 +13,14 @@ const (
 	groupBroker  = "Where it lives"
 	groupWaiting = "Waiting for a slot"
 	groupCommand = "The command"
+	groupSystemd = "As a service of systemd"
 	groupTimings = "Timings that the promise rests on"
 	groupLog     = "Log"
 )
 
 const (
 	exclusiveLock     = "lock"
+	exclusiveBroker   = "broker"
 	exclusivePatience = "patience"
 )
 
@@ -30,8 +33,12 @@ var table = []Option{
 	{Name: "persistent-mutex", Group: groupLock, Value: "NAME", exclusive: exclusiveLock, set: setLock(lock.PersistentMutex),
 		Usage: "Hold the mutex NAME that is switched on and off with 'berth persistent-mutex enable' and 'disable'."},
 
-	{Name: "broker", Group: groupBroker, Value: "URL", Kind: List, connection: true, set: setBrokers,
+	{Name: "broker", Group: groupBroker, Value: "URL", Kind: List, connection: true, exclusive: exclusiveBroker, set: setBrokers,
 		Usage: "RabbitMQ at amqp://USER:PASSWORD@HOST:5672/VHOST, or amqps:// for TLS; or 'local' or 'local:///DIRECTORY' for locks that hold on this host only. Repeat it for the nodes of one cluster, which are tried in turn. In the variable, URLs are separated by spaces or commas."},
+	{Name: "broker-file", Group: groupBroker, Value: "FILE", connection: true, exclusive: exclusiveBroker, set: setBrokerFile,
+		Usage: "Read the URLs from FILE, such as a credential of systemd or a container's secret; separated as in the variable of --broker."},
+	{Name: "password-file", Group: groupBroker, Value: "FILE", connection: true, set: setPasswordFile,
+		Usage: "Read the password from FILE, for URLs that name a user and none: amqp://USER@HOST."},
 	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
 		Usage: "Read settings from FILE. The environment overrides the file, flags override both."},
 	{Name: "naming", Group: groupBroker, Value: "N-L-A|N-A-L", Default: NamingNLA, connection: true,
@@ -69,6 +76,13 @@ var table = []Option{
 		Usage: "Run the command as this user, a name or a number, with the user's groups; HOME, USER and LOGNAME are the user's, if this host knows the user. Needs CAP_SETUID and CAP_SETGID, as root has them."},
 	{Name: "group", Group: groupCommand, Value: "GROUP", set: setGroup,
 		Usage: "Run the command with this group, a name or a number, in place of the user's main one. Needs CAP_SETGID."},
+
+	{Name: "ready", Group: groupSystemd, Value: "waiting|holding", Default: string(observe.Waiting),
+		set:   oneOf(func(s *settings) *observe.Ready { return &s.Ready }, observe.Waiting, observe.Holding),
+		Usage: "When a service with Type=notify counts as started: when berth is connected and in line for a slot, or when its command runs. Until then systemd's timeout for the start is extended."},
+	{Name: "pass-notify", Group: groupSystemd, Kind: Switch, Default: "false",
+		set:   setSwitch(func(s *settings) *bool { return &s.PassNotify }),
+		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it says by itself that it is ready, and while it runs that it is there. Needs NotifyAccess=all in the unit."},
 
 	{Name: "heartbeat", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "5s", set: setHeartbeat,
 		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice that after the broker last heard from berth: the lease."},

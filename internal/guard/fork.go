@@ -45,7 +45,7 @@ func (h *helper) fork() {
 //
 // To go to the command's directory can take long as well, and there is nothing to
 // be killed yet: late says whether the tree is to be dead by now.
-func forkOn(dir, path string, args []string, blocked uint32, late *atomic.Bool, forks <-chan *syscall.ProcAttr, result chan<- forked) {
+func forkOn(dir string, command program, blocked uint32, late *atomic.Bool, forks <-chan *syscall.ProcAttr, result chan<- forked) {
 	runtime.LockOSThread()
 	unblockStops(blocked)
 	for attr := range forks {
@@ -53,7 +53,7 @@ func forkOn(dir, path string, args []string, blocked uint32, late *atomic.Bool, 
 			if late.Load() {
 				return 0, errLate
 			}
-			return syscall.ForkExec(path, args, attr)
+			return command.fork(attr)
 		})
 		result <- forked{pid, err}
 	}

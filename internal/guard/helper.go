@@ -92,9 +92,9 @@ func Main(args []string, execute Executor) int {
 
 // newHelper reads Name, the connection's descriptor, the control group to make,
 // the login, the PID namespace, the stop signals to block for the command, its
-// directory, its path and its arguments.
+// directory, the variables that are to have its number, its path and its arguments.
 func newHelper(args []string) (*helper, error) {
-	if len(args) < 9 {
+	if len(args) < 10 {
 		return nil, fmt.Errorf("arguments are missing")
 	}
 	fd, err := strconv.Atoi(args[1])
@@ -135,7 +135,7 @@ func newHelper(args []string) (*helper, error) {
 	getReadyToFork()
 	getReadyToTalk()
 	forks, result, late := make(chan *syscall.ProcAttr, 1), make(chan forked, 1), new(atomic.Bool)
-	go forkOn(args[6], args[7], args[8:], uint32(blocked), late, forks, result)
+	go forkOn(args[6], program{path: args[8], args: args[9:], vars: args[7]}, uint32(blocked), late, forks, result)
 	return &helper{
 		conn: connectionTo{conn}, group: args[2], login: login,
 		inner: inner, timer: timer, terminal: newTerminal(groupOfParent()),

@@ -27,6 +27,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -61,12 +62,23 @@ type Spec struct {
 	Env   []string // the command's environment but for Start.Vars
 	Login *Login   // nil: who started berth
 
+	// Numbered are variables, of Env or not, whose value is to be the process number
+	// of the command. Default none.
+	Numbered []string
+
 	// Namespace has the guard be the first process of a PID namespace of its
 	// own, with a /proc of its own: the command then dies even if guard and
 	// supervisor are killed in the same instant. It needs CAP_SYS_ADMIN; Launch
 	// fails with ErrNamespace where that is missing, or supervisor.Unusable is told
 	// with it. The command cannot be given the terminal.
 	Namespace bool
+}
+
+func (s Spec) numbered() string {
+	if len(s.Numbered) == 0 {
+		return noAddress
+	}
+	return strings.Join(s.Numbered, ",")
 }
 
 // NewHost makes this process the reaper of everything below it.
@@ -202,7 +214,7 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	err = withStopsBlocked(func(blocked uint32) (err error) {
-		args := []string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), namespace, fmt.Sprintf("%x", blocked), spec.Dir, spec.Path}
+		args := []string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), namespace, fmt.Sprintf("%x", blocked), spec.Dir, spec.numbered(), spec.Path}
 		// /proc/self/exe is this very binary, even if it was replaced meanwhile.
 		g.pid, err = syscall.ForkExec("/proc/self/exe", append(args, spec.Args...), &syscall.ProcAttr{
 			Env:   spec.Env,

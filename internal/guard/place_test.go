@@ -22,7 +22,7 @@ func TestNothingIsForkedThatIsToBeDeadByNow(t *testing.T) {
 	forks, result := make(chan *syscall.ProcAttr, 1), make(chan forked, 1)
 	forks <- &syscall.ProcAttr{}
 	close(forks)
-	go forkOn(here, "/bin/true", []string{"true"}, 0, &late, forks, result)
+	go forkOn(here, program{path: "/bin/true", args: []string{"true"}, vars: noAddress}, 0, &late, forks, result)
 	f := <-result
 	if !errors.Is(f.err, errLate) || f.pid != 0 {
 		t.Fatalf("%+v", f)

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/internal/activation"
+	"berth/internal/config"
+)
+
+// notifying are what systemd tells a service about notifications (sd_notify(3),
+// sd_watchdog_enabled(3)).
+var notifying = []string{"NOTIFY_SOCKET", watchdogPidVar, "WATCHDOG_USEC"}
+
+const watchdogPidVar = "WATCHDOG_PID"
+
+// private are variables that the command does not get: secrets, and what it is told
+// about its own slot.
+func private(name string) bool {
+	switch name {
+	case "BERTH_NAME", "BERTH_KIND", "BERTH_SLOT", "BERTH_TERM", "BERTH_HOLDER":
+		return true
+	}
+	return strings.HasPrefix(name, "BERTH_BROKER") || strings.HasPrefix(name, "BERTH_PASSWORD")
+}
+
+// commandEnv returns the environment of the command, and of the guard. With
+// --user it says who that is, as in a unit with User= (systemd.exec(5)): what
+// writes into HOME would otherwise fail, or write into somebody else's. What
+// systemd tells berth about notifications is berth's, unless it is passed on.
+func commandEnv(own []string, account *config.Account, notify bool) []string {
+	var env []string
+	for _, variable := range own {
+		name, _, _ := strings.Cut(variable, "=")
+		identity := name == "HOME" || name == "USER" || name == "LOGNAME"
+		kept := slices.Contains(notifying, name) && !notify
+		if !private(name) && !(identity && account != nil) && !kept {
+			env = append(env, variable)
+		}
+	}
+	if account != nil {
+		env = append(env, "HOME="+account.Home, "USER="+account.Name, "LOGNAME="+account.Name)
+	}
+	return env
+}
+
+// numbered returns the variables that say by berth's process number that something
+// is for berth, and so for the command in its place.
+func numbered(env []string) (names []string) {
+	for _, name := range []string{activation.PidVar, watchdogPidVar} {
+		if slices.Contains(env, name+"="+strconv.Itoa(os.Getpid())) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

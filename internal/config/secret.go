@@ -1,0 +1,67 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"strings"
+)
+
+// setBrokerFile reads the URLs from a file: what systemd hands over as a credential
+// (systemd.exec(5), LoadCredential), or a container platform as a secret.
+func setBrokerFile(s *settings, texts []string) error {
+	text, err := readSecret(texts[0])
+	if err != nil {
+		return err
+	}
+	brokers := splitBrokers(text)
+	if !startsBroker(brokers[0]) { // it may be a password, which is not repeated
+		return errors.New("names a file without a URL; write amqp://USER:PASSWORD@HOST:5672/VHOST into it")
+	}
+	return setBrokers(s, brokers)
+}
+
+// setPasswordFile completes the URLs that name a user and no password.
+func setPasswordFile(s *settings, texts []string) error {
+	password, err := readSecret(texts[0])
+	if err != nil {
+		return err
+	}
+	if s.Local {
+		return errors.New("needs a broker: locks on this host have no password; leave it out")
+	}
+	used := false
+	for i, broker := range s.Brokers {
+		u, err := url.Parse(broker)
+		if err != nil || u.User == nil {
+			continue
+		}
+		if _, complete := u.User.Password(); !complete {
+			u.User = url.UserPassword(u.User.Username(), password)
+			s.Brokers[i], used = u.String(), true
+		}
+	}
+	if !used {
+		return errors.New("is for a URL that names a user and no password, such as amqp://USER@HOST, and there is none")
+	}
+	return nil
+}
+
+// readSecret reads a file of one short text. The errors do not repeat it.
+func readSecret(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		var failed *fs.PathError
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return "", fmt.Errorf("cannot be read: %w; give a file that exists and that you may read", err)
+	}
+	secret := strings.TrimRight(string(text), "\r\n")
+	if secret == "" {
+		return "", errors.New("names an empty file; write the secret into it")
+	}
+	return secret, nil
+}
