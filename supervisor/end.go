@@ -39,6 +39,7 @@ func (m *machine) stopLosing(e event) State {
 // stopStart keeps an ending signal until the command has been started.
 func (m *machine) stopStart(e event) State {
 	m.noteStop(e)
+	m.command.kept = append(m.command.kept, keptSignal{sig: e.hand, ends: true})
 	m.boundStart(m.cfg.Stop)
 	return m.state
 }
@@ -65,7 +66,7 @@ func (m *machine) killStart(event) State {
 func (m *machine) noteStop(e event) State {
 	m.log.Info("told to end", "signal", signals.Name(e.sig))
 	if m.stopSig == 0 {
-		m.stopSig, m.stopHand = e.sig, e.hand
+		m.stopSig = e.sig
 	}
 	if m.state == Releasing && m.after != Ended {
 		m.outcome, m.after = Outcome{Status: signalBase + int(e.sig)}, Ended
@@ -236,6 +237,7 @@ func (m *machine) takeRest() State {
 		m.rest.Reset()
 	}
 	pause := m.rest.NextBackOff()
+	m.command.kept = nil
 	m.log.Info("starting the command again", "in", pause.Round(time.Millisecond).String())
 	if err := m.launch(); err != nil {
 		m.log.Error("no guard for the next start yet", "error", err)
@@ -339,6 +341,7 @@ func (m *machine) noteLate(event) State {
 // release begins to give the slot back. No process of the command is alive.
 func (m *machine) release(after State) State {
 	m.after = after
+	m.command.kept = nil
 	m.pauseTimer.Stop()
 	m.verifyTimer.Stop()
 	m.lostC, m.deadline = nil, 0

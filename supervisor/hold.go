@@ -39,7 +39,7 @@ func (m *machine) start(e event) State {
 	}
 	m.command.running, m.command.suspended, m.command.wished = true, false, false
 	m.command.pid = 0
-	m.command.status, m.command.kept = 0, nil
+	m.command.status = 0
 	m.command.ended, m.command.finished = false, false
 	m.command.frozen = false
 	m.command.began = time.Now()
@@ -113,20 +113,27 @@ func (m *machine) noteStarted(e event) State {
 		m.log = m.log.With("pid", e.guard.Pid)
 	}
 	m.log.Info("slot held, command started")
-	switch {
-	case m.lossCause != nil:
-		return m.lose(event{err: m.lossCause})
-	case m.stopSig != 0:
-		m.beginSequence(m.cfg.Stop.Beginning(m.stopHand))
-		return Stopping
+	next := Running
+	if m.lossCause != nil {
+		next = m.lose(event{err: m.lossCause})
 	}
-	for _, sig := range m.command.kept {
-		m.hand(sig)
+	kept := m.command.kept
+	m.command.kept = nil
+	for _, k := range kept {
+		switch {
+		case !k.ends:
+			m.hand(k.sig)
+		case next == Running:
+			m.beginSequence(m.cfg.Stop.Beginning(k.sig))
+			next = Stopping
+		default:
+			_ = m.guard.Signal(k.sig, Tree)
+		}
 	}
-	if m.doubtful {
+	if next == Running && m.doubtful {
 		return m.enterDoubt()
 	}
-	return Running
+	return next
 }
 
 func (m *machine) noteNotStarted(e event) State {
@@ -135,10 +142,16 @@ func (m *machine) noteNotStarted(e event) State {
 	return m.state
 }
 
+// keptSignal is one that came while the command was being started.
+type keptSignal struct {
+	sig  syscall.Signal // as rewritten
+	ends bool           // it ends berth
+}
+
 // keepSignal keeps a signal for a command that is just being started.
 func (m *machine) keepSignal(e event) State {
 	m.log.Debug("signal kept until the command has been started", "signal", signals.Name(e.sig))
-	m.command.kept = append(m.command.kept, e.hand)
+	m.command.kept = append(m.command.kept, keptSignal{sig: e.hand})
 	return m.state
 }
 

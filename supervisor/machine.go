@@ -87,17 +87,16 @@ type machine struct {
 		ended     bool // the guard has told the status
 		finished  bool // it ended by itself, the slot being ours
 		suspended bool
-		kept      []syscall.Signal // that came before it had started
-		wished    bool             // its end was wished for at the terminal
-		frozen    bool             // the guard was told to freeze it
+		kept      []keptSignal // that came before it had started, in order
+		wished    bool         // its end was wished for at the terminal
+		frozen    bool         // the guard was told to freeze it
 	}
 	steps   signals.Sequence // what is left of the sequence under way
 	killAt  time.Time        // when that one comes to KILL
 	killing bool
 
 	hup       bool           // HUP was received, and may tell of the terminal's end
-	stopSig   syscall.Signal // the first ending signal, as received
-	stopHand  syscall.Signal // and as rewritten
+	stopSig   syscall.Signal // the first ending signal
 	lossCause error
 	startErr  error
 	outcome   Outcome

@@ -142,6 +142,24 @@ func TestSignalWhileTheCommandStartsReachesIt(t *testing.T) {
 	b.end()
 }
 
+func TestSignalsWhileTheCommandStartsAllReachItInOrder(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Stop = sequence(t, "TERM 1h, KILL") })
+	g := b.guard()
+	g.awaitStart(t)
+	for _, sig := range []unix.Signal{unix.SIGUSR1, unix.SIGINT, unix.SIGUSR2, unix.SIGTERM} {
+		b.signals <- sig
+	}
+	eventually(t, "the signals are taken", func() bool { return len(b.signals) == 0 })
+	g.say(GuardEvent{Kind: Started, Pid: 42})
+	for _, want := range []string{"USR1 first", "INT tree", "USR2 first", "TERM tree"} {
+		g.awaitOrder(t, want)
+	}
+	g.dies(term, 0)
+	if o := b.end(); o.Status != 143 {
+		t.Errorf("outcome %+v, want 143", o)
+	}
+}
+
 func TestSignalWhileWaitingIsNotKeptForALaterCommand(t *testing.T) {
 	release := func() {}
 	b := newBench(t, 0, func(b *bench, _ *Config) { release = b.holdLock() })

@@ -44,6 +44,7 @@ func runCommand(cfg config.Run, queue *signalQueue, log hclog.Logger) error {
 		Dir: guard.LeaveDir(), Path: path, Args: cfg.Command, Env: env, Numbered: numbered(env),
 		Login: login(cfg), Namespace: cfg.PIDNamespace,
 	}
+	queue.queueAll()
 	outcome := supervisor.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),

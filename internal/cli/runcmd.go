@@ -26,7 +26,6 @@ func runAction(c *cli.Context) error {
 		Command:   c.Args().Slice(),
 		LookupEnv: os.LookupEnv,
 	})
-	queue.queueAll()
 	if err != nil {
 		return err
 	}

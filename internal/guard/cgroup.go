@@ -122,10 +122,13 @@ func (c *cgroup) freeze(on bool) {
 	c.frozen = writeControl(c.dir.Name(), "cgroup.freeze", value) && on
 }
 
+// isFrozen reports whether the group is frozen.
+func (c *cgroup) isFrozen() bool { return c != nil && c.frozen }
+
 // has reports whether freeze reaches the process: it is in the group, or in one
 // that the command has made in it. A command that may do so can leave the group.
 func (c *cgroup) has(pid int) (inside bool) {
-	if c == nil || !c.frozen {
+	if !c.isFrozen() {
 		return false
 	}
 	name := "/" + filepath.Base(c.dir.Name())

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -22,6 +23,16 @@ type forked struct {
 // errLate says that nothing was forked, because the tree is to be dead.
 var errLate = errors.New("too late to start the command")
 
+// stage is the one in which nothing has been forked yet. Who leaves it first
+// decides whether the command is forked: the thread that forks it, or the guard
+// that has to kill it. Its zero value has been left.
+type stage struct{ before atomic.Bool }
+
+func (s *stage) enter() { s.before.Store(true) }
+
+// leave reports whether it was this call that left the stage.
+func (s *stage) leave() bool { return s.before.CompareAndSwap(true, false) }
+
 // fork has the command forked beside the helper's loop: it takes as long as the
 // program's file takes to be opened and read, which on a network file system can
 // be for ever. Meanwhile deadline, orders and the supervisor's end are heeded;
@@ -35,6 +46,7 @@ func (h *helper) fork() {
 		sys.Credential = h.login.credential()
 	}
 	h.forking = true
+	h.stage.enter()
 	h.forks <- &syscall.ProcAttr{Env: append(os.Environ(), h.vars...), Files: []uintptr{0, 1, 2}, Sys: sys}
 }
 
@@ -43,14 +55,15 @@ func (h *helper) fork() {
 // forked it ends, not the process (PR_SET_PDEATHSIG(2const)): this one lives as
 // long as the process.
 //
-// To go to the command's directory can take long as well, and there is nothing to
-// be killed yet: late says whether the tree is to be dead by now.
-func forkOn(dir string, command program, blocked uint32, late *atomic.Bool, forks <-chan *syscall.ProcAttr, result chan<- forked) {
+// To go to the command's directory can take long as well, on a network file system
+// for ever, and there is nothing to be killed yet: where the guard has left that
+// stage, nothing is forked any more.
+func forkOn(dir string, command program, blocked uint32, stage *stage, forks <-chan *syscall.ProcAttr, result chan<- forked) {
 	runtime.LockOSThread()
 	unblockStops(blocked)
 	for attr := range forks {
 		pid, err := inDir(dir, func() (int, error) {
-			if late.Load() {
+			if !stage.leave() {
 				return 0, errLate
 			}
 			return command.fork(attr)
@@ -70,6 +83,7 @@ func getReadyToFork() {
 		runtime.GOMAXPROCS(2)
 	}
 	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(math.MaxInt64) // GOMEMLIMIT is the command's, too
 }
 
 // usualGarbage is the runtime's default: collect when the heap has doubled.
@@ -80,11 +94,14 @@ func doneForking() { debug.SetGCPercent(usualGarbage) }
 
 // noteForked goes on when the command's number is known.
 func (h *helper) noteForked(f forked) {
+	if !h.forking {
+		return // the guard did not wait for it
+	}
 	h.forking = false
 	switch {
 	case errors.Is(f.err, errLate): // which is told as the end of one that was killed
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Started})
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL)})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Started})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL)})
 		h.finish()
 	case f.err != nil && h.cgroup != nil && !h.killing:
 		// Some groups cannot be forked into (clone(2), CLONE_INTO_CGROUP), and
@@ -98,7 +115,7 @@ func (h *helper) noteForked(f forked) {
 	default:
 		h.first = f.pid
 		h.terminal.offer(f.pid)
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Started, Pid: f.pid})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Started, Pid: f.pid})
 		doneForking()
 		h.watchBond()
 		if h.killing {
@@ -112,6 +129,6 @@ func (h *helper) noteForked(f forked) {
 func (h *helper) fail(err error) {
 	errno := syscall.EIO
 	errors.As(err, &errno)
-	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
+	h.tell(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
 	h.finish()
 }

@@ -85,7 +85,7 @@ func TestNothingIsStartedWithADeadlineThatCannotBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	timer.Close()
-	h := &helper{conn: connectionTo{theirs}, timer: timer, terminal: &terminal{}}
+	h := &helper{conn: &connectionTo{conn: theirs}, timer: timer, terminal: &terminal{}}
 	h.start(order{Op: opStart, Deadline: far()})
 	for _, want := range []supervisor.GuardEventKind{supervisor.Accepted, supervisor.NotStarted, supervisor.Dead} {
 		var got supervisor.GuardEvent

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,7 @@ type ice struct {
 	frozen  bool
 	stopped map[int]process  // by number; what was stopped before by somebody else is not in it
 	again   <-chan time.Time // when to go on stopping; nil: all of it is stopped
+	stops   []syscall.Signal // that came for the process group, for after the thaw
 }
 
 // freeze stops every process of the tree. A control group is stopped in one
@@ -45,9 +47,10 @@ func (h *helper) freezeRest() {
 	// process that lost its parent while the table was read.
 	end := time.Now().Add(freezeTime)
 	enough := func() bool { return h.deadline.Passed() || !time.Now().Before(end) }
-	calm := 0
+	calm, moving := 0, false
 	for passes := 0; passes < freezePasses && calm < 2 && !enough(); passes++ {
 		found, awaited := h.stopRest(enough)
+		moving = found
 		switch {
 		case found:
 			calm = 0
@@ -58,7 +61,7 @@ func (h *helper) freezeRest() {
 			calm++
 		}
 	}
-	if calm < 2 {
+	if moving || calm < 2 && !time.Now().Before(end) { // not for one that is only slow to stop
 		h.ice.again = time.After(freezePause)
 	}
 }
@@ -95,6 +98,11 @@ func (h *helper) thaw() {
 	h.cgroup.freeze(false)
 	for _, p := range h.ice.stopped {
 		_ = signalProcess(p, unix.SIGCONT)
+	}
+	if h.first != 0 {
+		for _, sig := range h.ice.stops { // a CONT discards those that are pending (signal(7))
+			_ = unix.Kill(-h.first, sig)
+		}
 	}
 	h.ice = ice{}
 }

@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -29,7 +28,7 @@ const foregroundPause = 100 * time.Millisecond
 // helper is the guard process. One goroutine owns it: the one that waits and
 // decides.
 type helper struct {
-	conn     connectionTo
+	conn     *connectionTo
 	login    *Login
 	group    string // the control group to make, "" for none
 	timer    *boottime.Timer
@@ -47,9 +46,10 @@ type helper struct {
 	started  bool
 	forks    chan<- *syscall.ProcAttr // to forkOn; never closed
 	forked   chan forked
-	forking  bool                       // forked will tell
-	late     *atomic.Bool               // the same as killing, for forkOn
+	forking  bool // forked will tell
+	stage    *stage
 	early    map[int]syscall.WaitStatus // what was reaped while forking
+	children chan os.Signal             // has room for one: a child has changed its state
 	first    int                        // the command's first process, while it is not reaped
 	status   syscall.WaitStatus
 	killing  bool
@@ -127,34 +127,33 @@ func newHelper(args []string) (*helper, error) {
 	}
 	inner := args[4] == ownNamespace
 	if inner {
-		if err := settleIn(connectionTo{conn}); err != nil {
+		if err := settleIn(&connectionTo{conn: conn}); err != nil {
 			return nil, err
 		}
 	}
 	reserveThreads()
 	getReadyToFork()
 	getReadyToTalk()
-	forks, result, late := make(chan *syscall.ProcAttr, 1), make(chan forked, 1), new(atomic.Bool)
-	go forkOn(args[6], program{path: args[8], args: args[9:], vars: args[7]}, uint32(blocked), late, forks, result)
+	forks, result, stage := make(chan *syscall.ProcAttr, 1), make(chan forked, 1), new(stage)
+	go forkOn(args[6], program{path: args[8], args: args[9:], vars: args[7]}, uint32(blocked), stage, forks, result)
 	return &helper{
-		conn: connectionTo{conn}, group: args[2], login: login,
+		conn: &connectionTo{conn: conn}, group: args[2], login: login,
 		inner: inner, timer: timer, terminal: newTerminal(groupOfParent()),
-		forks: forks, forked: result, late: late, early: make(map[int]syscall.WaitStatus),
+		forks: forks, forked: result, stage: stage, early: make(map[int]syscall.WaitStatus),
+		children: make(chan os.Signal, 1),
 	}, nil
 }
 
 // run ends when the tree is dead, or when the supervisor is gone before
 // anything was started, and the will has been executed if it has to be.
 func (h *helper) run() {
-	children := make(chan os.Signal, 1)
-	signal.Notify(children, unix.SIGCHLD)
+	signal.Notify(h.children, unix.SIGCHLD)
 	orders := h.conn.orders()
 	for !h.dead {
-		h.late.Store(h.killing)
-		if h.deadline.Passed() && !h.killing && h.started {
-			h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
+		if h.overdue() {
 			h.bequest = true
 			h.kill()
+			continue
 		}
 		select {
 		case o, open := <-orders:
@@ -168,7 +167,7 @@ func (h *helper) run() {
 			h.obey(o)
 		case f := <-h.forked:
 			h.noteForked(f)
-		case <-children:
+		case <-h.children:
 			h.reap()
 		case <-h.timer.C:
 		case <-h.again:
@@ -189,6 +188,23 @@ func (h *helper) run() {
 		defer cancel()
 		_ = h.execute(ctx, h.will) // who waits for it waits for the handover delay instead
 	}
+}
+
+// overdue reports whether the deadline has passed and nothing was killed yet.
+func (h *helper) overdue() bool { return h.started && !h.killing && h.deadline.Passed() }
+
+// tell reports an event. A supervisor that does not read may keep the guard from
+// nothing that is urgent: not from the deadline, and not from killing what is left.
+func (h *helper) tell(event supervisor.GuardEvent) {
+	patience := tellTimeout
+	over := event.Kind == supervisor.Dead || event.Kind == supervisor.Exited && !event.Left
+	if !over && (h.killing || h.conn.deaf) {
+		patience = 0
+	}
+	if !over && h.deadline != 0 {
+		patience = min(patience, h.deadline.Until())
+	}
+	h.conn.tell(event, patience)
 }
 
 func (h *helper) obey(o order) {
@@ -227,7 +243,7 @@ func (h *helper) start(o order) {
 	if h.started {
 		return
 	}
-	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Accepted})
+	h.tell(supervisor.GuardEvent{Kind: supervisor.Accepted})
 	h.files, h.will, h.vars = o.files, o.Will, o.Vars
 	h.started = true
 	if err := h.setDeadline(o.Deadline); err != nil {
@@ -235,7 +251,7 @@ func (h *helper) start(o order) {
 		return
 	}
 	if h.deadline.Passed() {
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
 		h.finish()
 		return
 	}
@@ -246,6 +262,7 @@ func (h *helper) start(o order) {
 // reap takes what children ended or stopped, and sees whether any are left.
 func (h *helper) reap() {
 	var exited bool
+	var stop syscall.Signal // the last one of the command's first process
 	each := func(pid int, status syscall.WaitStatus) {
 		if !status.Stopped() {
 			h.noteEnd()
@@ -255,7 +272,7 @@ func (h *helper) reap() {
 			h.early[pid] = status
 		case pid != h.first:
 		case status.Stopped():
-			h.stopped(status.StopSignal())
+			stop = status.StopSignal()
 		default:
 			h.killer.group = h.first // it may have others in it, and keeps its number then
 			h.first, h.status, exited = 0, status, true
@@ -267,14 +284,20 @@ func (h *helper) reap() {
 		}
 		clear(h.early)
 	}
-	left := reapAll(unix.WUNTRACED, each)
+	left, more := reapAll(unix.WUNTRACED, each)
+	if more {
+		reapSoon(h.children)
+	}
+	if stop != 0 && h.first != 0 && !h.killing {
+		h.stopped(stop)
+	}
 	if exited {
 		given := h.terminal.takeBack()
 		h.terminal.wake()
 		if h.status.Signaled() {
 			h.terminal.restore()
 		}
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Exited, Status: h.status, Left: left, Terminal: given})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Exited, Status: h.status, Left: left, Terminal: given})
 	}
 	if !left && h.started && h.first == 0 && !h.forking {
 		h.finish()
@@ -290,7 +313,7 @@ func (h *helper) stopped(sig syscall.Signal) {
 	case h.terminal.given, sig == unix.SIGTSTP && h.terminal.fd >= 0:
 		h.terminal.asleep = !h.terminal.given
 		h.terminal.takeBack()
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Suspended})
 	}
 }
 
@@ -299,7 +322,7 @@ func (h *helper) stopped(sig syscall.Signal) {
 // on at once, that is told, once for all of them.
 func (h *helper) waitForTerminal() {
 	if h.look == nil && !h.lookForTerminal() {
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Suspended, Terminal: true})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Suspended, Terminal: true})
 	}
 }
 
@@ -329,6 +352,8 @@ func (h *helper) signal(sig syscall.Signal, to supervisor.Scope) {
 		h.continueGroup()
 	case to == supervisor.Group && stoppedForTerminal(sig) && h.terminal.present():
 		h.disturbed(sig)
+	case to == supervisor.Group && slices.Contains(keyboardStops, sig) && h.ice.frozen && !h.cgroup.isFrozen():
+		h.ice.stops = append(h.ice.stops, sig)
 	case to == supervisor.Group:
 		_ = unix.Kill(-h.first, sig)
 	default:
@@ -375,6 +400,7 @@ func (h *helper) continueGroup() {
 	h.look = nil // what goes on now asks again, whoever it is
 	h.terminal.offer(h.first)
 	if h.ice.frozen {
+		h.ice.stops = nil
 		h.continueLater(h.first)
 	} else {
 		_ = unix.Kill(-h.first, unix.SIGCONT)
@@ -404,7 +430,15 @@ func (h *helper) kill() {
 	if !h.started || h.dead {
 		return
 	}
+	overdue := h.overdue()
 	h.killing = true
+	if h.forking && h.stage.leave() {
+		if overdue {
+			h.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
+		}
+		h.noteForked(forked{err: errLate})
+		return
+	}
 	if h.inner {
 		_ = unix.Kill(-1, unix.SIGKILL) // everything in the namespace but this process
 	}
@@ -416,9 +450,12 @@ func (h *helper) kill() {
 	if killed := h.killer.pass(); killed.refused != 0 { // whether it worked is seen by reaping
 		h.noteRefused(killed.refused)
 	}
+	if overdue {
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
+	}
 	if h.asked || !h.told.IsZero() && time.Since(h.told) >= supervisor.KillingInterval/2 {
 		h.asked, h.told = false, time.Now()
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Killing})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Killing})
 	}
 	h.again = time.After(h.killer.rest(h.progress))
 	h.progress = false
@@ -439,13 +476,16 @@ func (h *helper) noteEnd() {
 func (h *helper) noteRefused(pid int) {
 	if !h.refused {
 		h.refused = true
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid})
 	}
 }
 
 // finish tells that no process of the tree is left.
 func (h *helper) finish() {
+	if h.dead {
+		return
+	}
 	h.terminal.takeBack()
 	h.dead = true
-	h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Dead})
+	h.tell(supervisor.GuardEvent{Kind: supervisor.Dead})
 }

@@ -160,7 +160,7 @@ func (h *Host) run() {
 func (h *Host) reap() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	reapAll(unix.WUNTRACED, func(pid int, status syscall.WaitStatus) {
+	_, more := reapAll(unix.WUNTRACED, func(pid int, status syscall.WaitStatus) {
 		g, found := h.guards[pid]
 		if status.Stopped() {
 			if found {
@@ -175,6 +175,9 @@ func (h *Host) reap() {
 			close(g.gone)
 		}
 	})
+	if more {
+		reapSoon(h.children)
+	}
 }
 
 // Launch starts a guard for the command. It waits for orders at little cost. One

@@ -60,7 +60,8 @@ func (k *killer) pass() *killed {
 	}
 	k.seen = w.seen
 	k.passes++
-	if (w.partial || k.grows && k.passes > 1) && !time.Now().Before(k.rested) {
+	rested := !time.Now().Before(k.rested)
+	if w.blind || rested && (w.partial || k.grows && k.passes > 1) {
 		began := time.Now()
 		_ = k.killTable(all) // a pass follows
 		k.rested = began.Add(tableShare * time.Since(began))

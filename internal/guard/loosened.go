@@ -46,7 +46,7 @@ func (h *helper) lookAtBond() {
 		return
 	}
 	if now := idsOf(h.first); now != "" && now != h.bond.ids {
-		h.conn.tell(supervisor.GuardEvent{Kind: supervisor.Loosened, Pid: h.first})
+		h.tell(supervisor.GuardEvent{Kind: supervisor.Loosened, Pid: h.first})
 		return
 	}
 	h.bond.pause *= rarerGlances

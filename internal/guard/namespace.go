@@ -66,16 +66,16 @@ func settle() error {
 }
 
 // settleIn settles and says so to the supervisor.
-func settleIn(conn connectionTo) error {
+func settleIn(conn *connectionTo) error {
 	if os.Getpid() != 1 {
 		return errors.New("it is not the first process of a namespace")
 	}
 	if err := settle(); err != nil {
 		errno, _ := err.(syscall.Errno)
-		conn.tell(supervisor.GuardEvent{Kind: unsettled, Errno: errno})
+		conn.tell(supervisor.GuardEvent{Kind: unsettled, Errno: errno}, tellTimeout)
 		return errUnsettled
 	}
-	conn.tell(supervisor.GuardEvent{Kind: settled})
+	conn.tell(supervisor.GuardEvent{Kind: settled}, tellTimeout)
 	return nil
 }
 

@@ -3,7 +3,6 @@ package guard
 import (
 	"errors"
 	"os"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -17,8 +16,7 @@ func TestNothingIsForkedThatIsToBeDeadByNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(elsewhere) // as a guard
-	var late atomic.Bool
-	late.Store(true)
+	var late stage     // which somebody has left
 	forks, result := make(chan *syscall.ProcAttr, 1), make(chan forked, 1)
 	forks <- &syscall.ProcAttr{}
 	close(forks)
@@ -28,7 +26,7 @@ func TestNothingIsForkedThatIsToBeDeadByNow(t *testing.T) {
 		t.Fatalf("%+v", f)
 	}
 	ours, theirs := connected(t)
-	h := &helper{conn: connectionTo{theirs}, terminal: &terminal{fd: -1}, started: true, killing: true, forking: true}
+	h := &helper{conn: &connectionTo{conn: theirs}, terminal: &terminal{fd: -1}, started: true, killing: true, forking: true}
 	h.noteForked(f)
 	for _, want := range []supervisor.GuardEventKind{supervisor.Started, supervisor.Exited, supervisor.Dead} {
 		var got supervisor.GuardEvent

@@ -32,8 +32,8 @@ func look(enough func() bool) (found []process, calm bool) {
 	return found, true
 }
 
-// A tree that does not come to rest is looked through so often, and not once more
-// after that time.
+// A tree that does not come to rest is looked through twice, and until that time is
+// over, but not more often than that.
 const (
 	mostLooks = 5
 	looksTime = 100 * time.Millisecond
@@ -46,7 +46,7 @@ const (
 func descendants(enough func() bool) (all []process) {
 	known := make(map[int]uint64)
 	over := time.Now().Add(looksTime)
-	for n := 0; n < mostLooks && (n == 0 || time.Now().Before(over)); n++ {
+	for n := 0; n < mostLooks && (n < 2 || time.Now().Before(over)); n++ {
 		found, calm := look(enough)
 		for _, p := range found {
 			if start, twice := known[p.pid]; !twice || start != p.start {

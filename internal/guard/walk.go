@@ -22,10 +22,12 @@ type walk struct {
 	spare map[int]uint64 // children of this process to be left out, with what is below them
 	seen  map[int]uint64 // the start of what was found
 
-	// partial: there is a process into which this one may not look, or the
-	// kernel was built without the lists (CONFIG_PROC_CHILDREN). The whole table
-	// can tell more.
+	// partial: there is a process into which this one may not look. The whole
+	// table can tell more.
 	partial bool
+	// blind: the kernel was built without the lists (CONFIG_PROC_CHILDREN), so
+	// that only the table can tell anything. It is partial too.
+	blind bool
 	// restless: a process has ended, or fallen to another parent, meanwhile, or
 	// the walk was broken off.
 	restless bool
@@ -133,9 +135,10 @@ func (w *walk) child(pid, parent int) (p process, there bool) {
 func (w *walk) note(err error) {
 	if errors.Is(err, unix.ESRCH) {
 		w.restless = true
-	} else {
-		w.partial = true
+		return
 	}
+	w.partial = true
+	w.blind = w.blind || errors.Is(err, unix.ENOSYS)
 }
 
 // childrenFile is replaced by tests.
