@@ -196,7 +196,8 @@ type Administrator interface {
 
 	// AwaitVacant blocks until nobody holds a slot with a number in
 	// from..to and what ran in them is dead, or has had the time to be. It
-	// changes nothing.
+	// changes nothing. Over a broker it returns ErrBusy if one of them that did
+	// not exist does again: it can be held again at any time.
 	AwaitVacant(ctx context.Context, from, to int) error
 
 	// Close gives up everything the administrator has.

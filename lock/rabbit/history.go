@@ -70,6 +70,30 @@ func (h *history) orphaned() bool {
 	return false
 }
 
+// lost reports whether the newest release is without the record that it belongs to,
+// which the ledger does not keep then. An older one has come late, after a successor
+// had removed that record.
+func (h *history) lost() bool {
+	newest := h.newest().Term
+	for who := range h.released {
+		if _, found := h.held[who]; !found && who.id != h.id && who.term > newest {
+			return true
+		}
+	}
+	return false
+}
+
+// joined reports whether somebody is recorded who was not before, and is not
+// released.
+func (h *history) joined(before history) bool {
+	for who := range h.held {
+		if _, found := before.held[who]; !found && !h.released[who] {
+			return true
+		}
+	}
+	return false
+}
+
 // wait is how long a successor has to wait if nothing more becomes known. own is
 // for a holder that does not say how long it may live, and for an unknown one.
 func (h *history) wait(own time.Duration) (longest time.Duration) {

@@ -66,7 +66,6 @@ type reader struct {
 	known  history
 	ch     *amqp.Channel // where records are unacknowledged
 	last   uint64        // delivery tag of the newest of them
-	own    uint64        // delivery tag of the record of known.id; 0: it is not in hand
 	ours   bool          // B is claimed; what fails then is the ledger's fault
 	more   bool          // there are records that were not read yet
 	fresh  bool          // the ledger did not exist
@@ -144,7 +143,10 @@ func (r *reader) create(ctx context.Context) error {
 // unreadable keeps what is wrong with a ledger from being taken for what is said
 // about the slot.
 func unreadable(err error) error {
-	if errors.Is(err, errTaken) || errors.Is(err, errDiffers) || errors.Is(err, errNoQueue) {
+	switch {
+	case errors.Is(err, errNoQueue):
+		return lock.Errorf(lock.ErrUnknown, "%s; it was deleted just now", err.Error())
+	case errors.Is(err, errTaken), errors.Is(err, errDiffers):
 		return lock.Errorf(lock.ErrUnknown, "%s; it is not a ledger of ours: delete it", err.Error())
 	}
 	return err
@@ -179,19 +181,14 @@ func reading(queue string) op { return op{"read", queue, "read permission on it"
 // use has records read on the channel. On another one nothing is in hand.
 func (r *reader) use(ch *amqp.Channel) {
 	if ch != r.ch {
-		r.ch, r.last, r.own = ch, 0, 0
+		r.ch, r.last = ch, 0
 	}
 }
 
 func (r *reader) take(d amqp.Delivery) {
 	r.last = max(r.last, d.DeliveryTag)
-	rec, ok := parseRecord(read(d))
-	if !ok {
-		return
-	}
-	r.known.add(rec)
-	if rec.Record == recordHeld && rec.ID != "" && rec.ID == r.known.id && rec.Term == r.known.own {
-		r.own = d.DeliveryTag
+	if rec, ok := parseRecord(read(d)); ok {
+		r.known.add(rec)
 	}
 }
 
@@ -225,22 +222,11 @@ func (r *reader) unfollow(ctx context.Context) error {
 }
 
 // state returns how many records are in nobody's hand, and how many follow the
-// ledger. What this channel has put back before is there by then: the broker
-// handles what comes from one channel in order (AMQP 0-9-1, section 4.7).
+// ledger. What a publisher was confirmed before is counted; what a channel has put
+// back may not be yet, because the broker answers this question before it does that.
 func (r *reader) state(ctx context.Context) (records, followers int, err error) {
 	records, followers, err = r.line.count(ctx, r.queue)
-	if errors.Is(err, errNoQueue) {
-		err = lock.Errorf(lock.ErrUnknown, "%s; it was deleted just now", err.Error())
-	}
 	return records, followers, unreadable(err)
-}
-
-// putOwnBack returns the record of this holding to the ledger, for others to see.
-func (r *reader) putOwnBack() {
-	if r.own > 0 && !r.ch.IsClosed() {
-		_ = r.ch.Nack(r.own, false, true)
-	}
-	r.own = 0
 }
 
 // forget removes what was read, which a newer record has made old. It does not
@@ -254,6 +240,6 @@ func (r *reader) forget() {
 // putBack returns what was read to the ledger, for the next one who reads, and
 // ends the consumer: it closes the channel.
 func (r *reader) putBack(ctx context.Context) error {
-	r.more, r.pushed, r.own = true, nil, 0
+	r.more, r.pushed = true, nil
 	return r.line.end(ctx)
 }

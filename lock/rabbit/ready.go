@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"berth/lock"
@@ -89,8 +90,10 @@ func afterRefusal(ask func() error) error {
 // Before it returns, the record is in the ledger and in nobody's hand: whoever
 // claims B from then on reads it. And nothing else is there that was not read: a
 // contender that lost B, or died, may have had records in hand which are back only
-// now, and count.
+// now, and count. So it is written in every pass, and what was read of it before
+// stays in hand: a record that is put back is not counted at once.
 func (h *held) enter(ctx context.Context, r *reader) error {
+	var before history // what the first reading said of others
 	for attempt, pause := 1, retryPause; ; attempt, pause = attempt+1, min(2*pause, longestRetryPause) {
 		if err := afterRefusal(func() error { return r.rest(ctx) }); err != nil {
 			return err
@@ -98,12 +101,12 @@ func (h *held) enter(ctx context.Context, r *reader) error {
 		if err := h.awaitLastHolder(ctx, r); err != nil {
 			return err
 		}
-		if !r.known.current() {
-			if err := h.record(ctx, r); err != nil {
-				return err
-			}
+		if attempt == 1 {
+			before.held = maps.Clone(r.known.held)
 		}
-		r.putOwnBack()
+		if err := h.record(ctx, r); err != nil {
+			return err
+		}
 		var records, followers int
 		err := afterRefusal(func() (err error) {
 			records, followers, err = r.state(ctx)
@@ -112,14 +115,23 @@ func (h *held) enter(ctx context.Context, r *reader) error {
 		if err != nil {
 			return err
 		}
-		if records == 1 && followers == 0 || attempt > lookAttempts && h.left(r) <= 0 {
+		switch alone := records == 1 && followers == 0; {
+		case alone:
 			h.entered(r)
 			return nil
-		}
-		h.l.log.Debug("the ledger has changed; reading it anew", "queue", h.t, "records", records, "followers", followers)
-		if attempt == lookAttempts && records == 0 && followers == 0 {
+		case followers > 0 && attempt <= followAttempts:
+		case followers > 0:
+			return lock.Errorf(lock.ErrUnknown, "slot %d of %s: %s", h.slot, h.l.id, followed(h.t))
+		case attempt > lookAttempts && r.known.joined(before):
+			// Who has recorded itself meanwhile believes that it has B as well.
+			return lock.Errorf(lock.ErrUnknown, "slot %d of %s: somebody else has entered its ledger %q too, on the other side of a split cluster maybe", h.slot, h.l.id, h.t)
+		case attempt > lookAttempts && h.left(r) <= 0:
+			h.entered(r)
+			return nil
+		case attempt == lookAttempts && records == 0 && followers == 0:
 			h.l.warnOfPolicy(h.t, "a record that was just written to it is not there")
 		}
+		h.l.log.Debug("the ledger has changed; reading it anew", "queue", h.t, "records", records, "followers", followers)
 		if err := r.putBack(ctx); err != nil {
 			return err
 		}
@@ -130,12 +142,28 @@ func (h *held) enter(ctx context.Context, r *reader) error {
 }
 
 // lookAttempts is how often a ledger is read that does not show this holding's
-// record alone, before the handover delay alone has to do: somebody else may
-// consume it, or a policy may remove what is written to it.
-const lookAttempts = 3
+// record alone. After that the handover delay alone has to do, because a policy may
+// remove what is written to it; not where somebody else uses it.
+//
+// Who has lost B and does not know it yet goes on consuming for a moment, so that
+// followAttempts is more, about three seconds.
+const (
+	lookAttempts   = 3
+	followAttempts = 10
+)
 
-// record records this holding under a new term.
+// followed says what it means that somebody else consumes a ledger: only who has B
+// does. After a split that has ended, both sides can reach the ledger and B is still
+// another queue on each (RabbitMQ 4.0).
+func followed(ledger string) string {
+	return fmt.Sprintf("somebody else consumes its ledger %q, a newcomer on the other side of a split cluster or another program; see rabbitmqctl list_consumers", ledger)
+}
+
+// record records this holding, under a new term if it has none that is the last.
 func (h *held) record(ctx context.Context, r *reader) error {
+	if r.known.current() {
+		return h.write(ctx, h.heldRecord(r.known.own))
+	}
 	h.mu.Lock()
 	h.created = r.fresh
 	h.mu.Unlock()
@@ -155,7 +183,7 @@ func (h *held) record(ctx context.Context, r *reader) error {
 
 // entered makes the recorded term this holding's.
 func (h *held) entered(r *reader) {
-	if r.known.orphaned() {
+	if r.known.lost() {
 		h.l.warnOfPolicy(h.t, "it has a release without the record that it belongs to")
 	}
 	h.mu.Lock()

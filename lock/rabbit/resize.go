@@ -45,7 +45,10 @@ func (a *action) wake(ctx context.Context, slots int, complete bool) {
 	}
 }
 
+// wakeUp makes no more batons than there is room for: who gets one and a slot passes
+// others on.
 func (a *action) wakeUp(ctx context.Context, slots int) error {
+	made := int32(0)
 	for from := 1; from <= slots; from += largestBatch {
 		var queues []string
 		for slot := from; slot < from+largestBatch && slot <= slots; slot++ {
@@ -60,6 +63,9 @@ func (a *action) wakeUp(ctx context.Context, slots int) error {
 		for i, b := range held {
 			if b == present {
 				continue
+			}
+			if made++; made > ledgerLength {
+				return nil
 			}
 			w, err := a.courier.deliver(ctx, a.names.batons(), baton{slot: from + i}.message())
 			if err != nil {

@@ -32,6 +32,8 @@ type leaving struct {
 	records int       // how many the ledger had when it was read; -1: not read since absent
 	known   history   // what they said
 	said    bool      // the user was told what is waited for
+	told    presence  // what the user was told of B last; absent: nothing
+	removed bool      // A was seen not to be there
 }
 
 // AwaitVacant implements lock.Administrator. A wait of days outlives the node
@@ -39,7 +41,7 @@ type leaving struct {
 func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 	v := &vacancy{}
 	for slot := from; slot <= to; slot++ {
-		v.slots = append(v.slots, &leaving{slot: slot})
+		v.slots = append(v.slots, &leaving{slot: slot, told: absent})
 	}
 	for pause := firstVacantPause; len(v.slots) > 0; pause = min(2*pause, lastVacantPause) {
 		err := a.awaitVacant(ctx, v)
@@ -79,7 +81,7 @@ func (a *administrator) awaitVacant(ctx context.Context, v *vacancy) error {
 	}
 	defer act.end(ctx)
 	for pause := firstVacantPause; ; pause = min(2*pause, lastVacantPause) {
-		if err := act.lookForB(ctx, v.slots); err != nil {
+		if err := act.lookForSlots(ctx, v.slots, pause > firstVacantPause); err != nil {
 			return err
 		}
 		v.slots = slices.DeleteFunc(v.slots, func(l *leaving) (vacant bool) {
@@ -97,22 +99,44 @@ func (a *administrator) awaitVacant(ctx context.Context, v *vacancy) error {
 	}
 }
 
-// lookForB notes which slots nobody holds.
-func (a *action) lookForB(ctx context.Context, slots []*leaving) error {
-	for batch := range slices.Chunk(slots, largestBatch) {
+// lookForSlots notes which slots nobody holds. A slot that exists again can be held
+// again at any time, so there is nothing to wait for. tell has the user told what
+// keeps a slot from being vacant.
+func (a *action) lookForSlots(ctx context.Context, slots []*leaving, tell bool) error {
+	for batch := range slices.Chunk(slots, largestBatch/2) {
 		var queues []string
 		for _, l := range batch {
-			queues = append(queues, a.names.holds(l.slot))
+			queues = append(queues, a.names.holds(l.slot), a.names.exists(l.slot))
 		}
 		found, err := a.see(ctx, queues)
 		if err != nil {
 			return err
 		}
 		for i, l := range batch {
-			l.see(found[i])
+			l.removed = l.removed || found[2*i+1] == absent
+			if l.removed && found[2*i+1] == present {
+				return lock.Errorf(lock.ErrBusy, "slot %d of %s was made again meanwhile", l.slot, a.id)
+			}
+			l.see(found[2*i])
+			if tell {
+				a.tellOf(l, found[2*i])
+			}
 		}
 	}
 	return nil
+}
+
+// tellOf tells the user once what is known of B.
+func (a *action) tellOf(l *leaving, b presence) {
+	if b == l.told || b == absent {
+		return
+	}
+	l.told = b
+	if b == present {
+		a.dialer.log.Info("the slot is still held", "lock", a.id.Name, "slot", l.slot)
+	} else {
+		a.dialer.log.Warn("the broker cannot say whether the slot is held", "lock", a.id.Name, "slot", l.slot, "queue", a.names.holds(l.slot))
+	}
 }
 
 // see probes queues, or looks them up where probes are not answered.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"berth/lock"
 )
@@ -46,24 +47,37 @@ func (h *held) Verify(ctx context.Context) error {
 		return h.unanswered(ctx)
 	}
 	c := h.ask()
-	if err := h.await(ctx, c); err != nil || !c.unrecorded {
-		h.noteEmpty(err == nil && c.empty)
+	if err := h.await(ctx, c); err != nil {
 		return err
 	}
-	h.l.log.Warn("the slot's ledger was deleted; making it anew", "queue", h.t)
-	if err := h.write(ctx, h.heldRecord(h.Term())); err != nil {
-		return lock.Errorf(lock.ErrUnknown, "slot %d of %s is held, but its ledger %s was deleted and cannot be made anew: %s", h.slot, h.l.id, h.t, err.Error())
+	defer func() { h.wasEmpty = c.empty }()
+	switch {
+	case c.unrecorded:
+		h.l.log.Warn("the slot's ledger was deleted; making it anew", "queue", h.t)
+		if err := h.write(ctx, h.heldRecord(h.Term())); err != nil {
+			return lock.Errorf(lock.ErrUnknown, "slot %d of %s is held, but its ledger %s was deleted and cannot be made anew: %s", h.slot, h.l.id, h.t, err.Error())
+		}
+	case c.empty && h.wasEmpty:
+		h.l.warnOfPolicy(h.t, "it is empty again although a command runs")
+	case c.empty:
+		h.recordAgain(ctx)
 	}
 	return nil
 }
 
-// noteEmpty warns of a ledger that is empty in two verifications in a row although
-// this holding was recorded in it.
-func (h *held) noteEmpty(empty bool) {
-	if empty && h.wasEmpty {
-		h.l.warnOfPolicy(h.t, "it is empty although a command runs, unless somebody has purged it")
+// againTimeout bounds the attempt to fill a ledger that was emptied. A successor
+// waits for its own lease without the record, which may be shorter than ours.
+const againTimeout = time.Second
+
+// recordAgain records this holding in a ledger that somebody has purged. The slot is
+// held whether or not that works, which it does not under an alarm of the broker.
+func (h *held) recordAgain(ctx context.Context) {
+	h.l.log.Warn("the slot's ledger was emptied; recording this holder again", "queue", h.t)
+	bounded, cancel := context.WithTimeout(ctx, againTimeout)
+	defer cancel()
+	if err := h.write(bounded, h.heldRecord(h.Term())); err != nil {
+		h.l.log.Debug("not recorded again", "queue", h.t, "error", err)
 	}
-	h.wasEmpty = empty
 }
 
 // ask begins a check.
@@ -116,9 +130,7 @@ func (c *check) run(h *held) {
 	case err != nil:
 		c.err = h.judge(err, "")
 	case followers > 0:
-		// Only who has B reads it. After a split that has ended, both sides can reach
-		// the ledger and B is still another queue on each (RabbitMQ 4.0).
-		c.err = lock.Errorf(lock.ErrUnknown, "cannot verify slot %d of %s: somebody else consumes its ledger %q, a newcomer on the other side of a split cluster maybe", h.slot, h.l.id, h.t)
+		c.err = lock.Errorf(lock.ErrUnknown, "cannot verify slot %d of %s: %s", h.slot, h.l.id, followed(h.t))
 	default:
 		c.empty = records == 0
 	}

@@ -20,6 +20,7 @@ func (h *held) write(ctx context.Context, rec record) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
+	reason := errNotTaken
 	for pause := retryPause; ; pause = min(2*pause, longestRetryPause) {
 		found, err := h.l.courier.deliver(bounded, h.t, message)
 		switch {
@@ -30,14 +31,20 @@ func (h *held) write(ctx context.Context, rec record) error {
 		case err == nil && found == absent:
 			err = h.l.makeLedger(bounded, h.t)
 		}
+		if err != nil && bounded.Err() == nil {
+			reason = err
+		}
 		h.l.log.Debug("record not written yet", "queue", h.t, "record", rec.Record, "error", err)
 		select {
 		case <-bounded.Done():
-			return fmt.Errorf("cannot record %q for slot %d of %s: %w: %w", rec.Record, h.slot, h.l.id, lock.ErrUnknown, bounded.Err())
+			return fmt.Errorf("cannot record %q for slot %d of %s: %w: %w", rec.Record, h.slot, h.l.id, lock.ErrUnknown, reason)
 		case <-time.After(pause):
 		}
 	}
 }
+
+// errNotTaken is why a record is not written if nothing else is known.
+var errNotTaken = errors.New("the broker has not taken it")
 
 // makeLedger makes a ledger anew, on a connection of its own: what is asked on the
 // holding one cannot be given up without cutting it, and the courier's may be
