@@ -1,6 +1,7 @@
 # Targets are listed by `make`: a name, two hashes, what it does.
 
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION ?= $(shell scripts/version.sh)
+OUT     ?= berth
 LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION)
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
@@ -8,14 +9,14 @@ VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 BENCHTIME ?= 2s
 SCALE     ?=
 
-.PHONY: help build demo deps test race test-brokers faults bench benchmarks scale check vuln docs clean
+.PHONY: help build demo deps test race test-brokers faults bench benchmarks scale check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 build: ## build ./berth
 	@# The tag leaves out urfave/cli's manual pages, which cost every start a millisecond.
-	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs -ldflags "$(LDFLAGS)" -o berth .
+	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs -ldflags "$(LDFLAGS)" -o $(OUT) .
 
 demo: build ## show a lock going from one holder to the next
 	scripts/demo.sh
@@ -66,6 +67,9 @@ check: ## look at the code without running it: gofmt, vet, staticcheck
 
 vuln: ## look for known vulnerabilities in what berth is built from
 	go run $(VULN) ./...
+
+packages: ## build deb, rpm and the image's root into dist/, for amd64 and arm64
+	packaging/build.sh
 
 docs: ## write the generated parts of the documentation anew
 	go generate ./...

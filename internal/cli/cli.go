@@ -73,7 +73,7 @@ func newApp() *cli.App {
 		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "version"}},
 		Action:                    bare,
 		Commands: []*cli.Command{
-			runCmd(), semaphoreCmd(), persistentMutexCmd(), checkCmd(), versionCmd(), helpCmd(),
+			runCmd(), semaphoreCmd(), persistentMutexCmd(), checkCmd(), completionCmd(), versionCmd(), helpCmd(),
 		},
 	}
 }

@@ -56,6 +56,7 @@ Exit status:
 var pages = map[string]page{
 	"berth":                          {text: shortHelp + commandList},
 	"berth help":                     {text: "Usage: berth help [COMMAND...]\n\nPrints the help page of a command.\n"},
+	"berth completion":               {text: completionText},
 	"berth version":                  {text: "Usage: berth version\n\nPrints berth's version, and what it was built with and for.\n"},
 	"berth run":                      {text: runText, options: runFlags(), end: exitStatusesOfRun},
 	"berth semaphore":                {text: semaphoreText},
@@ -86,6 +87,7 @@ Commands:
   berth persistent-mutex enable    make a mutex that can be switched off
   berth persistent-mutex disable   switch it off
   berth check                      is a configuration safe, and can the broker carry it
+  berth completion SHELL           print what completes this in bash, zsh or fish
   berth version                    print the version
   berth help [COMMAND...]          print a help page, as --help does
 `
@@ -180,4 +182,14 @@ another one. With --wait, returns once that has happened.
 
 Example:
   berth persistent-mutex disable importer --wait
+`
+
+const completionText = `Usage: berth completion bash|zsh|fish
+
+Prints the script that completes berth's command line in a shell. Packages install
+it; otherwise:
+
+  berth completion bash >/usr/share/bash-completion/completions/berth
+  berth completion zsh >/usr/share/zsh/vendor-completions/_berth
+  berth completion fish >/usr/share/fish/vendor_completions.d/berth.fish
 `

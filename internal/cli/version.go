@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -26,21 +27,29 @@ func versionCmd() *cli.Command {
 }
 
 func printVersion(c *cli.Context) error {
-	_, err := fmt.Fprintf(c.App.Writer, "berth %s%s %s %s/%s\n", version, revision(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(c.App.Writer, "berth %s%s %s %s/%s\n", version, built(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 
-// revision returns the commit that the binary was built from, as far as the
-// build knew it.
-func revision() string {
+// built returns the commit that the binary was built from and the commit's date, as
+// far as the build knew them. The time of the build is not in it: two builds of one
+// commit are the same.
+func built() string {
 	info, _ := debug.ReadBuildInfo()
 	if info == nil {
 		return ""
 	}
+	var commit, date string
 	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" && len(setting.Value) >= 12 {
-			return " (" + setting.Value[:12] + ")"
+		switch setting.Key {
+		case "vcs.revision":
+			commit = setting.Value[:min(len(setting.Value), 12)]
+		case "vcs.time":
+			date, _, _ = strings.Cut(setting.Value, "T")
 		}
 	}
-	return ""
+	if commit == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (commit %s, %s)", commit, date)
 }

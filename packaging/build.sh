@@ -1,0 +1,47 @@
+#!/bin/sh
+# Builds the packages and the image into dist/: `make packages`. Two builds of one
+# commit are the same bytes: every time in them is the commit's.
+#
+#     build.sh              for amd64 and arm64
+#     build.sh amd64        for one of them
+set -eu
+cd "$(dirname "$0")/.."
+umask 022
+[ $# -gt 0 ] || set -- amd64 arm64
+
+VERSION=$(scripts/version.sh)
+[ "$VERSION" != unknown ] || {
+	echo "packages: this is no git repository, from which the version comes; clone it" >&2
+	exit 1
+}
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export VERSION SOURCE_DATE_EPOCH
+date=$(date --utc --date "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)
+
+export DOCS=dist/build/docs
+rm -rf dist/build
+mkdir -p "$DOCS"
+go run ./packaging/manual "$DOCS" "$date"
+gzip -9n "$DOCS/berth.1" "$DOCS/berth.hcl.5"
+gzip -9nc CHANGELOG.md >"$DOCS/changelog.gz"
+gzip -9n >"$DOCS/changelog.Debian.gz" <<END
+berth ($VERSION-1) unstable; urgency=medium
+
+  * What has changed is in changelog.gz.
+
+ -- berth contributors <berth@example.org>  $(LC_ALL=C date --utc --date "@$SOURCE_DATE_EPOCH" '+%a, %d %b %Y %H:%M:%S +0000')
+END
+
+nfpm=$(go -C packaging/nfpm tool -n nfpm)
+for ARCH in "$@"; do
+	export ARCH BUILT=dist/build/$ARCH
+	GOOS=linux GOARCH=$ARCH make --no-print-directory build OUT="$BUILT/berth" VERSION="$VERSION"
+	for format in deb rpm; do
+		"$nfpm" package --config packaging/nfpm/nfpm.yaml --packager "$format" --target dist/
+	done
+	packaging/image.sh "$BUILT/berth" "$BUILT/root"
+	tar --create --file "dist/berth-$VERSION-$ARCH-image.tar" --directory "$BUILT/root" \
+		--sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" .
+done
+(cd dist && sha256sum -- *"$VERSION"*.deb *"$VERSION"*.rpm *"$VERSION"*.tar >SHA256SUMS)
+echo "packages: $(cd dist && ls -1 -- *"$VERSION"* | wc -l) files in dist/, for version $VERSION"

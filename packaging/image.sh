@@ -1,0 +1,23 @@
+#!/bin/sh
+# Makes the root file system of berth's image: image.sh BINARY DIRECTORY. The
+# Dockerfile does it in a stage of its own; `docker import` takes the tar file that
+# `make packages` makes of it.
+#
+# It has berth, the user 65532 that it runs as, the certificates that amqps:// needs,
+# and a place for locks of the host, should somebody mount one there.
+set -eu
+binary=$1 root=$2
+rm -rf "$root"
+mkdir -p "$root/usr/bin" "$root/etc/ssl/certs" "$root/etc/berth" "$root/run/berth" "$root/tmp" "$root/proc" "$root/sys" "$root/dev"
+cp "$binary" "$root/usr/bin/berth"
+chmod 755 "$root/usr/bin/berth"
+printf 'root:x:0:0:root:/:/sbin/nologin\nberth:x:65532:65532:berth:/:/sbin/nologin\n' >"$root/etc/passwd"
+printf 'root:x:0:\nberth:x:65532:\n' >"$root/etc/group"
+for certificates in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
+	if [ -e "$certificates" ]; then
+		cp "$certificates" "$root/etc/ssl/certs/ca-certificates.crt"
+		chmod 644 "$root/etc/ssl/certs/ca-certificates.crt"
+		break
+	fi
+done
+chmod 1777 "$root/tmp" "$root/run/berth"
