@@ -2,7 +2,8 @@
 
 VERSION ?= $(shell scripts/version.sh)
 OUT     ?= berth
-LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION)
+COMMIT  ?= $(shell scripts/version.sh commit)
+LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION) -X 'berth/internal/cli.commit=$(COMMIT)'
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
 # How long each benchmark runs, and flags for bench/scale.

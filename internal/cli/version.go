@@ -3,14 +3,16 @@ package cli
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 )
 
-// version is set by the linker for releases: -X berth/internal/cli.version=1.2.3.
-var version = "development"
+// version and commit, with its date, are set by the linker: `make build` does it. The
+// time of the build is not among them: two builds of one commit are the same bytes.
+var (
+	version = "development"
+	commit  = ""
+)
 
 func versionCmd() *cli.Command {
 	return &cli.Command{
@@ -27,29 +29,10 @@ func versionCmd() *cli.Command {
 }
 
 func printVersion(c *cli.Context) error {
-	_, err := fmt.Fprintf(c.App.Writer, "berth %s%s %s %s/%s\n", version, built(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	from := ""
+	if commit != "" {
+		from = " (commit " + commit + ")"
+	}
+	_, err := fmt.Fprintf(c.App.Writer, "berth %s%s %s %s/%s\n", version, from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
-}
-
-// built returns the commit that the binary was built from and the commit's date, as
-// far as the build knew them. The time of the build is not in it: two builds of one
-// commit are the same.
-func built() string {
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		return ""
-	}
-	var commit, date string
-	for _, setting := range info.Settings {
-		switch setting.Key {
-		case "vcs.revision":
-			commit = setting.Value[:min(len(setting.Value), 12)]
-		case "vcs.time":
-			date, _, _ = strings.Cut(setting.Value, "T")
-		}
-	}
-	if commit == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (commit %s, %s)", commit, date)
 }
