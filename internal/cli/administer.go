@@ -290,7 +290,11 @@ func (a *administration) awaitVacant(ctx context.Context, kept, highest int) err
 		which = fmt.Sprintf("every slot above %d", kept)
 	}
 	fmt.Fprintf(a.c.App.ErrWriter, "%s: waiting until %s of %s is vacant\n", a.c.Command.HelpName, which, a.id)
-	if err := a.AwaitVacant(ctx, kept+1, last); err != nil {
+	err := a.AwaitVacant(ctx, kept+1, last)
+	if errors.Is(err, lock.ErrBusy) { // to try again would remove what somebody has made
+		return fmt.Errorf("the slots were removed, but there is nothing to wait for any more: %w", err)
+	}
+	if err != nil {
 		return fmt.Errorf("the slots are removed, but %s may still be held: %w; to go on waiting use: %s", which, err, a.again(highest, kept, kept))
 	}
 	return a.say("%s vacant", which)

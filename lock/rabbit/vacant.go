@@ -51,7 +51,10 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 			}
 			err = sleep(ctx, pause)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, lock.ErrBusy):
+			return err
+		case err != nil:
 			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", v.slots[0].slot, a.id, err)
 		}
 	}
