@@ -6,7 +6,7 @@
 # error. Environment variables override this file, flags override both.
 #
 # The file may hold the broker's password: let only the user who starts berth
-# read it (chmod 600).
+# read it (chmod 600; for the packages' unit: chgrp berth, chmod 640).
 
 # ---- Which lock: exactly one of these three ----
 
@@ -94,7 +94,8 @@
 #ready = "waiting"
 
 # true gives the command NOTIFY_SOCKET and the watchdog: it says by itself that it is
-# ready, and while it runs that it is there. It needs NotifyAccess=all in the unit.
+# ready, and while it runs that it is there. It needs NotifyAccess=all in the unit, and
+# on_loss = "exit" without restart.
 #pass_notify = false
 
 # ---- Timings that the promise rests on ----

@@ -34,13 +34,14 @@ func TestCommandIsToldThatItsSocketsAreForIt(t *testing.T) {
 		want  string
 	}{
 		"sockets alone":             {nil, "own 1 none none none"},
-		"and notifications":         {[]string{"--pass-notify"}, "own 1 own 60000000 /nowhere"},
+		"and notifications":         {[]string{"--pass-notify", "--on-loss", "exit"}, "own 1 own 60000000 /nowhere"},
 		"in a namespace of its own": {[]string{"--pid-namespace"}, "own 1 none none none"},
 		"as somebody else":          {[]string{"--user", "65534", "--group", "65534"}, "own 1 none none none"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			script := `own() { [ "$1" = $$ ] && echo own || echo "${1:-none}"; }
+				[ -z "$LISTEN_PIDFDID" ] || echo "a descriptor of berth: $LISTEN_PIDFDID"
 				echo $(own "$LISTEN_PID") $LISTEN_FDS $(own "$WATCHDOG_PID") ${WATCHDOG_USEC:-none} ${NOTIFY_SOCKET:-none}`
 			dir := t.TempDir()
 			if err := os.Chmod(dir, 0o755); err != nil {
@@ -48,7 +49,7 @@ func TestCommandIsToldThatItsSocketsAreForIt(t *testing.T) {
 			}
 			b := setup{
 				stdin: nothing(t), // not a socket, but open
-				via:   asService("LISTEN_PID=$$ LISTEN_FDS=1 WATCHDOG_PID=$$ WATCHDOG_USEC=60000000 NOTIFY_SOCKET=/nowhere"),
+				via:   asService("LISTEN_PID=$$ LISTEN_PIDFDID=1 LISTEN_FDS=1 WATCHDOG_PID=$$ WATCHDOG_USEC=60000000 NOTIFY_SOCKET=/nowhere"),
 			}.start(t, slices.Concat([]string{"run", "--broker", "local://" + dir, "--mutex", "m"}, c.flags, []string{"--", "sh", "-c", script})...)
 			b.wantStatus(0)
 			if got := strings.TrimSpace(b.stdout()); got != c.want {
@@ -71,25 +72,21 @@ func TestCommandWithSocketsThatCannotBeExecutedIsTold(t *testing.T) {
 	}
 }
 
-// Clients of a standby would wait for as long as it does.
-func TestStandbyTurnsClientsAway(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// listening returns a socket, and what a client of it reads before the end.
+func listening(t *testing.T) (listener *net.TCPListener, socket *os.File, client func() error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	socket, err := listener.(*net.TCPListener).File()
+	t.Cleanup(func() { l.Close() })
+	listener = l.(*net.TCPListener)
+	socket, err = listener.File()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer socket.Close()
-	c := onHost.contest(t, "mutex")
-	holder := start(t, c.args(`echo up >>"$E2E_DIR/runs"; exec sleep 1000`)...)
-	holder.awaitRuns(1)
-	standby := setup{stdin: socket, via: asService("LISTEN_PID=$$ LISTEN_FDS=1")}.start(t, c.args(`exec sleep 1000`)...)
-	standby.awaitLog("waiting")
-	client := func() error {
+	t.Cleanup(func() { socket.Close() })
+	return listener, socket, func() error {
 		conn, err := net.DialTimeout("tcp", listener.Addr().String(), patience)
 		if err != nil {
 			return err
@@ -99,6 +96,29 @@ func TestStandbyTurnsClientsAway(t *testing.T) {
 		_, err = conn.Read(make([]byte, 1))
 		return err
 	}
+}
+
+func TestClientsAreTurnedAwayWithoutABroker(t *testing.T) {
+	t.Parallel()
+	_, socket, client := listening(t)
+	b := setup{stdin: socket, via: asService("LISTEN_PID=$$ LISTEN_FDS=1")}.start(t, "run", "--broker", "amqp://127.0.0.1:1", "--mutex", "m", "--", "true")
+	b.awaitLog("cannot connect")
+	for range 3 {
+		if err := client(); err == nil || os.IsTimeout(err) {
+			t.Errorf("a client gets %v", err)
+		}
+	}
+}
+
+// Clients of a standby would wait for as long as it does.
+func TestStandbyTurnsClientsAway(t *testing.T) {
+	t.Parallel()
+	listener, socket, client := listening(t)
+	c := onHost.contest(t, "mutex")
+	holder := start(t, c.args(`echo up >>"$E2E_DIR/runs"; exec sleep 1000`)...)
+	holder.awaitRuns(1)
+	standby := setup{stdin: socket, via: asService("LISTEN_PID=$$ LISTEN_FDS=1")}.start(t, c.args(`exec sleep 1000`)...)
+	standby.awaitLog("waiting")
 	for range 3 {
 		if err := client(); err == nil || os.IsTimeout(err) {
 			t.Errorf("a client of the standby gets %v", err)
@@ -112,7 +132,7 @@ func TestStandbyTurnsClientsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = listener.(*net.TCPListener).SetDeadline(time.Now().Add(patience))
+	_ = listener.SetDeadline(time.Now().Add(patience))
 	served, err := listener.Accept() // with the command, which has the same socket
 	if err != nil {
 		t.Fatalf("the client of the command was turned away: %v", err)

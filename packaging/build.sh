@@ -19,7 +19,7 @@ export VERSION SOURCE_DATE_EPOCH
 date=$(date --utc --date "@$SOURCE_DATE_EPOCH" +%Y-%m-%d)
 
 export DOCS=dist/build/docs
-rm -rf dist/build
+rm -rf dist/build dist/berth_* dist/berth-* dist/SHA256SUMS
 mkdir -p "$DOCS"
 go run ./packaging/manual "$DOCS" "$date"
 gzip -9n "$DOCS/berth.1" "$DOCS/berth.hcl.5"

@@ -20,6 +20,9 @@ type Situation struct {
 	Term  uint64 // its term, 0: none
 	Pid   int    // the first process of the command that runs, 0: none, or it is not known
 
+	// Frozen: the command is stopped until the slot is verified again.
+	Frozen bool
+
 	// Waiting says why there is no slot yet, in one line, "" if that is not known
 	// or there is one.
 	Waiting string
@@ -49,7 +52,8 @@ func (m *machine) situation() Situation {
 	} else if m.lastErr != nil {
 		now.Waiting = m.lastErr.Error()
 	}
-	if m.command.running {
+	if m.command.running && !m.command.ended {
+		now.Frozen = m.command.frozen
 		now.Pid = m.command.pid
 	}
 	if m.state == Stopping || m.state == Losing || m.state == Starting {
@@ -66,7 +70,7 @@ func (m *machine) ends() bool {
 	case Releasing:
 		return m.after == Ended
 	case Losing:
-		return m.stopSig != 0 || m.lossEnds()
+		return m.stopSig != 0 || m.lossEnds() || m.command.finished && !m.restarts()
 	}
 	return m.stopSig != 0 || m.state == Stopping && !m.restarts()
 }

@@ -14,12 +14,17 @@ import (
 // sd_watchdog_enabled(3)).
 var notifying = []string{"NOTIFY_SOCKET", watchdogPidVar, "WATCHDOG_USEC"}
 
-const watchdogPidVar = "WATCHDOG_PID"
+const (
+	watchdogPidVar = "WATCHDOG_PID"
+	pidfdVar       = "LISTEN_PIDFDID" // since systemd 258
+)
 
-// private are variables that the command does not get: secrets, and what it is told
-// about its own slot.
+// private are variables that the command does not get: secrets, what is true of
+// berth's process alone, and what it is told about its own slot.
 func private(name string) bool {
 	switch name {
+	case pidfdVar:
+		return true // it names berth too, and without it LISTEN_PID alone counts
 	case "BERTH_NAME", "BERTH_KIND", "BERTH_SLOT", "BERTH_TERM", "BERTH_HOLDER":
 		return true
 	}

@@ -50,7 +50,7 @@ func Manual(date string) string {
 	m.text("The administration commands and berth check:")
 	m.body(strings.TrimPrefix(exitStatusesOfAction, "\nExit status:\n"))
 	m.section("ENVIRONMENT")
-	m.text("Each option has a variable, which is named beside it. The command is told about its slot:")
+	m.text("Each option of berth run has a variable, which is named beside it. The command is told about its slot:")
 	for _, v := range [][2]string{
 		{"BERTH_NAME", "the name of the lock"},
 		{"BERTH_KIND", "its kind: mutex, semaphore or persistent-mutex"},
@@ -78,7 +78,7 @@ func FileManual(date string) string {
 	m.text("The file that berth run --config FILE reads. It is written in HCL: a key, an equals sign, and a value. " +
 		"Text and durations stand in quotes, numbers and true and false without; a list stands in brackets. A # begins a comment. " +
 		`A literal "${" in text is written "$${". A key that berth does not know is an error. Environment variables override the file, flags override both.`)
-	m.text("With the packages' unit, berth@NAME.service reads /etc/berth/NAME.hcl. The file may hold the broker's password: let only the user who starts berth read it.")
+	m.text("With the packages' unit, berth@NAME.service reads /etc/berth/NAME.hcl. The file may hold the broker's password: let only the user who starts berth read it (with that unit: chgrp berth, chmod 640).")
 	m.section("KEYS")
 	var keys []config.Option
 	for _, o := range config.RunOptions() {
@@ -174,8 +174,9 @@ func (m *manual) option(o config.Option, name, also string) {
 // body writes text of a help page: paragraphs, and lines as they are where they
 // are indented.
 func (m *manual) body(text string) {
+	m.line(".PP")
 	verbatim := false
-	for line := range strings.Lines(strings.TrimSpace(text) + "\n") {
+	for line := range strings.Lines(strings.Trim(text, "\n") + "\n") {
 		line = strings.TrimRight(line, "\n")
 		indented := strings.HasPrefix(line, "  ") || verbatim && line == ""
 		switch {

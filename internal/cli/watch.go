@@ -20,9 +20,11 @@ func watch(cfg config.Run) (watched, error) {
 
 // Observe implements supervisor.Observer.
 func (w watched) Observe(now supervisor.Situation) {
-	if now.State == supervisor.Waiting {
+	switch now.State {
+	case supervisor.Waiting, supervisor.Pausing:
 		w.sockets.TurnAway()
-	} else {
+	case supervisor.Connecting, supervisor.Attempting: // as before: it takes a moment
+	default:
 		w.sockets.Leave()
 	}
 	w.systemd.Observe(now)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/signals"
+	"berth/supervisor"
 )
 
 // Input is where values come from.
@@ -37,6 +38,10 @@ func Load(in Input) (Run, error) {
 	}
 	if err := s.checkBroker(); err != nil {
 		return Run{}, err
+	}
+	if s.PassNotify && (s.OnLoss != supervisor.Exit || s.Restart != supervisor.Never) {
+		return Run{}, invalidf("--pass-notify needs --on-loss exit and no --restart: " +
+			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")
 	}
 	if !s.Local {
 		if err := s.Timings().Check(); err != nil {

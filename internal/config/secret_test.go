@@ -50,3 +50,15 @@ func TestSecretThatCannotBeUsedIsNotRepeated(t *testing.T) {
 		}
 	}
 }
+
+func TestNotificationsArePassedToOneRunAlone(t *testing.T) {
+	for _, more := range [][]string{{}, {"BERTH_ON_LOSS=exit", "--restart", "always"}} {
+		_, err := Load(input(append(more, "--pass-notify", "true", "--broker", "local", "--mutex", "m", "--", "x")...))
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "--on-loss exit") {
+			t.Errorf("%q: error %v", more, err)
+		}
+	}
+	if _, err := Load(input("--pass-notify", "true", "--on-loss", "exit", "--broker", "local", "--mutex", "m", "--", "x")); err != nil {
+		t.Error(err)
+	}
+}

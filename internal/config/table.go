@@ -79,10 +79,10 @@ var table = []Option{
 
 	{Name: "ready", Group: groupSystemd, Value: "waiting|holding", Default: string(observe.Waiting),
 		set:   oneOf(func(s *settings) *observe.Ready { return &s.Ready }, observe.Waiting, observe.Holding),
-		Usage: "When a service with Type=notify counts as started: when berth is connected and in line for a slot, or when its command runs. Until then systemd's timeout for the start is extended."},
+		Usage: "When a service with Type=notify counts as started: when berth is connected and in line for a slot, or when its command runs. In line, systemd's timeout for the start is extended."},
 	{Name: "pass-notify", Group: groupSystemd, Kind: Switch, Default: "false",
 		set:   setSwitch(func(s *settings) *bool { return &s.PassNotify }),
-		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it says by itself that it is ready, and while it runs that it is there. Needs NotifyAccess=all in the unit."},
+		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it says by itself that it is ready, and while it runs that it is there. Needs NotifyAccess=all in the unit, --on-loss exit, and no --restart."},
 
 	{Name: "heartbeat", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "5s", set: setHeartbeat,
 		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice that after the broker last heard from berth: the lease."},

@@ -45,6 +45,10 @@ const (
 	// tree dies, the slot is given back, connections are closed.
 	afterKill = 15 * time.Second
 
+	// commandStart is how long a command may take that tells by itself when it is
+	// ready.
+	commandStart = 5 * time.Minute
+
 	// lastWords bounds how long Close waits for a systemd that does not read.
 	lastWords = time.Second
 )
@@ -116,6 +120,7 @@ func (s *Systemd) Observe(now supervisor.Situation) {
 	if s == nil {
 		return
 	}
+	started := now.Pid != 0 && s.now.Pid == 0
 	first, ends, sequence := s.status == "", now.Ending && !s.now.Ending, now.KillAt != s.now.KillAt
 	s.now = now
 	if text := status(s.cfg.Lock, now); text != s.status {
@@ -132,6 +137,9 @@ func (s *Systemd) Observe(now supervisor.Situation) {
 	if first || ends || sequence {
 		s.extend()
 	}
+	if s.cfg.Passed && started {
+		s.sayTime(commandStart)
+	}
 }
 
 // isReady judges a situation. A slot that is held, or has been, was waited for.
@@ -147,21 +155,23 @@ func (s *Systemd) isReady() bool {
 
 // Beat implements supervisor.Observer.
 func (s *Systemd) Beat() {
-	if s.watchdog > 0 && !(s.cfg.Passed && s.now.Pid != 0) {
+	if s.watchdog > 0 && !(s.cfg.Passed && s.now.Pid != 0 && !s.now.Frozen) {
 		s.say("WATCHDOG", "1")
 	}
 	s.extend()
 }
 
-// extend asks for time where systemd counts it: until the service is ready,
-// because it may wait for ever, and while it ends, for what the sequence takes. In
-// between it would count for RuntimeMaxSec.
+// extend asks for time where systemd counts it: in line until the service is ready,
+// because that may take for ever, and while it ends, for what the sequence takes. In
+// between it would count for RuntimeMaxSec. Without a broker systemd's own time-out
+// counts, because others may wait for this service, the end of the boot for example.
 func (s *Systemd) extend() {
 	switch {
 	case s.now.Ending && !s.now.KillAt.IsZero():
 		s.sayTime(max(time.Until(s.now.KillAt), 0) + afterKill)
 	case s.now.Ending: // what is left takes seconds
-	case !s.ready && !s.cfg.Passed, s.cfg.Passed && s.now.Pid == 0:
+	case s.ready, s.now.State == supervisor.Connecting, s.now.State == supervisor.Pausing:
+	case !s.cfg.Passed, s.now.Pid == 0:
 		s.sayTime(s.Beats() + extension)
 	}
 }

@@ -184,6 +184,8 @@ func TestWatchdogIsServedByWhoIsThere(t *testing.T) {
 			}{
 				{supervisor.Situation{State: supervisor.Waiting}, c.waiting},
 				{supervisor.Situation{State: supervisor.Running, Pid: 12}, c.holds},
+				{supervisor.Situation{State: supervisor.InDoubt, Pid: 12, Frozen: true}, c.waiting},
+				{supervisor.Situation{State: supervisor.Stopping, Slot: 1}, c.waiting}, // its first process has ended
 			} {
 				s.Observe(step.now)
 				s.Beat()
@@ -239,4 +241,35 @@ func TestWithoutSystemdNothingIsTold(t *testing.T) {
 	if s, err := NewSystemd(SystemdConfig{}); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v, error %v", s, err)
 	}
+}
+
+// Others wait for a service that starts, the end of the boot for example.
+func TestStartIsNotExtendedWithoutABroker(t *testing.T) {
+	m := listen(t)
+	s := start(t, SystemdConfig{Ready: Holding})
+	defer s.Close()
+	for _, step := range []struct {
+		state    supervisor.State
+		extended bool
+	}{
+		{supervisor.Connecting, false}, {supervisor.Pausing, false}, {supervisor.Waiting, true}, {supervisor.Pausing, false},
+	} {
+		s.Observe(supervisor.Situation{State: step.state})
+		s.Beat()
+		s.say("PASSED", string(step.state))
+		m.await("PASSED", string(step.state))
+		if said := m.all(); (said["EXTEND_TIMEOUT_USEC"] != "") != step.extended {
+			t.Errorf("%s: it says %v", step.state, said)
+		}
+	}
+}
+
+func TestCommandThatTellsByItselfHasTimeToBecomeReady(t *testing.T) {
+	m := listen(t)
+	s := start(t, SystemdConfig{Passed: true})
+	defer s.Close()
+	s.Observe(supervisor.Situation{State: supervisor.Waiting})
+	s.say("PASSED", "")
+	s.Observe(supervisor.Situation{State: supervisor.Running, Pid: 12})
+	m.await("EXTEND_TIMEOUT_USEC", strconv.FormatInt(commandStart.Microseconds(), 10))
 }
