@@ -76,7 +76,7 @@ func (r *report) verdict() string {
 // writeItem prints a paragraph behind a mark, its lines below each other.
 func writeItem(b *strings.Builder, mark, text string) {
 	indent := mark
-	for line := range wrap(text, reportWidth-len(mark)) {
+	for _, line := range wrap(text, reportWidth-uint(len(mark))) {
 		fmt.Fprintf(b, "%s%s\n", indent, line)
 		indent = strings.Repeat(" ", len(mark))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/config"
 
+	"github.com/mitchellh/go-wordwrap"
 	"github.com/urfave/cli/v2"
 )
 
@@ -63,7 +64,7 @@ func (p page) print(w io.Writer) error {
 
 func writeOption(b *strings.Builder, option config.Option) {
 	fmt.Fprintf(b, "  %s\n", strings.TrimSpace(option.Flag()+" "+option.Value))
-	for line := range wrap(option.Usage, helpWidth-len(helpIndent)) {
+	for _, line := range wrap(option.Usage, helpWidth-uint(len(helpIndent))) {
 		fmt.Fprintf(b, "%s%s\n", helpIndent, line)
 	}
 	if also := elsewhere(option); also != "" {
@@ -88,24 +89,7 @@ func elsewhere(option config.Option) string {
 	return strings.Join(parts, ", ")
 }
 
-// wrap yields the text in lines of at most width bytes.
-func wrap(text string, width int) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		line := ""
-		for _, word := range strings.Fields(text) {
-			if line != "" && len(line)+1+len(word) > width {
-				if !yield(line) {
-					return
-				}
-				line = ""
-			}
-			if line != "" {
-				line += " "
-			}
-			line += word
-		}
-		if line != "" {
-			yield(line)
-		}
-	}
+// wrap returns the text in lines of at most width characters, where words allow it.
+func wrap(text string, width uint) []string {
+	return strings.Split(wordwrap.WrapString(text, width), "\n")
 }

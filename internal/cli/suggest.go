@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/config"
 
+	"github.com/agext/levenshtein"
 	"github.com/urfave/cli/v2"
 )
 
@@ -38,7 +39,7 @@ func unknownCommand(path, name string, commands []*cli.Command) error {
 func suggestion(prefix, word string, known []string) string {
 	best, least := "", max(1, len(word)/3)+1 // one mistake in three letters at most: more is another word
 	for _, candidate := range known {
-		if d := distance(word, candidate); d < least {
+		if d := levenshtein.Distance(word, candidate, nil); d < least {
 			best, least = candidate, d
 		}
 	}
@@ -46,26 +47,4 @@ func suggestion(prefix, word string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf(", did you mean %s%s?", prefix, best)
-}
-
-// distance is the number of letters to insert, remove or replace to turn one
-// word into the other.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
