@@ -69,7 +69,7 @@ cp -a "$dir/one" "$dir/two"
 for host in one two; do
 	echo "$host" >"$dir/$host/etc/hostname"
 	: >"$dir/$host/etc/machine-id"
-	cp "$deb" "$dir/$host/root/berth.deb"
+	cp "$deb" "$dir/$host/srv/berth.deb"
 	SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1 systemd-nspawn -q -D "$dir/$host" -b --register=no --keep-unit -M "try-$host-$$" </dev/null >"$dir/$host.log" 2>&1 &
 	nspawn[$host]=$!
 	await "the first process of $host" 30 pgrep -P "${nspawn[$host]}"
@@ -79,7 +79,7 @@ done
 
 say "install: user and directory, nothing started"
 for host in one two; do
-	on "$host" dpkg -i /root/berth.deb
+	on "$host" dpkg -i /srv/berth.deb
 	on "$host" getent passwd berth
 	[ "$(on "$host" stat -c '%U:%G %a' /etc/berth)" = "root:berth 750" ]
 	[ -z "$(on "$host" systemctl list-units 'berth@*' --no-legend)" ]
