@@ -7,20 +7,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process in the kernel, or one that may not be signalled, keeps a guard from
-// telling of the tree's end that does all it can.
-func TestGuardThatOnlyWaitsForAProcessIsNotAbandoned(t *testing.T) {
+// killingBench is a supervisor with little patience whose guard has begun to kill.
+func killingBench(t *testing.T) (*bench, *fakeGuard) {
+	t.Helper()
 	patience := guardPatience
 	guardPatience = 100 * time.Millisecond
-	defer func() { guardPatience = patience }()
+	t.Cleanup(func() { guardPatience = patience })
 	b := newBench(t, time.Hour, nil)
 	g := b.running()
 	b.signals <- unix.SIGTERM
 	g.awaitOrder(t, "TERM tree")
 	g.awaitOrder(t, "kill")
 	g.say(GuardEvent{Kind: Killing})
+	return b, g
+}
+
+// A process in the kernel, or one that may not be signalled, keeps a guard from
+// telling of the tree's end that does all it can.
+func TestGuardThatOnlyWaitsForAProcessIsNotAbandoned(t *testing.T) {
+	b, g := killingBench(t)
 	verified := len(g.renewed())
-	eventually(t, "it goes on for longer than its patience", func() bool { return len(g.renewed()) > verified+20 })
+	eventually(t, "it goes on for longer than its patience", func() bool {
+		g.say(GuardEvent{Kind: Killing}) // again and again, as it does
+		return len(g.renewed()) > verified+20
+	})
 	g.dies(kill, 0)
 	if o := b.end(); o.Status != 137 {
 		t.Errorf("outcome %+v, want 137", o)
@@ -32,15 +42,7 @@ func TestGuardThatOnlyWaitsForAProcessIsNotAbandoned(t *testing.T) {
 
 // One that was frozen meanwhile, for example, would keep the slot for ever.
 func TestGuardThatFallsSilentWhileItKillsIsAbandoned(t *testing.T) {
-	patience := guardPatience
-	guardPatience = 10 * time.Millisecond
-	defer func() { guardPatience = patience }()
-	b := newBench(t, time.Hour, nil)
-	g := b.running()
-	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
-	g.awaitOrder(t, "kill")
-	g.say(GuardEvent{Kind: Killing})
+	b, g := killingBench(t)
 	g.awaitOrder(t, "abandon")
 	g.dies(kill, 0)
 	if o := b.end(); o.Status != 137 {

@@ -160,14 +160,7 @@ func TestCommandThatTheUserContinuesWhileFrozenGoesOnAtTheThaw(t *testing.T) {
 }
 
 func TestFreezingEndsWithTheDeadline(t *testing.T) {
-	process, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = process.Kill()
-		_, _ = process.Wait()
-	}()
+	sleeper(t)
 	h := &helper{started: true, deadline: boottime.Now().Add(-time.Second)}
 	h.freeze() // of what is below this process
 	if len(h.ice.stopped) != 0 {

@@ -154,14 +154,7 @@ func TestWaitingGuardExecutesTheWillItWasGivenWhenTheSupervisorIsGone(t *testing
 }
 
 func TestChildrenFromBeforeTheHostAreSpared(t *testing.T) {
-	process, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = process.Kill()
-		_, _ = process.Wait()
-	}()
+	process := sleeper(t)
 	t.Run("guard dies", func(t *testing.T) { // its Host is closed before the child is waited for
 		tr := prepare(t, forest)
 		tr.run()

@@ -10,14 +10,7 @@ import (
 )
 
 func TestStoppedProcessIsToldFromARunningOne(t *testing.T) {
-	process, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = process.Kill()
-		_, _ = process.Wait()
-	}()
+	process := sleeper(t)
 	if halted(process.Pid) {
 		t.Error("a running process counts as stopped")
 	}

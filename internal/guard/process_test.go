@@ -129,3 +129,17 @@ func TestKernelWithoutPidfdIsRefused(t *testing.T) {
 		t.Error("NewHost succeeded")
 	}
 }
+
+// sleeper is a child of this process that no guard knows, until the test ends.
+func sleeper(t *testing.T) *os.Process {
+	t.Helper()
+	process, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = process.Kill()
+		_, _ = process.Wait()
+	})
+	return process
+}

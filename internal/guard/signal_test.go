@@ -14,14 +14,7 @@ import (
 // To read of thousands of processes and threads takes longer than the command may
 // live on after its deadline.
 func TestSignalForATreeGivesWayToTheDeadline(t *testing.T) {
-	process, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = process.Kill()
-		_, _ = process.Wait()
-	}()
+	process := sleeper(t)
 	h := &helper{started: true, deadline: boottime.Now().Add(-time.Second)}
 	h.signalTree(unix.SIGSTOP) // of what is below this process
 	if status := statusOf(process.Pid); strings.Contains(status, "State:\tT") || strings.Contains(status, "ShdPnd:\t0000000000040000") {
