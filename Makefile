@@ -6,7 +6,7 @@ COMMIT  ?= $(shell scripts/version.sh commit)
 LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION) -X 'berth/internal/cli.commit=$(COMMIT)'
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-# How long each benchmark runs, and flags for bench/scale.
+# How long each benchmark runs, and flags for test/bench/scale.
 BENCHTIME ?= 2s
 SCALE     ?=
 
@@ -28,25 +28,25 @@ deps: ## install what the tests need (Debian, as root), or say what is missing
 test: deps check ## run everything that has to pass
 	@# Without vet, of which check has just run all.
 	go test -race -vet=off -timeout 10m ./...
-	go -C faults test -race -vet=off ./checker
+	go -C test/faults test -race -vet=off ./checker
 
 race: deps ## run the end-to-end tests with a berth that has the race detector
-	BERTH_TEST_RACE=1 go test -race -count=1 -timeout 20m ./e2e
+	BERTH_TEST_RACE=1 go test -race -count=1 -timeout 20m ./test/e2e
 
 test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, one after the other
 	@# Not from the cache: it does not know which broker a package was tested on.
 	all=$$(scripts/brokers.sh all) && status=0 && for broker in $$all; do \
 		echo "RabbitMQ in $$broker:"; \
-		BERTH_TEST_BROKER=$$broker go test -race -count=1 -timeout 20m ./internal/brokertest ./lock/rabbit ./e2e || status=1; \
+		BERTH_TEST_BROKER=$$broker go test -race -count=1 -timeout 20m ./test/brokertest ./lock/rabbit ./test/e2e || status=1; \
 	done; exit $$status
 
 faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make faults
 	@scripts/deps.sh faults
-	go -C faults test -v -count=1 -timeout 12h .
+	go -C test/faults test -v -count=1 -timeout 12h .
 
 bench: build ## measure berth beside etcdctl lock and flock into docs/performance.md: make bench BENCH="-n 5"
 	@scripts/deps.sh bench
-	go build -o dist/bench ./bench
+	go build -o dist/bench ./test/bench
 	dist/bench -markdown docs/performance.md -svg docs/performance.svg -json dist/bench.json $(BENCH)
 
 benchmarks: ## measure what single operations on a lock cost: BENCHTIME=10s make benchmarks
@@ -55,16 +55,16 @@ benchmarks: ## measure what single operations on a lock cost: BENCHTIME=10s make
 
 scale: ## measure thousands of waiters, locks and slots: SCALE="-waiters 200 waiters" make scale
 	@scripts/deps.sh
-	go run ./bench/scale $(SCALE)
+	go run ./test/bench/scale $(SCALE)
 
 check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
 		{ echo "not formatted; run gofmt -w on: $$unformatted" >&2; exit 1; }
 	go vet ./...
-	go -C faults vet ./...
+	go -C test/faults vet ./...
 	go tool staticcheck ./...
 	@# Absolute, and built from the pin in the top go.mod.
-	tool=$$(go tool -n staticcheck) && cd faults && "$$tool" ./...
+	tool=$$(go tool -n staticcheck) && cd test/faults && "$$tool" ./...
 
 vuln: ## look for known vulnerabilities in what berth is built from
 	go run $(VULN) ./...

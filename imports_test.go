@@ -18,9 +18,9 @@ var rules = []struct {
 	{"berth/lock/rabbit", []string{"berth/lock"}, "a backend knows the contract and nothing of berth beyond it"},
 	{"berth/lock/local", []string{"berth/lock"}, "a backend knows the contract and nothing of berth beyond it"},
 	{"berth/lock/locktest", []string{"berth/lock"}, "the suite knows the contract only"},
-	{"berth/faults/checker", nil, "what judges berth must not share its bugs"},
-	{"berth/faults/witness", nil, "what judges berth must not share its bugs"},
-	{"berth/bench", []string{"berth/internal/brokertest"}, "it measures the built binary"},
+	{"berth/test/faults/checker", nil, "what judges berth must not share its bugs"},
+	{"berth/test/faults/witness", nil, "what judges berth must not share its bugs"},
+	{"berth/test/bench", []string{"berth/test/brokertest"}, "it measures the built binary"},
 	{"berth/supervisor", []string{"berth/lock", "berth/signals", "berth/internal/boottime"},
 		"it decides, and declares the interfaces of what it uses"},
 	{"berth/internal/guard", []string{"berth/supervisor", "berth/signals", "berth/internal/boottime", "berth/internal/tty"},
@@ -42,7 +42,7 @@ var confined = map[string]string{
 
 func TestImportsPointOneWay(t *testing.T) {
 	imports := map[string][]string{}
-	for _, module := range []string{".", "faults"} {
+	for _, module := range []string{".", "test/faults"} {
 		out, err := exec.Command("go", "-C", module, "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...").Output()
 		if err != nil {
 			t.Fatalf("go list in %s: %v", module, err)

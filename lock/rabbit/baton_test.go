@@ -8,9 +8,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"berth/internal/brokertest"
 	"berth/lock"
 	"berth/lock/rabbit"
+	"berth/test/brokertest"
 )
 
 func TestWaiterIsWokenByTheEndOfAHolder(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/brokertest"
 	"berth/lock"
 	"berth/lock/rabbit"
+	"berth/test/brokertest"
 )
 
 var kinds = []lock.Kind{lock.Mutex, lock.Semaphore}

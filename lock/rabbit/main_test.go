@@ -12,9 +12,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"berth/internal/brokertest"
 	"berth/lock"
 	"berth/lock/rabbit"
+	"berth/test/brokertest"
 )
 
 // shared is the broker of the tests that leave it as they found it.

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 )
 
 func main() {

@@ -3,9 +3,9 @@
 // one is woken, how long the search among a thousand slots takes, and whether
 // those who compete get equal shares.
 //
-//	go run ./bench/scale                                  # everything, on a private RabbitMQ
-//	go run ./bench/scale -waiters 200 -idle 10s waiters   # one scenario, smaller
-//	go run ./bench/scale -json figures.json -broker amqp://user:password@host/vhost
+//	go run ./test/bench/scale                                  # everything, on a private RabbitMQ
+//	go run ./test/bench/scale -waiters 200 -idle 10s waiters   # one scenario, smaller
+//	go run ./test/bench/scale -json figures.json -broker amqp://user:password@host/vhost
 //
 // Contenders are those of package lock, all in this process: a berth that waits
 // is a process and a guard on top of what is measured here. On a broker given

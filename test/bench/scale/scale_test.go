@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 
 	"go.uber.org/goleak"
 )

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/faults/checker"
+	"berth/test/faults/checker"
 )
 
 // records writes files, one per argument, and reads them.

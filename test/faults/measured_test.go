@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/faults/checker"
+	"berth/test/faults/checker"
 )
 
 // manyTimes is how often what is measured is tried.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"berth/faults/checker"
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
+	"berth/test/faults/checker"
 )
 
 // fault is something that breaks while the first contender holds the lock.

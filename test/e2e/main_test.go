@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"testing"
 
-	"berth/internal/brokertest"
 	_ "berth/internal/cli"   // so that go test runs the tests anew when they have changed:
 	_ "berth/internal/guard" // it knows nothing of the binary that is built here
+	"berth/test/brokertest"
 
 	"go.uber.org/goleak"
 )
@@ -75,7 +75,7 @@ func build(dir string) (string, error) {
 		args = append(args, "-race")
 	}
 	cmd := exec.Command("go", append(args, ".")...)
-	cmd.Dir = ".."
+	cmd.Dir = "../.."
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build berth: %w\n%s", err, out)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 )
 
 // split is a cluster of three nodes that loses its first. Both sides go on, as is

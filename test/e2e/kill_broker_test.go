@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 )
 
 // quickLoss is a loss sequence for trees that ignore TERM.

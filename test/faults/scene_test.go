@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"berth/faults/checker"
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
+	"berth/test/faults/checker"
 )
 
 // short are timings that do not make a fault last longer than it must: lease 2 s.

@@ -1,4 +1,4 @@
-module berth/faults
+module berth/test/faults
 
 go 1.26.0
 
@@ -26,4 +26,4 @@ require (
 	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
 )
 
-replace berth => ../
+replace berth => ../..

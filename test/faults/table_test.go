@@ -7,7 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"berth/faults/checker"
+	"berth/test/faults/checker"
 )
 
 // row is what came of one fault with so many contenders.

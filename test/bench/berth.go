@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 )
 
 // copyBerth copies the binary that is measured into the arena, so that it stays

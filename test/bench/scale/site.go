@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 )
 
 // site is the broker that is measured.

@@ -8,7 +8,7 @@ import (
 	"os"
 	"testing"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 
 	"go.uber.org/goleak"
 )

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"testing"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 )
 
 var (
@@ -44,7 +44,7 @@ func run(m *testing.M) (code int, err error) {
 	binary, witness = filepath.Join(dir, "berth"), filepath.Join(dir, "witness")
 	if other := os.Getenv("FAULTS_BERTH"); other != "" {
 		binary = other
-	} else if err := build("..", ".", binary); err != nil {
+	} else if err := build("../..", ".", binary); err != nil {
 		return 1, err
 	}
 	if err := build(".", "./witness", witness); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )

@@ -84,7 +84,7 @@ func named(t *testing.T, name string) fault {
 // build builds the mutant, with one file of the tree replaced.
 func (m mutant) build(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", m.file))
+	path, err := filepath.Abs(filepath.Join("../..", m.file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func (m mutant) build(t *testing.T) string {
 		os.WriteFile(changed, bytes.Replace(text, []byte(m.old), []byte(m.new), 1), 0o600),
 		os.WriteFile(overlay, list, 0o600))
 	if err == nil {
-		err = build("..", ".", to, "-overlay", overlay)
+		err = build("../..", ".", to, "-overlay", overlay)
 	}
 	if err != nil {
 		t.Fatal(err)

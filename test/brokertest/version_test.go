@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/brokertest"
+	"berth/test/brokertest"
 )
 
 func TestVersionIsTheOneThatTheBrokerTellsItsClients(t *testing.T) {
