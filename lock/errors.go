@@ -21,6 +21,11 @@ var (
 	// ErrUnknown: the backend could not say. Neither free nor lost.
 	ErrUnknown = errors.New("state unknown")
 
+	// ErrInDoubt: what held the slot is damaged, its connection or its record
+	// for example. The slot may still be held, and only Held.Reclaim can mend it
+	// or prove the loss. It is an ErrUnknown as well.
+	ErrInDoubt = fmt.Errorf("slot in doubt: %w", ErrUnknown)
+
 	// ErrUnreachable: nothing that could answer was reached, or the connection
 	// to it broke.
 	ErrUnreachable = errors.New("unreachable")

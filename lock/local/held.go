@@ -67,6 +67,9 @@ func (h *held) Verify(ctx context.Context) error {
 	return h.state()
 }
 
+// Reclaim is Verify: nothing that holds a slot of this host can be mended.
+func (h *held) Reclaim(ctx context.Context) error { return h.Verify(ctx) }
+
 func (h *held) state() error {
 	id, dir := h.contender.id, h.contender.dir
 	if id.Kind.Administered() {
