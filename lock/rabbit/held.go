@@ -15,7 +15,7 @@ import (
 // held is lock.Held: B of one slot, owned by the holding connection.
 //
 // conn, checks, consumer and followed change when the slot is reclaimed on
-// another connection; that happens inside Verify, with nothing else under way.
+// another connection; that happens inside Reclaim, with nothing else under way.
 type held struct {
 	l       *contender
 	conn    *conn
@@ -37,7 +37,7 @@ type held struct {
 	handover time.Duration // what the record says; written in Ready only
 	returned bool          // given back to the last holder; written in Ready only
 	ready    bool          // the command may start; written in Ready only
-	wasEmpty bool          // the ledger had no record at the last verification; used in Verify only
+	wasEmpty bool          // the ledger had no record at the last verification; used in Verify and Reclaim only
 	waitsFor *uint64       // the term whose release the user was told is waited for; nil: none; used in Ready only
 
 	mu      sync.Mutex

@@ -39,7 +39,7 @@ func (h *held) dropped(why string) error {
 	if h.Term() == 0 {
 		return h.lose(why)
 	}
-	return h.note(lock.Errorf(lock.ErrUnknown, "slot %d of %s: %s", h.slot, h.l.id, why))
+	return h.note(lock.Errorf(lock.ErrInDoubt, "slot %d of %s: %s", h.slot, h.l.id, why))
 }
 
 // reclaim connects again and claims the same slot. nil is proof that it is still
@@ -58,7 +58,7 @@ func (h *held) reclaim(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("cannot reclaim slot %d of %s: %w: %w", h.slot, h.l.id, lock.ErrUnknown, err)
+			return fmt.Errorf("cannot reclaim slot %d of %s: %w: %w", h.slot, h.l.id, lock.ErrInDoubt, err)
 		case <-time.After(pause/2 + rand.N(pause/2)):
 		}
 		pause = min(2*pause, longestReclaimPause)

@@ -21,48 +21,73 @@ type check struct {
 
 // Verify implements lock.Held. It asks the broker for A and, as B's owner, for
 // B; and for the ledger, because a successor takes a slot without one for one
-// that was never used.
+// that was never used. It is in doubt without a connection, and about a ledger
+// that was deleted or purged.
+func (h *held) Verify(ctx context.Context) error {
+	c, err := h.prove(ctx)
+	switch {
+	case err != nil:
+		return err
+	case c.unrecorded:
+		return lock.Errorf(lock.ErrInDoubt, "slot %d of %s is held, but its ledger %s was deleted", h.slot, h.l.id, h.t)
+	case c.empty && h.wasEmpty:
+		h.l.warnOfPolicy(h.t, "it is empty again although a command runs")
+	case c.empty:
+		return lock.Errorf(lock.ErrInDoubt, "slot %d of %s is held, but its ledger %s was emptied", h.slot, h.l.id, h.t)
+	}
+	h.wasEmpty = c.empty
+	return nil
+}
+
+// Reclaim implements lock.Held. Without a connection it connects again and claims
+// B again; with one it verifies, and records this holding in a ledger that does not
+// have it. One that cannot be filled again does not cost the slot.
+func (h *held) Reclaim(ctx context.Context) error {
+	c, err := h.prove(ctx)
+	switch {
+	case errors.Is(err, lock.ErrInDoubt):
+		return h.reclaim(ctx)
+	case err != nil:
+		return err
+	case c.unrecorded:
+		h.l.log.Warn("the slot's ledger was deleted; making it anew", "queue", h.t)
+		if err := h.write(ctx, h.heldRecord(h.Term())); err != nil {
+			return lock.Errorf(lock.ErrInDoubt, "slot %d of %s is held, but its ledger %s was deleted and cannot be made anew: %s", h.slot, h.l.id, h.t, err.Error())
+		}
+	case c.empty && !h.wasEmpty:
+		h.recordAgain(ctx)
+	}
+	h.wasEmpty = c.empty
+	return nil
+}
+
+// prove looks at the slot once; see check. ErrInDoubt: there is no connection.
 //
 // When ctx ends first, the question stays asked, and the next Verify waits for
 // its answer before it asks its own. Only an answer to its own question is
 // proof for it that the slot is held: the other question was asked before the
 // call began. A loss is a loss whoever asked.
-func (h *held) Verify(ctx context.Context) error {
+func (h *held) prove(ctx context.Context) (*check, error) {
 	err := h.Cause()
 	if err == nil && h.conn.broken() {
 		err = h.dropped("the connection to " + h.conn.label + " " + h.conn.why())
 	}
-	switch {
-	case errors.Is(err, lock.ErrLost):
-		return err
-	case err != nil:
-		return h.reclaim(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if earlier := h.lastCheck(); earlier != nil {
 		if err := h.await(ctx, earlier); errors.Is(err, lock.ErrLost) {
-			return err
+			return nil, err
 		}
 	}
 	if ctx.Err() != nil {
-		return h.unanswered(ctx)
+		return nil, h.unanswered(ctx)
 	}
 	c := h.ask()
 	if err := h.await(ctx, c); err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { h.wasEmpty = c.empty }()
-	switch {
-	case c.unrecorded:
-		h.l.log.Warn("the slot's ledger was deleted; making it anew", "queue", h.t)
-		if err := h.write(ctx, h.heldRecord(h.Term())); err != nil {
-			return lock.Errorf(lock.ErrUnknown, "slot %d of %s is held, but its ledger %s was deleted and cannot be made anew: %s", h.slot, h.l.id, h.t, err.Error())
-		}
-	case c.empty && h.wasEmpty:
-		h.l.warnOfPolicy(h.t, "it is empty again although a command runs")
-	case c.empty:
-		h.recordAgain(ctx)
-	}
-	return nil
+	return c, nil
 }
 
 // againTimeout bounds the attempt to fill a ledger that was emptied. A successor
