@@ -11,13 +11,16 @@
 //	err = held.Ready(ctx)             // until the command may start
 //	...
 //	err = held.Verify(ctx)            // on a timer: is the slot still ours?
+//	if errors.Is(err, lock.ErrInDoubt) {
+//		err = held.Reclaim(ctx)   // mend what held it
+//	}
 //	...
 //	err = held.Release(ctx)           // after the command's tree is dead
 //
 // What a backend guarantees: at most one Held per slot is ready at a time. A Held
 // is ready from the moment that Ready returned nil, for as long as its holder
-// verifies it: the holder has its command dead when Verify or Lost says so, and
-// within Held.Lease of the beginning of its last successful verification. Two Held
+// verifies it: the holder has its command dead when Verify, Reclaim or Lost says so,
+// and within Held.Lease of the beginning of its last successful verification. Two Held
 // of one slot can exist, while the newer one waits in Ready for the older one's
 // end. What a backend does not guarantee: that a holder which was frozen for
 // longer than its lease notices before it runs its next instruction. Against that
@@ -91,8 +94,8 @@ type Lock interface {
 	Close() error
 }
 
-// Held is one slot that this process holds. Verify, Ready and Release are
-// called one at a time; the other methods at any time.
+// Held is one slot that this process holds. Verify, Reclaim, Ready and Release
+// are called one at a time; the other methods at any time.
 type Held interface {
 	// Slot returns the slot's number, 1 or more.
 	Slot() int
@@ -101,7 +104,7 @@ type Held interface {
 	// has none. It is known once Ready has returned nil.
 	Term() uint64
 
-	// Lease returns for how long after the start of a successful Verify nobody
+	// Lease returns for how long after the start of a successful Verify or Reclaim nobody
 	// else becomes ready in the slot, whatever happens, unless this holder's
 	// release is known: by Release, by its will, or because it was given back on
 	// request. The backend may let somebody else have the slot sooner, when a
@@ -118,19 +121,30 @@ type Held interface {
 	// ErrFull if the previous holder lives and wants the slot back.
 	Ready(ctx context.Context) error
 
-	// Verify proves that the slot is still held. nil is proof, valid from the
-	// moment the call began. ErrLost is proof of the opposite. Everything
-	// else, ErrUnknown and the end of ctx among it, proves nothing.
+	// Verify proves that the slot is still held, and changes nothing. nil is
+	// proof, valid from the moment the call began. ErrLost is proof of the
+	// opposite. After an error that wraps ErrInDoubt, Reclaim comes next instead
+	// of another Verify. Everything else, ErrUnknown and the end of ctx among it,
+	// proves nothing, and Verify may be called again.
 	Verify(ctx context.Context) error
 
+	// Reclaim does what it takes to prove that the slot is held again: it
+	// connects anew, claims the slot again, writes its record again. nil is proof,
+	// valid from a moment after the call began, so that a lease which is counted
+	// from the beginning of the call is safe; it ends the doubt. Errors: as
+	// Verify. It may go on trying until ctx ends; the next call takes up where it
+	// stopped. Where nothing is damaged it is a Verify.
+	Reclaim(ctx context.Context) error
+
 	// Lost is closed when the backend learned by itself that the slot is gone
-	// or may be: Cause then says what happened, wrapping ErrLost where there is
-	// proof. Without proof the slot may still be ours, and a Verify that
-	// succeeds afterwards ends the doubt: Lost then returns another channel,
-	// for what comes next. It is not closed by Release.
+	// or may be: Cause then says what happened. A Reclaim that succeeds
+	// afterwards ends the doubt: Lost then returns another channel, for what
+	// comes next. It is not closed by Release.
 	Lost() <-chan struct{}
 
-	// Cause says why Lost was closed, and is nil before that.
+	// Cause says why Lost was closed, and is nil before that. It wraps ErrLost
+	// where there is proof, and ErrInDoubt otherwise: the slot may still be ours,
+	// and Reclaim comes next.
 	Cause() error
 
 	// Handover returns what the guard keeps beside the command.

@@ -57,9 +57,11 @@ var ending = []behaviour{
 		_, held := e.holder(id)
 		over, cancel := context.WithCancel(e.ctx)
 		cancel()
-		err := held.Verify(over)
-		e.is(err, context.Canceled)
-		e.isNot(err, lock.ErrLost)
+		for _, prove := range []func(context.Context) error{held.Verify, held.Reclaim} {
+			err := prove(over)
+			e.is(err, context.Canceled)
+			e.isNot(err, lock.ErrLost)
+		}
 		e.verify(held)
 		e.refused(e.contender(id), lock.ErrFull)
 	}},

@@ -37,6 +37,7 @@ const (
 	Wait        Op = "Wait"
 	Ready       Op = "Ready"
 	Verify      Op = "Verify"
+	Reclaim     Op = "Reclaim"
 	Release     Op = "Release"
 	Slots       Op = "Slots"
 	Resize      Op = "Resize"
@@ -106,7 +107,8 @@ func (f *Fake) Calls(op Op) int {
 }
 
 // ReportLost closes Lost of everything that this fake's contenders for id hold,
-// with cause. The slots themselves stay held; see Place.Take.
+// with cause, which wraps ErrLost or ErrInDoubt. The slots themselves stay held;
+// see Place.Take.
 func (f *Fake) ReportLost(id lock.ID, cause error) {
 	f.mu.Lock()
 	locks := append([]*fakeLock(nil), f.locks...)

@@ -119,6 +119,25 @@ func TestReportedLossClosesLostAndKeepsTheSlot(t *testing.T) {
 	}
 }
 
+func TestReclaimEndsADoubtAndVerifyDoesNot(t *testing.T) {
+	fake, l := connected(t, locktest.NewPlace())
+	held := acquired(t, l)
+	fake.ReportLost(mutex, lock.ErrInDoubt)
+	want(t, held.Verify(t.Context()), lock.ErrInDoubt)
+	if err := held.Reclaim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-held.Lost():
+		t.Fatal("Lost is closed after the doubt has ended")
+	default:
+	}
+	want(t, held.Cause(), nil)
+	if err := held.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestTakenSlotIsLostAndObtainableByOthers(t *testing.T) {
 	place := locktest.NewPlace()
 	_, l := connected(t, place)

@@ -83,14 +83,28 @@ func (h *fakeHeld) awaitLastHolder(ctx context.Context) error {
 }
 
 func (h *fakeHeld) Verify(ctx context.Context) error {
-	return h.lock.do(ctx, Verify, func() error { return h.ifHeld(func(*state) { h.endDoubt() }) })
+	return h.lock.do(ctx, Verify, func() error {
+		if err := h.Cause(); err != nil {
+			return err
+		}
+		return h.ifHeld(func(*state) {})
+	})
+}
+
+func (h *fakeHeld) Reclaim(ctx context.Context) error {
+	return h.lock.do(ctx, Reclaim, func() error {
+		if err := h.Cause(); errors.Is(err, lock.ErrLost) {
+			return err
+		}
+		return h.ifHeld(func(*state) { h.endDoubt() })
+	})
 }
 
 // endDoubt makes way for what is reported next.
 func (h *fakeHeld) endDoubt() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.cause != nil && !errors.Is(h.cause, lock.ErrLost) {
+	if h.cause != nil {
 		h.cause, h.lost = nil, make(chan struct{})
 	}
 }

@@ -40,11 +40,28 @@ var removal = []behaviour{
 		e.is(held.Verify(e.ctx), lock.ErrLost)
 		select {
 		case <-held.Lost():
-			if held.Cause() == nil {
-				e.Fatal("Lost is closed and there is no cause")
-			}
+			e.is(held.Cause(), lock.ErrLost)
 		default: // a backend may leave it to the next verification
 		}
+	}},
+	{"a slot that nothing has damaged is reclaimed at once", func(e *env) {
+		_, held := e.holder(e.fresh(lock.Mutex))
+		term := held.Term()
+		for range 2 {
+			if err := held.Reclaim(e.ctx); err != nil {
+				e.Fatalf("reclaiming a slot that is held: %v", err)
+			}
+			e.verify(held)
+		}
+		if held.Term() != term {
+			e.Fatalf("the term was %d and is %d in the same holding", term, held.Term())
+		}
+	}},
+	{"a removed slot cannot be reclaimed", func(e *env) {
+		id := e.sized(1)
+		_, held := e.holder(id)
+		e.resize(id, 0)
+		e.is(held.Reclaim(e.ctx), lock.ErrLost)
 	}},
 	{"a release is not reported as a loss", func(e *env) {
 		_, held := e.holder(e.fresh(lock.Mutex))
