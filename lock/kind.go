@@ -69,6 +69,14 @@ const (
 // ownQueue matches names that are, or could be, queues of another lock.
 var ownQueue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|W)$`) })
 
+// Check reports what makes the ID unusable as a lock, or nil.
+func (id ID) Check() error {
+	if !slices.Contains(Kinds, id.Kind) {
+		return fmt.Errorf("the kind of lock %q is not known; use one of %v", string(id.Kind), Kinds)
+	}
+	return CheckName(id.Name)
+}
+
 // CheckName reports what is wrong with a lock's name, or nil. A name is 1 to
 // MaxName bytes of printable UTF-8, does not begin or end with a space, does
 // not begin with "amq." (reserved by AMQP 0-9-1, queue.declare) and does not

@@ -65,7 +65,7 @@ func TestLedgerThatWasPurgedIsWrittenAgain(t *testing.T) {
 		_, err := ch.QueuePurge(ledger, false)
 		return err
 	})
-	must(t, h.Verify(within(t)))
+	must(t, proven(within(t), h))
 	vanish(t, l)
 	_, next := claimed(t, id, time.Second)
 	waits(t, next)

@@ -24,12 +24,30 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/lock"
+	"berth/lock/rabbit/administration"
+	"berth/lock/rabbit/broker"
+	"berth/lock/rabbit/contender"
+	"berth/lock/rabbit/holding"
+	"berth/lock/rabbit/inspection"
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/transport"
 )
 
 // DefaultHeartbeat is the heartbeat that is asked of the broker when none is
 // configured. The lease is twice that, so a slot whose holder has vanished is
 // free after 10 to 15 s, and a verification every second fits in many times.
 const DefaultHeartbeat = 5 * time.Second
+
+// Naming says how the queues of a lock are called. All who contend for a lock
+// have to agree on it.
+type Naming = names.Naming
+
+// The namings. NamingNLA is the default.
+const (
+	NamingNLA = names.NLA
+	NamingNAL = names.NAL
+)
 
 // Config says which broker keeps the locks and how this process presents itself
 // to it.
@@ -66,7 +84,7 @@ type Config struct {
 // Backend is lock.Backend on RabbitMQ.
 type Backend struct {
 	cfg     Config
-	brokers []broker
+	brokers []broker.Node
 }
 
 var _ lock.Backend = (*Backend)(nil)
@@ -79,7 +97,7 @@ func New(cfg Config) (*Backend, error) {
 	}
 	b := &Backend{}
 	for i, raw := range cfg.URLs {
-		parsed, err := parseBroker(raw)
+		parsed, err := broker.Parse(raw)
 		if err != nil {
 			return nil, fmt.Errorf("broker URL %d: %w", i+1, err)
 		}
@@ -96,8 +114,8 @@ func New(cfg Config) (*Backend, error) {
 	}
 	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Who does not
 	// know a holder's waits for the longest.
-	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > longestLease/2 {
-		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat", cfg.Heartbeat, (longestLease / 2).Seconds())
+	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.LongestLease/2 {
+		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat", cfg.Heartbeat, (ledger.LongestLease / 2).Seconds())
 	}
 	if cfg.Priority < 0 || cfg.Priority > lock.MaxPriority {
 		return nil, fmt.Errorf("priority %d is not between 0 and %d; change --priority", cfg.Priority, lock.MaxPriority)
@@ -118,48 +136,51 @@ func New(cfg Config) (*Backend, error) {
 
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
-	d := b.dialer(id)
-	return &contender{
-		id:      id,
-		names:   names{naming: b.cfg.Naming, id: id},
-		dialer:  d,
-		courier: newCourier(func(ctx context.Context) (*conn, error) { return d.dial(ctx, "courier") }),
-		log:     b.cfg.Log,
-		host:    b.cfg.Host,
-		pid:     b.cfg.PID,
+	return contender.New(contender.Config{
+		Names:  b.names(id),
+		Dialer: b.dialer(id),
+		Once:   b.cfg.Once,
+		Host:   b.cfg.Host,
+		PID:    b.cfg.PID,
+		Log:    b.cfg.Log,
 
-		once:     b.cfg.Once,
-		priority: b.cfg.Priority,
-		period:   batonRenewal,
-		courtesy: courtesy,
-	}
+		Priority: b.cfg.Priority,
+	})
 }
 
 // Administrator implements lock.Backend.
 func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
-	d.leaseless = true
-	return &administrator{
-		id:      id,
-		names:   names{naming: b.cfg.Naming, id: id},
-		dialer:  d,
-		actions: map[*action]bool{},
-	}
+	d.Leaseless = true
+	return administration.New(b.names(id), d)
 }
 
-func (b *Backend) dialer(id lock.ID) *dialer {
-	return &dialer{
-		brokers:   b.brokers,
-		heartbeat: b.cfg.Heartbeat,
-		who:       fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),
-		log:       b.cfg.Log,
-	}
+// Inspect finds out whether the broker can carry the lock; see inspection.Inspect.
+func (b *Backend) Inspect(ctx context.Context, id lock.ID) (Report, error) {
+	return inspection.Inspect(ctx, b.names(id), b.dialer(id), b.Administrator(id))
 }
 
-// checkID reports what makes the id unusable as a lock, or nil.
-func checkID(id lock.ID) error {
-	if id.Kind != lock.Mutex && !id.Kind.Administered() {
-		return fmt.Errorf("unknown kind of lock %q", string(id.Kind))
+// Report is what Inspect found out about a broker.
+type Report = inspection.Report
+
+// WillName is what the package's wills are written under; see lock.NewWill.
+const WillName = holding.WillName
+
+// ExecuteWill publishes that a term is over and its tree is dead, for the supervisor
+// that has died. It tries the brokers in turn until ctx ends. It does no harm if it
+// comes late or twice.
+func ExecuteWill(ctx context.Context, will []byte) error {
+	_, data := lock.OpenWill(will)
+	return ledger.ExecuteWill(ctx, data)
+}
+
+func (b *Backend) names(id lock.ID) names.Names { return names.Names{Naming: b.cfg.Naming, ID: id} }
+
+func (b *Backend) dialer(id lock.ID) *transport.Dialer {
+	return &transport.Dialer{
+		Brokers:   b.brokers,
+		Heartbeat: b.cfg.Heartbeat,
+		Name:      fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),
+		Log:       b.cfg.Log,
 	}
-	return lock.CheckName(id.Name)
 }

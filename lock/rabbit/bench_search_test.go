@@ -107,7 +107,7 @@ func probing(b *testing.B, slots int, probe func(context.Context, lock.Lock, ...
 	for slot := 1; slot <= slots; slot++ {
 		queues = append(queues, fmt.Sprintf("%s-%d-A", id.Name, slot), fmt.Sprintf("%s-%d-B", id.Name, slot))
 	}
-	if err := probe(ctx, l, queues[:2]...); err != nil { // opens the courier
+	if err := probe(ctx, l, queues[:2]...); err != nil { // opens the publisher
 		b.Fatal(err)
 	}
 	var s stopwatch
@@ -126,7 +126,7 @@ func BenchmarkSearchAndClaim(b *testing.B) {
 			occupy(b, id, 1, slots-1)
 			l := entered(ctx, b, id)
 			rabbit.BePolite(l, 0)                                 // nobody waits
-			if err := rabbit.Probe(ctx, l, id.Name); err != nil { // opens the courier
+			if err := rabbit.Probe(ctx, l, id.Name); err != nil { // opens the publisher
 				b.Fatal(err)
 			}
 			var s stopwatch

@@ -124,7 +124,7 @@ func (p *tap) sum() cost {
 	return c
 }
 
-// settled waits until so many connections are ready to be used: the courier is
+// settled waits until so many connections are ready to be used: the publisher is
 // opened beside the holding connection.
 func (p *tap) settled(t *testing.T, connections int) {
 	t.Helper()

@@ -54,14 +54,14 @@ func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		_, h := holding(t, id, long)
 		up := nodeDown(t, id.Name+"-1-T")
-		err := h.Verify(within(t))
+		err := proven(within(t), h)
 		if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrLost) {
 			t.Errorf("Verify: %v", err)
 		} else {
 			readable(t, err, id.Name+"-1-T")
 		}
 		up()
-		must(t, h.Verify(within(t)))
+		must(t, proven(within(t), h))
 	})
 }
 
@@ -77,11 +77,11 @@ func TestSlotIsNotVerifiedWhileSomebodyElseConsumesItsLedger(t *testing.T) {
 	must(t, err)
 	_, err = ch.Consume(id.Name+"-1-T", "", false, false, false, false, nil)
 	must(t, err)
-	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrLost) {
+	if err := proven(within(t), h); !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrLost) {
 		t.Errorf("Verify: %v", err)
 	}
 	must(t, ch.Close())
-	must(t, h.Verify(within(t)))
+	must(t, proven(within(t), h))
 }
 
 // nodeDown makes a durable queue look as if its node were down, until up.

@@ -41,16 +41,16 @@ func TestUnderMemoryAlarmSlotsAreHeldWonAndGivenBack(t *testing.T) {
 		_, before := holder(t, shared, id)
 		waiter := connected(t, shared, id)
 		if id.Kind == lock.Semaphore {
-			must2(waiter.Acquire(within(t)))(t) // its courier has published before the alarm
+			must2(waiter.Acquire(within(t)))(t) // its publisher has published before the alarm
 		} else if _, err := waiter.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Fatalf("a second holder of a mutex: %v", err)
 		}
 		raiseAlarm(t)
-		must(t, before.Verify(within(t)))
+		must(t, proven(within(t), before))
 		must(t, before.Release(within(t)))
 		for range 3 {
 			newcomer, h := holder(t, shared, id)
-			must(t, h.Verify(within(t)))
+			must(t, proven(within(t), h))
 			if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrFull) {
 				t.Errorf("acquiring a full lock under the alarm: %v", err)
 			}
@@ -111,13 +111,13 @@ func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
 		if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("cause: %v", err)
 		}
-		if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+		if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("verifying: %v", err)
 		}
 		must(t, h.Release(within(t)))
 		again, err := l.Acquire(within(t))
 		must(t, err)
-		must(t, again.Verify(within(t)))
+		must(t, proven(within(t), again))
 		must(t, again.Release(within(t)))
 	})
 }
@@ -129,7 +129,7 @@ func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
 	_ = lost(t, h)
 	_, next := holder(t, shared, id)
 	must(t, h.Release(within(t)))
-	must(t, next.Verify(within(t)))
+	must(t, proven(within(t), next))
 }
 
 func TestVerifyFindsOutThatTheSlotWasRemoved(t *testing.T) {
@@ -137,7 +137,7 @@ func TestVerifyFindsOutThatTheSlotWasRemoved(t *testing.T) {
 	resize(t, shared, id, 1)
 	_, h := holder(t, shared, id)
 	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-A"))
-	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 		t.Fatalf("verifying a removed slot: %v", err)
 	}
 	must(t, h.Release(within(t)))
@@ -149,9 +149,9 @@ func TestVerifyFindsOutThatTheSlotWasRemoved(t *testing.T) {
 func TestHolderSurvivesTheEndOfItsConsumersChannel(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holder(t, shared, id)
-	must(t, rabbit.CloseConsumer(h))
+	must(t, rabbit.CloseConsumer(within(t), h))
 	awaitConsumer(t, id.Name+"-1-B")
-	must(t, h.Verify(within(t)))
+	must(t, proven(within(t), h))
 	must(t, h.Cause())
 	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))
 	_ = lost(t, h)
@@ -189,7 +189,7 @@ func (u unlucky) loses(t *testing.T) {
 	if err := lost(t, u.h); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("cause: %v", err)
 	}
-	if err := u.h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+	if err := proven(within(t), u.h); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("verifying: %v", err)
 	}
 	_ = u.h.Release(within(t))
@@ -280,14 +280,14 @@ func TestVerifyOfAPausedBrokerIsUnknownAndSucceedsAfterwards(t *testing.T) {
 		resume := pause(t, shared)
 		for range 3 {
 			ctx, cancel := shortly()
-			err := h.Verify(ctx)
+			err := proven(ctx, h)
 			cancel()
 			if !errors.Is(err, lock.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrLost) {
 				t.Errorf("verifying while the broker is stopped: %v", err)
 			}
 		}
 		resume()
-		must(t, h.Verify(within(t)))
+		must(t, proven(within(t), h))
 		must(t, h.Cause())
 		must(t, h.Release(within(t)))
 	})
@@ -300,12 +300,12 @@ func TestLossAfterAnUnansweredVerifyIsSeen(t *testing.T) {
 	resume := pause(t, shared)
 	ctx, cancel := shortly()
 	defer cancel()
-	if err := h.Verify(ctx); !errors.Is(err, lock.ErrUnknown) {
+	if err := proven(ctx, h); !errors.Is(err, lock.ErrUnknown) {
 		t.Fatalf("verifying while the broker is stopped: %v", err)
 	}
 	resume()
 	resize(t, shared, id, 0)
-	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("the answer to an earlier question was taken for proof: %v", err)
 	}
 }
@@ -447,7 +447,7 @@ func TestRemovalThatIsNotAnsweredSaysHowFarItGot(t *testing.T) {
 
 // RabbitMQ can delete a B that was just claimed, in the place of the one before,
 // whose connection was cut; the consumer of it is then refused.
-func TestChannelThatTheBrokerClosesMeanwhileIsNoReasonToCutTheConnection(t *testing.T) {
+func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		for range 20 {
 			_, h := holder(t, shared, id)
@@ -457,11 +457,23 @@ func TestChannelThatTheBrokerClosesMeanwhileIsNoReasonToCutTheConnection(t *test
 	})
 }
 
-func TestChannelOfAConnectionThatBreaksWasNotClosedInOrder(t *testing.T) {
-	eachKind(t, func(t *testing.T, id lock.ID) {
-		_, h := holder(t, shared, id)
-		if err := rabbit.EndWhileItBreaks(within(t), h); !errors.Is(err, lock.ErrUnreachable) {
-			t.Errorf("closing it said: %v", err)
-		}
-	})
+func TestClosingAChannelOfABrokenConnectionFails(t *testing.T) {
+	p := newTap(t)
+	l := backend(t, at(p.url())).Lock(fresh(lock.Mutex))
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	p.settled(t, 2)
+	before := p.sum()["channel.close"]
+	resume := pause(t, shared) // so that the broker cannot answer
+	defer resume()
+	ended := make(chan error, 1)
+	ctx := within(t)
+	go func() { ended <- rabbit.CloseConsumer(ctx, h) }()
+	eventually(t, "the close is sent", func() bool { return p.sum()["channel.close"] > before })
+	rabbit.CutConnection(h)
+	if err := <-ended; !errors.Is(err, lock.ErrUnreachable) {
+		t.Errorf("closing it said: %v", err)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -229,7 +228,7 @@ func TestDeletedLedgerIsMadeAnewWhileTheSlotIsHeld(t *testing.T) {
 		_, err := ch.QueueDelete(id.Name+"-1-T", false, false, false)
 		return err
 	})
-	must(t, h.Verify(within(t)))
+	must(t, proven(within(t), h))
 	vanish(t, l)
 	_, next := claimed(t, id, long)
 	waits(t, next)
@@ -274,7 +273,7 @@ func TestClosedConnectionIsNoLoss(t *testing.T) {
 		if err := h.Cause(); errors.Is(err, lock.ErrLost) {
 			t.Fatalf("that is no proof of a loss: %v", err)
 		}
-		succeeds(t, "verification", func() error { return h.Verify(within(t)) })
+		succeeds(t, "verification", func() error { return proven(within(t), h) })
 		if h.Term() != term || h.Cause() != nil {
 			t.Errorf("term %d after %d, cause %v", h.Term(), term, h.Cause())
 		}
@@ -297,7 +296,7 @@ func TestNewcomerThatWaitsGivesTheSlotBack(t *testing.T) {
 		err := newcomer.Ready(within(t))
 		ready <- errors.Join(err, newcomer.Release(within(t)))
 	}()
-	succeeds(t, "verification", func() error { return h.Verify(within(t)) })
+	succeeds(t, "verification", func() error { return proven(within(t), h) })
 	if err := <-ready; !errors.Is(err, lock.ErrFull) {
 		t.Errorf("the newcomer's Ready: %v", err)
 	}
@@ -336,7 +335,7 @@ func TestHolderGetsItsSlotBackThoughManyWait(t *testing.T) {
 		lost := h.Lost()
 		rabbit.CutConnection(h)
 		<-lost
-		must(t, h.Verify(within(t)))
+		must(t, proven(within(t), h))
 	}
 }
 
@@ -350,7 +349,7 @@ func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
 	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will)) // as if its deadline had passed
 	must(t, newcomer.Ready(within(t)))
 	must(t, newcomer.Release(within(t)))
-	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("Verify: %v", err)
 	}
 }
@@ -368,7 +367,7 @@ func TestSlotIsReclaimedThoughAnotherNodeIsSilent(t *testing.T) {
 		<-lost
 		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second) // a silent node takes 5
 		defer cancel()
-		must(t, h.Verify(ctx))
+		must(t, proven(ctx, h))
 	}
 	must(t, h.Release(within(t)))
 }
@@ -397,18 +396,18 @@ func TestHolderDoesNotReclaimWhileANewcomerHasItsRecord(t *testing.T) {
 				<-lost
 				ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 				defer cancel()
-				if err := h.Verify(ctx); !errors.Is(err, lock.ErrUnknown) {
+				if err := proven(ctx, h); !errors.Is(err, lock.ErrUnknown) {
 					t.Errorf("Verify while nothing is known: %v", err)
 				}
 				return err
 			})
 			if newer {
-				if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+				if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 					t.Errorf("Verify of a holder that was replaced: %v", err)
 				}
 				return
 			}
-			must(t, h.Verify(within(t)))
+			must(t, proven(within(t), h))
 		})
 	}
 }
@@ -432,7 +431,7 @@ func newSettled(t *testing.T) (lock.Lock, lock.Held) {
 func givenUpWithoutABroker(t *testing.T, l lock.Lock, h lock.Held) {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
-	if err := h.Verify(ctx); err == nil || errors.Is(err, lock.ErrLost) {
+	if err := proven(ctx, h); err == nil || errors.Is(err, lock.ErrLost) {
 		t.Errorf("Verify without a broker: %v", err)
 	}
 	if err := h.Release(within(t)); err == nil {
@@ -453,29 +452,10 @@ func TestHolderThatTheBrokerKnowsByAnotherNameAsksOnce(t *testing.T) {
 	claimed(t, id, long)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := h.Verify(ctx); err == nil || errors.Is(err, lock.ErrLost) {
+	if err := proven(ctx, h); err == nil || errors.Is(err, lock.ErrLost) {
 		t.Errorf("Verify: %v", err)
 	}
 	if n := said("cannot be asked back"); n != 1 {
 		t.Errorf("said %d times that it cannot ask, not once", n)
-	}
-}
-
-// A queue of a node that is down may be called like an answer.
-func TestOnlyTheBrokersOwnWordsProveThatAQueueIsMissing(t *testing.T) {
-	for text, want := range map[string]bool{
-		"NOT_FOUND - no queue 'a-1-T' in vhost '/'":                                                             true,
-		"NOT_FOUND - no queue 'a-1-B' in vhost '/'":                                                             false,
-		"NOT_FOUND - no queue 'a-1-T' in vhost 'and so on' in vhost '/'":                                        true,
-		"NOT_FOUND - home node 'rabbit@b' of durable queue 'a-1-T' in vhost '/' is down or inaccessible":        false,
-		"NOT_FOUND - home node 'rabbit@b' of durable queue 'no queue-1-T' in vhost '/' is down or inaccessible": false,
-	} {
-		if got := rabbit.NoQueue("a-1-T", text); got != want {
-			t.Errorf("%s: %v", text, got)
-		}
-	}
-	long := strings.Repeat("é", 123) + "-1-T"
-	if text := "NOT_FOUND - no queue '" + long; !rabbit.NoQueue(long, text[:252]+"...") {
-		t.Error("a reason that ends in the middle of the queue's name is no proof")
 	}
 }

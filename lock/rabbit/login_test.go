@@ -288,7 +288,7 @@ func TestConnectionsAreNamedAfterWhatTheyDo(t *testing.T) {
 	slices.Sort(names)
 	names = slices.Compact(names) // an earlier one may still be on its way out
 	prefix := "berth semaphore " + id.Name + " @here pid 7 "
-	if want := []string{prefix + "(administration)", prefix + "(courier)", prefix + "(holding)"}; !slices.Equal(names, want) {
+	if want := []string{prefix + "(administration)", prefix + "(holding)", prefix + "(publisher)"}; !slices.Equal(names, want) {
 		t.Errorf("connections %q, want %q", names, want)
 	}
 }

@@ -2,6 +2,7 @@ package rabbit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -118,6 +119,15 @@ func eventually(t *testing.T, what string, is func() bool) {
 		}
 		time.Sleep(min(max(waited/8, 5*time.Millisecond), 100*time.Millisecond))
 	}
+}
+
+// proven proves that the slot is held, as a supervisor does.
+func proven(ctx context.Context, h lock.Held) error {
+	err := h.Verify(ctx)
+	if errors.Is(err, lock.ErrInDoubt) {
+		err = h.Reclaim(ctx)
+	}
+	return err
 }
 
 func lost(t *testing.T, h lock.Held) error {

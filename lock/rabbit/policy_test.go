@@ -34,8 +34,8 @@ func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 				h, err := l.Acquire(within(t))
 				must(t, err)
 				must(t, h.Ready(within(t)))
-				must(t, h.Verify(within(t)))
-				must(t, h.Verify(within(t)))
+				must(t, proven(within(t), h))
+				must(t, proven(within(t), h))
 				must(t, h.Release(within(t)))
 				must(t, l.Close())
 			}
@@ -52,8 +52,8 @@ func TestLedgerThatKeepsItsRecordsIsNotComplainedOf(t *testing.T) {
 	cfg.Heartbeat = time.Second
 	for range 3 {
 		h := holdingAs(t, cfg, id)
-		must(t, h.Verify(within(t)))
-		must(t, h.Verify(within(t)))
+		must(t, proven(within(t), h))
+		must(t, proven(within(t), h))
 		must(t, h.Release(within(t)))
 	}
 	if said("policies") > 0 {

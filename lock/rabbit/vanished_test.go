@@ -57,10 +57,10 @@ func untold(t *testing.T, h lock.Held) {
 func TestVerifyFindsOutThatItsQueueIsNotItsOwnAnyMore(t *testing.T) {
 	eachVanishing(t, func(t *testing.T, id lock.ID, vanish func()) {
 		_, h := holding(t, id, long)
-		must(t, h.Verify(within(t)))
+		must(t, proven(within(t), h))
 		vanish()
 		untold(t, h)
-		if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+		if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 			t.Fatalf("verifying: %v", err)
 		}
 		if err := lost(t, h); !errors.Is(err, lock.ErrLost) {

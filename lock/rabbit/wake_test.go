@@ -138,16 +138,6 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 	p.close()
 }
 
-func TestWaiterThatCouldNotLookAtAllSlotsLooksAgainSoon(t *testing.T) {
-	l := connected(t, shared, fresh(lock.Semaphore))
-	if d := rabbit.NextLook(l, 0); d < time.Minute {
-		t.Errorf("who has seen all slots held looks again after %s already", d)
-	}
-	if d := rabbit.NextLook(l, 33); d > time.Minute {
-		t.Errorf("who has seen some of the slots looks again only after %s", d)
-	}
-}
-
 // The broker logs every claim that it turns down as an error.
 func TestWaiterOfAMutexLooksWithoutAClaim(t *testing.T) {
 	id := fresh(lock.Mutex)

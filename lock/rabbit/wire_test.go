@@ -167,7 +167,7 @@ func TestConnectionThatOwnsQueuesNeverPublishes(t *testing.T) {
 		}
 	}
 	if conns, n := p.count(basicPublish, basicPublish); conns < 2 || n < 4 {
-		t.Errorf("%d couriers published %d times", conns, n)
+		t.Errorf("%d publishers published %d times", conns, n)
 	}
 }
 

@@ -18,8 +18,8 @@ func newAged(t *testing.T) (young, old lock.Held) {
 	for _, h := range []lock.Held{young, old} {
 		must(t, h.Ready(within(t))) // makes the ledger
 	}
-	rabbit.SetAge(young, -time.Hour)
-	rabbit.SetAge(old, time.Minute)
+	rabbit.SetYoung(young, time.Hour)
+	rabbit.SetYoung(old, 0)
 	return young, old
 }
 
@@ -32,12 +32,12 @@ func youngGivesUpAtOnce(t *testing.T, young, old lock.Held) {
 		}
 	}
 	// The wait would end with within's context, in doubt.
-	if err := young.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+	if err := proven(within(t), young); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("verifying with a young ledger: %v", err)
 	}
 	ctx, cancel := shortly()
 	defer cancel()
-	if err := old.Verify(ctx); err == nil || errors.Is(err, lock.ErrLost) {
+	if err := proven(ctx, old); err == nil || errors.Is(err, lock.ErrLost) {
 		t.Errorf("verifying with an old ledger: %v", err)
 	}
 }

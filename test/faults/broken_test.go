@@ -26,13 +26,13 @@ var mutants = []mutant{
 		under: []string{"silent partition", "supervisor stopped and continued"}, mode: "plain",
 	},
 	{
-		name: "it does not wait for the last holder", file: "lock/rabbit/history.go",
+		name: "it does not wait for the last holder", file: "lock/rabbit/ledger/history.go",
 		old: "longest = max(longest, min(time.Duration(r.Handover)*time.Millisecond, longestHandover))", new: "",
 		under: []string{"reset and no way back"}, mode: "stubborn",
 	},
 	{
-		name: "it verifies A only", file: "lock/rabbit/verify.go",
-		old: `if c.err = h.judge(h.checks.look(h.b), "its queue is gone"); c.err != nil || h.Term() == 0 {`, new: "if true {",
+		name: "it verifies A only", file: "lock/rabbit/holding/verify.go",
+		old: `if c.err = h.judge(s.channel.Find(background, h.b), "its queue is gone"); c.err != nil || h.Term() == 0 {`, new: "if true {",
 		under: []string{"B vanished, and nobody is told"}, mode: "plain",
 	},
 }

@@ -1,0 +1,188 @@
+package administration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit/line"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/transport"
+)
+
+// Resize implements lock.Administrator.
+func (a *administrator) Resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error) {
+	act, err := a.begin(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer act.end(ctx)
+	before, after, err = act.resize(ctx, sweep, target)
+	if after > before || after == before && err == nil {
+		act.wake(ctx, after, err == nil)
+	}
+	return before, after, err
+}
+
+// sweepTimeout bounds a look at what is going to be swept away, which is for
+// the user only, and the waking of waiters where the user has seen an error.
+const sweepTimeout = 2 * time.Second
+
+// wakeTimeout bounds the waking of waiters. Where it does not work they find the
+// slots at their next look, which may be two minutes away.
+const wakeTimeout = 10 * time.Second
+
+// wake makes a baton for every slot that nobody holds: those that were just made,
+// and those that an action made which was broken off before it came to this.
+func (a *action) wake(ctx context.Context, count int, complete bool) {
+	patience := wakeTimeout
+	if !complete {
+		patience = sweepTimeout
+	}
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if err := a.wakeUp(bounded, count); err != nil {
+		a.dialer.Log.Warn("waiters could not be told of free slots; they may take two minutes to see them", "lock", a.id.Name, "error", err)
+	}
+}
+
+// wakeUp makes no more batons than there is room for: who gets one and a slot passes
+// others on.
+func (a *action) wakeUp(ctx context.Context, count int) error {
+	made := int32(0)
+	for from := 1; from <= count; from += slots.LargestBatch {
+		var queues []string
+		for slot := from; slot < from+slots.LargestBatch && slot <= count; slot++ {
+			queues = append(queues, a.names.Holds(slot))
+		}
+		held, err := a.publisher.Probe(ctx, queues)
+		if errors.Is(err, transport.ErrUnanswered) { // under an alarm one message gets through all the same
+			held = make([]transport.Presence, len(queues))
+		} else if err != nil {
+			return err
+		}
+		for i, b := range held {
+			if b == transport.Present {
+				continue
+			}
+			if made++; made > names.Length {
+				return nil
+			}
+			w, err := line.Wake(ctx, a.publisher, a.names.Line(), from+i)
+			if err != nil {
+				return err
+			}
+			switch w {
+			case transport.Absent:
+				err := a.channel.Find(ctx, a.names.Line())
+				if errors.Is(err, transport.ErrNoQueue) {
+					return nil // nobody has ever waited
+				}
+				return fmt.Errorf("the queue for waking them cannot be reached: %w", err)
+			case transport.Unknown:
+				return errors.New("the broker has not taken a message to them")
+			}
+		}
+	}
+	return nil
+}
+
+func (a *action) resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error) {
+	if err := a.enter(ctx); err != nil {
+		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.id, err)
+	}
+	defer a.leave(ctx)
+	before, err = slots.Count(ctx, a.channel, a.names)
+	if err != nil {
+		return 0, 0, fmt.Errorf("cannot count the slots of %s: %w", a.id, err)
+	}
+	want, err := target(before)
+	if err != nil {
+		return before, before, err
+	}
+	if err := a.checkSize(want); err != nil {
+		return before, before, err
+	}
+	after, err = a.shrink(ctx, before, want, sweep)
+	if err != nil {
+		return before, after, err
+	}
+	after, err = a.grow(ctx, after, want)
+	return before, after, err
+}
+
+func (a *administrator) checkSize(want int) error {
+	limit := lock.MaxSlots
+	if a.id.Kind == lock.PersistentMutex {
+		limit = 1
+	}
+	if want < 0 || want > limit {
+		return fmt.Errorf("cannot give %s %d slots; choose 0 to %d", a.id, want, limit)
+	}
+	return nil
+}
+
+// shrink deletes every slot above want, and sweep slots beyond the larger of
+// both numbers, in descending order: so what is left has no gaps whenever it
+// is interrupted. It returns how many slots are left.
+//
+// One slot beyond is always deleted: a leftover there would become a slot the
+// moment its predecessor is made, and every leftover that follows it.
+func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, error) {
+	last := max(present, want)
+	top := min(last+max(sweep, 1), lock.MaxSlots)
+	leftovers := a.leftovers(ctx, last+1, top)
+	for slot := top; slot > want; slot-- {
+		if err := a.channel.Remove(ctx, a.names.Exists(slot)); err != nil {
+			return min(present, slot), a.interrupted("remove", slot, min(present, slot), err)
+		}
+	}
+	if len(leftovers) > 0 {
+		a.dialer.Log.Warn("leftovers beyond the last slot were removed; who holds one loses it", "lock", a.id.Name, "slots", fmt.Sprint(leftovers))
+	}
+	return min(present, want), nil
+}
+
+// leftovers returns which of the slots from..to exist, none where the broker
+// does not say: it is asked for the user's sake only.
+func (a *action) leftovers(ctx context.Context, from, to int) (slots []int) {
+	bounded, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	var queues []string
+	for slot := from; slot <= to; slot++ {
+		queues = append(queues, a.names.Exists(slot))
+	}
+	found, err := a.publisher.Probe(bounded, queues)
+	if err != nil {
+		a.dialer.Log.Debug("not known whether there are leftovers", "lock", a.id.Name, "error", err)
+	}
+	for i := range found {
+		if found[i] == transport.Present {
+			slots = append(slots, from+i)
+		}
+	}
+	return slots
+}
+
+// grow creates slots in ascending order. It returns how many there are.
+func (a *action) grow(ctx context.Context, present, want int) (int, error) {
+	for slot := present + 1; slot <= want; slot++ {
+		// One with other arguments exists as well.
+		if err := a.channel.Create(ctx, a.names.Exists(slot), 0); err != nil && !errors.Is(err, transport.ErrDiffers) {
+			return slot - 1, a.interrupted("create", slot, slot-1, err)
+		}
+	}
+	return want, nil
+}
+
+// interrupted says how far the action got. Whether the last step was carried
+// out is not known where no answer came.
+func (a *action) interrupted(verb string, slot, left int, err error) error {
+	if errors.Is(err, lock.ErrUnreachable) || errors.Is(err, transport.ErrTaken) {
+		err = fmt.Errorf("%w: %w", err, lock.ErrUnknown)
+	}
+	return fmt.Errorf("%s was left with %d slots; slot %d was to be %sd: %w", a.id, left, slot, verb, err)
+}

@@ -1,0 +1,244 @@
+package administration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/transport"
+)
+
+// Looking whether a slot is vacant: soon at first, then as seldom as a person
+// who waits does not mind.
+const (
+	firstVacantPause = 50 * time.Millisecond
+	lastVacantPause  = time.Second
+)
+
+// vacancy is a wait until slots are vacant.
+type vacancy struct {
+	slots  []*leaving // not known to be vacant yet, the lowest first
+	reason string     // why it cannot see, as the user was told
+}
+
+// leaving is a slot that is waited for.
+type leaving struct {
+	slot    int
+	absent  time.Time          // since when B is seen not to be there; zero: it was there
+	records int                // how many the ledger had when it was read; -1: not read since transport.Absent
+	known   ledger.History     // what they said
+	said    bool               // the user was told what is waited for
+	told    transport.Presence // what the user was told of B last; transport.Absent: nothing
+	removed bool               // A was seen not to be there
+}
+
+// AwaitVacant implements lock.Administrator. A wait of days outlives the node
+// that it began with.
+func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
+	v := &vacancy{}
+	for slot := from; slot <= to; slot++ {
+		v.slots = append(v.slots, &leaving{slot: slot, told: transport.Absent})
+	}
+	for pause := firstVacantPause; len(v.slots) > 0; pause = min(2*pause, lastVacantPause) {
+		err := a.awaitVacant(ctx, v)
+		if errors.Is(err, lock.ErrUnreachable) && !a.over() {
+			if ctx.Err() == nil {
+				v.lose(a.dialer.Log, a.id, err)
+			}
+			err = transport.Sleep(ctx, pause)
+		}
+		switch {
+		case errors.Is(err, lock.ErrBusy):
+			return err
+		case err != nil:
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", v.slots[0].slot, a.id, err)
+		}
+	}
+	return nil
+}
+
+// lose is for a connection that is gone. While nobody looks, any B may come back
+// and go once more, so it has to be seen to be absent anew.
+func (v *vacancy) lose(log hclog.Logger, id lock.ID, err error) {
+	for _, l := range v.slots {
+		l.absent = time.Time{}
+	}
+	level := hclog.Warn
+	if err.Error() == v.reason {
+		level = hclog.Debug
+	}
+	v.reason = err.Error()
+	log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", id.Name, "slot", v.slots[0].slot, "error", err)
+}
+
+// awaitVacant is AwaitVacant on one connection. Each pass looks at all slots, so
+// that their handover delays pass at the same time.
+func (a *administrator) awaitVacant(ctx context.Context, v *vacancy) error {
+	act, err := a.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer act.end(ctx)
+	for pause := firstVacantPause; ; pause = min(2*pause, lastVacantPause) {
+		if err := act.lookForSlots(ctx, v.slots, pause > firstVacantPause); err != nil {
+			return err
+		}
+		v.slots = slices.DeleteFunc(v.slots, func(l *leaving) (vacant bool) {
+			if err == nil && !l.absent.IsZero() {
+				vacant, err = act.vacant(ctx, l)
+			}
+			return vacant
+		})
+		if err != nil || len(v.slots) == 0 {
+			return err
+		}
+		if err = transport.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// lookForSlots notes which slots nobody holds. A slot that exists again can be held
+// again at any time, so there is nothing to wait for. tell has the user told what
+// keeps a slot from being vacant.
+func (a *action) lookForSlots(ctx context.Context, leaving []*leaving, tell bool) error {
+	for batch := range slices.Chunk(leaving, slots.LargestBatch/2) {
+		var queues []string
+		for _, l := range batch {
+			queues = append(queues, a.names.Holds(l.slot), a.names.Exists(l.slot))
+		}
+		found, err := a.see(ctx, queues)
+		if err != nil {
+			return err
+		}
+		for i, l := range batch {
+			l.removed = l.removed || found[2*i+1] == transport.Absent
+			if l.removed && found[2*i+1] == transport.Present {
+				return lock.Errorf(lock.ErrBusy, "slot %d of %s was made again meanwhile", l.slot, a.id)
+			}
+			l.see(found[2*i])
+			if tell {
+				a.tellOf(l, found[2*i])
+			}
+		}
+	}
+	return nil
+}
+
+// tellOf tells the user once what is known of B.
+func (a *action) tellOf(l *leaving, b transport.Presence) {
+	if b == l.told || b == transport.Absent {
+		return
+	}
+	l.told = b
+	if b == transport.Present {
+		a.dialer.Log.Info("the slot is still held", "lock", a.id.Name, "slot", l.slot)
+	} else {
+		a.dialer.Log.Warn("the broker cannot say whether the slot is held", "lock", a.id.Name, "slot", l.slot, "queue", a.names.Holds(l.slot))
+	}
+}
+
+// see probes queues, or looks them up where probes are not answered.
+func (a *action) see(ctx context.Context, queues []string) ([]transport.Presence, error) {
+	if !a.muted {
+		found, err := a.publisher.Probe(ctx, queues)
+		a.muted = errors.Is(err, lock.ErrDenied)
+		if !a.muted && !errors.Is(err, transport.ErrUnanswered) {
+			return found, err
+		}
+	}
+	return a.lookUp(ctx, queues)
+}
+
+// lookUp is a probe over the connection that does not publish.
+func (a *action) lookUp(ctx context.Context, queues []string) (found []transport.Presence, err error) {
+	for _, queue := range queues {
+		p := transport.Unknown
+		err := a.channel.Find(ctx, queue)
+		switch {
+		case errors.Is(err, transport.ErrNoQueue):
+			p = transport.Absent
+		case err == nil, errors.Is(err, transport.ErrTaken):
+			p = transport.Present
+		case !errors.Is(err, lock.ErrUnknown):
+			return nil, err
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+// see notes what is known of B.
+func (l *leaving) see(b transport.Presence) {
+	switch {
+	case b != transport.Absent:
+		l.absent = time.Time{}
+	case l.absent.IsZero():
+		l.absent, l.records, l.known = time.Now(), -1, ledger.History{}
+	}
+}
+
+// vacant judges as a successor would: B that is gone says that nobody holds the
+// slot, and only the ledger, or time, that what ran in it is dead. The ledger is
+// read again only when it has changed.
+func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
+	records, _, err := a.channel.Count(ctx, a.names.Ledger(l.slot))
+	switch {
+	case errors.Is(err, transport.ErrNoQueue): // nobody has ever held it
+		return true, nil
+	case err == nil && records != l.records:
+		var read bool
+		if read, err = a.readLedger(ctx, l); err == nil && !read {
+			l.absent = time.Time{} // somebody has claimed it
+			return false, nil
+		}
+	}
+	switch {
+	case errors.Is(err, lock.ErrDenied), errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken): // time will tell
+	case err != nil:
+		return false, err
+	case l.known.Over():
+		return true, nil
+	}
+	// The lease of our own connection says nothing of the holders'.
+	left := l.known.Wait(ledger.LongestLease) - time.Since(l.absent)
+	if left > 0 && !l.said {
+		l.said = true
+		last := l.known.Newest()
+		a.dialer.Log.Info("waiting for the last holder's release", "lock", a.id.Name, "slot", l.slot, "term", last.Term,
+			"host", last.Host, "at_most", left.Round(time.Millisecond).String())
+	}
+	return left <= 0, nil
+}
+
+// readLedger reads the ledger of a slot that nobody holds, and leaves it as it
+// was. It claims B for that moment: records in its hand would be missing to a
+// newcomer. It returns false if the slot is somebody's.
+func (a *action) readLedger(ctx context.Context, l *leaving) (read bool, err error) {
+	b := a.names.Holds(l.slot)
+	if err := a.channel.Claim(ctx, b); errors.Is(err, transport.ErrTaken) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	r := ledger.NewReader(a.conn.Channel(), a.names.Ledger(l.slot), "")
+	err = r.Rest(ctx)
+	records := r.InHand()
+	if end := r.PutBack(ctx); err == nil {
+		err = end
+	}
+	if gone := a.channel.Remove(ctx, b); err == nil {
+		err = gone
+	}
+	if err == nil {
+		l.known, l.records = r.Known, records
+	}
+	return err == nil, err
+}

@@ -1,0 +1,139 @@
+// Package broker is one node of a broker: its URL, the login, and what it answers to
+// those that it does not let in. It knows nothing of what a connection is used for.
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// dialTimeout bounds connecting to one node, TLS and login included. It is far
+// more than a working network needs (milliseconds) and short enough to go
+// through a few dead nodes of a cluster within one lease.
+const dialTimeout = 5 * time.Second
+
+// Node is one node that can be dialled. Parse makes it.
+type Node struct {
+	url   string // with the password: never shown
+	uri   amqp.URI
+	label string // without the password: for messages
+
+	timeout time.Duration // for one attempt to connect
+}
+
+// URL returns what was parsed, with the password.
+func (n Node) URL() string { return n.url }
+
+// Label names the node for messages, without user and password.
+func (n Node) Label() string { return n.label }
+
+// User is the user of the URL.
+func (n Node) User() string { return n.uri.Username }
+
+// Vhost is the virtual host of the URL.
+func (n Node) Vhost() string { return n.uri.Vhost }
+
+// Parse checks one URL. Errors of the URL parsers quote their input,
+// password and all, so they are never passed on.
+func Parse(raw string) (Node, error) {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return Node{}, errors.New("not a URL; write amqp://user:password@host:port/vhost and percent-encode special characters of user and password")
+	}
+	if u.Scheme != "amqp" && u.Scheme != "amqps" {
+		return Node{}, fmt.Errorf("scheme %q is not known; use amqp:// or amqps://", u.Scheme)
+	}
+	if u.Hostname() == "" {
+		return Node{}, fmt.Errorf("%s:// has no host; write %s://user:password@host:port/vhost", u.Scheme, u.Scheme)
+	}
+	if strings.Contains(u.EscapedPath(), "@") {
+		// What was meant for a password would be shown as a part of the vhost.
+		return Node{}, errors.New("an @ follows the host; write / as %2F in user and password, and @ as %40 in a vhost")
+	}
+	if u.Query().Has("heartbeat") {
+		return Node{}, errors.New("the heartbeat is set in the URL; remove heartbeat= from it and use --heartbeat")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return Node{}, fmt.Errorf("port %s is not between 1 and 65535; correct it", port)
+		}
+	}
+	uri, err := amqp.ParseURI(raw)
+	if err != nil {
+		return Node{}, errors.New("not usable; check the query parameters and write spaces as %20")
+	}
+	for _, mechanism := range uri.AuthMechanism {
+		if _, ok := mechanisms(uri)[strings.ToLower(mechanism)]; !ok {
+			return Node{}, fmt.Errorf("auth_mechanism %q is not known; use plain, amqplain or external", mechanism)
+		}
+	}
+	timeout := dialTimeout
+	if own := time.Duration(uri.ConnectionTimeout) * time.Millisecond; own > 0 {
+		timeout = min(timeout, own)
+	}
+	return Node{url: raw, uri: uri, label: label(uri), timeout: timeout}, nil
+}
+
+func label(uri amqp.URI) string {
+	u := url.URL{Scheme: uri.Scheme, Host: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))}
+	if uri.Vhost != "/" {
+		u.Path, u.RawPath = "/"+uri.Vhost, "/"+url.PathEscape(uri.Vhost)
+	}
+	return u.String()
+}
+
+// Dial connects and logs in. name is this process's in the broker's list of
+// connections.
+//
+// Errors: lock.ErrDenied, lock.ErrUnreachable, that of ctx.
+func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration) (*amqp.Connection, *Socket, error) {
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
+	properties := amqp.NewConnectionProperties()
+	properties["connection_name"] = name
+	properties["product"] = "berth"
+	asked := false
+	var socket *Socket
+	stop := func() bool { return true }
+	opened, err := amqp.DialConfig(n.url, amqp.Config{
+		SASL:       logins(n.uri, properties, &asked),
+		Heartbeat:  heartbeat,
+		Properties: properties,
+		Dial: func(network, addr string) (net.Conn, error) {
+			var plain net.Dialer
+			raw, err := plain.DialContext(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			// The handshake knows no context: closing the socket ends it.
+			stop = context.AfterFunc(ctx, func() { raw.Close() })
+			socket = &Socket{Conn: raw}
+			return socket, nil
+		},
+	})
+	if stop() && err == nil {
+		return opened, socket, nil
+	}
+	if socket != nil {
+		socket.Cut()
+	}
+	return nil, nil, refused(outer, ctx, err, n, asked, socket != nil)
+}
+
+// mechanisms are the ways to log in that a URL may name.
+func mechanisms(uri amqp.URI) map[string]amqp.Authentication {
+	return map[string]amqp.Authentication{
+		"plain":    uri.PlainAuth(),
+		"amqplain": uri.AMQPlainAuth(),
+		"external": &amqp.ExternalAuth{},
+	}
+}

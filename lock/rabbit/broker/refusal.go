@@ -1,0 +1,99 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
+
+// refused says why a node could not be used. asked: it spoke AMQP 0-9-1;
+// connected: something accepted the connection.
+func refused(outer, ctx context.Context, err error, n Node, asked, connected bool) error {
+	var answer *amqp.Error
+	switch {
+	case outer.Err() != nil:
+		return fmt.Errorf("gave up connecting: %w", outer.Err())
+	case ctx.Err() != nil && connected && !asked:
+		return lock.Errorf(lock.ErrUnreachable, "connected, but no AMQP 0-9-1 broker answered within %s; check host and port, and whether the broker is slow", n.timeout)
+	case ctx.Err() != nil:
+		return lock.Errorf(lock.ErrUnreachable, "no connection within %s; check host, port and network", n.timeout)
+	case !connected:
+		return lock.Errorf(lock.ErrUnreachable, "%s; does the broker run, and does --broker name it?", oneLine(err.Error()))
+	case errors.Is(err, amqp.ErrSASL):
+		return lock.Errorf(lock.ErrDenied, "the broker offers none of our login mechanisms; set auth_mechanism in the URL")
+	case errors.As(err, &answer) && answer.Server:
+		return refusedByBroker(answer, n)
+	case asked:
+		return lock.Errorf(lock.ErrUnreachable, "the broker dropped the connection during the login; try again, see its log")
+	case answer == nil && err != nil && !hungUp(err):
+		// TLS, or a certificate file that cannot be read.
+		return lock.Errorf(lock.ErrUnreachable, "%s", oneLine(err.Error()))
+	default:
+		return lock.Errorf(lock.ErrUnreachable, "no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
+	}
+}
+
+// hungUp reports whether the socket ended before the handshake did. Whether a
+// server that speaks another protocol is noticed in reading its answer or in
+// writing to the socket that was closed because of it, is a matter of luck. An
+// alert of TLS is a net.OpError too, of an operation of its own.
+func hungUp(err error) bool {
+	var socket *net.OpError
+	return errors.Is(err, io.EOF) || errors.As(err, &socket) && (socket.Op == "read" || socket.Op == "write")
+}
+
+func refusedByBroker(answer *amqp.Error, n Node) error {
+	reason := oneLine(answer.Reason)
+	switch answer.Code {
+	case amqp.AccessRefused:
+		return lock.Errorf(lock.ErrDenied, "login as %q failed; check user and password (%s)", n.uri.Username, reason)
+	case amqp.NotAllowed:
+		return lock.Errorf(lock.ErrDenied, "vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits (%s)", n.uri.Vhost, n.uri.Username, reason)
+	default:
+		return lock.Errorf(lock.ErrUnreachable, "the broker ended the login with %d %s; try again", answer.Code, reason)
+	}
+}
+
+// oneLine keeps foreign text from breaking a message into lines.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Summary makes one error of one line out of what the nodes answered.
+func Summary(ctx context.Context, failures []error) error {
+	var texts []string
+	kinds := map[error]bool{}
+	for _, err := range failures {
+		texts = append(texts, err.Error())
+		for _, kind := range []error{lock.ErrDenied, lock.ErrUnsafe} {
+			kinds[kind] = kinds[kind] || errors.Is(err, kind)
+		}
+	}
+	err := &dialError{text: "cannot connect to the broker: " + strings.Join(texts, "; ")}
+	switch {
+	case kinds[lock.ErrDenied]:
+		err.is = append(err.is, lock.ErrDenied)
+	case kinds[lock.ErrUnsafe]:
+		err.is = append(err.is, lock.ErrUnsafe)
+	default:
+		err.is = append(err.is, lock.ErrUnreachable)
+	}
+	if ctx.Err() != nil {
+		err.is = append(err.is, ctx.Err())
+	}
+	return err
+}
+
+// dialError has a text that already contains the texts of what it wraps.
+type dialError struct {
+	text string
+	is   []error
+}
+
+func (e *dialError) Error() string   { return e.text }
+func (e *dialError) Unwrap() []error { return e.is }

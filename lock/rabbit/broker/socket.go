@@ -1,0 +1,76 @@
+package broker
+
+import (
+	"net"
+	"sync"
+)
+
+// batchSize is how much is gathered before it is written: as much as a socket
+// takes without waiting, usually.
+const batchSize = 64 << 10
+
+// Socket is a connection to a node, below TLS, whose writes can be gathered:
+// amqp091-go writes each message by itself, and a search of many slots publishes a
+// thousand.
+type Socket struct {
+	net.Conn
+
+	mu     sync.Mutex
+	gather bool   // guarded by mu
+	left   int    // writes to gather, guarded by mu; 0 or less: until End
+	data   []byte // guarded by mu
+}
+
+// Write implements net.Conn.
+func (s *Socket) Write(data []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.gather {
+		return s.Conn.Write(data)
+	}
+	s.data = append(s.data, data...)
+	s.left--
+	s.gather = s.left != 0
+	if s.gather && len(s.data) < batchSize {
+		return len(data), nil
+	}
+	return len(data), s.write()
+}
+
+// Begin has so many writes gathered, or all until End if it is 0.
+func (s *Socket) Begin(writes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gather, s.left = true, writes
+}
+
+// End writes what was gathered. A failure closes the connection, which is how
+// whoever waits for answers learns of it.
+func (s *Socket) End() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gather = false
+	if err := s.write(); err != nil {
+		s.Conn.Close()
+	}
+	s.data = nil
+}
+
+func (s *Socket) write() error {
+	data := s.data
+	s.data = s.data[:0]
+	if len(data) == 0 {
+		return nil
+	}
+	_, err := s.Conn.Write(data)
+	return err
+}
+
+// Cut closes the connection without lingering: what is still in our buffers, a
+// claim perhaps, is not wanted any more.
+func (s *Socket) Cut() {
+	if tcp, ok := s.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	s.Conn.Close()
+}

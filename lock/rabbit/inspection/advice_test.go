@@ -1,0 +1,32 @@
+package inspection
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAdviceFitsTheVersion(t *testing.T) {
+	for version, want := range map[string]struct {
+		has, lacks []string
+	}{
+		"3.10.8":     {[]string{"consumer_timeout", "free the slots", "mended in 4.1.8"}, []string{"Khepri", "4.2.3"}},
+		"4.1.8":      {[]string{"consumer_timeout", "free the slots"}, []string{"mended", "Khepri"}},
+		"4.2.0-rc.1": {[]string{"consumer_timeout", "on Khepri", "mended in 4.2.3"}, []string{"4.1.8"}},
+		"4.2.3":      {[]string{"on Khepri"}, []string{"mended"}},
+		"4.3.6":      {[]string{"stay locked"}, []string{"consumer_timeout", "Mnesia", "mended"}},
+		"5":          {[]string{"nothing is known"}, nil},
+		"":           {[]string{"nothing is known"}, nil},
+	} {
+		all := strings.Join(versionAdvice("RabbitMQ", version), "\n")
+		for _, text := range want.has {
+			if !strings.Contains(all, text) {
+				t.Errorf("%s: no %q in %q", version, text, all)
+			}
+		}
+		for _, text := range want.lacks {
+			if strings.Contains(all, text) {
+				t.Errorf("%s: %q in %q", version, text, all)
+			}
+		}
+	}
+}

@@ -1,0 +1,244 @@
+// Package inspection finds out whether a broker can carry a lock, without disturbing
+// those that use it.
+package inspection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit/broker"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/transport"
+)
+
+// Report is what Inspect found out about a broker.
+type Report struct {
+	// Broker is the node that answered: its URL without user and password.
+	Broker string
+
+	// What the broker says about itself (connection.start); empty where it
+	// does not.
+	Product, Version, Platform, Cluster string
+
+	// Heartbeat is the negotiated one.
+	Heartbeat time.Duration
+
+	// Slots is how many slots an administered lock has, 0 if it does not
+	// exist; -1 for a mutex, which has no number, and where it is not known.
+	Slots int
+
+	// Problems keep contenders from working, or from working safely. Each is a
+	// lock.ErrDenied, lock.ErrUnsafe or lock.ErrUnknown.
+	Problems []error
+
+	// Grant is a command line that permits all that the lock needs, empty if
+	// nothing is missing. It replaces the user's present permissions.
+	Grant string
+
+	// Advice is what else is worth knowing, a sentence each: what works less
+	// well, and what to expect of this version.
+	Advice []string
+}
+
+// Inspect finds out whether the broker can carry the lock, without disturbing
+// whoever uses it: it asks for permissions with requests that the broker always
+// turns down for another reason, and tries the behaviour of queues in slot 0,
+// which no lock has, exclusively, so that nothing stays behind.
+//
+// What AMQP does not show, policies above all, is named in the report's advice.
+// Errors: lock.ErrUnreachable, lock.ErrDenied and lock.ErrUnsafe if no node lets
+// us in; lock.ErrUnreachable if the connection is lost on the way, with the
+// report as far as it got.
+func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, a lock.Administrator) (Report, error) {
+	report := Report{Slots: -1}
+	if err := n.ID.Check(); err != nil {
+		return report, err
+	}
+	c, node, failures := anyNode(ctx, d)
+	for _, failure := range failures {
+		report.Advice = append(report.Advice, "one of the nodes cannot be used now: "+failure.Error())
+	}
+	if c == nil {
+		return Report{Slots: -1}, broker.Summary(ctx, failures)
+	}
+	i := &inspection{
+		Report: &report, id: n.ID, names: n, conn: c, channel: c.Channel(), vhost: node.Vhost(),
+		publisher: transport.NewPublisher(func(ctx context.Context) (*transport.Conn, error) { return d.DialOne(ctx, node, "check") }),
+	}
+	defer i.end(ctx)
+	i.introduce()
+	if err := i.run(ctx); err != nil {
+		return report, err
+	}
+	if n.ID.Kind.Administered() {
+		i.count(ctx, a)
+	}
+	report.Advice = append(report.Advice, versionAdvice(report.Product, report.Version)...)
+	report.Advice = append(report.Advice, i.policies())
+	return report, nil
+}
+
+// anyNode tries every node, keeps the connection to the first that lets us in,
+// and returns what is wrong with the others.
+func anyNode(ctx context.Context, d *transport.Dialer) (first *transport.Conn, node broker.Node, failures []error) {
+	for _, candidate := range d.Brokers {
+		c, err := d.DialOne(ctx, candidate, "check")
+		switch {
+		case err != nil:
+			failures = append(failures, fmt.Errorf("%s: %w", candidate.Label(), err))
+		case first == nil:
+			first, node = c, candidate
+		default:
+			c.Close()
+		}
+	}
+	return first, node, failures
+}
+
+// inspection is one Inspect under way.
+type inspection struct {
+	*Report
+	id        lock.ID
+	names     names.Names
+	conn      *transport.Conn
+	channel   *transport.Channel
+	publisher *transport.Publisher
+	vhost     string
+	denied    bool // something is not permitted
+}
+
+func (i *inspection) end(ctx context.Context) {
+	i.publisher.Close()
+	i.conn.End(ctx)
+}
+
+// introduce notes what the broker said about itself.
+func (i *inspection) introduce() {
+	i.Broker, i.Heartbeat = i.conn.Label(), i.conn.Heartbeat()
+	i.Product, i.Version = i.conn.Says("product"), i.conn.Says("version")
+	i.Platform, i.Cluster = i.conn.Says("platform"), i.conn.Says("cluster_name")
+}
+
+func (i *inspection) run(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{i.askPermissions, i.publish, i.tryQueues, i.lookForForeign} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if i.denied {
+		i.Grant = i.grant()
+	}
+	return nil
+}
+
+func (i *inspection) problem(kind error, format string, args ...any) {
+	i.Problems = append(i.Problems, lock.Errorf(kind, format, args...))
+}
+
+func (i *inspection) advise(format string, args ...any) {
+	i.Advice = append(i.Advice, fmt.Sprintf(format, args...))
+}
+
+// The queues in slot 0, which no lock has: for trying.
+func (i *inspection) trialB() string { return i.names.Queue(0, "B") }
+func (i *inspection) trialT() string { return i.names.Queue(0, "T") }
+
+// publish finds out whether the user may publish, with a probe of a queue that
+// is not there.
+func (i *inspection) publish(ctx context.Context) error {
+	_, err := i.publisher.Probe(ctx, []string{i.trialB()})
+	switch {
+	case errors.Is(err, lock.ErrDenied):
+		i.denied = true
+		i.problem(lock.ErrDenied, "user %q has no write permission on the exchange amq.default; its write pattern has to match that, as %s does", i.conn.User(), writePattern)
+	case errors.Is(err, transport.ErrUnanswered):
+		i.advise("a probe was not answered (%s): are there memory or disk alarms? Holders go on under an alarm", err.Error())
+	}
+	return ctx.Err()
+}
+
+// tryQueues makes queues in slot 0 and looks whether they behave as berth needs.
+func (i *inspection) tryQueues(ctx context.Context) error {
+	if len(i.Problems) > 0 {
+		return nil // it would fail for the reasons that are known already
+	}
+	err := i.channel.Claim(ctx, i.trialB())
+	if err == nil {
+		err = i.channel.ClaimKeeping(ctx, i.trialT(), names.Length)
+	}
+	switch {
+	case errors.Is(err, transport.ErrTaken):
+		i.advise("somebody else is checking this lock at the moment; how its queues behave was not tried")
+		return nil
+	case errors.Is(err, lock.ErrDenied): // what the lock itself needs is permitted
+		i.advise("how queues behave was not tried in slot 0, which nothing else uses: %s", err.Error())
+		return nil
+	case errors.Is(err, lock.ErrUnknown):
+		i.problem(lock.ErrUnsafe, "the broker does not make a queue such as berth needs: %s; see the limits and policies of the vhost", err.Error())
+		return nil
+	case err != nil:
+		return err
+	}
+	found, err := i.publisher.Probe(ctx, []string{i.trialB()})
+	if err == nil && found[0] != transport.Present {
+		i.problem(lock.ErrUnsafe, "the broker does not confirm a probe of queue %q, which is there; look for a policy that matches it: rabbitmqctl list_policies -p %s", i.trialB(), shellWord(i.vhost))
+	}
+	if err == nil {
+		err = i.tryLedger(ctx)
+	}
+	if errors.Is(err, transport.ErrUnanswered) && ctx.Err() == nil {
+		i.advise("the broker does not serve publishers now; how queues behave was not tried to the end")
+		return nil
+	}
+	return err
+}
+
+// tryLedger looks whether a ledger keeps what is written to it: of two records
+// both are needed.
+func (i *inspection) tryLedger(ctx context.Context) error {
+	for range 2 {
+		if _, err := i.publisher.Deliver(ctx, i.trialT(), transport.Message{Kind: "check"}); err != nil {
+			return err
+		}
+	}
+	kept, _, err := i.channel.Count(ctx, i.trialT())
+	if err == nil && kept < 2 {
+		i.advise("a queue like %q kept %d of 2 messages, so a policy limits it (max-length, message-ttl): every handover will take the whole handover delay; exempt queues of this name", i.trialT(), kept)
+	}
+	return err
+}
+
+// lookForForeign looks for queues in the place of ours that are exclusive to
+// nobody, which look like held ones to whoever claims them.
+func (i *inspection) lookForForeign(ctx context.Context) error {
+	places := []string{i.names.Holds(1)}
+	if i.id.Kind.Administered() {
+		places = append(places, i.names.Administration())
+	}
+	for _, queue := range places {
+		if i.channel.Find(ctx, queue) == nil {
+			i.Problems = append(i.Problems, i.names.Foreign(queue))
+		}
+	}
+	if ctx.Err() == nil && i.conn.Broken() {
+		return i.conn.BrokenError("cannot inspect " + i.id.String())
+	}
+	return ctx.Err()
+}
+
+// count notes how many slots the lock has.
+func (i *inspection) count(ctx context.Context, a lock.Administrator) {
+	defer a.Close()
+	n, err := a.Slots(ctx)
+	if err != nil {
+		i.advise("the slots cannot be counted: %s", err.Error())
+		return
+	}
+	i.Slots = n
+	if n == 0 {
+		i.Advice = append([]string{i.names.Absent().Error()}, i.Advice...)
+	}
+}

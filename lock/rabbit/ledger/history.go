@@ -1,0 +1,151 @@
+package ledger
+
+import (
+	"maps"
+	"time"
+)
+
+// History is what was seen of a slot's ledger. Its zero value has seen nothing.
+type History struct {
+	id       string             // of the holding that reads; "" for one that will not be recorded
+	held     map[Holding]Record // of others
+	released map[Holding]bool
+	own      uint64 // the highest term that is recorded under id; 0: none
+}
+
+// Own is the highest term that is recorded for the holding that reads; 0: none.
+func (h *History) Own() uint64 { return h.own }
+
+// Recorded notes the term under which the holding that reads is recorded.
+func (h *History) Recorded(term uint64) { h.own = term }
+
+// Holding is the one that reads, under this term.
+func (h *History) Holding(term uint64) Holding { return Holding{term, h.id} }
+
+// Clone returns what was seen of others by now.
+func (h *History) Clone() History { return History{id: h.id, held: maps.Clone(h.held)} }
+
+// add notes a record. The same one twice changes nothing.
+func (h *History) add(r Record) {
+	who := Holding{r.Term, r.ID}
+	switch {
+	case r.Record == released:
+		if h.released == nil {
+			h.released = make(map[Holding]bool)
+		}
+		h.released[who] = true
+	case r.ID != "" && r.ID == h.id:
+		h.own = max(h.own, r.Term)
+	default:
+		if h.held == nil {
+			h.held = make(map[Holding]Record)
+		}
+		h.held[who] = r
+	}
+}
+
+// Newest returns the record of the last other holder; its Term is 0 if there is none.
+func (h *History) Newest() (last Record) {
+	for _, r := range h.held {
+		if r.Term > last.Term {
+			last = r
+		}
+	}
+	return last
+}
+
+// Over reports whether the trees of all other holders are known to be dead. Each
+// has to be released by itself: the holder of a higher term may have been
+// recorded and have lost the slot again before it started anything.
+func (h *History) Over() bool {
+	for who := range h.held {
+		if !h.released[who] {
+			return false
+		}
+	}
+	return len(h.held) > 0
+}
+
+// orphaned reports whether there is a release without the record that it
+// belongs to. That one was in somebody's hand, or the ledger does not keep what is
+// written to it.
+func (h *History) orphaned() bool {
+	for who := range h.released {
+		if _, found := h.held[who]; !found && who.ID != h.id {
+			return true
+		}
+	}
+	return false
+}
+
+// Lost reports whether the newest release is without the record that it belongs to,
+// which the ledger does not keep then. An older one has come late, after a successor
+// had removed that record.
+func (h *History) Lost() bool {
+	newest := h.Newest().Term
+	for who := range h.released {
+		if _, found := h.held[who]; !found && who.ID != h.id && who.Term > newest {
+			return true
+		}
+	}
+	return false
+}
+
+// Joined reports whether somebody is recorded who was not before, and is not
+// released.
+func (h *History) Joined(before History) bool {
+	for who := range h.held {
+		if _, found := before.held[who]; !found && !h.released[who] {
+			return true
+		}
+	}
+	return false
+}
+
+// Wait is how long a successor has to wait if nothing more becomes known. own is
+// for a holder that does not say how long it may live, and for an unknown one.
+func (h *History) Wait(own time.Duration) (longest time.Duration) {
+	if len(h.held) == 0 {
+		return own
+	}
+	for who, r := range h.held {
+		switch {
+		case h.released[who]:
+		case r.Handover <= 0:
+			longest = max(longest, own)
+		default:
+			longest = max(longest, min(time.Duration(r.Handover)*time.Millisecond, longestHandover))
+		}
+	}
+	return longest
+}
+
+// Highest is the highest term of another holding that was seen.
+func (h *History) Highest() (term uint64) {
+	for who := range h.held {
+		term = max(term, who.Term)
+	}
+	for who := range h.released {
+		if who.ID != h.id {
+			term = max(term, who.Term)
+		}
+	}
+	return term
+}
+
+// Current reports whether the record of this holding is the last one.
+func (h *History) Current() bool { return h.own > h.Highest() && !h.Released(h.own) }
+
+// Released reports whether a term of this holding is released.
+func (h *History) Released(term uint64) bool { return h.released[Holding{term, h.id}] }
+
+// Next is the term to record. Terms begin at the clock in microseconds, so that
+// they grow even if a ledger was lost. So they do after a release without its
+// record: records that were not seen may have higher terms.
+func (h *History) Next() uint64 {
+	last := max(h.own, h.Highest())
+	if last == 0 || h.orphaned() {
+		return max(last+1, uint64(time.Now().UnixMicro()))
+	}
+	return last + 1
+}

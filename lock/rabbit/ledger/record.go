@@ -1,0 +1,71 @@
+// Package ledger is what a slot's queue T says of those who held it: records that
+// the next holder reads before it starts its command. It knows queues and messages,
+// and nothing of who holds a slot now.
+package ledger
+
+import (
+	"encoding/json"
+	"time"
+
+	"berth/lock/rabbit/transport"
+)
+
+// What a record can say.
+const (
+	held     = "held"
+	released = "released"
+)
+
+const (
+	// LongestLease is the longest that berth can be configured to, 2 x
+	// config.MaxHeartbeat. A holder that does not say may have it.
+	LongestLease = 2 * time.Minute
+
+	// longestHandover bounds what a record can make others wait, whoever
+	// wrote it.
+	longestHandover = 10 * time.Minute
+)
+
+// Record is one message in a slot's ledger.
+type Record struct {
+	Record string `json:"record"` // held or released
+	Term   uint64 `json:"term"`
+
+	ID string `json:"id"` // of the holding, unlike that of any other
+
+	// Of a holder's record only: for how long after it won B a successor that finds
+	// no release has to wait, and who the holder is, for people.
+	Handover int64  `json:"handover_ms,omitempty"`
+	Host     string `json:"host,omitempty"`
+	PID      int    `json:"pid,omitempty"`
+}
+
+// Holding is one holding of a slot, as records name it. The term alone does not:
+// after a ledger has lost its newest record, another holding can have the same.
+type Holding struct {
+	Term uint64
+	ID   string
+}
+
+// Held returns the holder's record of a holding. It says for how long successors
+// have to wait without its release, and who it is.
+func (h Holding) Held(handover time.Duration, host string, pid int) Record {
+	return Record{Record: held, Term: h.Term, ID: h.ID, Handover: handover.Milliseconds(), Host: host, PID: pid}
+}
+
+func (h Holding) released() Record { return Record{Record: released, Term: h.Term, ID: h.ID} }
+
+func (r Record) message() (transport.Message, error) {
+	m, err := transport.NewMessage(r.Record, r)
+	m.Persistent = true
+	return m, err
+}
+
+// parse returns false for what is no record: anybody may publish.
+func parse(text []byte) (Record, bool) {
+	var r Record
+	if err := json.Unmarshal(text, &r); err != nil || r.Term == 0 {
+		return Record{}, false
+	}
+	return r, r.Record == held || r.Record == released
+}

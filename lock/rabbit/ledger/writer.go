@@ -1,0 +1,155 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// recordTimeout bounds the attempts to write one record. A slot whose
+	// holder cannot be recorded is given back.
+	recordTimeout = 10 * time.Second
+
+	// releaseTimeout bounds the attempts to record a release.
+	releaseTimeout = 2 * time.Second
+)
+
+// Writer writes the records of one contender. Its methods may be called from several
+// goroutines.
+type Writer struct {
+	publisher *transport.Publisher
+	dialer    *transport.Dialer
+	log       hclog.Logger
+
+	mu   sync.Mutex
+	owed map[Holding]string // releases that the broker has not taken, with their ledgers; guarded by mu
+}
+
+// NewWriter returns a writer that publishes over p. The caller closes p.
+func NewWriter(p *transport.Publisher, d *transport.Dialer) *Writer {
+	return &Writer{publisher: p, dialer: d, log: d.Log, owed: map[Holding]string{}}
+}
+
+// Write puts a record into the ledger and returns once the broker has it. It
+// tries again for as long as ctx and 10 s allow: the same record twice does no
+// harm. A ledger that has gone meanwhile is made anew. Errors: lock.ErrDenied,
+// lock.ErrUnknown.
+func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
+	message, err := rec.message()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	reason := errNotTaken
+	for pauses := transport.RetryPauses(); ; {
+		found, err := w.publisher.Deliver(bounded, ledger, message)
+		switch {
+		case err == nil && found == transport.Present:
+			return nil
+		case errors.Is(err, lock.ErrDenied):
+			return err
+		case err == nil && found == transport.Absent:
+			err = w.create(bounded, ledger)
+		}
+		if err != nil && bounded.Err() == nil {
+			reason = err
+		}
+		w.log.Debug("record not written yet", "queue", ledger, "record", rec.Record, "error", err)
+		if transport.Sleep(bounded, pauses.NextBackOff()) != nil {
+			return fmt.Errorf("cannot record %q in queue %q: %w: %w", rec.Record, ledger, lock.ErrUnknown, reason)
+		}
+	}
+}
+
+// errNotTaken is why a record is not written if nothing else is known.
+var errNotTaken = errors.New("the broker has not taken it")
+
+// create makes a ledger anew, on a connection of its own: what is asked on the
+// holding one cannot be given up without cutting it, and the publisher's may be
+// blocked.
+func (w *Writer) create(ctx context.Context, ledger string) error {
+	c, err := w.dialer.Dial(ctx, "ledger")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Channel().Create(ctx, ledger, names.Length)
+}
+
+// Release records that the tree of a holding is dead. It is not worth a long wait:
+// successors do without it, after the handover delay. What could not be recorded
+// within 2 s is owed: the error is lock.ErrUnknown, and Settle tries again.
+func (w *Writer) Release(ctx context.Context, ledger string, who Holding) error {
+	bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	for pauses := transport.RetryPauses(); ; {
+		err := release(bounded, w.publisher, ledger, who)
+		if err == nil || errors.Is(err, lock.ErrDenied) { // said when the slot was won
+			return nil
+		}
+		w.log.Debug("release not recorded yet", "queue", ledger, "term", who.Term, "error", err)
+		if transport.Sleep(bounded, pauses.NextBackOff()) != nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.owed[who] = ledger
+			return fmt.Errorf("cannot record the release of term %d in queue %q yet: %w: %w", who.Term, ledger, lock.ErrUnknown, err)
+		}
+	}
+}
+
+// Settle records the releases that could not be recorded when they were due, once
+// the broker answers again: every successor waits for them, this contender too.
+// Each is tried once.
+func (w *Writer) Settle(ctx context.Context) {
+	w.mu.Lock()
+	owed := maps.Clone(w.owed)
+	w.mu.Unlock()
+	for who, ledger := range owed {
+		bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
+		err := release(bounded, w.publisher, ledger, who)
+		cancel()
+		w.log.Debug("recording an earlier release", "queue", ledger, "term", who.Term, "error", err)
+		if err != nil && !errors.Is(err, lock.ErrDenied) {
+			continue
+		}
+		w.mu.Lock()
+		delete(w.owed, who)
+		w.mu.Unlock()
+	}
+}
+
+// release records in a ledger that a holding is over and its tree dead. A ledger that
+// does not exist needs no release.
+//
+// Errors: as transport.Publisher.Deliver, and lock.ErrUnknown if the broker has not
+// taken the record, or cannot say whether the ledger exists.
+func release(ctx context.Context, p *transport.Publisher, ledger string, who Holding) error {
+	message, err := who.released().message()
+	if err != nil {
+		return err
+	}
+	found, err := p.Deliver(ctx, ledger, message)
+	switch {
+	case err != nil:
+		return err
+	case found == transport.Present:
+		return nil
+	case found == transport.Unknown:
+		return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q", who.Term, ledger)
+	}
+	if err := p.Find(ctx, ledger); !errors.Is(err, transport.ErrNoQueue) {
+		return lock.Errorf(lock.ErrUnknown, "the broker returns what is written to queue %q and does not say that it is gone: %v", ledger, err)
+	}
+	return nil
+}

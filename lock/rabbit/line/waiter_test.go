@@ -1,0 +1,19 @@
+package line
+
+import (
+	"testing"
+	"time"
+)
+
+func TestWaiterThatHasNotSeenAllLooksAgainSoon(t *testing.T) {
+	w := &Waiter{member: &member{}, looks: 100}
+	w.member.waiting.Store(true)
+	w.Missed(Full)
+	if d := w.nextLook(); d < time.Minute {
+		t.Errorf("with all slots seen held: after %s already", d)
+	}
+	w.Missed(Doubtful)
+	if d := w.nextLook(); d > time.Minute {
+		t.Errorf("with some of the slots not seen: only after %s", d)
+	}
+}

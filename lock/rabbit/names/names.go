@@ -1,0 +1,89 @@
+// Package names says how the queues of a lock are called. It knows no broker.
+package names
+
+import (
+	"strconv"
+
+	"berth/lock"
+)
+
+// Naming says how the queues of a lock are called. All who contend for a lock
+// have to agree on it.
+type Naming string
+
+const (
+	// NLA puts the slot before the letter: N-1-A, N-1-B. A mutex is
+	// N-1-B, so a mutex and slot 1 of a semaphore of the same name exclude
+	// each other.
+	NLA Naming = "N-L-A"
+
+	// NAL puts the letter before the slot: N-A-1, N-B-1. A mutex is the
+	// queue N itself, which is also the administration mutex of a semaphore
+	// of the same name: in this naming do not give a mutex and a semaphore
+	// the same name.
+	NAL Naming = "N-A-L"
+)
+
+// Flags returns what a command line needs so that it uses the naming: nothing if
+// it is the default.
+func (n Naming) Flags() []string {
+	if n == NLA || n == "" {
+		return nil
+	}
+	return []string{"--naming " + string(n)}
+}
+
+// Length is how many messages the ledger and the line keep: the newest. A term
+// leaves two records, and whoever holds the slot removes the older ones; the rest is
+// room for wills that come late. A ledger without the last holder's record says
+// "unknown", which is safe.
+const Length int32 = 100
+
+// Names gives the queues of one lock.
+type Names struct {
+	Naming Naming
+	ID     lock.ID
+}
+
+// Exists returns the name of queue A, which exists as long as the slot does.
+func (n Names) Exists(slot int) string { return n.Queue(slot, "A") }
+
+// Holds returns the name of queue B, whose owner holds the slot.
+func (n Names) Holds(slot int) string {
+	if n.ID.Kind == lock.Mutex && n.Naming == NAL {
+		return n.ID.Name
+	}
+	return n.Queue(slot, "B")
+}
+
+// Ledger returns the name of queue T, which says who held the slot last.
+func (n Names) Ledger(slot int) string { return n.Queue(slot, "T") }
+
+// Line returns the name of queue W, by which holders wake waiters.
+func (n Names) Line() string { return n.ID.Name + "-W" }
+
+// Administration returns the name of the administration mutex.
+func (n Names) Administration() string { return n.ID.Name }
+
+// Absent is the error for a lock without a slot.
+func (n Names) Absent() error { return n.ID.Absent(n.Naming.Flags()...) }
+
+// Foreign is the error for a queue that is exclusive to nobody in the place of one
+// that has to be. The broker answers claims of it as if somebody had claimed it
+// (405), but whoever looks it up is told that it is there.
+func (n Names) Foreign(queue string) error {
+	remedy := "delete it, or give the lock another name"
+	if queue == n.ID.Name && n.ID.Kind == lock.Mutex {
+		remedy += ", or use --naming " + string(NLA) + " wherever it is used"
+	}
+	return lock.Errorf(lock.ErrUnsafe, "queue %q is not berth's and takes the place of one that is; %s", queue, remedy)
+}
+
+// Queue returns the name of the queue of a slot that has this letter. No lock has
+// slot 0.
+func (n Names) Queue(slot int, letter string) string {
+	if n.Naming == NAL {
+		return n.ID.Name + "-" + letter + "-" + strconv.Itoa(slot)
+	}
+	return n.ID.Name + "-" + strconv.Itoa(slot) + "-" + letter
+}

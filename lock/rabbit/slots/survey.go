@@ -1,0 +1,133 @@
+package slots
+
+import (
+	"context"
+
+	"berth/lock/rabbit/transport"
+)
+
+// survey probes A and B of the slots from..to and returns the free ones. It ends
+// the search if a slot does not exist, or nothing is known about any.
+func (s *attempt) survey(ctx context.Context, from, to int) (free []int, err error) {
+	var queues []string
+	for slot := from; slot <= to; slot++ {
+		queues = append(queues, s.Names.Exists(slot), s.Names.Holds(slot))
+	}
+	found, err := s.Session.Publisher.Probe(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	before := s.exist
+	for slot := from; slot <= to; slot++ {
+		a, b := found[2*(slot-from)], found[2*(slot-from)+1]
+		switch {
+		case a == transport.Absent:
+			s.end, s.absent = slot-1, slot
+			return free, nil
+		case a == transport.Unknown:
+			s.unknown = true
+			continue
+		}
+		s.exist++
+		switch b {
+		case transport.Absent:
+			free = append(free, slot)
+		case transport.Unknown:
+			s.unknown = true
+		}
+	}
+	if s.exist == before {
+		s.end = to
+	}
+	return free, nil
+}
+
+// surveyHeld does the same for slots that are probably there and held, with half
+// the messages: B of all, and A of the last and of those without B. With them it
+// asks about some slots far behind, and ends the search before the first of these
+// that does not exist.
+func (s *attempt) surveyHeld(ctx context.Context, from, to int) (free []int, err error) {
+	var queues []string
+	for slot := from; slot <= to; slot++ {
+		queues = append(queues, s.Names.Holds(slot))
+	}
+	ahead := s.milestones(to)
+	for _, slot := range ahead {
+		queues = append(queues, s.Names.Exists(slot))
+	}
+	found, err := s.Session.Publisher.Probe(ctx, queues)
+	if err != nil {
+		return nil, err
+	}
+	held := 0
+	var vacant []int
+	for i, b := range found[:to-from+1] {
+		switch b {
+		case transport.Absent:
+			vacant = append(vacant, from+i)
+		case transport.Present:
+			held++
+		case transport.Unknown:
+			s.unknown = true
+		}
+	}
+	for i, a := range found[to-from+1:] {
+		if a == transport.Absent {
+			s.end, s.absent = ahead[i]-1, ahead[i]
+			break
+		}
+		// About one that is far behind it is asked again, if that matters.
+		s.unknown = s.unknown || a == transport.Unknown && i == 0
+	}
+	free, gap, err := s.existing(ctx, vacant)
+	if err != nil {
+		return nil, err
+	}
+	s.exist += held + len(free)
+	if gap > 0 {
+		s.absent = gap
+	}
+	if gap > 0 || held+len(free) == 0 {
+		s.end = min(s.end, to)
+	}
+	return free, nil
+}
+
+// milestones returns slot to, and of those behind it that the lock may have every
+// one whose number is a power of two.
+func (s *attempt) milestones(to int) []int {
+	slots := []int{to}
+	for slot := 1; slot <= s.end; slot *= 2 {
+		if slot > to {
+			slots = append(slots, slot)
+		}
+	}
+	return slots
+}
+
+// existing returns those of the slots that are there, up to the first that is not,
+// which is the gap; 0: there is none.
+func (s *attempt) existing(ctx context.Context, slots []int) (there []int, gap int, err error) {
+	if len(slots) == 0 {
+		return nil, 0, nil
+	}
+	var queues []string
+	for _, slot := range slots {
+		queues = append(queues, s.Names.Exists(slot))
+	}
+	found, err := s.Session.Publisher.Probe(ctx, queues)
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, a := range found {
+		switch a {
+		case transport.Absent:
+			return there, slots[i], nil
+		case transport.Present:
+			there = append(there, slots[i])
+		case transport.Unknown:
+			s.unknown = true
+		}
+	}
+	return there, 0, nil
+}

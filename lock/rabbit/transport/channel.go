@@ -1,0 +1,217 @@
+package transport
+
+import (
+	"context"
+	"errors"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+)
+
+// Channel is a channel of a connection for operations that the broker may refuse.
+// A refusal closes the channel (AMQP 0-9-1 calls it a channel exception); the
+// next operation then opens another. One operation at a time.
+//
+// The errors of its methods are ErrNoQueue, ErrTaken, ErrDiffers, lock.ErrDenied,
+// lock.ErrUnknown, lock.ErrUnreachable and that of ctx.
+type Channel struct {
+	conn *Conn
+	ch   *amqp.Channel // nil, open, or closed by a refusal
+
+	cancels <-chan string // of ch: consumers that the broker has ended
+	patient bool          // see PatientChannel
+}
+
+// Channel returns another channel of the connection, which is opened when it is
+// first used. An operation whose ctx ends, or that takes too long, cuts the
+// connection: what it may have obtained dies with it.
+func (c *Conn) Channel() *Channel { return &Channel{conn: c} }
+
+// PatientChannel returns a channel whose operations end with their answers or with
+// the connection, whatever ctx says: to give one up would mean to cut the
+// connection, and a slot with it.
+func (c *Conn) PatientChannel() *Channel { return &Channel{conn: c, patient: true} }
+
+// Conn returns the connection of the channel.
+func (l *Channel) Conn() *Conn { return l.conn }
+
+// Closed reports whether the channel is not open: it was not used yet, or something
+// was refused.
+func (l *Channel) Closed() bool { return l.ch == nil || l.ch.IsClosed() }
+
+func (l *Channel) open() (*amqp.Channel, error) {
+	if !l.Closed() {
+		return l.ch, nil
+	}
+	ch, err := l.conn.amqp.Channel()
+	if err == nil {
+		// One listener for the channel's life: amqp091-go waits for each to take
+		// what it has to tell. A channel has few consumers, one after the other.
+		l.ch, l.cancels = ch, ch.NotifyCancel(make(chan string, 16))
+	}
+	return ch, err
+}
+
+func (l *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) error) error {
+	try := func() error {
+		ch, err := l.open()
+		if err != nil {
+			return err
+		}
+		return f(ch)
+	}
+	if l.patient {
+		return l.conn.explain(o, try())
+	}
+	return l.conn.do(ctx, o, try)
+}
+
+// Open opens the channel, ahead of time.
+func (l *Channel) Open(ctx context.Context) error {
+	if !l.Closed() {
+		return nil
+	}
+	return l.do(ctx, operation{verb: "open a channel"}, func(*amqp.Channel) error { return nil })
+}
+
+// Find declares the queue passively: nil means that it exists and is not somebody
+// else's.
+func (l *Channel) Find(ctx context.Context, queue string) error {
+	_, _, err := l.Count(ctx, queue)
+	return err
+}
+
+// Count is Find, and returns how many messages the queue has that are in nobody's
+// hand, and how many consume from it.
+func (l *Channel) Count(ctx context.Context, queue string) (messages, consumers int, err error) {
+	err = l.do(ctx, looking(queue), func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
+		messages, consumers = q.Messages, q.Consumers
+		return err
+	})
+	return messages, consumers, err
+}
+
+// Claim declares the queue as this connection's own. It keeps no message and
+// refuses none: one that is published to it is confirmed and gone.
+func (l *Channel) Claim(ctx context.Context, queue string) error {
+	return l.ClaimKeeping(ctx, queue, 0)
+}
+
+// ClaimKeeping is Claim for a queue that keeps so many messages.
+func (l *Channel) ClaimKeeping(ctx context.Context, queue string, length int32) error {
+	return l.do(ctx, operation{"claim", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, false, false, true, false, classic(length))
+		return err
+	})
+}
+
+// ClaimAndGet claims a queue and gets a message of another, in one round trip: the
+// broker comes to the second only if it has done the first. The message is nil if
+// there is none.
+//
+// An error that wraps ErrTaken means that somebody else has the claim, one that
+// wraps ErrNoQueue that the claim is ours and the other queue does not exist. After
+// any other it is not known which of the two failed.
+func (l *Channel) ClaimAndGet(ctx context.Context, claim, read string) (got *Delivery, err error) {
+	var raw error
+	err = l.do(ctx, operation{"claim", claim, configure}, func(ch *amqp.Channel) error {
+		// In one piece: a refusal that came between the two would close the channel
+		// under the second, and the broker closes the connection for that.
+		l.conn.socket.Begin(2)
+		defer l.conn.socket.End()
+		if _, raw = ch.QueueDeclare(claim, false, false, true, true, classic(0)); raw == nil {
+			got, raw = get(ch, read)
+		}
+		return raw
+	})
+	switch {
+	case err == nil || l.conn.Broken() || refused(raw, claim):
+	case absent(raw, read):
+		err = l.conn.explain(reading(read), raw)
+	case errors.Is(err, ErrTaken):
+		err = lock.Errorf(lock.ErrUnknown, "%s", err.Error())
+	}
+	return got, err
+}
+
+// Get gets a message, which stays unacknowledged. It is nil if there is none.
+func (l *Channel) Get(ctx context.Context, queue string) (got *Delivery, err error) {
+	err = l.do(ctx, reading(queue), func(ch *amqp.Channel) error {
+		got, err = get(ch, queue)
+		return err
+	})
+	return got, err
+}
+
+func get(ch *amqp.Channel, queue string) (*Delivery, error) {
+	d, found, err := ch.Get(queue, false)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &d, nil
+}
+
+// Create declares the queue as a durable one for everybody, which keeps so many
+// messages: the newest.
+func (l *Channel) Create(ctx context.Context, queue string, length int32) error {
+	return l.do(ctx, operation{"create", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, true, false, false, false, classic(length))
+		return err
+	})
+}
+
+// Remove deletes the queue and waits for the answer. A queue that does not exist
+// counts as removed.
+func (l *Channel) Remove(ctx context.Context, queue string) error {
+	return l.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(queue, false, false, false)
+		return err
+	})
+}
+
+// RemoveConsumed is Remove for a queue that may be consumed from on this channel:
+// the broker would tell the consumer of the deletion.
+func (l *Channel) RemoveConsumed(ctx context.Context, queue string) error {
+	return l.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
+		if err := ch.Cancel(queue, true); err != nil {
+			return err
+		}
+		_, err := ch.QueueDelete(queue, false, false, false)
+		return err
+	})
+}
+
+// Close closes the channel, if there is one. What was got on it and is
+// unacknowledged is then back in its queue.
+//
+// That the broker has closed it meanwhile, because it refuses something that was
+// not waited for, is as good: what was got is back, and consumers are gone. That
+// the connection broke is not.
+func (l *Channel) Close(ctx context.Context) error {
+	if l.Closed() || l.conn.Broken() {
+		return nil
+	}
+	return l.do(ctx, operation{verb: "close a channel"}, func(ch *amqp.Channel) error {
+		err := ch.Close()
+		var answer *amqp.Error
+		refused := errors.As(err, &answer) && (answer.Server || answer == amqp.ErrClosed)
+		if refused && !l.conn.Broken() {
+			return nil
+		}
+		return err
+	})
+}
+
+// classic returns the arguments of a classic queue of that length, whatever the
+// default of the virtual host. From 4.0 on a quorum queue discards a message that
+// has come back 20 times (delivery limit): a baton comes back with every holder,
+// and a record with everybody who reads it.
+//
+// What does not fit pushes out the oldest. The overflow is given although it is the
+// default because a policy could set reject-publish, with which every probe would
+// be nacked; an argument overrides the policy.
+func classic(length int32) amqp.Table {
+	return amqp.Table{"x-queue-type": "classic", "x-max-length": length, "x-overflow": "drop-head"}
+}
