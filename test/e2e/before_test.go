@@ -30,6 +30,7 @@ func reading(t *testing.T) (b *berth, config *os.File) {
 	return b, config
 }
 
+// fault: signal-waiting
 func TestEndingSignalWhileTheConfigurationIsRead(t *testing.T) {
 	t.Parallel()
 	for sig, status := range endings {
@@ -45,6 +46,7 @@ func TestEndingSignalWhileTheConfigurationIsRead(t *testing.T) {
 	}
 }
 
+// fault: hup-waiting
 func TestHUPWhileTheConfigurationIsReadEndsNothing(t *testing.T) {
 	t.Parallel()
 	b, config := reading(t)

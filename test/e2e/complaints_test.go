@@ -12,6 +12,8 @@ import (
 // The tests in this file are named after what they protect. Each is a complaint
 // of users of a similar tool, with the tool and the number of the report.
 
+// fault: stubborn-command
+//
 // consul lock: the wrapper is killed or ended and the real program lives on, as
 // a child of init, without the lock (797, 873, 1367, 2022, 3754).
 func TestWrapperEndedDoesNotLeaveTheChildRunning(t *testing.T) {
@@ -29,6 +31,8 @@ func TestWrapperEndedDoesNotLeaveTheChildRunning(t *testing.T) {
 	})
 }
 
+// fault: signal-starting
+//
 // consul lock: the child is started although the wrapper is shutting down, and
 // left running (800). noobaa: TERM between the start of the child and the note of
 // its number gives the lock back with the child alive (PR 2084). At random moments
@@ -66,6 +70,8 @@ func (b *berth) wantEndOfAll() {
 	b.wantNothingLeft()
 }
 
+// fault: signal-starting
+//
 // The same at the very moment at which the slot is won.
 func TestChildIsNotStartedWhenTermComesWithTheSlot(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
@@ -85,6 +91,8 @@ func TestChildIsNotStartedWhenTermComesWithTheSlot(t *testing.T) {
 	})
 }
 
+// fault: signal-waiting
+//
 // consul lock: while it waits for the lock it takes no signal (4439).
 func TestSignalsAreHeededWhileWaiting(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
@@ -132,6 +140,8 @@ func TestGracePeriodIsConfigurable(t *testing.T) {
 	}
 }
 
+// fault: reset
+//
 // consul lock: one error, or one election, ends the commands of all holders of
 // a semaphore (830, 1162).
 func TestOneErrorDoesNotEndEveryHolder(t *testing.T) {
@@ -154,6 +164,8 @@ func TestOneErrorDoesNotEndEveryHolder(t *testing.T) {
 	}
 }
 
+// fault: supervisor-killed
+//
 // consul lock: a dead holder's lock stays blocked for 15 s and more (1006, 4508).
 // etcdctl lock: for 60 s (8365). Here nobody's patience would be enough if the
 // slot came free by a timeout.
@@ -169,6 +181,8 @@ func TestSlotOfAKilledHolderIsTakenOverWithoutATimeout(t *testing.T) {
 	})
 }
 
+// fault: broker-silent
+//
 // consul lock: the child is killed 90 s after the lock has been lost to somebody
 // else (9788). etcdctl lock: it is never killed.
 func commandIsDeadWhileTheBrokerIsStillSilent(t *testing.T) {
@@ -183,6 +197,8 @@ func commandIsDeadWhileTheBrokerIsStillSilent(t *testing.T) {
 	b.wantNothingLeft()
 }
 
+// fault: stubborn-command
+//
 // consul lock: the lock is given back before the child has died of the final
 // KILL. client-go: before the work has ended (PR 139991). Patroni: the watchdog is
 // switched off before the backends are dead (3639).
@@ -203,6 +219,8 @@ func TestFinalKillIsWaitedForBeforeTheSlotIsGivenBack(t *testing.T) {
 	})
 }
 
+// fault: signal-running
+//
 // client-go: the lock is given back as soon as the holder is told to end, while
 // its work goes on (PR 139991).
 func TestSlotIsKeptWhileTheCommandCleansUp(t *testing.T) {
@@ -239,6 +257,8 @@ func TestExitStatusIsTheCommands(t *testing.T) {
 	})
 }
 
+// fault: signal-running
+//
 // client-go: TERM does not release the lock (PR 71490). litefs: INT does not (171).
 func TestTermAndIntReleaseTheLock(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
@@ -253,6 +273,8 @@ func TestTermAndIntReleaseTheLock(t *testing.T) {
 	})
 }
 
+// fault: signal-running
+//
 // etcdctl lock: TERM is ignored, and the child not told.
 func TestTermReachesTheCommand(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {

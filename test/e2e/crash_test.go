@@ -12,6 +12,8 @@ import (
 // aUser is nobody else's: root has no limit on its processes.
 const aUser = 64321
 
+// fault: process-limit
+//
 // A command may fill the limit on processes, which threads count for as well, and
 // Go's runtime ends a process that cannot make one.
 func TestBerthEndsItsCommandWithoutAThreadToBeHad(t *testing.T) {
@@ -48,6 +50,8 @@ func TestBerthEndsItsCommandWithoutAThreadToBeHad(t *testing.T) {
 // leftBehind is a command of three processes, of which its first ignores TERM.
 const leftBehind = `trap "" TERM; sleep 1000 & setsid sleep 1000 & echo >>"$E2E_DIR/runs"; while :; do sleep 1000; done`
 
+// fault: berth-crashes
+//
 // What Go's runtime ends a process for, it ends it with 2.
 func TestCommandDiesWithABerthThatCrashes(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {

@@ -101,12 +101,14 @@ var oneByOne = []syscall.Signal{
 
 const longStop = "--stop=TERM 10m, KILL"
 
+// fault: signals-exact
 func TestCommandGetsTheSignalsThatBerthIsSentAndNoOther(t *testing.T) {
 	t.Parallel()
 	b := start(t, onHost.contest(t, "mutex").args(recorder(t), longStop)...)
 	b.sendOneByOne(b.signal, oneByOne...)
 }
 
+// fault: signals-exact, pid1
 func TestAsPID1TheCommandGetsTheSignalsThatBerthIsSent(t *testing.T) {
 	t.Parallel()
 	c := contain(t, recorder(t), longStop)

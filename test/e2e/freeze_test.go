@@ -46,6 +46,7 @@ var freezers = map[string]setup{
 	"by STOP":              {via: []string{"unshare", "--mount", "sh", "-c", `umount -a -t cgroup2; exec "$0" "$@"`}},
 }
 
+// fault: freeze
 func frozenWhileTheBrokerIsSilentAndThenGoesOn(t *testing.T) {
 	broker := roughBroker(t)
 	var all []*berth
@@ -79,6 +80,7 @@ func frozenWhileTheBrokerIsSilentAndThenGoesOn(t *testing.T) {
 	}
 }
 
+// fault: freeze
 func frozenCommandIsEndedWhenTheBrokerStaysSilent(t *testing.T) {
 	broker := roughBroker(t)
 	// Two seconds for the shell to get a word out, however busy the machine is.
@@ -110,6 +112,7 @@ func frozenCommandIsEndedWhenTheBrokerStaysSilent(t *testing.T) {
 	}
 }
 
+// fault: freeze, supervisor-killed
 func frozenCommandDiesWithItsSupervisor(t *testing.T) {
 	broker := roughBroker(t)
 	var all []*berth

@@ -9,6 +9,8 @@ import (
 	"testing"
 )
 
+// fault: guard-stopped
+//
 // Who stops a guard would hide the command's end.
 func TestGuardStoppedThenTheCommandsEndIsSeenAtOnce(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {

@@ -16,6 +16,7 @@ var hiding = []string{"unshare", "--mount", "sh", "-c", `umount -a -t cgroup2; m
 const behind = `(trap "" TERM; exec setsid setpriv --reuid=65534 --clear-groups sleep 1000) &
 	echo "$BERTH_SLOT" >>"$E2E_DIR/runs"; wait`
 
+// fault: hidden-process
 func TestProcessesThatProcHidesAreDeadBeforeTheSlotIsFree(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -118,6 +118,7 @@ func (l lossCase) test(t *testing.T, retry bool) {
 	h.wantLoss()
 }
 
+// fault: b-deleted, slot-removed
 func TestSlotTakenAwayThenBerthEndsWith76(t *testing.T) {
 	t.Parallel()
 	for _, l := range calmLosses {
@@ -128,6 +129,7 @@ func TestSlotTakenAwayThenBerthEndsWith76(t *testing.T) {
 	}
 }
 
+// fault: b-deleted, slot-removed
 func TestSlotTakenAwayThenTheCommandRunsAgain(t *testing.T) {
 	t.Parallel()
 	for _, l := range calmLosses {
@@ -138,6 +140,8 @@ func TestSlotTakenAwayThenTheCommandRunsAgain(t *testing.T) {
 	}
 }
 
+// fault: reset
+//
 // A connection is not the slot: whoever claims the slot meanwhile waits.
 func TestConnectionClosedByTheOperatorThenTheCommandGoesOn(t *testing.T) {
 	t.Parallel()
@@ -165,6 +169,8 @@ func TestConnectionClosedByTheOperatorThenTheCommandGoesOn(t *testing.T) {
 	}
 }
 
+// fault: broker-restart, broker-away
+//
 // One restart for all that is to be said about one: it takes its time.
 func brokerRestarted(t *testing.T) {
 	broker := roughBroker(t)
@@ -193,6 +199,7 @@ func brokerRestarted(t *testing.T) {
 	}
 }
 
+// fault: broker-away
 func brokerKilledAndBack(t *testing.T) {
 	broker := roughBroker(t)
 	young := youngHolders(t, broker)
@@ -225,6 +232,7 @@ func (all holders) wantLoss() {
 	}
 }
 
+// fault: signal-waiting
 func TestSignalEndsBerthWhileTheBrokerIsAway(t *testing.T) {
 	t.Parallel()
 	for sig, status := range endings {
@@ -236,6 +244,8 @@ func TestSignalEndsBerthWhileTheBrokerIsAway(t *testing.T) {
 	}
 }
 
+// fault: broker-silent
+//
 // The broker is stopped, so that nothing is answered and nothing is closed.
 func brokerSilentForLongerThanTheLease(t *testing.T) {
 	broker := roughBroker(t)
@@ -264,6 +274,7 @@ func brokerSilentForLongerThanTheLease(t *testing.T) {
 	retries.wantFree()
 }
 
+// fault: alarm
 func alarmDisturbsNobody(t *testing.T) {
 	broker := roughBroker(t)
 	for name, a := range map[string]alarm{

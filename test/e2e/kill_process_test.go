@@ -20,6 +20,7 @@ func kill(t testing.TB, pid int, sig syscall.Signal) {
 	}
 }
 
+// fault: supervisor-killed
 func TestSupervisorKilledThenTheTreeIsDeadAndTheSlotFree(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -33,6 +34,8 @@ func TestSupervisorKilledThenTheTreeIsDeadAndTheSlotFree(t *testing.T) {
 	})
 }
 
+// fault: supervisor-killed
+//
 // On one host nobody starts before the tree is dead, whoever is killed.
 func TestSupervisorKilledThenNobodyStartsBesideItsTree(t *testing.T) {
 	t.Parallel()
@@ -69,6 +72,8 @@ func (b *berth) wantNothingSeen(but ...int) {
 	}
 }
 
+// fault: supervisor-killed-idle
+//
 // The lease is longer than the patience: without a release nobody would start.
 func TestSupervisorKilledBetweenTwoRunsThenTheSlotIsFree(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
@@ -90,6 +95,7 @@ func TestSupervisorKilledBetweenTwoRunsThenTheSlotIsFree(t *testing.T) {
 	})
 }
 
+// fault: supervisor-killed
 func TestSupervisorKilledWhileStoppingThenTheTreeIsDead(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -103,6 +109,7 @@ func TestSupervisorKilledWhileStoppingThenTheTreeIsDead(t *testing.T) {
 	})
 }
 
+// fault: supervisor-killed-idle
 func TestSupervisorKilledWhileWaitingThenTheGuardEnds(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -118,6 +125,7 @@ func TestSupervisorKilledWhileWaitingThenTheGuardEnds(t *testing.T) {
 	})
 }
 
+// fault: guard-killed
 func TestGuardKilledThenTheTreeIsDeadAndBerthEndsWith137(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -130,6 +138,7 @@ func TestGuardKilledThenTheTreeIsDeadAndBerthEndsWith137(t *testing.T) {
 	})
 }
 
+// fault: guard-killed-idle
 func TestGuardKilledWhileWaitingIsReplaced(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -146,6 +155,7 @@ func TestGuardKilledWhileWaitingIsReplaced(t *testing.T) {
 	})
 }
 
+// fault: supervisor-stopped
 func TestSupervisorStoppedForLongerThanTheLeaseWithTheBroker(t *testing.T) {
 	t.Parallel()
 	for onLoss, check := range map[string]func(c contest, b, next *berth){
@@ -179,6 +189,7 @@ func TestSupervisorStoppedForLongerThanTheLeaseWithTheBroker(t *testing.T) {
 	}
 }
 
+// fault: supervisor-stopped-local
 func TestSupervisorStoppedOnOneHostKeepsTheSlot(t *testing.T) {
 	t.Parallel()
 	c := onHost.contest(t, "mutex")
@@ -198,6 +209,7 @@ func TestSupervisorStoppedOnOneHostKeepsTheSlot(t *testing.T) {
 	c.wantFree()
 }
 
+// fault: guard-frozen
 func TestGuardFrozenThenTermEndsTheTreeAllTheSame(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -211,6 +223,8 @@ func TestGuardFrozenThenTermEndsTheTreeAllTheSame(t *testing.T) {
 	})
 }
 
+// fault: guard-frozen
+//
 // A guard that is frozen cannot keep its deadline; the supervisor has it
 // killed when the slot is lost.
 func TestGuardFrozenThenALossEndsTheTreeAllTheSame(t *testing.T) {

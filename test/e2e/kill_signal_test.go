@@ -41,6 +41,7 @@ func silentPort(t testing.TB) (string, <-chan struct{}) {
 	return l.Addr().String(), accepted
 }
 
+// fault: signal-waiting
 func TestSignalEndsBerthWhileItConnects(t *testing.T) {
 	t.Parallel()
 	for sig, status := range endings {
@@ -53,6 +54,7 @@ func TestSignalEndsBerthWhileItConnects(t *testing.T) {
 	}
 }
 
+// fault: hup-waiting
 func TestHangupWhileItConnectsIsNoted(t *testing.T) {
 	t.Parallel()
 	addr, accepted := silentPort(t)
@@ -65,6 +67,8 @@ func TestHangupWhileItConnectsIsNoted(t *testing.T) {
 	b.wantNothingLeft()
 }
 
+// fault: hup-running
+//
 // The first process gets it as at any other time; the sequence goes on.
 func TestHangupDuringTheStopSequenceReachesTheCommand(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
@@ -79,6 +83,7 @@ func TestHangupDuringTheStopSequenceReachesTheCommand(t *testing.T) {
 	})
 }
 
+// fault: signal-waiting
 func TestSignalEndsBerthWhileEverySlotIsHeld(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -99,6 +104,7 @@ func TestSignalEndsBerthWhileEverySlotIsHeld(t *testing.T) {
 	})
 }
 
+// fault: signal-waiting
 func TestSignalEndsBerthWhileTheLockDoesNotExist(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "semaphore")
@@ -112,6 +118,7 @@ func TestSignalEndsBerthWhileTheLockDoesNotExist(t *testing.T) {
 	})
 }
 
+// fault: hup-waiting
 func TestHangupIsNotedAndNotKeptWhileNoCommandRuns(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -131,6 +138,7 @@ func TestHangupIsNotedAndNotKeptWhileNoCommandRuns(t *testing.T) {
 	})
 }
 
+// fault: stubborn-command, signal-running
 func TestSignalEndsTheWholeTree(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -149,6 +157,7 @@ func TestSignalEndsTheWholeTree(t *testing.T) {
 	})
 }
 
+// fault: hup-running
 func TestWhatHangupLeavesRunningIsEnded(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
@@ -161,6 +170,7 @@ func TestWhatHangupLeavesRunningIsEnded(t *testing.T) {
 	})
 }
 
+// fault: signal-again
 func TestSecondSignalIsHandedOnDuringTheStopSequence(t *testing.T) {
 	t.Parallel()
 	const script = `

@@ -60,6 +60,7 @@ func (c container) send(sig syscall.Signal) {
 	}
 }
 
+// fault: pid1
 func TestAsPID1BerthEndsAsTheCommandDid(t *testing.T) {
 	t.Parallel()
 	for script, status := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -KILL $$": 137, "kill -TERM $$": 143, "kill -HUP $$": 129} {
@@ -68,6 +69,7 @@ func TestAsPID1BerthEndsAsTheCommandDid(t *testing.T) {
 	}
 }
 
+// fault: pid1
 func TestAsPID1BerthTakesTermAndForwardsOtherSignals(t *testing.T) {
 	t.Parallel()
 	c := contain(t, `
@@ -86,6 +88,7 @@ func TestAsPID1BerthTakesTermAndForwardsOtherSignals(t *testing.T) {
 	c.wantNothingLeft()
 }
 
+// fault: pid1
 func TestAsPID1BerthEndsOnTermWhileItWaits(t *testing.T) {
 	t.Parallel()
 	c := containKind(t, "semaphore", "true")
@@ -94,6 +97,7 @@ func TestAsPID1BerthEndsOnTermWhileItWaits(t *testing.T) {
 	c.wantStatus(143)
 }
 
+// fault: pid1
 func TestAsPID1BerthReapsOrphansWhileTheCommandRuns(t *testing.T) {
 	t.Parallel()
 	// Each of them loses its parent and then ends.

@@ -47,6 +47,7 @@ func (b *berth) killBoth(guardFirst, stopped bool) {
 	}
 }
 
+// fault: both-killed-namespace
 func TestBothKilledInTheSameInstantThenNothingOfANamespaceIsLeft(t *testing.T) {
 	t.Parallel()
 	for round := range 12 {
@@ -62,6 +63,8 @@ func TestBothKilledInTheSameInstantThenNothingOfANamespaceIsLeft(t *testing.T) {
 	}
 }
 
+// fault: both-killed
+//
 // What is documented as not promised without the flag, and what is promised.
 func TestBothKilledInTheSameInstantThenTheFirstProcessIsDead(t *testing.T) {
 	t.Parallel()
@@ -81,6 +84,7 @@ func TestBothKilledInTheSameInstantThenTheFirstProcessIsDead(t *testing.T) {
 	}
 }
 
+// fault: supervisor-killed, guard-killed
 func TestInANamespaceTheTreeDiesWithWhoeverIsKilled(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		for who, end := range map[string]func(b *berth){
@@ -109,6 +113,7 @@ func TestInANamespaceTheTreeDiesWithWhoeverIsKilled(t *testing.T) {
 	})
 }
 
+// fault: supervisor-stopped
 func TestSupervisorStoppedThenTheTreeInANamespaceIsDeadBeforeTheNextStarts(t *testing.T) {
 	t.Parallel()
 	c := onBroker.contest(t, "mutex")

@@ -59,6 +59,7 @@ func TestRestartAlwaysKeepsTheSlotBetweenRuns(t *testing.T) {
 	})
 }
 
+// fault: stubborn-command
 func TestWhatARunLeavesIsGoneBeforeTheNext(t *testing.T) {
 	t.Parallel()
 	c := onHost.contest(t, "mutex")
@@ -80,6 +81,7 @@ func TestWhatARunLeavesIsGoneBeforeTheNext(t *testing.T) {
 	}
 }
 
+// fault: signal-between
 func TestTermBetweenTwoRunsEndsBerth(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")

@@ -57,6 +57,8 @@ func TestPasswordIsNotSeenInGuardAndCommand(t *testing.T) {
 	}
 }
 
+// fault: supervisor-killed-alone
+//
 // It has to tell a broker that the tree is dead, and does not try for ever.
 func supervisorKilledThenTheGuardEndsThoughNoBrokerAnswers(t *testing.T) {
 	broker := roughBroker(t)

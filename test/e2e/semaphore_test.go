@@ -68,6 +68,7 @@ func (all crew) in(slot string) *berth {
 	return nil
 }
 
+// fault: slot-removed
 func TestSizeChangesWhileASemaphoreIsInUse(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "semaphore")

@@ -71,6 +71,7 @@ func (p slowProgram) run(c contest, flags ...string) *berth {
 	return b
 }
 
+// fault: signal-starting, hup-starting
 func TestSignalWhileTheCommandIsBeingStarted(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		heard := map[syscall.Signal]string{syscall.SIGHUP: "signal kept until the command has been started"}
@@ -100,6 +101,8 @@ func TestSignalWhileTheCommandIsBeingStarted(t *testing.T) {
 	})
 }
 
+// fault: signal-starting
+//
 // Its file may never be read, as on a network file system that has gone.
 func TestTermEndsBerthThoughTheProgramCannotBeRead(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {

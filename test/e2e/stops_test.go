@@ -8,6 +8,8 @@ import (
 	"testing"
 )
 
+// fault: stop-signals
+//
 // What a terminal or a shell sends to berth's group may come at any moment, also
 // while berth forks its guard, which is in that group then.
 func TestStopSignalsDuringTheStartDoNotHangBerth(t *testing.T) {

@@ -48,6 +48,8 @@ func TestNextHolderHasALargerTerm(t *testing.T) {
 	}, everywhere...)
 }
 
+// fault: clock
+//
 // The clock was set back by a year, or the last holder's was ahead of ours.
 func TestTermGoesOnFromOneAheadOfTheClock(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// fault: ctrl-z
 func TestCtrlZSuspendsTheCommandAndNotBerth(t *testing.T) {
 	t.Parallel()
 	for name, goOn := range map[string]func(term *terminal, berth int){
@@ -37,6 +38,7 @@ func TestCtrlZSuspendsTheCommandAndNotBerth(t *testing.T) {
 	}
 }
 
+// fault: ctrl-z
 func TestCtrlCEndsASuspendedCommand(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
@@ -49,6 +51,7 @@ func TestCtrlCEndsASuspendedCommand(t *testing.T) {
 	term.worksAgain()
 }
 
+// fault: ctrl-z, pipeline
 func TestCtrlZSuspendsAPipelineAndContinuesIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -85,6 +88,7 @@ func TestCtrlZSuspendsAPipelineAndContinuesIt(t *testing.T) {
 	}
 }
 
+// fault: background
 func TestBerthInTheBackgroundLeavesTheTerminalAlone(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
@@ -186,6 +190,8 @@ func TestPagerGoesOnInTheForegroundThoughTheCommandDidNotStop(t *testing.T) {
 	}
 }
 
+// fault: pipeline
+//
 // As with a password for sudo, and less behind it. (A shell that starts sleep with
 // vfork(2) heeds Ctrl-C only after its end, if it is stopped before that has been
 // executed; so does dash without berth.)
@@ -219,6 +225,7 @@ func TestLastLineComesFromTheBackgroundOfATerminalThatStopsOutput(t *testing.T) 
 	term.worksAgain()
 }
 
+// fault: background
 func TestBerthBroughtToTheForegroundGivesTheCommandTheTerminal(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

@@ -18,6 +18,7 @@ func TestCommandReadsFromTheTerminal(t *testing.T) {
 	term.worksAgain()
 }
 
+// fault: ctrl-c
 func TestCtrlCEndsTheCommandAndBerthWith130(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
@@ -48,6 +49,8 @@ func TestCommandThatOpensTheTerminalReadsFromIt(t *testing.T) {
 	}
 }
 
+// fault: background
+//
 // It needs root, as every test of a PID namespace.
 func TestCommandThatCannotHaveTheTerminalIsTold(t *testing.T) {
 	t.Parallel()
@@ -59,6 +62,7 @@ func TestCommandThatCannotHaveTheTerminalIsTold(t *testing.T) {
 	term.worksAgain()
 }
 
+// fault: ctrl-c
 func TestCtrlCEndsARestartedCommandThatHandlesIt(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
@@ -72,6 +76,7 @@ func TestCtrlCEndsARestartedCommandThatHandlesIt(t *testing.T) {
 	term.worksAgain()
 }
 
+// fault: pipeline
 func TestPagerInBerthsPipelineKeepsTheTerminal(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
@@ -84,6 +89,7 @@ func TestPagerInBerthsPipelineKeepsTheTerminal(t *testing.T) {
 	term.worksAgain()
 }
 
+// fault: pipeline
 func TestCommandInAPipelineReadsFromTheTerminal(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
@@ -94,6 +100,7 @@ func TestCommandInAPipelineReadsFromTheTerminal(t *testing.T) {
 	term.worksAgain()
 }
 
+// fault: pipeline
 func TestCtrlCEndsAPipeline(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
@@ -105,6 +112,7 @@ func TestCtrlCEndsAPipeline(t *testing.T) {
 	term.worksAgain()
 }
 
+// fault: ctrl-c
 func TestCtrlCThatTheCommandHandlesIsItsOwn(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
@@ -159,6 +167,7 @@ func TestChangeOfTheWindowsSizeReachesTheCommand(t *testing.T) {
 	term.sees("status 5")
 }
 
+// fault: terminal-gone
 func TestTerminalThatHangsUpLeavesNothing(t *testing.T) {
 	t.Parallel()
 	restarted := `"$BINARY" run --mutex m --restart always -- `

@@ -35,6 +35,7 @@ var splits = []split{
 	{name: "cluster split for a moment, waiters alone", moment: true, holder: 1, ledger: 2, waiters: 0, lasting: long},
 }
 
+// fault: split
 func TestSplitClusterDoesNotMakeCommandsOverlap(t *testing.T) {
 	cluster := brokertest.NewCluster(t, 3)
 	t.Logf("three nodes of RabbitMQ %s", cluster.Nodes[0].Version())

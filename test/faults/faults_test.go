@@ -36,36 +36,45 @@ func plain(f func(s *scene, h *contender)) func(*scene, *contender) func() {
 }
 
 var faults = []fault{
+	// fault: partition
 	{name: "silent partition", strike: func(_ *scene, h *contender) func() {
 		h.relay.silence(toBroker, fromBroker)
 		return h.relay.heal
 	}},
+	// fault: partition
 	{name: "packets dropped", stage: stage{namespace: true}, strike: func(_ *scene, h *contender) func() {
 		h.net.drop()
 		return h.net.heal
 	}},
+	// fault: reset
 	{name: "reset", kept: true, lasting: time.Second, strike: plain(func(_ *scene, h *contender) { h.relay.reset() })},
+	// fault: reset
 	{name: "reset of everybody", kept: true, lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
 		for _, c := range s.all {
 			c.relay.reset()
 		}
 	})},
+	// fault: cut-off
 	{name: "reset and no way back", strike: func(_ *scene, h *contender) func() {
 		h.relay.down()
 		return h.relay.heal
 	}},
+	// fault: partition
 	{name: "half open, nothing to the broker", strike: func(_ *scene, h *contender) func() {
 		h.relay.silence(toBroker)
 		return h.relay.heal
 	}},
+	// fault: partition
 	{name: "half open, nothing from the broker", strike: func(_ *scene, h *contender) func() {
 		h.relay.silence(fromBroker)
 		return h.relay.heal
 	}},
+	// fault: partition
 	{name: "latency of 3 s", strike: func(_ *scene, h *contender) func() {
 		h.relay.delay(3 * time.Second)
 		return h.relay.heal
 	}},
+	// fault: short-silence
 	{name: "latency of 60 ms for everybody", kept: true, lasting: 4 * time.Second, strike: func(s *scene, _ *contender) func() {
 		for _, c := range s.all {
 			c.relay.delay(60 * time.Millisecond) // a verification of a mutex takes four of them
@@ -76,106 +85,139 @@ var faults = []fault{
 			}
 		}
 	}},
+	// fault: broker-away
 	{name: "broker killed and started again", lasting: time.Millisecond, strike: func(s *scene, _ *contender) func() {
 		s.must(s.broker.Kill9())
 		return func() { s.must(s.broker.Restart(context.Background())) }
 	}},
+	// fault: broker-silent
 	{name: "broker stopped and continued", lasting: 6 * time.Second, strike: func(s *scene, _ *contender) func() {
 		s.must(s.broker.Pause())
 		return func() { s.must(s.broker.Continue()) }
 	}},
+	// fault: short-silence
 	{name: "broker stopped for half a second", kept: true, lasting: 500 * time.Millisecond, strike: func(s *scene, _ *contender) func() {
 		s.must(s.broker.Pause())
 		return func() { s.must(s.broker.Continue()) }
 	}},
+	// fault: alarm
 	{name: "memory alarm", kept: true, lasting: 4 * time.Second, strike: alarm},
+	// fault: alarm
 	{name: "disk alarm", kept: true, lasting: 4 * time.Second, strike: func(s *scene, _ *contender) func() {
 		s.must(s.broker.RaiseDiskAlarm(context.Background()))
 		return func() { s.must(s.broker.ClearDiskAlarm(context.Background())) }
 	}},
+	// fault: alarm
 	{name: "memory alarm, holder told to end", strike: func(s *scene, h *contender) func() {
 		heal := alarm(s, h)
 		h.signal(syscall.SIGTERM)
 		return heal
 	}},
+	// fault: alarm, supervisor-killed
 	{name: "memory alarm, holder killed", strike: func(s *scene, h *contender) func() {
 		heal := alarm(s, h)
 		h.signal(syscall.SIGKILL)
 		return heal
 	}},
+	// fault: reset
 	{name: "connections closed by the operator", kept: true, lasting: time.Second, strike: plain(func(s *scene, h *contender) {
 		s.close(fmt.Sprintf("%s @", s.lock), h)
 	})},
+	// fault: reset
 	{name: "all connections closed by the operator", kept: true, lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
 		s.close("", nil)
 	})},
+	// fault: b-deleted
 	{name: "B deleted", strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
+	// fault: b-deleted
 	{name: "B vanished, and nobody is told", stage: stage{semaphore: true}, strike: plain(func(s *scene, _ *contender) {
 		s.forget()
 		s.join() // looks at once, as a waiter need not
 	})},
+	// fault: slot-removed
 	{name: "A deleted and made again", stage: stage{semaphore: true}, lasting: time.Second, strike: func(s *scene, _ *contender) func() {
 		s.delete("A")
 		return func() { s.administer("semaphore", "create", s.lock, "--slots", "1") }
 	}},
+	// fault: supervisor-killed
 	{name: "supervisor killed", strike: plain(func(_ *scene, h *contender) { h.signal(syscall.SIGKILL) })},
+	// fault: supervisor-killed
 	{name: "one of two supervisors killed", stage: stage{semaphore: true, slots: 2}, strike: plain(func(_ *scene, h *contender) {
 		h.signal(syscall.SIGKILL)
 	})},
+	// fault: partition
 	{name: "one of two holders in a silent partition", stage: stage{semaphore: true, slots: 2}, strike: func(_ *scene, h *contender) func() {
 		h.relay.silence(toBroker, fromBroker)
 		return h.relay.heal
 	}},
+	// fault: reset
 	{name: "two slots, reset of everybody", kept: true, stage: stage{semaphore: true, slots: 2}, lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
 		for _, c := range s.all {
 			c.relay.reset()
 		}
 	})},
+	// fault: supervisor-stopped
 	{name: "supervisor stopped and continued", strike: func(_ *scene, h *contender) func() {
 		h.signal(syscall.SIGSTOP)
 		return func() { h.signal(syscall.SIGCONT) }
 	}},
+	// fault: guard-killed
 	{name: "guard killed", strike: plain(func(_ *scene, h *contender) { h.signalGuard(syscall.SIGKILL) })},
+	// fault: guard-stopped
 	{name: "guard stopped", kept: true, lasting: 3 * time.Second, strike: plain(func(_ *scene, h *contender) { h.signalGuard(syscall.SIGSTOP) })},
+	// fault: batons
 	{name: "batons deleted", lasting: time.Second, strike: plain(func(s *scene, _ *contender) { s.deleteBatons() })},
+	// fault: batons, supervisor-killed
 	{name: "batons deleted, holder killed at once", strike: plain(func(s *scene, h *contender) {
 		s.deleteBatons()
 		h.signal(syscall.SIGKILL)
 	})},
+	// fault: batons, supervisor-killed
 	{name: "batons deleted, holder killed later", strike: plain(func(s *scene, h *contender) {
 		s.deleteBatons()
 		s.awaitBaton()
 		h.signal(syscall.SIGKILL)
 	})},
+	// fault: batons
 	{name: "batons purged, holder told to end", strike: plain(func(s *scene, h *contender) {
 		s.must(s.broker.PurgeQueue(context.Background(), "/", s.batons()))
 		h.signal(syscall.SIGTERM)
 	})},
+	// fault: batons
 	{name: "batons full of junk", lasting: 2 * time.Second, strike: plain(func(s *scene, _ *contender) { s.junk() })},
+	// fault: batons, supervisor-killed
 	{name: "batons full of junk, holder killed", strike: plain(func(s *scene, h *contender) {
 		s.junk()
 		h.signal(syscall.SIGKILL)
 	})},
+	// fault: batons
 	{name: "two slots, batons full of junk, holder told to end", stage: stage{semaphore: true, slots: 2}, strike: plain(func(s *scene, h *contender) {
 		s.junk()
 		h.signal(syscall.SIGTERM)
 	})},
+	// fault: both-killed
 	{name: "supervisor and guard killed at once", strike: plain(killBoth)},
+	// fault: both-killed-namespace
 	{name: "forking command in a PID namespace, both killed at once",
 		stage: stage{mode: "forking", flags: []string{"--pid-namespace"}}, strike: plain(killBoth)},
+	// fault: supervisor-killed, stubborn-command
 	{name: "forking command, supervisor killed", stage: stage{mode: "forking"}, strike: plain(func(_ *scene, h *contender) {
 		h.signal(syscall.SIGKILL)
 	})},
+	// fault: guard-killed, stubborn-command
 	{name: "forking command, guard killed", stage: stage{mode: "forking"}, strike: plain(func(_ *scene, h *contender) {
 		h.signalGuard(syscall.SIGKILL)
 	})},
+	// fault: partition, stubborn-command
 	{name: "forking command, silent partition", stage: stage{mode: "forking"}, strike: func(_ *scene, h *contender) func() {
 		h.relay.silence(toBroker, fromBroker)
 		return h.relay.heal
 	}},
+	// fault: stubborn-command
 	{name: "forking command, told to end", stage: stage{mode: "forking"}, strike: plain(func(_ *scene, h *contender) {
 		h.signal(syscall.SIGTERM)
 	})},
+	// fault: b-deleted, stubborn-command
 	{name: "forking command, B deleted", stage: stage{mode: "forking"}, strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
 }
 

@@ -19,6 +19,8 @@ func clean(t *testing.T, v checker.Verdict) {
 	}
 }
 
+// fault: supervisor-killed
+//
 // A supervisor is killed, its guard kills the command and publishes the will, the
 // standby's command runs.
 func TestStandbyRunsAfterSupervisorWasKilled(t *testing.T) {
@@ -44,6 +46,8 @@ func TestStandbyRunsAfterSupervisorWasKilled(t *testing.T) {
 	}
 }
 
+// fault: reset
+//
 // A connection that is reset is not a lost slot: the healthy holder reclaims it.
 func TestHealthyHolderKeepsRunningAfterReset(t *testing.T) {
 	const wanted = manyTimes - 1
@@ -76,6 +80,8 @@ func TestHealthyHolderKeepsRunningAfterReset(t *testing.T) {
 	}
 }
 
+// fault: broker-restart
+//
 // A broker that is gone for three seconds or so costs nobody a restart.
 func TestCommandsGoOnWhenTheBrokerIsRestartedInPlace(t *testing.T) {
 	const (
@@ -103,6 +109,8 @@ func TestCommandsGoOnWhenTheBrokerIsRestartedInPlace(t *testing.T) {
 	}
 }
 
+// fault: partition
+//
 // A holder that nobody hears any more has its tree dead before the broker frees
 // the slot.
 func TestTreeIsDeadBeforeTheBrokerFreesTheSlotOfASilentHolder(t *testing.T) {
