@@ -7,35 +7,36 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/mitchellh/go-wordwrap"
 )
 
-//go:generate go test -run TestDocumentationHasTheTableOfOptions -args -update
+//go:generate go test -run TestDocumentationListsTheOptions -args -update
 
-var update = flag.Bool("update", false, "write the table of options into docs/configuration.md")
+var update = flag.Bool("update", false, "write the list of options into docs/configuration.md")
 
 const documentation = "../../docs/configuration.md"
 
-// optionsTable returns the table as docs/configuration.md has it.
-func optionsTable() string {
+// optionsList returns the list as docs/configuration.md has it.
+func optionsList() string {
 	var b strings.Builder
-	b.WriteString("| flag | variable | key | default | meaning |\n| --- | --- | --- | --- | --- |\n")
-	cell := func(text string) string {
-		if text == "" {
-			return ""
-		}
-		return "`" + strings.ReplaceAll(text, "|", "\\|") + "`"
-	}
 	for _, o := range RunOptions() {
-		written := o.Flag()
-		if o.Value != "" && written != "" {
-			written += " " + o.Value
+		name, notes := strings.TrimSpace(o.Flag()+" "+o.Value), ""
+		switch {
+		case o.Flag() == "":
+			name, notes = o.Key(), " (in the file only)"
+		case o.Key() == "":
+			notes = " (not in the file)"
+		case o.Default != "":
+			notes = fmt.Sprintf(" (default `%s`)", o.Default)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(written), cell(o.Env()), cell(o.Key()), cell(o.Default), o.Usage)
+		item := fmt.Sprintf("- `%s`%s: %s", name, notes, o.Usage)
+		b.WriteString(strings.ReplaceAll(wordwrap.WrapString(item, 116), "\n", "\n  ") + "\n")
 	}
 	return b.String()
 }
 
-func TestDocumentationHasTheTableOfOptions(t *testing.T) {
+func TestDocumentationListsTheOptions(t *testing.T) {
 	source, err := os.ReadFile(documentation)
 	if err != nil {
 		t.Fatal(err)
@@ -43,14 +44,14 @@ func TestDocumentationHasTheTableOfOptions(t *testing.T) {
 	marked := regexp.MustCompile(`(?s)(<!-- options: [^\n]* -->\n)(.*)(<!-- end of options -->\n)`)
 	found := marked.FindSubmatch(source)
 	if found == nil {
-		t.Fatalf("%s has no place for the table", documentation)
+		t.Fatalf("%s has no place for the list of options", documentation)
 	}
-	want := optionsTable()
+	want := optionsList()
 	if string(found[2]) == want {
 		return
 	}
 	if !*update {
-		t.Fatalf("the table in %s is out of date; run: go generate ./internal/config", documentation)
+		t.Fatalf("the list in %s is out of date; run: go generate ./internal/config", documentation)
 	}
 	begin, end := found[1], found[3]
 	text := strings.Replace(string(source), string(found[0]), string(begin)+want+string(end), 1)
