@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -29,19 +30,28 @@ var (
 	marked = regexp.MustCompile(`(?m)^\s*// fault: ([a-z0-9, -]+)\n(?:\s*//.*\n)*\s*(?:func |\{)`)
 )
 
+// testFiles returns the source of every file of tests, by its path.
+func testFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	sources := map[string][]byte{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, "_test.go") {
+			sources[path], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources
+}
+
 // coverage counts the tests of each row of the table, by suite. The suite of a
 // test is the last element of its directory.
 func coverage(t *testing.T) map[string]map[string]int {
 	t.Helper()
 	rows := map[string]map[string]int{}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		source, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+	for path, source := range testFiles(t) {
 		tests := marked.FindAllSubmatch(source, -1)
 		if len(tests) != len(mark.FindAll(source, -1)) {
 			t.Errorf("%s has a '// fault:' comment that stands above no test", path)
@@ -54,10 +64,6 @@ func coverage(t *testing.T) map[string]map[string]int {
 				rows[id][filepath.Base(filepath.Dir(path))]++
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return rows
 }
@@ -98,5 +104,22 @@ func TestEveryFaultInTheTableHasATest(t *testing.T) {
 	text := slices.Concat(page[:found[2]], want, page[found[3]:])
 	if err := os.WriteFile(faultPage, text, 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Pages name tests: those that show a bug, for example.
+func TestTestsThatPagesNameExist(t *testing.T) {
+	all := bytes.Join(slices.Collect(maps.Values(testFiles(t))), nil)
+	pages, _ := filepath.Glob("docs/*.md")
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAll(text, -1) {
+			if !bytes.Contains(all, fmt.Appendf(nil, "\nfunc %s(", name)) {
+				t.Errorf("%s names %s, which does not exist", page, name)
+			}
+		}
 	}
 }
