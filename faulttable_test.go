@@ -1,0 +1,107 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+//go:generate go test -run TestEveryFaultInTheTableHasATest . -args -update
+
+var update = flag.Bool("update", false, "write the tests column of the fault table")
+
+const faultPage = "docs/safety.md"
+
+var (
+	faultTable = regexp.MustCompile(`(?s)<!-- faults: [^\n]* -->\n(.*)<!-- end of faults -->\n`)
+	faultRow   = regexp.MustCompile("(?m)^(\\| `([a-z0-9-]+)` \\|.* \\|)[^|]*\\|$")
+
+	// A test says which rows it covers: in a comment above its function, or above
+	// its entry in a table of tests.
+	mark   = regexp.MustCompile(`(?m)^\s*// fault: .*$`)
+	marked = regexp.MustCompile(`(?m)^\s*// fault: ([a-z0-9, -]+)\n(?:\s*//.*\n)*\s*(?:func |\{)`)
+)
+
+// testFiles returns the source of every file of tests, by its path.
+func testFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	sources := map[string][]byte{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, "_test.go") {
+			sources[path], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sources
+}
+
+// coverage counts the tests of each row of the table, by suite. The suite of a
+// test is the last element of its directory.
+func coverage(t *testing.T) map[string]map[string]int {
+	t.Helper()
+	rows := map[string]map[string]int{}
+	for path, source := range testFiles(t) {
+		tests := marked.FindAllSubmatch(source, -1)
+		if len(tests) != len(mark.FindAll(source, -1)) {
+			t.Errorf("%s has a '// fault:' comment that stands above no test", path)
+		}
+		for _, test := range tests {
+			for id := range strings.SplitSeq(string(test[1]), ", ") {
+				if rows[id] == nil {
+					rows[id] = map[string]int{}
+				}
+				rows[id][filepath.Base(filepath.Dir(path))]++
+			}
+		}
+	}
+	return rows
+}
+
+func TestEveryFaultInTheTableHasATest(t *testing.T) {
+	page, err := os.ReadFile(faultPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := faultTable.FindSubmatchIndex(page)
+	if found == nil {
+		t.Fatalf("%s has no fault table", faultPage)
+	}
+	table, rows := page[found[2]:found[3]], coverage(t)
+	want := faultRow.ReplaceAllFunc(table, func(row []byte) []byte {
+		cells := faultRow.FindSubmatch(row)
+		id := string(cells[2])
+		suites := rows[id]
+		delete(rows, id)
+		if len(suites) == 0 {
+			t.Errorf("no test covers the fault %s; say '// fault: %s' above one that does", id, id)
+		}
+		var column []string
+		for _, suite := range slices.Sorted(maps.Keys(suites)) {
+			column = append(column, fmt.Sprintf("%s %d", suite, suites[suite]))
+		}
+		return fmt.Appendf(nil, "%s %s |", cells[1], strings.Join(column, ", "))
+	})
+	for id := range rows {
+		t.Errorf("a test covers the fault %s, which %s does not have", id, faultPage)
+	}
+	if string(want) == string(table) {
+		return
+	}
+	if !*update {
+		t.Fatalf("the fault table in %s is out of date; run: go generate .", faultPage)
+	}
+	text := slices.Concat(page[:found[2]], want, page[found[3]:])
+	if err := os.WriteFile(faultPage, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
