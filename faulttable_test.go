@@ -29,20 +29,22 @@ var (
 	marked = regexp.MustCompile(`(?m)^\s*// fault: ([a-z0-9, -]+)\n(?:\s*//.*\n)*\s*(?:func |\{)`)
 )
 
-// testFiles returns the source of every file of tests, by its path.
-func testFiles(t *testing.T) map[string][]byte {
+func isTest(path string) bool { return strings.HasSuffix(path, "_test.go") }
+
+// sources returns the files of Go that are wanted, by their path.
+func sources(t *testing.T, wanted func(path string) bool) map[string][]byte {
 	t.Helper()
-	sources := map[string][]byte{}
+	files := map[string][]byte{}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(path, "_test.go") {
-			sources[path], err = os.ReadFile(path)
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".go") && wanted(path) {
+			files[path], err = os.ReadFile(path)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sources
+	return files
 }
 
 // coverage counts the tests of each row of the table, by suite. The suite of a
@@ -50,7 +52,7 @@ func testFiles(t *testing.T) map[string][]byte {
 func coverage(t *testing.T) map[string]map[string]int {
 	t.Helper()
 	rows := map[string]map[string]int{}
-	for path, source := range testFiles(t) {
+	for path, source := range sources(t, isTest) {
 		tests := marked.FindAllSubmatch(source, -1)
 		if len(tests) != len(mark.FindAll(source, -1)) {
 			t.Errorf("%s has a '// fault:' comment that stands above no test", path)

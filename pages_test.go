@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -19,7 +20,7 @@ var (
 
 // Names and links on pages outlive what they stand for.
 func TestWhatPagesNameExists(t *testing.T) {
-	tests := bytes.Join(slices.Collect(maps.Values(testFiles(t))), nil)
+	tests := bytes.Join(slices.Collect(maps.Values(sources(t, isTest))), nil)
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +46,29 @@ func TestWhatPagesNameExists(t *testing.T) {
 			if _, err := os.Stat(file); err != nil {
 				t.Errorf("%s names a file that does not exist: %v", page, err)
 			}
+		}
+	}
+}
+
+// The guide explains messages; it has to have them as they are.
+func TestGuideExplainsMessagesThatExist(t *testing.T) {
+	guide, err := os.ReadFile("docs/guide.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(guide), "## What each message means")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var code strings.Builder
+	for _, source := range sources(t, func(path string) bool { return !strings.HasSuffix(path, "_test.go") }) {
+		code.Write(source)
+	}
+	found := regexp.MustCompile("(?m)`([a-z][^`]* [^`]*)`[,:]").FindAllStringSubmatch(section, -1)
+	if len(found) < 20 {
+		t.Errorf("the guide explains %d messages only", len(found))
+	}
+	for _, message := range found {
+		if text := strings.Join(strings.Fields(message[1]), " "); !strings.Contains(code.String(), text) {
+			t.Errorf("the guide explains %q, which berth does not say", text)
 		}
 	}
 }
