@@ -72,3 +72,22 @@ func TestGuideExplainsMessagesThatExist(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryDependencyHasItsReason(t *testing.T) {
+	page, err := os.ReadFile("CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, module := range []string{"go.mod", "test/faults/go.mod"} {
+		text, err := os.ReadFile(module)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, direct := range regexp.MustCompile(`(?m)^\t(\S+\.\S+) v\S+$`).FindAllSubmatch(text, -1) {
+			name := strings.TrimPrefix(string(direct[1]), "github.com/")
+			if !bytes.Contains(page, []byte("`"+name+"`")) {
+				t.Errorf("CONTRIBUTING.md gives no reason for %s", direct[1])
+			}
+		}
+	}
+}
