@@ -94,9 +94,11 @@ func CheckName(name string) error {
 	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return fmt.Errorf("the lock's name %s has a character that cannot be printed; remove it", quote(name))
 	case strings.HasPrefix(name, "amq."):
-		return fmt.Errorf("the lock's name %s begins with \"amq.\", which brokers keep for themselves; choose another", quote(name))
+		return fmt.Errorf("the lock's name %s begins with \"amq.\", which brokers keep for themselves; choose "+
+			"another", quote(name))
 	case ownQueue().MatchString(name):
-		return fmt.Errorf("the lock's name %s ends like a queue of another lock (%q); choose another", quote(name), ownQueue().FindString(name))
+		return fmt.Errorf("the lock's name %s ends like a queue of another lock (%q); choose another", quote(name),
+			ownQueue().FindString(name))
 	}
 	return nil
 }

@@ -115,7 +115,8 @@ func New(cfg Config) (*Backend, error) {
 	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Who does not
 	// know a holder's waits for the longest.
 	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.LongestLease/2 {
-		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat", cfg.Heartbeat, (ledger.LongestLease / 2).Seconds())
+		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",
+			cfg.Heartbeat, (ledger.LongestLease / 2).Seconds())
 	}
 	if cfg.Priority < 0 || cfg.Priority > lock.MaxPriority {
 		return nil, fmt.Errorf("priority %d is not between 0 and %d; change --priority", cfg.Priority, lock.MaxPriority)

@@ -85,10 +85,12 @@ func TestRenewalOfAnInheritedBatonWakesNobody(t *testing.T) {
 func TestHolderWhoseBatonIsStolenMakesAnother(t *testing.T) {
 	id := fresh(lock.Mutex)
 	onChannel(t, func(ch *amqp.Channel) error {
-		if _, err := ch.QueueDeclare(id.Name+"-W", true, false, false, false, amqp.Table{"x-max-length": int32(100), "x-overflow": "drop-head"}); err != nil {
+		if _, err := ch.QueueDeclare(id.Name+"-W", true, false, false, false,
+			amqp.Table{"x-max-length": int32(100), "x-overflow": "drop-head"}); err != nil {
 			return err
 		}
-		stolen, err := ch.Consume(id.Name+"-W", "thief", true, false, false, false, amqp.Table{"x-priority": int32(2000)})
+		stolen, err := ch.Consume(id.Name+"-W", "thief", true, false, false, false,
+			amqp.Table{"x-priority": int32(2000)})
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,8 @@ func writeRecords(b *testing.B, mode uint8, rest time.Duration) {
 	ctx := measured(b)
 	_, ch := stranger(b)
 	ledger := fresh("").Name
-	if _, err := ch.QueueDeclare(ledger, true, false, false, false, amqp.Table{"x-max-length": int32(16), "x-overflow": "drop-head"}); err != nil {
+	if _, err := ch.QueueDeclare(ledger, true, false, false, false,
+		amqp.Table{"x-max-length": int32(16), "x-overflow": "drop-head"}); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _, _ = ch.QueueDelete(ledger, false, false, false) })
@@ -40,7 +41,8 @@ func writeRecords(b *testing.B, mode uint8, rest time.Duration) {
 
 func record(ctx context.Context, ch *amqp.Channel, ledger string, mode uint8) error {
 	body := []byte(`{"record":"held","term":1795366344353152,"handover_ms":10000,"host":"somewhere","pid":12345}`)
-	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", ledger, true, false, amqp.Publishing{DeliveryMode: mode, Body: body})
+	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", ledger, true, false,
+		amqp.Publishing{DeliveryMode: mode, Body: body})
 	if err != nil {
 		return err
 	}

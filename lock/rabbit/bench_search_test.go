@@ -57,7 +57,8 @@ func occupy(b *testing.B, id lock.ID, from, to int) {
 		b.Fatal(err)
 	}
 	for slot := from; slot <= to; slot++ {
-		if _, err := ch.QueueDeclare(fmt.Sprintf("%s-%d-B", id.Name, slot), false, false, true, false, nil); err != nil {
+		if _, err := ch.QueueDeclare(fmt.Sprintf("%s-%d-B", id.Name, slot), false, false, true, false,
+			nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,22 +16,26 @@ import (
 func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 	for kind, want := range map[lock.Kind]map[string]cost{
 		lock.Mutex: {
-			"first attempt, full":  {"channel.open": 1, "queue.declare": 1, "basic.get": 1},
-			"wait":                 {"channel.open": 3, "queue.declare": 2, "basic.qos": 1, "basic.consume": 1}, // with the question whether B is a claim
+			"first attempt, full": {"channel.open": 1, "queue.declare": 1, "basic.get": 1},
+			"wait": {"channel.open": 3, "queue.declare": 2, "basic.qos": 1,
+				"basic.consume": 1}, // with the question whether B is a claim
 			"attempt after a wake": {"queue.declare": 1, "basic.get": 1, "basic.consume": 1},
 			"ready":                {"basic.get": 1, "basic.publish": 1, "queue.declare": 2, "basic.ack": 1},
 			"first verification":   {"channel.open": 1, "queue.declare": 2},
 			"verification":         {"queue.declare": 2},
-			"release":              {"basic.publish": 1, "basic.cancel": 2, "queue.delete": 1, "basic.nack": 1, "queue.declare": 1, "channel.close": 1},
+			"release": {"basic.publish": 1, "basic.cancel": 2, "queue.delete": 1, "basic.nack": 1,
+				"queue.declare": 1, "channel.close": 1},
 		},
 		lock.Semaphore: {
-			"first attempt, full":  {"basic.publish": 32, "channel.open": 1, "queue.declare": 1}, // is slot 2 really not there?
+			"first attempt, full": {"basic.publish": 32, "channel.open": 1,
+				"queue.declare": 1}, // is slot 2 really not there?
 			"wait":                 {"channel.open": 2, "queue.declare": 1, "basic.qos": 1, "basic.consume": 1},
 			"attempt after a wake": {"queue.declare": 2, "basic.get": 1, "basic.consume": 1},
 			"ready":                {"basic.get": 1, "basic.publish": 1, "queue.declare": 2, "basic.ack": 1},
 			"first verification":   {"channel.open": 1, "queue.declare": 3},
 			"verification":         {"queue.declare": 3},
-			"release":              {"basic.publish": 1, "basic.cancel": 2, "queue.delete": 1, "basic.nack": 1, "queue.declare": 1, "channel.close": 1},
+			"release": {"basic.publish": 1, "basic.cancel": 2, "queue.delete": 1, "basic.nack": 1,
+				"queue.declare": 1, "channel.close": 1},
 		},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -131,6 +135,7 @@ func (p *tap) settled(t *testing.T, connections int) {
 	eventually(t, "the connections", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.sent) == connections && slices.ContainsFunc(p.sent, func(notes map[method]int) bool { return notes[method{85, 10}] > 0 })
+		return len(p.sent) == connections && slices.ContainsFunc(p.sent,
+			func(notes map[method]int) bool { return notes[method{85, 10}] > 0 })
 	})
 }

@@ -282,7 +282,8 @@ func TestVerifyOfAPausedBrokerIsUnknownAndSucceedsAfterwards(t *testing.T) {
 			ctx, cancel := shortly()
 			err := proven(ctx, h)
 			cancel()
-			if !errors.Is(err, lock.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, lock.ErrLost) {
+			if !errors.Is(err, lock.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) ||
+				errors.Is(err, lock.ErrLost) {
 				t.Errorf("verifying while the broker is stopped: %v", err)
 			}
 		}

@@ -13,7 +13,8 @@ import (
 
 // heldBy is the record of a holder that may live for so long.
 func heldBy(term uint64, mayLive time.Duration) amqp.Publishing {
-	return written(fmt.Sprintf(`{"record":"held","term":%d,"handover_ms":%d,"id":"somebody","host":"there"}`, term, mayLive.Milliseconds()))
+	return written(fmt.Sprintf(`{"record":"held","term":%d,"handover_ms":%d,"id":"somebody","host":"there"}`, term,
+		mayLive.Milliseconds()))
 }
 
 func releaseOf(term uint64) amqp.Publishing {
@@ -81,7 +82,8 @@ func TestOfTwoRecordsOfOneTermTheLongerDelayCounts(t *testing.T) {
 
 // After a ledger has lost its newest record, two have the same term.
 func TestReleaseOfOneOfTwoWritersOfATermIsNotTheOthers(t *testing.T) {
-	_, h := claimed(t, ledgerWith(t, heldBy(1, 2*long), written(sameTerm), written(`{"record":"released","term":1,"id":"another"}`)), time.Second)
+	_, h := claimed(t, ledgerWith(t, heldBy(1, 2*long), written(sameTerm),
+		written(`{"record":"released","term":1,"id":"another"}`)), time.Second)
 	waits(t, h)
 }
 

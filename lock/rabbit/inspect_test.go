@@ -35,7 +35,8 @@ func TestInspectFindsNothingWrongWithAWorkingBroker(t *testing.T) {
 			if len(r.Problems) != 0 {
 				t.Errorf("%s, %s: %v", id, naming, r.Problems)
 			}
-			if r.Product != "RabbitMQ" || r.Version == "" || r.Cluster == "" || r.Platform == "" || r.Heartbeat != rabbit.DefaultHeartbeat {
+			if r.Product != "RabbitMQ" || r.Version == "" || r.Cluster == "" || r.Platform == "" ||
+				r.Heartbeat != rabbit.DefaultHeartbeat {
 				t.Errorf("the broker is described as %+v", r)
 			}
 			if !mentions(r.Advice, "list_policies") {
@@ -141,10 +142,12 @@ func TestInspectNamesEveryMissingPermission(t *testing.T) {
 			fmt.Sprintf("configure permission on %q and %q", id.Name+"-1-B", id.Name+"-1-T"),
 			fmt.Sprintf("read permission on %q and %q", id.Name+"-1-B", id.Name+"-1-T"),
 			"amq.default"}, "waiters are not woken"},
-		"no write":    {".*", "", ".*", []string{"write permission on the exchange amq.default"}, ""},
-		"no ledger":   {".*", ".*", "^" + n + "-([0-9]+-[AB]|W)$", []string{fmt.Sprintf("read permission on %q;", id.Name+"-1-T")}, ""},
-		"no batons":   {".*", ".*", "^" + n + "-[0-9]+-[ABT]$", nil, "waiters are not woken"},
-		"no slot 0":   {"^" + n + "-([1-9][0-9]*-[ABT]|W)$", ".*", "^" + n + "-([1-9][0-9]*-[ABT]|W)$", nil, "was not tried"},
+		"no write": {".*", "", ".*", []string{"write permission on the exchange amq.default"}, ""},
+		"no ledger": {".*", ".*", "^" + n + "-([0-9]+-[AB]|W)$",
+			[]string{fmt.Sprintf("read permission on %q;", id.Name+"-1-T")}, ""},
+		"no batons": {".*", ".*", "^" + n + "-[0-9]+-[ABT]$", nil, "waiters are not woken"},
+		"no slot 0": {"^" + n + "-([1-9][0-9]*-[ABT]|W)$", ".*", "^" + n + "-([1-9][0-9]*-[ABT]|W)$", nil,
+			"was not tried"},
 		"no creation": {"^" + n + "-([0-9]+-[BT]|W)$", ".*", ".*", nil, "cannot change the number of slots"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +196,8 @@ func TestPermissionsThatInspectProposesAreEnough(t *testing.T) {
 
 func TestInspectNoticesAPolicyThatEmptiesLedgers(t *testing.T) {
 	id := fresh(lock.Mutex)
-	_, err := shared.Eval(within(t), `ok = rabbit_policy:set(<<"/">>, <<"short">>, <<"^`+id.Name+`-">>, [{<<"max-length">>, 1}], 0, <<"queues">>, <<"operator">>).`)
+	_, err := shared.Eval(within(t),
+		`ok = rabbit_policy:set(<<"/">>, <<"short">>, <<"^`+id.Name+`-">>, [{<<"max-length">>, 1}], 0, <<"queues">>, <<"operator">>).`)
 	must(t, err)
 	defer func() {
 		_, err := shared.Eval(within(t), `rabbit_policy:delete(<<"/">>, <<"short">>, <<"operator">>).`)

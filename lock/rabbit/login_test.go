@@ -80,7 +80,8 @@ func connectTo(t *testing.T, want error, mentions []string, urls ...string) {
 func TestWrongPasswordIsDenied(t *testing.T) {
 	must(t, shared.AddUser(within(t), "someone", "right"))
 	connectTo(t, lock.ErrDenied, []string{"someone", "password"}, shared.URLFor("someone", "wr0ng", "/"))
-	connectTo(t, lock.ErrDenied, []string{"someone", "password"}, shared.URLFor("someone", "wr0ng", "/")+"?auth_mechanism=AMQPLAIN")
+	connectTo(t, lock.ErrDenied, []string{"someone", "password"},
+		shared.URLFor("someone", "wr0ng", "/")+"?auth_mechanism=AMQPLAIN")
 }
 
 func TestMissingVhostIsDenied(t *testing.T) {
@@ -240,7 +241,8 @@ func TestLaterURLsAreTriedAfterTheFirst(t *testing.T) {
 		must(t, h.Release(within(t)))
 		must(t, l.Close())
 	}
-	connectTo(t, lock.ErrDenied, []string{"password", "127.0.0.1:1"}, "amqp://127.0.0.1:1", shared.URLFor("someone", "wr0ng", "/"))
+	connectTo(t, lock.ErrDenied, []string{"password", "127.0.0.1:1"}, "amqp://127.0.0.1:1",
+		shared.URLFor("someone", "wr0ng", "/"))
 }
 
 func TestLowerHeartbeatOfTheBrokerIsUnsafe(t *testing.T) {
@@ -288,7 +290,8 @@ func TestConnectionsAreNamedAfterWhatTheyDo(t *testing.T) {
 	slices.Sort(names)
 	names = slices.Compact(names) // an earlier one may still be on its way out
 	prefix := "berth semaphore " + id.Name + " @here pid 7 "
-	if want := []string{prefix + "(administration)", prefix + "(holding)", prefix + "(publisher)"}; !slices.Equal(names, want) {
+	want := []string{prefix + "(administration)", prefix + "(holding)", prefix + "(publisher)"}
+	if !slices.Equal(names, want) {
 		t.Errorf("connections %q, want %q", names, want)
 	}
 }

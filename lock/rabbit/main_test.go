@@ -82,7 +82,8 @@ func contender(t *testing.T, b *brokertest.Broker, id lock.ID) lock.Lock {
 func connected(t *testing.T, b *brokertest.Broker, id lock.ID) lock.Lock {
 	t.Helper()
 	l := contender(t, b, id)
-	succeeds(t, "connecting", func() error { return l.Connect(within(t)) }) // a busy broker may not answer the first time
+	// A busy broker may not answer the first time.
+	succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
 	return l
 }
 

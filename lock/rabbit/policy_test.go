@@ -20,10 +20,12 @@ func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			id := fresh(lock.Mutex)
-			_, err := shared.Eval(within(t), fmt.Sprintf(`ok = rabbit_policy:set(<<"/">>, <<"%[1]s">>, <<"^%[1]s-">>, %[2]s, 0, <<"queues">>, <<"operator">>).`, id.Name, definition))
+			_, err := shared.Eval(within(t),
+				fmt.Sprintf(`ok = rabbit_policy:set(<<"/">>, <<"%[1]s">>, <<"^%[1]s-">>, %[2]s, 0, <<"queues">>, <<"operator">>).`, id.Name, definition))
 			must(t, err)
 			defer func() {
-				_, err := shared.Eval(within(t), fmt.Sprintf(`rabbit_policy:delete(<<"/">>, <<"%s">>, <<"operator">>).`, id.Name))
+				_, err := shared.Eval(within(t),
+					fmt.Sprintf(`rabbit_policy:delete(<<"/">>, <<"%s">>, <<"operator">>).`, id.Name))
 				must(t, err)
 			}()
 			cfg, said := journal()

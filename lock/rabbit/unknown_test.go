@@ -20,7 +20,8 @@ func refuser(t *testing.T, name string) {
 	defer conn.Close()
 	ch, err := conn.Channel()
 	must(t, err)
-	_, err = ch.QueueDeclare(name, true, false, false, false, amqp.Table{"x-max-length": 0, "x-overflow": "reject-publish"})
+	_, err = ch.QueueDeclare(name, true, false, false, false,
+		amqp.Table{"x-max-length": 0, "x-overflow": "reject-publish"})
 	must(t, err)
 	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", name)) })
 }
@@ -100,7 +101,8 @@ func TestSlotWhoseLedgerCannotBeUsedIsNotCalledHeld(t *testing.T) {
 			readable(t, first, id.Name+"-2-T")
 			for range 2 {
 				_, err := l.Acquire(within(t))
-				if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrDenied) || err.Error() != first.Error() {
+				if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrFull) ||
+					errors.Is(err, lock.ErrDenied) || err.Error() != first.Error() {
 					t.Errorf("then: %v; want the same, %v", err, first)
 				}
 			}

@@ -23,7 +23,8 @@ func removed(t *testing.T, heartbeat time.Duration) (id lock.ID, h lock.Held, va
 }
 
 // removedFor is removed with a configuration for who waits.
-func removedFor(t *testing.T, cfg rabbit.Config, heartbeat time.Duration) (id lock.ID, h lock.Held, vacant <-chan error) {
+func removedFor(t *testing.T, cfg rabbit.Config, heartbeat time.Duration) (id lock.ID, h lock.Held,
+	vacant <-chan error) {
 	t.Helper()
 	id = fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
@@ -102,7 +103,8 @@ func TestRemovedSlotWhoseLedgerSaysNothingIsWaitedForTheLongestLease(t *testing.
 		ctx, cancel := context.WithCancel(within(t))
 		done := make(chan error, 1)
 		go func() { done <- a.AwaitVacant(ctx, 1, 3) }()
-		eventually(t, "the last holder's release is waited for", func() bool { return said("waiting for the last holder") > 0 })
+		eventually(t, "the last holder's release is waited for",
+			func() bool { return said("waiting for the last holder") > 0 })
 		if said("at_most=1m5")+said("at_most=2m0s") == 0 {
 			t.Errorf("%s: the slot is not waited for as long as its command may live", what)
 		}
@@ -141,7 +143,8 @@ func TestWaitForAVacancyOutlivesItsConnection(t *testing.T) {
 func TestRemovedSlotIsWatchedAnewAfterTheConnectionWasLost(t *testing.T) {
 	cfg, said := journal()
 	id, h, vacant := removedFor(t, cfg, time.Second)
-	eventually(t, "the last holder's release is waited for", func() bool { return said("waiting for the last holder") == 1 })
+	eventually(t, "the last holder's release is waited for",
+		func() bool { return said("waiting for the last holder") == 1 })
 	time.Sleep(h.Lease() / 2) // in vain, because the connection is lost
 	lost := time.Now()
 	eventually(t, "the connection closed", func() bool {

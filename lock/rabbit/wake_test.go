@@ -17,7 +17,8 @@ func TestLimitOnQueuesIsNotTakenForAHeldSlot(t *testing.T) {
 	const vhost = "full"
 	must(t, shared.AddVhost(within(t), vhost))
 	must(t, shared.SetPermissions(within(t), "guest", vhost, ".*", ".*", ".*"))
-	_, err := shared.Eval(within(t), fmt.Sprintf(`ok = rabbit_vhost_limit:parse_set(<<"%s">>, <<"{\"max-queues\": 0}">>, <<"operator">>).`, vhost))
+	_, err := shared.Eval(within(t),
+		fmt.Sprintf(`ok = rabbit_vhost_limit:parse_set(<<"%s">>, <<"{\"max-queues\": 0}">>, <<"operator">>).`, vhost))
 	must(t, err)
 	b := backend(t, at(shared.URLFor("guest", "guest", vhost)))
 	l := b.Lock(fresh(lock.Mutex))
@@ -84,7 +85,8 @@ func TestWaitersAreToldOfSlotsThatWereThereBefore(t *testing.T) {
 	defer conn.Close()
 	ch, err := conn.Channel()
 	must(t, err)
-	_, err = ch.QueueDeclare(id.Name+"-1-A", true, false, false, false, amqp.Table{"x-max-length": int32(0), "x-overflow": "drop-head"})
+	_, err = ch.QueueDeclare(id.Name+"-1-A", true, false, false, false,
+		amqp.Table{"x-max-length": int32(0), "x-overflow": "drop-head"})
 	must(t, err)
 	resize(t, shared, id, 1)
 	defer resize(t, shared, id, 0)
@@ -120,7 +122,8 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 		return err
 	})
 	before := p.sum()["queue.declare"]
-	eventually(t, "some attempts to take part again, after which the pauses are long", func() bool { return p.sum()["queue.declare"] >= before+6 })
+	eventually(t, "some attempts to take part again, after which the pauses are long",
+		func() bool { return p.sum()["queue.declare"] >= before+6 })
 	_, err = ch.QueueDelete(w, false, false, false)
 	must(t, err)
 	next := connected(t, shared, id)
@@ -200,7 +203,8 @@ func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
 		t.Errorf("slot %d", h.Slot())
 	}
 	cancel()
-	if errs := []error{<-first, <-next}; !errors.Is(errs[0], context.Canceled) || !errors.Is(errs[1], context.Canceled) {
+	if errs := []error{<-first, <-next}; !errors.Is(errs[0], context.Canceled) ||
+		!errors.Is(errs[1], context.Canceled) {
 		t.Errorf("the others were woken as well: %v", errs)
 	}
 }

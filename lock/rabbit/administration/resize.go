@@ -14,7 +14,9 @@ import (
 )
 
 // Resize implements lock.Administrator.
-func (a *administrator) Resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error) {
+func (a *administrator) Resize(
+	ctx context.Context, sweep int, target func(present int) (int, error),
+) (before, after int, err error) {
 	act, err := a.begin(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -45,7 +47,8 @@ func (a *action) wake(ctx context.Context, count int, complete bool) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if err := a.wakeUp(bounded, count); err != nil {
-		a.dialer.Log.Warn("waiters could not be told of free slots; they may take two minutes to see them", "lock", a.id.Name, "error", err)
+		a.dialer.Log.Warn("waiters could not be told of free slots; they may take two minutes to see them",
+			"lock", a.id.Name, "error", err)
 	}
 }
 
@@ -90,7 +93,9 @@ func (a *action) wakeUp(ctx context.Context, count int) error {
 	return nil
 }
 
-func (a *action) resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error) {
+func (a *action) resize(
+	ctx context.Context, sweep int, target func(present int) (int, error),
+) (before, after int, err error) {
 	if err := a.enter(ctx); err != nil {
 		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.id, err)
 	}
@@ -141,7 +146,8 @@ func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, err
 		}
 	}
 	if len(leftovers) > 0 {
-		a.dialer.Log.Warn("leftovers beyond the last slot were removed; who holds one loses it", "lock", a.id.Name, "slots", fmt.Sprint(leftovers))
+		a.dialer.Log.Warn("leftovers beyond the last slot were removed; who holds one loses it", "lock", a.id.Name,
+			"slots", fmt.Sprint(leftovers))
 	}
 	return min(present, want), nil
 }

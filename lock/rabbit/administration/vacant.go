@@ -75,7 +75,8 @@ func (v *vacancy) lose(log hclog.Logger, id lock.ID, err error) {
 		level = hclog.Debug
 	}
 	v.reason = err.Error()
-	log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", id.Name, "slot", v.slots[0].slot, "error", err)
+	log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", id.Name, "slot", v.slots[0].slot,
+		"error", err)
 }
 
 // awaitVacant is AwaitVacant on one connection. Each pass looks at all slots, so
@@ -141,7 +142,8 @@ func (a *action) tellOf(l *leaving, b transport.Presence) {
 	if b == transport.Present {
 		a.dialer.Log.Info("the slot is still held", "lock", a.id.Name, "slot", l.slot)
 	} else {
-		a.dialer.Log.Warn("the broker cannot say whether the slot is held", "lock", a.id.Name, "slot", l.slot, "queue", a.names.Holds(l.slot))
+		a.dialer.Log.Warn("the broker cannot say whether the slot is held", "lock", a.id.Name, "slot", l.slot,
+			"queue", a.names.Holds(l.slot))
 	}
 }
 
@@ -201,7 +203,8 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 		}
 	}
 	switch {
-	case errors.Is(err, lock.ErrDenied), errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken): // time will tell
+	case errors.Is(err, lock.ErrDenied), errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken):
+		// Time will tell.
 	case err != nil:
 		return false, err
 	case l.known.Over():

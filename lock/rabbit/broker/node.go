@@ -46,7 +46,8 @@ func (n Node) Vhost() string { return n.uri.Vhost }
 func Parse(raw string) (Node, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
-		return Node{}, errors.New("not a URL; write amqp://user:password@host:port/vhost and percent-encode special characters of user and password")
+		return Node{}, errors.New("not a URL; write amqp://user:password@host:port/vhost and percent-encode " +
+			"special characters of user and password")
 	}
 	if u.Scheme != "amqp" && u.Scheme != "amqps" {
 		return Node{}, fmt.Errorf("scheme %q is not known; use amqp:// or amqps://", u.Scheme)

@@ -21,22 +21,28 @@ func refused(outer, ctx context.Context, err error, n Node, asked, connected boo
 	case outer.Err() != nil:
 		return fmt.Errorf("gave up connecting: %w", outer.Err())
 	case ctx.Err() != nil && connected && !asked:
-		return lock.Errorf(lock.ErrUnreachable, "connected, but no AMQP 0-9-1 broker answered within %s; check host and port, and whether the broker is slow", n.timeout)
+		return lock.Errorf(lock.ErrUnreachable,
+			"connected, but no AMQP 0-9-1 broker answered within %s; check host and port, and whether the broker "+
+				"is slow", n.timeout)
 	case ctx.Err() != nil:
 		return lock.Errorf(lock.ErrUnreachable, "no connection within %s; check host, port and network", n.timeout)
 	case !connected:
-		return lock.Errorf(lock.ErrUnreachable, "%s; does the broker run, and does --broker name it?", oneLine(err.Error()))
+		return lock.Errorf(lock.ErrUnreachable, "%s; does the broker run, and does --broker name it?",
+			oneLine(err.Error()))
 	case errors.Is(err, amqp.ErrSASL):
-		return lock.Errorf(lock.ErrDenied, "the broker offers none of our login mechanisms; set auth_mechanism in the URL")
+		return lock.Errorf(lock.ErrDenied,
+			"the broker offers none of our login mechanisms; set auth_mechanism in the URL")
 	case errors.As(err, &answer) && answer.Server:
 		return refusedByBroker(answer, n)
 	case asked:
-		return lock.Errorf(lock.ErrUnreachable, "the broker dropped the connection during the login; try again, see its log")
+		return lock.Errorf(lock.ErrUnreachable,
+			"the broker dropped the connection during the login; try again, see its log")
 	case answer == nil && err != nil && !hungUp(err):
 		// TLS, or a certificate file that cannot be read.
 		return lock.Errorf(lock.ErrUnreachable, "%s", oneLine(err.Error()))
 	default:
-		return lock.Errorf(lock.ErrUnreachable, "no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
+		return lock.Errorf(lock.ErrUnreachable,
+			"no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
 	}
 }
 
@@ -55,7 +61,9 @@ func refusedByBroker(answer *amqp.Error, n Node) error {
 	case amqp.AccessRefused:
 		return lock.Errorf(lock.ErrDenied, "login as %q failed; check user and password (%s)", n.uri.Username, reason)
 	case amqp.NotAllowed:
-		return lock.Errorf(lock.ErrDenied, "vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits (%s)", n.uri.Vhost, n.uri.Username, reason)
+		return lock.Errorf(lock.ErrDenied,
+			"vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits "+
+				"(%s)", n.uri.Vhost, n.uri.Username, reason)
 	default:
 		return lock.Errorf(lock.ErrUnreachable, "the broker ended the login with %d %s; try again", answer.Code, reason)
 	}

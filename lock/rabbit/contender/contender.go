@@ -70,7 +70,9 @@ func New(c Config) *Contender {
 		Names: c.Names, Session: s, Writer: l.writer, Waiter: l.waiter, Avoided: &slots.Avoided{},
 		Host: c.Host, PID: c.PID, Env: holding.NewEnv(), Log: c.Log,
 	}
-	l.finder = &slots.Finder{Names: c.Names, Session: s, Avoided: l.Holder.Avoided, Limit: limit, Once: c.Once, Log: c.Log}
+	l.finder = &slots.Finder{
+		Names: c.Names, Session: s, Avoided: l.Holder.Avoided, Limit: limit, Once: c.Once, Log: c.Log,
+	}
 	return l
 }
 
@@ -187,7 +189,8 @@ func (l *Contender) Close() error {
 		held.Settle()
 	}
 	if !confirmed {
-		return fmt.Errorf("cannot close %s in order: the broker did not answer within %s; the connection was cut", l.id, transport.CloseTimeout)
+		return fmt.Errorf("cannot close %s in order: the broker did not answer within %s; the connection was cut",
+			l.id, transport.CloseTimeout)
 	}
 	return nil
 }

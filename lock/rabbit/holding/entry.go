@@ -116,7 +116,8 @@ func (e *entry) enter(ctx context.Context) error {
 			return lock.Errorf(lock.ErrUnknown, "%s: %s", e, followed(e.t))
 		case attempt > lookAttempts && e.Known.Joined(before):
 			// Who has recorded itself meanwhile believes that it has B as well.
-			return lock.Errorf(lock.ErrUnknown, "%s: somebody else has entered its ledger %q too, on the other side of a split cluster maybe", e, e.t)
+			return lock.Errorf(lock.ErrUnknown,
+				"%s: somebody else has entered its ledger %q too, on the other side of a split cluster maybe", e, e.t)
 		case attempt > lookAttempts && e.left() <= 0:
 			e.entered()
 			return nil
@@ -148,7 +149,8 @@ const (
 // does. After a split that has ended, both sides can reach the ledger and B is still
 // another queue on each (RabbitMQ 4.0).
 func followed(ledger string) string {
-	return fmt.Sprintf("somebody else consumes its ledger %q, a newcomer on the other side of a split cluster or another program; see rabbitmqctl list_consumers", ledger)
+	return fmt.Sprintf("somebody else consumes its ledger %q, a newcomer on the other side of a split cluster or "+
+		"another program; see rabbitmqctl list_consumers", ledger)
 }
 
 // write records this holding, under a new term if it has none that is the last.
@@ -219,10 +221,12 @@ func (e *entry) sayWaiting() {
 	e.told = &last.Term
 	atMost := e.left().Round(time.Millisecond).String()
 	if last.Term == 0 {
-		e.Log.Info("waiting because the ledger does not say who held the slot last", "slot", e.slot, "queue", e.t, "at_most", atMost)
+		e.Log.Info("waiting because the ledger does not say who held the slot last", "slot", e.slot, "queue", e.t,
+			"at_most", atMost)
 		return
 	}
-	e.Log.Info("waiting for the last holder's release", "slot", e.slot, "term", last.Term, "host", last.Host, "at_most", atMost)
+	e.Log.Info("waiting for the last holder's release", "slot", e.slot, "term", last.Term, "host", last.Host,
+		"at_most", atMost)
 }
 
 // awaitRecords takes what is pushed until the command may start.

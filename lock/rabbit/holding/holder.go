@@ -108,7 +108,8 @@ func (l *Holder) Claim(ctx context.Context, slot int, atOnce bool) (*Held, error
 // avoidUnusable leaves the slot alone for a while if it is its ledger that is in
 // the way: other slots may be free.
 func (l *Holder) avoidUnusable(ctx context.Context, slot int, err error) {
-	passing := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrLost) || !l.Session.Connected() || ctx.Err() != nil
+	passing := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrLost) ||
+		!l.Session.Connected() || ctx.Err() != nil
 	if l.Names.ID.Kind == lock.Semaphore && !passing {
 		l.Avoided.Add(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
 	}
@@ -123,8 +124,10 @@ func (l *Holder) vacant(r *ledger.Reader) bool {
 // warnOfPolicy says once why every handover takes so long.
 func (l *Holder) warnOfPolicy(queue, why string) {
 	l.policy.Do(func() {
-		l.Log.Warn("the broker does not keep the records of who held the slot, so every handover takes the whole handover delay; "+
-			"exempt the queue from policies that set max-length, message-ttl or overflow (rabbitmqctl list_policies, list_operator_policies)",
+		l.Log.Warn("the broker does not keep the records of who held the slot, so every handover takes the whole "+
+			"handover delay; "+
+			"exempt the queue from policies that set max-length, message-ttl or overflow (rabbitmqctl "+
+			"list_policies, list_operator_policies)",
 			"queue", queue, "because", why)
 	})
 }

@@ -52,7 +52,8 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 	if state == deleted {
 		h.Log.Warn("the slot's ledger was deleted; making it anew", "queue", h.t)
 		if err := h.Writer.Write(ctx, h.t, h.record(h.Term())); err != nil {
-			return lock.Errorf(lock.ErrInDoubt, "%s is held, but its ledger %s was deleted and cannot be made anew: %s", h, h.t, err.Error())
+			return lock.Errorf(lock.ErrInDoubt,
+				"%s is held, but its ledger %s was deleted and cannot be made anew: %s", h, h.t, err.Error())
 		}
 		return nil
 	}
@@ -123,7 +124,8 @@ func (h *Held) askForIt(ctx context.Context) error {
 	_, err = h.Session.Publisher.Deliver(ctx, h.b, m)
 	if errors.Is(err, transport.ErrUnfit) {
 		h.userMismatch = true
-		h.Log.Warn("a slot that a newcomer has won meanwhile cannot be asked back: the broker knows us by another name than that in the URL", "error", err)
+		h.Log.Warn("a slot that a newcomer has won meanwhile cannot be asked back: the broker knows us by "+
+			"another name than that in the URL", "error", err)
 		return nil
 	}
 	return err

@@ -116,7 +116,8 @@ func (h *Held) await(ctx context.Context, c *check) error {
 }
 
 func (h *Held) unanswered(ctx context.Context) error {
-	return fmt.Errorf("cannot verify %s: no answer from %s yet: %w: %w", h, h.conn().Label(), lock.ErrUnknown, ctx.Err())
+	return fmt.Errorf("cannot verify %s: no answer from %s yet: %w: %w", h, h.conn().Label(), lock.ErrUnknown,
+		ctx.Err())
 }
 
 func (c *check) run(s *checks) {

@@ -113,7 +113,8 @@ func (w *watch) again() *transport.Consumer {
 		}
 		again := time.After(againPause)
 		if errors.Is(err, lock.ErrDenied) {
-			h.Log.Warn("a deletion of the slot's queue is noticed late, and a slot that was lost cannot be asked back", "error", err)
+			h.Log.Warn("a deletion of the slot's queue is noticed late, and a slot that was lost cannot be asked "+
+				"back", "error", err)
 			again = nil
 		} else {
 			h.Log.Debug("cannot consume again", "queue", h.b, "error", err)

@@ -39,26 +39,33 @@ var known = []struct {
 	// https://www.rabbitmq.com/docs/consumers#acknowledgement-timeout; from 4.3 on
 	// it concerns quorum queues only.
 	{release{3, 8, 17}, release{4, 3, 0},
-		"a message that is kept unacknowledged for 30 minutes closes its channel (consumer_timeout); only the batons that wake waiters are affected, and they come back by themselves: nothing to do"},
+		"a message that is kept unacknowledged for 30 minutes closes its channel (consumer_timeout); only the " +
+			"batons that wake waiters are affected, and they come back by themselves: nothing to do"},
 	// rabbit_amqqueue:on_node_down deletes them where Mnesia is in use.
 	{release{0, 0, 0}, release{4, 2, 0},
-		"in a cluster, when a node goes down or is cut off, the others free the slots of holders connected to it, possibly while these still run; the handover delay covers that"},
+		"in a cluster, when a node goes down or is cut off, the others free the slots of holders connected to " +
+			"it, possibly while these still run; the handover delay covers that"},
 	{release{4, 2, 0}, release{4, 3, 0},
-		"in a cluster on Mnesia, when a node goes down, the others free the slots of holders connected to it; on Khepri these slots stay locked until the node is back or removed from the cluster (rabbitmqctl forget_cluster_node)"},
+		"in a cluster on Mnesia, when a node goes down, the others free the slots of holders connected to it; on " +
+			"Khepri these slots stay locked until the node is back or removed from the cluster (rabbitmqctl " +
+			"forget_cluster_node)"},
 	{release{4, 3, 0}, release{1 << 30},
-		"in a cluster, when a node goes down, the slots of holders connected to it stay locked until it is back or removed from the cluster (rabbitmqctl forget_cluster_node)"},
+		"in a cluster, when a node goes down, the slots of holders connected to it stay locked until it is back " +
+			"or removed from the cluster (rabbitmqctl forget_cluster_node)"},
 	// Pull request 15276 and issue 9798 of rabbitmq-server.
 	{release{0, 0, 0}, release{4, 1, 8}, silentDeletion + "4.1.8"},
 	{release{4, 2, 0}, release{4, 2, 3}, silentDeletion + "4.2.3"},
 }
 
-const silentDeletion = "in a cluster this release can delete a live slot's queue silently when a node comes or goes; berth notices at its next verification and ends the command; one cause is mended in "
+const silentDeletion = "in a cluster this release can delete a live slot's queue silently when a node comes or " +
+	"goes; berth notices at its next verification and ends the command; one cause is mended in "
 
 // versionAdvice returns what is worth knowing about a broker's version.
 func versionAdvice(product, version string) []string {
 	r, ok := parseRelease(version)
 	if product != "RabbitMQ" || !ok {
-		return []string{fmt.Sprintf("the broker is %q %q; berth is tried with RabbitMQ 3.10 to 4.3, and nothing is known here about this one", product, version)}
+		return []string{fmt.Sprintf("the broker is %q %q; berth is tried with RabbitMQ 3.10 to 4.3, and nothing "+
+			"is known here about this one", product, version)}
 	}
 	var all []string
 	for _, fact := range known {
@@ -71,6 +78,8 @@ func versionAdvice(product, version string) []string {
 
 // policies says what cannot be seen from here.
 func (i *inspection) policies() string {
-	return fmt.Sprintf("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for any that match %q or %q and set expires, message-ttl, max-length, dead-letter-exchange or ha-mode, and exempt this lock's queues",
+	return fmt.Sprintf("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and "+
+		"list_operator_policies) for any that match %q or %q and set expires, message-ttl, max-length, "+
+		"dead-letter-exchange or ha-mode, and exempt this lock's queues",
 		shellWord(i.vhost), i.names.Ledger(1), i.names.Line())
 }

@@ -66,7 +66,9 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, a lock.Adm
 	}
 	i := &inspection{
 		Report: &report, id: n.ID, names: n, conn: c, channel: c.Channel(), vhost: node.Vhost(),
-		publisher: transport.NewPublisher(func(ctx context.Context) (*transport.Conn, error) { return d.DialOne(ctx, node, "check") }),
+		publisher: transport.NewPublisher(func(ctx context.Context) (*transport.Conn, error) {
+			return d.DialOne(ctx, node, "check")
+		}),
 	}
 	defer i.end(ctx)
 	i.introduce()
@@ -153,9 +155,12 @@ func (i *inspection) publish(ctx context.Context) error {
 	switch {
 	case errors.Is(err, lock.ErrDenied):
 		i.denied = true
-		i.problem(lock.ErrDenied, "user %q has no write permission on the exchange amq.default; its write pattern has to match that, as %s does", i.conn.User(), writePattern)
+		i.problem(lock.ErrDenied,
+			"user %q has no write permission on the exchange amq.default; its write pattern has to match that, "+
+				"as %s does", i.conn.User(), writePattern)
 	case errors.Is(err, transport.ErrUnanswered):
-		i.advise("a probe was not answered (%s): are there memory or disk alarms? Holders go on under an alarm", err.Error())
+		i.advise("a probe was not answered (%s): are there memory or disk alarms? Holders go on under an alarm",
+			err.Error())
 	}
 	return ctx.Err()
 }
@@ -177,14 +182,18 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 		i.advise("how queues behave was not tried in slot 0, which nothing else uses: %s", err.Error())
 		return nil
 	case errors.Is(err, lock.ErrUnknown):
-		i.problem(lock.ErrUnsafe, "the broker does not make a queue such as berth needs: %s; see the limits and policies of the vhost", err.Error())
+		i.problem(lock.ErrUnsafe,
+			"the broker does not make a queue such as berth needs: %s; see the limits and policies of the "+
+				"vhost", err.Error())
 		return nil
 	case err != nil:
 		return err
 	}
 	found, err := i.publisher.Probe(ctx, []string{i.trialB()})
 	if err == nil && found[0] != transport.Present {
-		i.problem(lock.ErrUnsafe, "the broker does not confirm a probe of queue %q, which is there; look for a policy that matches it: rabbitmqctl list_policies -p %s", i.trialB(), shellWord(i.vhost))
+		i.problem(lock.ErrUnsafe,
+			"the broker does not confirm a probe of queue %q, which is there; look for a policy that matches it: "+
+				"rabbitmqctl list_policies -p %s", i.trialB(), shellWord(i.vhost))
 	}
 	if err == nil {
 		err = i.tryLedger(ctx)
@@ -206,7 +215,8 @@ func (i *inspection) tryLedger(ctx context.Context) error {
 	}
 	kept, _, err := i.channel.Count(ctx, i.trialT())
 	if err == nil && kept < 2 {
-		i.advise("a queue like %q kept %d of 2 messages, so a policy limits it (max-length, message-ttl): every handover will take the whole handover delay; exempt queues of this name", i.trialT(), kept)
+		i.advise("a queue like %q kept %d of 2 messages, so a policy limits it (max-length, message-ttl): every "+
+			"handover will take the whole handover delay; exempt queues of this name", i.trialT(), kept)
 	}
 	return err
 }

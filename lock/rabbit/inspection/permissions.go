@@ -57,11 +57,13 @@ func (i *inspection) askPermissions(ctx context.Context) error {
 		switch {
 		case errors.Is(err, lock.ErrDenied):
 			missing = append(missing, n)
-		case err == nil, errors.Is(err, transport.ErrNoQueue), errors.Is(err, transport.ErrTaken), errors.Is(err, transport.ErrDiffers), errors.Is(err, transport.ErrUnfit):
+		case err == nil, errors.Is(err, transport.ErrNoQueue), errors.Is(err, transport.ErrTaken),
+			errors.Is(err, transport.ErrDiffers), errors.Is(err, transport.ErrUnfit):
 			// Turned down for another reason: permitted. What is wrong with a queue
 			// that is there is found out elsewhere.
 		case errors.Is(err, lock.ErrUnknown) && ctx.Err() == nil:
-			i.problem(lock.ErrUnknown, "cannot tell whether user %q has %s permission: %s; try again when all nodes are up", i.conn.User(), n.permission, err.Error())
+			i.problem(lock.ErrUnknown,
+				"cannot tell whether user %q has %s permission: %s; try again when all nodes are up", i.conn.User(), n.permission, err.Error())
 		default:
 			return err
 		}

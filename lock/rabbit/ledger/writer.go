@@ -103,7 +103,8 @@ func (w *Writer) Release(ctx context.Context, ledger string, who Holding) error 
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.owed[who] = ledger
-			return fmt.Errorf("cannot record the release of term %d in queue %q yet: %w: %w", who.Term, ledger, lock.ErrUnknown, err)
+			return fmt.Errorf("cannot record the release of term %d in queue %q yet: %w: %w", who.Term, ledger,
+				lock.ErrUnknown, err)
 		}
 	}
 }
@@ -146,10 +147,12 @@ func release(ctx context.Context, p *transport.Publisher, ledger string, who Hol
 	case found == transport.Present:
 		return nil
 	case found == transport.Unknown:
-		return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q", who.Term, ledger)
+		return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q", who.Term,
+			ledger)
 	}
 	if err := p.Find(ctx, ledger); !errors.Is(err, transport.ErrNoQueue) {
-		return lock.Errorf(lock.ErrUnknown, "the broker returns what is written to queue %q and does not say that it is gone: %v", ledger, err)
+		return lock.Errorf(lock.ErrUnknown,
+			"the broker returns what is written to queue %q and does not say that it is gone: %v", ledger, err)
 	}
 	return nil
 }

@@ -85,7 +85,8 @@ type member struct {
 	waiting   atomic.Bool   // the broker knows us as a waiter: a baton will reach us
 }
 
-func join(c Config, conn *transport.Conn, publish func(context.Context, baton) error, complain func(string, error)) *member {
+func join(c Config, conn *transport.Conn, publish func(context.Context, baton) error,
+	complain func(string, error)) *member {
 	m := &member{
 		Config: c, conn: conn, publish: publish, complain: complain,
 		orders:    make(chan order, 8),

@@ -275,7 +275,8 @@ func (s *attempt) confirm(ctx context.Context, outcome error) error {
 	case err == nil:
 		return lock.Errorf(lock.ErrUnknown, "slot %d of %s appeared just now; try again", s.absent, s.Names.ID)
 	case errors.Is(err, lock.ErrUnknown):
-		return lock.Errorf(lock.ErrUnknown, "it is not known whether slot %d of %s exists: %s", s.absent, s.Names.ID, err.Error())
+		return lock.Errorf(lock.ErrUnknown, "it is not known whether slot %d of %s exists: %s", s.absent, s.Names.ID,
+			err.Error())
 	default:
 		return err
 	}
@@ -308,7 +309,8 @@ func (s *attempt) nothing(ctx context.Context) error {
 	case s.unknown:
 		return lock.Errorf(lock.ErrUnknown, "the broker could not tell about every slot of %s; try again", s.Names.ID)
 	case s.untried:
-		return lock.Errorf(lock.ErrUnknown, "the slots of %s that were tried are held, others may be free; try again", s.Names.ID)
+		return lock.Errorf(lock.ErrUnknown, "the slots of %s that were tried are held, others may be free; try again",
+			s.Names.ID)
 	case s.exist == 0:
 		return s.Names.Absent()
 	default:

@@ -67,7 +67,8 @@ func (o operation) missing(reason string) bool {
 func refused(err error, queue string) bool {
 	var answer *amqp.Error
 	return errors.As(err, &answer) && answer.Code == amqp.ResourceLocked &&
-		strings.HasPrefix(answer.Reason, "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '"+queue+"' in vhost ")
+		strings.HasPrefix(answer.Reason,
+			"RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '"+queue+"' in vhost ")
 }
 
 // absent reports whether this is the broker's answer for a queue that does not exist.
@@ -94,7 +95,8 @@ func (c *Conn) explain(o operation, err error) error {
 		return fmt.Errorf("%s: %w", o, ErrNoQueue)
 	case answer.Code == amqp.NotFound && strings.HasPrefix(reason, noQueue):
 		// Something that was asked on the channel before and not waited for.
-		return lock.Errorf(lock.ErrUnknown, "%s: the broker closed the channel because of another queue (%s)", o, reason)
+		return lock.Errorf(lock.ErrUnknown, "%s: the broker closed the channel because of another queue (%s)", o,
+			reason)
 	case answer.Code == amqp.ResourceLocked:
 		return fmt.Errorf("%s: %w", o, ErrTaken)
 	case answer.Code == amqp.PreconditionFailed && strings.HasPrefix(reason, "PRECONDITION_FAILED - inequivalent arg "):

@@ -12,7 +12,8 @@ import (
 // not exist.
 func missing(queue, text string) bool {
 	c := &Conn{amqp: &amqp.Connection{}}
-	return errors.Is(c.explain(looking(queue), &amqp.Error{Code: amqp.NotFound, Reason: text, Server: true}), ErrNoQueue)
+	return errors.Is(c.explain(looking(queue), &amqp.Error{Code: amqp.NotFound, Reason: text, Server: true}),
+		ErrNoQueue)
 }
 
 // A queue of a node that is down may be called like an answer.

@@ -87,7 +87,9 @@ func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*C
 	c.watch()
 	if got := c.Heartbeat(); got < d.Heartbeat && !d.Leaseless {
 		c.Abandon()
-		return nil, lock.Errorf(lock.ErrUnsafe, "the broker allows a heartbeat of %s only and %s was asked for; lower --heartbeat or raise the broker's", got, d.Heartbeat)
+		return nil, lock.Errorf(lock.ErrUnsafe,
+			"the broker allows a heartbeat of %s only and %s was asked for; lower --heartbeat or raise the "+
+				"broker's", got, d.Heartbeat)
 	}
 	return c, nil
 }
