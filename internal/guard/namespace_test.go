@@ -32,7 +32,7 @@ func TestCommandInANamespaceEndsAsItDoesWithout(t *testing.T) {
 	})
 }
 
-func TestCommandInANamespaceSeesItselfAndIsToldOfByItsNumberOutside(t *testing.T) {
+func TestCommandInANamespaceIsToldOfByItsOuterNumber(t *testing.T) {
 	dir := t.TempDir()
 	tr := prepareInNamespace(t, fmt.Sprintf(`echo $$ >%[1]s/own; echo /proc/[0-9]* >%[1]s/all.part; mv %[1]s/all.part %[1]s/all; exec sleep 1000`, dir))
 	first := tr.run()

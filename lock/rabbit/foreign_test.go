@@ -171,7 +171,7 @@ func TestInspectNamesForeignQueuesInThePlaceOfOurs(t *testing.T) {
 	}
 }
 
-func TestWaiterForAForeignQueueSaysSoOnceAndObtainsTheLockWhenItIsGone(t *testing.T) {
+func TestWaiterForAForeignQueueSaysSoOnce(t *testing.T) {
 	for naming, suffix := range map[rabbit.Naming]string{rabbit.NamingNLA: "-1-B", rabbit.NamingNAL: ""} {
 		id := fresh(lock.Mutex)
 		queue := id.Name + suffix

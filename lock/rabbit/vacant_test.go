@@ -82,7 +82,7 @@ func TestOneHandoverDelayDoesForAllRemovedSlots(t *testing.T) {
 }
 
 // An administrator does not know the heartbeat of a holder that has left no word.
-func TestRemovedSlotWhoseLedgerSaysNothingIsWaitedForTheLongestLease(t *testing.T) {
+func TestSilentLedgerIsWaitedForTheLongestLease(t *testing.T) {
 	for what, permitted := range map[string]string{"purged": ".*", "not readable": "-[AB]$"} {
 		id := fresh(lock.Semaphore)
 		resize(t, shared, id, 1)

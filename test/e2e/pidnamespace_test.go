@@ -114,7 +114,7 @@ func TestInANamespaceTheTreeDiesWithWhoeverIsKilled(t *testing.T) {
 }
 
 // fault: supervisor-stopped
-func TestSupervisorStoppedThenTheTreeInANamespaceIsDeadBeforeTheNextStarts(t *testing.T) {
+func TestStoppedSupervisorsTreeInANamespaceDiesInTime(t *testing.T) {
 	t.Parallel()
 	c := onBroker.contest(t, "mutex")
 	b := c.run(tree, append(shortLease, inNamespace)...)
