@@ -47,14 +47,14 @@ func LoseRaces(l lock.Lock, from, to int) {
 
 // BePolite makes the contender wait for that long before it claims again what it
 // has given back.
-func BePolite(l lock.Lock, d time.Duration) { l.(*contender.Contender).Env.Courtesy = d }
+func BePolite(l lock.Lock, d time.Duration) { l.(*contender.Contender).Waiter.Courtesy = d }
 
 // RenewBatons makes the contender renew the batons that it will hold this often.
-func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender.Contender).Env.Renewal = period }
+func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender.Contender).Waiter.Renewal = period }
 
 // LookSeldom makes the contender wait as one that has waited for long: its next
 // look by itself is a minute away, 10 s while batons do not reach it.
-func LookSeldom(l lock.Lock) { l.(*contender.Contender).Env.Looked = 100 }
+func LookSeldom(l lock.Lock) { l.(*contender.Contender).Waiter.Looks = 100 }
 
 // Probe asks about all these queues at once, as the contender does.
 func Probe(ctx context.Context, l lock.Lock, queues ...string) error {

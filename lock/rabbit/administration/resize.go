@@ -71,7 +71,7 @@ func (a *action) wakeUp(ctx context.Context, count int) error {
 			if b == transport.Present {
 				continue
 			}
-			if made++; made > names.Length {
+			if made++; made > names.LedgerLength {
 				return nil
 			}
 			w, err := line.Wake(ctx, a.publisher, a.names.Line(), from+i)
@@ -154,7 +154,7 @@ func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, err
 
 // leftovers returns which of the slots from..to exist, none where the broker
 // does not say: it is asked for the user's sake only.
-func (a *action) leftovers(ctx context.Context, from, to int) (slots []int) {
+func (a *action) leftovers(ctx context.Context, from, to int) (there []int) {
 	bounded, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	var queues []string
@@ -167,10 +167,10 @@ func (a *action) leftovers(ctx context.Context, from, to int) (slots []int) {
 	}
 	for i := range found {
 		if found[i] == transport.Present {
-			slots = append(slots, from+i)
+			there = append(there, from+i)
 		}
 	}
-	return slots
+	return there
 }
 
 // grow creates slots in ascending order. It returns how many there are.

@@ -32,7 +32,7 @@ type vacancy struct {
 type leaving struct {
 	slot    int
 	absent  time.Time          // since when B is seen not to be there; zero: it was there
-	records int                // how many the ledger had when it was read; -1: not read since transport.Absent
+	records int                // how many the ledger had when it was read; -1: not read since absent
 	known   ledger.History     // what they said
 	said    bool               // the user was told what is waited for
 	told    transport.Presence // what the user was told of B last; transport.Absent: nothing
@@ -109,8 +109,8 @@ func (a *administrator) awaitVacant(ctx context.Context, v *vacancy) error {
 // lookForSlots notes which slots nobody holds. A slot that exists again can be held
 // again at any time, so there is nothing to wait for. tell has the user told what
 // keeps a slot from being vacant.
-func (a *action) lookForSlots(ctx context.Context, leaving []*leaving, tell bool) error {
-	for batch := range slices.Chunk(leaving, slots.LargestBatch/2) {
+func (a *action) lookForSlots(ctx context.Context, waited []*leaving, tell bool) error {
+	for batch := range slices.Chunk(waited, slots.LargestBatch/2) {
 		var queues []string
 		for _, l := range batch {
 			queues = append(queues, a.names.Holds(l.slot), a.names.Exists(l.slot))

@@ -15,10 +15,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// dialTimeout bounds connecting to one node, TLS and login included. It is far
+// DialTimeout bounds connecting to one node, TLS and login included. It is far
 // more than a working network needs (milliseconds) and short enough to go
 // through a few dead nodes of a cluster within one lease.
-const dialTimeout = 5 * time.Second
+const DialTimeout = 5 * time.Second
 
 // Node is one node that can be dialled. Parse makes it.
 type Node struct {
@@ -76,7 +76,7 @@ func Parse(raw string) (Node, error) {
 			return Node{}, fmt.Errorf("auth_mechanism %q is not known; use plain, amqplain or external", mechanism)
 		}
 	}
-	timeout := dialTimeout
+	timeout := DialTimeout
 	if own := time.Duration(uri.ConnectionTimeout) * time.Millisecond; own > 0 {
 		timeout = min(timeout, own)
 	}

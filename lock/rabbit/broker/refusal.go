@@ -28,7 +28,7 @@ func refused(outer, ctx context.Context, err error, n Node, asked, connected boo
 		return lock.Errorf(lock.ErrUnreachable, "no connection within %s; check host, port and network", n.timeout)
 	case !connected:
 		return lock.Errorf(lock.ErrUnreachable, "%s; does the broker run, and does --broker name it?",
-			oneLine(err.Error()))
+			OneLine(err.Error()))
 	case errors.Is(err, amqp.ErrSASL):
 		return lock.Errorf(lock.ErrDenied,
 			"the broker offers none of our login mechanisms; set auth_mechanism in the URL")
@@ -39,7 +39,7 @@ func refused(outer, ctx context.Context, err error, n Node, asked, connected boo
 			"the broker dropped the connection during the login; try again, see its log")
 	case answer == nil && err != nil && !hungUp(err):
 		// TLS, or a certificate file that cannot be read.
-		return lock.Errorf(lock.ErrUnreachable, "%s", oneLine(err.Error()))
+		return lock.Errorf(lock.ErrUnreachable, "%s", OneLine(err.Error()))
 	default:
 		return lock.Errorf(lock.ErrUnreachable,
 			"no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
@@ -56,7 +56,7 @@ func hungUp(err error) bool {
 }
 
 func refusedByBroker(answer *amqp.Error, n Node) error {
-	reason := oneLine(answer.Reason)
+	reason := OneLine(answer.Reason)
 	switch answer.Code {
 	case amqp.AccessRefused:
 		return lock.Errorf(lock.ErrDenied, "login as %q failed; check user and password (%s)", n.uri.Username, reason)
@@ -69,8 +69,8 @@ func refusedByBroker(answer *amqp.Error, n Node) error {
 	}
 }
 
-// oneLine keeps foreign text from breaking a message into lines.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// OneLine keeps foreign text from breaking a message into lines.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Summary makes one error of one line out of what the nodes answered.
 func Summary(ctx context.Context, failures []error) error {

@@ -36,12 +36,11 @@ type Config struct {
 
 // Contender is lock.Lock. New makes it.
 type Contender struct {
-	Holder *holding.Holder // of what this contender claims; its Env may be replaced
-	Env    *line.Env       // of its place in the line
+	Holder *holding.Holder // of what this contender claims
+	Waiter *line.Waiter    // its place in the line
 
 	id      lock.ID
 	session *session.Session
-	waiter  *line.Waiter
 	finder  *slots.Finder
 	writer  *ledger.Writer
 	log     hclog.Logger
@@ -55,77 +54,75 @@ type Contender struct {
 var _ lock.Lock = (*Contender)(nil)
 
 // New returns a contender that is not connected. It does no I/O.
-func New(c Config) *Contender {
-	s := session.New(c.Dialer)
+func New(cfg Config) *Contender {
+	s := session.New(cfg.Dialer)
 	limit := 1
-	if c.Names.ID.Kind == lock.Semaphore {
+	if cfg.Names.ID.Kind == lock.Semaphore {
 		limit = lock.MaxSlots
 	}
-	l := &Contender{id: c.Names.ID, Env: line.NewEnv(), session: s, log: c.Log}
-	l.waiter = line.NewWaiter(line.Config{
-		ID: l.id, Queue: c.Names.Line(), Priority: c.Priority, Limit: limit, Env: l.Env, Log: c.Log,
+	c := &Contender{id: cfg.Names.ID, session: s, log: cfg.Log}
+	c.Waiter = line.NewWaiter(line.Config{
+		ID: c.id, Queue: cfg.Names.Line(), Priority: cfg.Priority, Limit: limit,
+		Renewal: line.Renewal, Courtesy: line.Courtesy, Log: cfg.Log,
 	}, s)
-	l.writer = ledger.NewWriter(s.Publisher, c.Dialer)
-	l.Holder = &holding.Holder{
-		Names: c.Names, Session: s, Writer: l.writer, Waiter: l.waiter, Avoided: &slots.Avoided{},
-		Host: c.Host, PID: c.PID, Env: holding.NewEnv(), Log: c.Log,
+	c.writer = ledger.NewWriter(s.Publisher, cfg.Dialer)
+	c.Holder = &holding.Holder{
+		Names: cfg.Names, Session: s, Writer: c.writer, Waiter: c.Waiter, Avoided: &slots.Avoided{},
+		Host: cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
 	}
-	l.finder = &slots.Finder{
-		Names: c.Names, Session: s, Avoided: l.Holder.Avoided, Limit: limit, Once: c.Once, Log: c.Log,
+	c.finder = &slots.Finder{
+		Names: cfg.Names, Session: s, Avoided: c.Holder.Avoided, Limit: limit, Once: cfg.Once, Log: cfg.Log,
 	}
-	return l
+	return c
 }
 
 // Connect implements lock.Lock.
-func (l *Contender) Connect(ctx context.Context) error {
-	if err := l.id.Check(); err != nil {
+func (c *Contender) Connect(ctx context.Context) error {
+	if err := c.id.Check(); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("cannot connect for %s: %w", l.id, err)
-	}
-	return l.session.Connect(ctx)
+	return c.session.Connect(ctx)
 }
 
 // Acquire implements lock.Lock.
-func (l *Contender) Acquire(ctx context.Context) (lock.Held, error) {
-	switch conn := l.session.Conn(); {
-	case l.holds():
-		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", l.id)
+func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
+	switch conn := c.session.Conn(); {
+	case c.holds():
+		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", c.id)
 	case conn == nil:
-		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", l.id)
+		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", c.id)
 	case conn.Broken():
-		return nil, conn.BrokenError("cannot acquire " + l.id.String())
+		return nil, conn.BrokenError("cannot acquire " + c.id.String())
 	}
-	if err := l.waiter.LetOthers(ctx); err != nil {
-		return nil, fmt.Errorf("cannot acquire %s: %w", l.id, err)
+	if err := c.Waiter.LetOthers(ctx); err != nil {
+		return nil, fmt.Errorf("cannot acquire %s: %w", c.id, err)
 	}
-	l.writer.Settle(ctx)
+	c.writer.Settle(ctx)
 	var h *holding.Held
 	claim := func(ctx context.Context, slot int, atOnce bool) (err error) {
-		h, err = l.Holder.Claim(ctx, slot, atOnce)
+		h, err = c.Holder.Claim(ctx, slot, atOnce)
 		return err
 	}
 	var err error
-	if l.id.Kind == lock.Mutex {
-		err = l.claimMutex(ctx, claim)
+	if c.id.Kind == lock.Mutex {
+		err = c.claimMutex(ctx, claim)
 	} else {
-		err = l.finder.Search(ctx, l.waiter.Hint(), claim)
+		err = c.finder.Search(ctx, c.Waiter.Hint(), claim)
 	}
 	if err != nil {
-		l.waiter.Missed(l.outcome(err))
+		c.Waiter.Missed(c.outcome(err))
 		return nil, err
 	}
-	l.waiter.Won(h.Slot())
-	l.mu.Lock()
-	l.held = h
-	l.mu.Unlock()
+	c.Waiter.Won(h.Slot())
+	c.mu.Lock()
+	c.held = h
+	c.mu.Unlock()
 	return h, nil
 }
 
 // outcome is what a waiter has to know of a failed attempt.
-func (l *Contender) outcome(err error) line.Outcome {
-	incomplete := l.finder.Incomplete()
+func (c *Contender) outcome(err error) line.Outcome {
+	incomplete := c.finder.Incomplete()
 	switch {
 	case errors.Is(err, lock.ErrFull), errors.Is(err, lock.ErrAbsent), errors.Is(err, lock.ErrUnknown) && incomplete:
 		if incomplete {
@@ -139,65 +136,65 @@ func (l *Contender) outcome(err error) line.Outcome {
 // claimMutex claims the only slot, which needs no search. A waiter that looks by itself
 // probes first: the broker logs each claim that it turns down as an error, and no
 // probe.
-func (l *Contender) claimMutex(ctx context.Context, claim slots.Claim) error {
-	if l.waiter.Waited() {
-		found, err := l.session.Publisher.Probe(ctx, []string{l.Holder.Names.Holds(1)})
+func (c *Contender) claimMutex(ctx context.Context, claim slots.Claim) error {
+	if c.Waiter.Waited() {
+		found, err := c.session.Publisher.Probe(ctx, []string{c.Holder.Names.Holds(1)})
 		if err == nil && found[0] == transport.Present {
-			return l.id.Full()
+			return c.id.Full()
 		}
 	}
 	err := claim(ctx, 1, false)
 	if err != nil && slots.LostRace(err) {
-		return l.finder.Full(ctx)
+		return c.finder.Full(ctx)
 	}
 	return err
 }
 
 // Wait implements lock.Lock. While every slot is held, or there is none, it waits for
 // a baton; otherwise, and where the broker refuses batons, pause counts.
-func (l *Contender) Wait(ctx context.Context, pause time.Duration) error {
-	if l.session.Conn() == nil {
-		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", l.id)
+func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
+	if c.session.Conn() == nil {
+		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", c.id)
 	}
-	if l.finder.Limit == 1 && l.waiter.Waited() {
-		l.seekForeign(ctx)
+	if c.finder.Limit == 1 && c.Waiter.Waited() {
+		c.seekForeign(ctx)
 	}
-	return l.waiter.Wait(ctx, pause)
+	return c.Waiter.Wait(ctx, pause)
 }
 
 // seekForeign says once if what keeps the only slot of a lock is nobody's claim but a
 // foreign queue. Only who has waited and looked asks: a short wait is not to cost more.
-func (l *Contender) seekForeign(ctx context.Context) {
-	if l.soughtForeign {
+func (c *Contender) seekForeign(ctx context.Context) {
+	if c.soughtForeign {
 		return
 	}
-	l.soughtForeign = true
-	if b := l.Holder.Names.Holds(1); l.session.Claims().Find(ctx, b) == nil {
-		l.log.Warn("waiting for a queue that nobody has claimed", "error", l.Holder.Names.Foreign(b))
+	c.soughtForeign = true
+	if b := c.Holder.Names.Holds(1); c.session.Claims().Find(ctx, b) == nil {
+		c.log.Warn("waiting for a queue that nobody has claimed", "error", c.Holder.Names.Foreign(b))
 	}
 }
 
 // Close implements lock.Lock. It takes a second at most, and two more if something is
 // just being published.
-func (l *Contender) Close() error {
-	confirmed := l.session.Close()
-	l.mu.Lock()
-	held := l.held
-	l.held = nil
-	l.mu.Unlock()
+func (c *Contender) Close() error {
+	confirmed := c.session.Close()
+	c.mu.Lock()
+	held := c.held
+	c.held = nil
+	c.mu.Unlock()
 	if held != nil {
 		held.Settle()
 	}
 	if !confirmed {
 		return fmt.Errorf("cannot close %s in order: the broker did not answer within %s; the connection was cut",
-			l.id, transport.CloseTimeout)
+			c.id, transport.CloseTimeout)
 	}
 	return nil
 }
 
 // holds reports whether the last slot was not given back yet.
-func (l *Contender) holds() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.held != nil && !l.held.Over()
+func (c *Contender) holds() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held != nil && !c.held.Over()
 }

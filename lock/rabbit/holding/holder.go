@@ -35,12 +35,12 @@ const (
 // Holder is what the holdings of one contender have in common. Its methods are called
 // one at a time.
 type Holder struct {
-	Names   names.Names
-	Session *session.Session
-	Writer  *ledger.Writer
-	Waiter  *line.Waiter
-	Avoided *slots.Avoided
-	Host    string // for the ledger
+	Names   names.Names      // of the queues of the lock
+	Session *session.Session // whose connection owns what is claimed
+	Writer  *ledger.Writer   // of the records
+	Waiter  *line.Waiter     // which passes slots on
+	Avoided *slots.Avoided   // shared with whoever looks for slots
+	Host    string           // for the ledger
 	PID     int
 	Env     Env
 	Log     hclog.Logger

@@ -50,6 +50,7 @@ const againTimeout = time.Second
 // an alarm of the broker.
 func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 	if state == deleted {
+		h.wasEmptied = false
 		h.Log.Warn("the slot's ledger was deleted; making it anew", "queue", h.t)
 		if err := h.Writer.Write(ctx, h.t, h.record(h.Term())); err != nil {
 			return lock.Errorf(lock.ErrInDoubt,

@@ -172,7 +172,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	}
 	err := i.channel.Claim(ctx, i.trialB())
 	if err == nil {
-		err = i.channel.ClaimKeeping(ctx, i.trialT(), names.Length)
+		err = i.channel.ClaimKeeping(ctx, i.trialT(), names.LedgerLength)
 	}
 	switch {
 	case errors.Is(err, transport.ErrTaken):

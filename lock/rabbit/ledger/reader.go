@@ -74,7 +74,7 @@ func (r *Reader) Begin(ctx context.Context) error {
 // create creates the ledger.
 func (r *Reader) create(ctx context.Context) error {
 	r.created, r.more = true, false
-	return unreadable(r.channel.Create(ctx, r.queue, names.Length))
+	return unreadable(r.channel.Create(ctx, r.queue, names.LedgerLength))
 }
 
 // unreadable keeps what is wrong with a ledger from being taken for what is said

@@ -84,7 +84,7 @@ func (w *Writer) create(ctx context.Context, ledger string) error {
 		return err
 	}
 	defer c.Close()
-	return c.Channel().Create(ctx, ledger, names.Length)
+	return c.Channel().Create(ctx, ledger, names.LedgerLength)
 }
 
 // Release records that the tree of a holding is dead. It is not worth a long wait:

@@ -30,10 +30,10 @@ const (
 	// longer than the new one takes to reach another waiter.
 	keepUseless = 250 * time.Millisecond
 
-	// renewal is how often a holder has its baton delivered anew: brokers
+	// Renewal is how often a holder has its baton delivered anew: brokers
 	// before 4.3 close the channel of a delivery that is older than
 	// consumer_timeout, 30 min by default, and the baton would wake a waiter.
-	renewal = 10 * time.Minute
+	Renewal = 10 * time.Minute
 )
 
 // background: the consumer's channel is patient, its operations end with the
@@ -146,7 +146,7 @@ func (c *consumer) take(d transport.Delivery, wish wish) error {
 	case listen:
 		return c.tell()
 	case keep:
-		c.renewal.Reset(c.Env.Renewal)
+		c.renewal.Reset(c.Renewal)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (c *consumer) obey(o order) error {
 		c.missing.Reset(missingDelay)
 		err := c.consume(holderPriority)
 		if c.inHand != nil { // from before, or while it changed its priority
-			c.renewal.Reset(c.Env.Renewal)
+			c.renewal.Reset(c.Renewal)
 		}
 		return err
 	case drop:
@@ -268,7 +268,7 @@ func (c *consumer) consume(priority int32) (err error) {
 	if err := c.leave(); err != nil || c.inHand != nil {
 		return err
 	}
-	if err := c.channel.Create(background, c.Queue, names.Length); err != nil {
+	if err := c.channel.Create(background, c.Queue, names.LedgerLength); err != nil {
 		return err
 	}
 	c.priority = priority

@@ -22,10 +22,10 @@ const (
 	batonTries      = 6
 	firstBatonPause = 5 * time.Millisecond
 
-	// courtesy is for how long a contender that has just passed its baton on does
+	// Courtesy is for how long a contender that has just passed its baton on does
 	// not claim again: it would always be faster than the waiter that it has woken,
 	// which goes to the end of the line when it has tried in vain.
-	courtesy = 50 * time.Millisecond
+	Courtesy = 50 * time.Millisecond
 
 	// A waiter that is woken by batons looks by itself as well, for the case
 	// that one was lost, or never made: soon at first, and after half a minute
@@ -47,19 +47,10 @@ type Config struct {
 	Priority int    // as a waiter, 0 to lock.MaxPriority
 	Limit    int    // no slot beyond it can be of use to this waiter
 
-	Env *Env
-	Log hclog.Logger
-}
-
-// Env is what tests replace, also while a contender waits for nothing. NewEnv makes it.
-type Env struct {
 	Renewal  time.Duration // how often a holder's baton is delivered anew
 	Courtesy time.Duration // after a handover, before the next attempt
-	Looked   int           // how often a waiter counts as having looked at least
+	Log      hclog.Logger
 }
-
-// NewEnv returns what berth works with.
-func NewEnv() *Env { return &Env{Renewal: renewal, Courtesy: courtesy} }
 
 // Outcome is what an attempt to get a slot has come to.
 type Outcome int
@@ -75,12 +66,13 @@ const (
 // methods are called one at a time. NewWaiter makes it.
 type Waiter struct {
 	Config
+	Looks int // how often it has looked without having been woken
+
 	session    *session.Session
 	member     *member   // on the session's connection; nil before the first wait or holding
 	complained sync.Once // a line that does not work is worth one warning
 
 	outcome Outcome   // of the last attempt
-	looks   int       // times that it has looked without having been woken
 	tries   int       // attempts since a baton came that found no slot
 	hint    int       // the slot that the last baton was for; 0: unknown
 	handed  time.Time // when a slot was last given back and the baton passed on
@@ -113,7 +105,7 @@ func (w *Waiter) complain(msg string, err error) {
 
 // LetOthers waits until the waiter that this contender has woken has had its turn.
 func (w *Waiter) LetOthers(ctx context.Context) error {
-	return transport.Sleep(ctx, w.Env.Courtesy-time.Since(w.handed))
+	return transport.Sleep(ctx, w.Courtesy-time.Since(w.handed))
 }
 
 // Hint is the slot that the last baton was for; 0: unknown.
@@ -121,19 +113,19 @@ func (w *Waiter) Hint() int { return w.hint }
 
 // Waited reports whether it has waited in vain since a baton came: the next attempt
 // is a look for the case that one was lost.
-func (w *Waiter) Waited() bool { return max(w.looks, w.Env.Looked) > 0 && w.tries == 0 }
+func (w *Waiter) Waited() bool { return w.Looks > 0 && w.tries == 0 }
 
 // Missed says that an attempt has got no slot.
 func (w *Waiter) Missed(o Outcome) {
 	w.outcome = o
 	if o == Hindered {
-		w.looks = 0
+		w.Looks = 0
 	}
 }
 
 // Won says that an attempt has got this slot.
 func (w *Waiter) Won(slot int) {
-	w.outcome, w.tries, w.looks, w.hint = Hindered, 0, 0, 0
+	w.outcome, w.tries, w.Looks, w.hint = Hindered, 0, 0, 0
 	w.Keep(slot)
 }
 
@@ -163,7 +155,7 @@ func (w *Waiter) HandOn(ctx context.Context, slot int) {
 func (w *Waiter) Leave() {
 	if w.member != nil {
 		w.member.want(none, 0)
-		w.looks = 0
+		w.Looks = 0
 	}
 }
 
@@ -188,7 +180,7 @@ func (w *Waiter) Wait(ctx context.Context, pause time.Duration) error {
 		m.want(drop, 0)
 		w.tries = 0
 	}
-	w.hint, w.looks = 0, max(w.looks, w.Env.Looked)
+	w.hint = 0
 	m.want(listen, 0)
 	// A lost race has closed the channel: open it while there is time.
 	if err := w.session.Claims().Open(ctx); err != nil && !w.session.Connected() {
@@ -201,9 +193,9 @@ func (w *Waiter) Wait(ctx context.Context, pause time.Duration) error {
 func (w *Waiter) nextLook() time.Duration {
 	poll := slowPoll
 	switch {
-	case w.looks < closeLooks-1 || w.looks < closeLooks && w.member.waiting.Load():
-		poll = firstPoll << w.looks
-		w.looks++
+	case w.Looks < closeLooks-1 || w.Looks < closeLooks && w.member.waiting.Load():
+		poll = firstPoll << w.Looks
+		w.Looks++
 	case w.member.waiting.Load() && w.outcome != Doubtful:
 		poll = seldomPoll
 	}
@@ -226,9 +218,9 @@ func (w *Waiter) sleep(ctx context.Context, pause time.Duration, m *member) erro
 	case <-w.session.Conn().Done():
 		return w.session.Conn().BrokenError("cannot wait for " + w.ID.String())
 	case slot := <-arrived:
-		w.hint, w.tries, w.looks = slot, 1, 0
+		w.hint, w.tries, w.Looks = slot, 1, 0
 	case <-disturbed:
-		w.looks = 0
+		w.Looks = 0
 		return w.sleep(ctx, rand.N(firstPoll), nil) // it may concern everybody
 	case <-refused:
 	case <-timer.C:

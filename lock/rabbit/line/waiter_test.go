@@ -6,7 +6,7 @@ import (
 )
 
 func TestWaiterThatHasNotSeenAllLooksAgainSoon(t *testing.T) {
-	w := &Waiter{member: &member{}, looks: 100}
+	w := &Waiter{member: &member{}, Looks: 100}
 	w.member.waiting.Store(true)
 	w.Missed(Full)
 	if d := w.nextLook(); d < time.Minute {

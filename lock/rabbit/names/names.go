@@ -33,11 +33,11 @@ func (n Naming) Flags() []string {
 	return []string{"--naming " + string(n)}
 }
 
-// Length is how many messages the ledger and the line keep: the newest. A term
+// LedgerLength is how many messages a ledger keeps, and the line: the newest. A term
 // leaves two records, and whoever holds the slot removes the older ones; the rest is
 // room for wills that come late. A ledger without the last holder's record says
 // "unknown", which is safe.
-const Length int32 = 100
+const LedgerLength int32 = 100
 
 // Names gives the queues of one lock.
 type Names struct {

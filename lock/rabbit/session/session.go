@@ -4,6 +4,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,8 +16,8 @@ import (
 // methods are called one at a time. New makes it.
 type Session struct {
 	Publisher *transport.Publisher
-	Dialer    *transport.Dialer
 
+	dialer  *transport.Dialer
 	conn    *transport.Conn
 	claims  *transport.Channel
 	since   time.Time // when conn was made
@@ -27,7 +28,7 @@ type Session struct {
 // New returns a session that is not connected. Close ends it.
 func New(d *transport.Dialer) *Session {
 	publish := func(ctx context.Context) (*transport.Conn, error) { return d.Dial(ctx, "publisher") }
-	return &Session{Publisher: transport.NewPublisher(publish), Dialer: d, log: d.Log}
+	return &Session{Publisher: transport.NewPublisher(publish), dialer: d, log: d.Log}
 }
 
 // Conn returns the connection that claims, nil before the first Connect.
@@ -43,6 +44,9 @@ func (s *Session) Connected() bool { return s.conn != nil && !s.conn.Broken() }
 // Connect connects where that is necessary. The publisher connects beside it:
 // winning a slot needs both. Errors: as transport.Dialer.Dial.
 func (s *Session) Connect(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("cannot connect: %w", err) // and leave the order of the nodes as it is
+	}
 	if s.Connected() {
 		return nil
 	}
@@ -51,13 +55,13 @@ func (s *Session) Connect(ctx context.Context) error {
 		// has closed or reset the connection answers: another may be silent, and a
 		// slot is to be reclaimed in time.
 		if s.conn.Abandoned() {
-			s.Dialer.MoveOn()
+			s.dialer.MoveOn()
 		}
 		s.conn.Abandon()
 		s.conn = nil
 	}
 	s.Publisher.Connect()
-	conn, err := s.Dialer.Dial(ctx, "holding")
+	conn, err := s.dialer.Dial(ctx, "holding")
 	if err != nil {
 		return err
 	}

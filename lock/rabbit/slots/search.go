@@ -46,8 +46,8 @@ var batches = [...]int{16, 64, LargestBatch}
 // Finder finds the slots of one lock, for one contender: which exist, and which may
 // be free. Its methods are called one at a time.
 type Finder struct {
-	Names   names.Names
-	Session *session.Session
+	Names   names.Names      // of the queues of the lock
+	Session *session.Session // that asks
 	Avoided *Avoided
 	Limit   int  // the highest slot that the lock can have
 	Once    bool // no attempt follows: it may take a question more to say what is in the way

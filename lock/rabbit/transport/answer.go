@@ -8,6 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
+	"berth/lock/rabbit/broker"
 )
 
 // What a broker answers to an operation on a queue, besides yes.
@@ -57,7 +58,7 @@ const noQueue = "NOT_FOUND - no queue "
 // than a short string of AMQP, RabbitMQ sends 252 bytes and three dots
 // (amqp_exception_explanation in rabbit_binary_generator.erl).
 func (o operation) missing(reason string) bool {
-	text := oneLine(noQueue + "'" + o.queue + "' in vhost ")
+	text := broker.OneLine(noQueue + "'" + o.queue + "' in vhost ")
 	begin, cut := strings.CutSuffix(reason, "...")
 	return strings.HasPrefix(reason, text) || cut && len(begin) > 240 && strings.HasPrefix(text, begin)
 }
@@ -74,7 +75,7 @@ func refused(err error, queue string) bool {
 // absent reports whether this is the broker's answer for a queue that does not exist.
 func absent(err error, queue string) bool {
 	var answer *amqp.Error
-	return errors.As(err, &answer) && answer.Code == amqp.NotFound && reading(queue).missing(oneLine(answer.Reason))
+	return errors.As(err, &answer) && answer.Code == amqp.NotFound && reading(queue).missing(broker.OneLine(answer.Reason))
 }
 
 // explain turns what amqp091-go returned into one of our outcomes.
@@ -87,9 +88,9 @@ func (c *Conn) explain(o operation, err error) error {
 	}
 	var answer *amqp.Error
 	if !errors.As(err, &answer) {
-		return lock.Errorf(lock.ErrUnknown, "%s: %s", o, oneLine(err.Error()))
+		return lock.Errorf(lock.ErrUnknown, "%s: %s", o, broker.OneLine(err.Error()))
 	}
-	reason := oneLine(answer.Reason)
+	reason := broker.OneLine(answer.Reason)
 	switch {
 	case answer.Code == amqp.NotFound && o.missing(reason):
 		return fmt.Errorf("%s: %w", o, ErrNoQueue)
@@ -109,6 +110,3 @@ func (c *Conn) explain(o operation, err error) error {
 		return lock.Errorf(lock.ErrUnknown, "%s: %d %s", o, answer.Code, reason)
 	}
 }
-
-// oneLine keeps foreign text from breaking a message into lines.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,7 +1,7 @@
 // Package transport is the way to a broker: connections that can be abandoned,
 // channels for what the broker may refuse, a publisher with confirms, and messages.
-// It knows AMQP 0-9-1 and is the only package that knows its library; it does not
-// know what queues and messages mean to a lock.
+// It knows AMQP 0-9-1 and, with package broker, is the only one that knows its
+// library; it does not know what queues and messages mean to a lock.
 package transport
 
 import (
@@ -67,7 +67,7 @@ func (c *Conn) Heartbeat() time.Duration { return c.amqp.Config.Heartbeat }
 // server-properties), on one line, or "".
 func (c *Conn) Says(key string) string {
 	s, _ := c.amqp.Properties[key].(string)
-	return oneLine(s)
+	return broker.OneLine(s)
 }
 
 // Abandon cuts the connection. The broker then frees what it owned.
@@ -124,9 +124,9 @@ func (c *Conn) Why() string {
 	case c.reason == nil:
 		return "was closed by us"
 	case c.reason.Server:
-		return fmt.Sprintf("was closed by the broker: %d %s", c.reason.Code, oneLine(c.reason.Reason))
+		return fmt.Sprintf("was closed by the broker: %d %s", c.reason.Code, broker.OneLine(c.reason.Reason))
 	default:
-		return "broke: " + oneLine(c.reason.Reason)
+		return "broke: " + broker.OneLine(c.reason.Reason)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Consumption says how to consume. The zero value gets every message at once and
-// acknowledges each.
+// Consumption says how to consume. The zero value gets every message at once; the
+// caller acknowledges.
 type Consumption struct {
 	Exclusive bool  // nobody else consumes from the queue; nothing is acknowledged
 	NoWait    bool  // the broker is not asked for an answer: a refusal ends the deliveries
@@ -72,36 +72,4 @@ func (c *Consumer) Dropped() bool {
 			return false
 		}
 	}
-}
-
-// Closes returns a channel that receives why the AMQP channel was closed. The
-// channel has to be open.
-func (l *Channel) Closes() <-chan *amqp.Error { return l.ch.NotifyClose(make(chan *amqp.Error, 1)) }
-
-// Closure makes an error of what Closes has received.
-func Closure(reason *amqp.Error) error {
-	if reason == nil {
-		return amqp.ErrClosed
-	}
-	return reason
-}
-
-// MayConfigure asks for a declaration that the broker refuses even where it is
-// permitted, so that it changes nothing: RabbitMQ looks at permissions before it
-// looks at arguments. lock.ErrDenied means not permitted, ErrUnfit and everything
-// else that a broker answers permitted.
-func (l *Channel) MayConfigure(ctx context.Context, queue string) error {
-	return l.ClaimKeeping(ctx, queue, -1)
-}
-
-// MayRead does the same for consuming.
-func (l *Channel) MayRead(ctx context.Context, queue string) error {
-	return l.do(ctx, consuming(queue), func(ch *amqp.Channel) error {
-		_, err := ch.Consume(queue, "", false, false, false, false, amqp.Table{"x-priority": "none"})
-		if err == nil {
-			// A broker that takes any priority: give back what came.
-			return ch.Close()
-		}
-		return err
-	})
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock/rabbit/broker"
 )
 
 // Publisher publishes with confirms, over a connection of its own: under a memory or
@@ -44,9 +45,6 @@ func (c *Publisher) take(ctx context.Context) error {
 
 func (c *Publisher) give() { c.turn <- struct{}{} }
 
-// connectTimeout bounds what Connect has begun.
-const connectTimeout = 5 * time.Second
-
 // Connect begins to connect, unless there is a connection, and does not wait: a
 // slot that is won has to be recorded at once. What comes of it is seen when
 // something is to be published. It ends with Close.
@@ -56,7 +54,7 @@ func (c *Publisher) Connect() {
 	default:
 		return // it is in use
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), broker.DialTimeout)
 	c.breakOff = cancel
 	go func() {
 		defer cancel()
