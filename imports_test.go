@@ -38,13 +38,26 @@ var rules = []struct {
 	{"berth/test/bench", []string{"berth/test/brokertest"}, "it measures the built binary"},
 	{"berth/supervisor", []string{"berth/lock", "berth/signals", "berth/internal/boottime"},
 		"it decides, and declares the interfaces of what it uses"},
-	{"berth/internal/guard", []string{"berth/supervisor", "berth/signals", "berth/internal/boottime", "berth/internal/tty"},
-		"it implements what the supervisor declares, and knows no lock"},
+	{"berth/internal/guard", []string{"berth/supervisor", "berth/internal/boottime", "berth/internal/guard/parent",
+		"berth/internal/guard/procfs", "berth/internal/guard/terminal", "berth/internal/guard/tree", "berth/internal/guard/wire"},
+		"it implements what the supervisor declares, knows no lock, and speaks with the guard's process over the wire alone"},
+	{"berth/internal/guard/process", []string{"berth/signals", "berth/internal/boottime", "berth/internal/guard/parent",
+		"berth/internal/guard/procfs", "berth/internal/guard/terminal", "berth/internal/guard/tree", "berth/internal/guard/wire"},
+		"it runs before each command, and must not pay for what the supervisor imports"},
+	{"berth/internal/guard/wire", []string{"berth/internal/boottime"}, "both sides pay for what it imports"},
+	{"berth/internal/guard/parent", []string{"berth/signals"}, "it is about children, whoever has them"},
+	{"berth/internal/guard/procfs", []string{"berth/signals"}, "it is about processes, whatever is wanted of them"},
+	{"berth/internal/guard/tree", []string{"berth/signals", "berth/internal/guard/procfs"},
+		"it reaches a whole tree, and knows not why"},
+	{"berth/internal/guard/terminal", []string{"berth/internal/guard/procfs", "berth/internal/tty"},
+		"it is about who has the terminal, and knows not why a command ends"},
+	{"berth/internal/tty", nil, "it is about the device"},
+	{"berth/internal/boottime", nil, "it is a clock"},
 	{"berth/internal/observe", []string{"berth/lock", "berth/supervisor"}, "it tells what a supervisor does, and knows nothing else"},
 	{"berth/internal/activation", nil, "it is about sockets alone"},
 	{"berth/internal/config", []string{"berth/lock", "berth/signals", "berth/supervisor", "berth/internal/observe"},
 		"it is values, some of them the supervisor's, and reaches for nothing"},
-	{"berth", []string{"berth/internal/cli", "berth/internal/guard"}, "it only says which program a process is"},
+	{"berth", []string{"berth/internal/cli", "berth/internal/guard/process", "berth/internal/guard/wire"}, "it only says which program a process is"},
 }
 
 // confined are libraries that belong to one place, or two that work together.
@@ -53,6 +66,7 @@ var confined = map[string][]string{
 	"github.com/urfave/cli/v2":                {"berth/internal/cli"},
 	"github.com/hashicorp/hcl/v2":             {"berth/internal/config"},
 	"github.com/coreos/go-systemd/v22/daemon": {"berth/internal/observe"},
+	"github.com/moby/sys/mountinfo":           {"berth/internal/guard"},
 }
 
 // rabbit returns these rooms below lock/rabbit, and the contract.

@@ -3,23 +3,24 @@
 // may start theirs. Its own help and README.md say how it is used.
 //
 // This binary is three programs: the command line, the guard that it starts, and
-// what becomes a command that has to know its process number (see package guard).
-// Which one a process is, its name says.
+// what becomes a command that has to know its process number. Which one a process
+// is, its name says; see package process for the other two.
 package main
 
 import (
 	"os"
 
 	"berth/internal/cli"
-	"berth/internal/guard"
+	"berth/internal/guard/process"
+	"berth/internal/guard/wire"
 )
 
 func main() {
 	switch os.Args[0] {
-	case guard.Name:
-		os.Exit(guard.Main(os.Args, cli.ExecuteWill))
-	case guard.AddressName:
-		os.Exit(guard.Address(os.Args))
+	case wire.Name:
+		os.Exit(process.Main(os.Args, cli.ExecuteWill))
+	case process.AddressName:
+		os.Exit(process.Address(os.Args))
 	}
 	os.Exit(cli.Main(os.Args))
 }

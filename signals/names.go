@@ -64,11 +64,13 @@ func Ends(sig syscall.Signal) bool {
 // JobControl reports whether the signal is one by which a terminal or a shell
 // stops and continues jobs. Such a signal concerns a whole process group.
 func JobControl(sig syscall.Signal) bool {
-	switch sig {
-	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCONT:
-		return true
-	}
-	return false
+	return sig == unix.SIGCONT || slices.Contains(KeyboardStops(), sig)
+}
+
+// KeyboardStops returns the signals by which a terminal stops a process, which can
+// block them, unlike STOP.
+func KeyboardStops() []syscall.Signal {
+	return []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
 }
 
 // RealTime reports whether the signal is one that has no fixed meaning.

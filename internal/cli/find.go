@@ -55,8 +55,8 @@ func notExecuted(spec guard.Spec, err error) error {
 		hint = "the file is there, but its #! line or its header names an interpreter that is not"
 	case errno == syscall.ENOEXEC:
 		hint = "it is neither a program for this machine nor a script that begins with #!"
-	case errno == syscall.EACCES && spec.Login != nil:
-		hint = fmt.Sprintf("may user %d, group %d execute it, its interpreter and the directories on the way?", spec.Login.UID, spec.Login.GID)
+	case errno == syscall.EACCES && spec.Credential != nil:
+		hint = fmt.Sprintf("may user %d, group %d execute it, its interpreter and the directories on the way?", spec.Credential.Uid, spec.Credential.Gid)
 	case errno == syscall.EACCES:
 		hint = "may you execute it and its interpreter, and does its file system allow programs?"
 	}

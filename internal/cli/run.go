@@ -42,7 +42,7 @@ func runCommand(cfg config.Run, queue *signalQueue, log hclog.Logger) error {
 	env := commandEnv(os.Environ(), cfg.Account, cfg.PassNotify)
 	spec := guard.Spec{
 		Dir: guard.LeaveDir(), Path: path, Args: cfg.Command, Env: env, Numbered: numbered(env),
-		Login: login(cfg), Namespace: cfg.PIDNamespace,
+		Credential: cfg.Credential, Namespace: cfg.PIDNamespace,
 	}
 	queue.queueAll()
 	outcome := supervisor.Run(supervisor.Config{
@@ -113,13 +113,6 @@ func terminal() func() bool {
 		return nil
 	}
 	return hasTerminal
-}
-
-func login(cfg config.Run) *guard.Login {
-	if cfg.Credential == nil {
-		return nil
-	}
-	return &guard.Login{UID: cfg.Credential.Uid, GID: cfg.Credential.Gid, Groups: cfg.Credential.Groups}
 }
 
 // holder names this berth among all others: host and process.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/guard/guardtest"
+	"berth/internal/guard/tree"
 	"berth/supervisor"
 )
 
@@ -12,13 +14,13 @@ import (
 // removes it after it has told that the tree is dead.
 func awaitNoCgroup(t *testing.T, path string) {
 	t.Helper()
-	await(t, "the end of the control group", func() bool { return path == "" || !exists(path) })
+	guardtest.Await(t, "the end of the control group", func() bool { return path == "" || !guardtest.Exists(path) })
 }
 
 func TestCommandHasAControlGroupUntilItIsDead(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	first := tr.run()
-	path := tr.guard.group
+	path := tr.guard.cgroup
 	if path == "" {
 		t.Fatal("this process is in no cgroup v2 hierarchy; this test needs one, and root")
 	}
@@ -43,14 +45,33 @@ func TestCommandHasAControlGroupUntilItIsDead(t *testing.T) {
 func TestControlGroupOfADeadGuardIsRemoved(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	tr.run()
-	path := tr.guard.group
-	if !exists(path) {
+	path := tr.guard.cgroup
+	if !guardtest.Exists(path) {
 		t.Fatalf("there is no control group %q; this test needs a cgroup v2 hierarchy, and root", path)
 	}
 	tr.guard.Abandon()
 	tr.next(supervisor.Exited)
 	tr.next(supervisor.Dead)
-	if exists(path) {
+	if guardtest.Exists(path) {
 		t.Errorf("%s is left", path)
+	}
+}
+
+// Numbers of processes come around: a later guard has the number of one that was
+// killed before it could remove its group, and what is forked into a group that
+// was killed dies at once.
+func TestControlGroupThatWasLeftBehindIsNotUsedAgain(t *testing.T) {
+	path := newCgroup()
+	left := tree.MakeCgroup(path)
+	if left == nil {
+		t.Fatal("no control group can be made here; this test needs a cgroup v2 hierarchy, and root")
+	}
+	defer (&tree.Tree{Cgroup: left}).Close()
+	tree.KillCgroup(path)
+	if tree.MakeCgroup(path) != nil {
+		t.Error("a group that exists already is used")
+	}
+	if newCgroup() == path {
+		t.Error("two guards have one group")
 	}
 }

@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/guardtest"
 	"berth/supervisor"
 )
 
 func TestDeadlineThatPassesKillsTheTree(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
-		tr := prepare(t, forest)
+		tr := prepare(t, guardtest.Forest)
 		tr.start(supervisor.Start{Deadline: far()})
 		tr.next(supervisor.Started)
-		awaitProcesses(t, tr.mark, forestSize)
+		guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 		deadline := soon()
 		if err := tr.guard.Renew(deadline); err != nil {
 			t.Fatal(err)
@@ -40,7 +41,7 @@ func TestRenewedDeadlineKillsNothing(t *testing.T) {
 	if err := tr.guard.Renew(far()); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the first deadline", first.Passed)
+	guardtest.Await(t, "the first deadline", first.Passed)
 	// Orders are obeyed in turn, and a deadline that has passed comes before them.
 	if err := tr.guard.Signal(unix.SIGTERM, supervisor.First); err != nil {
 		t.Fatal(err)
@@ -61,29 +62,45 @@ func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 
 // A supervisor that does not read, for example a stopped one, delays nothing.
 func TestDeadlineKillsTheTreeOfASupervisorThatIsSilent(t *testing.T) {
-	tr := prepare(t, forest)
+	tr := prepare(t, guardtest.Forest)
 	tr.start(supervisor.Start{Deadline: far()})
-	awaitProcesses(t, tr.mark, forestSize)
+	guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 	if err := tr.guard.Renew(soon()); err != nil {
 		t.Fatal(err)
 	}
-	awaitProcesses(t, tr.mark, 0) // with every event unread
+	guardtest.AwaitProcesses(t, tr.mark, 0) // with every event unread
 }
 
 func TestFrozenGuardActsOnAPassedDeadlineWhenItGoesOn(t *testing.T) {
-	tr := prepare(t, forest)
+	tr := prepare(t, guardtest.Forest)
 	tr.start(supervisor.Start{Deadline: far()})
 	tr.next(supervisor.Started)
-	awaitProcesses(t, tr.mark, forestSize)
+	guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 	deadline := soon()
 	if err := tr.guard.Renew(deadline); err != nil {
 		t.Fatal(err)
 	}
 	thaw := tr.freezeGuard()
-	await(t, "the deadline", deadline.Passed)
+	guardtest.Await(t, "the deadline", deadline.Passed)
 	thaw()
 	tr.next(supervisor.Overdue)
 	tr.next(supervisor.Exited)
 	tr.next(supervisor.Dead)
 	tr.nothingLeft()
+}
+
+// A supervisor that is stopped reads nothing, which is what the deadline is for.
+func TestCommandThatStopsForEverBesideADeafSupervisorIsKilledAtTheDeadline(t *testing.T) {
+	useCgroups = false
+	defer func() { useCgroups = true }()
+	tr := prepare(t, `(kill -TTIN $$; while :; do sleep 0.004; kill -CONT $$; kill -TTIN $$; done 2>/dev/null) & while :; do :; done`)
+	tr.start(supervisor.Start{Deadline: far()})
+	tr.next(supervisor.Started)
+	guardtest.Await(t, "the events that nobody reads", func() bool { return len(tr.guard.events) == cap(tr.guard.events) })
+	deadline := boottime.Now().Add(3 * time.Second) // meanwhile the socket fills up
+	if err := tr.guard.Renew(deadline); err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Await(t, "the deadline", deadline.Passed)
+	guardtest.AwaitProcesses(t, tr.mark, 0)
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/guardtest"
 	"berth/supervisor"
 )
 
@@ -67,7 +68,7 @@ func TestCommandThatCannotBeExecutedIsToldWithItsReason(t *testing.T) {
 				t.Errorf("%s: %v, want %v", path, event.Errno, errno)
 			}
 			tr.next(supervisor.Dead)
-			awaitNoCgroup(t, tr.guard.group)
+			awaitNoCgroup(t, tr.guard.cgroup)
 		})
 	}
 }
@@ -76,18 +77,10 @@ func TestGuardThatIsNotNeededEnds(t *testing.T) {
 	tr := prepare(t, "exit 0")
 	pid := tr.guard.pid
 	tr.guard.Retire()
-	if _, alive := readProcess(pid); alive {
+	if guardtest.StatusOf(pid) != "" {
 		t.Error("the guard is still there after Retire")
 	}
 	for event := range tr.guard.Events() {
 		t.Errorf("a guard that started nothing told %+v", event)
-	}
-}
-
-func TestGuardIsNotToBeStartedByHand(t *testing.T) {
-	for _, args := range [][]string{{Name}, {Name, "x", "", "-", "-", "/bin/true", "true"}, {Name, "0", "", "root", "-", "/bin/true", "true"}, {Name, "0", "", "-", "elsewhere", "/bin/true", "true"}} {
-		if status := Main(args, nil); status != 64 {
-			t.Errorf("%q ends with %d", args, status)
-		}
 	}
 }

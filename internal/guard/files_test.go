@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/guardtest"
 	"berth/supervisor"
 )
 
@@ -35,11 +36,11 @@ func locked(t *testing.T) (file *os.File, isLocked func() bool) {
 }
 
 func TestFilesHandedOverStayOpenUntilTheTreeIsDead(t *testing.T) {
-	tr := prepare(t, forest)
+	tr := prepare(t, guardtest.Forest)
 	file, isLocked := locked(t)
 	tr.start(supervisor.Start{Files: []*os.File{file}})
 	tr.next(supervisor.Started)
-	awaitProcesses(t, tr.mark, forestSize)
+	guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 	file.Close()
 	if !isLocked() {
 		t.Error("the lock is gone while the command runs")
@@ -47,7 +48,7 @@ func TestFilesHandedOverStayOpenUntilTheTreeIsDead(t *testing.T) {
 	if err := tr.guard.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the lock's end", func() bool { return !isLocked() })
+	guardtest.Await(t, "the lock's end", func() bool { return !isLocked() })
 	tr.nothingLeft()
 }
 
@@ -57,7 +58,7 @@ func TestCommandInheritsNeitherFilesNorConnection(t *testing.T) {
 	defer file.Close()
 	tr.start(supervisor.Start{Files: []*os.File{file}})
 	first := tr.next(supervisor.Started).Pid
-	await(t, "the program", func() bool { return len(marked(tr.mark)) == 1 })
+	guardtest.Await(t, "the program", func() bool { return len(guardtest.Marked(tr.mark)) == 1 })
 	own := inheritable(t)
 	for fd, target := range descriptors(t, first) {
 		if fd > 2 && own[fd] != target {
@@ -80,7 +81,7 @@ func TestUsersOwnDescriptorsReachTheCommandAtTheirNumbers(t *testing.T) {
 	defer unix.Close(number)
 	tr := prepare(t, `exec sleep 1000`)
 	first := tr.run()
-	await(t, "the program", func() bool { return len(marked(tr.mark)) == 1 })
+	guardtest.Await(t, "the program", func() bool { return len(guardtest.Marked(tr.mark)) == 1 })
 	if got := descriptors(t, first)[number]; got != path {
 		t.Errorf("descriptor %d is %q for the command, want %q", number, got, path)
 	}

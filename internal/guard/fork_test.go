@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/boottime"
+	"berth/internal/guard/guardtest"
 	"berth/supervisor"
 )
 
@@ -35,7 +35,7 @@ func TestProgramThatIsSlowToBeReadIsStarted(t *testing.T) {
 		path, open := slowProgram(t)
 		tr := prepareSpec(t, Spec{Path: path, Args: []string{path}})
 		tr.start(supervisor.Start{Deadline: far()})
-		awaitProcesses(t, tr.mark, 0)
+		guardtest.AwaitProcesses(t, tr.mark, 0)
 		open()
 		tr.next(supervisor.Started)
 		if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
@@ -47,14 +47,14 @@ func TestProgramThatIsSlowToBeReadIsStarted(t *testing.T) {
 
 // It must not run later, when its file is there after all.
 func TestProgramThatIsSlowToBeReadIsKilled(t *testing.T) {
-	for name, end := range map[string]func(*tree){
-		"by its deadline": func(tr *tree) {
+	for name, end := range map[string]func(*command){
+		"by its deadline": func(tr *command) {
 			if err := tr.guard.Renew(soon()); err != nil {
 				t.Fatal(err)
 			}
 			tr.next(supervisor.Overdue)
 		},
-		"by an order": func(tr *tree) {
+		"by an order": func(tr *command) {
 			if err := tr.guard.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -78,19 +78,23 @@ func TestProgramThatIsSlowToBeReadIsKilled(t *testing.T) {
 	}
 }
 
-func TestNothingIsStartedWithADeadlineThatCannotBeKept(t *testing.T) {
-	ours, theirs := connected(t)
-	timer, err := boottime.NewTimer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	timer.Close()
-	h := &helper{conn: &connectionTo{conn: theirs}, timer: timer, terminal: &terminal{}}
-	h.start(order{Op: opStart, Deadline: far()})
-	for _, want := range []supervisor.GuardEventKind{supervisor.Accepted, supervisor.NotStarted, supervisor.Dead} {
-		var got supervisor.GuardEvent
-		if _, err := newInbox(ours).receive(&got); err != nil || got.Kind != want {
-			t.Fatalf("%+v, %v came instead of %q", got, err, want)
-		}
+// Whoever launches a guard has other things to do.
+func TestGuardThatIsSlowToBeginIsNotWaitedFor(t *testing.T) {
+	for name, namespace := range map[string]bool{"without a namespace": false, "in a namespace": true} {
+		t.Run(name, func(t *testing.T) {
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			if err := unix.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			tr := prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "exit 7"}, Env: []string{stallVar + "=" + fifo}, Namespace: namespace})
+			if err := os.WriteFile(fifo, nil, 0); err != nil { // when the guard reads
+				t.Fatal(err)
+			}
+			tr.run()
+			if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
+				t.Errorf("the command's end is told as %+v", exited)
+			}
+			tr.next(supervisor.Dead)
+		})
 	}
 }

@@ -6,55 +6,54 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"berth/internal/boottime"
+	"berth/internal/guard/guardtest"
 	"berth/supervisor"
 )
 
-// frozenCommand runs a forest and freezes it.
-func frozenCommand(t *testing.T) *tree {
+// frozenCommand runs a guardtest.Forest and freezes it.
+func frozenCommand(t *testing.T) *command {
 	t.Helper()
-	tr := prepare(t, forest)
+	tr := prepare(t, guardtest.Forest)
 	tr.start(supervisor.Start{Deadline: far()})
 	tr.next(supervisor.Started)
-	awaitProcesses(t, tr.mark, forestSize)
-	await(t, "the process that is stopped by itself", func() bool { return len(tr.inState("T")) == 1 })
+	guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
+	guardtest.Await(t, "the process that is stopped by itself", func() bool { return len(tr.inState("T")) == 1 })
 	tr.freeze()
 	return tr
 }
 
-func (tr *tree) freeze() {
+func (tr *command) freeze() {
 	tr.t.Helper()
 	if err := tr.guard.Freeze(); err != nil {
 		tr.t.Fatal(err)
 	}
-	await(tr.t, "the tree to be frozen", tr.frozen)
+	guardtest.Await(tr.t, "the tree to be frozen", tr.frozen)
 	if !tr.frozen() {
 		tr.t.Error("the tree was frozen for a moment only")
 	}
 }
 
 // inState returns the command's processes in a state.
-func (tr *tree) inState(letter string) []int {
-	return slices.DeleteFunc(marked(tr.mark), func(pid int) bool {
-		return !strings.Contains(statusOf(pid), "State:\t"+letter)
+func (tr *command) inState(letter string) []int {
+	return slices.DeleteFunc(guardtest.Marked(tr.mark), func(pid int) bool {
+		return !strings.Contains(guardtest.StatusOf(pid), "State:\t"+letter)
 	})
 }
 
 // frozen reports whether no process of the command can run.
-func (tr *tree) frozen() bool {
-	events, _ := os.ReadFile(tr.guard.group + "/cgroup.events")
-	return strings.Contains(string(events), "frozen 1") || !slices.ContainsFunc(marked(tr.mark), canRun)
+func (tr *command) frozen() bool {
+	events, _ := os.ReadFile(tr.guard.cgroup + "/cgroup.events")
+	return strings.Contains(string(events), "frozen 1") || !slices.ContainsFunc(guardtest.Marked(tr.mark), canRun)
 }
 
 // canRun is false for a process that is stopped, and for one that waits for a
 // child which was stopped between vfork and exec: that wait cannot be
 // interrupted, so the process does not get as far as to stop.
 func canRun(pid int) bool {
-	status := statusOf(pid)
+	status := guardtest.StatusOf(pid)
 	return !strings.Contains(status, "State:\tT") && !strings.Contains(status, "State:\tD")
 }
 
@@ -64,12 +63,12 @@ func TestFrozenTreeGoesOnAfterTheThawButForWhatWasStoppedBefore(t *testing.T) {
 		if err := tr.guard.Thaw(); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the tree to go on", func() bool { return !tr.frozen() && len(tr.inState("T")) == 1 })
+		guardtest.Await(t, "the tree to go on", func() bool { return !tr.frozen() && len(tr.inState("T")) == 1 })
 		tr.freeze() // again
 		if err := tr.guard.Thaw(); err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the tree to go on again", func() bool { return !tr.frozen() && len(tr.inState("T")) == 1 })
+		guardtest.Await(t, "the tree to go on again", func() bool { return !tr.frozen() && len(tr.inState("T")) == 1 })
 	})
 }
 
@@ -78,7 +77,7 @@ func TestSignalToAFrozenTreeTakesEffectAtTheThaw(t *testing.T) {
 		up := filepath.Join(t.TempDir(), "up")
 		tr := prepare(t, `trap "exit 9" TERM; : >`+up+`; while :; do sleep 0.01; done`)
 		tr.run()
-		await(t, "the trap", func() bool { return exists(up) })
+		guardtest.Await(t, "the trap", func() bool { return guardtest.Exists(up) })
 		tr.freeze()
 		_ = tr.guard.Signal(unix.SIGTERM, supervisor.Tree)
 		_ = tr.guard.Thaw()
@@ -114,7 +113,7 @@ func TestFrozenTreeCanBeKilled(t *testing.T) {
 		t.Run("when the supervisor is gone", func(t *testing.T) {
 			tr := frozenCommand(t)
 			_ = tr.guard.conn.CloseWrite()
-			awaitProcesses(t, tr.mark, 0)
+			guardtest.AwaitProcesses(t, tr.mark, 0)
 		})
 	})
 }
@@ -126,10 +125,10 @@ func TestTreeThatGoesOnForkingIsFrozenAsAWhole(t *testing.T) {
 		tr := prepare(t, `while :; do (setsid sleep 0.3 &); sleep 0.01; done`)
 		tr.run()
 		for range 5 {
-			await(t, "it to fork", func() bool { return len(marked(tr.mark)) > 3 })
+			guardtest.Await(t, "it to fork", func() bool { return len(guardtest.Marked(tr.mark)) > 3 })
 			tr.freeze()
 			_ = tr.guard.Thaw()
-			await(t, "the tree to go on", func() bool { return !tr.frozen() })
+			guardtest.Await(t, "the tree to go on", func() bool { return !tr.frozen() })
 		}
 	})
 }
@@ -138,15 +137,15 @@ func TestCommandThatTheUserContinuesWhileFrozenGoesOnAtTheThaw(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
 		tr := prepare(t, `exec sleep 1000`)
 		first := tr.run()
-		awaitProcesses(t, tr.mark, 1)
+		guardtest.AwaitProcesses(t, tr.mark, 1)
 		_ = tr.guard.Signal(unix.SIGTSTP, supervisor.Group)
-		await(t, "the user's stop", func() bool { return len(tr.inState("T")) == 1 })
+		guardtest.Await(t, "the user's stop", func() bool { return len(tr.inState("T")) == 1 })
 		tr.freeze()
 		_ = tr.guard.Signal(unix.SIGCONT, supervisor.Group)
 		_ = tr.guard.Signal(unix.SIGUSR1, supervisor.First) // obeyed after it, and pending until the thaw
-		await(t, "the signal after it", func() bool {
+		guardtest.Await(t, "the signal after it", func() bool {
 			const usr1 = "ShdPnd:\t0000000000000200"
-			return strings.Contains(statusOf(first), usr1)
+			return strings.Contains(guardtest.StatusOf(first), usr1)
 		})
 		if !tr.frozen() {
 			t.Error("the command goes on, although it is frozen")
@@ -159,11 +158,27 @@ func TestCommandThatTheUserContinuesWhileFrozenGoesOnAtTheThaw(t *testing.T) {
 	})
 }
 
-func TestFreezingEndsWithTheDeadline(t *testing.T) {
-	sleeper(t)
-	h := &helper{started: true, deadline: boottime.Now().Add(-time.Second)}
-	h.freeze() // of what is below this process
-	if len(h.ice.stopped) != 0 {
-		t.Error("a tree that has to be killed is looked through to be stopped")
+// Without a control group the tree is stopped by STOP, and goes on at the thaw:
+// once, though a signal came in between.
+func TestFrozenProcessIsContinuedOnce(t *testing.T) {
+	useCgroups = false
+	defer func() { useCgroups = true }()
+	dir := t.TempDir()
+	tr := prepare(t, `trap 'echo cont >>`+dir+`/got' CONT; trap 'echo term >>`+dir+`/got' TERM
+		: >`+dir+`/up; while :; do sleep 0.01; done`)
+	tr.run()
+	guardtest.Await(t, "the traps", func() bool { return guardtest.Exists(dir + "/up") })
+	tr.freeze()
+	_ = tr.guard.Signal(unix.SIGTERM, supervisor.Tree)
+	_ = tr.guard.Thaw()
+	got := func() string {
+		text, _ := os.ReadFile(dir + "/got")
+		return string(text)
+	}
+	guardtest.Await(t, "both signals", func() bool { return len(got()) >= len("cont\nterm\n") })
+	_ = tr.guard.Signal(unix.SIGTERM, supervisor.First)
+	guardtest.Await(t, "another signal", func() bool { return len(got()) >= len("cont\nterm\nterm\n") })
+	if text := got(); text != "term\ncont\nterm\n" && text != "cont\nterm\nterm\n" {
+		t.Errorf("it got %q", text)
 	}
 }

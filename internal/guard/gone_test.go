@@ -12,16 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/guardtest"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
-
-// forest is a command that uses every way out of its first process's reach.
-const forest = `trap "" TERM INT HUP
-	sleep 1000 & sleep 1000 & kill -STOP $!
-	sh -c "setsid sh -c 'sleep 1000 & exec sleep 1000' &"
-	sleep 1000; true`
-
-const forestSize = 6
 
 func TestDeadSupervisorsTreeIsKilled(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
@@ -30,8 +24,8 @@ func TestDeadSupervisorsTreeIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer read.Close()
-		mark := newMark()
-		env := append(os.Environ(), roleVar+"=supervisor", scriptVar+"="+forest, scriptVar+"_MARK="+mark)
+		mark := guardtest.NewMark()
+		env := append(os.Environ(), guardtest.RoleVar+"=supervisor", scriptVar+"="+guardtest.Forest, scriptVar+"_MARK="+mark)
 		if !useCgroups {
 			env = append(env, noCgroupVar+"=1")
 		}
@@ -48,14 +42,14 @@ func TestDeadSupervisorsTreeIsKilled(t *testing.T) {
 		if err != nil {
 			t.Errorf("the supervisor said %q", line)
 		} else {
-			awaitProcesses(t, mark, forestSize)
+			guardtest.AwaitProcesses(t, mark, guardtest.ForestSize)
 		}
 		_ = process.Kill()
 		_, _ = process.Wait()
-		awaitProcesses(t, mark, 0)
+		guardtest.AwaitProcesses(t, mark, 0)
 		awaitNoCgroup(t, group)
-		await(t, "the end of the guard", func() bool {
-			status := statusOf(guard)
+		guardtest.Await(t, "the end of the guard", func() bool {
+			status := guardtest.StatusOf(guard)
 			return status == "" || strings.Contains(status, "State:\tZ")
 		})
 		_, _ = unix.Wait4(guard, nil, unix.WNOHANG, nil) // it may have fallen to us
@@ -64,9 +58,9 @@ func TestDeadSupervisorsTreeIsKilled(t *testing.T) {
 
 func TestDeadGuardsTreeIsKilled(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
-		tr := prepare(t, forest)
+		tr := prepare(t, guardtest.Forest)
 		tr.run()
-		awaitProcesses(t, tr.mark, forestSize)
+		guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 		if err := unix.Kill(tr.guard.pid, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +69,7 @@ func TestDeadGuardsTreeIsKilled(t *testing.T) {
 }
 
 // orphansDie expects what is told when the guard has died.
-func (tr *tree) orphansDie() {
+func (tr *command) orphansDie() {
 	tr.t.Helper()
 	if exited := tr.next(supervisor.Exited); !exited.Orphans || exited.Status.Signal() != unix.SIGKILL {
 		tr.t.Errorf("the end of the first process is told as %+v", exited)
@@ -102,9 +96,9 @@ func TestGuardThatDiesAfterTheFirstProcessLeavesItsStatusAsItWas(t *testing.T) {
 
 func TestFrozenGuardCanBeAbandoned(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
-		tr := prepare(t, forest)
+		tr := prepare(t, guardtest.Forest)
 		tr.run()
-		awaitProcesses(t, tr.mark, forestSize)
+		guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 		tr.freezeGuard()
 		if err := tr.guard.Kill(); err != nil {
 			t.Errorf("an order to a frozen guard: %v", err)
@@ -154,23 +148,23 @@ func TestWaitingGuardExecutesTheWillItWasGivenWhenTheSupervisorIsGone(t *testing
 }
 
 func TestChildrenFromBeforeTheHostAreSpared(t *testing.T) {
-	process := sleeper(t)
+	process := guardtest.Sleeper(t)
 	t.Run("guard dies", func(t *testing.T) { // its Host is closed before the child is waited for
-		tr := prepare(t, forest)
+		tr := prepare(t, guardtest.Forest)
 		tr.run()
-		awaitProcesses(t, tr.mark, forestSize)
+		guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 		tr.guard.Abandon()
 		tr.orphansDie()
 	})
-	if status := statusOf(process.Pid); !strings.Contains(status, "State:\tS") {
+	if status := guardtest.StatusOf(process.Pid); !strings.Contains(status, "State:\tS") {
 		t.Errorf("the child that was there before is not alive: %q", status)
 	}
 }
 
 func TestNextGuardIsSparedWhenThePreviousOneDies(t *testing.T) {
-	tr := prepare(t, forest)
+	tr := prepare(t, guardtest.Forest)
 	tr.run()
-	awaitProcesses(t, tr.mark, forestSize)
+	guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 	next, err := tr.host.Launch(Spec{Path: "/bin/true", Args: []string{"true"}, Env: os.Environ()})
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +191,15 @@ func TestGuardThatIsStoppedAfterTheEndOfTheTreeDoesNotKeepBerth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, theirs := connected(t)
+	ours, fd, err := wire.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := wire.Open(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
 	guard := newGuard(host, ours, false)
 	host.mu.Lock()
 	guard.pid, err = syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{})
@@ -206,9 +208,9 @@ func TestGuardThatIsStoppedAfterTheEndOfTheTreeDoesNotKeepBerth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	close(guard.asked)
+	close(guard.started)
 	host.running.Go(guard.run)
-	if err := send(theirs, supervisor.GuardEvent{Kind: supervisor.Dead}, nil); err != nil {
+	if err := theirs.Send(wire.Event{Kind: wire.Dead}, nil, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	closed := make(chan struct{})
@@ -218,7 +220,7 @@ func TestGuardThatIsStoppedAfterTheEndOfTheTreeDoesNotKeepBerth(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(patience):
+	case <-time.After(guardtest.Patience):
 		t.Error("berth waits for a guard that does not end")
 		host.kill(guard)
 		<-closed

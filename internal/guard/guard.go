@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"net"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -10,6 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/terminal"
+	"berth/internal/guard/tree"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -17,31 +19,55 @@ import (
 // connection, may take to end. It has nothing to do by then.
 const leaveTimeout = 2 * time.Second
 
+// The guard's process is no less talkative than a supervisor may expect.
+const _ = uint64(supervisor.KillingInterval - wire.KillingInterval)
+
+// kinds are the events that the guard's process tells, and what becomes of them.
+var kinds = map[wire.Kind]supervisor.GuardEventKind{
+	wire.Accepted:    supervisor.Accepted,
+	wire.Started:     supervisor.Started,
+	wire.NotStarted:  supervisor.NotStarted,
+	wire.Suspended:   supervisor.Suspended,
+	wire.Exited:      supervisor.Exited,
+	wire.Refused:     supervisor.Refused,
+	wire.Killing:     supervisor.Killing,
+	wire.UserChanged: supervisor.Loosened,
+	wire.Overdue:     supervisor.Overdue,
+	wire.Dead:        supervisor.Dead,
+}
+
+var scopes = map[supervisor.Scope]wire.Scope{
+	supervisor.First: wire.First,
+	supervisor.Group: wire.Group,
+	supervisor.Tree:  wire.Tree,
+}
+
 // Guard is the supervisor's hold on one guard process; see supervisor.Guard.
 type Guard struct {
-	host   *Host
-	pid    int
-	group  string // the control group that it makes, "" for none
-	inner  bool   // it is in a PID namespace of its own
-	conn   *net.UnixConn
-	events chan supervisor.GuardEvent
-	gone   chan struct{} // closed by the Host when the process was reaped
-	asked  chan struct{} // closed by Start: something may run
-	halt   sync.Mutex    // held while noteHalt tells, and while events is closed
-	halted bool          // which was told, or cannot be any more
+	host      *Host
+	pid       int
+	cgroup    string // the directory of the control group that it makes, "" for none
+	namespace bool   // it is in a PID namespace of its own
+	conn      *wire.Conn
+	events    chan supervisor.GuardEvent
+	gone      chan struct{} // closed by the Host when the process was reaped
+	started   chan struct{} // closed by Start: something may run
+
+	haltMu   sync.Mutex // held while noteHalt tells, and while events is closed
+	haltTold bool       // guarded by haltMu; also set when it cannot be told any more
 
 	settings atomic.Pointer[unix.Termios] // of the terminal before the command may have it; nil: berth does not have it
 }
 
-func newGuard(host *Host, conn *net.UnixConn, inner bool) *Guard {
+func newGuard(host *Host, conn *wire.Conn, namespace bool) *Guard {
 	return &Guard{
-		host:   host,
-		inner:  inner,
-		group:  newGroup(),
-		conn:   conn,
-		events: make(chan supervisor.GuardEvent, 16),
-		gone:   make(chan struct{}),
-		asked:  make(chan struct{}),
+		host:      host,
+		namespace: namespace,
+		cgroup:    host.env.newCgroup(),
+		conn:      conn,
+		events:    make(chan supervisor.GuardEvent, 16),
+		gone:      make(chan struct{}),
+		started:   make(chan struct{}),
 	}
 }
 
@@ -50,39 +76,17 @@ func newGuard(host *Host, conn *net.UnixConn, inner bool) *Guard {
 func (g *Guard) run() {
 	defer g.endEvents()
 	defer g.conn.Close()
-	getReadyToTalk()
-	in := newInbox(g.conn)
-	var exited, overdue, dead bool
-	var unusable error
-	if g.inner {
-		if unusable = awaitSettled(in); unusable != nil {
-			g.host.kill(g)
-			g.events <- supervisor.GuardEvent{Kind: supervisor.Unusable, Err: unusable}
-		}
-	}
-	for unusable == nil {
-		var event supervisor.GuardEvent
-		if _, err := in.receive(&event); err != nil {
-			break
-		}
-		exited = exited || event.Kind == supervisor.Exited
-		overdue = overdue || event.Kind == supervisor.Overdue
-		dead = dead || event.Kind == supervisor.Dead
-		if dead { // nothing keeps the process any more but its will
-			patience := leaveTimeout
-			if overdue {
-				patience += willTimeout
-			}
-			_ = g.conn.SetReadDeadline(time.Now().Add(patience))
-		}
-		if event.Pid != 0 && g.inner {
-			event.Pid = outside(g.pid, event.Pid)
-		}
-		g.events <- event
+	wire.Prepare()
+	var exited, dead bool
+	if err := g.awaitUse(); err != nil {
+		g.host.kill(g)
+		g.events <- supervisor.GuardEvent{Kind: supervisor.Unusable, Err: err}
+	} else {
+		exited, dead = g.passOn()
 	}
 	g.awaitGone()
 	select {
-	case <-g.asked:
+	case <-g.started:
 	default:
 		return // nothing was ever started
 	}
@@ -91,36 +95,71 @@ func (g *Guard) run() {
 	}
 }
 
+// awaitUse waits until a guard that may not be able to work here can.
+func (g *Guard) awaitUse() error {
+	if !g.namespace {
+		return nil
+	}
+	return awaitMount(g.conn)
+}
+
+// passOn passes on events until the guard says no more.
+func (g *Guard) passOn() (exited, dead bool) {
+	var overdue bool
+	for {
+		var e wire.Event
+		if _, err := g.conn.Receive(&e); err != nil {
+			return exited, dead
+		}
+		exited = exited || e.Kind == wire.Exited
+		overdue = overdue || e.Kind == wire.Overdue
+		dead = dead || e.Kind == wire.Dead
+		if dead { // nothing keeps the process any more but its will
+			timeout := leaveTimeout
+			if overdue {
+				timeout += wire.WillTimeout
+			}
+			_ = g.conn.SetReadDeadline(time.Now().Add(timeout))
+		}
+		if e.Pid != 0 && g.namespace {
+			e.Pid = outside(g.host.env.procfs, g.pid, e.Pid)
+		}
+		g.events <- supervisor.GuardEvent{
+			Kind: kinds[e.Kind], Pid: e.Pid, Errno: e.Errno, Status: e.Status, Left: e.Left, Terminal: e.Terminal,
+		}
+	}
+}
+
 // noteHalt tells once that the guard was stopped. It does not wait for a
 // supervisor that is busy: the Host calls it.
 func (g *Guard) noteHalt() {
-	g.halt.Lock()
-	defer g.halt.Unlock()
-	if g.halted {
+	g.haltMu.Lock()
+	defer g.haltMu.Unlock()
+	if g.haltTold {
 		return
 	}
 	select {
 	case g.events <- supervisor.GuardEvent{Kind: supervisor.Halted}:
-		g.halted = true
+		g.haltTold = true
 	default:
 	}
 }
 
 func (g *Guard) endEvents() {
-	g.halt.Lock()
-	defer g.halt.Unlock()
-	g.halted = true
+	g.haltMu.Lock()
+	defer g.haltMu.Unlock()
+	g.haltTold = true
 	close(g.events)
 }
 
 // awaitGone waits until the process has been reaped.
 func (g *Guard) awaitGone() {
-	patience := time.NewTimer(leaveTimeout)
-	defer patience.Stop()
+	timeout := time.NewTimer(leaveTimeout)
+	defer timeout.Stop()
 	select {
 	case <-g.gone:
 		return
-	case <-patience.C:
+	case <-timeout.C:
 	}
 	g.host.kill(g)
 	<-g.gone // KILL cannot be refused
@@ -129,14 +168,14 @@ func (g *Guard) awaitGone() {
 // finish kills the tree of a guard that died. Its first process died with the
 // guard, of its parent-death signal; the rest fell to this process.
 func (g *Guard) finish(exited bool) {
-	if g.group != "" {
-		killCgroup(g.group)
+	if g.cgroup != "" {
+		tree.KillCgroup(g.cgroup)
 	}
-	g.host.killFallen(func(pid int) { g.events <- supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid} })
-	if g.group != "" {
-		removeCgroup(g.group)
+	g.host.killOrphans(func(pid int) { g.events <- supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid} })
+	if g.cgroup != "" {
+		tree.RemoveCgroup(g.cgroup)
 	}
-	takeBackFromDead(g.settings.Load())
+	terminal.TakeBack(g.host.env.procfs, g.settings.Load())
 	if !exited {
 		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL), Orphans: true}
 	}
@@ -144,33 +183,37 @@ func (g *Guard) finish(exited bool) {
 }
 
 // Bequeath implements supervisor.Guard.
-func (g *Guard) Bequeath(will []byte) error { return g.order(order{Op: opWill, Will: will}) }
+func (g *Guard) Bequeath(will []byte) error {
+	return g.order(wire.Order{Op: wire.OpWill, Will: will})
+}
 
 // Start implements supervisor.Guard.
 func (g *Guard) Start(start supervisor.Start) error {
-	g.settings.Store(settingsOfOurs())
-	close(g.asked)
-	return g.order(order{Op: opStart, Vars: start.Vars, Deadline: start.Deadline, Will: start.Will, files: start.Files})
+	g.settings.Store(terminal.Settings())
+	close(g.started)
+	return g.order(wire.Order{
+		Op: wire.OpStart, Vars: start.Vars, Deadline: start.Deadline, Will: start.Will, Files: start.Files,
+	})
 }
 
 // Renew implements supervisor.Guard.
 func (g *Guard) Renew(deadline boottime.Instant) error {
-	return g.order(order{Op: opDeadline, Deadline: deadline})
+	return g.order(wire.Order{Op: wire.OpDeadline, Deadline: deadline})
 }
 
 // Signal implements supervisor.Guard.
 func (g *Guard) Signal(sig syscall.Signal, to supervisor.Scope) error {
-	return g.order(order{Op: opSignal, Signal: sig, Scope: to})
+	return g.order(wire.Order{Op: wire.OpSignal, Signal: sig, Scope: scopes[to]})
 }
 
 // Freeze implements supervisor.Guard.
-func (g *Guard) Freeze() error { return g.order(order{Op: opFreeze}) }
+func (g *Guard) Freeze() error { return g.order(wire.Order{Op: wire.OpFreeze}) }
 
 // Thaw implements supervisor.Guard.
-func (g *Guard) Thaw() error { return g.order(order{Op: opThaw}) }
+func (g *Guard) Thaw() error { return g.order(wire.Order{Op: wire.OpThaw}) }
 
 // Kill implements supervisor.Guard.
-func (g *Guard) Kill() error { return g.order(order{Op: opKill}) }
+func (g *Guard) Kill() error { return g.order(wire.Order{Op: wire.OpKill}) }
 
 // Abandon implements supervisor.Guard.
 func (g *Guard) Abandon() { g.host.kill(g) }
@@ -186,7 +229,4 @@ func (g *Guard) Retire() {
 func (g *Guard) Events() <-chan supervisor.GuardEvent { return g.events }
 
 // order sends an order, or gives up on a guard that does not read them.
-func (g *Guard) order(o order) error {
-	_ = g.conn.SetWriteDeadline(time.Now().Add(tellTimeout))
-	return send(g.conn, o, o.files)
-}
+func (g *Guard) order(o wire.Order) error { return g.conn.Send(o, o.Files, wire.SendTimeout) }

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/guardtest"
+	"berth/internal/guard/procfs"
 	"berth/supervisor"
 )
 
@@ -45,8 +47,8 @@ func TestStoppedGuardGoesOn(t *testing.T) {
 // awaitTrap waits until a shell handles TERM.
 func awaitTrap(t *testing.T, pid int) {
 	t.Helper()
-	await(t, "the command to handle TERM", func() bool {
-		_, caught, _ := strings.Cut(statusOf(pid), "SigCgt:\t")
+	guardtest.Await(t, "the command to handle TERM", func() bool {
+		_, caught, _ := strings.Cut(guardtest.StatusOf(pid), "SigCgt:\t")
 		mask, _ := strconv.ParseUint(strings.SplitN(caught, "\n", 2)[0], 16, 64)
 		return mask&(1<<(unix.SIGTERM-1)) != 0
 	})
@@ -54,28 +56,40 @@ func awaitTrap(t *testing.T, pid int) {
 
 // freezeGuard keeps the guard from doing anything, until thaw is called or it is
 // killed. Nobody is told, as with STOP, of a control group that is frozen.
-func (tr *tree) freezeGuard() (thaw func()) {
+func (tr *command) freezeGuard() (thaw func()) {
 	tr.t.Helper()
-	group := makeCgroup(filepath.Join(ownCgroup(), "test-"+rand.Text()))
-	if group == nil {
-		tr.t.Fatal("no control group can be made here")
+	dir := filepath.Join(ownCgroup(), "test-"+rand.Text())
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		tr.t.Fatal(err)
 	}
+	write := func(file, value string) {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0); err != nil {
+			tr.t.Error(err)
+		}
+	}
+	thaw = func() { write("cgroup.freeze", "0") }
 	tr.t.Cleanup(func() {
-		group.freeze(false)
+		thaw()
 		if !tr.dead {
 			tr.guard.Abandon()
 		}
 		<-tr.guard.gone // a group with a process in it cannot be removed
-		group.remove()
+		_ = os.Remove(dir)
 	})
-	name := group.dir.Name()
-	if !writeControl(name, "cgroup.procs", strconv.Itoa(tr.guard.pid)) {
-		tr.t.Fatal("the guard cannot be put into a control group")
-	}
-	group.freeze(true)
-	await(tr.t, "the guard to be frozen", func() bool {
-		events, _ := os.ReadFile(filepath.Join(name, "cgroup.events"))
+	write("cgroup.procs", strconv.Itoa(tr.guard.pid))
+	write("cgroup.freeze", "1")
+	guardtest.Await(tr.t, "the guard to be frozen", func() bool {
+		events, _ := os.ReadFile(filepath.Join(dir, "cgroup.events"))
 		return strings.Contains(string(events), "frozen 1")
 	})
-	return func() { group.freeze(false) }
+	return thaw
+}
+
+func TestKernelWithoutPidfdIsRefused(t *testing.T) {
+	kernel := procfs.Kernel()
+	kernel.OpenPidfd = func(int, int) (int, error) { return -1, unix.ENOSYS }
+	if host, err := newHost(env{kernel, newCgroup}); err == nil {
+		host.Close()
+		t.Error("a Host was made")
+	}
 }

@@ -1,6 +1,6 @@
-// Package guard is the process between berth's supervisor and the command: the
-// parent of the command, which kills the command's whole tree when told, when
-// its deadline passes, or when the supervisor is gone.
+// Package guard is the supervisor's side of the process between berth's supervisor
+// and the command: it starts guards, implements supervisor.Guard for them, and kills
+// what a guard that died leaves behind.
 //
 // The supervisor's process has one Host, and starts a guard ahead of time:
 //
@@ -10,7 +10,10 @@
 //	err = g.Start(supervisor.Start{Deadline: deadline})
 //	for event := range g.Events() { ... }    // Started, Exited, Dead
 //
-// The guard's process is the same binary under the name Name, and runs Main.
+// The guard's process is the same binary under the name wire.Name, and runs
+// process.Main: it is the parent of the command, and kills the command's whole tree
+// when told, when its deadline passes, or when the supervisor is gone. This package
+// must not import that one, nor decide anything about locks.
 //
 // The tree is every descendant of the guard, which is a child subreaper: a
 // process cannot leave it by forking twice, by setsid or by a group of its own.
@@ -27,20 +30,22 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/parent"
+	"berth/internal/guard/procfs"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
 // Host is the supervisor's side: it starts guards, and is the one waiter of its
 // process, so that as PID 1 it reaps every orphan. A process has one.
 type Host struct {
-	spare map[int]uint64 // children from before berth was executed: not ours to kill
+	env       env
+	inherited procfs.Set // children from before berth was executed: not ours to kill
 
 	reserve sync.Once // the threads of this process
 
@@ -54,13 +59,19 @@ type Host struct {
 	stopped  chan struct{}
 }
 
+// env is what tests replace.
+type env struct {
+	procfs    *procfs.Env
+	newCgroup func() string // see the function newCgroup
+}
+
 // Spec is the command that a guard is for.
 type Spec struct {
-	Dir   string   // the working directory, see LeaveDir; "" is that of this process
-	Path  string   // the executable, absolute or relative to the working directory
-	Args  []string // from argv[0] on
-	Env   []string // the command's environment but for Start.Vars
-	Login *Login   // nil: who started berth
+	Dir        string              // the working directory, see LeaveDir; "" is that of this process
+	Path       string              // the executable, absolute or relative to the working directory
+	Args       []string            // from argv[0] on
+	Env        []string            // the command's environment but for Start.Vars
+	Credential *syscall.Credential // the user; nil: the one who started berth
 
 	// Numbered are variables, of Env or not, whose value is to be the process number
 	// of the command. Default none.
@@ -74,63 +85,61 @@ type Spec struct {
 	Namespace bool
 }
 
-func (s Spec) numbered() string {
-	if len(s.Numbered) == 0 {
-		return noAddress
-	}
-	return strings.Join(s.Numbered, ",")
-}
-
 // NewHost makes this process the reaper of everything below it.
-func NewHost() (*Host, error) {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("cannot become a subreaper, which needs Linux 3.4: %w", err)
+func NewHost() (*Host, error) { return newHost(env{procfs.Kernel(), newCgroup}) }
+
+func newHost(env env) (*Host, error) {
+	if err := parent.BecomeSubreaper(); err != nil {
+		return nil, err
 	}
-	self, err := openProcess(os.Getpid(), 0)
+	self, err := env.procfs.OpenPidfd(os.Getpid(), 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot signal processes safely, which needs pidfd_open (Linux 5.3, and a seccomp profile that allows it): %w", err)
 	}
 	unix.Close(self)
-	h := &Host{
-		spare:    make(map[int]uint64),
-		guards:   make(map[int]*Guard),
-		children: make(chan os.Signal, 1),
-		stop:     make(chan struct{}),
-		stopped:  make(chan struct{}),
-	}
-	if err := h.spareChildren(); err != nil {
+	inherited, err := childrenNow(env.procfs)
+	if err != nil {
 		return nil, err
+	}
+	h := &Host{
+		env:       env,
+		inherited: inherited,
+		guards:    make(map[int]*Guard),
+		children:  make(chan os.Signal, 1),
+		stop:      make(chan struct{}),
+		stopped:   make(chan struct{}),
 	}
 	signal.Notify(h.children, unix.SIGCHLD)
 	go h.run()
 	return h, nil
 }
 
-// spareChildren notes the children that are there already. Usually there are
+// childrenNow returns the children that are there already. Usually there are
 // none, which the kernel says at once; /proc has to be readable all the same.
-func (h *Host) spareChildren() error {
+func childrenNow(env *procfs.Env) (procfs.Set, error) {
 	// Another namespace's numbers would be taken for ours: nothing would be
-	// found to kill, or somebody else (pid_namespaces(7), "/proc and PID
+	// found to kill, or somebody else's process (pid_namespaces(7), "/proc and PID
 	// namespaces").
 	switch self, err := os.Readlink("/proc/self"); {
 	case err == nil && self != strconv.Itoa(os.Getpid()):
-		return errors.New("/proc is that of another PID namespace; mount it for the one that berth runs in, as unshare --mount-proc does")
+		return nil, errors.New("/proc is that of another PID namespace; mount it for the one that berth runs in, as unshare --mount-proc does")
 	case err != nil:
-		return errors.New("cannot read /proc; berth needs it, mounted for the PID namespace that it runs in (unshare --mount-proc)")
+		return nil, errors.New("cannot read /proc; berth needs it, mounted for the PID namespace that it runs in (unshare --mount-proc)")
 	}
-	if childless() {
-		return nil
+	if !parent.HasChildren() {
+		return nil, nil
 	}
-	table, err := processTable()
+	table, err := env.Table()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	children := make(procfs.Set)
 	for _, p := range table {
-		if p.parent == os.Getpid() {
-			h.spare[p.pid] = p.start
+		if p.Parent == os.Getpid() {
+			children.Add(p)
 		}
 	}
-	return nil
+	return children, nil
 }
 
 // Close waits for the last guard's end and ends the Host's goroutine. Guards
@@ -160,7 +169,7 @@ func (h *Host) run() {
 func (h *Host) reap() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, more := reapAll(unix.WUNTRACED, func(pid int, status syscall.WaitStatus) {
+	parent.Reap(h.children, func(pid int, status syscall.WaitStatus) {
 		g, found := h.guards[pid]
 		if status.Stopped() {
 			if found {
@@ -175,15 +184,12 @@ func (h *Host) reap() {
 			close(g.gone)
 		}
 	})
-	if more {
-		reapSoon(h.children)
-	}
 }
 
 // Launch starts a guard for the command. It waits for orders at little cost. One
 // that turns out not to be able to work tells supervisor.Unusable.
 func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
-	ours, theirs, err := socketPair()
+	ours, theirs, err := wire.Pair()
 	if err != nil {
 		return nil, fmt.Errorf("cannot start the guard: %w", err)
 	}
@@ -194,7 +200,7 @@ func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 		ours.Close()
 		return nil, err
 	}
-	h.reserve.Do(reserveThreads) // while the guard's program is loaded, and before it may start anything
+	h.reserve.Do(parent.ReserveThreads) // while the guard's program is loaded, and before it may start anything
 	h.running.Go(g.run)
 	return g, nil
 }
@@ -208,18 +214,21 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 		return fmt.Errorf("cannot start the guard: %w", err)
 	}
 	defer unix.Close(inherited)
-	// A group of its own: who kills berth's group must not hit both.
+	args := wire.Args{
+		Conn: inherited, Cgroup: g.cgroup, Credential: spec.Credential, Namespace: spec.Namespace,
+		Dir: spec.Dir, Numbered: spec.Numbered, Path: spec.Path, Command: spec.Args,
+	}
+	// A group of its own: whatever kills berth's group must not hit both.
 	sys := &syscall.SysProcAttr{Setpgid: true}
-	namespace := sharedNamespace
 	if spec.Namespace {
-		namespace, sys.Cloneflags = ownNamespace, namespaceFlags
+		sys.Cloneflags = namespaceFlags
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	err = withStopsBlocked(func(blocked uint32) (err error) {
-		args := []string{Name, fmt.Sprint(inherited), g.group, spec.Login.String(), namespace, fmt.Sprintf("%x", blocked), spec.Dir, spec.numbered(), spec.Path}
+	err = parent.WithStopsBlocked(func(blocked uint32) (err error) {
+		args.Blocked = blocked
 		// /proc/self/exe is this very binary, even if it was replaced meanwhile.
-		g.pid, err = syscall.ForkExec("/proc/self/exe", append(args, spec.Args...), &syscall.ProcAttr{
+		g.pid, err = syscall.ForkExec("/proc/self/exe", args.Strings(), &syscall.ProcAttr{
 			Env:   spec.Env,
 			Files: []uintptr{0, 1, 2},
 			Sys:   sys,
@@ -246,67 +255,21 @@ func notForked(err error, namespace bool) error {
 	return fmt.Errorf("cannot start the guard: %w", err)
 }
 
-// killFallen kills what is below this process and is no guard's, until nothing
-// of it is left: the tree of a guard that died has fallen to us. It goes on for
-// as long as there is one that may not be signalled, which refused is told once.
-func (h *Host) killFallen(refused func(pid int)) {
-	children := make(chan os.Signal, 1)
-	signal.Notify(children, unix.SIGCHLD)
-	defer signal.Stop(children)
-	var k killer
-	for {
-		before, spared := h.spared()
-		k.spare = spared
-		killed := k.pass()
-		if killed.refused != 0 && refused != nil {
-			refused(killed.refused)
-			refused = nil
-		}
-		if h.noneFallen(&k, before) {
-			return
-		}
-		after, _ := h.spared()
-		rest := time.After(k.rest(before != after))
-		var ended <-chan os.Signal // heeded where passes are rare
-		if k.slow() {
-			ended = children
-		}
-		select {
-		case <-rest:
-		case <-ended: // the reaper takes it
-			k.hurry()
-		}
-	}
-}
-
-// noneFallen reports whether nothing is left to kill. The kernel knows whether
-// there is a child at all. Beside those to be spared, a look that finds nothing
-// counts if no child was reaped during it: one could have forked after /proc was
-// listed, and have been gone when it was its turn.
-func (h *Host) noneFallen(k *killer, reaped uint64) bool {
-	if len(k.spare) == 0 {
-		return childless()
-	}
-	if len(k.seen) > 0 {
-		return false
-	}
-	all := newKilled()
-	err := k.killTable(all)
-	after, _ := h.spared()
-	return err == nil && all.found == 0 && reaped == after
-}
-
-// spared returns the children that are not to be killed as fallen, and how many
+// notOrphans returns the children that did not fall to this process, and how many
 // have been reaped so far.
-func (h *Host) spared() (reaped uint64, spared map[int]uint64) {
+func (h *Host) notOrphans() (children procfs.Set, reaped uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	spared = maps.Clone(h.spare)
-	for pid := range h.guards {
-		p, _ := readProcess(pid) // 0 for one that /proc hides, as processTable has it
-		spared[pid] = p.start
+	children = maps.Clone(h.inherited)
+	if children == nil {
+		children = make(procfs.Set)
 	}
-	return h.reaped, spared
+	for pid := range h.guards {
+		p, _ := procfs.Read(pid) // no start for one that /proc hides, as in procfs.Table
+		p.Pid = pid
+		children.Add(p)
+	}
+	return children, h.reaped
 }
 
 // kill kills a guard's process, if it is still there.

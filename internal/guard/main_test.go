@@ -4,55 +4,36 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/guardtest"
+	"berth/internal/guard/process"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
 // The test binary is several programs: the guard under its own name, and what
-// the variable roleVar says.
+// guardtest.RoleVar says.
 const (
-	roleVar   = "GUARD_TEST_ROLE"
 	scriptVar = "GUARD_TEST_SCRIPT"
 
 	// stallVar has a guard do nothing before somebody writes to this FIFO.
 	stallVar = "GUARD_TEST_STALL"
 
-	// noCgroupVar has a guard do without a control group.
+	// noCgroupVar has the role of a supervisor do without control groups.
 	noCgroupVar = "GUARD_TEST_NO_CGROUP"
 )
 
-func init() {
-	if os.Getenv(roleVar) != "" {
-		runtime.LockOSThread() // so that TestMain is on the first thread
-	}
-}
-
 func TestMain(m *testing.M) {
-	useCgroups = os.Getenv(noCgroupVar) == ""
-	switch role := os.Getenv(roleVar); {
-	case os.Args[0] == Name:
+	if os.Args[0] == wire.Name {
 		if fifo := os.Getenv(stallVar); fifo != "" {
 			_, _ = os.ReadFile(fifo)
 		}
-		os.Exit(Main(os.Args, executeWill))
-	case role == "supervisor":
-		superviseScript()
-	case role == "without first thread":
-		loseFirstThread()
-	case role == "fork from a thread":
-		forkFromAThread()
-	case role == "fork among threads":
-		forkAmongThreads(200)
-	case role != "":
-		fmt.Fprintf(os.Stderr, "unknown role %q\n", role)
-		os.Exit(2)
+		os.Exit(process.Main(os.Args, executeWill))
 	}
+	guardtest.PlayRole(map[string]func(){"supervisor": superviseScript})
 	goleak.VerifyTestMain(m)
 }
 
@@ -71,21 +52,15 @@ func superviseScript() {
 		}
 	}
 	script := os.Getenv(scriptVar)
-	os.Unsetenv(roleVar)
-	host, err := NewHost()
+	os.Unsetenv(guardtest.RoleVar)
+	useCgroups = os.Getenv(noCgroupVar) == ""
+	host, err := newTestHost()
 	check(err)
 	launched, err := host.Launch(Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: os.Environ()})
 	check(err)
-	check(launched.Start(supervisor.Start{Vars: []string{markVar + "=" + os.Getenv(scriptVar+"_MARK")}}))
-	fmt.Println(launched.(*Guard).pid, launched.(*Guard).group)
+	check(launched.Start(supervisor.Start{Vars: []string{guardtest.MarkVar + "=" + os.Getenv(scriptVar+"_MARK")}}))
+	fmt.Println(launched.(*Guard).pid, launched.(*Guard).cgroup)
 	for range launched.Events() {
 	}
 	select {}
-}
-
-// loseFirstThread goes on in another thread when its first one has ended, so
-// that the process looks like a dead one in /proc/PID/stat.
-func loseFirstThread() {
-	time.AfterFunc(time.Hour, func() { os.Exit(0) })
-	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0)
 }

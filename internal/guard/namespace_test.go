@@ -12,11 +12,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/guardtest"
+	"berth/internal/guard/procfs"
 	"berth/supervisor"
 )
 
 // prepareInNamespace launches a guard in a PID namespace of its own.
-func prepareInNamespace(t *testing.T, script string) *tree {
+func prepareInNamespace(t *testing.T, script string) *command {
 	t.Helper()
 	return prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Namespace: true})
 }
@@ -36,12 +38,12 @@ func TestCommandInANamespaceIsToldOfByItsOuterNumber(t *testing.T) {
 	dir := t.TempDir()
 	tr := prepareInNamespace(t, fmt.Sprintf(`echo $$ >%[1]s/own; echo /proc/[0-9]* >%[1]s/all.part; mv %[1]s/all.part %[1]s/all; exec sleep 1000`, dir))
 	first := tr.run()
-	if !slices.Contains(marked(tr.mark), first) {
+	if !slices.Contains(guardtest.Marked(tr.mark), first) {
 		t.Errorf("the command is said to be process %d, which it is not", first)
 	}
-	await(t, "what the command sees", func() bool { return exists(filepath.Join(dir, "all")) })
+	guardtest.Await(t, "what the command sees", func() bool { return guardtest.Exists(filepath.Join(dir, "all")) })
 	own, _ := os.ReadFile(filepath.Join(dir, "own"))
-	if number, _ := strconv.Atoi(strings.TrimSpace(string(own))); number == first || number != innermost(first) {
+	if number, _ := strconv.Atoi(strings.TrimSpace(string(own))); number == first || number != procfs.InnermostPid(first) {
 		t.Errorf("the command's number is %d outside and %d inside", first, number)
 	}
 	all, _ := os.ReadFile(filepath.Join(dir, "all"))
@@ -51,28 +53,28 @@ func TestCommandInANamespaceIsToldOfByItsOuterNumber(t *testing.T) {
 }
 
 func TestTreeInANamespaceIsKilled(t *testing.T) {
-	for name, end := range map[string]func(tr *tree){
-		"when told": func(tr *tree) {
+	for name, end := range map[string]func(tr *command){
+		"when told": func(tr *command) {
 			_ = tr.guard.Kill()
 			tr.next(supervisor.Exited)
 			tr.next(supervisor.Dead)
 		},
-		"at the deadline": func(tr *tree) {
+		"at the deadline": func(tr *command) {
 			_ = tr.guard.Renew(soon())
 			tr.next(supervisor.Overdue)
 			tr.next(supervisor.Exited)
 			tr.next(supervisor.Dead)
 		},
-		"when the supervisor is gone": func(tr *tree) {
+		"when the supervisor is gone": func(tr *command) {
 			_ = tr.guard.conn.CloseWrite()
 			<-tr.guard.gone
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withAndWithoutCgroup(t, func(t *testing.T) {
-				tr := prepareInNamespace(t, forest)
+				tr := prepareInNamespace(t, guardtest.Forest)
 				tr.run()
-				awaitProcesses(t, tr.mark, forestSize)
+				guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 				end(tr)
 				tr.nothingLeft()
 			})
@@ -82,12 +84,12 @@ func TestTreeInANamespaceIsKilled(t *testing.T) {
 
 // The kernel sees to it, with nobody of berth's alive.
 func TestTreeInANamespaceIsDeadWhenItsGuardIs(t *testing.T) {
-	tr := prepareInNamespace(t, forest)
+	tr := prepareInNamespace(t, guardtest.Forest)
 	tr.run()
-	awaitProcesses(t, tr.mark, forestSize)
+	guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 	tr.host.mu.Lock() // nobody is reaped, and nothing that falls to us is killed
 	err := unix.Kill(tr.guard.pid, unix.SIGKILL)
-	awaitProcesses(t, tr.mark, 0)
+	guardtest.AwaitProcesses(t, tr.mark, 0)
 	tr.host.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
@@ -97,12 +99,12 @@ func TestTreeInANamespaceIsDeadWhenItsGuardIs(t *testing.T) {
 
 func TestTreeInANamespaceIsFrozen(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
-		tr := prepareInNamespace(t, forest)
+		tr := prepareInNamespace(t, guardtest.Forest)
 		tr.run()
-		awaitProcesses(t, tr.mark, forestSize)
+		guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 		tr.freeze()
 		_ = tr.guard.Thaw()
-		await(t, "the tree to go on", func() bool { return !tr.frozen() })
+		guardtest.Await(t, "the tree to go on", func() bool { return !tr.frozen() })
 	})
 }
 
@@ -129,7 +131,7 @@ func TestOnlyAMissingCapabilityIsReportedAsOne(t *testing.T) {
 
 func TestNamespaceWithoutItsProcIsNotBlamedOnACapabilityThatIsThere(t *testing.T) {
 	for errno, says := range map[unix.Errno]string{unix.EPERM: "CAP_SYS_ADMIN", unix.EACCES: "AppArmor", unix.EINVAL: "chroot"} {
-		got := notSettled(errno)
+		got := notMounted(errno)
 		if !errors.Is(got, ErrNamespace) || !errors.Is(got, errno) || !strings.Contains(got.Error(), says) {
 			t.Errorf("%v is reported as %v", errno, got)
 		}

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"runtime"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -11,11 +12,11 @@ import (
 
 // prepareWithoutKill launches a guard that may not signal other users' processes,
 // for a command of another user. The control group would kill it all the same.
-func prepareWithoutKill(t *testing.T, script string) *tree {
+func prepareWithoutKill(t *testing.T, script string) *command {
 	t.Helper()
 	useCgroups = false
 	t.Cleanup(func() { useCgroups = true })
-	prepared := make(chan *tree)
+	prepared := make(chan *command)
 	go func() {
 		defer close(prepared)
 		runtime.LockOSThread() // for good: the thread ends with this goroutine
@@ -24,7 +25,7 @@ func prepareWithoutKill(t *testing.T, script string) *tree {
 			return
 		}
 		prepared <- prepareSpec(t, Spec{
-			Path: "/bin/sh", Args: []string{"sh", "-c", script}, Login: &Login{UID: 65534, GID: 65534},
+			Path: "/bin/sh", Args: []string{"sh", "-c", script}, Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
 		})
 	}()
 	tr := <-prepared

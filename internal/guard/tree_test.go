@@ -1,14 +1,13 @@
 package guard
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/guardtest"
 	"berth/supervisor"
 )
 
@@ -33,8 +32,8 @@ func TestKillLeavesNothingOfTheTree(t *testing.T) {
 			withAndWithoutCgroup(t, func(t *testing.T) {
 				tr := prepare(t, c.script)
 				first := tr.run()
-				awaitProcesses(t, tr.mark, c.processes)
-				_, lives := readProcess(first)
+				guardtest.AwaitProcesses(t, tr.mark, c.processes)
+				lives := guardtest.StatusOf(first) != ""
 				if err := tr.guard.Kill(); err != nil {
 					t.Fatal(err)
 				}
@@ -63,7 +62,7 @@ func TestTreeThatGrowsWhileItIsKilledIsKilled(t *testing.T) {
 				grown := filepath.Join(t.TempDir(), "grown")
 				tr.start(supervisor.Start{Vars: []string{"GROWN=" + grown}})
 				tr.next(supervisor.Started)
-				await(t, "the tree to grow", func() bool { return exists(grown) })
+				guardtest.Await(t, "the tree to grow", func() bool { return guardtest.Exists(grown) })
 				if err := tr.guard.Kill(); err != nil {
 					t.Fatal(err)
 				}
@@ -78,16 +77,16 @@ func TestTreeThatGrowsWhileItIsKilledIsKilled(t *testing.T) {
 // A process whose first thread has ended looks dead in /proc/PID/stat.
 func TestProcessWithoutItsFirstThreadIsPartOfTheTree(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
-		for name, end := range map[string]func(tr *tree) error{
-			"kill":   func(tr *tree) error { return tr.guard.Kill() },
-			"signal": func(tr *tree) error { return tr.guard.Signal(unix.SIGTERM, supervisor.Tree) },
+		for name, end := range map[string]func(tr *command) error{
+			"kill":   func(tr *command) error { return tr.guard.Kill() },
+			"signal": func(tr *command) error { return tr.guard.Signal(unix.SIGTERM, supervisor.Tree) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				tr := prepareSpec(t, Spec{Path: "/proc/self/exe", Args: []string{"threads"}})
-				tr.start(supervisor.Start{Vars: []string{roleVar + "=without first thread"}})
+				tr.start(supervisor.Start{Vars: []string{guardtest.RoleVar + "=without first thread"}})
 				first := tr.next(supervisor.Started).Pid
-				await(t, "the end of the first thread", func() bool {
-					return strings.Contains(statusOf(first), "State:\tZ")
+				guardtest.Await(t, "the end of the first thread", func() bool {
+					return strings.Contains(guardtest.StatusOf(first), "State:\tZ")
 				})
 				if err := end(tr); err != nil {
 					t.Fatal(err)
@@ -106,7 +105,7 @@ func TestSignalToTheTreeReachesEveryProcessEvenStopped(t *testing.T) {
 		sleep 1000 & kill -STOP $!
 		exec sleep 1000`)
 	tr.run()
-	awaitProcesses(t, tr.mark, 4)
+	guardtest.AwaitProcesses(t, tr.mark, 4)
 	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Tree); err != nil {
 		t.Fatal(err)
 	}
@@ -125,15 +124,15 @@ func TestSignalToTheFirstProcessReachesItAlone(t *testing.T) {
 		(trap 'touch `+dir+`/second' USR1; touch `+dir+`/ready; while :; do sleep 0.01; done) &
 		while :; do sleep 0.01; done`)
 	tr.run()
-	await(t, "the second process", func() bool { return exists(dir + "/ready") })
+	guardtest.Await(t, "the second process", func() bool { return guardtest.Exists(dir + "/ready") })
 	if err := tr.guard.Signal(unix.SIGUSR1, supervisor.First); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the signal", func() bool { return exists(dir + "/first") })
+	guardtest.Await(t, "the signal", func() bool { return guardtest.Exists(dir + "/first") })
 	if err := tr.guard.Signal(unix.SIGUSR1, supervisor.Group); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the signal to the group", func() bool { return exists(dir + "/second") })
+	guardtest.Await(t, "the signal to the group", func() bool { return guardtest.Exists(dir + "/second") })
 }
 
 func TestFirstProcessThatEndsTellsWhetherOthersAreLeft(t *testing.T) {
@@ -142,7 +141,7 @@ func TestFirstProcessThatEndsTellsWhetherOthersAreLeft(t *testing.T) {
 	if exited := tr.next(supervisor.Exited); !exited.Left || exited.Status.ExitStatus() != 7 {
 		t.Errorf("it is told as %+v", exited)
 	}
-	if len(marked(tr.mark)) != 1 {
+	if len(guardtest.Marked(tr.mark)) != 1 {
 		t.Error("what the first process left running was ended without being told to")
 	}
 	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Tree); err != nil {
@@ -150,14 +149,4 @@ func TestFirstProcessThatEndsTellsWhetherOthersAreLeft(t *testing.T) {
 	}
 	tr.next(supervisor.Dead)
 	tr.nothingLeft()
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-func statusOf(pid int) string {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	return string(text)
 }

@@ -4,6 +4,8 @@
 //
 //	err := tty.WithoutTTOU(func() error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) })
 //	logger := hclog.New(&hclog.LoggerOptions{Output: tty.Writer{W: os.Stderr}})
+//
+// It knows the device. Who is to have it when is for package guard/terminal to say.
 package tty
 
 import (

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"testing"
 
-	_ "berth/internal/cli"   // so that go test runs the tests anew when they have changed:
-	_ "berth/internal/guard" // it knows nothing of the binary that is built here
+	_ "berth/internal/cli"           // so that go test runs the tests anew when they have changed:
+	_ "berth/internal/guard/process" // it knows nothing of the binary that is built here
 	"berth/test/brokertest"
 
 	"go.uber.org/goleak"

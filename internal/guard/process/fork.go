@@ -1,0 +1,155 @@
+package process
+
+import (
+	"errors"
+	"math"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/guard/parent"
+	"berth/internal/guard/wire"
+)
+
+// forker forks the command beside the guard's loop, on a thread of its own that is
+// there before it is needed: to fork takes as long as the program's file takes to be
+// opened and read, which on a network file system can be for ever.
+type forker struct {
+	args     wire.Args
+	requests chan *syscall.ProcAttr // never closed
+	results  chan forked            // one for each request
+
+	// undecided: nothing of the request has been forked. Whoever decides clears it: the
+	// thread, which then forks, or the guard, which has to kill the command.
+	undecided atomic.Bool
+}
+
+// forked is how forking the command went.
+type forked struct {
+	pid int
+	err error
+}
+
+// errTooLate says that nothing was forked, because the tree is to be dead.
+var errTooLate = errors.New("too late to start the command")
+
+func newForker(args wire.Args) *forker {
+	return &forker{args: args, requests: make(chan *syscall.ProcAttr, 1), results: make(chan forked, 1)}
+}
+
+// begin has the command forked, and a result told.
+func (f *forker) begin(attr *syscall.ProcAttr) {
+	f.undecided.Store(true)
+	f.requests <- attr
+}
+
+// decide reports whether it was this call that decided about the request.
+func (f *forker) decide() bool { return f.undecided.CompareAndSwap(true, false) }
+
+// run is the thread. The command's death signal comes when the thread that
+// forked it ends, not the process (PR_SET_PDEATHSIG(2const)): this one lives as
+// long as the process.
+//
+// To go to the command's directory can take long as well, on a network file system
+// for ever, and there is nothing to be killed yet: if the guard has decided by then,
+// nothing is forked.
+func (f *forker) run() {
+	runtime.LockOSThread()
+	parent.UnblockStops(f.args.Blocked)
+	for attr := range f.requests {
+		pid, err := inDir(f.args.Dir, func() (int, error) {
+			if !f.decide() {
+				return 0, errTooLate
+			}
+			return forkCommand(f.args, attr)
+		})
+		f.results <- forked{pid, err}
+	}
+}
+
+// inDir runs fork in the directory, "" being this one. The command inherits its
+// working directory rather than enter it: berth may, and its user may be another.
+// A guard waits in "/" otherwise, so that the file system can be unmounted.
+func inDir(dir string, fork func() (pid int, err error)) (pid int, err error) {
+	if dir == "" {
+		return fork()
+	}
+	if err := unix.Chdir(dir); err != nil {
+		return 0, err
+	}
+	defer func() { _ = unix.Chdir("/") }()
+	return fork()
+}
+
+// prepareToFork makes sure that the process goes on while one of its threads
+// waits for the kernel to execute a program. Go's fork keeps the processor that
+// its thread has (syscall.forkAndExecInChild blocks in vfork(2)): there has to be
+// another, whatever GOMAXPROCS says in the environment, which is the command's;
+// and nothing may want all threads to stop, as a garbage collection does. It is
+// called ahead of time, because both stop all threads for a moment.
+func prepareToFork() {
+	if runtime.GOMAXPROCS(0) != 2 { // more would only be woken for nothing
+		runtime.GOMAXPROCS(2)
+	}
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(math.MaxInt64) // GOMEMLIMIT is the command's, too
+}
+
+// doneForking allows garbage to be collected, as is the runtime's default: a command
+// can run for months.
+func doneForking() { debug.SetGCPercent(100) }
+
+// fork has the command forked. Meanwhile deadline, orders and the supervisor's end are
+// heeded; what has been forked is below this process, so kill finds it.
+func (g *guard) fork() {
+	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL, Credential: g.args.Credential}
+	if g.tree.Cgroup != nil {
+		sys.UseCgroupFD, sys.CgroupFD = true, g.tree.Cgroup.FD()
+	}
+	g.phase = forking
+	g.forker.begin(&syscall.ProcAttr{Env: append(os.Environ(), g.order.Vars...), Files: []uintptr{0, 1, 2}, Sys: sys})
+}
+
+// noteForked goes on when the command's number is known.
+func (g *guard) noteForked(f forked) {
+	if g.phase != forking {
+		return // the guard did not wait for it
+	}
+	g.phase = running
+	switch {
+	case errors.Is(f.err, errTooLate): // which is told as the end of a command that was killed
+		g.tell(wire.Event{Kind: wire.Started})
+		g.tell(wire.Event{Kind: wire.Exited, Status: syscall.WaitStatus(unix.SIGKILL)})
+		g.finish()
+	case f.err != nil && g.tree.Cgroup != nil && !g.killing:
+		// Some groups cannot be forked into (clone(2), CLONE_INTO_CGROUP), and
+		// /proc leads to the tree as well.
+		g.tree.Close()
+		clear(g.reapedEarly)
+		g.fork()
+	case f.err != nil:
+		g.fail(f.err)
+	default:
+		g.first, g.tree.Group, g.tree.Led = f.pid, f.pid, true
+		g.terminal.Offer(f.pid)
+		g.tell(wire.Event{Kind: wire.Started, Pid: f.pid})
+		doneForking()
+		g.watchUser()
+		if g.killing {
+			g.kill() // it has not run for longer than that takes
+		}
+		g.reap()
+	}
+}
+
+// fail tells that the command was not started, and why.
+func (g *guard) fail(err error) {
+	errno := syscall.EIO
+	errors.As(err, &errno)
+	g.tell(wire.Event{Kind: wire.NotStarted, Errno: errno})
+	g.finish()
+}

@@ -1,0 +1,45 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"berth/internal/guard/wire"
+)
+
+// supervisor is the guard's side of the connection to it.
+type supervisor struct {
+	conn         *wire.Conn
+	unresponsive bool // it did not read the last event in time; for example, it is stopped
+}
+
+// leastTimeout is for a supervisor that did not read before.
+const leastTimeout = time.Millisecond
+
+// tell reports an event, and waits for as long at most until the supervisor has
+// room for it. One that is gone is found out by reading.
+func (s *supervisor) tell(event wire.Event, timeout time.Duration) {
+	err := s.conn.Send(event, nil, max(timeout, leastTimeout))
+	s.unresponsive = errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// orders returns a channel of what the supervisor says. It is closed when the
+// supervisor is dead, or says what cannot be understood. Its goroutine ends
+// with the process.
+func (s *supervisor) orders() <-chan wire.Order {
+	orders := make(chan wire.Order)
+	go func() {
+		defer close(orders)
+		for {
+			var o wire.Order
+			files, err := s.conn.Receive(&o)
+			if err != nil {
+				return
+			}
+			o.Files = files
+			orders <- o
+		}
+	}()
+	return orders
+}

@@ -1,0 +1,120 @@
+package tree
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Cgroup is a control group of the command's own, where berth may make one: it
+// then holds the whole tree however it forks and daemonizes, and one write
+// kills it (cgroup.kill, Documentation/admin-guide/cgroup-v2). nil is a group
+// that could not be made: every method then does nothing.
+type Cgroup struct {
+	dir    *os.File
+	frozen bool
+}
+
+// MakeCgroup makes the control group with this directory, or returns nil where berth
+// owns none: no cgroup v2 (path is ""), not writable, too old to be killed.
+func MakeCgroup(path string) *Cgroup {
+	if path == "" {
+		return nil
+	}
+	if err := os.Mkdir(path, 0o755); err != nil {
+		return nil
+	}
+	dir, err := os.Open(path)
+	if err != nil {
+		os.Remove(path)
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(path, "cgroup.kill")); err != nil { // Linux 5.14
+		dir.Close()
+		os.Remove(path)
+		return nil
+	}
+	return &Cgroup{dir: dir}
+}
+
+// FD returns the descriptor to fork into the group with (CLONE_INTO_CGROUP).
+func (c *Cgroup) FD() int { return int(c.dir.Fd()) }
+
+// kill kills everything in the group in one step.
+func (c *Cgroup) kill() {
+	if c != nil {
+		KillCgroup(c.dir.Name())
+	}
+}
+
+// freeze stops everything in the group, or has it go on. It takes effect within
+// microseconds unless a process is in an uninterruptible wait, which cannot do
+// anything else meanwhile (cgroup.freeze, Linux 5.2).
+func (c *Cgroup) freeze(on bool) {
+	if c == nil {
+		return
+	}
+	value := "0"
+	if on {
+		value = "1"
+	}
+	c.frozen = writeControl(c.dir.Name(), "cgroup.freeze", value) && on
+}
+
+// isFrozen reports whether the group is frozen.
+func (c *Cgroup) isFrozen() bool { return c != nil && c.frozen }
+
+// stops reports whether freeze reaches the process: it is in the group, or in one
+// that the command has made in it. A command that may do so can leave the group.
+func (c *Cgroup) stops(pid int) (inside bool) {
+	if !c.isFrozen() {
+		return false
+	}
+	name := "/" + filepath.Base(c.dir.Name()) + "/"
+	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup")) // nothing is in nothing
+	for line := range strings.Lines(string(text)) {
+		path, unified := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
+		inside = inside || unified && strings.Contains(path+"/", name)
+	}
+	return inside
+}
+
+// remove removes the group, which has to be empty by now.
+func (c *Cgroup) remove() {
+	if c != nil {
+		c.dir.Close()
+		RemoveCgroup(c.dir.Name())
+	}
+}
+
+// KillCgroup kills everything in the group with this directory in one step. It does
+// nothing for one that does not exist.
+func KillCgroup(path string) {
+	writeControl(path, "cgroup.kill", "1")
+}
+
+// writeControl reports whether the group took the value.
+func writeControl(group, file, value string) bool {
+	f, err := os.OpenFile(filepath.Join(group, file), os.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	_, err = f.WriteString(value)
+	return err == nil
+}
+
+// RemoveCgroup removes an empty group, also the groups that the command made in
+// it. What cannot be removed is left to whoever owns the hierarchy.
+func RemoveCgroup(path string) {
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		if e.IsDir() {
+			RemoveCgroup(filepath.Join(path, e.Name()))
+		}
+	}
+	_ = unix.Rmdir(path)
+}

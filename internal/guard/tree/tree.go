@@ -1,0 +1,90 @@
+// Package tree signals, freezes and kills everything below this process as one:
+//
+//	t := &tree.Tree{Env: procfs.Kernel()}
+//	t.Kill()                  // the first pass
+//	for parent.HasChildren() {
+//		select {
+//		case <-children:  // SIGCHLD; somebody reaps
+//			t.NoteEnd()
+//		case <-t.KillAgain():
+//			t.Kill()
+//		}
+//	}
+//
+// It knows how a tree is reached as a whole: through its control group, its process
+// groups, and package procfs. It must not know why, nor reap: when the tree is dead
+// is for its owner to say.
+package tree
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/guard/procfs"
+	"berth/signals"
+)
+
+// Tree is every process below this one. One goroutine owns it. Its zero value, with
+// an Env, is a tree of which nothing is known.
+type Tree struct {
+	// Env is how the tree is found.
+	Env *procfs.Env
+	// Except are children that are not to be killed, nor what is below them.
+	Except procfs.Set
+	// Cgroup has the tree in it, as far as it has not left; nil: there is none.
+	Cgroup *Cgroup
+	// Namespace: this process is the first of a PID namespace, so that everything in
+	// it is the tree.
+	Namespace bool
+	// Group is a process group that has no strangers in it, 0: none is known. Its
+	// number stays in use until the last of it has ended.
+	Group int
+	// Led: the leader of Group is not reaped, so the number is certain.
+	Led bool
+
+	killing killing
+	frozen  *frozen // nil: the tree goes on
+}
+
+// Signal sends the signal to every process of the tree, and continues those
+// that are stopped, which receive nothing else. The others get no CONT: they may
+// have a handler for it. It returns the first process that may not be signalled, 0 if
+// there is none. It ends early when enough says so: to read of thousands of processes and
+// threads takes long.
+func (t *Tree) Signal(sig syscall.Signal, enough func() bool) (refused int) {
+	for _, p := range t.Env.Descendants(enough) {
+		if enough() {
+			break
+		}
+		if err := t.Env.Signal(p, sig); refused == 0 && errors.Is(err, unix.EPERM) {
+			refused = p.Pid
+		}
+		if t.needsCONT(p, sig) {
+			_ = t.Env.Signal(p, unix.SIGCONT)
+		}
+	}
+	return refused
+}
+
+// needsCONT reports whether the process does not get the signal that it was sent
+// before it is continued. Of one that /proc hides this is not known, and a CONT
+// too many does less harm than a signal that is not received. What Freeze has
+// stopped goes on at the thaw.
+func (t *Tree) needsCONT(p procfs.Process, sig syscall.Signal) bool {
+	if sig == unix.SIGCONT || sig == unix.SIGSTOP || slices.Contains(signals.KeyboardStops(), sig) {
+		return false
+	}
+	if t.frozen != nil && t.frozen.has(p) {
+		return false
+	}
+	return p.Hidden || t.Env.IsStopped(p.Pid)
+}
+
+// Close removes the control group, which has to be empty by now.
+func (t *Tree) Close() {
+	t.Cgroup.remove()
+	t.Cgroup = nil
+}

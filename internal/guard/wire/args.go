@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Name is the guard's argv[0]: what ps shows, and how main tells which program of this
+// binary it is.
+const Name = "berth-guard"
+
+// Args are what a guard is started with: what may be long, beside the command's
+// environment, and what must be known before a slot is won.
+type Args struct {
+	Conn       int                 // descriptor of the guard's end of the connection
+	Cgroup     string              // directory of the control group to make, "" for none
+	Credential *syscall.Credential // nil: the command runs as the user who started berth
+	Namespace  bool                // the guard is the first process of a PID namespace
+	Blocked    uint32              // keyboard stops that the command is to have blocked, as bits of a mask
+	Dir        string              // the command's working directory, "" for the guard's own
+	Numbered   []string            // variables that are to have the command's process number
+	Path       string              // of the command's program
+	Command    []string            // from argv[0] on
+}
+
+// none stands for what is not given.
+const none = "-"
+
+// The forms of Args.Namespace.
+const ownNamespace, sharedNamespace = "own", none
+
+// Strings returns the arguments, from argv[0] on.
+func (a Args) Strings() []string {
+	namespace := sharedNamespace
+	if a.Namespace {
+		namespace = ownNamespace
+	}
+	numbered := none
+	if len(a.Numbered) > 0 {
+		numbered = strings.Join(a.Numbered, ",")
+	}
+	return append([]string{
+		Name, strconv.Itoa(a.Conn), a.Cgroup, formatCredential(a.Credential), namespace,
+		strconv.FormatUint(uint64(a.Blocked), 16), a.Dir, numbered, a.Path,
+	}, a.Command...)
+}
+
+// ParseArgs reads what Strings has written.
+func ParseArgs(args []string) (a Args, err error) {
+	if len(args) < 10 {
+		return a, fmt.Errorf("arguments are missing")
+	}
+	a = Args{Cgroup: args[2], Namespace: args[4] == ownNamespace, Dir: args[6], Path: args[8], Command: args[9:]}
+	if a.Conn, err = strconv.Atoi(args[1]); err != nil {
+		return a, fmt.Errorf("%q is not a descriptor", args[1])
+	}
+	if a.Credential, err = parseCredential(args[3]); err != nil {
+		return a, err
+	}
+	if !a.Namespace && args[4] != sharedNamespace {
+		return a, fmt.Errorf("%q is not a namespace", args[4])
+	}
+	blocked, err := strconv.ParseUint(args[5], 16, 32)
+	if err != nil {
+		return a, fmt.Errorf("%q is not a signal mask", args[5])
+	}
+	a.Blocked = uint32(blocked)
+	if args[7] != none {
+		a.Numbered = strings.Split(args[7], ",")
+	}
+	return a, nil
+}
+
+// formatCredential writes user, group and supplementary groups, as in "1000,100,4,24".
+func formatCredential(c *syscall.Credential) string {
+	if c == nil {
+		return none
+	}
+	var texts []string
+	for _, id := range slices.Concat([]uint32{c.Uid, c.Gid}, c.Groups) {
+		texts = append(texts, strconv.FormatUint(uint64(id), 10))
+	}
+	return strings.Join(texts, ",")
+}
+
+func parseCredential(text string) (*syscall.Credential, error) {
+	if text == none {
+		return nil, nil
+	}
+	var ids []uint32
+	for part := range strings.SplitSeq(text, ",") {
+		id, err := strconv.ParseUint(part, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a user and its groups", text)
+		}
+		ids = append(ids, uint32(id))
+	}
+	if len(ids) < 2 {
+		return nil, fmt.Errorf("%q is not a user and its groups", text)
+	}
+	return &syscall.Credential{Uid: ids[0], Gid: ids[1], Groups: ids[2:]}, nil
+}

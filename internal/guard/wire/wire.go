@@ -1,0 +1,229 @@
+// Package wire is what the supervisor's process and the guard's say to each other:
+// the arguments that a guard is started with, orders to it, events from it, and the
+// connection that they travel on. Both sides are the same binary, so that nothing here
+// has to be understood by another version.
+//
+// It must import next to nothing: the guard's process pays for it at each start.
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/boottime"
+)
+
+// Op is what an order is for.
+type Op string
+
+// What the supervisor orders. The end of the connection says that the supervisor is
+// dead.
+const (
+	OpWill     Op = "will"     // keep Will; none takes it back
+	OpStart    Op = "start"    // start the command with Vars, Deadline, Will and Files
+	OpDeadline Op = "deadline" // kill the tree at Deadline, and no sooner
+	OpSignal   Op = "signal"   // send Signal to Scope
+	OpFreeze   Op = "freeze"
+	OpThaw     Op = "thaw"
+	OpKill     Op = "kill"
+)
+
+// Scope is which part of a command a signal is for.
+type Scope string
+
+// The parts of a command.
+const (
+	First Scope = "first" // the process that the guard started
+	Group Scope = "group" // the process group of that process
+	Tree  Scope = "tree"  // every process of the command
+)
+
+// Order is one message from the supervisor to the guard.
+type Order struct {
+	Op       Op               `json:"op"`
+	Vars     []string         `json:"vars,omitempty"`     // NAME=value
+	Deadline boottime.Instant `json:"deadline,omitempty"` // 0: none
+	Signal   syscall.Signal   `json:"signal,omitempty"`
+	Scope    Scope            `json:"scope,omitempty"`
+	Will     []byte           `json:"will,omitempty"`
+
+	Files []*os.File `json:"-"` // travel beside the message; the receiver's own copies
+}
+
+// Kind is what an event tells.
+type Kind string
+
+// What the guard tells, in order; see supervisor.GuardEventKind. ProcMounted or
+// NotMounted, with its Errno, comes first, and only from a guard in a PID namespace
+// of its own.
+const (
+	ProcMounted Kind = "proc mounted"
+	NotMounted  Kind = "not mounted"
+	Accepted    Kind = "accepted"
+	Started     Kind = "started"
+	NotStarted  Kind = "not started"
+	Suspended   Kind = "suspended"
+	Exited      Kind = "exited"
+	Refused     Kind = "refused"
+	Killing     Kind = "killing"
+	UserChanged Kind = "user changed"
+	Overdue     Kind = "overdue"
+	Dead        Kind = "dead"
+)
+
+// Event is one message from the guard to the supervisor. Its fields are those of
+// supervisor.GuardEvent; process numbers are those of the guard's PID namespace.
+type Event struct {
+	Kind     Kind               `json:"kind"`
+	Pid      int                `json:"pid,omitempty"`
+	Errno    syscall.Errno      `json:"errno,omitempty"`
+	Status   syscall.WaitStatus `json:"status,omitempty"`
+	Left     bool               `json:"left,omitempty"`
+	Terminal bool               `json:"terminal,omitempty"`
+}
+
+// Both sides keep to these times.
+const (
+	// SendTimeout bounds how long one side waits for the other to read.
+	SendTimeout = time.Second
+	// KillingInterval is how long a guard is silent at most while it kills.
+	KillingInterval = 2 * time.Second
+	// WillTimeout bounds the execution of a will. Successors that do not get to know
+	// of the release wait for the handover delay, about as long.
+	WillTimeout = 10 * time.Second
+)
+
+// The connection keeps message boundaries (SOCK_SEQPACKET, unix(7)), so that
+// no message needs framing. maxMessage bounds one; what could be long, the
+// command and its environment, does not travel here.
+const (
+	maxMessage = 64 << 10
+	maxFiles   = 16
+)
+
+// Conn is one end of the connection. One goroutine at a time sends, one receives.
+type Conn struct {
+	*net.UnixConn
+
+	// Buffers of Receive, which are used again for each message: a deadline is
+	// renewed every second, for months.
+	data, beside []byte
+}
+
+// Pair returns both ends of a connection, theirs as a descriptor to be inherited. Both
+// are close-on-exec.
+func Pair() (ours *Conn, theirs int, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, -1, fmt.Errorf("cannot make a socket pair: %w", err)
+	}
+	ours, err = Open(fds[0])
+	if err != nil {
+		unix.Close(fds[1])
+		return nil, -1, err
+	}
+	return ours, fds[1], nil
+}
+
+// Open takes over the descriptor.
+func Open(fd int) (*Conn, error) {
+	file := os.NewFile(uintptr(fd), "guard")
+	defer file.Close()
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, fmt.Errorf("descriptor %d is not the guard's connection: %w", fd, err)
+	}
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		conn.Close()
+		return nil, fmt.Errorf("descriptor %d is a %T, not the guard's connection", fd, conn)
+	}
+	return &Conn{UnixConn: unixConn, data: make([]byte, maxMessage), beside: make([]byte, unix.CmsgSpace(maxFiles*4))}, nil
+}
+
+// Prepare has encoding/json look at the types of messages, which takes it a
+// tenth of a millisecond the first time: not when a slot has been won.
+func Prepare() {
+	for _, message := range []any{&Order{}, &Event{}} {
+		if text, err := json.Marshal(message); err == nil {
+			_ = json.Unmarshal(text, message)
+		}
+	}
+}
+
+// Send writes one message with the files beside it, and waits for as long at most
+// until the other side has room for it. The error wraps os.ErrDeadlineExceeded if it
+// has none.
+func (c *Conn) Send(message any, files []*os.File, timeout time.Duration) error {
+	data, err := json.Marshal(message)
+	if err != nil {
+		return fmt.Errorf("cannot encode a message: %w", err)
+	}
+	if len(data) > maxMessage || len(files) > maxFiles {
+		return fmt.Errorf("a message of %d bytes and %d files is larger than %d and %d", len(data), len(files), maxMessage, maxFiles)
+	}
+	var beside []byte
+	if len(files) > 0 {
+		var fds []int
+		for _, file := range files {
+			fds = append(fds, int(file.Fd()))
+		}
+		beside = unix.UnixRights(fds...)
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(timeout))
+	if _, _, err := c.WriteMsgUnix(data, beside, nil); err != nil {
+		return fmt.Errorf("cannot send: %w", err)
+	}
+	return nil
+}
+
+// Receive reads one message and returns the files beside it, which are not inherited.
+// io.EOF says that the other side is gone.
+func (c *Conn) Receive(message any) ([]*os.File, error) {
+	n, nBeside, _, _, err := c.ReadMsgUnix(c.data, c.beside) // sets MSG_CMSG_CLOEXEC
+	if errors.Is(err, unix.ECONNRESET) {
+		// The other side was closed with something of ours unread. The kernel
+		// says so once, and before it hands out what the other side had said.
+		n, nBeside, _, _, err = c.ReadMsgUnix(c.data, c.beside)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, io.EOF
+	}
+	files, err := filesFrom(c.beside[:nBeside])
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(c.data[:n], message); err != nil {
+		return nil, fmt.Errorf("cannot decode a message: %w", err)
+	}
+	return files, nil
+}
+
+func filesFrom(beside []byte) ([]*os.File, error) {
+	messages, err := unix.ParseSocketControlMessage(beside)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read what came beside a message: %w", err)
+	}
+	var files []*os.File
+	for _, m := range messages {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read descriptors: %w", err)
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "handover"))
+		}
+	}
+	return files, nil
+}

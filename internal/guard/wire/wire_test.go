@@ -1,0 +1,180 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"os"
+	"reflect"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/boottime"
+)
+
+func connected(t *testing.T) (ours, theirs *Conn) {
+	t.Helper()
+	ours, fd, err := Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err = Open(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ours.Close()
+		theirs.Close()
+	})
+	return ours, theirs
+}
+
+func TestMessagesArriveAsTheyWereSent(t *testing.T) {
+	ours, theirs := connected(t)
+	sent := []Order{
+		{Op: OpStart, Vars: []string{"A=1\n2", "B="}, Deadline: 1 << 60},
+		{Op: OpDeadline, Deadline: -1},
+		{Op: OpSignal, Signal: unix.SIGTERM, Scope: Tree},
+		{Op: OpKill},
+	}
+	for _, o := range sent {
+		if err := ours.Send(o, nil, time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range sent {
+		var got Order
+		if _, err := theirs.Receive(&got); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v arrived as %+v", want, got)
+		}
+	}
+	event := Event{Kind: Exited, Status: 0x0f, Left: true}
+	if err := theirs.Send(event, nil, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var got Event
+	if _, err := ours.Receive(&got); err != nil || got != event {
+		t.Errorf("%+v arrived as %+v, %v", event, got, err)
+	}
+}
+
+// A deadline is renewed every second, for months.
+func TestRenewalsDoNotFillTheMemory(t *testing.T) {
+	ours, theirs := connected(t)
+	const renewals = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range renewals {
+		if err := ours.Send(Order{Op: OpDeadline, Deadline: boottime.Instant(i)}, nil, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		var got Order
+		if _, err := theirs.Receive(&got); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if each := (after.TotalAlloc - before.TotalAlloc) / renewals; each > maxMessage/10 {
+		t.Errorf("each of %d renewals has taken %d bytes of memory", renewals, each)
+	}
+}
+
+func TestFilesArriveBesideAMessageAndAreNotInherited(t *testing.T) {
+	ours, theirs := connected(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	if err := ours.Send(Order{Op: OpStart}, []*os.File{write}, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	var got Order
+	files, err := theirs.Receive(&got)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d files arrived, %v", len(files), err)
+	}
+	if flags, err := unix.FcntlInt(files[0].Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("the file is inherited by programs: flags %d, %v", flags, err)
+	}
+	if _, err := files[0].WriteString("through"); err != nil {
+		t.Fatal(err)
+	}
+	files[0].Close()
+	if text, err := io.ReadAll(read); err != nil || string(text) != "through" {
+		t.Errorf("%q came through the file, %v", text, err)
+	}
+}
+
+func TestEndOfTheOtherSideIsToldAfterWhatItHasSaid(t *testing.T) {
+	ours, theirs := connected(t)
+	if err := ours.Send(Order{Op: OpKill}, nil, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := theirs.Send(Order{Op: OpKill}, nil, time.Second); err != nil { // never read
+		t.Fatal(err)
+	}
+	ours.Close()
+	var got Order
+	if _, err := theirs.Receive(&got); err != nil || got.Op != OpKill {
+		t.Errorf("what was said before the end arrived as %+v, %v", got, err)
+	}
+	if _, err := theirs.Receive(&got); !errors.Is(err, io.EOF) {
+		t.Errorf("the end is told as %v", err)
+	}
+}
+
+func TestMessageThatIsTooLargeIsRefusedAndNotCut(t *testing.T) {
+	ours, _ := connected(t)
+	if err := ours.Send(Order{Op: OpStart, Vars: []string{strings.Repeat("x", maxMessage)}}, nil, time.Second); err == nil {
+		t.Error("a message of more than maxMessage is sent")
+	}
+	if err := ours.Send(Order{Op: OpStart}, make([]*os.File, maxFiles+1), time.Second); err == nil {
+		t.Error("a message with more than maxFiles is sent")
+	}
+}
+
+func TestArgumentsArriveAsTheyWereGiven(t *testing.T) {
+	for _, want := range []Args{
+		{Conn: 3, Path: "/bin/true", Command: []string{"true"}},
+		{
+			Conn: 57, Cgroup: "/sys/fs/cgroup/a b", Credential: &syscall.Credential{Uid: 1000, Gid: 100, Groups: []uint32{4}},
+			Namespace: true, Blocked: 1<<19 | 1<<21, Dir: "/srv", Numbered: []string{"LISTEN_PID", "WATCHDOG_PID"},
+			Path: "-", Command: []string{"-", "", "own"},
+		},
+	} {
+		if got, err := ParseArgs(want.Strings()); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v arrived as %+v, %v", want, got, err)
+		}
+	}
+}
+
+func TestCredentialTravelsAsText(t *testing.T) {
+	for text, credential := range map[string]*syscall.Credential{
+		"-":                   nil,
+		"0,0":                 {},
+		"1000,100":            {Uid: 1000, Gid: 100},
+		"4294967295,1,2,3,44": {Uid: 4294967295, Gid: 1, Groups: []uint32{2, 3, 44}},
+	} {
+		if got := formatCredential(credential); got != text {
+			t.Errorf("%+v is written %q, want %q", credential, got, text)
+		}
+		got, err := parseCredential(text)
+		if err != nil || (got == nil) != (credential == nil) || formatCredential(got) != text {
+			t.Errorf("%q is read as %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "1", "root", "1,", "1,-1", "1,4294967296", "-,-"} {
+		if got, err := parseCredential(text); err == nil {
+			t.Errorf("%q is read as %+v", text, got)
+		}
+	}
+}
