@@ -90,7 +90,7 @@ func TestFrozenGuardActsOnAPassedDeadlineWhenItGoesOn(t *testing.T) {
 }
 
 // A supervisor that is stopped reads nothing, which is what the deadline is for.
-func TestCommandThatStopsForEverBesideADeafSupervisorIsKilledAtTheDeadline(t *testing.T) {
+func TestDeadlineKillsWhatStopsForEverBesideASilentSupervisor(t *testing.T) {
 	useCgroups = false
 	defer func() { useCgroups = true }()
 	tr := prepare(t, `(kill -TTIN $$; while :; do sleep 0.004; kill -CONT $$; kill -TTIN $$; done 2>/dev/null) & while :; do :; done`)

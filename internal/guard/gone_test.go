@@ -121,7 +121,7 @@ func TestGuardThatDiesBeforeTheStartIsTold(t *testing.T) {
 	}
 }
 
-func TestWaitingGuardExecutesTheWillItWasGivenWhenTheSupervisorIsGone(t *testing.T) {
+func TestWaitingGuardExecutesTheWillOfASupervisorThatIsGone(t *testing.T) {
 	for name, c := range map[string]struct {
 		takenBack, executed bool
 	}{

@@ -129,7 +129,7 @@ func TestOnlyAMissingCapabilityIsReportedAsOne(t *testing.T) {
 	}
 }
 
-func TestNamespaceWithoutItsProcIsNotBlamedOnACapabilityThatIsThere(t *testing.T) {
+func TestNamespaceWithoutProcIsNotBlamedOnACapability(t *testing.T) {
 	for errno, says := range map[unix.Errno]string{unix.EPERM: "CAP_SYS_ADMIN", unix.EACCES: "AppArmor", unix.EINVAL: "chroot"} {
 		got := notMounted(errno)
 		if !errors.Is(got, ErrNamespace) || !errors.Is(got, errno) || !strings.Contains(got.Error(), says) {

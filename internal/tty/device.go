@@ -18,10 +18,14 @@ func Open() *Device {
 // Close closes the terminal.
 func (d *Device) Close() { unix.Close(d.fd) }
 
-// Foreground returns the process group that may use the terminal (tcgetpgrp(3)). Its
-// processes may all have ended.
-func (d *Device) Foreground() (group int, err error) {
-	return unix.IoctlGetInt(d.fd, unix.TIOCGPGRP)
+// Foreground returns the process group that may use the terminal (tcgetpgrp(3)), whose
+// processes may all have ended. It returns -1 if that is not known, as after a hangup.
+func (d *Device) Foreground() (group int) {
+	group, err := unix.IoctlGetInt(d.fd, unix.TIOCGPGRP)
+	if err != nil {
+		return -1
+	}
+	return group
 }
 
 // SetForeground gives the terminal to a process group of this session, also from the

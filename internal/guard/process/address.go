@@ -59,29 +59,21 @@ func forkCommand(command wire.Args, attr *syscall.ProcAttr) (pid int, err error)
 	if len(command.Numbered) == 0 {
 		return syscall.ForkExec(command.Path, command.Command, attr)
 	}
-	var failure [2]int // its end says that the command executes
-	if err := unix.Pipe2(failure[:], unix.O_CLOEXEC); err != nil {
-		return 0, err
-	}
-	defer unix.Close(failure[0])
-	_, _ = unix.FcntlInt(uintptr(failure[1]), unix.F_SETFD, 0) // nothing else is forked here
-	args := []string{AddressName, strconv.Itoa(failure[1]), strings.Join(command.Numbered, ","), command.Path}
-	pid, err = syscall.ForkExec("/proc/self/exe", append(args, command.Command...), attr)
-	unix.Close(failure[1])
+	said, failure, err := os.Pipe() // its end says that the command executes
 	if err != nil {
 		return 0, err
 	}
-	var said [4]byte
-	if n, _ := ignoringEINTR(func() (int, error) { return unix.Read(failure[0], said[:]) }); n == len(said) {
-		return 0, syscall.Errno(binary.NativeEndian.Uint32(said[:]))
+	defer said.Close()
+	_, _ = unix.FcntlInt(failure.Fd(), unix.F_SETFD, 0) // nothing else is forked here
+	args := []string{AddressName, strconv.Itoa(int(failure.Fd())), strings.Join(command.Numbered, ","), command.Path}
+	pid, err = syscall.ForkExec("/proc/self/exe", append(args, command.Command...), attr)
+	failure.Close()
+	if err != nil {
+		return 0, err
+	}
+	var errno [4]byte
+	if n, _ := said.Read(errno[:]); n == len(errno) {
+		return 0, syscall.Errno(binary.NativeEndian.Uint32(errno[:]))
 	}
 	return pid, nil
-}
-
-func ignoringEINTR(call func() (int, error)) (n int, err error) {
-	for {
-		if n, err = call(); !errors.Is(err, unix.EINTR) {
-			return n, err
-		}
-	}
 }

@@ -66,7 +66,7 @@ func TestGuardDoesNotWaitForAStartThatHasForkedNothing(t *testing.T) {
 	g.noteForked(forked{err: errTooLate}) // of the thread, much later
 }
 
-func TestNothingIsStartedIfItsDeadlineCannotBeKept(t *testing.T) {
+func TestNothingIsStartedWithADeadlineThatCannotBeKept(t *testing.T) {
 	g, conn := prepare(t)
 	timer, err := boottime.NewTimer()
 	if err != nil {

@@ -15,7 +15,7 @@ func Settings() *unix.Termios {
 		return nil
 	}
 	defer device.Close()
-	if foreground, err := device.Foreground(); err != nil || foreground != unix.Getpgrp() {
+	if device.Foreground() != unix.Getpgrp() {
 		return nil
 	}
 	return device.Settings()

@@ -49,7 +49,7 @@ type Terminal struct {
 
 	state    state
 	look     <-chan time.Time // while waiting: when to look for the foreground
-	pipeline bool             // elsewhere, waiting: the rest of berth's group is stopped like the command, and goes on first
+	pipeline bool             // elsewhere, waiting: the rest of berth's group is stopped too, and goes on first
 	settings *unix.Termios    // from before the command had the terminal
 }
 
@@ -84,7 +84,7 @@ func (t *Terminal) Present() bool { return t.device != nil && t.owner != 0 }
 // nobody else is in berth's group: the pager that reads what the command writes,
 // or the script that runs berth, would lose it.
 func (t *Terminal) Offer(group int) {
-	if t.Present() && t.canGive(group) && t.alone() {
+	if t.Present() && t.inReach(group) && t.alone() {
 		t.give(group)
 	}
 }
@@ -213,27 +213,24 @@ func (t *Terminal) others() (others []procfs.Process, err error) {
 	return others, nil
 }
 
-// canGive reports whether berth's group or already the command's is the foreground.
+// inReach reports whether berth's group or already the command's is the foreground.
 // Otherwise berth is in the background: the terminal is somebody else's.
-func (t *Terminal) canGive(group int) bool {
-	foreground, err := t.device.Foreground()
-	return err == nil && (foreground == t.owner || foreground == group)
+func (t *Terminal) inReach(group int) bool {
+	foreground := t.device.Foreground()
+	return foreground == t.owner || foreground == group
 }
 
 // give makes the command's group the foreground if berth's own is, and reports
 // whether it has it now.
 func (t *Terminal) give(group int) bool {
-	foreground, err := t.device.Foreground()
-	switch {
-	case err != nil, foreground != t.owner && foreground != group:
+	if !t.inReach(group) {
 		return false
-	case foreground == t.owner:
-		if t.settings == nil {
-			t.settings = t.device.Settings()
-		}
-		if t.device.SetForeground(group) != nil {
-			return false
-		}
+	}
+	if t.settings == nil {
+		t.settings = t.device.Settings()
+	}
+	if t.device.SetForeground(group) != nil {
+		return false
 	}
 	t.state = theirs
 	return true
@@ -243,13 +240,7 @@ func (t *Terminal) give(group int) bool {
 // command has it: a shell in the command gave it away, and died before it took
 // it back. The group is then stopped whenever it uses the terminal, however often
 // it is continued.
-func (t *Terminal) passedOn(group int) bool {
-	if !t.has() {
-		return false
-	}
-	foreground, err := t.device.Foreground()
-	return err == nil && foreground != group
-}
+func (t *Terminal) passedOn(group int) bool { return t.has() && t.device.Foreground() != group }
 
 // has reports whether the command was given the foreground and has it still: its
 // group, one of its jobs, or one that is dead. A shell that stopped berth has
@@ -258,12 +249,10 @@ func (t *Terminal) has() bool {
 	if t.state != theirs {
 		return false
 	}
-	foreground, err := t.device.Foreground()
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(t.env.Descendants(nil), func(p procfs.Process) bool { return p.Group == foreground }) ||
-		errors.Is(unix.Kill(-foreground, 0), unix.ESRCH)
+	foreground := t.device.Foreground()
+	return foreground >= 0 &&
+		(slices.ContainsFunc(t.env.Descendants(nil), func(p procfs.Process) bool { return p.Group == foreground }) ||
+			errors.Is(unix.Kill(-foreground, 0), unix.ESRCH))
 }
 
 // takeBack gives the foreground back to berth's own group, and reports whether
@@ -282,10 +271,7 @@ func (t *Terminal) takeBack() bool {
 // restore puts the settings back that a killed command may have left behind,
 // unless the terminal is somebody else's by now.
 func (t *Terminal) restore() {
-	if t.device == nil || t.settings == nil {
-		return
-	}
-	if foreground, err := t.device.Foreground(); err == nil && foreground == t.owner {
+	if t.settings != nil && t.device.Foreground() == t.owner {
 		_ = t.device.SetSettings(t.settings)
 	}
 }
@@ -294,6 +280,5 @@ func (t *Terminal) restore() {
 // the command was: it is the turn of the process that asked last.
 func (t *Terminal) regain() bool {
 	t.takeBack()
-	foreground, err := t.device.Foreground()
-	return err == nil && foreground == t.owner
+	return t.device.Foreground() == t.owner
 }

@@ -1,0 +1,128 @@
+// Package process is the guard's process: the parent of the command, which kills the
+// command's whole tree when told, when its deadline passes, or when the supervisor is
+// gone.
+//
+//	os.Exit(process.Main(os.Args, executeWill))
+//
+// It must be able to run with next to nothing initialised: it comes before each start
+// of a command, and Go initialises whatever a package imports. So it knows no lock, no
+// configuration and no supervisor but the messages of package wire, and is handed what
+// executes a will.
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/boottime"
+	"berth/internal/guard/parent"
+	"berth/internal/guard/procfs"
+	"berth/internal/guard/terminal"
+	"berth/internal/guard/tree"
+	"berth/internal/guard/wire"
+)
+
+// Executor executes a will: it tells the backend that the tree is dead, for a
+// supervisor that cannot. It returns when ctx ends at the latest.
+type Executor func(ctx context.Context, will []byte) error
+
+// errToldAlready says that the supervisor knows what failed, and says it.
+var errToldAlready = errors.New("told already")
+
+// Main is the guard's process. It is executed by guard.Host, never by users, and
+// returns its exit status once the command's tree is dead.
+func Main(args []string, execute Executor) int {
+	const usage = 64
+	g, err := newGuard(args)
+	if err != nil {
+		if !errors.Is(err, errToldAlready) {
+			fmt.Fprintf(os.Stderr, "%s: %v; it is a part of berth and not to be started by hand\n", wire.Name, err)
+		}
+		return usage
+	}
+	g.run()
+	if g.willIsToBeRun && g.will != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), wire.WillTimeout)
+		defer cancel()
+		_ = execute(ctx, g.will) // whoever waits for it waits for the handover delay instead
+	}
+	return 0
+}
+
+// newGuard prepares whatever can be prepared before a slot is won.
+func newGuard(arguments []string) (*guard, error) {
+	args, err := wire.ParseArgs(arguments)
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(args.Conn)
+	dropSignals()
+	conn, err := wire.Open(args.Conn)
+	if err != nil {
+		return nil, err
+	}
+	if err := parent.BecomeSubreaper(); err != nil {
+		return nil, err
+	}
+	timer, err := boottime.NewTimer()
+	if err != nil {
+		return nil, err
+	}
+	s := &supervisor{conn: conn}
+	if args.Namespace {
+		if err := mountProc(s); err != nil {
+			return nil, err
+		}
+	}
+	parent.ReserveThreads()
+	prepareToFork()
+	wire.Prepare()
+	forker := newForker(args)
+	go forker.run()
+	env := procfs.Kernel()
+	return &guard{
+		args: args, supervisor: s, terminal: terminal.New(env, groupOfParent()), forker: forker, timer: timer,
+		tree:        &tree.Tree{Env: env, Namespace: args.Namespace},
+		children:    make(chan os.Signal, 1),
+		reapedEarly: make(map[int]syscall.WaitStatus),
+	}, nil
+}
+
+// groupOfParent returns the supervisor's process group as a guard sees it, 0 if it
+// has no number in this PID namespace.
+func groupOfParent() int {
+	if unix.Getppid() == 0 {
+		return 0
+	}
+	group, err := unix.Getpgid(unix.Getppid())
+	if err != nil {
+		return 0
+	}
+	return group
+}
+
+// mountProc makes /proc show the processes of this PID namespace alone, and says so
+// to the supervisor. Mounts on the host still appear in here, and go away again when
+// they are unmounted there, so that berth keeps no file system busy; nothing goes the
+// other way (MS_SLAVE, mount_namespaces(7)).
+func mountProc(s *supervisor) error {
+	if os.Getpid() != 1 {
+		return errors.New("it is not the first process of a namespace")
+	}
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, "")
+	if err == nil {
+		err = unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	}
+	if err != nil {
+		errno, _ := err.(syscall.Errno)
+		s.tell(wire.Event{Kind: wire.NotMounted, Errno: errno}, wire.SendTimeout)
+		return errToldAlready
+	}
+	s.tell(wire.Event{Kind: wire.ProcMounted}, wire.SendTimeout)
+	return nil
+}
