@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/procfs"
 	"berth/internal/guard/tree"
 	"berth/supervisor"
 )
@@ -66,8 +67,9 @@ func TestControlGroupThatWasLeftBehindIsNotUsedAgain(t *testing.T) {
 	if left == nil {
 		t.Fatal("no control group can be made here; this test needs a cgroup v2 hierarchy, and root")
 	}
-	defer (&tree.Tree{Cgroup: left}).Close()
-	tree.KillCgroup(path)
+	dead := tree.Tree{Env: procfs.Kernel(), Cgroup: left}
+	defer dead.Close()
+	dead.Kill()
 	if tree.MakeCgroup(path) != nil {
 		t.Error("a group that exists already is used")
 	}

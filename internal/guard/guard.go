@@ -10,7 +10,6 @@ import (
 
 	"berth/internal/boottime"
 	"berth/internal/guard/terminal"
-	"berth/internal/guard/tree"
 	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
@@ -168,13 +167,7 @@ func (g *Guard) awaitGone() {
 // finish kills the tree of a guard that died. Its first process died with the
 // guard, of its parent-death signal; the rest fell to this process.
 func (g *Guard) finish(exited bool) {
-	if g.cgroup != "" {
-		tree.KillCgroup(g.cgroup)
-	}
-	g.host.killOrphans(func(pid int) { g.events <- supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid} })
-	if g.cgroup != "" {
-		tree.RemoveCgroup(g.cgroup)
-	}
+	g.host.killOrphans(g.cgroup, func(pid int) { g.events <- supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid} })
 	terminal.TakeBack(g.host.env.procfs, g.settings.Load())
 	if !exited {
 		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL), Orphans: true}

@@ -11,13 +11,15 @@ import (
 )
 
 // killOrphans kills what is below this process and is no guard's, until nothing
-// of it is left: the tree of a guard that died has fallen to us. It goes on for
-// as long as there is one that may not be signalled, which refused is told once.
-func (h *Host) killOrphans(refused func(pid int)) {
+// of it is left: the tree of a guard that died has fallen to us, with its control
+// group. It goes on for as long as there is one that may not be signalled, which
+// refused is told once.
+func (h *Host) killOrphans(cgroup string, refused func(pid int)) {
 	children := make(chan os.Signal, 1) // the reaper takes what has ended
 	signal.Notify(children, unix.SIGCHLD)
 	defer signal.Stop(children)
-	orphans := tree.Tree{Env: h.env.procfs}
+	orphans := tree.Tree{Env: h.env.procfs, Cgroup: tree.LeftCgroup(cgroup)}
+	defer orphans.Close()
 	for {
 		except, before := h.notOrphans()
 		orphans.Except = except

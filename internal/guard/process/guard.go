@@ -83,7 +83,7 @@ func (g *guard) run() {
 			g.kill()
 		case <-g.tree.FreezeAgain():
 			if !g.killing {
-				g.tree.FreezeRest(g.deadline.Passed)
+				g.tree.FreezeRest()
 			}
 		case <-g.terminal.Retry():
 			if g.terminal.Look(g.first) {
@@ -135,7 +135,7 @@ func (g *guard) obey(o wire.Order) {
 		g.signal(o.Signal, o.Scope)
 	case wire.OpFreeze:
 		if (g.phase == forking || g.phase == running) && !g.killing {
-			g.tree.Freeze(g.deadline.Passed)
+			g.tree.Freeze()
 		}
 	case wire.OpThaw:
 		g.tree.Thaw()

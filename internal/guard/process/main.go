@@ -85,12 +85,14 @@ func newGuard(arguments []string) (*guard, error) {
 	forker := newForker(args)
 	go forker.run()
 	env := procfs.Kernel()
-	return &guard{
+	g := &guard{
 		args: args, supervisor: s, terminal: terminal.New(env, groupOfParent()), forker: forker, timer: timer,
 		tree:        &tree.Tree{Env: env, Namespace: args.Namespace},
 		children:    make(chan os.Signal, 1),
 		reapedEarly: make(map[int]syscall.WaitStatus),
-	}, nil
+	}
+	g.tree.Overdue = func() bool { return g.deadline.Passed() }
+	return g, nil
 }
 
 // groupOfParent returns the supervisor's process group as a guard sees it, 0 if it

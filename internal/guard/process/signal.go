@@ -41,7 +41,7 @@ func dropSignals() {
 func (g *guard) signal(sig syscall.Signal, to wire.Scope) {
 	switch {
 	case to == wire.Tree:
-		g.noteRefused(g.tree.Signal(sig, g.deadline.Passed))
+		g.noteRefused(g.tree.Signal(sig))
 	case g.first == 0:
 	case to == wire.Group && sig == unix.SIGCONT:
 		g.continueGroup()
@@ -93,7 +93,7 @@ func (g *guard) settle(verdict terminal.Verdict) {
 func (g *guard) continueGroup() {
 	g.terminal.Continued(g.first)
 	if g.tree.IsFrozen() {
-		g.tree.ContinueAtThaw(g.deadline.Passed)
+		g.tree.ContinueAtThaw()
 	} else {
 		_ = unix.Kill(-g.first, unix.SIGCONT)
 	}

@@ -14,8 +14,18 @@ import (
 // kills it (cgroup.kill, Documentation/admin-guide/cgroup-v2). nil is a group
 // that could not be made: every method then does nothing.
 type Cgroup struct {
-	dir    *os.File
+	path   string
+	dir    *os.File // to fork into; nil: nothing is to be
 	frozen bool
+}
+
+// LeftCgroup returns the control group that a guard may have made with this directory
+// before it died, "" for none.
+func LeftCgroup(path string) *Cgroup {
+	if path == "" {
+		return nil
+	}
+	return &Cgroup{path: path}
 }
 
 // MakeCgroup makes the control group with this directory, or returns nil where berth
@@ -37,7 +47,7 @@ func MakeCgroup(path string) *Cgroup {
 		os.Remove(path)
 		return nil
 	}
-	return &Cgroup{dir: dir}
+	return &Cgroup{path: path, dir: dir}
 }
 
 // FD returns the descriptor to fork into the group with (CLONE_INTO_CGROUP).
@@ -46,7 +56,7 @@ func (c *Cgroup) FD() int { return int(c.dir.Fd()) }
 // kill kills everything in the group in one step.
 func (c *Cgroup) kill() {
 	if c != nil {
-		KillCgroup(c.dir.Name())
+		c.write("cgroup.kill", "1")
 	}
 }
 
@@ -61,7 +71,7 @@ func (c *Cgroup) freeze(on bool) {
 	if on {
 		value = "1"
 	}
-	c.frozen = writeControl(c.dir.Name(), "cgroup.freeze", value) && on
+	c.frozen = c.write("cgroup.freeze", value) && on
 }
 
 // isFrozen reports whether the group is frozen.
@@ -73,7 +83,7 @@ func (c *Cgroup) stops(pid int) (inside bool) {
 	if !c.isFrozen() {
 		return false
 	}
-	name := "/" + filepath.Base(c.dir.Name()) + "/"
+	name := "/" + filepath.Base(c.path) + "/"
 	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup")) // nothing is in nothing
 	for line := range strings.Lines(string(text)) {
 		path, unified := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
@@ -86,35 +96,29 @@ func (c *Cgroup) stops(pid int) (inside bool) {
 func (c *Cgroup) remove() {
 	if c != nil {
 		c.dir.Close()
-		RemoveCgroup(c.dir.Name())
+		removeGroup(c.path)
 	}
 }
 
-// KillCgroup kills everything in the group with this directory in one step. It does
-// nothing for one that does not exist.
-func KillCgroup(path string) {
-	writeControl(path, "cgroup.kill", "1")
+// removeGroup removes also the groups that the command made in it. What cannot be
+// removed is left to whoever owns the hierarchy.
+func removeGroup(path string) {
+	entries, _ := os.ReadDir(path)
+	for _, e := range entries {
+		if e.IsDir() {
+			removeGroup(filepath.Join(path, e.Name()))
+		}
+	}
+	_ = unix.Rmdir(path)
 }
 
-// writeControl reports whether the group took the value.
-func writeControl(group, file, value string) bool {
-	f, err := os.OpenFile(filepath.Join(group, file), os.O_WRONLY|unix.O_CLOEXEC, 0)
+// write reports whether the group took the value.
+func (c *Cgroup) write(file, value string) bool {
+	f, err := os.OpenFile(filepath.Join(c.path, file), os.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
 	_, err = f.WriteString(value)
 	return err == nil
-}
-
-// RemoveCgroup removes an empty group, also the groups that the command made in
-// it. What cannot be removed is left to whoever owns the hierarchy.
-func RemoveCgroup(path string) {
-	entries, _ := os.ReadDir(path)
-	for _, e := range entries {
-		if e.IsDir() {
-			RemoveCgroup(filepath.Join(path, e.Name()))
-		}
-	}
-	_ = unix.Rmdir(path)
 }

@@ -37,15 +37,14 @@ func (t *Tree) IsFrozen() bool { return t.frozen != nil }
 
 // Freeze stops every process of the tree until Thaw. A control group is stopped in
 // one step, which its members cannot notice; STOP, for what is in none, a parent
-// can see. What goes on after it is to be stopped by FreezeRest. It ends early when
-// enough says so.
-func (t *Tree) Freeze(enough func() bool) {
+// can see. What goes on after it is to be stopped by FreezeRest.
+func (t *Tree) Freeze() {
 	if t.frozen != nil {
 		return
 	}
 	t.frozen = &frozen{stopped: make(map[int]procfs.Process)}
 	t.Cgroup.freeze(true)
-	t.FreezeRest(enough)
+	t.FreezeRest()
 }
 
 // FreezeAgain receives when it is time for FreezeRest.
@@ -57,12 +56,12 @@ func (t *Tree) FreezeAgain() <-chan time.Time {
 }
 
 // FreezeRest stops what goes on of a frozen tree.
-func (t *Tree) FreezeRest(enough func() bool) {
+func (t *Tree) FreezeRest() {
 	t.frozen.again = nil
 	// Two passes in a row that find nothing but what is stopped: one can miss a
 	// process that lost its parent while the table was read.
 	end := time.Now().Add(freezeTime)
-	over := func() bool { return enough() || !time.Now().Before(end) }
+	over := func() bool { return t.overdue() || !time.Now().Before(end) }
 	quiet, moving := 0, false
 	for passes := 0; passes < freezePasses && quiet < 2 && !over(); passes++ {
 		found, awaited := t.stopRest(over)
@@ -119,10 +118,10 @@ func (t *Tree) HoldBack(sig syscall.Signal) bool {
 
 // ContinueAtThaw is for a CONT to Group while the tree is frozen: it would undo
 // what STOP has done. What the group has stopped by itself goes on at the thaw, and
-// what HoldBack has kept is forgotten. It ends early when enough says so.
-func (t *Tree) ContinueAtThaw(enough func() bool) {
+// what HoldBack has kept is forgotten.
+func (t *Tree) ContinueAtThaw() {
 	t.frozen.held = nil
-	for _, p := range t.Env.Descendants(enough) {
+	for _, p := range t.Env.Descendants(t.Overdue) {
 		if p.Group == t.Group {
 			t.frozen.stopped[p.Pid] = p
 		}

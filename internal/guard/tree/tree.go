@@ -36,6 +36,10 @@ type Tree struct {
 	Except procfs.Set
 	// Cgroup has the tree in it, as far as it has not left; nil: there is none.
 	Cgroup *Cgroup
+	// Overdue reports whether the tree has to be killed: to signal or to freeze it ends
+	// early then, because to read of thousands of processes and threads takes longer than
+	// there is. nil never does.
+	Overdue func() bool
 	// Namespace: this process is the first of a PID namespace, so that everything in
 	// it is the tree.
 	Namespace bool
@@ -52,11 +56,10 @@ type Tree struct {
 // Signal sends the signal to every process of the tree, and continues those
 // that are stopped, which receive nothing else. The others get no CONT: they may
 // have a handler for it. It returns the first process that may not be signalled, 0 if
-// there is none. It ends early when enough says so: to read of thousands of processes and
-// threads takes long.
-func (t *Tree) Signal(sig syscall.Signal, enough func() bool) (refused int) {
-	for _, p := range t.Env.Descendants(enough) {
-		if enough() {
+// there is none.
+func (t *Tree) Signal(sig syscall.Signal) (refused int) {
+	for _, p := range t.Env.Descendants(t.Overdue) {
+		if t.overdue() {
 			break
 		}
 		if err := t.Env.Signal(p, sig); refused == 0 && errors.Is(err, unix.EPERM) {
@@ -82,6 +85,8 @@ func (t *Tree) needsCONT(p procfs.Process, sig syscall.Signal) bool {
 	}
 	return p.Hidden || t.Env.IsStopped(p.Pid)
 }
+
+func (t *Tree) overdue() bool { return t.Overdue != nil && t.Overdue() }
 
 // Close removes the control group, which has to be empty by now.
 func (t *Tree) Close() {

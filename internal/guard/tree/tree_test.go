@@ -21,8 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func atOnce() bool { return true }
-func never() bool  { return false }
+func always() bool { return true }
 
 // killAll kills what is below this process.
 func killAll(t *testing.T, tr *Tree, mark string) {
@@ -37,19 +36,20 @@ func killAll(t *testing.T, tr *Tree, mark string) {
 // live on after its deadline.
 func TestSignalForATreeGivesWayToTheDeadline(t *testing.T) {
 	process := guardtest.Sleeper(t)
-	tr := &Tree{Env: procfs.Kernel()}
-	tr.Signal(unix.SIGSTOP, atOnce)
+	tr := &Tree{Env: procfs.Kernel(), Overdue: always}
+	tr.Signal(unix.SIGSTOP)
 	if status := guardtest.StatusOf(process.Pid); strings.Contains(status, "State:\tT") || strings.Contains(status, "ShdPnd:\t0000000000040000") {
 		t.Error("a tree that has to be killed is looked through to be signalled")
 	}
-	tr.Signal(unix.SIGSTOP, never)
+	tr.Overdue = nil
+	tr.Signal(unix.SIGSTOP)
 	guardtest.Await(t, "the signal", func() bool { return strings.Contains(guardtest.StatusOf(process.Pid), "State:\tT") })
 }
 
 func TestFreezingEndsWithTheDeadline(t *testing.T) {
 	guardtest.Sleeper(t)
-	tr := &Tree{Env: procfs.Kernel()}
-	tr.Freeze(atOnce)
+	tr := &Tree{Env: procfs.Kernel(), Overdue: always}
+	tr.Freeze()
 	if len(tr.frozen.stopped) != 0 {
 		t.Error("a tree that has to be killed is looked through to be stopped")
 	}
