@@ -77,7 +77,11 @@ func (g *Guard) run() {
 	defer g.conn.Close()
 	wire.Prepare()
 	var exited, dead bool
-	if err := g.awaitUse(); err != nil {
+	var err error
+	if g.namespace {
+		err = awaitMount(g.conn)
+	}
+	if err != nil {
 		g.host.kill(g)
 		g.events <- supervisor.GuardEvent{Kind: supervisor.Unusable, Err: err}
 	} else {
@@ -92,14 +96,6 @@ func (g *Guard) run() {
 	if !dead {
 		g.finish(exited)
 	}
-}
-
-// awaitUse waits until a guard that may not be able to work here can.
-func (g *Guard) awaitUse() error {
-	if !g.namespace {
-		return nil
-	}
-	return awaitMount(g.conn)
 }
 
 // passOn passes on events until the guard says no more.

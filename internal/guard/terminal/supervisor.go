@@ -26,12 +26,12 @@ func Settings() *unix.Termios {
 // anybody, and the next command could not be given the terminal. The settings are
 // those from before the command was started, nil if they are not known.
 func TakeBack(env *procfs.Env, settings *unix.Termios) {
-	t := New(env, unix.Getpgrp())
-	if t.device == nil {
+	device := tty.Open()
+	if device == nil {
 		return
 	}
-	defer t.device.Close()
-	t.state, t.settings = theirs, settings // it may have been
+	defer device.Close()
+	t := &Terminal{env: env, device: device, owner: unix.Getpgrp(), state: theirs, settings: settings} // it may have been
 	if t.takeBack() {
 		t.restore()
 	}

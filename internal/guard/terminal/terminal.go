@@ -44,13 +44,21 @@ const (
 // value is a process without one.
 type Terminal struct {
 	env    *procfs.Env
-	device *tty.Device // nil: there is none
-	owner  int         // berth's process group, 0 if it has no number here
+	device device // nil: there is none
+	owner  int    // berth's process group, 0 if it has no number here
 
 	state    state
 	look     <-chan time.Time // while waiting: when to look for the foreground
 	pipeline bool             // elsewhere, waiting: the rest of berth's group is stopped too, and goes on first
 	settings *unix.Termios    // from before the command had the terminal
+}
+
+// device is a tty.Device.
+type device interface {
+	Foreground() (group int)
+	SetForeground(group int) error
+	Settings() *unix.Termios
+	SetSettings(*unix.Termios) error
 }
 
 // Verdict is what becomes of a command that was stopped.
@@ -70,7 +78,11 @@ const (
 
 // New opens the terminal for the guard of a supervisor whose process group is owner.
 func New(env *procfs.Env, owner int) *Terminal {
-	return &Terminal{env: env, device: tty.Open(), owner: owner, state: ours}
+	t := &Terminal{env: env, owner: owner}
+	if device := tty.Open(); device != nil {
+		t.device = device
+	}
+	return t
 }
 
 // UsedFromBackground reports whether the signal is how a terminal stops a process that

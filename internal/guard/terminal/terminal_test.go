@@ -1,0 +1,116 @@
+package terminal
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/guard/procfs"
+)
+
+// fake is a terminal of which the test says who has it.
+type fake struct {
+	foreground int
+	settings   unix.Termios
+}
+
+func (f *fake) Foreground() int                   { return f.foreground }
+func (f *fake) SetForeground(group int) error     { f.foreground = group; return nil }
+func (f *fake) Settings() *unix.Termios           { saved := f.settings; return &saved }
+func (f *fake) SetSettings(s *unix.Termios) error { f.settings = *s; return nil }
+
+// Process groups that do not exist, so that nobody else is in them. The command's
+// counts as one that is dead.
+const (
+	berths = 1<<22 + iota
+	commands
+)
+
+func newFake(foreground int) (*Terminal, *fake) {
+	device := &fake{foreground: foreground}
+	return &Terminal{env: procfs.Kernel(), device: device, owner: berths}, device
+}
+
+func TestCommandHasTheTerminalUntilItEnds(t *testing.T) {
+	terminal, device := newFake(berths)
+	device.settings.Lflag = unix.ECHO
+	terminal.Offer(commands)
+	if device.foreground != commands || terminal.state != theirs {
+		t.Fatalf("%d has the terminal, state %d", device.foreground, terminal.state)
+	}
+	device.settings.Lflag = 0
+	if !terminal.Ended(true) || device.foreground != berths || device.settings.Lflag != unix.ECHO {
+		t.Errorf("after its end %d has the terminal, with the flags %d", device.foreground, device.settings.Lflag)
+	}
+}
+
+func TestSuspendedCommandGetsTheTerminalWhenItGoesOn(t *testing.T) {
+	terminal, device := newFake(berths)
+	terminal.Offer(commands)
+	if verdict := terminal.Stopped(commands, unix.SIGTSTP); verdict != Suspended || device.foreground != berths {
+		t.Errorf("verdict %d, %d has the terminal", verdict, device.foreground)
+	}
+	if terminal.state != elsewhere || terminal.pipeline {
+		t.Errorf("state %d, rest of the group stopped: %v", terminal.state, terminal.pipeline)
+	}
+	terminal.Continued(commands)
+	terminal.Wake()
+	if device.foreground != commands || terminal.state != theirs {
+		t.Errorf("%d has the terminal, state %d", device.foreground, terminal.state)
+	}
+}
+
+func TestCommandInTheBackgroundWaitsForTheTerminal(t *testing.T) {
+	shell := unix.Getpgrp()
+	terminal, device := newFake(shell)
+	terminal.Offer(commands)
+	for _, want := range []Verdict{Waits, Nothing} {
+		if verdict := terminal.Stopped(commands, unix.SIGTTIN); verdict != want {
+			t.Errorf("verdict %d, want %d", verdict, want)
+		}
+	}
+	<-terminal.Retry()
+	if terminal.Look(commands) || device.foreground != shell {
+		t.Error("the terminal was taken from the shell")
+	}
+	device.foreground = berths // fg
+	<-terminal.Retry()
+	if !terminal.Look(commands) || device.foreground != commands {
+		t.Errorf("%d has the terminal", device.foreground)
+	}
+	terminal.Continued(commands)
+	if terminal.state != theirs || terminal.Retry() != nil {
+		t.Errorf("state %d", terminal.state)
+	}
+}
+
+// A pager reads a key, while the command has the terminal.
+func TestPipelineGetsTheTerminalBack(t *testing.T) {
+	terminal, device := newFake(berths)
+	terminal.Offer(commands)
+	if !terminal.PipelineStopped() || device.foreground != berths || terminal.pipeline {
+		t.Errorf("%d has the terminal, rest of the group stopped: %v", device.foreground, terminal.pipeline)
+	}
+	device.foreground = os.Getpid() // another job
+	if terminal.PipelineStopped() || terminal.Wait(commands) != Waits {
+		t.Error("the pager goes on in the background")
+	}
+	device.foreground = berths
+	if !terminal.Look(commands) || device.foreground != berths {
+		t.Errorf("%d has the terminal", device.foreground)
+	}
+}
+
+func TestWithoutATerminalNothingIsWaitedFor(t *testing.T) {
+	terminal := &Terminal{}
+	terminal.Offer(commands)
+	for range 2 { // each stop is told
+		if verdict := terminal.Stopped(commands, unix.SIGTTOU); verdict != Waits {
+			t.Errorf("verdict %d", verdict)
+		}
+	}
+	if terminal.Stopped(commands, unix.SIGTSTP) != Nothing || terminal.Retry() != nil || terminal.Ended(true) {
+		t.Error("there is something of a terminal")
+	}
+}
