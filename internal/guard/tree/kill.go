@@ -62,9 +62,9 @@ func (t *Tree) Kill() (refused int) {
 	if t.Led {
 		_ = unix.Kill(-t.Group, unix.SIGKILL) // with what it is just forking
 	}
-	all := t.killOnce()
+	this := t.killOnce()
 	t.killing.next = time.After(t.killing.rest())
-	return all.refused
+	return this.refused
 }
 
 // KillAgain receives when it is time for the next Kill.
@@ -88,18 +88,18 @@ func (t *Tree) NoneLeft() bool {
 	if len(t.killing.seen) > 0 {
 		return false
 	}
-	all := t.newPass()
-	return t.killTable(all) == nil && all.found == 0
+	this := t.newPass()
+	return t.killTable(this) == nil && this.found == 0
 }
 
 // killOnce reads all of /proc only where the walk down from this process cannot know
 // everything, and where passes find ever more.
 func (t *Tree) killOnce() *pass {
 	k := &t.killing
-	all := t.newPass()
-	w := t.killWalk(all)
+	this := t.newPass()
+	w := t.killWalk(this)
 	k.grows = false
-	for pid, start := range all.sent {
+	for pid, start := range this.sent {
 		k.grows = k.grows || !k.seen.Has(procfs.Process{Pid: pid, Start: start})
 	}
 	k.seen = w.Seen
@@ -107,10 +107,10 @@ func (t *Tree) killOnce() *pass {
 	mayRead := !time.Now().Before(k.readAt)
 	if w.NoLists || mayRead && (w.Partial || k.grows && k.passes > 1) {
 		began := time.Now()
-		_ = t.killTable(all) // a pass follows
+		_ = t.killTable(this) // a pass follows
 		k.readAt = began.Add(tableShare * time.Since(began))
 	}
-	return all
+	return this
 }
 
 // killWalk kills while it walks down, so that KILL is not late beside many processes.
@@ -118,16 +118,16 @@ func (t *Tree) killOnce() *pass {
 // a process below has made that session, and what is in it descends from that one.
 // Where processes fall to this one that were never below it, as to PID 1, or
 // children are left out, nothing is concluded from that.
-func (t *Tree) killWalk(all *pass) *procfs.Walk {
+func (t *Tree) killWalk(this *pass) *procfs.Walk {
 	session, err := unix.Getsid(0)
 	sessionsTell := err == nil && os.Getpid() != 1 && len(t.Except) == 0
 	return t.Env.Walk(t.Except, nil, func(p procfs.Process) {
 		switch {
-		case p.Hidden, all.groups[p.Group]:
+		case p.Hidden, this.groups[p.Group]:
 		case p.Group == t.Group, sessionsTell && p.Session != session && isUnmoved(p):
-			all.killGroup(p.Group)
+			this.killGroup(p.Group)
 		}
-		all.kill(p)
+		this.kill(p)
 	})
 }
 
@@ -140,7 +140,7 @@ func isUnmoved(p procfs.Process) bool {
 
 // killTable kills what the whole table says is below this process, beginning with the
 // groups that consist of descendants alone.
-func (t *Tree) killTable(all *pass) error {
+func (t *Tree) killTable(this *pass) error {
 	table, err := t.Env.Table()
 	if err != nil {
 		return err
@@ -157,10 +157,10 @@ func (t *Tree) killTable(all *pass) error {
 		}
 	}
 	for group := range whole {
-		all.killGroup(group)
+		this.killGroup(group)
 	}
 	for _, p := range found {
-		all.kill(p)
+		this.kill(p)
 	}
 	return nil
 }
@@ -169,20 +169,20 @@ func (t *Tree) killTable(all *pass) error {
 // that in one step, against which a member cannot fork (fork(2) fails with a
 // signal pending): that is what ends a command that forks without end. The
 // group's number was in use a moment ago and cannot have come around since.
-func (all *pass) killGroup(group int) {
+func (p *pass) killGroup(group int) {
 	if group > 1 && group != unix.Getpgrp() {
-		all.groups[group] = true
+		p.groups[group] = true
 		_ = unix.Kill(-group, unix.SIGKILL)
 	}
 }
 
-func (all *pass) kill(p procfs.Process) {
-	all.found++
-	switch err := all.env.Signal(p, unix.SIGKILL); {
+func (p *pass) kill(process procfs.Process) {
+	p.found++
+	switch err := p.env.Signal(process, unix.SIGKILL); {
 	case err == nil:
-		all.sent.Add(p)
+		p.sent.Add(process)
 	case errors.Is(err, unix.EPERM):
-		all.refused = p.Pid
+		p.refused = process.Pid
 	}
 }
 

@@ -92,8 +92,8 @@ func TestExceptedChildrenAreNotKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr := &Tree{Env: procfs.Kernel(), Except: procfs.Set{p.Pid: p.Start}}
-	if all := tr.killOnce(); all.found != 0 || !tr.NoneLeft() {
-		t.Errorf("it found %d processes", all.found)
+	if this := tr.killOnce(); this.found != 0 || !tr.NoneLeft() {
+		t.Errorf("it found %d processes", this.found)
 	}
 	if left := guardtest.Marked(mark); len(left) != 2 {
 		t.Errorf("%v are left", left)
