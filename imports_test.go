@@ -51,6 +51,7 @@ var rules = []struct {
 		"it reaches a whole tree, and knows not why"},
 	{"berth/internal/guard/terminal", []string{"berth/internal/guard/procfs", "berth/internal/tty"},
 		"it is about who has the terminal, and knows not why a command ends"},
+	{"berth/internal/guard/guardtest", []string{"berth/internal/guard/parent"}, "it is what tests begin with"},
 	{"berth/internal/tty", nil, "it is about the device"},
 	{"berth/internal/boottime", nil, "it is a clock"},
 	{"berth/internal/observe", []string{"berth/lock", "berth/supervisor"}, "it tells what a supervisor does, and knows nothing else"},
@@ -60,13 +61,15 @@ var rules = []struct {
 	{"berth", []string{"berth/internal/cli", "berth/internal/guard/process", "berth/internal/guard/wire"}, "it only says which program a process is"},
 }
 
-// confined are libraries that belong to one place, or two that work together.
+// confined are libraries that belong to one place, or two that work together;
+// nil is tests alone.
 var confined = map[string][]string{
 	"github.com/rabbitmq/amqp091-go":          {"berth/lock/rabbit/transport", "berth/lock/rabbit/broker"},
 	"github.com/urfave/cli/v2":                {"berth/internal/cli"},
 	"github.com/hashicorp/hcl/v2":             {"berth/internal/config"},
 	"github.com/coreos/go-systemd/v22/daemon": {"berth/internal/observe"},
 	"github.com/moby/sys/mountinfo":           {"berth/internal/guard"},
+	"berth/internal/guard/guardtest":          nil,
 }
 
 // rabbit returns these rooms below lock/rabbit, and the contract.
@@ -105,6 +108,22 @@ func TestImportsPointOneWay(t *testing.T) {
 			if !within(pkg, homes) && within(library, imported) {
 				t.Errorf("%s imports %s, which belongs to %s", pkg, library, strings.Join(homes, " and "))
 			}
+		}
+	}
+}
+
+// The guard's process comes before each start of a command, and pays for whatever it
+// imports.
+func TestGuardsProcessImportsLittle(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "berth/internal/guard/process").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.Lines(string(out)) {
+		pkg = strings.TrimSpace(pkg)
+		host, _, _ := strings.Cut(pkg, "/")
+		if strings.Contains(host, ".") && pkg != "golang.org/x/sys/unix" {
+			t.Errorf("it imports %s", pkg)
 		}
 	}
 }
