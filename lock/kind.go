@@ -9,6 +9,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"al.essio.dev/pkg/shellescape"
 )
 
 // Kind is what sort of lock a lock is. Its text is what the user writes on the
@@ -113,13 +115,5 @@ func quote(name string) string {
 	return strconv.Quote(name)
 }
 
-// plainWord matches what no shell changes.
-var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`) })
-
 // argument returns the lock's name as a word for a shell.
-func (id ID) argument() string {
-	if plainWord().MatchString(id.Name) {
-		return id.Name
-	}
-	return "'" + strings.ReplaceAll(id.Name, "'", `'\''`) + "'"
-}
+func (id ID) argument() string { return shellescape.Quote(id.Name) }
