@@ -56,16 +56,31 @@ var rules = []struct {
 	{"berth/internal/boottime", nil, "it is a clock"},
 	{"berth/internal/observe", []string{"berth/lock", "berth/supervisor"}, "it tells what a supervisor does, and knows nothing else"},
 	{"berth/internal/activation", nil, "it is about sockets alone"},
+	{"berth/internal/administer", []string{"berth/internal/config", "berth/internal/interrupt", "berth/lock"},
+		"it asks an administrator, whatever the backend"},
+	{"berth/internal/backends", []string{"berth/internal/config", "berth/lock", "berth/lock/local", "berth/lock/rabbit"},
+		"it knows where locks live, and not what for"},
+	{"berth/internal/check", []string{"berth/internal/backends", "berth/internal/config", "berth/internal/logging", "berth/lock", "berth/lock/rabbit"},
+		"it reports on a configuration, and knows no flags"},
+	{"berth/internal/interrupt", []string{"berth/signals"}, "it is about contexts alone"},
+	{"berth/internal/logging", []string{"berth/internal/config", "berth/internal/tty"}, "it writes, whatever is logged"},
+	{"berth/internal/runner", []string{"berth/internal/activation", "berth/internal/backends", "berth/internal/config", "berth/internal/guard",
+		"berth/internal/observe", "berth/lock", "berth/signals", "berth/supervisor"},
+		"it is given a configuration, and knows no command line"},
+	{"berth/internal/cli/flags", []string{"berth/internal/config"}, "it reads a command line, whatever its commands do"},
+	{"berth/internal/cli/pages", []string{"berth/internal/cli/flags", "berth/internal/config"},
+		"it describes commands, whatever they do"},
 	{"berth/internal/config", []string{"berth/lock", "berth/signals", "berth/supervisor", "berth/internal/observe"},
 		"it is values, some of them the supervisor's, and reaches for nothing"},
-	{"berth", []string{"berth/internal/cli", "berth/internal/guard/process", "berth/internal/guard/wire"}, "it only says which program a process is"},
+	{"berth", []string{"berth/internal/backends", "berth/internal/cli", "berth/internal/guard/process", "berth/internal/guard/wire"},
+		"it only says which program a process is"},
 }
 
-// confined are libraries that belong to one place, or two that work together;
+// confined are libraries that belong to one place, or some that work together;
 // nil is tests alone.
 var confined = map[string][]string{
 	"github.com/rabbitmq/amqp091-go":          {"berth/lock/rabbit/transport", "berth/lock/rabbit/broker"},
-	"github.com/urfave/cli/v2":                {"berth/internal/cli"},
+	"github.com/urfave/cli/v2":                {"berth/internal/cli", "berth/internal/cli/flags", "berth/internal/cli/pages"},
 	"github.com/hashicorp/hcl/v2":             {"berth/internal/config"},
 	"github.com/coreos/go-systemd/v22/daemon": {"berth/internal/observe"},
 	"github.com/moby/sys/mountinfo":           {"berth/internal/guard"},

@@ -10,6 +10,7 @@ package main
 import (
 	"os"
 
+	"berth/internal/backends"
 	"berth/internal/cli"
 	"berth/internal/guard/process"
 	"berth/internal/guard/wire"
@@ -18,7 +19,7 @@ import (
 func main() {
 	switch os.Args[0] {
 	case wire.Name:
-		os.Exit(process.Main(os.Args, cli.ExecuteWill))
+		os.Exit(process.Main(os.Args, backends.ExecuteWill))
 	case process.AddressName:
 		os.Exit(process.Address(os.Args))
 	}

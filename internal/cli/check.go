@@ -5,175 +5,119 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
-	"strconv"
-	"time"
 
+	"berth/internal/check"
+	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/guard"
-	"berth/lock"
-	"berth/lock/local"
-	"berth/lock/rabbit"
+	"berth/internal/interrupt"
+	"berth/internal/logging"
+	"berth/internal/runner"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 )
 
-// checkTimeout bounds what --connect does: a working broker answers all of it
-// within a tenth of a second, a node that does not answer costs 5 s.
-const checkTimeout = 30 * time.Second
+const aboutCheck = `Takes the settings of 'berth run' and says whether they are safe: whether the
+command is certainly dead before another holder can start. Shows when what
+happens, and how long a failover takes. With --connect it asks the broker too.
+
+Examples:
+  berth check --config /etc/berth/importer.hcl --connect
+  berth check --heartbeat 10s --loss "TERM 10s, KILL"
+`
 
 // The flags that only `berth check` has.
-var (
-	connectOption = config.Option{Name: "connect", Group: groupAction, Kind: config.Switch,
-		Usage: "Ask the broker too: whether it lets berth in, grants the heartbeat and the permissions that the lock needs, and how its queues behave. For local locks: whether they can be kept in their directory. Disturbs nobody who uses the lock."}
-	jsonOption = config.Option{Name: "json", Group: groupAction, Kind: config.Switch,
-		Usage: "Print the report as one JSON object."}
-)
+var checkOptions = []config.Option{
+	{Name: "connect", Group: groupAction, FlagOnly: true, Kind: config.Switch,
+		Usage: "Ask the broker too: whether it lets berth in, grants the heartbeat and the permissions that the lock needs, and how its queues behave. For local locks: whether they can be kept in their directory. Disturbs nobody who uses the lock."},
+	{Name: "json", Group: groupAction, FlagOnly: true, Kind: config.Switch,
+		Usage: "Print the report as one JSON object."},
+}
 
-func checkOptions() []config.Option { return []config.Option{connectOption, jsonOption} }
-
-func checkCmd() *cli.Command {
-	return &cli.Command{
-		Name:         "check",
-		HideHelp:     true,
-		Flags:        append(flagsFor(checkOptions()), flagsFor(config.RunOptions())...),
-		OnUsageError: usageError,
-		Action:       action(checkAction),
-	}
+func checkCommand() *cli.Command {
+	return command(cli.Command{
+		Name:  "check",
+		Usage: "is a configuration safe, and can the broker carry it",
+		UsageText: "berth check [LOCK] [--connect] [--json] [flags] [--] [COMMAND...]\n" +
+			"berth check --config FILE [--connect]",
+		Description: aboutCheck,
+		Flags:       append(flags.For(checkOptions), flags.For(config.RunOptions())...),
+		Action:      checkAction,
+	}, exitStatusesOfCheck)
 }
 
 func checkAction(c *cli.Context) error {
-	own := recorded(c, checkOptions())
-	connect, err := switched(own, "connect")
+	own := flags.Given(c, checkOptions)
+	connect, err := own.Switch("connect")
 	if err != nil {
 		return err
 	}
-	asJSON, err := switched(own, "json")
+	asJSON, err := own.Switch("json")
 	if err != nil {
 		return err
 	}
 	cfg, err := config.LoadCheck(config.Input{
-		Flags:     recorded(c, config.RunOptions()),
+		Flags:     flags.Given(c, config.RunOptions()),
 		Command:   c.Args().Slice(),
 		LookupEnv: os.LookupEnv,
 	})
 	if err != nil {
 		return err
 	}
-	r := newReport(cfg)
+	r := check.New(cfg)
+	adviseOnHost(r, cfg)
 	switch {
 	case connect && cfg.Local:
-		err = r.lookAtDirectory()
+		err = r.LookAtDirectory()
 	case connect:
-		err = r.connect(c.Context)
+		err = askBroker(c.Context, r, cfg)
 	}
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		err = r.writeJSON(c.App.Writer)
+		err = r.WriteJSON(c.App.Writer)
 	} else {
-		err = r.writeText(c.App.Writer)
+		err = r.WriteText(c.App.Writer)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot print the report: %w", err)
 	}
-	if len(r.problems) > 0 {
-		return &decided{r.problems[0], Status(errors.Join(r.problems...))}
+	if len(r.Problems) > 0 {
+		return &decided{r.Problems[0], Status(errors.Join(r.Problems...))}
 	}
 	return nil
 }
 
-// switched reads a switch that may be given once.
-func switched(given map[string][]string, name string) (bool, error) {
-	text, err := single(given, name)
-	if err != nil || text == "" {
-		return false, err
-	}
-	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, usagef("--%s %q: is neither true nor false; give --%s alone", name, text, name)
-	}
-	return on, nil
-}
-
-// report is everything that `berth check` says.
-type report struct {
-	cfg      config.Run
-	problems []error  // what keeps the configuration from working, or from being safe
-	advice   []string // what else is worth knowing
-	broker   *rabbit.Report
-}
-
-func newReport(cfg config.Run) *report {
-	r := &report{cfg: cfg}
-	if !cfg.Local {
-		if err := cfg.Timings().Check(); err != nil {
-			r.problems = append(r.problems, err)
-		}
-	}
-	if cfg.Lock.Name == "" {
-		r.advice = append(r.advice, "no lock is named; 'berth run' needs --mutex, --semaphore or --persistent-mutex")
-	}
-	if !cfg.Local && len(cfg.Brokers) == 0 {
-		r.advice = append(r.advice, "no broker is named; 'berth run' needs --broker or BERTH_BROKER")
-	}
+// adviseOnHost adds what `berth run` would object to here. Another host may be meant.
+func adviseOnHost(r *check.Report, cfg config.Run) {
 	if len(cfg.Command) > 0 {
-		if _, err := findCommand(cfg.Command[0]); err != nil {
-			r.advice = append(r.advice, "on this host: "+err.Error())
+		if _, err := runner.FindCommand(cfg.Command[0]); err != nil {
+			r.Advise("on this host: " + err.Error())
 		}
 	}
 	if cfg.PIDNamespace && !config.Capable(unix.CAP_SYS_ADMIN) {
-		r.advice = append(r.advice, "as this user: "+guard.ErrNamespace.Error())
+		r.Advise("as this user: " + guard.ErrNamespace.Error())
 	}
-	return r
 }
 
-// lookAtDirectory adds whether local locks can be kept where they are to be.
-func (r *report) lookAtDirectory() error {
-	backend, err := local.New(local.Config{Dir: r.cfg.Directory})
-	if err != nil {
-		return &mistake{err.Error(), config.ErrInvalid}
-	}
-	if err := backend.Inspect(r.cfg.Lock); err != nil {
-		r.problems = append(r.problems, err)
-	}
-	return nil
-}
-
-// connect adds what the broker says. Its error is one of usage; that the broker
+// askBroker fails if there is nobody to be asked, and on a signal; that the broker
 // does not let us in is a finding.
-func (r *report) connect(parent context.Context) error {
+func askBroker(parent context.Context, r *check.Report, cfg config.Run) error {
 	switch {
-	case len(r.cfg.Brokers) == 0:
-		return usagef("--connect: no broker is named; give --broker URL or set BERTH_BROKER")
-	case r.cfg.Lock.Name == "":
-		return usagef("--connect: no lock is named, and permissions depend on it; give --mutex, --semaphore or --persistent-mutex")
+	case len(cfg.Brokers) == 0:
+		return config.Usagef("--connect: no broker is named; give --broker URL or set BERTH_BROKER")
+	case cfg.Lock.Name == "":
+		return config.Usagef("--connect: no lock is named, and permissions depend on it; give --mutex, --semaphore or --persistent-mutex")
 	}
-	log, flush := newLogger(r.cfg.Connection)
+	log, flush := logging.New(cfg.Connection)
 	defer flush()
-	backend, err := rabbit.New(rabbitConfig(r.cfg.Connection, log))
-	if err != nil {
-		return &mistake{err.Error(), config.ErrInvalid}
-	}
-	ctx, release := actionContext(parent, actionFlags{timeout: checkTimeout})
+	ctx, release := interrupt.Context(parent, check.Timeout)
 	defer release()
-	found, err := backend.Inspect(ctx, r.cfg.Lock)
-	var ended signalled
-	if errors.As(context.Cause(ctx), &ended) {
-		return ended
+	err := r.AskBroker(ctx, log)
+	if signalled := (interrupt.Signalled{}); errors.As(context.Cause(ctx), &signalled) {
+		return signalled
 	}
-	if err != nil && errors.Is(err, context.DeadlineExceeded) {
-		err = lock.Errorf(lock.ErrUnreachable, "the broker did not answer everything within %s (%s); see whether it is well", checkTimeout, err.Error())
-	}
-	if found.Broker != "" {
-		r.broker = &found
-	}
-	r.problems = slices.Concat(r.problems, found.Problems)
-	r.advice = append(r.advice, found.Advice...)
-	if err != nil {
-		r.problems = append(r.problems, err)
-	}
-	return nil
+	return err
 }

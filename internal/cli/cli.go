@@ -1,22 +1,26 @@
-// Package cli is berth's command line: one file per command, and the only place
-// that puts configuration, backends and supervisor together. Main runs it:
+// Package cli is berth's command line: one file per command, and the only place that
+// puts everything together. Main runs it:
 //
 //	os.Exit(cli.Main(os.Args))
 //
-// Whatever goes wrong is said in one line on stderr and by the exit status (see
-// the Exit constants); stdout has results only.
+// Whatever goes wrong is said in one line on stderr and by the exit status (exit.go);
+// stdout has results only. What a command does is in the package that it calls; what
+// is read about it, package pages makes from what stands here.
 package cli
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
+	"berth/internal/cli/flags"
+	"berth/internal/cli/pages"
+	"berth/internal/config"
+	"berth/internal/logging"
 	"berth/internal/tty"
-	"berth/signals"
 
 	"github.com/urfave/cli/v2"
 )
@@ -34,7 +38,7 @@ func Main(args []string) int {
 func orFault(run func() int) (status int) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			sayLast(os.Stderr, fmt.Sprintf("%s\nberth: a fault of berth's own, its guard kills the command: %v", debug.Stack(), fault))
+			logging.Last(os.Stderr, fmt.Sprintf("%s\nberth: a fault of berth's own, its guard kills the command: %v", debug.Stack(), fault))
 			status = ExitInternal
 		}
 	}()
@@ -42,27 +46,46 @@ func orFault(run func() int) (status int) {
 }
 
 func run(args []string) int {
-	app := newApp()
-	args = nameLast(app, args)
-	err := checkValues(app, args)
-	if err == nil {
+	app := NewApp()
+	args = flags.Arrange(app, args)
+	command, err := flags.Check(app, args)
+	if err = failed(command, err); err == nil {
 		err = app.Run(args)
 	}
 	var over exited
 	if err != nil && !errors.As(err, &over) {
-		sayLast(app.ErrWriter, oneLine(err))
+		logging.Last(app.ErrWriter, logging.OneLine(err))
 	}
 	return Status(err)
 }
 
-// newApp describes the command line. urfave/cli's own help is off: its pages
-// cannot say where else a flag can be set, and its help command would catch a
-// user's command called "help".
-func newApp() *cli.App {
+const shortHelp = `berth runs a command only while it holds a lock in RabbitMQ, and has the
+command's whole process tree dead before anyone else may start theirs.
+
+  export BERTH_BROKER=amqp://user:password@rabbit.example.com
+  berth run --mutex nightly-report -- /usr/bin/report --all
+
+  berth semaphore create workers --slots 3
+  berth run --semaphore workers -- /usr/bin/worker
+
+  berth run --broker local --mutex backup --try -- /usr/bin/backup
+
+See 'berth --help' for all commands and 'berth run --help' for all flags.
+`
+
+// NewApp describes the command line.
+//
+// Of urfave/cli's own pages only the machinery is used. Its help flag fails where a
+// command of the user's follows (berth run --help sleep), its help command would
+// catch one that is called "help" and knows no "help semaphore create", and its
+// suggestions propose the nearest name however far it is: another kind of lock.
+func NewApp() *cli.App {
 	return &cli.App{
 		Name:                      "berth",
 		HelpName:                  "berth",
 		Usage:                     "run a command only while holding a lock",
+		Description:               shortHelp,
+		CustomAppHelpTemplate:     pages.Root,
 		Writer:                    os.Stdout,
 		ErrWriter:                 tty.Writer{W: os.Stderr},
 		HideHelp:                  true,
@@ -73,7 +96,8 @@ func newApp() *cli.App {
 		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "version"}},
 		Action:                    bare,
 		Commands: []*cli.Command{
-			runCmd(), semaphoreCmd(), persistentMutexCmd(), checkCmd(), completionCmd(), versionCmd(), helpCmd(),
+			runCommand(), semaphoreCommand(), persistentMutexCommand(), checkCommand(),
+			completionCommand(), versionCommand(), helpCommand(),
 		},
 	}
 }
@@ -87,7 +111,39 @@ func bare(c *cli.Context) error {
 		fmt.Fprint(c.App.ErrWriter, shortHelp)
 		return exited(ExitUsage)
 	}
-	return failed("berth", unknownCommand("berth", c.Args().First(), c.App.Commands))
+	return failed(c.Command.HelpName, flags.UnknownCommand(c.Command, c.Args().First()))
+}
+
+// command completes the description of a command.
+func command(c cli.Command, end string) *cli.Command {
+	run := c.Action
+	c.Action = func(c *cli.Context) error { return failed(c.Command.HelpName, run(c)) }
+	c.HideHelp = true
+	c.OnUsageError = usageError
+	c.CustomHelpTemplate = pages.Page(end)
+	return &c
+}
+
+// usageError is what urfave/cli calls when flags cannot be parsed, which
+// includes -h and --help, because berth does not define them as flags.
+func usageError(c *cli.Context, err error, _ bool) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return pages.Help(c.App.Writer, c.Command)
+	}
+	return failed(c.Command.HelpName, flags.Mistake(c.Command, err))
+}
+
+// noSubcommand is a group of commands without one, or with one that does not
+// exist.
+func noSubcommand(c *cli.Context) error {
+	if c.Args().Present() {
+		return flags.UnknownCommand(c.Command, c.Args().First())
+	}
+	var names []string
+	for _, command := range c.Command.Subcommands {
+		names = append(names, command.Name)
+	}
+	return config.Usagef("say what to do: %s; see '%s --help'", strings.Join(names, ", "), c.Command.HelpName)
 }
 
 // failure is an error with the command that it ended.
@@ -106,16 +162,3 @@ func failed(command string, err error) error {
 	}
 	return &failure{command, err}
 }
-
-// action makes the errors of a command begin with its name.
-func action(run cli.ActionFunc) cli.ActionFunc {
-	return func(c *cli.Context) error { return failed(c.Command.HelpName, run(c)) }
-}
-
-// oneLine keeps a message to one line, whatever it quotes. Spaces stay: they may
-// belong to a name in a command line that is to be pasted.
-func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), " ")
-}
-
-func signalName(sig syscall.Signal) string { return signals.Name(sig) }

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"syscall"
 
+	"berth/internal/administer"
 	"berth/internal/config"
+	"berth/internal/guard"
+	"berth/internal/interrupt"
+	"berth/internal/runner"
 	"berth/lock"
 )
 
@@ -41,6 +45,8 @@ var statuses = []struct {
 	err    error
 	status int
 }{
+	{guard.ErrNamespace, ExitConfig},
+	{runner.ErrNoGuard, ExitCannotExecute},
 	{config.ErrUsage, ExitUsage},
 	{config.ErrInvalid, ExitConfig},
 	{lock.ErrUnsafe, ExitConfig},
@@ -51,7 +57,7 @@ var statuses = []struct {
 	{lock.ErrAbsent, ExitNotObtained},
 	{lock.ErrBusy, ExitNotObtained},
 	{lock.ErrUnknown, ExitNotObtained},
-	{errConflict, ExitNotObtained},
+	{administer.ErrConflict, ExitNotObtained},
 	{context.DeadlineExceeded, ExitNotObtained},
 	{syscall.ENOENT, ExitNotFound},
 	{syscall.EACCES, ExitCannotExecute},
@@ -65,13 +71,13 @@ func Status(err error) int {
 		return 0
 	}
 	var over exited
-	var ended signalled
+	var ended interrupt.Signalled
 	var known *decided
 	switch {
 	case errors.As(err, &over):
 		return int(over)
 	case errors.As(err, &ended):
-		return ExitSignal + int(ended.signal)
+		return ExitSignal + int(ended.Signal)
 	case errors.As(err, &known):
 		return known.status
 	}
@@ -88,7 +94,56 @@ type exited int
 
 func (exited) Error() string { return "exited" }
 
-// signalled says that a signal ended what berth was doing.
-type signalled struct{ signal syscall.Signal }
+// decided is an error whose exit status has been decided already.
+type decided struct {
+	err    error
+	status int
+}
 
-func (s signalled) Error() string { return "ended by " + signalName(s.signal) }
+func (d *decided) Error() string { return d.err.Error() }
+func (d *decided) Unwrap() error { return d.err }
+
+// What the pages of the commands say about it.
+const (
+	exitStatusesOfRun = `
+Exit status:
+  the command's own   it ran and ended by itself; 128+n if signal n ended it
+  2    berth crashed, and stderr says why; a command may end with 2 too
+  64   wrong usage
+  69   no broker could be reached (with --try or --timeout)
+  70   another error, such as output that cannot be written, or a fault of berth's own
+  75   no slot was obtained (with --try or --timeout)
+  76   the slot was lost (with --on-loss exit or --try)
+  77   the broker refused the login or a permission; the directory of a
+       local lock may not be used
+  78   the configuration is invalid or unsafe
+  126  the command cannot be executed
+  127  the command is not found
+`
+
+	exitStatusesOfAction = `
+Exit status:
+  0    done, or nothing was to be done
+  64   wrong usage
+  69   the broker could not be reached
+  70   another error, such as output that cannot be written
+  75   not done: the lock is in another state, somebody else is changing it,
+       the broker gave no clear answer, or the time was over
+  77   the broker refused the login or a permission; the directory of a
+       local lock may not be used
+  78   the configuration is invalid
+  128+n  signal n ended berth
+`
+
+	exitStatusesOfCheck = `
+Exit status:
+  0    safe; with --connect, the broker can carry it
+  64   wrong usage
+  69   no broker could be reached (with --connect)
+  70   another error, such as output that cannot be written
+  75   the broker could not say everything; try again
+  77   the broker refused the login or a permission, or the directory of local
+       locks cannot be used (with --connect)
+  78   the configuration is invalid or unsafe
+`
+)

@@ -7,7 +7,11 @@ import (
 	"syscall"
 	"testing"
 
+	"berth/internal/administer"
 	"berth/internal/config"
+	"berth/internal/guard"
+	"berth/internal/interrupt"
+	"berth/internal/runner"
 	"berth/lock"
 )
 
@@ -18,7 +22,7 @@ func TestStatusFollowsWhatWentWrong(t *testing.T) {
 	}{
 		{nil, 0},
 		{config.ErrUsage, 64},
-		{usagef("x"), 64},
+		{config.Usagef("x"), 64},
 		{lock.ErrUnreachable, 69},
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), 75},
 		{lock.ErrFull, 75},
@@ -32,9 +36,15 @@ func TestStatusFollowsWhatWentWrong(t *testing.T) {
 		{lock.ErrUnsafe, 78},
 		{syscall.EACCES, 126},
 		{syscall.ENOENT, 127},
-		{fmt.Errorf("%w (%w)", lock.ErrUnknown, signalled{syscall.SIGTERM}), 143},
+		{fmt.Errorf("%w (%w)", lock.ErrUnknown, interrupt.Signalled{Signal: syscall.SIGTERM}), 143},
 		{exited(3), 3},
 		{errors.New("anything"), 70},
+		{errors.Join(lock.ErrUnsafe, lock.ErrUnknown), 78},
+		{errors.Join(lock.ErrDenied, lock.ErrUnknown), 77},
+		{errors.Join(lock.ErrUnreachable, lock.ErrUnknown), 69},
+		{administer.ErrConflict, 75},
+		{lock.Errorf(runner.ErrNoGuard, "%w", syscall.ENOENT), 126},
+		{guard.ErrNamespace, 78},
 	} {
 		if got := Status(c.err); got != c.status {
 			t.Errorf("Status(%v) = %d, want %d", c.err, got, c.status)

@@ -1,70 +1,61 @@
 package cli
 
 import (
-	"context"
-	"errors"
-	"fmt"
-
+	"berth/internal/administer"
 	"berth/internal/config"
 	"berth/lock"
 
 	"github.com/urfave/cli/v2"
 )
 
-func persistentMutexCmd() *cli.Command {
-	return &cli.Command{
-		Name:         "persistent-mutex",
-		HideHelp:     true,
-		OnUsageError: usageError,
-		Action:       action(noSubcommand),
-		Subcommands: []*cli.Command{
-			adminCmd("enable", lock.PersistentMutex, enableOptions, enableMutex),
-			adminCmd("disable", lock.PersistentMutex, destroyOptions, disableMutex),
-		},
-	}
-}
+const (
+	aboutPersistentMutex = `A persistent mutex is held by one command at a time while it is enabled, and by
+none while it is disabled: a switch for 'berth run --persistent-mutex NAME' on all
+hosts at once.
+`
+
+	aboutEnable = `Makes the mutex NAME available. If it is enabled already, it stays as it is. Slots
+that a semaphore of this name left behind are removed.
+There is nobody to wait for: --wait is accepted for the sake of scripts that give
+both actions the same flags.
+
+Example:
+  berth persistent-mutex enable importer
+`
+
+	aboutDisable = `Switches the mutex NAME off: the command of its holder is ended, nobody starts
+another one. With --wait, returns once that has happened.
+
+Example:
+  berth persistent-mutex disable importer --wait
+`
+)
 
 // enableOptions has --wait so that scripts can give both actions the same
 // flags; enabling removes leftovers at most, and does not wait for their holders.
 var enableOptions = []config.Option{waitOption, timeoutOption}
 
-// errConflict: what is there contradicts what was asked for.
-var errConflict = errors.New("not changed")
-
-func enableMutex(ctx context.Context, a *administration) error {
-	before, _, err := a.change(ctx, defaultOvershoot, func(present int) (int, error) {
-		if present > 1 {
-			return 0, fmt.Errorf("%w: %q exists as a semaphore of %s; choose another name, or use --semaphore",
-				errConflict, a.id.Name, slots(present))
-		}
-		return 1, nil
-	})
-	switch {
-	case err != nil:
-		return err
-	case before == 1:
-		return a.say("enabled already")
-	}
-	return a.say("enabled")
-}
-
-func disableMutex(ctx context.Context, a *administration) error {
-	before, _, err := a.change(ctx, a.flags.overshoot, func(present int) (int, error) {
-		if present > 1 {
-			return 0, fmt.Errorf("%w: %q is a semaphore of %s; to remove it use: %s",
-				errConflict, a.id.Name, slots(present), a.commandLine("berth semaphore destroy"))
-		}
-		return 0, nil
-	})
-	switch {
-	case err != nil:
-	case before == 0:
-		err = a.say("disabled already")
-	default:
-		err = a.say("disabled")
-	}
-	if err != nil {
-		return err
-	}
-	return a.awaitVacant(ctx, 0, before)
+func persistentMutexCommand() *cli.Command {
+	return command(cli.Command{
+		Name:  "persistent-mutex",
+		Usage: "make a mutex that can be switched off, and switch it off",
+		UsageText: "berth persistent-mutex enable NAME\n" +
+			"berth persistent-mutex disable NAME [--wait]",
+		Description: aboutPersistentMutex,
+		Action:      noSubcommand,
+		Subcommands: []*cli.Command{
+			adminCommand(cli.Command{
+				Name:        "enable",
+				Usage:       "make a mutex that can be switched off",
+				UsageText:   "berth persistent-mutex enable NAME [flags]",
+				Description: aboutEnable,
+			}, lock.PersistentMutex, enableOptions, (*administer.Action).EnableMutex),
+			adminCommand(cli.Command{
+				Name:        "disable",
+				Usage:       "switch it off",
+				UsageText:   "berth persistent-mutex disable NAME [flags]",
+				Description: aboutDisable,
+			}, lock.PersistentMutex, []config.Option{waitOption, overshootOption, timeoutOption}, (*administer.Action).DisableMutex),
+		},
+	}, "")
 }

@@ -2,124 +2,91 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"runtime"
+	"syscall"
+
+	"berth/internal/cli/flags"
+	"berth/internal/config"
+	"berth/internal/logging"
+	"berth/internal/runner"
+	"berth/supervisor"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sys/unix"
-
-	"berth/internal/config"
-	"berth/internal/guard"
-	"berth/supervisor"
+	"github.com/urfave/cli/v2"
 )
 
-// runCommand puts backend, guard and supervisor together and runs the command.
-// Its result is nil or an error with an exit status; see Status.
-func runCommand(cfg config.Run, queue *signalQueue, log hclog.Logger) error {
-	// This process waits, mostly. What one goroutine wakes goes on at once on the
-	// same processor, instead of on another that has to be woken for it.
-	runtime.GOMAXPROCS(1)
-	path, err := findCommand(cfg.Command[0])
-	if err != nil {
-		return err
-	}
-	backend, err := openBackend(cfg.Connection, cfg.Priority, cfg.Try, log)
-	if err != nil {
-		return err
-	}
-	host, err := guard.NewHost()
-	if err != nil {
-		return &decided{err, ExitCannotExecute}
-	}
+const aboutRun = `Waits for a slot of the lock, then runs COMMAND for as long as the slot is held.
+When the slot is lost, COMMAND and everything it has started is ended before
+anybody else may start theirs, and berth queues up for the next slot.
 
-	watched, err := watch(cfg)
-	if err != nil {
-		return &decided{err, ExitConfig}
-	}
-	defer watched.close()
-	queue.takeRealTime()
-	env := commandEnv(os.Environ(), cfg.Account, cfg.PassNotify)
-	spec := guard.Spec{
-		Dir: guard.LeaveDir(), Path: path, Args: cfg.Command, Env: env, Numbered: numbered(env),
-		Credential: cfg.Credential, Namespace: cfg.PIDNamespace,
-	}
-	queue.queueAll()
-	outcome := supervisor.Run(supervisor.Config{
-		ID:       cfg.Lock,
-		Lock:     backend.Lock(cfg.Lock),
-		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },
-		Signals:  queue.C(),
-		Terminal: terminal(),
-		Rewrites: cfg.Rewrites,
+Examples:
+  One instance in the whole cluster, the others stand by:
+    berth run --broker amqp://user:password@rabbit --mutex importer -- importer -v
 
-		Stop:           cfg.Stop,
-		Loss:           cfg.Loss,
-		VerifyInterval: cfg.VerifyInterval,
-		VerifyTimeout:  cfg.VerifyTimeout,
-		Margin:         config.Margin,
+  At most three workers over all hosts:
+    berth semaphore create workers --slots 3
+    berth run --semaphore workers -- worker
 
-		Try:     cfg.Try,
-		Timeout: cfg.Timeout,
-		OnLoss:  cfg.OnLoss,
-		OnDoubt: cfg.InDoubt,
-		Restart: cfg.Restart,
+  Only if nobody else is at it, on this host, with no broker:
+    berth run --broker local --mutex backup --try -- backup /srv
 
-		CreateCommand: cfg.Lock.CreateCommand(namingFlags(cfg.Connection)...),
+Every flag can also be set by a variable or in a file; flags override variables,
+variables override the file. A broker's password is safest in BERTH_BROKER or in
+the file, because other users of the host can see the command line. COMMAND does
+not have it in its environment; a process of the same user can still read
+berth's own, or the file, from which --user keeps it.
+`
 
-		Observer: watched,
-		Beat:     watched.systemd.Beats(),
+func runCommand() *cli.Command {
+	return command(cli.Command{
+		Name:  "run",
+		Usage: "run a command while holding a lock",
+		UsageText: "berth run LOCK [flags] [--] COMMAND [ARG...]\n" +
+			"berth run --config FILE",
+		Description: aboutRun,
+		Flags:       flags.For(config.RunOptions()),
+		Action:      runAction,
+	}, exitStatusesOfRun)
+}
 
-		Holder: holder(),
-		Log:    log.With("lock", cfg.Lock.Name),
+func runAction(c *cli.Context) error {
+	queue := runner.QueueSignals(func(sig syscall.Signal) { os.Exit(ExitSignal + int(sig)) })
+	defer queue.End()
+	cfg, err := config.Load(config.Input{
+		Flags:     flags.Given(c, config.RunOptions()),
+		Command:   c.Args().Slice(),
+		LookupEnv: os.LookupEnv,
 	})
-	host.Close() // not when Run panics: it would wait for a guard that waits for our end
+	if err != nil {
+		return err
+	}
+	log, flush := logging.New(cfg.Connection)
+	defer flush()
+	err = ended(runner.Run(cfg, queue, log))
+	if cfg.LogFormat == "json" {
+		return logged(log, failed(c.Command.HelpName, err))
+	}
+	return err
+}
+
+// ended is the error for how a run ended: exited if there is nothing to say.
+func ended(outcome supervisor.Outcome) error {
 	switch {
 	case outcome.Err == nil:
 		return exited(outcome.Status)
-	case errors.Is(outcome.Err, supervisor.ErrNotExecuted):
-		return &decided{notExecuted(spec, outcome.Err), outcome.Status}
-	case errors.Is(outcome.Err, guard.ErrNamespace):
-		return &decided{outcome.Err, ExitConfig}
 	case outcome.Status != 0:
 		return &decided{outcome.Err, outcome.Status}
 	}
 	return outcome.Err
 }
 
-// decided is an error whose exit status has been decided already.
-type decided struct {
-	err    error
-	status int
-}
-
-func (d *decided) Error() string { return d.err.Error() }
-func (d *decided) Unwrap() error { return d.err }
-
-// hasTerminal reports whether berth has a controlling terminal (tty(4)).
-func hasTerminal() bool {
-	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false
+// logged has the log say why berth ends, for readers who expect an object in each
+// line.
+func logged(log hclog.Logger, err error) error {
+	var over exited
+	if err == nil || errors.As(err, &over) {
+		return err
 	}
-	unix.Close(fd)
-	return true
-}
-
-// terminal returns what tells whether berth's terminal is still there, nil if
-// berth has none.
-func terminal() func() bool {
-	if !hasTerminal() {
-		return nil
-	}
-	return hasTerminal
-}
-
-// holder names this berth among all others: host and process.
-func holder() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
-	return fmt.Sprintf("%s:%d", host, os.Getpid())
+	log.Error(logging.OneLine(err))
+	return exited(Status(err))
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 
+	"berth/internal/config"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -14,18 +16,19 @@ var (
 	commit  = ""
 )
 
-func versionCmd() *cli.Command {
-	return &cli.Command{
-		Name:         "version",
-		HideHelp:     true,
-		OnUsageError: usageError,
-		Action: action(func(c *cli.Context) error {
+func versionCommand() *cli.Command {
+	return command(cli.Command{
+		Name:        "version",
+		Usage:       "print the version",
+		UsageText:   "berth version",
+		Description: "Prints berth's version, and what it was built with and for.\n",
+		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return usagef("takes no arguments; see 'berth --help'")
+				return config.Usagef("takes no arguments; see 'berth --help'")
 			}
 			return printVersion(c)
-		}),
-	}
+		},
+	}, "")
 }
 
 func printVersion(c *cli.Context) error {

@@ -31,10 +31,14 @@ func (f *fault) Unwrap() []error {
 	return []error{f.sort, f.cause}
 }
 
-func usagef(format string, args ...any) error {
+// Usagef returns a mistake on the command line, one line for the user: what is
+// wrong, and what to write instead. It wraps ErrUsage.
+func Usagef(format string, args ...any) error {
 	return &fault{sort: ErrUsage, text: fmt.Sprintf(format, args...)}
 }
 
-func invalidf(format string, args ...any) error {
+// Invalidf returns a mistake in the file, in a variable or in what they refer to,
+// as Usagef does. It wraps ErrInvalid.
+func Invalidf(format string, args ...any) error {
 	return &fault{sort: ErrInvalid, text: fmt.Sprintf(format, args...)}
 }

@@ -74,7 +74,7 @@ func decode(option Option, attr *hcl.Attribute, path string) (given, error) {
 	at := fmt.Sprintf("%s:%d,%d", path, attr.NameRange.Start.Line, attr.NameRange.Start.Column)
 	texts, err := textsOf(option, value)
 	if err != nil {
-		return given{}, invalidf("%s: %s %v", at, attr.Name, err)
+		return given{}, Invalidf("%s: %s %v", at, attr.Name, err)
 	}
 	where := at + ": " + attr.Name
 	if option.Kind != List {
@@ -138,7 +138,7 @@ func firstOf(diags hcl.Diagnostics, path string) error {
 		at = fmt.Sprintf("%s:%d,%d", path, first.Subject.Start.Line, first.Subject.Start.Column)
 	}
 	text := strings.Join(strings.Fields(first.Summary+": "+first.Detail), " ")
-	return invalidf("%s: %s", at, advise(first.Summary, strings.TrimSuffix(text, ".")))
+	return Invalidf("%s: %s", at, advise(first.Summary, strings.TrimSuffix(text, ".")))
 }
 
 func offset(d *hcl.Diagnostic) int {

@@ -95,7 +95,7 @@ func flagLayer(flags map[string][]string, command []string) (layer, error) {
 			continue
 		}
 		if option.Kind != List && len(texts) > 1 {
-			return nil, usagef("%s is given %d times; keep one of them", option.Flag(), len(texts))
+			return nil, Usagef("%s is given %d times; keep one of them", option.Flag(), len(texts))
 		}
 		where := option.Flag()
 		if option.Kind != List && (option.Kind != Switch || texts[0] != "true") {

@@ -32,15 +32,15 @@ func Load(in Input) (Run, error) {
 	}
 	switch {
 	case s.Lock.Name == "":
-		return Run{}, usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its name")
+		return Run{}, Usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its name")
 	case len(s.Command) == 0:
-		return Run{}, usagef("no command is named; put it after the flags, such as -- /usr/bin/myprogram")
+		return Run{}, Usagef("no command is named; put it after the flags, such as -- /usr/bin/myprogram")
 	}
 	if err := s.checkBroker(); err != nil {
 		return Run{}, err
 	}
 	if s.PassNotify && (s.OnLoss != supervisor.Exit || s.Restart != supervisor.Never) {
-		return Run{}, invalidf("--pass-notify needs --on-loss exit and no --restart: " +
+		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
 			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")
 	}
 	if !s.Local {
@@ -65,7 +65,7 @@ func LoadConnection(in Input) (Connection, error) {
 
 func (s *settings) checkBroker() error {
 	if !s.Local && len(s.Brokers) == 0 {
-		return usagef("no broker is named; give --broker URL or set BERTH_BROKER ('local' for locks on this host only)")
+		return Usagef("no broker is named; give --broker URL or set BERTH_BROKER ('local' for locks on this host only)")
 	}
 	return nil
 }

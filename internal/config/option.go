@@ -39,6 +39,10 @@ type Option struct {
 	// Usage says what the option does, in plain sentences.
 	Usage string
 
+	// FlagOnly: it has neither a variable nor a key, as what an administrator asks
+	// for on the command line.
+	FlagOnly bool
+
 	fileOnly   bool   // neither flag nor variable
 	flagOrEnv  bool   // no key in the file
 	connection bool   // read by administration commands too
@@ -57,7 +61,7 @@ func (o Option) Flag() string {
 
 // Env returns the name of the environment variable, empty if there is none.
 func (o Option) Env() string {
-	if o.fileOnly {
+	if o.fileOnly || o.FlagOnly {
 		return ""
 	}
 	return "BERTH_" + strings.ToUpper(strings.ReplaceAll(o.Name, "-", "_"))
@@ -65,7 +69,7 @@ func (o Option) Env() string {
 
 // Key returns the key in the file, empty if there is none.
 func (o Option) Key() string {
-	if o.flagOrEnv {
+	if o.flagOrEnv || o.FlagOnly {
 		return ""
 	}
 	return strings.ReplaceAll(o.Name, "-", "_")

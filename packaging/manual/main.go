@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"berth/internal/cli"
+	"berth/internal/cli/pages"
 )
 
 func main() {
@@ -23,12 +24,13 @@ func main() {
 }
 
 func write(directory, date string) error {
+	app := cli.NewApp()
 	files := map[string]string{
-		"berth.1":     cli.Manual(date),
-		"berth.hcl.5": cli.FileManual(date),
+		"berth.1":     pages.Manual(app, date),
+		"berth.hcl.5": pages.FileManual(date),
 	}
 	for shell, name := range map[string]string{"bash": "berth.bash", "zsh": "_berth", "fish": "berth.fish"} {
-		script, err := cli.Completion(shell)
+		script, err := pages.Completion(app, shell)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package cli
+package check
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/internal/config"
+	"berth/internal/logging"
 )
 
 // The keys of the JSON report are stable; durations are in milliseconds.
@@ -57,16 +58,17 @@ type (
 	}
 )
 
-func (r *report) writeJSON(w io.Writer) error {
+// WriteJSON prints the report for programs, as one object.
+func (r *Report) WriteJSON(w io.Writer) error {
 	out := jsonReport{
 		Safe:     r.cfg.Local || r.cfg.Timings().Check() == nil,
-		OK:       len(r.problems) == 0,
+		OK:       len(r.Problems) == 0,
 		Local:    r.cfg.Local,
 		Problems: []string{},
-		Advice:   append([]string{}, r.advice...),
+		Advice:   append([]string{}, r.Advice...),
 	}
-	for _, problem := range r.problems {
-		out.Problems = append(out.Problems, oneLine(problem))
+	for _, problem := range r.Problems {
+		out.Problems = append(out.Problems, logging.OneLine(problem))
 	}
 	if r.cfg.Lock.Name != "" {
 		out.Lock = &jsonLock{string(r.cfg.Lock.Kind), r.cfg.Lock.Name}
@@ -81,7 +83,7 @@ func (r *report) writeJSON(w io.Writer) error {
 	return encoder.Encode(out)
 }
 
-func (r *report) jsonTimings() *jsonTimings {
+func (r *Report) jsonTimings() *jsonTimings {
 	t := r.cfg.Timings()
 	least, most := t.Freed()
 	return &jsonTimings{
@@ -92,7 +94,7 @@ func (r *report) jsonTimings() *jsonTimings {
 	}
 }
 
-func (r *report) jsonTimeline() []jsonMoment {
+func (r *Report) jsonTimeline() []jsonMoment {
 	var line []jsonMoment
 	for _, m := range r.cfg.Timeline() {
 		line = append(line, jsonMoment{ms(m.At), m.Event, m.Signal, m.Late})
@@ -100,7 +102,7 @@ func (r *report) jsonTimeline() []jsonMoment {
 	return line
 }
 
-func (r *report) jsonBroker() *jsonBroker {
+func (r *Report) jsonBroker() *jsonBroker {
 	f := r.broker
 	if f == nil {
 		return nil

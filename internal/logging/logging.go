@@ -1,10 +1,15 @@
-package cli
+// Package logging writes berth's log to stderr, without keeping anybody who logs: a
+// stderr that nobody reads must not keep the supervisor from its slot.
+//
+//	log, flush := logging.New(cfg)
+//	defer flush()
+package logging
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -15,17 +20,17 @@ import (
 )
 
 const (
-	// logRoom is how many lines may wait to be written. It is what berth logs
-	// in hours, or in a second at the level trace.
-	logRoom = 1000
-	// logPatience bounds how long the last lines are waited for at the end.
-	logPatience = time.Second
+	// room is how many lines may wait to be written. It is what berth logs in
+	// hours, or in a second at the level trace.
+	room = 1000
+	// lastWait bounds how long the last lines are waited for at the end.
+	lastWait = time.Second
 )
 
-// newLogger returns the logger that the configuration asks for, and what is to
+// New returns the logger that the configuration asks for, and what is to
 // be called at the end. Log lines go to stderr, because stdout belongs to the
 // command and to results.
-func newLogger(cfg config.Connection) (log hclog.Logger, flush func()) {
+func New(cfg config.Connection) (log hclog.Logger, flush func()) {
 	json := cfg.LogFormat == "json"
 	out := newBackground(tty.Writer{W: os.Stderr}, json)
 	return hclog.New(&hclog.LoggerOptions{
@@ -36,20 +41,15 @@ func newLogger(cfg config.Connection) (log hclog.Logger, flush func()) {
 	}), out.close
 }
 
-// logged has the log say why berth ends, for readers who expect an object in each
-// line.
-func logged(log hclog.Logger, err error) error {
-	var over exited
-	if err == nil || errors.As(err, &over) {
-		return err
-	}
-	log.Error(oneLine(err))
-	return exited(Status(err))
+// OneLine keeps a message to one line, whatever it quotes. Spaces stay: they may
+// belong to a name in a command line that is to be pasted.
+func OneLine(err error) string {
+	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' || r == '\r' }), " ")
 }
 
-// sayLast writes berth's last line, which like the others must not keep it from
-// ending.
-func sayLast(w io.Writer, line string) {
+// Last writes berth's last line, which like the others must not keep it from
+// ending, and waits for it for a second at most.
+func Last(w io.Writer, line string) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
@@ -57,13 +57,13 @@ func sayLast(w io.Writer, line string) {
 	}()
 	select {
 	case <-said:
-	case <-time.After(logPatience):
+	case <-time.After(lastWait):
 	}
 }
 
-// background writes without keeping its caller: a stderr that nobody reads, a
-// full pipe for example, must not keep the supervisor from verifying its slot.
-// Lines that find no room are dropped and counted.
+// background writes without keeping its caller: a full pipe, for example, must not
+// keep the supervisor from verifying its slot. Lines that find no room are dropped
+// and counted.
 type background struct {
 	lines   chan []byte
 	stop    chan struct{} // closed by close
@@ -74,7 +74,7 @@ type background struct {
 
 func newBackground(w io.Writer, json bool) *background {
 	b := &background{
-		lines:   make(chan []byte, logRoom),
+		lines:   make(chan []byte, room),
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
 		missing: "berth: %d log lines are missing here, because nobody read them in time\n",
@@ -133,6 +133,6 @@ func (b *background) close() {
 	close(b.stop)
 	select {
 	case <-b.done:
-	case <-time.After(logPatience):
+	case <-time.After(lastWait):
 	}
 }

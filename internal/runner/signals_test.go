@@ -1,21 +1,18 @@
-package cli
+package runner
 
 import (
 	"os"
 	"os/signal"
-	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"berth/internal/config"
 )
 
 func TestSignalsAreTakenThoughTheSupervisorIsBusy(t *testing.T) {
-	queue := queueSignals()
+	queue := QueueSignals(func(unix.Signal) {})
 	defer signal.Reset()
-	defer queue.end()
+	defer queue.End()
 	queue.queueAll()
 	for range longQueue {
 		for _, sig := range []unix.Signal{unix.SIGWINCH, unix.SIGUSR1} {
@@ -30,7 +27,7 @@ func TestSignalsAreTakenThoughTheSupervisorIsBusy(t *testing.T) {
 	limit := time.After(20 * time.Second)
 	for {
 		select {
-		case sig := <-queue.C():
+		case sig := <-queue.out:
 			if sig == unix.SIGTERM {
 				return
 			}
@@ -41,7 +38,7 @@ func TestSignalsAreTakenThoughTheSupervisorIsBusy(t *testing.T) {
 }
 
 func TestSignalsKeepTheirOrderThoughNobodyTakesThem(t *testing.T) {
-	queue := newSignalQueue()
+	queue := newQueue(nil)
 	queue.queueAll()
 	var sent []os.Signal
 	for range 200 {
@@ -51,42 +48,27 @@ func TestSignalsKeepTheirOrderThoughNobodyTakesThem(t *testing.T) {
 		}
 	}
 	queue.running.Go(queue.run)
-	defer queue.end()
+	defer queue.End()
 	for n, want := range sent {
-		if got := <-queue.C(); got != want {
+		if got := <-queue.out; got != want {
 			t.Fatalf("signal %d is %v, not %v", n, got, want)
 		}
 	}
 }
 
 func TestEndingSignalIsQueuedThoughManyOthersAre(t *testing.T) {
-	queue := newSignalQueue()
+	queue := newQueue(nil)
 	queue.queueAll()
 	queue.running.Go(queue.run)
-	defer queue.end()
+	defer queue.End()
 	for range 10 * longQueue {
 		queue.in <- unix.SIGWINCH
 	}
 	queue.in <- unix.SIGTERM
 	for range cap(queue.in) + longQueue {
-		if <-queue.C() == unix.SIGTERM {
+		if <-queue.out == unix.SIGTERM {
 			return
 		}
 	}
 	t.Error("TERM was dropped, or has to wait for ever more")
-}
-
-func TestEnvironmentIsThatOfTheUser(t *testing.T) {
-	own := []string{"HOME=/root", "BERTH_BROKER=amqp://u:p@h", "LANG=C", "USER=root", "LOGNAME=root"}
-	for _, c := range []struct {
-		account *config.Account
-		want    []string
-	}{
-		{nil, []string{"HOME=/root", "LANG=C", "USER=root", "LOGNAME=root"}},
-		{&config.Account{Name: "worker", Home: "/srv"}, []string{"LANG=C", "HOME=/srv", "USER=worker", "LOGNAME=worker"}},
-	} {
-		if got := commandEnv(own, c.account, false); !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %q", c.account, got)
-		}
-	}
 }

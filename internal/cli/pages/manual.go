@@ -1,42 +1,41 @@
-package cli
+package pages
 
 import (
 	"fmt"
 	"strings"
 
 	"berth/internal/config"
+
+	"github.com/urfave/cli/v2"
 )
 
 // Manual returns the page berth(1) in the form that man(1) reads (man(7)). date is
 // shown at its foot.
-func Manual(date string) string {
+func Manual(app *cli.App, date string) string {
+	all := commands(app)
 	m := &manual{}
 	m.title("BERTH", 1, date, "User Commands")
 	m.section("NAME")
 	m.line("berth \\- run a command only while holding a lock in RabbitMQ, or on this host")
 	m.section("SYNOPSIS")
-	for _, path := range commandPaths() {
-		if len(below(path)) > 0 && path != "berth completion" && path != "berth help" {
+	for _, c := range all {
+		if len(c.Subcommands) > 0 {
 			continue // each of its subcommands says more
 		}
-		for _, line := range usage(pages[path].text) {
+		for line := range strings.SplitSeq(c.UsageText, "\n") {
 			m.line(roff(line))
 			m.line(".br")
 		}
 	}
 	m.section("DESCRIPTION")
-	intro, examples, _ := strings.Cut(shortHelp, "\n\n")
+	intro, examples, _ := strings.Cut(app.Description, "\n\n")
 	m.body(intro)
 	m.section("COMMANDS")
-	for _, path := range commandPaths() {
-		if path == "berth" {
-			continue
-		}
-		m.subsection(path)
-		_, body, _ := strings.Cut(pages[path].text, "\n\n")
-		m.body(body)
-		for _, o := range pages[path].options {
-			if o.Group == groupAction {
+	for _, c := range all[1:] {
+		m.subsection(c.path)
+		m.body(c.Description)
+		for _, o := range c.options() {
+			if o.FlagOnly {
 				m.option(o, o.Flag(), elsewhere(o))
 			}
 		}
@@ -44,11 +43,11 @@ func Manual(date string) string {
 	m.section("OPTIONS")
 	m.text("These are the options of berth run and berth check. The administration commands have those of the connection and the log too. " +
 		"Flags override variables, and variables override the file.")
-	m.options(runFlags(), config.Option.Flag, elsewhere)
+	m.options(find(all, "berth run").options(), config.Option.Flag, elsewhere)
 	m.section("EXIT STATUS")
-	m.body(strings.TrimPrefix(exitStatusesOfRun, "\nExit status:\n"))
+	m.exitStatuses(find(all, "berth run"))
 	m.text("The administration commands and berth check:")
-	m.body(strings.TrimPrefix(exitStatusesOfAction, "\nExit status:\n"))
+	m.exitStatuses(find(all, "berth semaphore create"))
 	m.section("ENVIRONMENT")
 	m.text("Each option of berth run has a variable, which is named beside it. The command is told about its slot:")
 	for _, v := range [][2]string{
@@ -107,18 +106,6 @@ func outsideOfTheFile(o config.Option) string {
 	return strings.Join(parts, ", ")
 }
 
-// usage returns the lines that say how a command is written.
-func usage(text string) (lines []string) {
-	first, _, _ := strings.Cut(text, "\n\n")
-	if !strings.HasPrefix(first, "Usage:") {
-		return nil
-	}
-	for line := range strings.Lines(strings.TrimPrefix(first, "Usage:")) {
-		lines = append(lines, strings.TrimSpace(line))
-	}
-	return lines
-}
-
 // manual is a page in the making.
 type manual struct{ strings.Builder }
 
@@ -142,6 +129,11 @@ func (m *manual) item(term, meaning string) {
 	m.line(".TP")
 	m.line(`\fB` + roff(term) + `\fR`)
 	m.line(roff(meaning))
+}
+
+// exitStatuses writes those that a command's page ends with.
+func (m *manual) exitStatuses(c command) {
+	m.body(strings.TrimPrefix(c.end(), "\nExit status:\n"))
 }
 
 // options writes options by their headings, each under the name that it has here,

@@ -1,4 +1,4 @@
-package cli
+package runner
 
 import (
 	"os"
@@ -14,30 +14,31 @@ import (
 // already is dropped when it comes again, as the kernel does from the first on.
 const longQueue = 1000
 
-// signalQueue takes every signal that concerns the command, and passes them on in
+// SignalQueue takes every signal that concerns the command, and passes them on in
 // the order in which they come. The supervisor may be busy for a moment: meanwhile
 // they wait here, and neither do they overtake each other nor is one lost.
 //
 // They come over one channel, because to select from two would mix them up. It has
 // room for what comes while Go's scheduler lets the queue wait: a window that is
 // made larger brings many a WINCH, and what finds no room is dropped.
-type signalQueue struct {
+type SignalQueue struct {
 	in, out    chan os.Signal
 	configured chan struct{}
 	over       chan struct{}
 	running    sync.WaitGroup
+	exit       func(syscall.Signal)
 }
 
-// queueSignals begins to take signals. HUP and INT stay ignored, for the command
+// QueueSignals begins to take signals. HUP and INT stay ignored, for the command
 // too, if they were when berth was started: that is how nohup(1) works, and how
 // shells start background jobs. Of other signals Go does not know it, and they are
 // at their default for the command.
 //
-// Until queueAll is called, one that ends berth does so at once: the
+// Until Run has its configuration, one that ends berth does so at once, by exit: the
 // configuration may come from a FIFO that nobody writes to, and nothing has been
 // started.
-func queueSignals() *signalQueue {
-	q := newSignalQueue()
+func QueueSignals(exit func(syscall.Signal)) *SignalQueue {
+	q := newQueue(exit)
 	var wanted []os.Signal
 	for _, sig := range signals.Forwarded() {
 		if !signals.RealTime(sig) && !signal.Ignored(sig) {
@@ -54,18 +55,16 @@ func queueSignals() *signalQueue {
 	return q
 }
 
-func newSignalQueue() *signalQueue {
-	return &signalQueue{
-		in: make(chan os.Signal, longQueue), out: make(chan os.Signal),
+func newQueue(exit func(syscall.Signal)) *SignalQueue {
+	return &SignalQueue{
+		exit: exit,
+		in:   make(chan os.Signal, longQueue), out: make(chan os.Signal),
 		configured: make(chan struct{}), over: make(chan struct{}),
 	}
 }
 
-// C delivers the signals.
-func (q *signalQueue) C() <-chan os.Signal { return q.out }
-
 // early reports whether an ending signal ends berth at once.
-func (q *signalQueue) early() bool {
+func (q *SignalQueue) early() bool {
 	select {
 	case <-q.configured:
 		return false
@@ -75,11 +74,11 @@ func (q *signalQueue) early() bool {
 }
 
 // queueAll has ending signals wait in the queue like all others.
-func (q *signalQueue) queueAll() { close(q.configured) }
+func (q *SignalQueue) queueAll() { close(q.configured) }
 
 // takeRealTime takes the real-time signals too, while berth connects: nobody sends
 // them before there is a command, and to ask for 30 signals takes 0.7 ms.
-func (q *signalQueue) takeRealTime() {
+func (q *SignalQueue) takeRealTime() {
 	var wanted []os.Signal
 	for _, sig := range signals.Forwarded() {
 		if signals.RealTime(sig) {
@@ -89,13 +88,13 @@ func (q *signalQueue) takeRealTime() {
 	q.running.Go(func() { signal.Notify(q.in, wanted...) })
 }
 
-// end ends the queue; nothing is delivered any more.
-func (q *signalQueue) end() {
+// End ends the queue; nothing is delivered any more.
+func (q *SignalQueue) End() {
 	close(q.over)
 	q.running.Wait()
 }
 
-func (q *signalQueue) run() {
+func (q *SignalQueue) run() {
 	var waiting []os.Signal
 	for {
 		var next os.Signal
@@ -106,7 +105,7 @@ func (q *signalQueue) run() {
 		select {
 		case sig := <-q.in:
 			if number, ok := sig.(syscall.Signal); ok && signals.Ends(number) && q.early() {
-				os.Exit(ExitSignal + int(number))
+				q.exit(number)
 			}
 			if len(waiting) < longQueue || !slices.Contains(waiting, sig) {
 				waiting = append(waiting, sig)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/internal/cli/flags"
 )
 
 func TestNameMayStandBeforeOrAfterFlags(t *testing.T) {
@@ -20,7 +22,7 @@ func TestNameMayStandBeforeOrAfterFlags(t *testing.T) {
 		"berth semaphore creat s --slots 3":               "berth semaphore creat s --slots 3",
 		"berth semaphore destroy --unknown s --overshoot": "berth semaphore destroy --unknown --overshoot",
 	} {
-		if got := nameLast(newApp(), strings.Fields(words)); !slices.Equal(got, strings.Fields(want)) {
+		if got := flags.Arrange(NewApp(), strings.Fields(words)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%s: got %v", words, got)
 		}
 	}
@@ -48,25 +50,14 @@ func TestNextFlagIsNotTakenForAValue(t *testing.T) {
 		"berth":                                          "",
 		"berth nonsense --mutex --":                      "",
 	} {
-		app := newApp()
+		app := NewApp()
 		got := ""
-		if err := checkValues(app, nameLast(app, strings.Fields(words))); err != nil {
-			got = err.Error()
+		command, err := flags.Check(app, flags.Arrange(app, strings.Fields(words)))
+		if err != nil {
+			got = command + ": " + err.Error()
 		}
 		if got != want {
 			t.Errorf("%s: got %q", words, got)
-		}
-	}
-}
-
-func TestOnlyNearWordsAreSuggested(t *testing.T) {
-	known := []string{"run", "semaphore", "persistent-mutex", "version"}
-	for word, want := range map[string]string{
-		"runn": ", did you mean run?", "semafore": ", did you mean semaphore?", "persistant-mutex": ", did you mean persistent-mutex?",
-		"frobnicate": "", "": "", "token-semaphore": "", "rum": ", did you mean run?", "prove": "",
-	} {
-		if got := suggestion("", word, known); got != want {
-			t.Errorf("%q: got %q", word, got)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package runner
 
 import (
 	"errors"
@@ -14,10 +14,10 @@ import (
 	"berth/internal/guard"
 )
 
-// findCommand returns the path of the program to execute. A mistake in it is
+// FindCommand returns the path of the program that a command names. A mistake in it is
 // found now, and not once the slot is won, perhaps days later. Its errors wrap
 // ENOENT or EACCES.
-func findCommand(name string) (string, error) {
+func FindCommand(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case err == nil, errors.Is(err, exec.ErrDot): // PATH has a relative entry; that is the user's choice
@@ -34,7 +34,7 @@ func findCommand(name string) (string, error) {
 	return "", fmt.Errorf("cannot find the command %q: %w; %s", name, syscall.ENOENT, hint)
 }
 
-// notExecuted says which program it was that findCommand had found and that
+// notExecuted says which program it was that FindCommand had found and that
 // could not be executed, and what may be the matter.
 func notExecuted(spec guard.Spec, err error) error {
 	var errno syscall.Errno

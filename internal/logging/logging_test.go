@@ -1,12 +1,23 @@
-package cli
+package logging
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestMessageOfOneLineKeepsTheSpacesOfNames(t *testing.T) {
+	if got := OneLine(errors.New("create it with: berth semaphore create 'a  b'\nor not")); got != "create it with: berth semaphore create 'a  b' or not" {
+		t.Errorf("it became %q", got)
+	}
+}
 
 func TestLogThatNobodyReadsKeepsNobody(t *testing.T) {
 	read, write := io.Pipe() // no room at all
@@ -14,7 +25,7 @@ func TestLogThatNobodyReadsKeepsNobody(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for range logRoom + 10 {
+		for range room + 10 {
 			_, _ = b.Write([]byte("line\n"))
 		}
 	}()

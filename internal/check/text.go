@@ -1,4 +1,4 @@
-package cli
+package check
 
 import (
 	"errors"
@@ -9,18 +9,20 @@ import (
 
 	"berth/internal/config"
 	"berth/lock"
+
+	"github.com/mitchellh/go-wordwrap"
 )
 
 const (
-	reportWidth = 100
-	scaleWidth  = 24 // columns of the picture beside the timeline
+	width      = 100
+	scaleWidth = 24 // columns of the picture beside the timeline
 )
 
-// writeText prints the report for people: problems first, one page.
-func (r *report) writeText(w io.Writer) error {
+// WriteText prints the report for people: problems first, one page.
+func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.subject(), r.verdict())
-	for _, problem := range r.problems {
+	for _, problem := range r.Problems {
 		writeItem(&b, "problem: ", problem.Error())
 	}
 	if r.broker != nil {
@@ -37,10 +39,10 @@ func (r *report) writeText(w io.Writer) error {
 		b.WriteString("\n")
 		r.writeFailover(&b)
 	}
-	if len(r.advice) > 0 {
+	if len(r.Advice) > 0 {
 		b.WriteString("\nGood to know:\n")
 	}
-	for _, advice := range r.advice {
+	for _, advice := range r.Advice {
 		writeItem(&b, "- ", advice)
 	}
 	if r.broker != nil && r.broker.Grant != "" {
@@ -50,22 +52,22 @@ func (r *report) writeText(w io.Writer) error {
 	return err
 }
 
-func (r *report) subject() string {
+func (r *Report) subject() string {
 	if r.cfg.Lock.Name == "" {
 		return "this configuration"
 	}
 	return r.cfg.Lock.String()
 }
 
-func (r *report) verdict() string {
+func (r *Report) verdict() string {
 	switch {
-	case r.cfg.Local && len(r.problems) > 0:
+	case r.cfg.Local && len(r.Problems) > 0:
 		return "safe, but this host cannot carry it"
 	case r.cfg.Timings().Check() != nil && !r.cfg.Local:
 		return "UNSAFE"
-	case errors.Is(errors.Join(r.problems...), lock.ErrUnreachable):
+	case errors.Is(errors.Join(r.Problems...), lock.ErrUnreachable):
 		return "the timings are safe; the broker could not be asked"
-	case len(r.problems) > 0:
+	case len(r.Problems) > 0:
 		return "the timings are safe, but the broker cannot carry it"
 	case r.broker != nil:
 		return "safe, and the broker can carry it"
@@ -76,13 +78,13 @@ func (r *report) verdict() string {
 // writeItem prints a paragraph behind a mark, its lines below each other.
 func writeItem(b *strings.Builder, mark, text string) {
 	indent := mark
-	for _, line := range wrap(text, reportWidth-uint(len(mark))) {
+	for _, line := range strings.Split(wordwrap.WrapString(text, width-uint(len(mark))), "\n") {
 		fmt.Fprintf(b, "%s%s\n", indent, line)
 		indent = strings.Repeat(" ", len(mark))
 	}
 }
 
-func (r *report) writeBroker(b *strings.Builder) {
+func (r *Report) writeBroker(b *strings.Builder) {
 	f := r.broker
 	about := strings.Join(strings.Fields(f.Product+" "+f.Version), " ")
 	if f.Cluster != "" {
@@ -93,21 +95,24 @@ func (r *report) writeBroker(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "%s: %s\n", f.Broker, about)
 	fmt.Fprintf(b, "heartbeat %s, as asked\n", f.Heartbeat)
-	if f.Slots > 0 {
-		fmt.Fprintf(b, "%s has %s now\n", r.cfg.Lock, slots(f.Slots))
+	switch {
+	case f.Slots == 1:
+		fmt.Fprintf(b, "%s has 1 slot now\n", r.cfg.Lock)
+	case f.Slots > 1:
+		fmt.Fprintf(b, "%s has %d slots now\n", r.cfg.Lock, f.Slots)
 	}
 }
 
-func (r *report) writeTimeline(b *strings.Builder) {
+func (r *Report) writeTimeline(b *strings.Builder) {
 	line := r.cfg.Timeline()
 	end := line[len(line)-1].At
-	width := 0
+	column := 0
 	for _, m := range line {
-		width = max(width, len(m.At.String()))
+		column = max(column, len(m.At.String()))
 	}
 	b.WriteString("When the broker falls silent right after a verification:\n\n")
 	for _, m := range line {
-		fmt.Fprintf(b, "  %*s  |%-*s %s\n", width, m.At, scaleWidth, scale(m.At, end), r.describe(m))
+		fmt.Fprintf(b, "  %*s  |%-*s %s\n", column, m.At, scaleWidth, scale(m.At, end), r.describe(m))
 	}
 	t := r.cfg.Timings()
 	sign, verdict := "<=", ""
@@ -125,7 +130,7 @@ func scale(at, end time.Duration) string {
 	return strings.Repeat("-", n) + "*"
 }
 
-func (r *report) describe(m config.Moment) string {
+func (r *Report) describe(m config.Moment) string {
 	var text string
 	switch m.Event {
 	case config.LastVerified:
@@ -149,7 +154,7 @@ func (r *report) describe(m config.Moment) string {
 	return text
 }
 
-func (r *report) writeFailover(b *strings.Builder) {
+func (r *Report) writeFailover(b *strings.Builder) {
 	t := r.cfg.Timings()
 	least, most := t.Freed()
 	b.WriteString("How long until the next holder starts:\n\n")

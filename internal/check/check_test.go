@@ -1,8 +1,7 @@
-package cli
+package check
 
 import (
 	"bytes"
-	"errors"
 	"strings"
 	"testing"
 
@@ -11,23 +10,23 @@ import (
 	"berth/lock/rabbit"
 )
 
-func reportOn(t *testing.T, flags map[string][]string) *report {
+func reportOn(t *testing.T, flags map[string][]string) *Report {
 	t.Helper()
 	cfg, err := config.LoadCheck(config.Input{Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newReport(cfg)
+	return New(cfg)
 }
 
 func TestReportBeginsWithTheProblemsAndFitsAPage(t *testing.T) {
 	r := reportOn(t, map[string][]string{"semaphore": {"workers"}, "broker": {"amqp://u:secret@h"}, "heartbeat": {"1s"}})
 	r.broker = &rabbit.Report{Broker: "amqp://h:5672", Product: "RabbitMQ", Version: "3.10.8",
 		Platform: "Erlang/OTP 25", Cluster: "rabbit@h", Heartbeat: r.cfg.Heartbeat, Slots: 3}
-	r.problems = append(r.problems, lock.Errorf(lock.ErrDenied, "no permission %s", strings.Repeat("at all ", 30)))
-	r.advice = append(r.advice, strings.Repeat("one thing and another ", 20))
+	r.Problems = append(r.Problems, lock.Errorf(lock.ErrDenied, "no permission %s", strings.Repeat("at all ", 30)))
+	r.Advice = append(r.Advice, strings.Repeat("one thing and another ", 20))
 	var out bytes.Buffer
-	if err := r.writeText(&out); err != nil {
+	if err := r.WriteText(&out); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")
@@ -46,7 +45,7 @@ func TestReportBeginsWithTheProblemsAndFitsAPage(t *testing.T) {
 		t.Errorf("%d lines", len(lines))
 	}
 	for _, line := range lines {
-		if len(line) > reportWidth {
+		if len(line) > width {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}
@@ -60,15 +59,10 @@ func TestVerdictTellsFindingsApart(t *testing.T) {
 	} {
 		r := reportOn(t, nil)
 		if err != nil {
-			r.problems = []error{err}
+			r.Problems = []error{err}
 		}
 		if !strings.Contains(r.verdict(), want) {
 			t.Errorf("%v: %q", err, r.verdict())
-		}
-	}
-	for kind, want := range map[error]int{lock.ErrUnsafe: ExitConfig, lock.ErrDenied: ExitDenied, lock.ErrUnreachable: ExitUnreachable, lock.ErrUnknown: ExitNotObtained} {
-		if got := Status(errors.Join(kind, lock.ErrUnknown)); got != want {
-			t.Errorf("%v: status %d, not %d", kind, got, want)
 		}
 	}
 }

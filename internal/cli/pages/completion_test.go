@@ -1,4 +1,4 @@
-package cli
+package pages_test
 
 import (
 	"os"
@@ -8,46 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"berth/internal/config"
+	"berth/internal/cli"
+	"berth/internal/cli/flags"
+	"berth/internal/cli/pages"
+
+	urfave "github.com/urfave/cli/v2"
 )
-
-// rendered is what a reader of a manual page sees, without its layout.
-func rendered(page string) string {
-	return strings.NewReplacer(`\-`, "-", `\e`, `\`, `\fB`, "", `\fR`, "", `\fI`, "", `\&`, "").Replace(page)
-}
-
-func TestManualHasEveryCommandFlagVariableAndKey(t *testing.T) {
-	page, file := rendered(Manual("2026-01-01")), rendered(FileManual("2026-01-01"))
-	for _, path := range commandPaths() {
-		if !strings.Contains(page, path) {
-			t.Errorf("berth(1) does not have %q", path)
-		}
-		for _, o := range pages[path].options {
-			if !strings.Contains(page, "\n"+strings.TrimSpace(o.Flag()+" "+o.Value)+"\n") {
-				t.Errorf("berth(1) does not have %s of %q", o.Flag(), path)
-			}
-		}
-	}
-	for _, o := range config.RunOptions() {
-		if o.Env() != "" && !strings.Contains(page, "variable: "+o.Env()) {
-			t.Errorf("berth(1) does not have %s", o.Env())
-		}
-		if o.Key() == "" {
-			continue
-		}
-		if !strings.Contains(file, "\n"+strings.TrimSpace(o.Key()+" "+o.Value)+"\n") {
-			t.Errorf("berth.hcl(5) does not have %s", o.Key())
-		}
-		if o.Env() != "" && !strings.Contains(file, "variable: "+o.Env()) {
-			t.Errorf("berth.hcl(5) does not have %s", o.Env())
-		}
-	}
-	for _, status := range []string{"64", "69", "70", "75", "76", "77", "78", "126", "127"} {
-		if !strings.Contains(page, "\n  "+status+" ") {
-			t.Errorf("berth(1) does not have the exit status %s", status)
-		}
-	}
-}
 
 func TestCompletionsHaveEveryCommandAndFlag(t *testing.T) {
 	for shell, flag := range map[string]func(name string) string{
@@ -55,31 +21,30 @@ func TestCompletionsHaveEveryCommandAndFlag(t *testing.T) {
 		"zsh":  func(name string) string { return "--" + name + "[" },
 		"fish": func(name string) string { return " -l " + name + " " },
 	} {
-		script, err := Completion(shell)
+		script, err := pages.Completion(cli.NewApp(), shell)
 		if err != nil {
 			t.Fatal(err)
 		}
 		script = strings.ReplaceAll(script, `"`, " ")
-		for _, path := range commandPaths() {
-			words := strings.Fields(path)
-			if !strings.Contains(script, words[len(words)-1]) {
-				t.Errorf("%s: no %q", shell, path)
+		each(func(words []string, command *urfave.Command) {
+			if !strings.Contains(script, command.Name) {
+				t.Errorf("%s: no %q", shell, words)
 			}
-			for _, o := range pages[path].options {
+			for _, o := range flags.Options(command) {
 				if !strings.Contains(script, flag(o.Name)) {
-					t.Errorf("%s: no --%s of %q", shell, o.Name, path)
+					t.Errorf("%s: no --%s of %q", shell, o.Name, words)
 				}
 			}
-		}
+		})
 	}
-	if _, err := Completion("csh"); err == nil {
+	if _, err := pages.Completion(cli.NewApp(), "csh"); err == nil {
 		t.Error("there is one for csh")
 	}
 }
 
 // The shell that every host of the tests has.
 func TestBashCompletesTheCommandLine(t *testing.T) {
-	script, err := Completion("bash")
+	script, err := pages.Completion(cli.NewApp(), "bash")
 	if err != nil {
 		t.Fatal(err)
 	}

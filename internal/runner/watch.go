@@ -1,4 +1,4 @@
-package cli
+package runner
 
 import (
 	"berth/internal/activation"
@@ -7,7 +7,7 @@ import (
 	"berth/supervisor"
 )
 
-// watched is who hears what the supervisor does.
+// watched hears what the supervisor does.
 type watched struct {
 	systemd *observe.Systemd // nil: not started by it
 	sockets *activation.Sockets

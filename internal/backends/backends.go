@@ -1,0 +1,102 @@
+// Package backends lists the places where locks can live: RabbitMQ, and this host.
+// It is the only one that chooses between them by the configuration:
+//
+//	backend, err := backends.Open(cfg, backends.Contender{}, log)
+//
+// What a lock is, package lock says; how it is kept, the backends know.
+package backends
+
+import (
+	"context"
+	"fmt"
+
+	"berth/internal/config"
+	"berth/lock"
+	"berth/lock/local"
+	"berth/lock/rabbit"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Contender is how a process wants to wait for a lock. The zero value is for one
+// that does not contend, such as an administrator.
+type Contender struct {
+	Priority int  // among the waiters, 0 to lock.MaxPriority
+	Once     bool // it makes one attempt and does not wait
+}
+
+// Open returns the backend that the configuration names. It does no I/O. Its error
+// wraps config.ErrInvalid.
+func Open(cfg config.Connection, who Contender, log hclog.Logger) (lock.Backend, error) {
+	if cfg.Local {
+		return checked(local.New(local.Config{Dir: cfg.Directory, Log: log}))
+	}
+	broker := rabbitConfig(cfg, log)
+	broker.Priority, broker.Once = who.Priority, who.Once
+	return checked(rabbit.New(broker))
+}
+
+// InspectBroker asks the broker whether it can carry the lock; see
+// rabbit.Backend.Inspect. An error that wraps config.ErrInvalid means that it was
+// not asked.
+func InspectBroker(ctx context.Context, cfg config.Run, log hclog.Logger) (rabbit.Report, error) {
+	backend, err := rabbit.New(rabbitConfig(cfg.Connection, log))
+	if err != nil {
+		return rabbit.Report{}, config.Invalidf("%v", err)
+	}
+	return backend.Inspect(ctx, cfg.Lock)
+}
+
+// InspectDirectory looks whether local locks can be kept where they are to be; see
+// local.Backend.Inspect.
+func InspectDirectory(cfg config.Run) error {
+	backend, err := local.New(local.Config{Dir: cfg.Directory})
+	if err != nil {
+		return config.Invalidf("%v", err)
+	}
+	return backend.Inspect(cfg.Lock)
+}
+
+func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
+	return rabbit.Config{
+		URLs:      cfg.Brokers,
+		Naming:    rabbit.Naming(cfg.Naming),
+		Heartbeat: cfg.Heartbeat,
+		Log:       log,
+	}
+}
+
+// checked marks what a backend objects to before any I/O as a mistake in the
+// configuration, and keeps a nil backend out of the interface.
+func checked[B lock.Backend](backend B, err error) (lock.Backend, error) {
+	if err != nil {
+		return nil, config.Invalidf("%v", err)
+	}
+	return backend, nil
+}
+
+// NamingFlags are the flags with which a command line that a user may paste finds
+// the same queues. Local locks have none.
+func NamingFlags(cfg config.Connection) []string {
+	if cfg.Local {
+		return nil
+	}
+	return rabbit.Naming(cfg.Naming).Flags()
+}
+
+// executors are the backends that write wills. Local locks need none: the guard
+// holds their files.
+var executors = map[string]func(ctx context.Context, will []byte) error{
+	rabbit.WillName: rabbit.ExecuteWill,
+}
+
+// ExecuteWill is what a guard does for a supervisor that has died; see
+// lock.Handover.
+func ExecuteWill(ctx context.Context, will []byte) error {
+	backend, _ := lock.OpenWill(will)
+	execute, found := executors[backend]
+	if !found {
+		return fmt.Errorf("cannot execute a will of backend %q, which is not known", backend)
+	}
+	return execute(ctx, will)
+}

@@ -1,0 +1,86 @@
+// Package check is what `berth check` says: whether a configuration keeps the
+// promise, when what happens, and whether a broker can carry it.
+//
+//	r := check.New(cfg)
+//	r.AskBroker(ctx, log)
+//	err := r.WriteText(os.Stdout)
+//
+// It knows configurations, and nothing of the command line. The arithmetic is that
+// of package config, and what a broker says that of package lock/rabbit.
+package check
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"berth/internal/backends"
+	"berth/internal/config"
+	"berth/lock"
+	"berth/lock/rabbit"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// Timeout is how long a broker may take that is asked: a working one answers all of
+// it within a tenth of a second, a node that does not answer costs 5 s.
+const Timeout = 30 * time.Second
+
+// Report is everything that `berth check` says.
+type Report struct {
+	Problems []error  // what keeps the configuration from working, or from being safe
+	Advice   []string // what else is worth knowing
+
+	cfg    config.Run
+	broker *rabbit.Report // nil: it was not asked, or did not answer
+}
+
+// New judges what the configuration alone says.
+func New(cfg config.Run) *Report {
+	r := &Report{cfg: cfg}
+	if !cfg.Local {
+		if err := cfg.Timings().Check(); err != nil {
+			r.Problems = append(r.Problems, err)
+		}
+	}
+	if cfg.Lock.Name == "" {
+		r.Advise("no lock is named; 'berth run' needs --mutex, --semaphore or --persistent-mutex")
+	}
+	if !cfg.Local && len(cfg.Brokers) == 0 {
+		r.Advise("no broker is named; 'berth run' needs --broker or BERTH_BROKER")
+	}
+	return r
+}
+
+// Advise adds something that is worth knowing.
+func (r *Report) Advise(text string) { r.Advice = append(r.Advice, text) }
+
+// LookAtDirectory adds whether local locks can be kept where they are to be. Its
+// error is that of AskBroker.
+func (r *Report) LookAtDirectory() error {
+	return r.add(backends.InspectDirectory(r.cfg))
+}
+
+// AskBroker adds what the broker says; that it does not let us in is a finding too.
+// The context is to end after Timeout at the latest. An error wraps
+// config.ErrInvalid, and means that there was nobody to be asked.
+func (r *Report) AskBroker(ctx context.Context, log hclog.Logger) error {
+	found, err := backends.InspectBroker(ctx, r.cfg, log)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = lock.Errorf(lock.ErrUnreachable, "the broker did not answer everything within %s (%s); see whether it is well", Timeout, err.Error())
+	}
+	if found.Broker != "" {
+		r.broker = &found
+	}
+	r.Problems = append(r.Problems, found.Problems...)
+	r.Advice = append(r.Advice, found.Advice...)
+	return r.add(err)
+}
+
+// add makes an error of an inspection a problem, unless it says that there was none.
+func (r *Report) add(err error) error {
+	if err != nil && !errors.Is(err, config.ErrInvalid) {
+		r.Problems, err = append(r.Problems, err), nil
+	}
+	return err
+}

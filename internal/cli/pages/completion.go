@@ -1,0 +1,70 @@
+package pages
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/internal/config"
+
+	"github.com/urfave/cli/v2"
+)
+
+// Shells are those that Completion knows.
+var Shells = []string{"bash", "zsh", "fish"}
+
+// Completion returns the script that completes the command line in a shell, one of
+// Shells.
+//
+// urfave/cli's own scripts are not used: those of bash and zsh start the program for
+// each completion and take the last argument of a command that berth runs for
+// theirs, and none completes values, files, or the command.
+func Completion(app *cli.App, shell string) (string, error) {
+	all := commands(app)
+	switch shell {
+	case "bash":
+		return bashCompletion(all), nil
+	case "zsh":
+		return zshCompletion(all), nil
+	case "fish":
+		return fishCompletion(all), nil
+	}
+	return "", fmt.Errorf("unknown shell %q", shell)
+}
+
+// below returns the words that can follow a command, one of all: "create" follows
+// "berth semaphore".
+func below(all []command, c command) (words []string) {
+	switch c.path {
+	case "berth completion":
+		return Shells
+	case "berth help":
+		c = all[0]
+	}
+	for _, sub := range c.Subcommands {
+		words = append(words, sub.Name)
+	}
+	slices.Sort(words)
+	return words
+}
+
+// runsCommand reports whether a command is followed by the user's own.
+func (c command) runsCommand() bool { return c.path == "berth run" || c.path == "berth check" }
+
+// choices are the words that the value of an option can be, nil where it is not one
+// of a few.
+func choices(o config.Option) []string {
+	if o.Kind == config.Switch || !strings.Contains(o.Value, "|") {
+		return nil
+	}
+	return strings.Split(o.Value, "|")
+}
+
+// namesFile reports whether the value of an option is the path of a file.
+func namesFile(o config.Option) bool { return o.Value == "FILE" }
+
+// firstSentence is what a list of completions says of an option.
+func firstSentence(o config.Option) string {
+	text, _, _ := strings.Cut(o.Usage, ". ")
+	return strings.TrimSuffix(text, ".")
+}

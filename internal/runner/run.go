@@ -1,0 +1,129 @@
+// Package runner is `berth run` once it is configured: it puts a backend, a guard
+// and the supervisor together and runs the command.
+//
+//	queue := runner.QueueSignals(exit)
+//	defer queue.End()
+//	outcome := runner.Run(cfg, queue, log)
+//
+// It makes what the supervisor is given: the program's path, its environment, the
+// signals, who hears of it. It knows no flags, and decides nothing that the
+// supervisor could.
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"berth/internal/backends"
+	"berth/internal/config"
+	"berth/internal/guard"
+	"berth/lock"
+	"berth/supervisor"
+)
+
+// ErrNoGuard: this host does not let berth start a guard.
+var ErrNoGuard = errors.New("cannot start guards")
+
+// Run runs the command until it has ended for good. Status 0 beside an error means
+// that the error alone says what happened: it wraps one of package lock's,
+// config.ErrInvalid, guard.ErrNamespace, ErrNoGuard or, where the command cannot be
+// executed, ENOENT or EACCES.
+func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcome {
+	// This process waits, mostly. What one goroutine wakes goes on at once on the
+	// same processor, instead of on another that has to be woken for it.
+	runtime.GOMAXPROCS(1)
+	path, err := FindCommand(cfg.Command[0])
+	if err != nil {
+		return supervisor.Outcome{Err: err}
+	}
+	backend, err := backends.Open(cfg.Connection, backends.Contender{Priority: cfg.Priority, Once: cfg.Try}, log)
+	if err != nil {
+		return supervisor.Outcome{Err: err}
+	}
+	host, err := guard.NewHost()
+	if err != nil {
+		return supervisor.Outcome{Err: lock.Errorf(ErrNoGuard, "%w", err)}
+	}
+
+	watched, err := watch(cfg)
+	if err != nil {
+		return supervisor.Outcome{Err: config.Invalidf("%v", err)}
+	}
+	defer watched.close()
+	queue.takeRealTime()
+	env := commandEnv(os.Environ(), cfg.Account, cfg.PassNotify)
+	spec := guard.Spec{
+		Dir: guard.LeaveDir(), Path: path, Args: cfg.Command, Env: env, Numbered: numbered(env),
+		Credential: cfg.Credential, Namespace: cfg.PIDNamespace,
+	}
+	queue.queueAll()
+	outcome := supervisor.Run(supervisor.Config{
+		ID:       cfg.Lock,
+		Lock:     backend.Lock(cfg.Lock),
+		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },
+		Signals:  queue.out,
+		Terminal: terminal(),
+		Rewrites: cfg.Rewrites,
+
+		Stop:           cfg.Stop,
+		Loss:           cfg.Loss,
+		VerifyInterval: cfg.VerifyInterval,
+		VerifyTimeout:  cfg.VerifyTimeout,
+		Margin:         config.Margin,
+
+		Try:     cfg.Try,
+		Timeout: cfg.Timeout,
+		OnLoss:  cfg.OnLoss,
+		OnDoubt: cfg.InDoubt,
+		Restart: cfg.Restart,
+
+		CreateCommand: cfg.Lock.CreateCommand(backends.NamingFlags(cfg.Connection)...),
+
+		Observer: watched,
+		Beat:     watched.systemd.Beats(),
+
+		Holder: holder(),
+		Log:    log.With("lock", cfg.Lock.Name),
+	})
+	host.Close() // not when Run panics: it would wait for a guard that waits for our end
+	switch {
+	case errors.Is(outcome.Err, supervisor.ErrNotExecuted):
+		outcome.Err = notExecuted(spec, outcome.Err)
+	case errors.Is(outcome.Err, guard.ErrNamespace):
+		outcome.Status = 0 // not the command is at fault
+	}
+	return outcome
+}
+
+// hasTerminal reports whether berth has a controlling terminal (tty(4)).
+func hasTerminal() bool {
+	fd, err := unix.Open("/dev/tty", unix.O_RDONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
+}
+
+// terminal returns what tells whether berth's terminal is still there, nil if
+// berth has none.
+func terminal() func() bool {
+	if !hasTerminal() {
+		return nil
+	}
+	return hasTerminal
+}
+
+// holder names this berth among all others: host and process.
+func holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "localhost"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
