@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/internal/brokerurl"
 	"berth/internal/config"
 )
 
@@ -14,7 +15,7 @@ func TestOnlyQueuesHaveANaming(t *testing.T) {
 	}{
 		{config.Connection{Naming: config.NamingNAL}, []string{"--naming N-A-L"}},
 		{config.Connection{Naming: config.NamingNLA}, nil},
-		{config.Connection{Naming: config.NamingNAL, Local: true}, nil},
+		{config.Connection{Naming: config.NamingNAL, Place: brokerurl.Place{Local: true}}, nil},
 	} {
 		if got := NamingFlags(c.cfg); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: got %q", c.cfg, got)

@@ -5,8 +5,8 @@ import (
 	"io"
 	"time"
 
-	"berth/internal/config"
 	"berth/internal/logging"
+	"berth/internal/timing"
 )
 
 // The keys of the JSON report are stable; durations are in milliseconds.
@@ -42,7 +42,7 @@ type (
 	}
 	jsonMoment struct {
 		At     int64        `json:"at_ms"`
-		Event  config.Event `json:"event"`
+		Event  timing.Event `json:"event"`
 		Signal string       `json:"signal,omitempty"`
 		Late   bool         `json:"late,omitempty"`
 	}
@@ -88,7 +88,7 @@ func (r *Report) jsonTimings() *jsonTimings {
 	least, most := t.Freed()
 	return &jsonTimings{
 		Heartbeat: ms(t.Heartbeat), VerifyInterval: ms(t.VerifyInterval), VerifyTimeout: ms(t.VerifyTimeout),
-		Loss: ms(t.Loss), Margin: ms(config.Margin), Needed: ms(t.Needed()), Lease: ms(t.Lease()),
+		Loss: ms(t.Loss), Margin: ms(timing.Margin), Needed: ms(t.Needed()), Lease: ms(t.Lease()),
 		Deadline: ms(t.Deadline()), Handover: ms(t.Handover()),
 		FreedLeast: ms(least), FreedMost: ms(most), FailoverMost: ms(most + t.Handover()),
 	}
@@ -96,7 +96,7 @@ func (r *Report) jsonTimings() *jsonTimings {
 
 func (r *Report) jsonTimeline() []jsonMoment {
 	var line []jsonMoment
-	for _, m := range r.cfg.Timeline() {
+	for _, m := range timing.Timeline(r.cfg.Timings(), r.cfg.Loss) {
 		line = append(line, jsonMoment{ms(m.At), m.Event, m.Signal, m.Late})
 	}
 	return line

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/config"
+	"berth/internal/timing"
 	"berth/lock"
 
 	"github.com/mitchellh/go-wordwrap"
@@ -104,7 +104,7 @@ func (r *Report) writeBroker(b *strings.Builder) {
 }
 
 func (r *Report) writeTimeline(b *strings.Builder) {
-	line := r.cfg.Timeline()
+	line := timing.Timeline(r.cfg.Timings(), r.cfg.Loss)
 	end := line[len(line)-1].At
 	column := 0
 	for _, m := range line {
@@ -120,7 +120,7 @@ func (r *Report) writeTimeline(b *strings.Builder) {
 		sign, verdict = ">", ": too long"
 	}
 	fmt.Fprintf(b, "\nverify-interval %s + verify-timeout %s + loss %s + margin %s = %s %s lease %s%s\n",
-		t.VerifyInterval, t.VerifyTimeout, t.Loss, config.Margin, t.Needed(), sign, t.Lease(), verdict)
+		t.VerifyInterval, t.VerifyTimeout, t.Loss, timing.Margin, t.Needed(), sign, t.Lease(), verdict)
 	fmt.Fprintf(b, "lease = 2 x heartbeat %s; handover delay = lease, counted from the moment the slot is won\n", t.Heartbeat)
 }
 
@@ -130,22 +130,22 @@ func scale(at, end time.Duration) string {
 	return strings.Repeat("-", n) + "*"
 }
 
-func (r *Report) describe(m config.Moment) string {
+func (r *Report) describe(m timing.Moment) string {
 	var text string
 	switch m.Event {
-	case config.LastVerified:
+	case timing.LastVerified:
 		text = "the last verification that succeeds begins"
-	case config.NextBegins:
+	case timing.NextBegins:
 		text = "the next one begins"
-	case config.TimesOut:
+	case timing.TimesOut:
 		text = "it times out: the slot is in doubt"
-	case config.LossStep:
+	case timing.LossStep:
 		text = "loss sequence: " + m.Signal
-	case config.Deadline:
+	case timing.Deadline:
 		text = "deadline: the guard kills what is left"
-	case config.LeaseEnds:
+	case timing.LeaseEnds:
 		text = "lease ends: the broker may free the slot"
-	case config.NextHolder:
+	case timing.NextHolder:
 		text = "earliest start of another holder"
 	}
 	if m.Late {

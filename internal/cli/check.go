@@ -10,6 +10,7 @@ import (
 	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/guard"
+	"berth/internal/identity"
 	"berth/internal/interrupt"
 	"berth/internal/logging"
 	"berth/internal/runner"
@@ -97,7 +98,7 @@ func adviseOnHost(r *check.Report, cfg config.Run) {
 			r.Advise("on this host: " + err.Error())
 		}
 	}
-	if cfg.PIDNamespace && !config.Capable(unix.CAP_SYS_ADMIN) {
+	if cfg.PIDNamespace && !identity.Capable(unix.CAP_SYS_ADMIN) {
 		r.Advise("as this user: " + guard.ErrNamespace.Error())
 	}
 }

@@ -3,18 +3,22 @@
 //
 //	run, err := config.Load(config.Input{Flags: flags, Command: args, LookupEnv: os.LookupEnv})
 //
-// One table (table.go) lists every option; its flag, its environment variable
-// and its key in the file are derived from its name. Precedence: defaults, then
-// the file, then the environment, then flags. What the package does not do is
-// reach for a broker: a checked configuration may still name one that is not
-// there.
+// One table (table.go) lists every option, with how it is checked and what the
+// documentation says of it; its flag, its environment variable and its key in the
+// file are derived from its name. Precedence: defaults, then the file, then the
+// environment, then flags. The package does not reach for a broker: a checked
+// configuration may still name one that is not there. What a broker's URL, a user or
+// safe timings are, packages of their own know.
 package config
 
 import (
 	"syscall"
 	"time"
 
+	"berth/internal/brokerurl"
+	"berth/internal/identity"
 	"berth/internal/observe"
+	"berth/internal/timing"
 	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
@@ -23,17 +27,8 @@ import (
 // Connection says where locks live and how berth talks about it. Every
 // subcommand needs it.
 type Connection struct {
-	// Brokers are the nodes of one cluster, tried in turn: amqp:// and amqps://
-	// URLs, passwords included, so never to be printed. Empty if and only if
-	// Local is set.
-	Brokers []string
-
-	// Local says that locks hold on this host only, without a broker.
-	Local bool
-
-	// Directory is where local locks are kept, an absolute path. Empty means
-	// the local backend's default.
-	Directory string
+	// Place is where locks live. It has brokers if and only if it is not local.
+	brokerurl.Place
 
 	// Naming is how queues are named: NamingNLA (default) or NamingNAL.
 	Naming string
@@ -67,11 +62,11 @@ type Run struct {
 	Command []string
 
 	// VerifyInterval is the time from one verification to the next,
-	// MinVerification at least, default 1s.
+	// timing.MinVerification at least, default 1s.
 	VerifyInterval time.Duration
 
-	// VerifyTimeout is how long one verification may take, MinVerification at
-	// least, default 2s.
+	// VerifyTimeout is how long one verification may take,
+	// timing.MinVerification at least, default 2s.
 	VerifyTimeout time.Duration
 
 	// Stop is the sequence for an orderly end, default "TERM 8s, KILL".
@@ -123,18 +118,12 @@ type Run struct {
 
 	// Account is the entry that the user database has for --user. Nil (default)
 	// if none was given, or if there is no entry.
-	Account *Account
-}
-
-// Account is what the user database says of a user.
-type Account struct {
-	Name string
-	Home string
+	Account *identity.Account
 }
 
 // Timings returns the part of the configuration that the promise rests on.
-func (r Run) Timings() Timings {
-	return Timings{
+func (r Run) Timings() timing.Timings {
+	return timing.Timings{
 		Heartbeat:      r.Heartbeat,
 		VerifyInterval: r.VerifyInterval,
 		VerifyTimeout:  r.VerifyTimeout,

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"berth/internal/brokerurl"
 )
 
 // given is one value that somebody wrote somewhere.
@@ -125,7 +127,7 @@ func envLayer(options []Option, lookupEnv func(string) (string, bool)) (layer, e
 		switch option.Name {
 		case "broker":
 			value.where = option.Env()
-			value.texts = splitBrokers(text)
+			value.texts = brokerurl.Split(text)
 		case "rewrite":
 			value.texts = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 		}

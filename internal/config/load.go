@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 
+	"berth/internal/identity"
 	"berth/signals"
 	"berth/supervisor"
 )
@@ -47,6 +48,18 @@ func Load(in Input) (Run, error) {
 		if err := s.Timings().Check(); err != nil {
 			return Run{}, err
 		}
+	}
+	return s.Run, nil
+}
+
+// LoadCheck returns the configuration that `berth check` looks at: that of Load,
+// except that lock, broker and command may be missing (Lock.Name, Brokers and
+// Command are empty then) and that timings may be unsafe. Its errors are those
+// of Load otherwise.
+func LoadCheck(in Input) (Run, error) {
+	s, err := in.settle(table)
+	if err != nil {
+		return Run{}, err
 	}
 	return s.Run, nil
 }
@@ -113,4 +126,21 @@ func (in Input) merge(options []Option) (layer, error) {
 	}
 	merged := top.over(file.over(defaults()))
 	return merged, merged.contradiction()
+}
+
+// setCredential decides whom the command runs as. Its errors are about what was
+// written for --user, or for --group alone.
+func (s *settings) setCredential(values layer) error {
+	var err error
+	if s.Credential, err = identity.Credential(s.user, s.group); err == nil {
+		err = identity.Permitted(s.Credential, identity.Capable)
+	}
+	if err == nil {
+		return nil
+	}
+	from, found := values["user"]
+	if !found {
+		from = values["group"]
+	}
+	return from.wrong(err)
 }

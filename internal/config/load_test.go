@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -182,38 +181,10 @@ func TestLocalNeedsNoSafeTimings(t *testing.T) {
 	}
 }
 
-func TestNumbersAreTakenForUserAndGroup(t *testing.T) {
-	s := &settings{}
-	if err := errors.Join(setUser(s, []string{"4711"}), setGroup(s, []string{"4712"})); err != nil {
-		t.Fatal(err)
-	}
-	got, err := s.credential()
-	if err != nil || got.Uid != 4711 || got.Gid != 4712 || !slices.Equal(got.Groups, []uint32{4712}) {
-		t.Errorf("got %+v, %v", got, err)
-	}
+func TestUserThatCannotBeIsRefused(t *testing.T) {
 	for _, bad := range []string{"4294967295", "-1", "no such user"} {
 		if _, err := Load(input("--broker", "local", "--mutex", "m", "--user", bad, "--", "x")); !errors.Is(err, ErrUsage) {
 			t.Errorf("--user %q: %v", bad, err)
-		}
-	}
-}
-
-func TestIdentityThatBerthCannotGiveIsRefused(t *testing.T) {
-	own, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
-	for name, c := range map[string]struct {
-		who  *syscall.Credential
-		has  []int
-		want string
-	}{
-		"nobody else":             {nil, nil, ""},
-		"root":                    {&syscall.Credential{Uid: other}, []int{unix.CAP_SETUID, unix.CAP_SETGID}, ""},
-		"another user":            {&syscall.Credential{Uid: other}, nil, "needs CAP_SETUID and CAP_SETGID"},
-		"another user, no groups": {&syscall.Credential{Uid: other}, []int{unix.CAP_SETUID}, "needs CAP_SETGID"},
-		"another group":           {&syscall.Credential{Uid: own}, nil, "needs CAP_SETGID"},
-	} {
-		err := permitted(c.who, func(capability int) bool { return slices.Contains(c.has, capability) })
-		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }
@@ -226,5 +197,19 @@ func TestConnectionIgnoresWhatOnlyRunUses(t *testing.T) {
 	}
 	if _, err := LoadConnection(input("--config", write(t, "brokers = \"amqp://h\""))); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a key that does not exist: %v", err)
+	}
+}
+
+func TestLoadCheckWantsNeitherLockNorBrokerNorCommand(t *testing.T) {
+	run, err := LoadCheck(Input{})
+	if err != nil || run.Lock.Name != "" || len(run.Brokers) != 0 || len(run.Command) != 0 || run.Timings().Check() != nil {
+		t.Errorf("%+v, %v", run, err)
+	}
+	run, err = LoadCheck(Input{Flags: map[string][]string{"heartbeat": {"1s"}}})
+	if err != nil || !errors.Is(run.Timings().Check(), lock.ErrUnsafe) {
+		t.Errorf("unsafe timings: %v, %v", err, run.Timings().Check())
+	}
+	if _, err = LoadCheck(Input{Flags: map[string][]string{"heartbeat": {"x"}}}); !errors.Is(err, ErrUsage) {
+		t.Errorf("nonsense: %v", err)
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/brokerurl"
+	"berth/internal/identity"
+	"berth/internal/timing"
 	"berth/lock"
 	"berth/signals"
 )
@@ -18,8 +21,8 @@ import (
 // settings is a Run in the making.
 type settings struct {
 	Run
-	user  *identity // nil: not given
-	group *uint32   // nil: not given
+	user  *identity.User // nil: not given
+	group *uint32        // nil: not given
 }
 
 // setNothing is for options that are used before values are set.
@@ -30,6 +33,43 @@ func setLock(kind lock.Kind) func(*settings, []string) error {
 		s.Lock = lock.ID{Kind: kind, Name: texts[0]}
 		return lock.CheckName(texts[0])
 	}
+}
+
+func setBrokers(s *settings, texts []string) error {
+	for _, text := range texts {
+		if err := s.Add(strings.TrimSpace(text)); err != nil {
+			return fmt.Errorf("%s %w", short(brokerurl.Redact(text)), err)
+		}
+	}
+	switch {
+	case len(texts) == 0:
+		return errors.New("is empty; give one URL at least, or local")
+	case s.Local && len(texts) > 1:
+		return errors.New("local stands for this host alone; give no other broker beside it")
+	}
+	return nil
+}
+
+func setBrokerFile(s *settings, texts []string) error {
+	urls, err := brokerurl.ReadFile(texts[0])
+	if err != nil {
+		return err
+	}
+	return setBrokers(s, urls)
+}
+
+func setPasswordFile(s *settings, texts []string) error { return s.AddPassword(texts[0]) }
+
+func setUser(s *settings, texts []string) error {
+	found, err := identity.LookUpUser(texts[0])
+	s.user, s.Account = &found, found.Account
+	return err
+}
+
+func setGroup(s *settings, texts []string) error {
+	gid, err := identity.LookUpGroup(texts[0])
+	s.group = &gid
+	return err
 }
 
 func setCommand(s *settings, texts []string) error {
@@ -49,7 +89,7 @@ func setSwitch(field func(*settings) *bool) func(*settings, []string) error {
 	return func(s *settings, texts []string) error {
 		on, err := strconv.ParseBool(texts[0])
 		if err != nil {
-			return errors.New("is neither true nor false; write one of them")
+			return errors.New("must be true or false")
 		}
 		*field(s) = on
 		return nil
@@ -94,16 +134,16 @@ func setHeartbeat(s *settings, texts []string) (err error) {
 	if s.Heartbeat, err = ParseDuration(texts[0]); err != nil {
 		return err
 	}
-	if s.Heartbeat < MinHeartbeat || s.Heartbeat > MaxHeartbeat || s.Heartbeat%time.Second != 0 {
-		return fmt.Errorf("must be whole seconds from %.0fs to %.0fs, because brokers count heartbeats in seconds; the default is 5s", MinHeartbeat.Seconds(), MaxHeartbeat.Seconds())
+	if s.Heartbeat < timing.MinHeartbeat || s.Heartbeat > timing.MaxHeartbeat || s.Heartbeat%time.Second != 0 {
+		return fmt.Errorf("must be whole seconds from %.0fs to %.0fs, because brokers count heartbeats in seconds; the default is 5s", timing.MinHeartbeat.Seconds(), timing.MaxHeartbeat.Seconds())
 	}
 	return nil
 }
 
 func verification(text string) (time.Duration, error) {
 	d, err := ParseDuration(text)
-	if err == nil && d < MinVerification {
-		err = fmt.Errorf("must be %s at least; write a duration such as 1s or 500ms", MinVerification)
+	if err == nil && d < timing.MinVerification {
+		err = fmt.Errorf("must be %s at least; write a duration such as 1s or 500ms", timing.MinVerification)
 	}
 	return d, err
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"berth/internal/observe"
+	"berth/internal/timing"
 	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
@@ -19,9 +20,9 @@ const (
 )
 
 const (
-	exclusiveLock     = "lock"
-	exclusiveBroker   = "broker"
-	exclusivePatience = "patience"
+	exclusiveLock    = "lock"
+	exclusiveBroker  = "broker"
+	exclusiveWaiting = "waiting"
 )
 
 // table lists every option, in the order in which users see them.
@@ -45,10 +46,10 @@ var table = []Option{
 		set:   oneOf(func(s *settings) *string { return &s.Naming }, NamingNLA, NamingNAL),
 		Usage: "How queues are named: name, slot and letter in this order. Every berth that uses a lock must agree on it."},
 
-	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusivePatience, Default: "false",
+	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusiveWaiting, Default: "false",
 		set:   setSwitch(func(s *settings) *bool { return &s.Try }),
 		Usage: "Make one attempt; exit with 75 if no slot is free, with 69 if no broker can be reached."},
-	{Name: "timeout", Group: groupWaiting, Value: "DURATION", Kind: Duration, exclusive: exclusivePatience, set: setTimeout,
+	{Name: "timeout", Group: groupWaiting, Value: "DURATION", Kind: Duration, exclusive: exclusiveWaiting, set: setTimeout,
 		Usage: "Give up after DURATION without a slot. Left out, berth waits for ever."},
 	{Name: "priority", Group: groupWaiting, Value: "NUMBER", Kind: Number, Default: "0", set: setPriority,
 		Usage: "Who of the waiters gets a slot first: 0 to 100, the highest first, and those of equal priority in the order in which they came. It needs a broker. A slot that is free goes to whoever asks."},
@@ -87,12 +88,12 @@ var table = []Option{
 	{Name: "heartbeat", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "5s", set: setHeartbeat,
 		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice that after the broker last heard from berth: the lease."},
 	{Name: "verify-interval", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "1s", set: setVerifyInterval,
-		Usage: "How often berth proves that it still holds the slot, " + MinVerification.String() + " at least."},
+		Usage: "How often berth proves that it still holds the slot, " + timing.MinVerification.String() + " at least."},
 	{Name: "verify-timeout", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "2s", set: setVerifyTimeout,
-		Usage: "How long one such proof may take, " + MinVerification.String() + " at least."},
+		Usage: "How long one such proof may take, " + timing.MinVerification.String() + " at least."},
 	{Name: "loss", Group: groupTimings, Value: "SEQUENCE", Default: "TERM 2s, KILL",
 		set:   setSequence(func(s *settings) *signals.Sequence { return &s.Loss }),
-		Usage: "How the command is ended when the slot is lost or in doubt. It must fit into the lease, together with interval, timeout and a margin of " + Margin.String() + "."},
+		Usage: "How the command is ended when the slot is lost or in doubt. It must fit into the lease, together with interval, timeout and a margin of " + timing.Margin.String() + "."},
 
 	{Name: "log-level", Group: groupLog, Value: "trace|debug|info|warn|error", Default: "info", connection: true,
 		set:   oneOf(func(s *settings) *string { return &s.LogLevel }, "trace", "debug", "info", "warn", "error"),

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"berth/internal/activation"
-	"berth/internal/config"
+	"berth/internal/identity"
 )
 
 // notifying are what systemd tells a service about notifications (sd_notify(3),
@@ -35,7 +35,7 @@ func private(name string) bool {
 // --user it says who that is, as in a unit with User= (systemd.exec(5)): what
 // writes into HOME would otherwise fail, or write into somebody else's. What
 // systemd tells berth about notifications is berth's, unless it is passed on.
-func commandEnv(own []string, account *config.Account, notify bool) []string {
+func commandEnv(own []string, account *identity.Account, notify bool) []string {
 	var env []string
 	for _, variable := range own {
 		name, _, _ := strings.Cut(variable, "=")

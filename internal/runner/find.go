@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"berth/internal/config"
+	"berth/internal/brokerurl"
 	"berth/internal/guard"
 )
 
@@ -22,8 +22,8 @@ func FindCommand(name string) (string, error) {
 	switch {
 	case err == nil, errors.Is(err, exec.ErrDot): // PATH has a relative entry; that is the user's choice
 		return path, nil
-	case config.BeginsLikeBroker(name):
-		return "", fmt.Errorf("cannot find the command %q: %w; is --broker missing in front of it?", config.Redact(name), syscall.ENOENT)
+	case brokerurl.BeginsLikeOne(name):
+		return "", fmt.Errorf("cannot find the command %q: %w; is --broker missing in front of it?", brokerurl.Redact(name), syscall.ENOENT)
 	case errors.Is(err, fs.ErrPermission), isThere(name):
 		return "", fmt.Errorf("cannot execute %q: %w; is it a program, with its x bit set?", name, syscall.EACCES)
 	}

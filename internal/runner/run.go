@@ -22,6 +22,7 @@ import (
 	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/internal/guard"
+	"berth/internal/timing"
 	"berth/lock"
 	"berth/supervisor"
 )
@@ -74,7 +75,7 @@ func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcom
 		Loss:           cfg.Loss,
 		VerifyInterval: cfg.VerifyInterval,
 		VerifyTimeout:  cfg.VerifyTimeout,
-		Margin:         config.Margin,
+		Margin:         timing.Margin,
 
 		Try:     cfg.Try,
 		Timeout: cfg.Timeout,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"berth/internal/brokerurl"
 	"berth/internal/config"
 
 	"github.com/agext/levenshtein"
@@ -35,8 +36,8 @@ func Mistake(command *cli.Command, err error) error {
 
 // UnknownCommand is the error for a name that is none of the commands of one.
 func UnknownCommand(of *cli.Command, name string) error {
-	if config.BeginsLikeBroker(name) {
-		return config.Usagef("there is no command %q, is --broker missing in front of it?; see '%s --help'", config.Redact(name), of.HelpName)
+	if brokerurl.BeginsLikeOne(name) {
+		return config.Usagef("there is no command %q, is --broker missing in front of it?; see '%s --help'", brokerurl.Redact(name), of.HelpName)
 	}
 	var known []string
 	for _, command := range of.Subcommands {

@@ -1,4 +1,4 @@
-package config
+package brokerurl
 
 import (
 	"net/url"
@@ -24,6 +24,24 @@ func TestFilesOfABrokerAreAbsolute(t *testing.T) {
 		}
 		if got, err := withAbsoluteFiles(u, text); got != want || err != nil {
 			t.Errorf("%s becomes %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
+func TestRedactShowsWhatIsNoPassword(t *testing.T) {
+	for text, want := range map[string]string{
+		"amqp://h:5672/v":          "amqp://h:5672/v",
+		"amqp://h:99999?heartbeat": "amqp://h:99999?heartbeat",
+		"amqp://h/v":               "amqp://h/v",
+		"rabbit:5672":              "rabbit:5672",
+		"amqp://u:p@h:1/v":         "amqp://***@h:1/v",
+		"amqp://u:p@q@h":           "amqp://***@h",
+		"amqp://u:123456":          "amqp://***",
+		"amqp://u:p":               "amqp://***",
+		"u:p":                      "***",
+	} {
+		if got := Redact(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -1,22 +1,20 @@
-package config
+package timing
 
 import (
-	"errors"
 	"math"
 	"testing"
 	"time"
 
-	"berth/lock"
 	"berth/signals"
 )
 
-func timed(t *testing.T, heartbeat time.Duration, loss string) Run {
+func timed(t *testing.T, heartbeat time.Duration, loss string) (Timings, signals.Sequence) {
 	t.Helper()
 	seq, err := signals.ParseSequence(loss)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Run{Connection: Connection{Heartbeat: heartbeat}, VerifyInterval: time.Second, VerifyTimeout: 2 * time.Second, Loss: seq}
+	return Timings{Heartbeat: heartbeat, VerifyInterval: time.Second, VerifyTimeout: 2 * time.Second, Loss: seq.Duration()}, seq
 }
 
 // at returns the moments of an event.
@@ -31,7 +29,7 @@ func at(line []Moment, event Event) []Moment {
 }
 
 func TestSafeTimelineEndsTheCommandBeforeTheLease(t *testing.T) {
-	line := timed(t, 5*time.Second, "TERM 1s, INT 1s, KILL").Timeline()
+	line := Timeline(timed(t, 5*time.Second, "TERM 1s, INT 1s, KILL"))
 	want := []Moment{
 		{At: 0, Event: LastVerified}, {At: time.Second, Event: NextBegins}, {At: 3 * time.Second, Event: TimesOut},
 		{At: 7500 * time.Millisecond, Event: LossStep, Signal: "TERM"},
@@ -49,16 +47,16 @@ func TestSafeTimelineEndsTheCommandBeforeTheLease(t *testing.T) {
 func TestTimelineMarksWhatIsLateExactlyIfTimingsAreUnsafe(t *testing.T) {
 	for heartbeat := MinHeartbeat; heartbeat <= 10*time.Second; heartbeat += time.Second {
 		for _, loss := range []string{"KILL", "TERM 2s, KILL", "TERM 3500ms, KILL", "TERM 8s, INT 1s, KILL"} {
-			run := timed(t, heartbeat, loss)
+			timings, sequence := timed(t, heartbeat, loss)
 			late, last := false, time.Duration(-1)
-			for _, m := range run.Timeline() {
+			for _, m := range Timeline(timings, sequence) {
 				late = late || m.Late
 				if m.At < last {
 					t.Errorf("%s, %s: not in order of time", heartbeat, loss)
 				}
 				last = m.At
 			}
-			if unsafe := run.Timings().Check() != nil; unsafe != late {
+			if unsafe := timings.Check() != nil; unsafe != late {
 				t.Errorf("heartbeat %s, loss %s: unsafe %v, late %v", heartbeat, loss, unsafe, late)
 			}
 		}
@@ -66,28 +64,14 @@ func TestTimelineMarksWhatIsLateExactlyIfTimingsAreUnsafe(t *testing.T) {
 }
 
 func TestTimelineOfEndlessTimingsDoesNotOverflow(t *testing.T) {
-	run := timed(t, time.Second, "TERM 2562047h, INT 2562047h, KILL")
-	run.VerifyTimeout = math.MaxInt64
-	for _, m := range run.Timeline() {
+	timings, loss := timed(t, time.Second, "TERM 2562047h, INT 2562047h, KILL")
+	timings.VerifyTimeout = math.MaxInt64
+	for _, m := range Timeline(timings, loss) {
 		if m.At < 0 {
 			t.Errorf("%+v is before the beginning", m)
 		}
 	}
-	if steps := at(run.Timeline(), LossStep); len(steps) != 3 || !steps[2].Late {
+	if steps := at(Timeline(timings, loss), LossStep); len(steps) != 3 || !steps[2].Late {
 		t.Errorf("steps: %+v", steps)
-	}
-}
-
-func TestLoadCheckWantsNeitherLockNorBrokerNorCommand(t *testing.T) {
-	run, err := LoadCheck(Input{})
-	if err != nil || run.Lock.Name != "" || len(run.Brokers) != 0 || len(run.Command) != 0 || run.Timings().Check() != nil {
-		t.Errorf("%+v, %v", run, err)
-	}
-	run, err = LoadCheck(Input{Flags: map[string][]string{"heartbeat": {"1s"}}})
-	if err != nil || !errors.Is(run.Timings().Check(), lock.ErrUnsafe) {
-		t.Errorf("unsafe timings: %v, %v", err, run.Timings().Check())
-	}
-	if _, err = LoadCheck(Input{Flags: map[string][]string{"heartbeat": {"x"}}}); !errors.Is(err, ErrUsage) {
-		t.Errorf("nonsense: %v", err)
 	}
 }

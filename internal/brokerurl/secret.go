@@ -1,4 +1,4 @@
-package config
+package brokerurl
 
 import (
 	"errors"
@@ -9,38 +9,39 @@ import (
 	"strings"
 )
 
-// setBrokerFile reads the URLs from a file: what systemd hands over as a credential
+// ReadFile returns the URLs of a file: what systemd hands over as a credential
 // (systemd.exec(5), LoadCredential), or a container platform as a secret.
-func setBrokerFile(s *settings, texts []string) error {
-	text, err := readSecret(texts[0])
+func ReadFile(path string) ([]string, error) {
+	text, err := readSecret(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	brokers := splitBrokers(text)
-	if !startsBroker(brokers[0]) { // it may be a password, which is not repeated
-		return errors.New("names a file without a URL; write amqp://USER:PASSWORD@HOST:5672/VHOST into it")
+	urls := Split(text)
+	if !startsBroker(urls[0]) { // it may be a password, which is not repeated
+		return nil, errors.New("names a file without a URL; write amqp://USER:PASSWORD@HOST:5672/VHOST into it")
 	}
-	return setBrokers(s, brokers)
+	return urls, nil
 }
 
-// setPasswordFile completes the URLs that name a user and no password.
-func setPasswordFile(s *settings, texts []string) error {
-	password, err := readSecret(texts[0])
+// AddPassword reads a password from a file and completes the URLs that name a user
+// and none.
+func (p *Place) AddPassword(path string) error {
+	password, err := readSecret(path)
 	if err != nil {
 		return err
 	}
-	if s.Local {
+	if p.Local {
 		return errors.New("needs a broker: locks on this host have no password; leave it out")
 	}
 	used := false
-	for i, broker := range s.Brokers {
+	for i, broker := range p.Brokers {
 		u, err := url.Parse(broker)
 		if err != nil || u.User == nil {
 			continue
 		}
 		if _, complete := u.User.Password(); !complete {
 			u.User = url.UserPassword(u.User.Username(), password)
-			s.Brokers[i], used = u.String(), true
+			p.Brokers[i], used = u.String(), true
 		}
 	}
 	if !used {

@@ -1,4 +1,11 @@
-package config
+// Package timing is the arithmetic that the promise rests on: how long a slot is
+// certainly kept, when a command has to be dead, and what happens when.
+//
+//	err := timings.Check()
+//	for _, moment := range timing.Timeline(timings, loss) { ... }
+//
+// It computes with durations alone, and knows nothing of where they come from.
+package timing
 
 import (
 	"fmt"

@@ -1,4 +1,12 @@
-package config
+// Package identity is about whom the command runs as: users and groups as this host
+// knows them, and whether berth may start a process as somebody else.
+//
+//	user, err := identity.LookUpUser("worker")
+//	credential, err := identity.Credential(&user, nil)
+//
+// It looks things up and changes nothing. Its errors are the end of a sentence that
+// begins with what the user wrote.
+package identity
 
 import (
 	"cmp"
@@ -14,69 +22,66 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity is a user as the host knows it.
-type identity struct {
+// User is a user as this host knows it.
+type User struct {
+	// Account is the user's entry in the user database, nil if there is none.
+	Account *Account
+
 	uid    uint32
-	gid    uint32
-	known  bool     // whether the user database has the user, and so gid, groups and account
-	groups []uint32 // supplementary groups
-
-	account *Account
+	gid    uint32   // 0 without an account
+	groups []uint32 // supplementary groups, none without an account
 }
 
-func setUser(s *settings, texts []string) error {
-	found, err := lookUpUser(texts[0])
-	s.user, s.Account = &found, found.account
-	return err
+// Account is what the user database says of a user.
+type Account struct {
+	Name string
+	Home string
 }
 
-func setGroup(s *settings, texts []string) error {
-	gid, err := lookUpGroup(texts[0])
-	s.group = &gid
-	return err
-}
-
-func lookUpUser(text string) (identity, error) {
+// LookUpUser returns the user of a name or number. A number needs no account: a
+// container's users have none.
+func LookUpUser(text string) (User, error) {
 	number, err := parseID(text)
 	if err == nil {
 		u, err := user.LookupId(text)
 		if err != nil {
-			return identity{uid: number}, nil // a container's users need no entry
+			return User{uid: number}, nil
 		}
 		return identify(u)
 	}
 	u, err := user.Lookup(text)
 	if err != nil {
-		return identity{}, cmp.Or(outOfRange(text), errors.New("this host has no such user in /etc/passwd; create it, or give a number"))
+		return User{}, cmp.Or(outOfRange(text), errors.New("this host has no such user in /etc/passwd; create it, or give a number"))
 	}
 	return identify(u)
 }
 
-func identify(u *user.User) (identity, error) {
+func identify(u *user.User) (User, error) {
 	uid, err := parseID(u.Uid)
 	if err != nil {
-		return identity{}, err
+		return User{}, err
 	}
 	gid, err := parseID(u.Gid)
 	if err != nil {
-		return identity{}, err
+		return User{}, err
 	}
 	texts, err := u.GroupIds()
 	if err != nil {
-		return identity{}, fmt.Errorf("cannot look up the user's groups: %v; check /etc/group", err)
+		return User{}, fmt.Errorf("cannot look up the user's groups: %v; check /etc/group", err)
 	}
-	found := identity{uid: uid, gid: gid, known: true, account: &Account{Name: u.Username, Home: u.HomeDir}}
+	found := User{uid: uid, gid: gid, Account: &Account{Name: u.Username, Home: u.HomeDir}}
 	for _, text := range texts {
 		group, err := parseID(text)
 		if err != nil {
-			return identity{}, err
+			return User{}, err
 		}
 		found.groups = append(found.groups, group)
 	}
 	return found, nil
 }
 
-func lookUpGroup(text string) (uint32, error) {
+// LookUpGroup returns the number of a group, of which text is the name or the number.
+func LookUpGroup(text string) (uint32, error) {
 	if number, err := parseID(text); err == nil {
 		return number, nil
 	}
@@ -105,26 +110,9 @@ func parseID(text string) (uint32, error) {
 	return uint32(number), nil
 }
 
-// setCredential decides whom the command runs as. Its errors are about what was
-// written for --user, or for --group alone.
-func (s *settings) setCredential(values layer) error {
-	var err error
-	if s.Credential, err = s.credential(); err == nil {
-		err = permitted(s.Credential, Capable)
-	}
-	if err == nil {
-		return nil
-	}
-	from, found := values["user"]
-	if !found {
-		from = values["group"]
-	}
-	return from.wrong(err)
-}
-
-// permitted returns an error if this process cannot give a child the identity.
-// Without this check it would be found out once the slot is won.
-func permitted(c *syscall.Credential, capable func(capability int) bool) error {
+// Permitted returns an error if this process cannot give a child the identity.
+// Without this check it would be found out once the slot is won. capable is Capable.
+func Permitted(c *syscall.Credential, capable func(capability int) bool) error {
 	var missing []string
 	if c != nil && int(c.Uid) != os.Geteuid() && !capable(unix.CAP_SETUID) {
 		missing = append(missing, "CAP_SETUID")
@@ -155,20 +143,21 @@ func inGroups(groups []uint32) bool {
 	return maps.Equal(now, wanted)
 }
 
-// credential combines user and group; nil if neither changes anything.
-func (s *settings) credential() (*syscall.Credential, error) {
-	if s.user == nil && s.group == nil {
+// Credential combines user and group, which are nil if they were not given. It is nil
+// if neither changes anything.
+func Credential(user *User, group *uint32) (*syscall.Credential, error) {
+	if user == nil && group == nil {
 		return nil, nil
 	}
-	who := identity{uid: uint32(os.Getuid()), gid: uint32(os.Getgid())}
+	who := User{uid: uint32(os.Getuid()), gid: uint32(os.Getgid())}
 	switch {
-	case s.user != nil && !s.user.known && s.group == nil:
+	case user != nil && user.Account == nil && group == nil:
 		return nil, errors.New("is not in this host's user database, so its group is unknown; give --group too")
-	case s.user != nil:
-		who = *s.user
+	case user != nil:
+		who = *user
 	}
-	if s.group != nil {
-		who.gid = *s.group
+	if group != nil {
+		who.gid = *group
 	}
 	same := who.uid == uint32(os.Getuid()) && who.gid == uint32(os.Getgid())
 	if same && (len(who.groups) == 0 || inGroups(who.groups) || !Capable(unix.CAP_SETGID)) {

@@ -1,4 +1,4 @@
-package config
+package brokerurl
 
 import (
 	"crypto/tls"
@@ -47,13 +47,19 @@ func checkQuery(text string) error {
 	}
 	for key, bits := range map[string]int{"connection_timeout": 31, "channel_max": 16} {
 		if _, err := strconv.ParseUint(query.Get(key), 10, bits); query.Has(key) && err != nil {
-			return fmt.Errorf("has a %s that is no number from 0 to %d; correct it", key, 1<<bits-1)
+			return fmt.Errorf("has a %s that is not a number from 0 to %d; correct it", key, 1<<bits-1)
 		}
 	}
 	if n, err := strconv.Atoi(query.Get("channel_max")); err == nil && n > 0 && n < leastChannels {
 		return fmt.Errorf("has a channel_max that is too low for berth; make it %d at least, or 0 for no limit", leastChannels)
 	}
 	return checkCertificates(query)
+}
+
+// alternatives returns "a, b or c".
+func alternatives(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // withAbsoluteFiles returns the URL with the absolute paths of its files, which

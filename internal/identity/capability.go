@@ -1,4 +1,4 @@
-package config
+package identity
 
 import "golang.org/x/sys/unix"
 

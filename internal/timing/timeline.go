@@ -1,4 +1,4 @@
-package config
+package timing
 
 import (
 	"cmp"
@@ -58,9 +58,8 @@ func (t Timings) Needed() time.Duration {
 // Timeline returns what happens, in order of time, when the broker falls silent
 // right after a verification. The loss sequence begins as late as it may, and
 // not before the next verification has timed out: with unsafe timings that is
-// too late, and what comes too late is marked.
-func (r Run) Timeline() []Moment {
-	t := r.Timings()
+// too late, and what comes too late is marked. t.Loss is the duration of the sequence.
+func Timeline(t Timings, loss signals.Sequence) []Moment {
 	timesOut := sum(t.VerifyInterval, t.VerifyTimeout)
 	line := []Moment{
 		{At: 0, Event: LastVerified},
@@ -68,7 +67,7 @@ func (r Run) Timeline() []Moment {
 		{At: timesOut, Event: TimesOut},
 	}
 	at := max(timesOut, t.Deadline()-t.Loss)
-	for _, step := range r.Loss {
+	for _, step := range loss {
 		line = append(line, Moment{At: at, Event: LossStep, Signal: signals.Name(step.Signal)})
 		at = sum(at, step.Wait)
 	}

@@ -1,4 +1,13 @@
-package config
+// Package brokerurl reads the URLs that say where locks live: the nodes of a RabbitMQ,
+// or this host.
+//
+//	var place brokerurl.Place
+//	err := place.Add("amqp://user:password@rabbit.example.com")
+//
+// What is wrong with one is found here and not by a connection, which would try again
+// for ever. Passwords stay here: no error repeats a URL, and Redact is for those that
+// do. Errors are the end of a sentence that begins with what the user wrote.
+package brokerurl
 
 import (
 	"errors"
@@ -12,24 +21,24 @@ import (
 
 const localScheme = "local"
 
-func setBrokers(s *settings, texts []string) error {
-	for _, text := range texts {
-		if err := s.addBroker(strings.TrimSpace(text)); err != nil {
-			return fmt.Errorf("%s %w", short(Redact(text)), err)
-		}
-	}
-	switch {
-	case len(texts) == 0:
-		return errors.New("is empty; give one URL at least, or local")
-	case s.Local && len(texts) > 1:
-		return errors.New("local stands for this host alone; give no other broker beside it")
-	}
-	return nil
+// Place is where locks live. The zero value is nowhere.
+type Place struct {
+	// Brokers are the nodes of one cluster, tried in turn: amqp:// and amqps://
+	// URLs, passwords included, so never to be printed. Empty if Local is set.
+	Brokers []string
+
+	// Local says that locks hold on this host only, without a broker.
+	Local bool
+
+	// Directory is where local locks are kept, an absolute path. Empty means
+	// the local backend's default.
+	Directory string
 }
 
-func (s *settings) addBroker(text string) error {
+// Add adds what a URL says, or the word "local".
+func (p *Place) Add(text string) error {
 	if text == localScheme {
-		s.Local = true
+		p.Local = true
 		return nil
 	}
 	// The reason that url.Parse gives is not passed on: it can contain pieces
@@ -40,22 +49,22 @@ func (s *settings) addBroker(text string) error {
 	}
 	switch u.Scheme {
 	case localScheme:
-		return s.addLocal(u)
+		return p.addLocal(u)
 	case "amqp", "amqps":
-		return s.addAMQP(u, text)
+		return p.addAMQP(u, text)
 	}
 	return errors.New("is no broker; write amqp://HOST:5672/VHOST, amqps://HOST:5671/VHOST, local or local:///DIRECTORY")
 }
 
-func (s *settings) addLocal(u *url.URL) error {
+func (p *Place) addLocal(u *url.URL) error {
 	if u.Host != "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || !strings.HasPrefix(u.Path, "/") {
 		return errors.New("names no directory; write local:///DIRECTORY with three slashes, such as local:///run/berth")
 	}
-	s.Local, s.Directory = true, u.Path
+	p.Local, p.Directory = true, u.Path
 	return nil
 }
 
-func (s *settings) addAMQP(u *url.URL, text string) error {
+func (p *Place) addAMQP(u *url.URL, text string) error {
 	if u.Hostname() == "" {
 		return fmt.Errorf("names no host; write %s://HOST:PORT/VHOST", u.Scheme)
 	}
@@ -83,7 +92,7 @@ func (s *settings) addAMQP(u *url.URL, text string) error {
 	if err != nil {
 		return err
 	}
-	s.Brokers = append(s.Brokers, text)
+	p.Brokers = append(p.Brokers, text)
 	return nil
 }
 
@@ -112,17 +121,17 @@ var (
 	portOnly   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,5}($|[/?#])`) })
 )
 
-// BeginsLikeBroker reports whether the text begins as the URL of a RabbitMQ does,
+// BeginsLikeOne reports whether the text begins as the URL of a RabbitMQ does,
 // in any letter case: a message that repeats it has to Redact it.
-func BeginsLikeBroker(text string) bool { return amqpScheme().MatchString(text) }
+func BeginsLikeOne(text string) bool { return amqpScheme().MatchString(text) }
 
-// separators stand between the URLs in the environment variable.
+// separators stand between the URLs of a text.
 const separators = ", \t\r\n"
 
-// splitBrokers reads the environment variable. What separates URLs counts only
+// Split returns the URLs of a text: of the environment variable, or a file. What separates URLs counts only
 // where another one begins, because a password may have it in it: Redact does
 // not recognise half a password.
-func splitBrokers(text string) []string {
+func Split(text string) []string {
 	var all []string
 	text = strings.Trim(text, separators)
 	begin := 0

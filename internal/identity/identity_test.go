@@ -1,0 +1,46 @@
+package identity
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestNumbersAreTakenForUserAndGroup(t *testing.T) {
+	user, err := LookUpUser("4711")
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, err := LookUpGroup("4712")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Credential(&user, &group)
+	if err != nil || got.Uid != 4711 || got.Gid != 4712 || !slices.Equal(got.Groups, []uint32{4712}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func TestIdentityThatBerthCannotGiveIsRefused(t *testing.T) {
+	own, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
+	for name, c := range map[string]struct {
+		who  *syscall.Credential
+		has  []int
+		want string
+	}{
+		"nobody else":             {nil, nil, ""},
+		"root":                    {&syscall.Credential{Uid: other}, []int{unix.CAP_SETUID, unix.CAP_SETGID}, ""},
+		"another user":            {&syscall.Credential{Uid: other}, nil, "needs CAP_SETUID and CAP_SETGID"},
+		"another user, no groups": {&syscall.Credential{Uid: other}, []int{unix.CAP_SETUID}, "needs CAP_SETGID"},
+		"another group":           {&syscall.Credential{Uid: own}, nil, "needs CAP_SETGID"},
+	} {
+		err := Permitted(c.who, func(capability int) bool { return slices.Contains(c.has, capability) })
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
