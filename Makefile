@@ -16,8 +16,8 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 
 build: ## build ./berth
-	@# The tag leaves out urfave/cli's manual pages, which cost every start a millisecond.
-	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs -ldflags "$(LDFLAGS)" -o $(OUT) .
+	@# The tags leave out what is not used of urfave/cli: manual pages, which cost every start a millisecond, and suggestions.
+	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "$(LDFLAGS)" -o $(OUT) .
 
 demo: build ## show a lock going from one holder to the next
 	scripts/demo.sh

@@ -1,5 +1,5 @@
-// Package activation is about sockets that systemd, or whoever follows its
-// protocol, has opened for the command (sd_listen_fds(3)): berth has them while the
+// Package activation is about sockets that systemd, or a program that follows
+// its protocol, has opened for the command (sd_listen_fds(3)): berth has them while the
 // command does not run.
 //
 //	sockets := activation.Inherited()

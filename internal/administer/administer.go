@@ -78,7 +78,8 @@ func (r Request) target(present int) (int, error) {
 		return 0, config.Usagef("--add %d: there are %s already and at most %d are possible; add at most %d",
 			r.Add, slots(present), lock.MaxSlots, lock.MaxSlots-present)
 	case r.Remove >= present:
-		return 0, config.Usagef("--remove %d: there are %s and one has to stay; remove fewer, or all with 'berth semaphore destroy'",
+		return 0, config.Usagef("--remove %d: there are %s and one has to stay; remove fewer, or all with 'berth "+
+			"semaphore destroy'",
 			r.Remove, slots(present))
 	}
 	return present + r.Add - r.Remove, nil
@@ -87,7 +88,8 @@ func (r Request) target(present int) (int, error) {
 // change is Resize. Its error says how far the change got and which command
 // finishes it. Another administrator is not waited for without limit, even with
 // --wait, which is about holders.
-func (a *Action) change(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error) {
+func (a *Action) change(ctx context.Context, sweep int, target func(present int) (int, error)) (
+	before, after int, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if a.Request.Timeout == 0 {
@@ -136,7 +138,8 @@ func (a *Action) awaitVacant(ctx context.Context, kept, highest int) error {
 		return fmt.Errorf("the slots were removed, but there is nothing to wait for any more: %w", err)
 	}
 	if err != nil {
-		return fmt.Errorf("the slots are removed, but %s may still be held: %w; to go on waiting use: %s", which, err, a.again(highest, kept, kept))
+		return fmt.Errorf("the slots are removed, but %s may still be held: %w; to go on waiting use: %s", which, err,
+			a.again(highest, kept, kept))
 	}
 	return a.say("%s vacant", which)
 }

@@ -10,12 +10,12 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/internal/config"
 	"berth/lock"
 	"berth/lock/local"
 	"berth/lock/rabbit"
-
-	"github.com/hashicorp/go-hclog"
 )
 
 // Contender is how a process wants to wait for a lock. The zero value is for one
@@ -27,12 +27,12 @@ type Contender struct {
 
 // Open returns the backend that the configuration names. It does no I/O. Its error
 // wraps config.ErrInvalid.
-func Open(cfg config.Connection, who Contender, log hclog.Logger) (lock.Backend, error) {
+func Open(cfg config.Connection, as Contender, log hclog.Logger) (lock.Backend, error) {
 	if cfg.Local {
 		return checked(local.New(local.Config{Dir: cfg.Directory, Log: log}))
 	}
 	broker := rabbitConfig(cfg, log)
-	broker.Priority, broker.Once = who.Priority, who.Once
+	broker.Priority, broker.Once = as.Priority, as.Once
 	return checked(rabbit.New(broker))
 }
 

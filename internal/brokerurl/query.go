@@ -16,7 +16,9 @@ import (
 // parameters are what may follow the ? of a broker's URL: what amqp091-go reads
 // (https://www.rabbitmq.com/docs/uri-query-parameters) but for the heartbeat,
 // which is an option of its own.
-var parameters = []string{"auth_mechanism", "cacertfile", "certfile", "keyfile", "server_name_indication", "connection_timeout", "channel_max"}
+var parameters = []string{
+	"auth_mechanism", "cacertfile", "certfile", "keyfile", "server_name_indication", "connection_timeout", "channel_max",
+}
 
 // leastChannels is the lowest limit that channel_max may set, a few more than a
 // connection opens.
@@ -30,14 +32,16 @@ var mechanisms = []string{"plain", "amqplain", "external"}
 func checkQuery(text string) error {
 	query, err := url.ParseQuery(text)
 	if err != nil {
-		return errors.New("has parameters that cannot be read; write them as ?KEY=VALUE&KEY=VALUE, with %26 for an & in a value")
+		return errors.New("has parameters that cannot be read; write them as ?KEY=VALUE&KEY=VALUE, with %26 for an & in " +
+			"a value")
 	}
 	if query.Has("heartbeat") {
 		return errors.New("sets a heartbeat; take it out of the URL and use --heartbeat")
 	}
 	for key := range query {
 		if !slices.Contains(parameters, key) {
-			return fmt.Errorf("has a parameter that is not known; choose %s, and write %%3F for a ? in a password", alternatives(parameters))
+			return fmt.Errorf("has a parameter that is not known; choose %s, and write %%3F for a ? in a password",
+				alternatives(parameters))
 		}
 	}
 	for _, mechanism := range query["auth_mechanism"] {
@@ -51,7 +55,8 @@ func checkQuery(text string) error {
 		}
 	}
 	if n, err := strconv.Atoi(query.Get("channel_max")); err == nil && n > 0 && n < leastChannels {
-		return fmt.Errorf("has a channel_max that is too low for berth; make it %d at least, or 0 for no limit", leastChannels)
+		return fmt.Errorf("has a channel_max that is too low for berth; make it %d at least, or 0 for no limit",
+			leastChannels)
 	}
 	return checkCertificates(query)
 }

@@ -14,12 +14,12 @@ import (
 	"errors"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/lock"
 	"berth/lock/rabbit"
-
-	"github.com/hashicorp/go-hclog"
 )
 
 // Timeout is how long a broker may take that is asked: a working one answers all of
@@ -67,7 +67,8 @@ func (r *Report) LookAtDirectory() error {
 func (r *Report) AskBroker(ctx context.Context, log hclog.Logger) error {
 	found, err := backends.InspectBroker(ctx, r.cfg, log)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = lock.Errorf(lock.ErrUnreachable, "the broker did not answer everything within %s (%s); see whether it is well", Timeout, err.Error())
+		err = lock.Errorf(lock.ErrUnreachable, "the broker did not answer everything within %s (%s); see whether it is "+
+			"well", Timeout, err.Error())
 	}
 	if found.Broker != "" {
 		r.broker = &found

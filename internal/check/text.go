@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mitchellh/go-wordwrap"
+
 	"berth/internal/timing"
 	"berth/lock"
-
-	"github.com/mitchellh/go-wordwrap"
 )
 
 const (
@@ -46,7 +46,8 @@ func (r *Report) WriteText(w io.Writer) error {
 		writeItem(&b, "- ", advice)
 	}
 	if r.broker != nil && r.broker.Grant != "" {
-		b.WriteString("\nThis permits all that the lock needs. It replaces the user's present permissions.\n\n    " + r.broker.Grant + "\n")
+		b.WriteString("\nThis permits all that the lock needs. It replaces the user's present permissions.\n\n    " +
+			r.broker.Grant + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -121,7 +122,8 @@ func (r *Report) writeTimeline(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nverify-interval %s + verify-timeout %s + loss %s + margin %s = %s %s lease %s%s\n",
 		t.VerifyInterval, t.VerifyTimeout, t.Loss, timing.Margin, t.Needed(), sign, t.Lease(), verdict)
-	fmt.Fprintf(b, "lease = 2 x heartbeat %s; handover delay = lease, counted from the moment the slot is won\n", t.Heartbeat)
+	fmt.Fprintf(b, "lease = 2 x heartbeat %s; handover delay = lease, counted from the moment the slot is won\n",
+		t.Heartbeat)
 }
 
 // scale draws how far along a moment is.
@@ -160,10 +162,13 @@ func (r *Report) writeFailover(b *strings.Builder) {
 	b.WriteString("How long until the next holder starts:\n\n")
 	for _, row := range [][2]string{
 		{"milliseconds", "after the tree is dead: the command ended, berth was told to end, or was killed"},
-		{fmt.Sprintf("up to %s", most), "berth was stopped or hangs: the guard has the tree dead by the deadline and says so"},
+		{fmt.Sprintf("up to %s", most),
+			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so"},
 		{"not at all", "the connection was cut and is back in time: the command goes on"},
 		{fmt.Sprintf("up to %s", t.Handover()), "the connection was cut for good and nobody can say that the tree is dead"},
-		{fmt.Sprintf("up to %s", most+t.Handover()), fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, then the handover delay of %s", least, most, t.Handover())},
+		{fmt.Sprintf("up to %s", most+t.Handover()),
+			fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, then the handover delay of %s",
+				least, most, t.Handover())},
 	} {
 		writeItem(b, fmt.Sprintf("  %-14s ", row[0]), row[1])
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"berth/internal/administer"
 	"berth/internal/backends"
 	"berth/internal/cli/flags"
@@ -15,8 +17,6 @@ import (
 	"berth/internal/interrupt"
 	"berth/internal/logging"
 	"berth/lock"
-
-	"github.com/urfave/cli/v2"
 )
 
 // actionTimeout bounds an administrative action that does not wait for holders,
@@ -25,30 +25,43 @@ import (
 // seconds.
 const actionTimeout = 30 * time.Second
 
+// groupAction is the heading of flags that one command has.
 const groupAction = "What to do"
 
 // The flags that only administration commands have.
 var (
-	slotsOption = config.Option{Name: "slots", Group: groupAction, FlagOnly: true, Value: "N",
-		Usage: fmt.Sprintf("How many slots the semaphore has, 1 to %d.", lock.MaxSlots)}
-	addOption = config.Option{Name: "add", Group: groupAction, FlagOnly: true, Value: "X",
-		Usage: "Add X slots to what is there."}
-	removeOption = config.Option{Name: "remove", Group: groupAction, FlagOnly: true, Value: "X",
-		Usage: "Remove the X highest slots."}
-	waitOption = config.Option{Name: "wait", Group: groupAction, FlagOnly: true, Kind: config.Switch,
-		Usage: "Return only when nobody holds a removed slot any more."}
-	overshootOption = config.Option{Name: "overshoot", Group: groupAction, FlagOnly: true, Value: "N", Default: strconv.Itoa(administer.DefaultOvershoot),
-		Usage: "Look for leftovers in N slots beyond the highest one."}
-	timeoutOption = config.Option{Name: "timeout", Group: groupAction, FlagOnly: true, Value: "DURATION", Kind: config.Duration,
-		Usage: fmt.Sprintf("Give up after DURATION. Default: %s, which with --wait is for other administrators only.", actionTimeout)}
+	slotsOption = flagOnly("slots", "N", config.Text,
+		fmt.Sprintf("How many slots the semaphore has, 1 to %d.", lock.MaxSlots))
+	addOption = flagOnly("add", "X", config.Text,
+		"Add X slots to what is there.")
+	removeOption = flagOnly("remove", "X", config.Text,
+		"Remove the X highest slots.")
+	waitOption = flagOnly("wait", "", config.Switch,
+		"Return only when nobody holds a removed slot any more.")
+	overshootOption = config.Option{Name: "overshoot", Group: groupAction, FlagOnly: true, Value: "N",
+		Default: strconv.Itoa(administer.DefaultOvershoot),
+		Usage:   "Look for leftovers in N slots beyond the highest one."}
+	timeoutOption = flagOnly("timeout", "DURATION", config.Duration, fmt.Sprintf(
+		"Give up after DURATION. Default: %s, which with --wait is for other administrators only.", actionTimeout))
 	// createTimeoutOption is timeoutOption for an action without --wait.
-	createTimeoutOption = config.Option{Name: "timeout", Group: groupAction, FlagOnly: true, Value: "DURATION", Kind: config.Duration,
-		Usage: fmt.Sprintf("Give up after DURATION. Default: %s.", actionTimeout)}
+	createTimeoutOption = flagOnly("timeout", "DURATION", config.Duration,
+		fmt.Sprintf("Give up after DURATION. Default: %s.", actionTimeout))
 )
+
+// flagOnly is an option of one command, which stands on the command line alone.
+func flagOnly(name, value string, kind config.ValueKind, usage string) config.Option {
+	return config.Option{Name: name, Group: groupAction, FlagOnly: true, Value: value, Kind: kind, Usage: usage}
+}
+
+// The options of the actions that remove slots.
+var removalOptions = []config.Option{waitOption, overshootOption, timeoutOption}
+
+// act is an action of package administer.
+type act func(*administer.Action, context.Context) error
 
 // adminCommand completes the description of an administration command: it reads the
 // command line, then acts within its time limit.
-func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, act func(*administer.Action, context.Context) error) *cli.Command {
+func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, do act) *cli.Command {
 	c.ArgsUsage = "NAME"
 	c.Flags = append(flags.For(options), flags.For(config.ConnectionOptions())...)
 	c.Action = func(c *cli.Context) error {
@@ -80,7 +93,7 @@ func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, act fu
 			Command: c.Command.HelpName, Naming: backends.NamingFlags(cfg), Patience: actionTimeout,
 			Results: c.App.Writer, Progress: c.App.ErrWriter,
 		}
-		err = act(a, ctx)
+		err = do(a, ctx)
 		return interrupt.Because(ctx, errors.Join(err, a.Close()))
 	}
 	return command(c, exitStatusesOfAction)
@@ -100,7 +113,8 @@ func lockNamed(kind lock.Kind, c *cli.Context) (lock.ID, error) {
 
 func readRequest(given flags.Values) (r administer.Request, err error) {
 	if text, _ := given.Text("slots"); text == "0" {
-		return r, config.Usagef("--slots %q: must be a number from 1 to %d; use 'berth semaphore destroy' to remove the semaphore", text, lock.MaxSlots)
+		return r, config.Usagef("--slots %q: must be a number from 1 to %d; use 'berth semaphore destroy' to remove the semaphore",
+			text, lock.MaxSlots)
 	}
 	for _, number := range []struct {
 		name             string

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
+
 	"berth/internal/check"
 	"berth/internal/cli/flags"
 	"berth/internal/config"
@@ -14,9 +17,6 @@ import (
 	"berth/internal/interrupt"
 	"berth/internal/logging"
 	"berth/internal/runner"
-
-	"github.com/urfave/cli/v2"
-	"golang.org/x/sys/unix"
 )
 
 const aboutCheck = `Takes the settings of 'berth run' and says whether they are safe: whether the
@@ -30,10 +30,11 @@ Examples:
 
 // The flags that only `berth check` has.
 var checkOptions = []config.Option{
-	{Name: "connect", Group: groupAction, FlagOnly: true, Kind: config.Switch,
-		Usage: "Ask the broker too: whether it lets berth in, grants the heartbeat and the permissions that the lock needs, and how its queues behave. For local locks: whether they can be kept in their directory. Disturbs nobody who uses the lock."},
-	{Name: "json", Group: groupAction, FlagOnly: true, Kind: config.Switch,
-		Usage: "Print the report as one JSON object."},
+	flagOnly("connect", "", config.Switch,
+		"Ask the broker too: whether it lets berth in, grants the heartbeat and the permissions that the lock needs, "+
+			"and how its queues behave. For local locks: whether they can be kept in their directory. "+
+			"Disturbs nobody who uses the lock."),
+	flagOnly("json", "", config.Switch, "Print the report as one JSON object."),
 }
 
 func checkCommand() *cli.Command {
@@ -110,7 +111,8 @@ func askBroker(parent context.Context, r *check.Report, cfg config.Run) error {
 	case len(cfg.Brokers) == 0:
 		return config.Usagef("--connect: no broker is named; give --broker URL or set BERTH_BROKER")
 	case cfg.Lock.Name == "":
-		return config.Usagef("--connect: no lock is named, and permissions depend on it; give --mutex, --semaphore or --persistent-mutex")
+		return config.Usagef("--connect: no lock is named, and permissions depend on it; give --mutex, --semaphore or " +
+			"--persistent-mutex")
 	}
 	log, flush := logging.New(cfg.Connection)
 	defer flush()

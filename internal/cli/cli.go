@@ -16,13 +16,13 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"berth/internal/cli/flags"
 	"berth/internal/cli/pages"
 	"berth/internal/config"
 	"berth/internal/logging"
 	"berth/internal/tty"
-
-	"github.com/urfave/cli/v2"
 )
 
 // Main runs the command line and returns the exit status. args[0] is the
@@ -38,7 +38,8 @@ func Main(args []string) int {
 func orFault(run func() int) (status int) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			logging.Last(os.Stderr, fmt.Sprintf("%s\nberth: a fault of berth's own, its guard kills the command: %v", debug.Stack(), fault))
+			logging.Last(os.Stderr, fmt.Sprintf("%s\nberth: a fault of berth's own, its guard kills the command: %v",
+				debug.Stack(), fault))
 			status = ExitInternal
 		}
 	}()

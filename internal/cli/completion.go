@@ -3,10 +3,10 @@ package cli
 import (
 	"fmt"
 
+	"github.com/urfave/cli/v2"
+
 	"berth/internal/cli/pages"
 	"berth/internal/config"
-
-	"github.com/urfave/cli/v2"
 )
 
 const aboutCompletion = `Prints the script that completes berth's command line in a shell. Packages install

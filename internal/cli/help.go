@@ -1,9 +1,9 @@
 package cli
 
 import (
-	"berth/internal/cli/pages"
-
 	"github.com/urfave/cli/v2"
+
+	"berth/internal/cli/pages"
 )
 
 func helpCommand() *cli.Command {

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"github.com/urfave/cli/v2"
+
 	"berth/internal/administer"
 	"berth/internal/config"
 	"berth/lock"
-
-	"github.com/urfave/cli/v2"
 )
 
 const (
@@ -55,7 +55,7 @@ func persistentMutexCommand() *cli.Command {
 				Usage:       "switch it off",
 				UsageText:   "berth persistent-mutex disable NAME [flags]",
 				Description: aboutDisable,
-			}, lock.PersistentMutex, []config.Option{waitOption, overshootOption, timeoutOption}, (*administer.Action).DisableMutex),
+			}, lock.PersistentMutex, removalOptions, (*administer.Action).DisableMutex),
 		},
 	}, "")
 }

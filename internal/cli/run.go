@@ -5,14 +5,14 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/hashicorp/go-hclog"
+	"github.com/urfave/cli/v2"
+
 	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/logging"
 	"berth/internal/runner"
 	"berth/supervisor"
-
-	"github.com/hashicorp/go-hclog"
-	"github.com/urfave/cli/v2"
 )
 
 const aboutRun = `Waits for a slot of the lock, then runs COMMAND for as long as the slot is held.

@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"github.com/urfave/cli/v2"
+
 	"berth/internal/administer"
 	"berth/internal/config"
 	"berth/lock"
-
-	"github.com/urfave/cli/v2"
 )
 
 const (
@@ -67,7 +67,7 @@ func semaphoreCommand() *cli.Command {
 				Usage:       "remove it",
 				UsageText:   "berth semaphore destroy NAME [flags]",
 				Description: aboutDestroy,
-			}, lock.Semaphore, []config.Option{waitOption, overshootOption, timeoutOption}, (*administer.Action).DestroySemaphore),
+			}, lock.Semaphore, removalOptions, (*administer.Action).DestroySemaphore),
 		},
 	}, "")
 }

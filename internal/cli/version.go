@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"runtime"
 
-	"berth/internal/config"
-
 	"github.com/urfave/cli/v2"
+
+	"berth/internal/config"
 )
 
 // version and commit, with its date, are set by the linker: `make build` does it. The
@@ -36,6 +36,7 @@ func printVersion(c *cli.Context) error {
 	if commit != "" {
 		from = " (commit " + commit + ")"
 	}
-	_, err := fmt.Fprintf(c.App.Writer, "berth %s%s %s %s/%s\n", version, from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(c.App.Writer, "berth %s%s %s %s/%s\n",
+		version, from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }

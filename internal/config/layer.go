@@ -44,7 +44,8 @@ func (l layer) contradiction() error {
 			continue
 		}
 		if other, twice := first[option.exclusive]; twice {
-			return &fault{sort: value.sort, text: fmt.Sprintf("%s and %s exclude each other; keep one of them", other.where, value.where)}
+			text := fmt.Sprintf("%s and %s exclude each other; keep one of them", other.where, value.where)
+			return &fault{sort: value.sort, text: text}
 		}
 		first[option.exclusive] = value
 	}

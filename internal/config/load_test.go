@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/lock"
 	"berth/supervisor"
-
-	"golang.org/x/sys/unix"
 )
 
 // write makes a configuration file and returns its path.

@@ -17,8 +17,8 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 	}{
 		{"--|x", ErrUsage, "no lock is named"},
 		{"--mutex|m", ErrUsage, "no command is named"},
-		{"--mutex|m|--broker|", ErrUsage, "--broker: \"\" is no broker"},
-		{"BERTH_BROKER=rabbit|--mutex|m|--|x", ErrInvalid, "BERTH_BROKER: \"rabbit\" is no broker"},
+		{"--mutex|m|--broker|", ErrUsage, "--broker: \"\" is not a broker"},
+		{"BERTH_BROKER=rabbit|--mutex|m|--|x", ErrInvalid, "BERTH_BROKER: \"rabbit\" is not a broker"},
 		{"--mutex|", ErrUsage, `--mutex "": the lock's name is empty`},
 		{"BERTH_MUTEX=amq.x", ErrInvalid, `BERTH_MUTEX="amq.x": `},
 		{"--mutex|a|--semaphore|b", ErrUsage, `--mutex "a" and --semaphore "b" exclude each other`},
@@ -30,13 +30,13 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--heartbeat|0s", ErrUsage, `--heartbeat "0s": must be whole seconds`},
 		{"--heartbeat|1500ms", ErrUsage, "whole seconds from 1s to 60s"},
 		{"--heartbeat|61s", ErrUsage, "whole seconds from 1s to 60s"},
-		{"BERTH_HEARTBEAT=x", ErrInvalid, `BERTH_HEARTBEAT="x": is no duration`},
+		{"BERTH_HEARTBEAT=x", ErrInvalid, `BERTH_HEARTBEAT="x": is not a duration`},
 		{"--verify-interval|0s", ErrUsage, "must be 10ms at least"},
 		{"--verify-interval|1ns", ErrUsage, "must be 10ms at least"},
 		{"--verify-timeout|9999us", ErrUsage, "must be 10ms at least"},
 		{"--verify-timeout|-2s", ErrUsage, "must be 10ms at least"},
 		{"--timeout|999999999h", ErrUsage, "is too long; the longest duration is 2562047h"},
-		{"--timeout|1hour", ErrUsage, "is no duration"},
+		{"--timeout|1hour", ErrUsage, "is not a duration"},
 		{"BERTH_VERIFY_TIMEOUT=5", ErrInvalid, "number with a unit"},
 		{"--stop|TERM", ErrUsage, `--stop "TERM": `},
 		{"--loss|KILL 1s", ErrUsage, `--loss "KILL 1s": `},
@@ -171,18 +171,18 @@ func TestBrokersThatCannotBeAreRefused(t *testing.T) {
 		"amqps://h/?cacertfile=/dev/null":                 "cacertfile without a certificate",
 		"amqps://h/?certfile=/dev/null":                   "one of certfile and keyfile",
 		"amqps://h/?certfile=/no/c.pem&keyfile=/no/k.pem": "certfile and a keyfile that cannot be used: open /no/c.pem",
-		"rabbit:5672":                                     "is no broker",
+		"rabbit:5672":                                     "is not a broker",
 		"local://dir":                                     "three slashes",
 		"local:dir":                                       "three slashes",
-		"local,amqp://h":                                  "is no URL",
-		"LOCAL":                                           "is no broker",
-		"redis://h":                                       "is no broker",
+		"local,amqp://h":                                  "is not a URL",
+		"LOCAL":                                           "is not a broker",
+		"redis://h":                                       "is not a broker",
 		"amqp://u:p@h:1:2":                                "more than one colon",
 		"amqp://corp/alice:sesame@h:5672/prod":            "%2F for a /",
 		"amqp://user:12/sesame@h":                         "%2F for a /",
 		"amqp://u p@h":                                    "",
 		"amqp://h\x00":                                    "",
-		strings.Repeat("x", 100_000):                      "is no broker",
+		strings.Repeat("x", 100_000):                      "is not a broker",
 	} {
 		_, err := Load(input("--broker", text, "--mutex", "m", "--", "x"))
 		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), want) {
@@ -201,7 +201,8 @@ func TestBrokersThatCannotBeAreRefused(t *testing.T) {
 
 func TestUnsafeTimingsAreRefusedWithTheNumberToChange(t *testing.T) {
 	for words, want := range map[string]string{
-		"--heartbeat|2s":                                       "= 5.5s, more than the lease of 2 x --heartbeat 2s = 4s; change --heartbeat to 3s",
+		"--heartbeat|2s": "= 5.5s, more than the lease of 2 x --heartbeat 2s = 4s; " +
+			"change --heartbeat to 3s",
 		"--verify-timeout|8s":                                  "change --heartbeat to 6s",
 		"--verify-timeout|10m":                                 "change --verify-timeout to 6.5s at most",
 		"--loss|TERM 10m, KILL":                                "change --loss to 6.5s at most",

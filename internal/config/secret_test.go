@@ -14,11 +14,13 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"URLs":                        {[]string{"--broker-file", urls}, []string{"amqp://u@one", "amqps://v:own@two:5671/w?server_name_indication=x"}},
-		"URLs and password":           {[]string{"BERTH_BROKER_FILE=" + urls, "--password-file", password}, []string{"amqp://u:p%40ss%2Fw%3Ard@one", "amqps://v:own@two:5671/w?server_name_indication=x"}},
-		"password for the variable":   {[]string{"BERTH_BROKER=amqp://u@h/%2Fv", "BERTH_PASSWORD_FILE=" + password}, []string{"amqp://u:p%40ss%2Fw%3Ard@h/%2Fv"}},
-		"a flag in the file's place":  {[]string{"BERTH_BROKER_FILE=/nowhere", "--broker", "amqp://h"}, []string{"amqp://h"}},
-		"a file in the place of URLs": {[]string{"BERTH_BROKER=amqp://h", "--broker-file", urls}, []string{"amqp://u@one", "amqps://v:own@two:5671/w?server_name_indication=x"}},
+		"URLs": {[]string{"--broker-file", urls}, []string{"amqp://u@one", "amqps://v:own@two:5671/w?server_name_indication=x"}},
+		"URLs and password": {[]string{"BERTH_BROKER_FILE=" + urls, "--password-file", password},
+			[]string{"amqp://u:p%40ss%2Fw%3Ard@one", "amqps://v:own@two:5671/w?server_name_indication=x"}},
+		"password for the variable":  {[]string{"BERTH_BROKER=amqp://u@h/%2Fv", "BERTH_PASSWORD_FILE=" + password}, []string{"amqp://u:p%40ss%2Fw%3Ard@h/%2Fv"}},
+		"a flag in the file's place": {[]string{"BERTH_BROKER_FILE=/nowhere", "--broker", "amqp://h"}, []string{"amqp://h"}},
+		"a file in the place of URLs": {[]string{"BERTH_BROKER=amqp://h", "--broker-file", urls}, []string{"amqp://u@one",
+			"amqps://v:own@two:5671/w?server_name_indication=x"}},
 	} {
 		run, err := Load(input(append(c.args, "--mutex", "m", "--", "x")...))
 		if err != nil || !slices.Equal(run.Brokers, c.want) {
@@ -40,7 +42,7 @@ func TestSecretThatCannotBeUsedIsNotRepeated(t *testing.T) {
 		"no user":              {[]string{"--broker", "amqp://h", "--password-file", write(t, secret)}, "names a user"},
 		"a complete URL":       {[]string{"--broker", "amqp://u:p@h", "--password-file", write(t, secret)}, "no password"},
 		"locks on this host":   {[]string{"--broker", "local", "--password-file", write(t, secret)}, "needs a broker"},
-		"a password like a %%": {[]string{"--broker-file", write(t, "amqp://u:"+secret+"%%@h")}, "is no URL"},
+		"a password like a %%": {[]string{"--broker-file", write(t, "amqp://u:"+secret+"%%@h")}, "is not a URL"},
 	} {
 		_, err := Load(input(append(c.args, "--mutex", "m", "--", "x")...))
 		if err == nil || !(errors.Is(err, ErrUsage) || errors.Is(err, ErrInvalid)) || !strings.Contains(err.Error(), c.says) {

@@ -135,7 +135,8 @@ func setHeartbeat(s *settings, texts []string) (err error) {
 		return err
 	}
 	if s.Heartbeat < timing.MinHeartbeat || s.Heartbeat > timing.MaxHeartbeat || s.Heartbeat%time.Second != 0 {
-		return fmt.Errorf("must be whole seconds from %.0fs to %.0fs, because brokers count heartbeats in seconds; the default is 5s", timing.MinHeartbeat.Seconds(), timing.MaxHeartbeat.Seconds())
+		return fmt.Errorf("must be whole seconds from %.0fs to %.0fs, because brokers count heartbeats in seconds; the "+
+			"default is 5s", timing.MinHeartbeat.Seconds(), timing.MaxHeartbeat.Seconds())
 	}
 	return nil
 }
@@ -158,11 +159,13 @@ func ParseDuration(text string) (time.Duration, error) {
 	case numbersWithUnits().MatchString(text):
 		return 0, fmt.Errorf("is too long; the longest duration is %dh", math.MaxInt64/time.Hour)
 	}
-	return 0, errors.New("is no duration; write a number with a unit, such as 5s, 500ms or 1m30s")
+	return 0, errors.New("is not a duration; write a number with a unit, such as 5s, 500ms or 1m30s")
 }
 
 // numbersWithUnits is what a duration looks like, however long it is.
-var numbersWithUnits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`) })
+var numbersWithUnits = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
+})
 
 func setSequence(field func(*settings) *signals.Sequence) func(*settings, []string) error {
 	return func(s *settings, texts []string) (err error) {

@@ -51,7 +51,8 @@ func LookUpUser(text string) (User, error) {
 	}
 	u, err := user.Lookup(text)
 	if err != nil {
-		return User{}, cmp.Or(outOfRange(text), errors.New("this host has no such user in /etc/passwd; create it, or give a number"))
+		return User{}, cmp.Or(outOfRange(text), errors.New("this host has no such user in /etc/passwd; create it, or "+
+			"give a number"))
 	}
 	return identify(u)
 }
@@ -87,7 +88,8 @@ func LookUpGroup(text string) (uint32, error) {
 	}
 	g, err := user.LookupGroup(text)
 	if err != nil {
-		return 0, cmp.Or(outOfRange(text), errors.New("this host has no such group in /etc/group; create it, or give a number"))
+		return 0, cmp.Or(outOfRange(text), errors.New("this host has no such group in /etc/group; create it, or give a "+
+			"number"))
 	}
 	return parseID(g.Gid)
 }
@@ -97,7 +99,7 @@ func outOfRange(text string) error {
 	if strings.Trim(text, "-0123456789") != "" {
 		return nil
 	}
-	return fmt.Errorf("is no number of a user or group; give 0 to %d", ^uint32(0)-1)
+	return fmt.Errorf("is not a user or group number; give 0 to %d", ^uint32(0)-1)
 }
 
 // parseID reads a user or group number. The highest one means "no change" to
@@ -105,7 +107,7 @@ func outOfRange(text string) error {
 func parseID(text string) (uint32, error) {
 	number, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || uint32(number) == ^uint32(0) {
-		return 0, fmt.Errorf("%q is no user or group number", text)
+		return 0, fmt.Errorf("%q is not a user or group number", text)
 	}
 	return uint32(number), nil
 }
@@ -123,7 +125,8 @@ func Permitted(c *syscall.Credential, capable func(capability int) bool) error {
 	if missing == nil {
 		return nil
 	}
-	return fmt.Errorf("needs %s, which berth does not have; start berth as root, or as the user that the command is to run as", strings.Join(missing, " and "))
+	return fmt.Errorf("needs %s, which berth does not have; start berth as root, or as the user that the command is "+
+		"to run as", strings.Join(missing, " and "))
 }
 
 // inGroups reports whether these are this process's supplementary groups.
@@ -149,22 +152,22 @@ func Credential(user *User, group *uint32) (*syscall.Credential, error) {
 	if user == nil && group == nil {
 		return nil, nil
 	}
-	who := User{uid: uint32(os.Getuid()), gid: uint32(os.Getgid())}
+	as := User{uid: uint32(os.Getuid()), gid: uint32(os.Getgid())}
 	switch {
 	case user != nil && user.Account == nil && group == nil:
 		return nil, errors.New("is not in this host's user database, so its group is unknown; give --group too")
 	case user != nil:
-		who = *user
+		as = *user
 	}
 	if group != nil {
-		who.gid = *group
+		as.gid = *group
 	}
-	same := who.uid == uint32(os.Getuid()) && who.gid == uint32(os.Getgid())
-	if same && (len(who.groups) == 0 || inGroups(who.groups) || !Capable(unix.CAP_SETGID)) {
-		return nil, nil // who may not change groups runs as itself, with those it has
+	same := as.uid == uint32(os.Getuid()) && as.gid == uint32(os.Getgid())
+	if same && (len(as.groups) == 0 || inGroups(as.groups) || !Capable(unix.CAP_SETGID)) {
+		return nil, nil // a process that may not change groups keeps those it has
 	}
-	if len(who.groups) == 0 {
-		who.groups = []uint32{who.gid}
+	if len(as.groups) == 0 {
+		as.groups = []uint32{as.gid}
 	}
-	return &syscall.Credential{Uid: who.uid, Gid: who.gid, Groups: who.groups}, nil
+	return &syscall.Credential{Uid: as.uid, Gid: as.gid, Groups: as.groups}, nil
 }

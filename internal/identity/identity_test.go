@@ -28,7 +28,7 @@ func TestNumbersAreTakenForUserAndGroup(t *testing.T) {
 func TestIdentityThatBerthCannotGiveIsRefused(t *testing.T) {
 	own, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
 	for name, c := range map[string]struct {
-		who  *syscall.Credential
+		as   *syscall.Credential
 		has  []int
 		want string
 	}{
@@ -38,7 +38,7 @@ func TestIdentityThatBerthCannotGiveIsRefused(t *testing.T) {
 		"another user, no groups": {&syscall.Credential{Uid: other}, []int{unix.CAP_SETUID}, "needs CAP_SETGID"},
 		"another group":           {&syscall.Credential{Uid: own}, nil, "needs CAP_SETGID"},
 	} {
-		err := Permitted(c.who, func(capability int) bool { return slices.Contains(c.has, capability) })
+		err := Permitted(c.as, func(capability int) bool { return slices.Contains(c.has, capability) })
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}

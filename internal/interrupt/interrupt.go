@@ -48,8 +48,8 @@ func Context(parent context.Context, limit time.Duration) (ctx context.Context, 
 	}
 }
 
-// heeded returns the signals that end an action, without those that whoever
-// started berth wanted ignored (nohup).
+// heeded returns the signals that end an action, without those that were
+// ignored when berth was started (nohup).
 func heeded() []os.Signal {
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP}
 	return slices.DeleteFunc(ends, signal.Ignored)

@@ -1,4 +1,4 @@
-// Package logging writes berth's log to stderr, without keeping anybody who logs: a
+// Package logging writes berth's log to stderr and never keeps its callers waiting: a
 // stderr that nobody reads must not keep the supervisor from its slot.
 //
 //	log, flush := logging.New(cfg)
@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
 	"berth/internal/config"
 	"berth/internal/tty"
-
-	"github.com/hashicorp/go-hclog"
 )
 
 const (
@@ -80,7 +80,8 @@ func newBackground(w io.Writer, json bool) *background {
 		missing: "berth: %d log lines are missing here, because nobody read them in time\n",
 	}
 	if json {
-		b.missing = `{"@level":"warn","@message":"log lines are missing here, because nobody read them in time","lines":%d}` + "\n"
+		b.missing = `{"@level":"warn","@message":"log lines are missing here, because nobody read them in time",` +
+			`"lines":%d}` + "\n"
 	}
 	go b.run(w)
 	return b
@@ -99,7 +100,7 @@ func (b *background) run(w io.Writer) {
 	}
 }
 
-// putRest writes what waits. Whoever has called close logs no more.
+// putRest writes what waits. Nothing is logged after close.
 func (b *background) putRest(w io.Writer) {
 	for {
 		select {

@@ -14,7 +14,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestMessageOfOneLineKeepsTheSpacesOfNames(t *testing.T) {
-	if got := OneLine(errors.New("create it with: berth semaphore create 'a  b'\nor not")); got != "create it with: berth semaphore create 'a  b' or not" {
+	if got := OneLine(errors.New("create it with: berth semaphore create 'a  b'\nor not")); got != "create it with: "+
+		"berth semaphore create 'a  b' or not" {
 		t.Errorf("it became %q", got)
 	}
 }

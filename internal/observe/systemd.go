@@ -92,7 +92,8 @@ func NewSystemd(cfg SystemdConfig) (*Systemd, error) {
 	}
 	watchdog, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		return nil, fmt.Errorf("WATCHDOG_USEC=%q is no number of microseconds; systemd sets it from WatchdogSec", os.Getenv("WATCHDOG_USEC"))
+		return nil, fmt.Errorf("WATCHDOG_USEC=%q is not a number of microseconds; systemd sets it from WatchdogSec",
+			os.Getenv("WATCHDOG_USEC"))
 	}
 	s := &Systemd{
 		cfg: cfg, watchdog: watchdog,

@@ -23,7 +23,8 @@ func FindCommand(name string) (string, error) {
 	case err == nil, errors.Is(err, exec.ErrDot): // PATH has a relative entry; that is the user's choice
 		return path, nil
 	case brokerurl.BeginsLikeOne(name):
-		return "", fmt.Errorf("cannot find the command %q: %w; is --broker missing in front of it?", brokerurl.Redact(name), syscall.ENOENT)
+		return "", fmt.Errorf("cannot find the command %q: %w; is --broker missing in front of it?",
+			brokerurl.Redact(name), syscall.ENOENT)
 	case errors.Is(err, fs.ErrPermission), isThere(name):
 		return "", fmt.Errorf("cannot execute %q: %w; is it a program, with its x bit set?", name, syscall.EACCES)
 	}
@@ -40,7 +41,8 @@ func notExecuted(spec guard.Spec, err error) error {
 	var errno syscall.Errno
 	errors.As(err, &errno)
 	if _, err := os.Stat(spec.Dir); spec.Dir != "" && err != nil {
-		return fmt.Errorf("cannot execute %q in the directory that berth was started in: %w; it was there then", spec.Path, err)
+		return fmt.Errorf("cannot execute %q in the directory that berth was started in: %w; it was there then", spec.Path,
+			err)
 	}
 	program := spec.Path
 	if !filepath.IsAbs(program) {
@@ -56,7 +58,8 @@ func notExecuted(spec guard.Spec, err error) error {
 	case errno == syscall.ENOEXEC:
 		hint = "it is neither a program for this machine nor a script that begins with #!"
 	case errno == syscall.EACCES && spec.Credential != nil:
-		hint = fmt.Sprintf("may user %d, group %d execute it, its interpreter and the directories on the way?", spec.Credential.Uid, spec.Credential.Gid)
+		hint = fmt.Sprintf("may user %d, group %d execute it, its interpreter and the directories on the way?",
+			spec.Credential.Uid, spec.Credential.Gid)
 	case errno == syscall.EACCES:
 		hint = "may you execute it and its interpreter, and does its file system allow programs?"
 	}

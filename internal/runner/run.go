@@ -6,7 +6,7 @@
 //	outcome := runner.Run(cfg, queue, log)
 //
 // It makes what the supervisor is given: the program's path, its environment, the
-// signals, who hears of it. It knows no flags, and decides nothing that the
+// signals, the observers. It knows no flags, and decides nothing that the
 // supervisor could.
 package runner
 

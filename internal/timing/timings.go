@@ -58,7 +58,8 @@ func (t Timings) Check() error {
 	if need <= t.Lease() {
 		return nil
 	}
-	return fmt.Errorf("%w: --verify-interval %s + --verify-timeout %s + --loss %s + margin %s = %s, more than the lease of 2 x --heartbeat %s = %s; %s",
+	return fmt.Errorf("%w: --verify-interval %s + --verify-timeout %s + --loss %s + margin %s = %s, "+
+		"more than the lease of 2 x --heartbeat %s = %s; %s",
 		lock.ErrUnsafe, t.VerifyInterval, t.VerifyTimeout, t.Loss, Margin, need, t.Heartbeat, t.Lease(), t.remedy(need))
 }
 
@@ -79,7 +80,8 @@ func (t Timings) remedy(need time.Duration) string {
 			return fmt.Sprintf("change %s to %s at most", part.flag, room)
 		}
 	}
-	return fmt.Sprintf("change --verify-interval, --verify-timeout and --loss so that they add up to %s at most", t.Lease()-Margin)
+	return fmt.Sprintf("change --verify-interval, --verify-timeout and --loss so that they add up to %s at most",
+		t.Lease()-Margin)
 }
 
 // sum adds durations that are not negative and stops at the highest, because a

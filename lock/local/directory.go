@@ -63,7 +63,7 @@ func inTheWay(path string) error {
 	if info, err = os.Stat(path); err == nil && info.IsDir() {
 		return nil
 	}
-	return distrust("%s is no directory", path)
+	return distrust("%s is not a directory", path)
 }
 
 // makesNone reports whether path cannot be made although the directory above is
@@ -130,7 +130,7 @@ func trustDir(dir string) error {
 	}
 	switch {
 	case !info.IsDir():
-		return distrust("%s is no directory, or a link to one", dir)
+		return distrust("%s is not a directory, or is a link to one", dir)
 	case everybodyWrites(info):
 		return distrust("%s is writable for everybody, so anybody can replace the lock files in it", dir)
 	}

@@ -70,7 +70,7 @@ const raceVariable = "BERTH_TEST_RACE"
 // build builds berth as it is built for users, or with the race detector.
 func build(dir string) (string, error) {
 	path := filepath.Join(dir, "berth")
-	args := []string{"build", "-o", path, "-tags", "urfave_cli_no_docs"}
+	args := []string{"build", "-o", path, "-tags", "urfave_cli_no_docs,urfave_cli_no_suggest"}
 	if os.Getenv(raceVariable) != "" {
 		args = append(args, "-race")
 	}

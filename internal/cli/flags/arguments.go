@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/config"
-
 	"github.com/urfave/cli/v2"
+
+	"berth/internal/config"
 )
 
 // Arrange puts the NAME of an administration command behind its flags, because the
@@ -73,7 +73,8 @@ func Check(app *cli.App, args []string) (command string, err error) {
 			}
 			args = args[1:]
 		case isSwitch(known, name) && (next == "true" || next == "false") && len(args) > 1:
-			return command, config.Usagef("--%s takes no separate value and %q would be the command; write --%s=%s, or -- in front of a command called %q",
+			return command, config.Usagef("--%s takes no separate value and %q would be the command; write --%s=%s, or -- "+
+				"in front of a command called %q",
 				name, next, name, next, next)
 		}
 	}

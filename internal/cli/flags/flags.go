@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"berth/internal/config"
-
 	"github.com/urfave/cli/v2"
+
+	"berth/internal/config"
 )
 
 // Flag is one flag of one command, and what was given for it. It implements

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/internal/brokerurl"
-	"berth/internal/config"
-
 	"github.com/agext/levenshtein"
 	"github.com/urfave/cli/v2"
+
+	"berth/internal/brokerurl"
+	"berth/internal/config"
 )
 
 // The texts of the flag package's errors, which it has no types for.
@@ -37,7 +37,8 @@ func Mistake(command *cli.Command, err error) error {
 // UnknownCommand is the error for a name that is none of the commands of one.
 func UnknownCommand(of *cli.Command, name string) error {
 	if brokerurl.BeginsLikeOne(name) {
-		return config.Usagef("there is no command %q, is --broker missing in front of it?; see '%s --help'", brokerurl.Redact(name), of.HelpName)
+		return config.Usagef("there is no command %q, is --broker missing in front of it?; see '%s --help'",
+			brokerurl.Redact(name), of.HelpName)
 	}
 	var known []string
 	for _, command := range of.Subcommands {

@@ -28,7 +28,8 @@ func bashCompletion(all []command) string {
 		case o.Kind == config.Switch:
 			switches += o.Flag() + " "
 		case choices(o) != nil:
-			fmt.Fprintf(&values, "\t%s) COMPREPLY=($(compgen -W %q -- \"$current\")); return ;;\n", o.Flag(), strings.Join(choices(o), " "))
+			fmt.Fprintf(&values, "\t%s) COMPREPLY=($(compgen -W %q -- \"$current\")); return ;;\n", o.Flag(),
+				strings.Join(choices(o), " "))
 		case namesFile(o):
 			fmt.Fprintf(&files, "\t%s) COMPREPLY=($(compgen -f -- \"$current\")); return ;;\n", o.Flag())
 		default:

@@ -2,12 +2,11 @@ package pages
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"berth/internal/config"
-
 	"github.com/urfave/cli/v2"
+
+	"berth/internal/config"
 )
 
 // Shells are those that Completion knows.
@@ -34,18 +33,14 @@ func Completion(app *cli.App, shell string) (string, error) {
 
 // below returns the words that can follow a command, one of all: "create" follows
 // "berth semaphore".
-func below(all []command, c command) (words []string) {
+func below(all []command, c command) []string {
 	switch c.path {
 	case "berth completion":
 		return Shells
 	case "berth help":
 		c = all[0]
 	}
-	for _, sub := range c.Subcommands {
-		words = append(words, sub.Name)
-	}
-	slices.Sort(words)
-	return words
+	return names(c.Command)
 }
 
 // runsCommand reports whether a command is followed by the user's own.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	urfave "github.com/urfave/cli/v2"
+
 	"berth/internal/cli"
 	"berth/internal/cli/flags"
 	"berth/internal/cli/pages"
-
-	urfave "github.com/urfave/cli/v2"
 )
 
 func TestCompletionsHaveEveryCommandAndFlag(t *testing.T) {

@@ -25,10 +25,12 @@ complete -c berth -f
 `)
 	for _, c := range all {
 		for _, word := range below(all, c) {
-			fmt.Fprintf(&b, "complete -c berth -n '__berth_is %s' -a %s -d %s\n", c.path, word, fishQuoted(find(all, c.path+" "+word).Usage))
+			fmt.Fprintf(&b, "complete -c berth -n '__berth_is %s' -a %s -d %s\n", c.path, word, fishQuoted(find(all,
+				c.path+" "+word).Usage))
 		}
 		for _, o := range c.options() {
-			fmt.Fprintf(&b, "complete -c berth -n '__berth_at %s' -l %s -d %s%s\n", c.path, o.Name, fishQuoted(firstSentence(o)), fishValue(o))
+			fmt.Fprintf(&b, "complete -c berth -n '__berth_at %s' -l %s -d %s%s\n", c.path, o.Name,
+				fishQuoted(firstSentence(o)), fishValue(o))
 		}
 		if c.runsCommand() {
 			fmt.Fprintf(&b, "complete -c berth -n '__berth_at %s' -a '(__fish_complete_subcommand --fcs-skip=2)'\n", c.path)

@@ -15,10 +15,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v2"
+
 	"berth/internal/cli/flags"
 	"berth/internal/config"
-
-	"github.com/urfave/cli/v2"
 )
 
 const (
@@ -95,12 +95,20 @@ type command struct {
 // commandsOf returns a command and all below it, in the order of their paths.
 func commandsOf(root *cli.Command) []command {
 	all := []command{{root.Name, root}}
-	for _, c := range root.Subcommands {
-		for _, sub := range commandsOf(c) {
-			all = append(all, command{root.Name + " " + sub.path, sub.Command})
+	for _, name := range names(root) {
+		for _, c := range commandsOf(root.Command(name)) {
+			all = append(all, command{root.Name + " " + c.path, c.Command})
 		}
 	}
-	slices.SortFunc(all, func(a, b command) int { return strings.Compare(a.path, b.path) })
+	return all
+}
+
+// names are those of the commands below one, in order.
+func names(root *cli.Command) (all []string) {
+	for _, c := range root.Subcommands {
+		all = append(all, c.Name)
+	}
+	slices.Sort(all)
 	return all
 }
 

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"berth/internal/config"
-
 	"github.com/urfave/cli/v2"
+
+	"berth/internal/config"
 )
 
 // Manual returns the page berth(1) in the form that man(1) reads (man(7)). date is
@@ -41,7 +41,8 @@ func Manual(app *cli.App, date string) string {
 		}
 	}
 	m.section("OPTIONS")
-	m.text("These are the options of berth run and berth check. The administration commands have those of the connection and the log too. " +
+	m.text("These are the options of berth run and berth check. The administration commands have those of the " +
+		"connection and the log too. " +
 		"Flags override variables, and variables override the file.")
 	m.options(find(all, "berth run").options(), config.Option.Flag, elsewhere)
 	m.section("EXIT STATUS")
@@ -54,12 +55,14 @@ func Manual(app *cli.App, date string) string {
 		{"BERTH_NAME", "the name of the lock"},
 		{"BERTH_KIND", "its kind: mutex, semaphore or persistent-mutex"},
 		{"BERTH_SLOT", "the number of the slot, from 1 on"},
-		{"BERTH_TERM", "a number that only grows from holder to holder of a slot: what the command writes to can refuse a lower one"},
+		{"BERTH_TERM", "a number that only grows from holder to holder of a slot: what the command writes to can refuse " +
+			"a lower one"},
 		{"BERTH_HOLDER", "host and process number of this berth"},
 	} {
 		m.item(v[0], v[1]+".")
 	}
-	m.text("It does not have BERTH_BROKER, BERTH_BROKER_FILE, BERTH_PASSWORD_FILE, nor NOTIFY_SOCKET and the watchdog's variables unless --pass-notify is given.")
+	m.text("It does not have BERTH_BROKER, BERTH_BROKER_FILE, BERTH_PASSWORD_FILE, nor NOTIFY_SOCKET and the " +
+		"watchdog's variables unless --pass-notify is given.")
 	m.section("EXAMPLES")
 	m.body(strings.TrimSuffix(examples, "\nSee 'berth --help' for all commands and 'berth run --help' for all flags.\n"))
 	m.section("SEE ALSO")
@@ -75,9 +78,12 @@ func FileManual(date string) string {
 	m.line("berth.hcl \\- configuration of berth")
 	m.section("DESCRIPTION")
 	m.text("The file that berth run --config FILE reads. It is written in HCL: a key, an equals sign, and a value. " +
-		"Text and durations stand in quotes, numbers and true and false without; a list stands in brackets. A # begins a comment. " +
-		`A literal "${" in text is written "$${". A key that berth does not know is an error. Environment variables override the file, flags override both.`)
-	m.text("With the packages' unit, berth@NAME.service reads /etc/berth/NAME.hcl. The file may hold the broker's password: let only the user who starts berth read it (with that unit: chgrp berth, chmod 640).")
+		"Text and durations stand in quotes, numbers and true and false without; a list stands in brackets. A # begins a " +
+		"comment. " +
+		`A literal "${" in text is written "$${". A key that berth does not know is an error. ` +
+		`Environment variables override the file, flags override both.`)
+	m.text("With the packages' unit, berth@NAME.service reads /etc/berth/NAME.hcl. The file may hold the broker's " +
+		"password: let only the user who starts berth read it (with that unit: chgrp berth, chmod 640).")
 	m.section("KEYS")
 	var keys []config.Option
 	for _, o := range config.RunOptions() {
@@ -87,7 +93,8 @@ func FileManual(date string) string {
 	}
 	m.options(keys, config.Option.Key, outsideOfTheFile)
 	m.section("EXAMPLE")
-	m.body("  mutex   = \"importer\"\n  broker  = [\"amqp://berth@rabbit1\", \"amqp://berth@rabbit2\"]\n  password_file = \"/etc/berth/password\"\n" +
+	m.body("  mutex   = \"importer\"\n  broker  = [\"amqp://berth@rabbit1\", \"amqp://berth@rabbit2\"]\n  " +
+		"password_file = \"/etc/berth/password\"\n" +
 		"  command = [\"/usr/bin/importer\", \"--all\"]\n  stop    = \"TERM 30s, KILL\"\n")
 	m.section("SEE ALSO")
 	m.text("berth(1)")

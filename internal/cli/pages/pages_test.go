@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	urfave "github.com/urfave/cli/v2"
+	"go.uber.org/goleak"
+
 	"berth/internal/cli"
 	"berth/internal/cli/flags"
 	"berth/internal/cli/pages"
 	"berth/internal/config"
-
-	urfave "github.com/urfave/cli/v2"
-	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -19,8 +19,17 @@ func zshCompletion(all []command) string {
 			for _, word := range next {
 				fmt.Fprintf(&b, "\t\t%s\n", zshQuoted(word+":"+find(all, c.path+" "+word).Usage))
 			}
-			b.WriteString("\t)\n\tif ((CURRENT == 2)); then\n\t\t_describe command commands\n\telse\n\t\tlocal function=\"" + name + "_${words[2]//-/_}\"\n\t\tshift words; ((CURRENT--))\n" +
-				"\t\t((${+functions[$function]})) && $function\n\tfi\n}\n\n")
+			b.WriteString(`	)
+	if ((CURRENT == 2)); then
+		_describe command commands
+	else
+		local function="` + name + `_${words[2]//-/_}"
+		shift words; ((CURRENT--))
+		((${+functions[$function]})) && $function
+	fi
+}
+
+`)
 			continue
 		}
 		b.WriteString("\t_arguments -S '--help[print the help page]'")
