@@ -1,4 +1,4 @@
-package locktest
+package conformance
 
 import (
 	"context"
@@ -117,7 +117,9 @@ var administration = []behaviour{
 		a := e.administrator(e.fresh(lock.Mutex))
 		_, slotsErr := a.Slots(e.ctx)
 		_, _, resizeErr := a.Resize(e.ctx, 0, to(1))
-		for what, err := range map[string]error{"Slots": slotsErr, "Resize": resizeErr, "AwaitVacant": a.AwaitVacant(e.ctx, 1, 1)} {
+		for what, err := range map[string]error{
+			"Slots": slotsErr, "Resize": resizeErr, "AwaitVacant": a.AwaitVacant(e.ctx, 1, 1),
+		} {
 			if err == nil {
 				e.Errorf("%s of a mutex succeeded", what)
 			}

@@ -1,14 +1,11 @@
-// Package locktest holds what every backend of package lock is tested with: the
-// conformance suite,
+// Package conformance is the suite that every backend of package lock passes:
 //
-//	locktest.Run(t, locktest.Harness{Open: ..., AddSlot: ...})
+//	conformance.Run(t, conformance.Harness{Open: ..., AddSlot: ...})
 //
-// and Fake, a backend in memory that fails where a test wants it to.
-//
-// The suite tests the contract as a user meets it. It does not test what
-// happens when a backend's own machinery breaks; that is each backend's own
+// It tests the contract as a user meets it, and knows no backend. It does not test
+// what happens when a backend's own machinery breaks; that is each backend's own
 // test.
-package locktest
+package conformance
 
 import (
 	"context"

@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"berth/lock"
+	"berth/lock/local/slotdir"
 )
 
 // administrator implements lock.Administrator. It keeps nothing open between
 // two calls.
 type administrator struct {
 	id      lock.ID
-	dir     string
+	dir     slotdir.Dir
 	backend *Backend
 }
 
@@ -38,11 +38,11 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, fmt.Errorf("cannot count the slots of %s: %w", a.id, err)
 	}
-	n, err := 0, trust(a.dir)
+	n, err := 0, a.dir.Trust()
 	if err == nil {
-		n, err = countSlots(a.dir)
+		n, err = a.dir.Slots()
 	}
-	if err != nil && !gone(err) {
+	if err != nil && !slotdir.Gone(err) {
 		return 0, failure("cannot count the slots of "+a.id.String(), a.dir, err, lock.ErrUnknown)
 	}
 	return n, nil
@@ -50,11 +50,12 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 
 // Resize makes and removes slot files under the administration mutex. Without
 // the lock's directory it asks target before it makes one, and then again.
-func (a *administrator) Resize(ctx context.Context, sweep int, target func(int) (int, error)) (before, after int, err error) {
+func (a *administrator) Resize(ctx context.Context, sweep int, target func(int) (int, error)) (
+	before, after int, err error) {
 	if err := a.check(); err != nil {
 		return 0, 0, err
 	}
-	if gone(trust(a.dir)) {
+	if slotdir.Gone(a.dir.Trust()) {
 		// Of a lock that never was there is nothing to remove; nor shall
 		// anything be left of an action that makes none.
 		if want, err := a.wanted(0, target); err != nil || want == 0 {
@@ -62,15 +63,15 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(int) 
 		}
 	}
 	what := "cannot resize " + a.id.String()
-	if err := makeDir(a.dir); err != nil {
+	if err := a.dir.Make(); err != nil {
 		return 0, 0, failure(what, a.dir, err, lock.ErrUnreachable)
 	}
 	mutex, err := a.enter(ctx)
 	if err != nil {
 		return 0, 0, failure(what, a.dir, err, lock.ErrUnknown)
 	}
-	defer func() { _ = mutex.free() }() // closing it is all that matters, and that has happened
-	if before, err = countSlots(a.dir); err != nil {
+	defer func() { _ = mutex.Free() }() // closing it is all that matters, and that has happened
+	if before, err = a.dir.Slots(); err != nil {
 		return 0, 0, failure(what, a.dir, err, lock.ErrUnknown)
 	}
 	want, err := a.wanted(before, target)
@@ -78,7 +79,7 @@ func (a *administrator) Resize(ctx context.Context, sweep int, target func(int) 
 		return before, before, err
 	}
 	if err := a.change(ctx, before, want, sweep); err != nil {
-		after, _ = countSlots(a.dir)
+		after, _ = a.dir.Slots()
 		return before, after, failure(what, a.dir, err, lock.ErrUnknown)
 	}
 	return before, want, nil
@@ -108,7 +109,7 @@ func (a *administrator) change(ctx context.Context, before, want, sweep int) err
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		err := os.Remove(slotPath(a.dir, slot))
+		err := os.Remove(a.dir.SlotPath(slot))
 		if err == nil && slot > before {
 			leftovers = append(leftovers, slot)
 		}
@@ -118,52 +119,45 @@ func (a *administrator) change(ctx context.Context, before, want, sweep int) err
 	}
 	if len(leftovers) > 0 {
 		slices.Sort(leftovers)
-		a.backend.log.Warn("leftovers beyond the last slot were removed; who holds one loses it", "lock", a.id.Name, "slots", fmt.Sprint(leftovers))
+		a.backend.log.Warn("leftovers beyond the last slot were removed; who holds one loses it",
+			"lock", a.id.Name, "slots", fmt.Sprint(leftovers))
 	}
 	for slot := before + 1; slot <= want; slot++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := makeSlot(a.dir, slot); err != nil {
+		if err := a.dir.MakeSlot(slot); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func makeSlot(dir string, slot int) error {
-	f, err := openFile(slotPath(dir, slot), os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 // enter takes the administration mutex, waiting for whoever has it.
-func (a *administrator) enter(ctx context.Context) (*claim, error) {
-	w, err := await(a.dir, a.backend.looks, event.endsAdministration)
+func (a *administrator) enter(ctx context.Context) (*slotdir.Claim, error) {
+	w, err := a.dir.Await(a.backend.looks, slotdir.Event.EndsAdministration)
 	if err != nil {
 		return nil, err
 	}
-	defer w.close()
-	path, told := filepath.Join(a.dir, adminFile), false
+	defer w.Close()
+	told := false
 	for {
-		w.begin()
-		c, err := take(path)
+		w.Begin()
+		c, err := a.dir.ClaimAdministration()
 		if err == nil {
-			err = a.entered(ctx, c, path)
+			err = a.entered(ctx, c)
 		}
 		switch {
 		case err == nil:
 			return c, nil
-		case !errors.Is(err, errHeld):
+		case !errors.Is(err, slotdir.ErrHeld):
 			return nil, err
 		}
 		if !told {
 			told = true
 			a.backend.log.Info("another administrator is at work on this lock; waiting for it", "lock", a.id.Name)
 		}
-		if err := w.wait(ctx, never); errors.Is(err, errUnwatched) {
+		if err := w.Wait(ctx, slotdir.Never); errors.Is(err, slotdir.ErrUnwatched) {
 			return nil, err
 		} else if err != nil {
 			return nil, fmt.Errorf("%w; try again when it has finished: %w", lock.ErrBusy, err)
@@ -173,8 +167,8 @@ func (a *administrator) enter(ctx context.Context) (*claim, error) {
 
 // entered checks that what was taken still is the mutex and somebody waits for
 // it, and gives it up if not.
-func (a *administrator) entered(ctx context.Context, c *claim, path string) error {
-	ours, err := c.isAt(path)
+func (a *administrator) entered(ctx context.Context, c *slotdir.Claim) error {
+	ours, err := c.Current()
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -182,7 +176,7 @@ func (a *administrator) entered(ctx context.Context, c *claim, path string) erro
 		err = errors.New("the file of the administration mutex was replaced; do not remove lock files")
 	}
 	if err != nil {
-		_ = c.free()
+		_ = c.Free()
 	}
 	return err
 }

@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"berth/lock"
-	"berth/lock/locktest"
+	"berth/lock/conformance"
+	"berth/lock/local/slotdir"
 )
 
 func TestConformance(t *testing.T) {
 	for name, looks := range map[string][]time.Duration{
-		"as used":              defaultLooks,
+		"as used":              slotdir.Looks,
 		"woken by events only": nil, // a wake that gets lost then fails
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "made", "on demand")
-			locktest.Run(t, locktest.Harness{
+			conformance.Run(t, conformance.Harness{
 				Open: func(t *testing.T) lock.Backend {
 					b := open(t, dir)
 					b.looks = looks
 					return b
 				},
 				AddSlot: func(t *testing.T, id lock.ID, slot int) {
-					if err := os.WriteFile(slotPath(open(t, dir).path(id), slot), nil, 0o600); err != nil {
+					if err := os.WriteFile(open(t, dir).path(id).SlotPath(slot), nil, 0o600); err != nil {
 						t.Fatal(err)
 					}
 				},

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"berth/lock"
+	"berth/lock/local/slotdir"
 )
 
 // contender implements lock.Lock.
 type contender struct {
 	id      lock.ID
-	dir     string
+	dir     slotdir.Dir
 	backend *Backend
 
-	waiter *waiter              // nil before Connect
+	waiter *slotdir.Waiter      // nil before Connect
 	held   atomic.Pointer[held] // also read by the watcher's goroutine
 	unsure bool                 // whether the last attempt ended in something that no event will tell the end of
 }
@@ -31,7 +32,7 @@ func (c *contender) Connect(ctx context.Context) error {
 		return fmt.Errorf("cannot use %s: %w", c.id, err)
 	}
 	if c.waiter != nil {
-		if c.waiter.watches(c.dir) {
+		if c.waiter.Watches(c.dir) {
 			return nil
 		}
 		c.disconnect()
@@ -43,11 +44,11 @@ func (c *contender) Connect(ctx context.Context) error {
 }
 
 func (c *contender) prepare() error {
-	thisBoot() // ahead of the time when a slot is won
-	if err := makeDir(c.dir); err != nil {
+	slotdir.Boot() // ahead of the time when a slot is won
+	if err := c.dir.Make(); err != nil {
 		return err
 	}
-	w, err := await(c.dir, c.backend.looks, c.matters)
+	w, err := c.dir.Await(c.backend.looks, c.matters)
 	if err != nil {
 		return err
 	}
@@ -56,28 +57,28 @@ func (c *contender) prepare() error {
 }
 
 // matters runs on the watcher's goroutine for every change.
-func (c *contender) matters(e event) bool {
-	if !e.vacates() {
+func (c *contender) matters(e slotdir.Event) bool {
+	if !e.Vacates() {
 		return false
 	}
 	if h := c.held.Load(); h != nil {
 		h.look()
 	}
 	if c.backend.woken != nil {
-		c.backend.woken(e.name)
+		c.backend.woken(e.Name)
 	}
 	return true
 }
 
 // Acquire tries the slots from 1 upwards.
 func (c *contender) Acquire(ctx context.Context) (lock.Held, error) {
-	if c.waiter == nil || !c.waiter.watches(c.dir) {
-		return nil, failure("cannot obtain "+c.id.String(), c.dir, errUnwatched, lock.ErrUnreachable)
+	if c.waiter == nil || !c.waiter.Watches(c.dir) {
+		return nil, failure("cannot obtain "+c.id.String(), c.dir, slotdir.ErrUnwatched, lock.ErrUnreachable)
 	}
 	if h := c.held.Load(); h != nil {
 		return nil, fmt.Errorf("cannot obtain %s: this contender holds slot %d of it; release that first", c.id, h.slot)
 	}
-	c.waiter.begin()
+	c.waiter.Begin()
 	h, err := c.search(ctx)
 	c.unsure = err != nil && !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
 	if err != nil {
@@ -101,7 +102,7 @@ func (c *contender) search(ctx context.Context) (*held, error) {
 		case err == nil:
 			return h, nil
 		case errors.Is(err, lock.ErrLost): // removed in this very moment
-		case errors.Is(err, errHeld):
+		case errors.Is(err, slotdir.ErrHeld):
 			present++
 		default:
 			doubt = err
@@ -122,7 +123,7 @@ func (c *contender) slots() (int, error) {
 	if !c.id.Kind.Administered() {
 		return 1, nil
 	}
-	n, err := countSlots(c.dir)
+	n, err := c.dir.Slots()
 	if c.id.Kind == lock.PersistentMutex {
 		n = min(n, 1)
 	}
@@ -132,7 +133,7 @@ func (c *contender) slots() (int, error) {
 // claim tries one slot, and verifies it: it may have been removed since it was
 // listed.
 func (c *contender) claim(slot int) (*held, error) {
-	file, err := take(lockPath(c.dir, slot))
+	file, err := c.dir.Claim(slot)
 	if err != nil {
 		return nil, err
 	}
@@ -149,14 +150,14 @@ func (c *contender) claim(slot int) (*held, error) {
 // Wait sleeps in the kernel until the directory has changed.
 func (c *contender) Wait(ctx context.Context, pause time.Duration) error {
 	if c.waiter == nil {
-		return failure("cannot wait for "+c.id.String(), c.dir, errUnwatched, lock.ErrUnreachable)
+		return failure("cannot wait for "+c.id.String(), c.dir, slotdir.ErrUnwatched, lock.ErrUnreachable)
 	}
 	if c.unsure {
 		pause = max(pause, time.Millisecond)
 	} else {
-		pause = never
+		pause = slotdir.Never
 	}
-	if err := c.waiter.wait(ctx, pause); err != nil {
+	if err := c.waiter.Wait(ctx, pause); err != nil {
 		return failure("cannot wait for "+c.id.String(), c.dir, err, lock.ErrUnreachable)
 	}
 	return nil
@@ -174,7 +175,7 @@ func (c *contender) Close() error {
 
 func (c *contender) disconnect() {
 	if c.waiter != nil {
-		c.waiter.close()
+		c.waiter.Close()
 		c.waiter = nil
 	}
 }

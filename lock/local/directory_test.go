@@ -43,7 +43,7 @@ func TestDirectoryInWhichOthersCanReplaceLocksIsRefused(t *testing.T) {
 			base := filepath.Join(t.TempDir(), "base")
 			b := open(t, base)
 			resize(t, b, semaphore, 1)
-			must(t, spoil(base, b.path(semaphore)))
+			must(t, spoil(base, string(b.path(semaphore))))
 			ctx := t.Context()
 			l, a := b.Lock(semaphore), b.Administrator(semaphore)
 			defer func() { _ = l.Close() }()
@@ -66,14 +66,16 @@ func TestDirectoryThatOthersCannotSpoilIsUsed(t *testing.T) {
 		"made on demand": func(base, _ string) error { return os.RemoveAll(base) },
 		"umask of 002":   func(base, dir string) error { return errors.Join(chmod(base, 0o775), chmod(dir, 0o775)) },
 		"base like /tmp": func(base, _ string) error { return chmod(base, 0o777|fs.ModeSticky) },
-		"base is a link": func(base, _ string) error { return errors.Join(os.Rename(base, base+"2"), os.Symlink(base+"2", base)) },
-		"for us alone":   func(_, dir string) error { return chmod(dir, 0o700) },
+		"base is a link": func(base, _ string) error {
+			return errors.Join(os.Rename(base, base+"2"), os.Symlink(base+"2", base))
+		},
+		"for us alone": func(_, dir string) error { return chmod(dir, 0o700) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := filepath.Join(t.TempDir(), "base")
 			b := open(t, base)
 			resize(t, b, semaphore, 1)
-			must(t, prepare(base, b.path(semaphore)))
+			must(t, prepare(base, string(b.path(semaphore))))
 			must(t, b.Inspect(semaphore))
 			resize(t, b, semaphore, 1)
 			hold(t, b, semaphore)
@@ -108,21 +110,22 @@ func TestInspectionNamesTheFileThatCannotBeOpened(t *testing.T) {
 	must(t, chmod(filepath.Dir(dir), 0o755))
 	b := open(t, dir)
 	for name, ids := range map[string]struct{ refused, usable []lock.ID }{
-		"1.lock":  {refused: []lock.ID{mutex, persistent, semaphore}},
-		"2.lock":  {refused: []lock.ID{semaphore}, usable: []lock.ID{mutex, persistent}},
-		adminFile: {refused: []lock.ID{persistent, semaphore}, usable: []lock.ID{mutex}},
-		"1.term":  {usable: []lock.ID{mutex, persistent, semaphore}}, // is replaced
+		"1.lock":     {refused: []lock.ID{mutex, persistent, semaphore}},
+		"2.lock":     {refused: []lock.ID{semaphore}, usable: []lock.ID{mutex, persistent}},
+		"admin.lock": {refused: []lock.ID{persistent, semaphore}, usable: []lock.ID{mutex}},
+		"1.term":     {usable: []lock.ID{mutex, persistent, semaphore}}, // is replaced
 	} {
 		for _, mode := range []fs.FileMode{0o600, 0o644} {
 			for _, id := range ids.refused {
-				path := filepath.Join(b.path(id), name)
+				path := filepath.Join(string(b.path(id)), name)
 				err := inspectAsNobody(t, b, id, path, mode)
-				if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), path+": permission denied") || !strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
+				if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), path+": permission denied") ||
+					!strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
 					t.Errorf("%s, %s with mode %o: error is %v, want %v, the path and what to do", id, name, mode, err, lock.ErrDenied)
 				}
 			}
 			for _, id := range ids.usable {
-				if err := inspectAsNobody(t, b, id, filepath.Join(b.path(id), name), mode); err != nil {
+				if err := inspectAsNobody(t, b, id, filepath.Join(string(b.path(id)), name), mode); err != nil {
 					t.Errorf("%s, %s, of which it has no need: %v", id, name, err)
 				}
 			}
@@ -134,7 +137,7 @@ func TestInspectionNamesTheFileThatCannotBeOpened(t *testing.T) {
 // path is root's. Needs root.
 func inspectAsNobody(t *testing.T, b *Backend, id lock.ID, path string, mode fs.FileMode) error {
 	t.Helper()
-	must(t, makeDir(b.path(id)))
+	must(t, b.path(id).Make())
 	must(t, os.WriteFile(path, nil, mode))
 	defer os.Remove(path)
 	// For the files that this thread opens; it ends with its goroutine.
@@ -158,7 +161,8 @@ func TestFileSystemWithoutRoomForALockIsNoMissingBroker(t *testing.T) {
 	l, a := b.Lock(mutex), b.Administrator(semaphore)
 	_, _, resizeErr := a.Resize(t.Context(), 0, func(int) (int, error) { return 1, nil })
 	for what, err := range map[string]error{"Connect": l.Connect(t.Context()), "Resize": resizeErr} {
-		if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), "free some space") {
+		if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrUnreachable) ||
+			!strings.Contains(err.Error(), "free some space") {
 			t.Errorf("%s: error is %v, want %v and what to do", what, err, lock.ErrUnknown)
 		}
 	}
@@ -175,8 +179,8 @@ func TestAdministrationSaysWhatItRemovesAndWhomItWaitsFor(t *testing.T) {
 		return strings.Contains(log.String(), text)
 	}
 	resize(t, b, semaphore, 4)
-	must(t, os.Remove(slotPath(b.path(semaphore), 2)))
-	other, err := take(filepath.Join(b.path(semaphore), adminFile))
+	must(t, os.Remove(b.path(semaphore).SlotPath(2)))
+	other, err := b.path(semaphore).ClaimAdministration()
 	must(t, err)
 	done := make(chan error, 1)
 	go func() {
@@ -188,9 +192,18 @@ func TestAdministrationSaysWhatItRemovesAndWhomItWaitsFor(t *testing.T) {
 			t.Fatal("it does not say that it waits")
 		}
 	}
-	must(t, other.free())
+	must(t, other.Free())
 	must(t, <-done)
 	if !said("leftovers beyond the last slot were removed") || !said("[3 4]") {
 		t.Errorf("of the leftovers it says %q", log.String())
+	}
+}
+
+func TestDirectoryMustBeAbsolute(t *testing.T) {
+	if _, err := New(Config{Dir: "some/dir"}); err == nil || !strings.Contains(err.Error(), "local:///some/dir") {
+		t.Errorf("error is %v", err)
+	}
+	if b := open(t, ""); b.dir != DefaultDir {
+		t.Errorf("without a directory it is %s, want %s", b.dir, DefaultDir)
 	}
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"berth/lock"
+	"berth/lock/local/slotdir"
 )
 
 // held implements lock.Held.
 type held struct {
 	contender *contender
 	slot      int
-	claim     *claim
+	claim     *slotdir.Claim
 
 	lost chan struct{}
 
@@ -45,7 +46,7 @@ func (h *held) Ready(ctx context.Context) error {
 	if err := h.Verify(ctx); err != nil || h.Term() != 0 {
 		return err
 	}
-	term, err := nextTerm(h.contender.dir, h.slot)
+	term, err := h.contender.dir.NextTerm(h.slot)
 	if err != nil {
 		what := fmt.Sprintf("cannot record the term of slot %d of %s", h.slot, h.contender.id)
 		return failure(what, h.contender.dir, err, lock.ErrUnknown)
@@ -73,15 +74,15 @@ func (h *held) Reclaim(ctx context.Context) error { return h.Verify(ctx) }
 func (h *held) state() error {
 	id, dir := h.contender.id, h.contender.dir
 	if id.Kind.Administered() {
-		if _, err := os.Lstat(slotPath(dir, h.slot)); gone(err) {
+		if _, err := os.Lstat(dir.SlotPath(h.slot)); slotdir.Gone(err) {
 			return lock.Errorf(lock.ErrLost, "slot %d of %s was removed", h.slot, id)
 		} else if err != nil {
 			return h.unknown(err)
 		}
 	}
-	ours, err := h.claim.isAt(lockPath(dir, h.slot))
+	ours, err := h.claim.Current()
 	switch {
-	case gone(err), err == nil && !ours:
+	case slotdir.Gone(err), err == nil && !ours:
 		return lock.Errorf(lock.ErrLost, "the lock file of slot %d of %s in %s was removed or replaced", h.slot, id, dir)
 	case err != nil:
 		return h.unknown(err)
@@ -90,7 +91,8 @@ func (h *held) state() error {
 }
 
 func (h *held) unknown(err error) error {
-	return fmt.Errorf("cannot verify slot %d of %s in %s: %w: %w", h.slot, h.contender.id, h.contender.dir, lock.ErrUnknown, err)
+	return fmt.Errorf("cannot verify slot %d of %s in %s: %w: %w",
+		h.slot, h.contender.id, h.contender.dir, lock.ErrUnknown, err)
 }
 
 // look is called when something has changed that may be the end of the slot.
@@ -119,9 +121,7 @@ func (h *held) Cause() error {
 
 // Handover returns the files that keep the slot held.
 func (h *held) Handover() lock.Handover {
-	// In this order, a guard that closes one after the other has freed the slot
-	// before the waiters hear of it.
-	return lock.Handover{Files: []*os.File{h.claim.lock, h.claim.mark}}
+	return lock.Handover{Files: h.claim.Files()}
 }
 
 // Release frees the slot, whoever else has a copy of its files.
@@ -140,5 +140,5 @@ func (h *held) free() error {
 	}
 	h.freed = true
 	h.contender.held.CompareAndSwap(h, nil)
-	return h.claim.free()
+	return h.claim.Free()
 }

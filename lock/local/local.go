@@ -35,14 +35,18 @@
 package local
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"berth/lock"
+	"berth/lock/local/slotdir"
 )
 
 // DefaultDir is the directory used where Config.Dir is empty. It is on a file
@@ -64,7 +68,7 @@ type Config struct {
 type Backend struct {
 	dir   string
 	log   hclog.Logger
-	looks []time.Duration   // see defaultLooks
+	looks []time.Duration   // see slotdir.Looks
 	woken func(name string) // nil, or told of every event that wakes a contender; for tests
 }
 
@@ -82,7 +86,7 @@ func New(cfg Config) (*Backend, error) {
 	if log == nil {
 		log = hclog.NewNullLogger()
 	}
-	return &Backend{dir: filepath.Clean(dir), log: log, looks: defaultLooks}, nil
+	return &Backend{dir: filepath.Clean(dir), log: log, looks: slotdir.Looks}, nil
 }
 
 // Lock implements lock.Backend.
@@ -95,7 +99,9 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	return &administrator{id: id, dir: b.path(id), backend: b}
 }
 
-func (b *Backend) path(id lock.ID) string { return filepath.Join(b.dir, dirName(id.Name)) }
+func (b *Backend) path(id lock.ID) slotdir.Dir {
+	return slotdir.Dir(filepath.Join(b.dir, slotdir.Name(id.Name)))
+}
 
 // checkID refuses what names no lock.
 func checkID(id lock.ID) error {
@@ -107,4 +113,27 @@ func checkID(id lock.ID) error {
 }
 
 // errNoMutexAdministration answers every administrative action on a mutex.
-var errNoMutexAdministration = errors.New("a mutex exists only while it is held and has no administration; hold it, or use a persistent mutex")
+var errNoMutexAdministration = errors.New("a mutex exists only while it is held and has no administration; " +
+	"hold it, or use a persistent mutex")
+
+// failure words what went wrong with a file or directory. otherwise is the
+// sentinel for what is not a matter of permission.
+func failure(what string, dir slotdir.Dir, err, otherwise error) error {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s in %s: %w", what, dir, err)
+	case errors.Is(err, lock.ErrUnsafe), errors.Is(err, lock.ErrDenied):
+		return fmt.Errorf("%s: %w", what, err) // it names the path and says what to do
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENAMETOOLONG):
+		return fmt.Errorf("%s in %s: %w: %w; %s", what, dir, lock.ErrDenied, err, slotdir.OwnDirectory)
+	case errors.Is(err, slotdir.ErrNoWatch):
+		return fmt.Errorf("%s in %s: %w: %w; raise fs.inotify.max_user_watches", what, dir, otherwise, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%s in %s: %w: %w; free some space on the file system of %s, "+
+			"or name another directory: --broker local:///DIRECTORY", what, dir, lock.ErrUnknown, err, dir)
+	case errors.Is(err, syscall.EMFILE):
+		return fmt.Errorf("%s in %s: %w: %w; raise the limit of open files, or fs.inotify.max_user_instances",
+			what, dir, otherwise, err)
+	}
+	return fmt.Errorf("%s in %s: %w: %w; see whether the directory is there and in order", what, dir, otherwise, err)
+}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/lock"
+	"berth/lock/local/slotdir"
 )
 
 var (
@@ -83,17 +84,23 @@ func must(t *testing.T, err error) {
 }
 
 func TestLossIsReportedAtOnce(t *testing.T) {
-	for name, remove := range map[string]func(t *testing.T, b *Backend, dir string){
-		"slot removed by administration": func(t *testing.T, b *Backend, _ string) { resize(t, b, semaphore, 0) },
-		"slot file removed by hand":      func(t *testing.T, _ *Backend, dir string) { must(t, os.Remove(slotPath(dir, 1))) },
-		"lock file removed by hand":      func(t *testing.T, _ *Backend, dir string) { must(t, os.Remove(lockPath(dir, 1))) },
-		"lock file replaced": func(t *testing.T, _ *Backend, dir string) {
-			other := filepath.Join(dir, "other")
-			must(t, os.WriteFile(other, nil, 0o600))
-			must(t, os.Rename(other, lockPath(dir, 1)))
+	for name, remove := range map[string]func(t *testing.T, b *Backend, dir slotdir.Dir){
+		"slot removed by administration": func(t *testing.T, b *Backend, _ slotdir.Dir) { resize(t, b, semaphore, 0) },
+		"slot file removed by hand": func(t *testing.T, _ *Backend, dir slotdir.Dir) {
+			must(t, os.Remove(dir.SlotPath(1)))
 		},
-		"directory removed": func(t *testing.T, _ *Backend, dir string) { must(t, os.RemoveAll(dir)) },
-		"directory moved":   func(t *testing.T, _ *Backend, dir string) { must(t, os.Rename(dir, dir+"2")) },
+		"lock file removed by hand": func(t *testing.T, _ *Backend, dir slotdir.Dir) {
+			must(t, os.Remove(dir.LockPath(1)))
+		},
+		"lock file replaced": func(t *testing.T, _ *Backend, dir slotdir.Dir) {
+			other := filepath.Join(string(dir), "other")
+			must(t, os.WriteFile(other, nil, 0o600))
+			must(t, os.Rename(other, dir.LockPath(1)))
+		},
+		"directory removed": func(t *testing.T, _ *Backend, dir slotdir.Dir) { must(t, os.RemoveAll(string(dir))) },
+		"directory moved": func(t *testing.T, _ *Backend, dir slotdir.Dir) {
+			must(t, os.Rename(string(dir), string(dir)+"2"))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, t.TempDir())
@@ -149,7 +156,7 @@ func TestVerificationThatCannotLookIsUnknown(t *testing.T) {
 func TestDirectoryThatCannotBeMadeIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
-	long := filepath.Join(dir, strings.Repeat("l", maxFileName+1))
+	long := filepath.Join(dir, strings.Repeat("l", unix.NAME_MAX+1))
 	must(t, os.WriteFile(file, nil, 0o600))
 	must(t, os.Symlink(filepath.Join(dir, "nowhere"), link))
 	for path, names := range map[string]string{
@@ -165,7 +172,8 @@ func TestDirectoryThatCannotBeMadeIsRefused(t *testing.T) {
 	} {
 		l := open(t, path).Lock(mutex)
 		err := l.Connect(t.Context())
-		if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), names) || !strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
+		if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), names) ||
+			!strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
 			t.Errorf("%s: error is %v, want %v, the path and what to do", path, err, lock.ErrDenied)
 		}
 		must(t, l.Close())
@@ -180,7 +188,7 @@ func TestDirectoryThatVanishesMeanwhileIsNotRefused(t *testing.T) {
 	var others sync.WaitGroup
 	for _, disturb := range []func() error{
 		func() error { return os.RemoveAll(base) },
-		func() error { return os.MkdirAll(b.path(semaphore), 0o755) },
+		func() error { return os.MkdirAll(string(b.path(semaphore)), 0o755) },
 	} {
 		others.Go(func() {
 			for {
@@ -194,7 +202,7 @@ func TestDirectoryThatVanishesMeanwhileIsNotRefused(t *testing.T) {
 		})
 	}
 	for range 3000 {
-		if err := makeDir(b.path(mutex)); errors.Is(err, lock.ErrDenied) {
+		if err := b.path(mutex).Make(); errors.Is(err, lock.ErrDenied) {
 			t.Errorf("refused: %v", err)
 			break
 		}
@@ -212,7 +220,7 @@ func TestDirectoryThatIsRemovedIsMadeAgainByConnect(t *testing.T) {
 		id := lock.ID{Kind: lock.Mutex, Name: what}
 		l := contend(t, b, id)
 		prepare(id)
-		must(t, os.RemoveAll(b.path(id)))
+		must(t, os.RemoveAll(string(b.path(id))))
 		ctx := patience(t)
 		if _, err := l.Acquire(ctx); !errors.Is(err, lock.ErrUnreachable) {
 			t.Fatalf("%s: error is %v, want %v", what, err, lock.ErrUnreachable)
@@ -226,7 +234,7 @@ func TestDirectoryThatIsRemovedIsMadeAgainByConnect(t *testing.T) {
 func TestWaitEndsWhenTheDirectoryIsRemoved(t *testing.T) {
 	b := open(t, t.TempDir())
 	l := contend(t, b, semaphore)
-	must(t, os.RemoveAll(b.path(semaphore)))
+	must(t, os.RemoveAll(string(b.path(semaphore))))
 	ctx := patience(t)
 	var err error
 	for err == nil {
@@ -242,7 +250,7 @@ func TestSlotBeyondAGapIsNotObtainable(t *testing.T) {
 	resize(t, b, semaphore, 1)
 	hold(t, b, semaphore)
 	l := contend(t, b, semaphore)
-	must(t, makeSlot(b.path(semaphore), 3))
+	must(t, b.path(semaphore).MakeSlot(3))
 	full(t, l)
 	resize(t, b, semaphore, 2) // does not turn the leftover into a third slot
 	hold(t, b, semaphore)
@@ -279,7 +287,7 @@ func TestFailedAttemptsWakeNobody(t *testing.T) {
 		must(t, open(t, dir).Inspect(semaphore))
 	}
 	// Events come in order: who has heard of this has heard of all before.
-	must(t, makeSlot(open(t, dir).path(semaphore), 99))
+	must(t, open(t, dir).path(semaphore).MakeSlot(99))
 	for ctx := patience(t); last.Load() < waiters; time.Sleep(time.Millisecond) {
 		if ctx.Err() != nil {
 			t.Fatal("not everybody was told of a change")
@@ -315,13 +323,13 @@ func TestIdleWaiterLooksAFewTimesAndThenNoMore(t *testing.T) {
 func TestWakeThatComesBeforeTheUnlockIsNotLost(t *testing.T) {
 	b := open(t, t.TempDir())
 	l := contend(t, b, mutex)
-	dying, err := take(lockPath(b.path(mutex), 1))
+	dying, err := b.path(mutex).Claim(1)
 	must(t, err)
 	full(t, l)
-	must(t, dying.mark.Close())
+	must(t, dying.Files()[1].Close())
 	must(t, l.Wait(patience(t), time.Hour))
 	full(t, l)
-	must(t, dying.lock.Close()) // no event
+	must(t, dying.Files()[0].Close()) // no event
 	must(t, l.Wait(patience(t), time.Hour))
 	_, err = obtain(patience(t), l)
 	must(t, err)
@@ -351,21 +359,14 @@ func withoutDescriptors(t *testing.T, l lock.Lock) (lock.Held, error) {
 	return l.Acquire(t.Context())
 }
 
-func TestDroppedEventsCountAsAChange(t *testing.T) {
-	overflow := event{mask: unix.IN_Q_OVERFLOW}
-	if !overflow.vacates() || !overflow.endsAdministration() {
-		t.Fatal("an overflow of the queue wakes nobody")
-	}
-}
-
 func TestManySlotsDoNotKeepFilesOpen(t *testing.T) {
 	const slots = 100
 	b := open(t, t.TempDir())
 	resize(t, b, semaphore, slots)
 	for slot := 1; slot <= slots; slot++ {
-		c, err := take(lockPath(b.path(semaphore), slot))
+		c, err := b.path(semaphore).Claim(slot)
 		must(t, err)
-		t.Cleanup(func() { _ = c.free() })
+		t.Cleanup(func() { _ = c.Free() })
 	}
 	l := contend(t, b, semaphore)
 	before := openFiles(t)

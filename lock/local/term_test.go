@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/lock"
+	"berth/lock/local/slotdir"
 )
 
 // term holds the mutex for a moment and returns under which term.
@@ -25,7 +26,7 @@ func term(t *testing.T, b *Backend) uint64 {
 
 func recordedTerm(t *testing.T, b *Backend) string {
 	t.Helper()
-	return termPath(b.path(mutex), 1)
+	return b.path(mutex).TermPath(1)
 }
 
 func TestTermsBeginAtTheClockAndCountUp(t *testing.T) {
@@ -92,23 +93,6 @@ func TestTermsBeginAtTheClockAgainWhereTheFileIsOfNoUse(t *testing.T) {
 	}
 }
 
-// Linux does not cut so short a write in two when its process is killed, as far
-// as is known; some file systems are programs.
-func TestTermsGrowThoughTheLastOneWasWrittenInPart(t *testing.T) {
-	b := open(t, t.TempDir())
-	before, after := termText(999, thisBoot()), termText(1000, thisBoot())
-	if len(after) != len(before) || len(after) > maxTermFile {
-		t.Fatalf("the file would have %d bytes after %d; it reads %d at most", len(after), len(before), maxTermFile)
-	}
-	term(t, b)
-	for cut := range len(after) {
-		must(t, os.WriteFile(recordedTerm(t, b), []byte(after[:cut]+before[cut:]), 0o600))
-		if next := term(t, b); next <= 999 {
-			t.Errorf("term %d comes after term 999, of whose successor %d bytes were written", next, cut)
-		}
-	}
-}
-
 func TestSlotWhoseTermCannotBeRecordedIsNotReady(t *testing.T) {
 	b := open(t, t.TempDir())
 	l := contend(t, b, mutex)
@@ -142,7 +126,8 @@ func TestFullFileSystemIsToldAsSuch(t *testing.T) {
 	if !errors.Is(err, lock.ErrUnknown) {
 		t.Fatalf("error is %v, want %v", err, lock.ErrUnknown)
 	}
-	for _, text := range []string{"cannot record the term of slot 1", recordedTerm(t, b), "no space left", "free some space on the file system of " + b.path(mutex)} {
+	for _, text := range []string{"cannot record the term of slot 1", recordedTerm(t, b), "no space left",
+		"free some space on the file system of " + string(b.path(mutex))} {
 		if !strings.Contains(err.Error(), text) {
 			t.Errorf("%q does not say %q", err, text)
 		}
@@ -152,22 +137,9 @@ func TestFullFileSystemIsToldAsSuch(t *testing.T) {
 }
 
 func TestWatchesThatAreUsedUpAreNoMatterOfSpace(t *testing.T) {
-	err := failure("cannot use it", "/dir", errNoWatch, lock.ErrUnreachable)
-	if !errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), "max_user_watches") || strings.Contains(err.Error(), "space") {
+	err := failure("cannot use it", "/dir", slotdir.ErrNoWatch, lock.ErrUnreachable)
+	if !errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), "max_user_watches") ||
+		strings.Contains(err.Error(), "space") {
 		t.Fatalf("error is %v", err)
-	}
-}
-
-func TestRecordingATermIsNoChangeThatWaitersHearOf(t *testing.T) {
-	for _, mask := range []uint32{unix.IN_CREATE, unix.IN_MODIFY, unix.IN_CLOSE_WRITE, unix.IN_DELETE} {
-		if e := (event{name: "1.term", mask: mask}); e.vacates() || e.endsAdministration() {
-			t.Errorf("change %#x of the term's file wakes waiters", mask)
-		}
-	}
-}
-
-func TestFirstTermIsNotZeroBeforeTheClockIsSet(t *testing.T) {
-	if first := firstTerm(time.Unix(-1000, 0)); first == 0 || first > 1000 {
-		t.Fatalf("the first term is %d", first)
 	}
 }

@@ -2,12 +2,10 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	"golang.org/x/sys/unix"
-
 	"berth/lock"
+	"berth/lock/local/slotdir"
 )
 
 // AwaitVacant sleeps in the kernel until nobody has a lock file of the slots
@@ -29,25 +27,25 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 }
 
 func (a *administrator) awaitVacant(ctx context.Context, from, to int) error {
-	var w *waiter
-	err := trust(a.dir)
+	var w *slotdir.Waiter
+	err := a.dir.Trust()
 	if err == nil {
-		w, err = await(a.dir, a.backend.looks, event.vacates)
+		w, err = a.dir.Await(a.backend.looks, slotdir.Event.Vacates)
 	}
-	if gone(err) {
+	if slotdir.Gone(err) {
 		return ctx.Err() // a lock that never was is held by nobody
 	}
 	if err != nil {
 		return err
 	}
-	defer w.close()
+	defer w.Close()
 	first := from
 	for {
-		w.begin()
+		w.Begin()
 		if first, err = a.firstHeld(ctx, first, from, to); err != nil || first == 0 {
 			return err
 		}
-		if err := w.wait(ctx, never); err != nil {
+		if err := w.Wait(ctx, slotdir.Never); err != nil {
 			return err
 		}
 	}
@@ -58,7 +56,7 @@ func (a *administrator) awaitVacant(ctx context.Context, from, to int) error {
 // again, ourselves among them, so while likely stays held nothing else is
 // touched.
 func (a *administrator) firstHeld(ctx context.Context, likely, from, to int) (int, error) {
-	if free, err := a.vacant(likely); err != nil || !free {
+	if free, err := a.dir.Vacant(likely); err != nil || !free {
 		return likely, err
 	}
 	for slot := from; slot <= to; slot++ {
@@ -68,26 +66,9 @@ func (a *administrator) firstHeld(ctx context.Context, likely, from, to int) (in
 		if slot == likely {
 			continue
 		}
-		if free, err := a.vacant(slot); err != nil || !free {
+		if free, err := a.dir.Vacant(slot); err != nil || !free {
 			return slot, err
 		}
 	}
 	return 0, ctx.Err()
-}
-
-// vacant reports whether nobody has the lock file of slot flocked. It flocks it
-// shared for that, so several can look at once, and a contender that came in
-// between is woken afterwards. (/proc/locks would not disturb anybody, but does
-// not show the locks of other PID namespaces.)
-func (a *administrator) vacant(slot int) (bool, error) {
-	c, err := tryFlock(lockPath(a.dir, slot), unix.LOCK_SH, 0)
-	switch {
-	case err == nil:
-		return true, c.free()
-	case errors.Is(err, errHeld):
-		return false, nil
-	case gone(err):
-		return true, nil
-	}
-	return false, err
 }

@@ -1,3 +1,6 @@
+// Package locktest has a fake of package lock's backends, for tests of what uses one:
+// locks in memory that fail where a test wants them to. It keeps the contract as
+// package conformance tests it, and knows no backend.
 package locktest
 
 import (

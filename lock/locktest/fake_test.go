@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/lock"
+	"berth/lock/conformance"
 	"berth/lock/locktest"
 )
 
@@ -18,7 +19,7 @@ var mutex = lock.ID{Kind: lock.Mutex, Name: "m"}
 
 func TestFakeConforms(t *testing.T) {
 	place := locktest.NewPlace()
-	locktest.Run(t, locktest.Harness{
+	conformance.Run(t, conformance.Harness{
 		Open:      func(*testing.T) lock.Backend { return place.Open(time.Hour) },
 		OpenBrief: func(*testing.T) lock.Backend { return place.Open(300 * time.Millisecond) },
 		AddSlot:   func(_ *testing.T, id lock.ID, slot int) { place.AddSlot(id, slot) },

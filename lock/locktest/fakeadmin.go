@@ -40,7 +40,8 @@ func (a *fakeAdministrator) present() (n int) {
 	return n
 }
 
-func (a *fakeAdministrator) Resize(ctx context.Context, sweep int, target func(int) (int, error)) (before, after int, err error) {
+func (a *fakeAdministrator) Resize(ctx context.Context, sweep int, target func(int) (int, error)) (
+	before, after int, err error) {
 	err = a.do(ctx, Resize, func() error {
 		leave, err := a.enter(ctx)
 		if err != nil {

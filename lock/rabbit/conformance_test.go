@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
-	"berth/lock/locktest"
+	"berth/lock/conformance"
 	"berth/lock/rabbit"
 )
 
@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
 	for naming, format := range leftover {
 		t.Run(string(naming), func(t *testing.T) {
-			locktest.Run(t, locktest.Harness{
+			conformance.Run(t, conformance.Harness{
 				Open: func(t *testing.T) lock.Backend {
 					cfg := at(shared.URL())
 					cfg.Naming = naming

@@ -1,4 +1,4 @@
-package local
+package slotdir
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// claim is a lock file that is flocked by us. It has the file open twice:
+// Claim is a lock file that is flocked by us. It has the file open twice:
 //
 //   - lock, read-only, is what is flocked. A contender that finds the file held
 //     closes it again, and closing what was open for reading only is not an
@@ -20,21 +20,44 @@ import (
 //   - mark, for writing, is opened only once the flock is ours. When its last
 //     copy is closed, by whomever and however they ended, the kernel tells the
 //     waiters (IN_CLOSE_WRITE).
-type claim struct {
+type Claim struct {
 	lock, mark *os.File
 	info       fs.FileInfo // of lock: which file it is
+	path       string      // where it was opened
 }
 
-// errHeld: somebody else has the file flocked.
-var errHeld = errors.New("held")
+// ErrHeld: somebody else has the file flocked.
+var ErrHeld = errors.New("held")
 
-// take tries once to flock the file at path, which it makes if it is not there.
-// It returns errHeld if it is somebody else's.
-func take(path string) (*claim, error) { return tryFlock(path, unix.LOCK_EX, os.O_CREATE) }
+// Claim tries once to flock the lock file of a slot, which it makes if it is not
+// there. It returns ErrHeld if it is somebody else's.
+func (d Dir) Claim(slot int) (*Claim, error) { return take(d.LockPath(slot)) }
+
+// ClaimAdministration is Claim for the file of the administration mutex.
+func (d Dir) ClaimAdministration() (*Claim, error) { return take(d.AdminPath()) }
+
+func take(path string) (*Claim, error) { return tryFlock(path, unix.LOCK_EX, os.O_CREATE) }
+
+// Vacant reports whether nobody has the lock file of a slot flocked. It flocks it
+// shared for that, so several can look at once, and a contender that came in
+// between is woken afterwards. (/proc/locks would not disturb anybody, but does
+// not show the locks of other PID namespaces.)
+func (d Dir) Vacant(slot int) (bool, error) {
+	c, err := tryFlock(d.LockPath(slot), unix.LOCK_SH, 0)
+	switch {
+	case err == nil:
+		return true, c.Free()
+	case errors.Is(err, ErrHeld):
+		return false, nil
+	case Gone(err):
+		return true, nil
+	}
+	return false, err
+}
 
 // tryFlock opens the file at path and tries once to flock it.
-func tryFlock(path string, how, flags int) (_ *claim, err error) {
-	c := &claim{}
+func tryFlock(path string, how, flags int) (_ *Claim, err error) {
+	c := &Claim{path: path}
 	// It is opened with O_CLOEXEC: a copy in some other child of this process
 	// would keep the slot held. 0600, because who can read a file can flock it,
 	// and so keep everybody else waiting.
@@ -54,8 +77,8 @@ func tryFlock(path string, how, flags int) (_ *claim, err error) {
 	return c, nil
 }
 
-// free gives the file up and tells the waiters so.
-func (c *claim) free() error {
+// Free gives the file up and tells the waiters so.
+func (c *Claim) Free() error {
 	// Closing is not enough: the guard may have copies. Unlocking ends it for
 	// all copies, and so does the truncation (IN_MODIFY) tell the waiters
 	// whether or not a copy of mark stays open.
@@ -63,16 +86,22 @@ func (c *claim) free() error {
 	return cmp.Or(err, c.mark.Truncate(0), c.lock.Close(), c.mark.Close())
 }
 
-// isAt reports whether the file at path is the one that is flocked.
-func (c *claim) isAt(path string) (bool, error) {
-	info, err := os.Lstat(path)
+// Current reports whether the file at the claim's path still is the one that is
+// flocked. Gone tells of its error whether there is none.
+func (c *Claim) Current() (bool, error) {
+	info, err := os.Lstat(c.path)
 	if err != nil {
 		return false, err
 	}
 	return os.SameFile(c.info, info), nil
 }
 
-// flock calls flock(2) and returns errHeld where that would have to wait.
+// Files are what keeps the file flocked while a process has copies of them. In this
+// order, a process that closes one after the other has freed the slot before the
+// waiters hear of it.
+func (c *Claim) Files() []*os.File { return []*os.File{c.lock, c.mark} }
+
+// flock calls flock(2) and returns ErrHeld where that would have to wait.
 func flock(f *os.File, how int) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -88,7 +117,7 @@ func flock(f *os.File, how int) error {
 	case err != nil:
 		return err
 	case failed == syscall.EWOULDBLOCK:
-		return errHeld
+		return ErrHeld
 	case failed != nil:
 		return fmt.Errorf("flock %s: %w", f.Name(), failed)
 	}

@@ -1,4 +1,4 @@
-package local
+package slotdir
 
 import (
 	"errors"
@@ -15,27 +15,29 @@ import (
 	"berth/lock"
 )
 
-// ownDirectory is what to do about a directory that is of no use.
-const ownDirectory = "use a directory of your own: --broker local:///DIRECTORY"
+// OwnDirectory is what to do about a directory that is of no use.
+const OwnDirectory = "use a directory of your own: --broker local:///DIRECTORY"
 
-// makeDir makes a lock's directory and makes sure that lock files can be made in
-// it, and that other users cannot replace them.
-func makeDir(dir string) error {
-	base := filepath.Dir(dir)
-	if err := os.MkdirAll(base, 0o755); err != nil {
+// Make makes the directory and makes sure that lock files can be made in it, and
+// that other users cannot replace them.
+func (d Dir) Make() error {
+	if err := os.MkdirAll(string(d.Base()), 0o755); err != nil {
 		return unmade(err)
 	}
-	if err := trustBase(base); err != nil {
+	if err := d.Base().TrustAsBase(); err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(string(d), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return unmade(err)
 	}
-	if err := trustDir(dir); err != nil {
+	if err := trustDir(string(d)); err != nil {
 		return err
 	}
-	return mayMakeFiles(dir)
+	return d.MayMakeFiles()
 }
+
+// Base is the directory above, which has those of all locks in it.
+func (d Dir) Base() Dir { return Dir(filepath.Dir(string(d))) }
 
 // unmade turns an error of os.Mkdir or os.MkdirAll into a refusal where waiting
 // would not help. What has only vanished meanwhile can be made again.
@@ -47,7 +49,7 @@ func unmade(err error) error {
 	if err := inTheWay(failed.Path); err != nil {
 		return err
 	}
-	if gone(err) && makesNone(failed.Path) {
+	if Gone(err) && makesNone(failed.Path) {
 		return distrust("%s cannot be made, because the file system there makes no directories", failed.Path)
 	}
 	return err
@@ -81,7 +83,9 @@ func makesNone(path string) bool {
 	return err == nil && info.Sys().(*syscall.Stat_t).Nlink > 0 // 0 once it is removed
 }
 
-func mayMakeFiles(dir string) error {
+// MayMakeFiles makes sure that files can be made in the directory.
+func (d Dir) MayMakeFiles() error {
+	dir := string(d)
 	if err := inTheWay(dir); err != nil {
 		return err
 	}
@@ -91,19 +95,20 @@ func mayMakeFiles(dir string) error {
 	return nil
 }
 
-// trust refuses a lock's directory that is there if users other than root and
-// this one could replace it, or the files in it. The members of its group may:
-// an umask of 002 makes every directory writable for them.
-func trust(dir string) error {
-	if err := trustBase(filepath.Dir(dir)); err != nil {
+// Trust refuses a directory that is there if users other than root and this one
+// could replace it, or the files in it. The members of its group may: an umask of
+// 002 makes every directory writable for them.
+func (d Dir) Trust() error {
+	if err := d.Base().TrustAsBase(); err != nil {
 		return err
 	}
-	return trustDir(dir)
+	return trustDir(string(d))
 }
 
-// trustBase is for the directory that has those of all locks in it. It may be a
+// TrustAsBase is Trust for the directory that has those of all locks in it. It may be a
 // link, as /var/run is one, but not one that somebody else can turn.
-func trustBase(base string) error {
+func (d Dir) TrustAsBase() error {
+	base := string(d)
 	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
 		info, err := look(base)
 		if err != nil {
@@ -148,7 +153,7 @@ func trustOwner(path string, info fs.FileInfo) error {
 func everybodyWrites(info fs.FileInfo) bool { return info.Mode()&0o002 != 0 }
 
 func distrust(format string, args ...any) error {
-	return lock.Errorf(lock.ErrDenied, "%s; %s", fmt.Sprintf(format, args...), ownDirectory)
+	return lock.Errorf(lock.ErrDenied, "%s; %s", fmt.Sprintf(format, args...), OwnDirectory)
 }
 
 // userName returns the name of a user, or the number if it has none.

@@ -1,4 +1,4 @@
-package local
+package slotdir
 
 import (
 	"crypto/sha256"
@@ -17,11 +17,11 @@ const (
 	readable = 120
 )
 
-// dirName returns the name of the directory that belongs to a lock: the lock's
+// Name returns the name of the directory that belongs to a lock: the lock's
 // name, with what a file name cannot have written as %XX. No two names share
 // one. A name that would become too long ends in its hash instead, after
 // "%sha256-", which no escape looks like.
-func dirName(name string) string {
+func Name(name string) string {
 	var all strings.Builder
 	cut := 0 // where the readable part ends, between two characters
 	for i := 0; i < len(name); {

@@ -1,4 +1,4 @@
-package local
+package slotdir
 
 import (
 	"path/filepath"
@@ -6,7 +6,11 @@ import (
 	"testing"
 
 	"berth/lock"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestDirectoryOfALockIsReadable(t *testing.T) {
 	for name, want := range map[string]string{
@@ -14,7 +18,7 @@ func TestDirectoryOfALockIsReadable(t *testing.T) {
 		".": "%2E", "..": "%2E.", ".a": "%2Ea", "a/b": "a%2Fb", "a%2Fb": "a%252Fb", "../../etc": "%2E.%2F..%2Fetc",
 		"a\nb": "a%0Ab", "a\xff": "a%FF", "\ufffd": "\ufffd",
 	} {
-		if got := dirName(name); got != want {
+		if got := Name(name); got != want {
 			t.Errorf("%q becomes %q, want %q", name, got, want)
 		}
 	}
@@ -25,7 +29,7 @@ func TestDirectoriesOfLongNamesFitAndDiffer(t *testing.T) {
 	for _, char := range []string{"x", "/", "%", "é", "鎖", ".", "\n"} {
 		for n := 1; n*len(char) <= 2*lock.MaxName; n++ {
 			name := strings.Repeat(char, n)
-			dir := dirName(name)
+			dir := Name(name)
 			if dir == "" || len(dir) > maxFileName || filepath.Base(dir) != dir || dir[0] == '.' {
 				t.Fatalf("%q becomes %q, which is no name of a directory", name, dir)
 			}
@@ -35,17 +39,8 @@ func TestDirectoriesOfLongNamesFitAndDiffer(t *testing.T) {
 			seen[dir] = name
 		}
 	}
-	long := dirName("nightly" + strings.Repeat("/", 200))
+	long := Name("nightly" + strings.Repeat("/", 200))
 	if !strings.HasPrefix(long, "nightly%2F") || !strings.Contains(long, "%sha256-") {
 		t.Errorf("a long name becomes %q", long)
-	}
-}
-
-func TestDirectoryMustBeAbsolute(t *testing.T) {
-	if _, err := New(Config{Dir: "some/dir"}); err == nil || !strings.Contains(err.Error(), "local:///some/dir") {
-		t.Errorf("error is %v", err)
-	}
-	if b := open(t, ""); b.dir != DefaultDir {
-		t.Errorf("without a directory it is %s, want %s", b.dir, DefaultDir)
 	}
 }

@@ -1,9 +1,17 @@
-package local
+// Package slotdir is the directory that a local lock has on disk: which slots exist,
+// who keeps one flocked, the last term of each, and being told when that changes.
+//
+//	dir := slotdir.Dir(filepath.Join("/run/berth", slotdir.Name("nightly")))
+//	err := dir.Make()
+//	claim, err := dir.Claim(1)
+//
+// It knows files, and neither contenders nor what they promise. Package local says
+// what the files are for. Errors of the kinds lock.ErrDenied and lock.ErrUnsafe say
+// what to do about a path that is of no use; others are the system's.
+package slotdir
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,9 +29,22 @@ const (
 	adminFile  = "admin.lock"
 )
 
-func slotPath(dir string, slot int) string { return filepath.Join(dir, strconv.Itoa(slot)+slotSuffix) }
-func lockPath(dir string, slot int) string { return filepath.Join(dir, strconv.Itoa(slot)+lockSuffix) }
-func termPath(dir string, slot int) string { return filepath.Join(dir, strconv.Itoa(slot)+termSuffix) }
+// Dir is the absolute path of a lock's directory.
+type Dir string
+
+// SlotPath is the file that says that a slot exists.
+func (d Dir) SlotPath(slot int) string { return d.path(strconv.Itoa(slot) + slotSuffix) }
+
+// LockPath is the file that is flocked for a slot.
+func (d Dir) LockPath(slot int) string { return d.path(strconv.Itoa(slot) + lockSuffix) }
+
+// TermPath is the file with the last term of a slot.
+func (d Dir) TermPath(slot int) string { return d.path(strconv.Itoa(slot) + termSuffix) }
+
+// AdminPath is the file that is flocked during an administrative action.
+func (d Dir) AdminPath() string { return d.path(adminFile) }
+
+func (d Dir) path(name string) string { return filepath.Join(string(d), name) }
 
 // slotNumber returns the number in a file name such as "12.slot".
 func slotNumber(name, suffix string) (int, bool) {
@@ -32,10 +53,10 @@ func slotNumber(name, suffix string) (int, bool) {
 	return n, ok && err == nil && n >= 1 && n <= lock.MaxSlots && strconv.Itoa(n) == digits
 }
 
-// countSlots returns how many slots exist: the numbers from 1 that have a file,
+// Slots returns how many slots exist: the numbers from 1 that have a file,
 // up to the first that has none. What is not a file is an error.
-func countSlots(dir string) (int, error) {
-	entries, err := os.ReadDir(dir)
+func (d Dir) Slots() (int, error) {
+	entries, err := os.ReadDir(string(d))
 	if err != nil {
 		return 0, err
 	}
@@ -43,7 +64,7 @@ func countSlots(dir string) (int, error) {
 	for _, e := range entries {
 		n, ok := slotNumber(e.Name(), slotSuffix)
 		if ok && !e.Type().IsRegular() {
-			return 0, strange(filepath.Join(dir, e.Name()), e.Type())
+			return 0, strange(d.path(e.Name()), e.Type())
 		}
 		exists[n] = ok
 	}
@@ -54,25 +75,14 @@ func countSlots(dir string) (int, error) {
 	return n, nil
 }
 
-// gone reports whether err says that a path does not lead to anything.
-func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
+// Gone reports whether err says that a path does not lead to anything.
+func Gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
-// failure words what went wrong with a file or directory. otherwise is the
-// sentinel for what is not a matter of permission.
-func failure(what, dir string, err, otherwise error) error {
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s in %s: %w", what, dir, err)
-	case errors.Is(err, lock.ErrUnsafe), errors.Is(err, lock.ErrDenied):
-		return fmt.Errorf("%s: %w", what, err) // it names the path and says what to do
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.ENAMETOOLONG):
-		return fmt.Errorf("%s in %s: %w: %w; %s", what, dir, lock.ErrDenied, err, ownDirectory)
-	case errors.Is(err, errNoWatch):
-		return fmt.Errorf("%s in %s: %w: %w; raise fs.inotify.max_user_watches", what, dir, otherwise, err)
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%s in %s: %w: %w; free some space on the file system of %s, or name another directory: --broker local:///DIRECTORY", what, dir, lock.ErrUnknown, err, dir)
-	case errors.Is(err, syscall.EMFILE):
-		return fmt.Errorf("%s in %s: %w: %w; raise the limit of open files, or fs.inotify.max_user_instances", what, dir, otherwise, err)
+// MakeSlot makes a slot exist. It does nothing if it does.
+func (d Dir) MakeSlot(slot int) error {
+	f, err := openFile(d.SlotPath(slot), os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
 	}
-	return fmt.Errorf("%s in %s: %w: %w; see whether the directory is there and in order", what, dir, otherwise, err)
+	return f.Close()
 }

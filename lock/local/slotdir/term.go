@@ -1,4 +1,4 @@
-package local
+package slotdir
 
 import (
 	"cmp"
@@ -22,8 +22,8 @@ import (
 // separates them take.
 const maxTermFile = 64
 
-// nextTerm returns the term after the last one of the slot, and has recorded it.
-// Only who holds the slot calls it.
+// NextTerm returns the term after the last one of the slot, and has recorded it.
+// Only the holder of the slot calls it.
 //
 // It counts up and does not follow the clock: so the last term stays behind the
 // clock by about the time that the file has existed, and a file that is lost, as
@@ -33,13 +33,13 @@ const maxTermFile = 64
 // The file is not forced to disk, which would take longer than everything else:
 // only the end of the whole host, and of every command with it, can undo what
 // was written, and terms of another boot are followed by those of the clock.
-func nextTerm(dir string, slot int) (uint64, error) {
-	f, err := openTerm(termPath(dir, slot))
+func (d Dir) NextTerm(slot int) (uint64, error) {
+	f, err := openTerm(d.TermPath(slot))
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	boot := thisBoot()
+	boot := Boot()
 	last, of := readTerm(f)
 	next := last + 1
 	if of != boot || boot == "" {
@@ -66,9 +66,9 @@ func openTerm(path string) (*os.File, error) {
 // firstTerm is the clock in microseconds. A clock that is before 1970 gives 1.
 func firstTerm(now time.Time) uint64 { return uint64(max(now.UnixMicro(), 1)) }
 
-// thisBoot names the time since the host was booted (random(4)), "" if the
+// Boot names the time since the host was booted (random(4)), "" if the
 // kernel does not.
-var thisBoot = sync.OnceValue(func() string {
+var Boot = sync.OnceValue(func() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""

@@ -1,4 +1,4 @@
-package local
+package slotdir
 
 import (
 	"context"
@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// defaultLooks are the pauses after which a waiter looks again although it was
+// Looks are the pauses after which a waiter looks again although it was
 // not woken: a few times after each wake, and after the first attempt, and then
 // never more. The kernel reports that a file was closed before it drops the
 // flock (in __fput, fsnotify_close comes before locks_remove_file), and a
 // process that dies between the two may be off the processor for as long as
 // its cgroup is throttled. An attempt right after the wake can therefore still
 // meet the flock, and no second event follows.
-var defaultLooks = []time.Duration{
+var Looks = []time.Duration{
 	time.Millisecond, 4 * time.Millisecond, 16 * time.Millisecond, 64 * time.Millisecond,
 	250 * time.Millisecond, time.Second, 4 * time.Second,
 }
 
-// never is the pause of a waiter that only a change wakes.
-const never time.Duration = 0
+// Never is the pause of a waiter that only a change wakes.
+const Never time.Duration = 0
 
-// errUnwatched: the directory that was watched is gone.
-var errUnwatched = errors.New("the directory was removed or replaced")
+// ErrUnwatched: the directory that was watched is gone.
+var ErrUnwatched = errors.New("the directory was removed or replaced")
 
-// waiter sleeps until a directory has changed in a way that matters.
-type waiter struct {
+// Waiter sleeps until a directory has changed in a way that matters.
+type Waiter struct {
 	*watcher
 	looks []time.Duration
-	wake  chan struct{} // holds one value if something changed since begin
-	next  int           // index in looks; owned by the caller of begin and wait
+	wake  chan struct{} // holds one value if something changed since Begin
+	next  int           // index in looks; owned by the caller of Begin and Wait
 }
 
-// await begins to watch dir for the changes that matter.
-func await(dir string, looks []time.Duration, matters func(event) bool) (*waiter, error) {
-	w := &waiter{looks: looks, wake: make(chan struct{}, 1)}
+// Await begins to watch the directory for the changes that matter.
+func (d Dir) Await(looks []time.Duration, matters func(Event) bool) (*Waiter, error) {
+	w := &Waiter{looks: looks, wake: make(chan struct{}, 1)}
 	var err error
-	w.watcher, err = watch(dir, func(e event) {
+	w.watcher, err = watch(string(d), func(e Event) {
 		if matters(e) {
 			select {
 			case w.wake <- struct{}{}:
@@ -47,9 +47,9 @@ func await(dir string, looks []time.Duration, matters func(event) bool) (*waiter
 	return w, err
 }
 
-// begin is called before each attempt: what changes from here on ends the next
+// Begin is called before each attempt: what changes from here on ends the next
 // wait.
-func (w *waiter) begin() {
+func (w *Waiter) Begin() {
 	select {
 	case <-w.wake:
 		w.next = 0
@@ -57,18 +57,18 @@ func (w *waiter) begin() {
 	}
 }
 
-// wait blocks until something has changed since begin, one of the few looks is
-// due, pause is over, or ctx ends. Errors: ctx's, errUnwatched.
-func (w *waiter) wait(ctx context.Context, pause time.Duration) error {
+// Wait blocks until something has changed since Begin, one of the few looks is
+// due, pause is over, or ctx ends. Errors: ctx's, ErrUnwatched.
+func (w *Waiter) Wait(ctx context.Context, pause time.Duration) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.next < len(w.looks) && (pause == never || w.looks[w.next] < pause) {
+	if w.next < len(w.looks) && (pause == Never || w.looks[w.next] < pause) {
 		pause = w.looks[w.next]
 		w.next++
 	}
 	var due <-chan time.Time
-	if pause != never {
+	if pause != Never {
 		timer := time.NewTimer(pause)
 		defer timer.Stop()
 		due = timer.C
@@ -82,6 +82,6 @@ func (w *waiter) wait(ctx context.Context, pause time.Duration) error {
 	case <-due:
 		return nil
 	case <-w.done:
-		return errUnwatched
+		return ErrUnwatched
 	}
 }

@@ -1,4 +1,4 @@
-package local
+package slotdir
 
 import (
 	"bytes"
@@ -17,33 +17,33 @@ const watched = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN
 	unix.IN_MODIFY | unix.IN_CLOSE_WRITE |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR
 
-// event is one change. The name is empty where it concerns the directory
+// Event is one change. The name is empty where it concerns the directory
 // itself, or where the kernel had to drop events (IN_Q_OVERFLOW), which counts
 // as a change of everything.
-type event struct {
-	name string
-	mask uint32
+type Event struct {
+	Name string
+	Mask uint32
 }
 
-// vacates reports whether the change may have made a slot obtainable or vacant,
+// Vacates reports whether the change may have made a slot obtainable or vacant,
 // or absent.
-func (e event) vacates() bool {
-	if e.name == "" {
+func (e Event) Vacates() bool {
+	if e.Name == "" {
 		return true
 	}
 	const moved = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE
-	if _, ok := slotNumber(e.name, slotSuffix); ok {
-		return e.mask&(moved|unix.IN_CREATE) != 0
+	if _, ok := slotNumber(e.Name, slotSuffix); ok {
+		return e.Mask&(moved|unix.IN_CREATE) != 0
 	}
-	if _, ok := slotNumber(e.name, lockSuffix); ok {
-		return e.mask&(moved|unix.IN_MODIFY|unix.IN_CLOSE_WRITE) != 0
+	if _, ok := slotNumber(e.Name, lockSuffix); ok {
+		return e.Mask&(moved|unix.IN_MODIFY|unix.IN_CLOSE_WRITE) != 0
 	}
 	return false
 }
 
-// endsAdministration reports whether the change may mean that the
+// EndsAdministration reports whether the change may mean that the
 // administration mutex is free.
-func (e event) endsAdministration() bool { return e.name == "" || e.name == adminFile }
+func (e Event) EndsAdministration() bool { return e.Name == "" || e.Name == adminFile }
 
 // watcher hands the changes of one directory to a function, in order, on a
 // goroutine of its own that ends with close, or when the directory is gone.
@@ -53,11 +53,11 @@ type watcher struct {
 	done chan struct{} // closed when the goroutine has ended
 }
 
-// errNoWatch: ENOSPC, which here has nothing to do with space.
-var errNoWatch = errors.New("inotify_add_watch: this user watches as many files as are allowed")
+// ErrNoWatch: ENOSPC, which here has nothing to do with space.
+var ErrNoWatch = errors.New("inotify_add_watch: this user watches as many files as are allowed")
 
 // watch begins to watch dir. Every change after its return is handed to handle.
-func watch(dir string, handle func(event)) (*watcher, error) {
+func watch(dir string, handle func(Event)) (*watcher, error) {
 	before, err := os.Stat(dir)
 	if err != nil {
 		return nil, err
@@ -69,11 +69,11 @@ func watch(dir string, handle func(event)) (*watcher, error) {
 	// Non-blocking, so that Go's poller waits for it and Close ends a Read.
 	file := os.NewFile(uintptr(fd), "inotify of "+dir)
 	if _, err = unix.InotifyAddWatch(fd, dir, watched); err == unix.ENOSPC {
-		err = errNoWatch
+		err = ErrNoWatch
 	} else if err != nil {
 		err = fmt.Errorf("inotify_add_watch: %w", err)
 	} else if after, statErr := os.Stat(dir); statErr != nil || !os.SameFile(before, after) {
-		err = cmp.Or(statErr, errUnwatched)
+		err = cmp.Or(statErr, ErrUnwatched)
 	}
 	if err != nil {
 		_ = file.Close()
@@ -84,7 +84,7 @@ func watch(dir string, handle func(event)) (*watcher, error) {
 	return w, nil
 }
 
-func (w *watcher) run(handle func(event)) {
+func (w *watcher) run(handle func(Event)) {
 	defer close(w.done)
 	buf := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
 	for {
@@ -94,7 +94,7 @@ func (w *watcher) run(handle func(event)) {
 		}
 		for _, e := range parse(buf[:n]) {
 			handle(e)
-			if e.mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 {
+			if e.Mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 {
 				return
 			}
 		}
@@ -103,31 +103,32 @@ func (w *watcher) run(handle func(event)) {
 
 // parse reads struct inotify_event (inotify(7)): wd, mask, cookie and len, 32
 // bits each, then len bytes of name that end in zeros.
-func parse(buf []byte) []event {
-	var all []event
+func parse(buf []byte) []Event {
+	var all []Event
 	for len(buf) >= unix.SizeofInotifyEvent {
 		mask := binary.NativeEndian.Uint32(buf[4:])
 		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(buf[12:]))
 		name := bytes.TrimRight(buf[unix.SizeofInotifyEvent:end], "\x00")
-		all = append(all, event{name: string(name), mask: mask})
+		all = append(all, Event{Name: string(name), Mask: mask})
 		buf = buf[end:]
 	}
 	return all
 }
 
-// watches reports whether the directory at path is the one that is watched, and
+// Watches reports whether the directory is the one that is watched, and
 // still is.
-func (w *watcher) watches(path string) bool {
+func (w *watcher) Watches(d Dir) bool {
 	select {
 	case <-w.done:
 		return false
 	default:
 	}
-	info, err := os.Stat(path)
+	info, err := os.Stat(string(d))
 	return err == nil && os.SameFile(w.info, info)
 }
 
-func (w *watcher) close() {
+// Close ends it.
+func (w *watcher) Close() {
 	_ = w.file.Close()
 	<-w.done
 }
