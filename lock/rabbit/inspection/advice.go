@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+
+	"al.essio.dev/pkg/shellescape"
 )
 
 // release is a version of RabbitMQ: major, minor, patch.
@@ -81,5 +83,5 @@ func (i *inspection) policies() string {
 	return fmt.Sprintf("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and "+
 		"list_operator_policies) for any that match %q or %q and set expires, message-ttl, max-length, "+
 		"dead-letter-exchange or ha-mode, and exempt this lock's queues",
-		shellWord(i.vhost), i.names.Ledger(1), i.names.Line())
+		shellescape.Quote(i.vhost), i.names.Ledger(1), i.names.Line())
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"al.essio.dev/pkg/shellescape"
+
 	"berth/lock"
 	"berth/lock/rabbit/broker"
 	"berth/lock/rabbit/names"
@@ -193,7 +195,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	if err == nil && found[0] != transport.Present {
 		i.problem(lock.ErrUnsafe,
 			"the broker does not confirm a probe of queue %q, which is there; look for a policy that matches it: "+
-				"rabbitmqctl list_policies -p %s", i.trialB(), shellWord(i.vhost))
+				"rabbitmqctl list_policies -p %s", i.trialB(), shellescape.Quote(i.vhost))
 	}
 	if err == nil {
 		err = i.tryLedger(ctx)

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"al.essio.dev/pkg/shellescape"
 
 	"berth/lock"
 	"berth/lock/rabbit/transport"
@@ -125,16 +126,6 @@ func (i *inspection) grant() string {
 	if user == "" {
 		user = "USER"
 	}
-	return fmt.Sprintf("rabbitmqctl set_permissions -p %s %s %s %s %s", shellWord(i.vhost), shellWord(user),
-		shellWord(i.pattern()), shellWord(writePattern), shellWord(i.pattern()))
-}
-
-var plainWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`) })
-
-// shellWord quotes a text for a command line to be pasted into a shell.
-func shellWord(text string) string {
-	if plainWord().MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	return fmt.Sprintf("rabbitmqctl set_permissions -p %s %s %s %s %s", shellescape.Quote(i.vhost), shellescape.Quote(user),
+		shellescape.Quote(i.pattern()), shellescape.Quote(writePattern), shellescape.Quote(i.pattern()))
 }
