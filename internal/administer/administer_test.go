@@ -6,13 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"berth/internal/config"
 	"berth/lock"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestTargetOfAResize(t *testing.T) {
 	for _, c := range []struct {

@@ -84,19 +84,12 @@ func NamingFlags(cfg config.Connection) []string {
 	return rabbit.Naming(cfg.Naming).Flags()
 }
 
-// executors are the backends that write wills. Local locks need none: the guard
-// holds their files.
-var executors = map[string]func(ctx context.Context, will []byte) error{
-	rabbit.WillName: rabbit.ExecuteWill,
-}
-
 // ExecuteWill is what a guard does for a supervisor that has died; see
-// lock.Handover.
+// lock.Handover. Local locks write no wills: the guard holds their files.
 func ExecuteWill(ctx context.Context, will []byte) error {
 	backend, _ := lock.OpenWill(will)
-	execute, found := executors[backend]
-	if !found {
-		return fmt.Errorf("cannot execute a will of backend %q, which is not known", backend)
+	if backend == rabbit.WillName {
+		return rabbit.ExecuteWill(ctx, will)
 	}
-	return execute(ctx, will)
+	return fmt.Errorf("cannot execute a will of backend %q, which is not known", backend)
 }

@@ -119,13 +119,15 @@ func Redact(text string) string {
 
 var (
 	schemeOnly = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z]+://`) })
-	amqpScheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?i:amqps?://)`) })
 	portOnly   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,5}($|[/?#])`) })
 )
 
 // BeginsLikeOne reports whether the text begins as the URL of a RabbitMQ does,
 // in any letter case: a message that repeats it has to Redact it.
-func BeginsLikeOne(text string) bool { return amqpScheme().MatchString(text) }
+func BeginsLikeOne(text string) bool {
+	text = strings.ToLower(text)
+	return strings.HasPrefix(text, "amqp://") || strings.HasPrefix(text, "amqps://")
+}
 
 // separators stand between the URLs of a text.
 const separators = ", \t\r\n"

@@ -113,7 +113,7 @@ func (r *Report) writeTimeline(b *strings.Builder) {
 	}
 	b.WriteString("When the broker falls silent right after a verification:\n\n")
 	for _, m := range line {
-		fmt.Fprintf(b, "  %*s  |%-*s %s\n", column, m.At, scaleWidth, scale(m.At, end), r.describe(m))
+		fmt.Fprintf(b, "  %*s  |%-*s %s\n", column, m.At, scaleWidth, scale(m.At, end), describe(m))
 	}
 	t := r.cfg.Timings()
 	sign, verdict := "<=", ""
@@ -132,24 +132,16 @@ func scale(at, end time.Duration) string {
 	return strings.Repeat("-", n) + "*"
 }
 
-func (r *Report) describe(m timing.Moment) string {
-	var text string
-	switch m.Event {
-	case timing.LastVerified:
-		text = "the last verification that succeeds begins"
-	case timing.NextBegins:
-		text = "the next one begins"
-	case timing.TimesOut:
-		text = "it times out: the slot is in doubt"
-	case timing.LossStep:
-		text = "loss sequence: " + m.Signal
-	case timing.Deadline:
-		text = "deadline: the guard kills what is left"
-	case timing.LeaseEnds:
-		text = "lease ends: the broker may free the slot"
-	case timing.NextHolder:
-		text = "earliest start of another holder"
-	}
+func describe(m timing.Moment) string {
+	text := map[timing.Event]string{
+		timing.LastVerified: "the last verification that succeeds begins",
+		timing.NextBegins:   "the next one begins",
+		timing.TimesOut:     "it times out: the slot is in doubt",
+		timing.LossStep:     "loss sequence: " + m.Signal,
+		timing.Deadline:     "deadline: the guard kills what is left",
+		timing.LeaseEnds:    "lease ends: the broker may free the slot",
+		timing.NextHolder:   "earliest start of another holder",
+	}[m.Event]
 	if m.Late {
 		text += "  <- TOO LATE"
 	}

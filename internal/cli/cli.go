@@ -147,19 +147,11 @@ func noSubcommand(c *cli.Context) error {
 	return config.Usagef("say what to do: %s; see '%s --help'", strings.Join(names, ", "), c.Command.HelpName)
 }
 
-// failure is an error with the command that it ended.
-type failure struct {
-	command string // such as "berth semaphore create"
-	err     error
-}
-
-func (f *failure) Error() string { return f.command + ": " + f.err.Error() }
-func (f *failure) Unwrap() error { return f.err }
-
+// failed makes an error begin with the command that it ended, such as "berth run".
 func failed(command string, err error) error {
 	var over exited
 	if err == nil || errors.As(err, &over) {
 		return err
 	}
-	return &failure{command, err}
+	return fmt.Errorf("%s: %w", command, err)
 }

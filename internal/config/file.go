@@ -131,8 +131,7 @@ func example(option Option) string {
 func firstOf(diags hcl.Diagnostics, path string) error {
 	mistakes := slices.DeleteFunc(slices.Clone(diags), func(d *hcl.Diagnostic) bool { return d.Severity != hcl.DiagError })
 	// hcl walks maps, so the order differs from run to run.
-	slices.SortStableFunc(mistakes, func(a, b *hcl.Diagnostic) int { return cmp.Compare(offset(a), offset(b)) })
-	first := mistakes[0]
+	first := slices.MinFunc(mistakes, func(a, b *hcl.Diagnostic) int { return cmp.Compare(offset(a), offset(b)) })
 	at := path
 	if first.Subject != nil {
 		at = fmt.Sprintf("%s:%d,%d", path, first.Subject.Start.Line, first.Subject.Start.Column)

@@ -120,16 +120,6 @@ func setPriority(s *settings, texts []string) error {
 	return nil
 }
 
-func setVerifyInterval(s *settings, texts []string) (err error) {
-	s.VerifyInterval, err = verification(texts[0])
-	return err
-}
-
-func setVerifyTimeout(s *settings, texts []string) (err error) {
-	s.VerifyTimeout, err = verification(texts[0])
-	return err
-}
-
 func setHeartbeat(s *settings, texts []string) (err error) {
 	if s.Heartbeat, err = ParseDuration(texts[0]); err != nil {
 		return err
@@ -141,12 +131,14 @@ func setHeartbeat(s *settings, texts []string) (err error) {
 	return nil
 }
 
-func verification(text string) (time.Duration, error) {
-	d, err := ParseDuration(text)
-	if err == nil && d < timing.MinVerification {
-		err = fmt.Errorf("must be %s at least; write a duration such as 1s or 500ms", timing.MinVerification)
+func setVerification(field func(*settings) *time.Duration) func(*settings, []string) error {
+	return func(s *settings, texts []string) (err error) {
+		*field(s), err = ParseDuration(texts[0])
+		if err == nil && *field(s) < timing.MinVerification {
+			err = fmt.Errorf("must be %s at least; write a duration such as 1s or 500ms", timing.MinVerification)
+		}
+		return err
 	}
-	return d, err
 }
 
 // ParseDuration reads a duration and says what is wrong with one that is none.

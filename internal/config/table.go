@@ -1,6 +1,8 @@
 package config
 
 import (
+	"time"
+
 	"berth/internal/observe"
 	"berth/internal/timing"
 	"berth/lock"
@@ -107,9 +109,10 @@ var table = []Option{
 		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice that after " +
 			"the broker last heard from berth: the lease."},
 	{Name: "verify-interval", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "1s",
-		set:   setVerifyInterval,
+		set:   setVerification(func(s *settings) *time.Duration { return &s.VerifyInterval }),
 		Usage: "How often berth proves that it still holds the slot, " + timing.MinVerification.String() + " at least."},
-	{Name: "verify-timeout", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "2s", set: setVerifyTimeout,
+	{Name: "verify-timeout", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "2s",
+		set:   setVerification(func(s *settings) *time.Duration { return &s.VerifyTimeout }),
 		Usage: "How long one such proof may take, " + timing.MinVerification.String() + " at least."},
 	{Name: "loss", Group: groupTimings, Value: "SEQUENCE", Default: "TERM 2s, KILL",
 		set: setSequence(func(s *settings) *signals.Sequence { return &s.Loss }),

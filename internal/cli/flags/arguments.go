@@ -13,19 +13,16 @@ import (
 // flag package stops at the first argument that is no flag and people write
 // `berth semaphore create workers --slots 3`.
 func Arrange(app *cli.App, args []string) []string {
-	const words = 3 // berth semaphore create
-	if len(args) <= words {
+	path, known, rest := commandOf(app, args)
+	if strings.Count(path, " ") < 2 { // berth semaphore create
 		return args
 	}
-	group := app.Command(args[1])
-	if group == nil || group.Command(args[2]) == nil {
-		return args
-	}
-	flags, names, complete := split(args[words:], group.Command(args[2]).Flags)
+	words := args[:len(args)-len(rest)]
+	flags, names, complete := split(rest, known)
 	if !complete {
-		return slices.Concat(args[:words], flags) // the flag package will say what is missing
+		return slices.Concat(words, flags) // the flag package will say what is missing
 	}
-	return slices.Concat(args[:words], flags, []string{"--"}, names)
+	return slices.Concat(words, flags, []string{"--"}, names)
 }
 
 // split divides arguments into flags, with their values, and the rest. complete
@@ -42,7 +39,7 @@ func split(args []string, known []cli.Flag) (flags, names []string, complete boo
 			continue
 		}
 		flags = append(flags, arg)
-		if takesValue(known, strings.TrimLeft(arg, "-")) {
+		if named(known, strings.TrimLeft(arg, "-")).takesValue() {
 			if len(args) == 0 {
 				return flags, names, false
 			}
@@ -65,14 +62,15 @@ func Check(app *cli.App, args []string) (command string, err error) {
 			return "", nil // what follows is the command's
 		}
 		name := strings.TrimLeft(arg, "-")
+		f := named(known, name)
 		args = args[1:]
 		switch {
-		case takesValue(known, name):
+		case f.takesValue():
 			if strings.HasPrefix(next, "--") {
 				return command, valueMissing(name, next)
 			}
 			args = args[1:]
-		case isSwitch(known, name) && (next == "true" || next == "false") && len(args) > 1:
+		case f != nil && (next == "true" || next == "false") && len(args) > 1:
 			return command, config.Usagef("--%s takes no separate value and %q would be the command; write --%s=%s, or -- "+
 				"in front of a command called %q",
 				name, next, name, next, next)
@@ -89,17 +87,6 @@ func valueMissing(name, next string) error {
 	}
 	next, _, _ = strings.Cut(next, "=")
 	return config.Usagef("--%s needs a value; %q is the next flag (write --%s=%s if it is meant)", name, next, name, next)
-}
-
-// takesValue reports whether the next argument belongs to the flag.
-func takesValue(flags []cli.Flag, name string) bool {
-	f := named(flags, name)
-	return f != nil && !f.IsBoolFlag()
-}
-
-func isSwitch(flags []cli.Flag, name string) bool {
-	f := named(flags, name)
-	return f != nil && f.IsBoolFlag()
 }
 
 // commandOf returns the command that the arguments are for, its flags, and the

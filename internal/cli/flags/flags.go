@@ -63,6 +63,9 @@ func (f *Flag) Set(text string) error {
 // IsBoolFlag makes the flag package accept a switch without a value.
 func (f *Flag) IsBoolFlag() bool { return f.Kind == config.Switch }
 
+// takesValue reports whether the next argument belongs to the flag, if there is one.
+func (f *Flag) takesValue() bool { return f != nil && !f.IsBoolFlag() }
+
 // Options returns the options of a command's flags.
 func Options(command *cli.Command) []config.Option {
 	var all []config.Option

@@ -71,17 +71,23 @@ func HelpOn(w io.Writer, root *cli.Command, words []string) error {
 	return Help(w, command)
 }
 
-// elsewhere says where else the option can be set, and its default.
-func elsewhere(option config.Option) string {
+// elsewhere says where else than on the command line the option can be set, and its
+// default.
+func elsewhere(o config.Option) string {
+	if o.Kind == config.Switch {
+		o.Default = ""
+	}
+	return listed("default", o.Default, "variable", o.Env(), "file", o.Key())
+}
+
+// listed returns "default: 5s, variable: BERTH_HEARTBEAT" for names and values,
+// without those that are empty.
+func listed(namesAndValues ...string) string {
 	var parts []string
-	if option.Default != "" && option.Kind != config.Switch {
-		parts = append(parts, "default: "+option.Default)
-	}
-	if env := option.Env(); env != "" {
-		parts = append(parts, "variable: "+env)
-	}
-	if key := option.Key(); key != "" {
-		parts = append(parts, "file: "+key)
+	for i := 0; i < len(namesAndValues); i += 2 {
+		if value := namesAndValues[i+1]; value != "" {
+			parts = append(parts, namesAndValues[i]+": "+value)
+		}
 	}
 	return strings.Join(parts, ", ")
 }

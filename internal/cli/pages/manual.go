@@ -10,7 +10,8 @@ import (
 )
 
 // Manual returns the page berth(1) in the form that man(1) reads (man(7)). date is
-// shown at its foot.
+// shown at its foot. urfave/cli's own has neither examples that keep their lines, nor
+// exit statuses, keys of the file and headings of options.
 func Manual(app *cli.App, date string) string {
 	all := commands(app)
 	m := &manual{}
@@ -103,14 +104,7 @@ func FileManual(date string) string {
 
 // outsideOfTheFile says how else a key can be given, and its default.
 func outsideOfTheFile(o config.Option) string {
-	var parts []string
-	if o.Default != "" {
-		parts = append(parts, "default: "+o.Default)
-	}
-	if o.Flag() != "" {
-		parts = append(parts, "flag: "+o.Flag(), "variable: "+o.Env())
-	}
-	return strings.Join(parts, ", ")
+	return listed("default", o.Default, "flag", o.Flag(), "variable", o.Env())
 }
 
 // manual is a page in the making.

@@ -6,15 +6,12 @@ import (
 	"testing"
 
 	urfave "github.com/urfave/cli/v2"
-	"go.uber.org/goleak"
 
 	"berth/internal/cli"
 	"berth/internal/cli/flags"
 	"berth/internal/cli/pages"
 	"berth/internal/config"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // each calls do for berth and every command, with the words that lead to it.
 func each(do func(words []string, command *urfave.Command)) *urfave.Command {
