@@ -25,7 +25,8 @@ func socket(t *testing.T) (fd int, address string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 10)); err != nil {
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd,
+		10)); err != nil {
 		t.Fatal(err)
 	}
 	name, err := unix.Getsockname(fd)

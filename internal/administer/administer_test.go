@@ -39,16 +39,24 @@ func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
 		before, after, want int
 		text                string
 	}{
-		{lock.Semaphore, "a lock", "berth semaphore resize", Request{Add: 5}, 10, 13, 15, "berth semaphore resize 'a lock' --slots 15"},
-		{lock.Semaphore, "a lock", "berth semaphore create", Request{Slots: 9}, 0, 4, 9, "berth semaphore resize 'a lock' --slots 9"},
-		{lock.Semaphore, "a lock", "berth semaphore create", Request{Slots: 9}, 0, 0, 9, "berth semaphore create 'a lock' --slots 9"},
-		{lock.Semaphore, "a lock", "berth semaphore resize", Request{Remove: 2, Wait: true}, 10, 8, 8, "berth semaphore resize 'a lock' --slots 8 --wait"},
+		{lock.Semaphore, "a lock", "berth semaphore resize", Request{Add: 5}, 10, 13, 15,
+			"berth semaphore resize 'a lock' --slots 15"},
+		{lock.Semaphore, "a lock", "berth semaphore create", Request{Slots: 9}, 0, 4, 9,
+			"berth semaphore resize 'a lock' --slots 9"},
+		{lock.Semaphore, "a lock", "berth semaphore create", Request{Slots: 9}, 0, 0, 9,
+			"berth semaphore create 'a lock' --slots 9"},
+		{lock.Semaphore, "a lock", "berth semaphore resize", Request{Remove: 2, Wait: true}, 10, 8, 8,
+			"berth semaphore resize 'a lock' --slots 8 --wait"},
 		{lock.Semaphore, "a lock", "berth semaphore resize", Request{Remove: 40, Wait: true}, 50, 10, 10,
 			"berth semaphore resize 'a lock' --slots 10 --wait --overshoot 40"},
-		{lock.Semaphore, "a lock", "berth semaphore destroy", Request{Wait: true}, 10, 0, 0, "berth semaphore destroy 'a lock' --wait"},
-		{lock.PersistentMutex, "a lock", "berth persistent-mutex enable", Request{}, 0, 0, 1, "berth persistent-mutex enable 'a lock'"},
-		{lock.Semaphore, "-x", "berth semaphore resize", Request{Add: 5, Wait: true}, 10, 13, 15, "berth semaphore resize --slots 15 --wait -- -x"},
-		{lock.PersistentMutex, "-x", "berth persistent-mutex disable", Request{}, 1, 1, 0, "berth persistent-mutex disable -- -x"},
+		{lock.Semaphore, "a lock", "berth semaphore destroy", Request{Wait: true}, 10, 0, 0,
+			"berth semaphore destroy 'a lock' --wait"},
+		{lock.PersistentMutex, "a lock", "berth persistent-mutex enable", Request{}, 0, 0, 1,
+			"berth persistent-mutex enable 'a lock'"},
+		{lock.Semaphore, "-x", "berth semaphore resize", Request{Add: 5, Wait: true}, 10, 13, 15,
+			"berth semaphore resize --slots 15 --wait -- -x"},
+		{lock.PersistentMutex, "-x", "berth persistent-mutex disable", Request{}, 1, 1, 0,
+			"berth persistent-mutex disable -- -x"},
 	} {
 		c.request.Overshoot = DefaultOvershoot
 		a := &Action{ID: lock.ID{Kind: c.kind, Name: c.name}, Request: c.request, Command: c.command}

@@ -54,7 +54,8 @@ func (p *Place) Add(text string) error {
 	case "amqp", "amqps":
 		return p.addAMQP(u, text)
 	}
-	return errors.New("is not a broker; write amqp://HOST:5672/VHOST, amqps://HOST:5671/VHOST, local or local:///DIRECTORY")
+	return errors.New("is not a broker; write amqp://HOST:5672/VHOST, amqps://HOST:5671/VHOST, local " +
+		"or local:///DIRECTORY")
 }
 
 func (p *Place) addLocal(u *url.URL) error {

@@ -15,8 +15,9 @@ func TestFilesOfABrokerAreAbsolute(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"amqps://h/v": "amqps://h/v",
-		"amqps://h/v?cacertfile=/a%20b&channel_max=9":  "amqps://h/v?cacertfile=/a%20b&channel_max=9",
-		"amqps://u:p%3F@h/v?channel_max=9&keyfile=b/c": "amqps://u:p%3F@h/v?channel_max=9&keyfile=" + url.QueryEscape(filepath.Join(here, "b/c")),
+		"amqps://h/v?cacertfile=/a%20b&channel_max=9": "amqps://h/v?cacertfile=/a%20b&channel_max=9",
+		"amqps://u:p%3F@h/v?channel_max=9&keyfile=b/c": "amqps://u:p%3F@h/v?channel_max=9&keyfile=" +
+			url.QueryEscape(filepath.Join(here, "b/c")),
 	} {
 		u, err := url.Parse(text)
 		if err != nil {

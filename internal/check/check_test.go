@@ -33,7 +33,8 @@ func TestReportBeginsWithTheProblemsAndFitsAPage(t *testing.T) {
 	if lines[0] != `semaphore "workers": UNSAFE` || !strings.HasPrefix(lines[1], "problem: ") {
 		t.Errorf("it begins with %q", lines[:2])
 	}
-	for _, want := range []string{"RabbitMQ 3.10.8, cluster rabbit@h, Erlang/OTP 25", `semaphore "workers" has 3 slots now`, "TOO LATE", "Good to know:"} {
+	for _, want := range []string{"RabbitMQ 3.10.8, cluster rabbit@h, Erlang/OTP 25",
+		`semaphore "workers" has 3 slots now`, "TOO LATE", "Good to know:"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in %s", want, out.String())
 		}

@@ -113,7 +113,8 @@ func lockNamed(kind lock.Kind, c *cli.Context) (lock.ID, error) {
 
 func readRequest(given flags.Values) (r administer.Request, err error) {
 	if text, _ := given.Text("slots"); text == "0" {
-		return r, config.Usagef("--slots %q: must be a number from 1 to %d; use 'berth semaphore destroy' to remove the semaphore",
+		return r, config.Usagef("--slots %q: must be a number from 1 to %d; "+
+			"use 'berth semaphore destroy' to remove the semaphore",
 			text, lock.MaxSlots)
 	}
 	for _, number := range []struct {

@@ -27,7 +27,8 @@ func TestOnlyAnActionThatWaitsHasNoTimeLimit(t *testing.T) {
 // As with --timeout "$T" where T is empty: it must not mean no limit.
 func TestEmptyValueOfAFlagIsAMistake(t *testing.T) {
 	for _, name := range []string{"wait", "timeout", "slots", "overshoot"} {
-		if _, err := readRequest(flags.Values{name: {""}}); Status(err) != ExitUsage || !strings.Contains(err.Error(), "--"+name) {
+		if _, err := readRequest(flags.Values{name: {""}}); Status(err) != ExitUsage || !strings.Contains(err.Error(),
+			"--"+name) {
 			t.Errorf("--%s with an empty value: %v", name, err)
 		}
 	}

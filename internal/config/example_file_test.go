@@ -39,7 +39,8 @@ func TestExampleFileShowsEveryKeyOnceWithItsDefault(t *testing.T) {
 			t.Errorf("%s: %v", match[0], err)
 		}
 		for _, value := range l {
-			if err := value.option.set(&settings{}, value.texts); err != nil && !errors.Is(err, fs.ErrNotExist) { // a file that is an example, too
+			if err := value.option.set(&settings{}, value.texts); err != nil && !errors.Is(err,
+				fs.ErrNotExist) { // a file that is an example, too
 				t.Errorf("%s: %v", match[0], err)
 			}
 			if d := value.option.Default; d != "" && value.texts[0] != d {

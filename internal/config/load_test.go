@@ -55,7 +55,8 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	}
 	if run.Heartbeat != 5*time.Second || run.VerifyInterval != time.Second || run.VerifyTimeout != 2*time.Second ||
 		run.Stop.String() != "TERM 8s, KILL" || run.Loss.String() != "TERM 2s, KILL" || run.OnLoss != supervisor.Retry ||
-		run.Restart != supervisor.Never || run.InDoubt != supervisor.GoOn || run.PIDNamespace || run.Try || run.Timeout != 0 || run.Naming != NamingNLA ||
+		run.Restart != supervisor.Never || run.InDoubt != supervisor.GoOn || run.PIDNamespace || run.Try ||
+		run.Timeout != 0 || run.Naming != NamingNLA ||
 		run.LogLevel != "info" || run.LogFormat != "text" || run.Credential != nil || run.Rewrites == nil {
 		t.Errorf("got %+v", run)
 	}
@@ -78,7 +79,8 @@ func TestFlagsBeatVariablesBeatTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run.VerifyInterval != 400*time.Millisecond || run.VerifyTimeout != 300*time.Millisecond || run.Loss.Duration() != 200*time.Millisecond {
+	if run.VerifyInterval != 400*time.Millisecond || run.VerifyTimeout != 300*time.Millisecond ||
+		run.Loss.Duration() != 200*time.Millisecond {
 		t.Errorf("interval %s, timeout %s, loss %s", run.VerifyInterval, run.VerifyTimeout, run.Loss)
 	}
 	if run.Lock != (lock.ID{Kind: lock.Semaphore, Name: "flag"}) {
@@ -202,7 +204,8 @@ func TestConnectionIgnoresWhatOnlyRunUses(t *testing.T) {
 
 func TestLoadCheckWantsNeitherLockNorBrokerNorCommand(t *testing.T) {
 	run, err := LoadCheck(Input{})
-	if err != nil || run.Lock.Name != "" || len(run.Brokers) != 0 || len(run.Command) != 0 || run.Timings().Check() != nil {
+	if err != nil || run.Lock.Name != "" || len(run.Brokers) != 0 || len(run.Command) != 0 ||
+		run.Timings().Check() != nil {
 		t.Errorf("%+v, %v", run, err)
 	}
 	run, err = LoadCheck(Input{Flags: map[string][]string{"heartbeat": {"1s"}}})

@@ -51,7 +51,8 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--log-format|xml", ErrUsage, "choose text or json"},
 		{"--group|no such group", ErrUsage, `--group "no such group": `},
 		{"--user|54321|--broker|local|--mutex|m|--|x", ErrUsage, `--user "54321": is not in this host's user database`},
-		{"BERTH_USER=54321|--broker|local|--mutex|m|--|x", ErrInvalid, `BERTH_USER="54321": is not in this host's user database`},
+		{"BERTH_USER=54321|--broker|local|--mutex|m|--|x", ErrInvalid,
+			`BERTH_USER="54321": is not in this host's user database`},
 		{"--config|/does/not/exist", ErrInvalid, `--config "/does/not/exist": cannot read the file: no such file`},
 	} {
 		_, err := Load(input(strings.Split(c.words, "|")...))
@@ -63,7 +64,8 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 
 func TestMistakesInTheFileAreNamedWithTheirPlace(t *testing.T) {
 	for text, want := range map[string]string{
-		"heartbeet = \"5s\"":                      `:1,1: Unsupported argument: An argument named "heartbeet" is not expected here. Did you mean "heartbeat"?`,
+		"heartbeet = \"5s\"": `:1,1: Unsupported argument: An argument named "heartbeet" is not expected here. ` +
+			`Did you mean "heartbeat"?`,
 		"\n\n  verify-interval = \"1s\"":          `:3,3: Unsupported argument`,
 		"something = 1":                           `config.example.hcl lists every key`,
 		"config = \"x\"":                          `:1,1: Unsupported argument`,
@@ -91,7 +93,8 @@ func TestMistakesInTheFileAreNamedWithTheirPlace(t *testing.T) {
 	} {
 		path := write(t, text)
 		_, err := Load(input("--config", path))
-		if !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
@@ -109,7 +112,8 @@ func TestFirstOfSeveralMistakesInTheFileIsNamed(t *testing.T) {
 func TestNoMessageShowsAPassword(t *testing.T) {
 	for _, url := range []string{
 		"http://user:sesame@h", "amqp://user:sesame@", "amqp://user:sesame@h:99999", "amqp://user:ses/ame@h:1",
-		"amqp://user:sesame@h?heartbeat=5", "user:sesame@h", "amqp://user:sesame@h:port", "amqp://user:ses%ame@h", "amqp://user:#sesame@h",
+		"amqp://user:sesame@h?heartbeat=5", "user:sesame@h", "amqp://user:sesame@h:port", "amqp://user:ses%ame@h",
+		"amqp://user:#sesame@h",
 	} {
 		for _, in := range []Input{
 			input("--broker", url, "--mutex", "m", "--", "x"),
@@ -145,7 +149,8 @@ func TestPasswordThatIsCutIntoPiecesIsNotShownEither(t *testing.T) {
 }
 
 func TestParametersOfTheURLAreAccepted(t *testing.T) {
-	for _, query := range []string{"auth_mechanism=PLAIN&auth_mechanism=external", "server_name_indication=x", "connection_timeout=90000&channel_max=0", "channel_max=8", "channel_max=65535", ""} {
+	for _, query := range []string{"auth_mechanism=PLAIN&auth_mechanism=external", "server_name_indication=x",
+		"connection_timeout=90000&channel_max=0", "channel_max=8", "channel_max=65535", ""} {
 		if _, err := Load(input("--broker", "amqps://h/?"+query, "--mutex", "m", "--", "x")); err != nil {
 			t.Errorf("%s: %v", query, err)
 		}
@@ -193,7 +198,8 @@ func TestBrokersThatCannotBeAreRefused(t *testing.T) {
 		}
 	}
 	for _, beside := range []string{"amqp://h", "local"} {
-		if _, err := Load(input("--broker", "local", "--broker", beside, "--mutex", "m", "--", "x")); !errors.Is(err, ErrUsage) {
+		if _, err := Load(input("--broker", "local", "--broker", beside, "--mutex", "m", "--", "x")); !errors.Is(err,
+			ErrUsage) {
 			t.Errorf("local beside %s: %v", beside, err)
 		}
 	}

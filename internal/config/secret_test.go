@@ -14,10 +14,12 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"URLs": {[]string{"--broker-file", urls}, []string{"amqp://u@one", "amqps://v:own@two:5671/w?server_name_indication=x"}},
+		"URLs": {[]string{"--broker-file", urls}, []string{"amqp://u@one",
+			"amqps://v:own@two:5671/w?server_name_indication=x"}},
 		"URLs and password": {[]string{"BERTH_BROKER_FILE=" + urls, "--password-file", password},
 			[]string{"amqp://u:p%40ss%2Fw%3Ard@one", "amqps://v:own@two:5671/w?server_name_indication=x"}},
-		"password for the variable":  {[]string{"BERTH_BROKER=amqp://u@h/%2Fv", "BERTH_PASSWORD_FILE=" + password}, []string{"amqp://u:p%40ss%2Fw%3Ard@h/%2Fv"}},
+		"password for the variable": {[]string{"BERTH_BROKER=amqp://u@h/%2Fv", "BERTH_PASSWORD_FILE=" + password},
+			[]string{"amqp://u:p%40ss%2Fw%3Ard@h/%2Fv"}},
 		"a flag in the file's place": {[]string{"BERTH_BROKER_FILE=/nowhere", "--broker", "amqp://h"}, []string{"amqp://h"}},
 		"a file in the place of URLs": {[]string{"BERTH_BROKER=amqp://h", "--broker-file", urls}, []string{"amqp://u@one",
 			"amqps://v:own@two:5671/w?server_name_indication=x"}},
@@ -60,7 +62,8 @@ func TestNotificationsArePassedToOneRunAlone(t *testing.T) {
 			t.Errorf("%q: error %v", more, err)
 		}
 	}
-	if _, err := Load(input("--pass-notify", "true", "--on-loss", "exit", "--broker", "local", "--mutex", "m", "--", "x")); err != nil {
+	if _, err := Load(input("--pass-notify", "true", "--on-loss", "exit", "--broker", "local", "--mutex", "m", "--",
+		"x")); err != nil {
 		t.Error(err)
 	}
 }

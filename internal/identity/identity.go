@@ -58,27 +58,19 @@ func LookUpUser(text string) (User, error) {
 }
 
 func identify(u *user.User) (User, error) {
-	uid, err := parseID(u.Uid)
-	if err != nil {
-		return User{}, err
-	}
-	gid, err := parseID(u.Gid)
-	if err != nil {
-		return User{}, err
-	}
-	texts, err := u.GroupIds()
+	groups, err := u.GroupIds()
 	if err != nil {
 		return User{}, fmt.Errorf("cannot look up the user's groups: %v; check /etc/group", err)
 	}
-	found := User{uid: uid, gid: gid, Account: &Account{Name: u.Username, Home: u.HomeDir}}
-	for _, text := range texts {
-		group, err := parseID(text)
+	var ids []uint32
+	for _, text := range append([]string{u.Uid, u.Gid}, groups...) {
+		id, err := parseID(text)
 		if err != nil {
 			return User{}, err
 		}
-		found.groups = append(found.groups, group)
+		ids = append(ids, id)
 	}
-	return found, nil
+	return User{Account: &Account{Name: u.Username, Home: u.HomeDir}, uid: ids[0], gid: ids[1], groups: ids[2:]}, nil
 }
 
 // LookUpGroup returns the number of a group, of which text is the name or the number.

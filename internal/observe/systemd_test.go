@@ -102,7 +102,8 @@ func TestServiceIsReadyWhenItIsInLine(t *testing.T) {
 		t.Run(string(c.ready)+" "+strconv.FormatBool(c.passed), func(t *testing.T) {
 			m := listen(t)
 			s := start(t, SystemdConfig{Ready: c.ready, Passed: c.passed})
-			for _, state := range []supervisor.State{supervisor.Connecting, supervisor.Pausing, supervisor.Attempting, supervisor.Waiting, supervisor.Preparing, supervisor.Starting, supervisor.Running, supervisor.InDoubt} {
+			for _, state := range []supervisor.State{supervisor.Connecting, supervisor.Pausing, supervisor.Attempting,
+				supervisor.Waiting, supervisor.Preparing, supervisor.Starting, supervisor.Running, supervisor.InDoubt} {
 				s.Observe(supervisor.Situation{State: state})
 				if state == supervisor.Waiting {
 					s.Beat()
@@ -141,7 +142,8 @@ func TestEndIsToldWithTheTimeThatItTakes(t *testing.T) {
 	m := listen(t)
 	s := start(t, SystemdConfig{})
 	s.Observe(supervisor.Situation{State: supervisor.Running, Slot: 1})
-	s.Observe(supervisor.Situation{State: supervisor.Stopping, Slot: 1, Ending: true, KillAt: time.Now().Add(5 * time.Minute)})
+	s.Observe(supervisor.Situation{State: supervisor.Stopping, Slot: 1, Ending: true,
+		KillAt: time.Now().Add(5 * time.Minute)})
 	m.await("STOPPING", "1")
 	extended := func() time.Duration {
 		usec, _ := strconv.ParseInt(m.all()["EXTEND_TIMEOUT_USEC"], 10, 64)

@@ -14,7 +14,8 @@ func timed(t *testing.T, heartbeat time.Duration, loss string) (Timings, signals
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Timings{Heartbeat: heartbeat, VerifyInterval: time.Second, VerifyTimeout: 2 * time.Second, Loss: seq.Duration()}, seq
+	return Timings{Heartbeat: heartbeat, VerifyInterval: time.Second, VerifyTimeout: 2 * time.Second,
+		Loss: seq.Duration()}, seq
 }
 
 // at returns the moments of an event.
@@ -35,7 +36,8 @@ func TestSafeTimelineEndsTheCommandBeforeTheLease(t *testing.T) {
 		{At: 7500 * time.Millisecond, Event: LossStep, Signal: "TERM"},
 		{At: 8500 * time.Millisecond, Event: LossStep, Signal: "INT"},
 		{At: 9500 * time.Millisecond, Event: LossStep, Signal: "KILL"},
-		{At: 9500 * time.Millisecond, Event: Deadline}, {At: 10 * time.Second, Event: LeaseEnds}, {At: 20 * time.Second, Event: NextHolder},
+		{At: 9500 * time.Millisecond, Event: Deadline}, {At: 10 * time.Second, Event: LeaseEnds}, {At: 20 * time.Second,
+			Event: NextHolder},
 	}
 	for i, m := range line {
 		if i >= len(want) || m != want[i] {

@@ -9,11 +9,11 @@ import (
 	"berth/internal/config"
 )
 
-// Shells are those that Completion knows.
-var Shells = []string{"bash", "zsh", "fish"}
+// shells are those that Completion knows.
+var shells = []string{"bash", "zsh", "fish"}
 
 // Completion returns the script that completes the command line in a shell, one of
-// Shells.
+// shells.
 //
 // urfave/cli's own scripts are not used: those of bash and zsh start the program for
 // each completion and take the last argument of a command that berth runs for
@@ -36,7 +36,7 @@ func Completion(app *cli.App, shell string) (string, error) {
 func below(all []command, c command) []string {
 	switch c.path {
 	case "berth completion":
-		return Shells
+		return shells
 	case "berth help":
 		c = all[0]
 	}

@@ -53,7 +53,8 @@ func TestBashCompletesTheCommandLine(t *testing.T) {
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const complete = `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; printf "%s\n" "${COMPREPLY[@]}"`
+	const complete = `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+		_berth; printf "%s\n" "${COMPREPLY[@]}"`
 	for _, c := range []struct {
 		words []string
 		want  []string
@@ -68,7 +69,8 @@ func TestBashCompletesTheCommandLine(t *testing.T) {
 		{[]string{"run", "--mutex", "m", "bas"}, []string{"bash"}},
 		{[]string{"run", "--heartbeat", ""}, nil},
 	} {
-		out, err := exec.Command("bash", slices.Concat([]string{"--norc", "-c", complete, "bash", file, "berth"}, c.words)...).CombinedOutput()
+		out, err := exec.Command("bash", slices.Concat([]string{"--norc", "-c", complete, "bash", file, "berth"},
+			c.words)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("bash: %v: %s", err, out)
 		}

@@ -16,7 +16,8 @@ import (
 // each calls do for berth and every command, with the words that lead to it.
 func each(do func(words []string, command *urfave.Command)) *urfave.Command {
 	app := cli.NewApp()
-	root := &urfave.Command{Name: app.Name, Description: app.Description, CustomHelpTemplate: app.CustomAppHelpTemplate, Subcommands: app.Commands}
+	root := &urfave.Command{Name: app.Name, Description: app.Description, CustomHelpTemplate: app.CustomAppHelpTemplate,
+		Subcommands: app.Commands}
 	var walk func(words []string, command *urfave.Command)
 	walk = func(words []string, command *urfave.Command) {
 		do(words, command)
