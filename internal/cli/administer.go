@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -111,31 +112,20 @@ func lockNamed(kind lock.Kind, c *cli.Context) (lock.ID, error) {
 	return lock.ID{Kind: kind, Name: name}, nil
 }
 
-func readRequest(given flags.Values) (r administer.Request, err error) {
-	if text, _ := given.Text("slots"); text == "0" {
-		return r, config.Usagef("--slots %q: must be a number from 1 to %d; "+
-			"use 'berth semaphore destroy' to remove the semaphore",
-			text, lock.MaxSlots)
+func readRequest(given map[string][]string) (administer.Request, error) {
+	if slices.Equal(given["slots"], []string{"0"}) {
+		return administer.Request{}, config.Usagef("--slots \"0\": must be a number from 1 to %d; "+
+			"use 'berth semaphore destroy' to remove the semaphore", lock.MaxSlots)
 	}
-	for _, number := range []struct {
-		name             string
-		least, otherwise int
-		to               *int
-	}{
-		{"slots", 1, 0, &r.Slots},
-		{"add", 1, 0, &r.Add},
-		{"remove", 1, 0, &r.Remove},
-		{"overshoot", 0, administer.DefaultOvershoot, &r.Overshoot},
-	} {
-		if *number.to, err = given.Number(number.name, number.least, lock.MaxSlots, number.otherwise); err != nil {
-			return r, err
-		}
-	}
-	if r.Wait, err = given.Switch("wait"); err != nil {
-		return r, err
-	}
-	r.Timeout, err = given.Duration("timeout")
-	return r, err
+	read := flags.Read(given)
+	return administer.Request{
+		Slots:     read.Number("slots", 1, lock.MaxSlots, 0),
+		Add:       read.Number("add", 1, lock.MaxSlots, 0),
+		Remove:    read.Number("remove", 1, lock.MaxSlots, 0),
+		Overshoot: read.Number("overshoot", 0, lock.MaxSlots, administer.DefaultOvershoot),
+		Wait:      read.Switch("wait"),
+		Timeout:   read.Duration("timeout"),
+	}, read.Err()
 }
 
 // limit is how long the action may take, 0 for ever: only one that waits for

@@ -27,12 +27,13 @@ func TestOnlyAnActionThatWaitsHasNoTimeLimit(t *testing.T) {
 // As with --timeout "$T" where T is empty: it must not mean no limit.
 func TestEmptyValueOfAFlagIsAMistake(t *testing.T) {
 	for _, name := range []string{"wait", "timeout", "slots", "overshoot"} {
-		if _, err := readRequest(flags.Values{name: {""}}); Status(err) != ExitUsage || !strings.Contains(err.Error(),
+		if _, err := readRequest(map[string][]string{name: {""}}); Status(err) != ExitUsage || !strings.Contains(err.Error(),
 			"--"+name) {
 			t.Errorf("--%s with an empty value: %v", name, err)
 		}
 	}
-	if _, err := (flags.Values{"connect": {""}}).Switch("connect"); Status(err) != ExitUsage {
-		t.Errorf("--connect with an empty value: %v", err)
+	read := flags.Read(map[string][]string{"connect": {""}})
+	if read.Switch("connect"); Status(read.Err()) != ExitUsage {
+		t.Errorf("--connect with an empty value: %v", read.Err())
 	}
 }

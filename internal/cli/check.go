@@ -50,13 +50,9 @@ func checkCommand() *cli.Command {
 }
 
 func checkAction(c *cli.Context) error {
-	own := flags.Given(c, checkOptions)
-	connect, err := own.Switch("connect")
-	if err != nil {
-		return err
-	}
-	asJSON, err := own.Switch("json")
-	if err != nil {
+	own := flags.Read(flags.Given(c, checkOptions))
+	connect, asJSON := own.Switch("connect"), own.Switch("json")
+	if err := own.Err(); err != nil {
 		return err
 	}
 	cfg, err := config.LoadCheck(config.Input{

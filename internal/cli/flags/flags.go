@@ -10,6 +10,7 @@
 package flags
 
 import (
+	"errors"
 	"flag"
 	"slices"
 	"strconv"
@@ -77,9 +78,9 @@ func Options(command *cli.Command) []config.Option {
 	return all
 }
 
-// Given returns what the command line has for the options.
-func Given(c *cli.Context, options []config.Option) Values {
-	given := Values{}
+// Given returns what the command line has for the options, by their names.
+func Given(c *cli.Context, options []config.Option) map[string][]string {
+	given := map[string][]string{}
 	for _, option := range options {
 		if f := named(c.Command.Flags, option.Name); f != nil && f.IsSet() {
 			given[option.Name] = f.texts
@@ -98,61 +99,73 @@ func named(flags []cli.Flag, name string) *Flag {
 	return f
 }
 
-// Values are the texts that were given for flags, by their names. Its methods read
-// flags that may be given once; their errors wrap config.ErrUsage.
-type Values map[string][]string
+// Reader reads the values of flags that may be given once, from what Given returned.
+// Err returns the first mistake, which wraps config.ErrUsage.
+type Reader struct {
+	given map[string][]string
+	err   error
+}
 
-// Text returns the value of a flag, "" if it was not given.
-func (v Values) Text(name string) (string, error) {
-	switch texts := v[name]; {
-	case len(texts) > 1:
-		return "", config.Usagef("--%s is given %d times; keep one of them", name, len(texts))
-	case len(texts) == 1 && texts[0] == "":
-		return "", config.Usagef("--%s has an empty value; give it one, or leave the flag out", name)
-	case len(texts) == 1:
-		return texts[0], nil
+// Read returns a reader.
+func Read(given map[string][]string) *Reader { return &Reader{given: given} }
+
+// Err returns what was wrong with what has been read.
+func (r *Reader) Err() error { return r.err }
+
+func (r *Reader) wrong(format string, args ...any) {
+	if r.err == nil {
+		r.err = config.Usagef(format, args...)
 	}
-	return "", nil
+}
+
+// text returns the value of a flag, "" if it was not given.
+func (r *Reader) text(name string) string {
+	switch texts := r.given[name]; {
+	case len(texts) > 1:
+		r.wrong("--%s is given %d times; keep one of them", name, len(texts))
+	case len(texts) == 1 && texts[0] == "":
+		r.wrong("--%s has an empty value; give it one, or leave the flag out", name)
+	case len(texts) == 1:
+		return texts[0]
+	}
+	return ""
 }
 
 // Switch reports whether a switch was given, and is not switched off.
-func (v Values) Switch(name string) (bool, error) {
-	text, err := v.Text(name)
-	if err != nil || text == "" {
-		return false, err
-	}
+func (r *Reader) Switch(name string) bool {
+	text := r.text(name)
 	on, err := strconv.ParseBool(text)
-	if err != nil {
-		return false, config.Usagef("--%s %q: must be true or false; give --%s alone", name, text, name)
+	if err != nil && text != "" {
+		r.wrong("--%s %q: must be true or false; give --%s alone", name, text, name)
 	}
-	return on, nil
+	return on
 }
 
 // Number returns a number from least to most, or what it is if it was not given.
-func (v Values) Number(name string, least, most, otherwise int) (int, error) {
-	text, err := v.Text(name)
-	if err != nil || text == "" {
-		return otherwise, err
+func (r *Reader) Number(name string, least, most, otherwise int) int {
+	text := r.text(name)
+	if text == "" {
+		return otherwise
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < least || number > most {
-		return 0, config.Usagef("--%s %q: must be a number from %d to %d", name, text, least, most)
+		r.wrong("--%s %q: must be a number from %d to %d", name, text, least, most)
 	}
-	return number, nil
+	return number
 }
 
 // Duration returns a duration above zero, or zero if none was given.
-func (v Values) Duration(name string) (time.Duration, error) {
-	text, err := v.Text(name)
-	if err != nil || text == "" {
-		return 0, err
+func (r *Reader) Duration(name string) time.Duration {
+	text := r.text(name)
+	if text == "" {
+		return 0
 	}
 	d, err := config.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = errors.New("must be above zero; write one such as 30s")
+	}
 	if err != nil {
-		return 0, config.Usagef("--%s %q: %v", name, text, err)
+		r.wrong("--%s %q: %v", name, text, err)
 	}
-	if d <= 0 {
-		return 0, config.Usagef("--%s %q: must be above zero; write one such as 30s", name, text)
-	}
-	return d, nil
+	return d
 }

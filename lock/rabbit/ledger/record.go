@@ -18,7 +18,7 @@ const (
 
 const (
 	// LongestLease is the longest that berth can be configured to, 2 x
-	// config.MaxHeartbeat. A holder that does not say may have it.
+	// timing.MaxHeartbeat. A holder that does not say may have it.
 	LongestLease = 2 * time.Minute
 
 	// longestHandover bounds what a record can make others wait, whoever
