@@ -99,7 +99,7 @@ const (
 	// whether others of the tree are alive.
 	Exited GuardEventKind = "exited"
 	// Refused: the process Pid of the tree may not be signalled, because it
-	// runs as somebody else. It is told once, and Dead not before its end.
+	// runs as another user. It is told once, and Dead not before its end.
 	Refused GuardEventKind = "refused"
 	// Killing: the guard has been told to kill, and has sent KILL to the whole
 	// tree. What does not end of it, it goes on to kill, and says so again.
@@ -107,7 +107,7 @@ const (
 	// Halted: the guard itself was stopped, by SIGSTOP for example, and has been
 	// continued. It is told once.
 	Halted GuardEventKind = "halted"
-	// Loosened: the command's first process, Pid, runs as somebody else than it was
+	// Loosened: the command's first process, Pid, runs as another user than it was
 	// started as, and has lost its parent-death signal with that. It is told once.
 	Loosened GuardEventKind = "loosened"
 	// Overdue: the deadline passed, the guard is killing the tree.
@@ -118,12 +118,16 @@ const (
 
 // GuardEvent is something that happened to the command or its guard.
 type GuardEvent struct {
-	Kind     GuardEventKind     `json:"kind"`
-	Pid      int                `json:"pid,omitempty"`
-	Errno    syscall.Errno      `json:"errno,omitempty"`
-	Status   syscall.WaitStatus `json:"status,omitempty"`
-	Left     bool               `json:"left,omitempty"`
-	Terminal bool               `json:"terminal,omitempty"` // with Exited: the terminal was the command's; with Suspended: it is what it waits for
-	Err      error              `json:"-"`                  // with Unusable
-	Orphans  bool               `json:"orphans,omitempty"`  // with Exited, Dead: the guard had died, its tree was killed without it
+	Kind   GuardEventKind     `json:"kind"`
+	Pid    int                `json:"pid,omitempty"`
+	Errno  syscall.Errno      `json:"errno,omitempty"`
+	Status syscall.WaitStatus `json:"status,omitempty"`
+	Left   bool               `json:"left,omitempty"`
+	Err    error              `json:"-"` // with Unusable
+
+	// Terminal, with Exited: the terminal was the command's; with Suspended: the
+	// command waits for it.
+	Terminal bool `json:"terminal,omitempty"`
+	// Orphans, with Exited and Dead: the guard had died, its tree was killed without it.
+	Orphans bool `json:"orphans,omitempty"`
 }

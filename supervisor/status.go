@@ -7,32 +7,54 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exit statuses as shells give them (POSIX, Shell Command Language, 2.8.2).
+// The exit statuses of berth. Those from 64 to 78 mean what sysexits.h says, those
+// above 125 what shells say (POSIX, Shell Command Language, 2.8.2). Every other one
+// is the command's own.
 const (
-	cannotExecute = 126
-	notFound      = 127
-	signalBase    = 128
+	// ExitUsage: the command line is wrong.
+	ExitUsage = 64
+	// ExitUnreachable: no broker could be reached, with --try or --timeout.
+	ExitUnreachable = 69
+	// ExitInternal: something happened that berth has no name for.
+	ExitInternal = 70
+	// ExitNotObtained: the slot, or the change that an administrator asked for,
+	// was not obtained; trying again later may help.
+	ExitNotObtained = 75
+	// ExitLost: the slot was lost, with --on-loss exit.
+	ExitLost = 76
+	// ExitDenied: the broker refused the login or a permission.
+	ExitDenied = 77
+	// ExitConfig: the configuration is invalid or unsafe.
+	ExitConfig = 78
+	// ExitCannotExecute: the command is there and cannot be executed.
+	ExitCannotExecute = 126
+	// ExitNotFound: the command is not there.
+	ExitNotFound = 127
+	// ExitSignal plus n: signal n ended the command, or berth before it had started
+	// one.
+	ExitSignal = 128
 )
 
-// exitStatus is the status that says how the command ended.
-func exitStatus(status syscall.WaitStatus) int {
+// EndedStatus returns the exit status that says how a command ended.
+func EndedStatus(status syscall.WaitStatus) int {
 	if status.Signaled() {
-		return signalBase + int(status.Signal())
+		return ExitSignal + int(status.Signal())
 	}
 	return status.ExitStatus()
 }
 
-// startStatus is the status that says why a command could not be executed.
-func startStatus(err error) int {
+// NotExecutedStatus returns the exit status that says why a command could not be
+// executed: ExitNotFound or ExitCannotExecute.
+func NotExecutedStatus(err error) int {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return notFound
+		return ExitNotFound
 	}
-	return cannotExecute
+	return ExitCannotExecute
 }
 
-// interrupted reports whether a terminal's keys ended the process. One that
+// Interrupted reports whether a terminal's keys ended a process. One that
 // handles their signals, such as a JVM, says so by the same status.
-func interrupted(status syscall.WaitStatus) bool {
-	code := exitStatus(status)
-	return code == signalBase+int(unix.SIGINT) || code == signalBase+int(unix.SIGQUIT)
+func Interrupted(status syscall.WaitStatus) bool {
+	code := EndedStatus(status)
+	return code == ExitSignal+int(unix.SIGINT) || code == ExitSignal+int(unix.SIGQUIT)
 }

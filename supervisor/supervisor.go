@@ -1,18 +1,14 @@
-// Package supervisor decides: it obtains the slot, has the command started,
-// proves on a timer that the slot is still held, ends the command when it is
-// not or when the user says so, and gives the slot back once the command's tree
-// is dead.
+// Package supervisor says what a supervisor is told and what it tells: how it is
+// configured, what it wants of a guard, in which states it can be, what its
+// observer hears, with which status berth exits. It is the vocabulary of packages that
+// know of each other in one direction only:
 //
-//	outcome := supervisor.Run(supervisor.Config{Lock: l, Launch: launch, Signals: signals, ...})
-//	os.Exit(outcome.Status)
+//	supervisor          values and interfaces; does nothing
+//	supervisor/machine  decides: the table of states, and why it all ends and what then
+//	supervisor/calls    asks the lock, one call at a time
+//	supervisor/loop     waits, does what was decided, tells the guard; loop.Run
 //
-// It is a state machine (table.go; docs/states.md is drawn from it) that one
-// goroutine owns. Everything slow, each call of a lock's methods, runs beside it
-// and comes back as an event.
-//
-// What it guarantees: the command runs only between a verification that
-// succeeded and that verification's deadline; Release comes after Dead, on every
-// path; an ending signal is never lost, whenever it arrives.
+// It knows no backend and no process.
 package supervisor
 
 import (
@@ -61,11 +57,11 @@ const (
 	Freeze OnDoubt = "freeze"
 )
 
-// Config is everything a supervisor needs. Fields without a stated default are
+// Config is everything that loop.Run needs. Fields without a stated default are
 // required.
 type Config struct {
 	ID     lock.ID
-	Lock   lock.Lock             // closed by Run
+	Lock   lock.Lock             // closed when the supervisor has ended
 	Launch func() (Guard, error) // a guard for the command, not started yet
 
 	// Signals is what this process receives: everything in signals.Forwarded
@@ -118,12 +114,3 @@ type Outcome struct {
 // ErrNotExecuted: the slot was won and the command could not be executed. What
 // wraps it wraps a syscall.Errno too.
 var ErrNotExecuted = errors.New("cannot execute the command")
-
-// Run runs the command under the lock until it has ended for good.
-func Run(cfg Config) Outcome {
-	m, err := newMachine(cfg)
-	if err != nil {
-		return Outcome{Status: cannotExecute, Err: err}
-	}
-	return m.run()
-}

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/administer"
 	"berth/internal/cli/flags"
+	"berth/supervisor"
 )
 
 func TestOnlyAnActionThatWaitsHasNoTimeLimit(t *testing.T) {
@@ -27,13 +28,13 @@ func TestOnlyAnActionThatWaitsHasNoTimeLimit(t *testing.T) {
 // As with --timeout "$T" where T is empty: it must not mean no limit.
 func TestEmptyValueOfAFlagIsAMistake(t *testing.T) {
 	for _, name := range []string{"wait", "timeout", "slots", "overshoot"} {
-		if _, err := readRequest(map[string][]string{name: {""}}); Status(err) != ExitUsage || !strings.Contains(err.Error(),
+		if _, err := readRequest(map[string][]string{name: {""}}); Status(err) != supervisor.ExitUsage || !strings.Contains(err.Error(),
 			"--"+name) {
 			t.Errorf("--%s with an empty value: %v", name, err)
 		}
 	}
 	read := flags.Read(map[string][]string{"connect": {""}})
-	if read.Switch("connect"); Status(read.Err()) != ExitUsage {
+	if read.Switch("connect"); Status(read.Err()) != supervisor.ExitUsage {
 		t.Errorf("--connect with an empty value: %v", read.Err())
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"berth/internal/config"
 	"berth/internal/logging"
 	"berth/internal/tty"
+	"berth/supervisor"
 )
 
 // Main runs the command line and returns the exit status. args[0] is the
@@ -40,7 +41,7 @@ func orFault(run func() int) (status int) {
 		if fault := recover(); fault != nil {
 			logging.Last(os.Stderr, fmt.Sprintf("%s\nberth: a fault of berth's own, its guard kills the command: %v",
 				debug.Stack(), fault))
-			status = ExitInternal
+			status = supervisor.ExitInternal
 		}
 	}()
 	return run()
@@ -110,7 +111,7 @@ func bare(c *cli.Context) error {
 		return printVersion(c)
 	case !c.Args().Present():
 		fmt.Fprint(c.App.ErrWriter, shortHelp)
-		return exited(ExitUsage)
+		return exited(supervisor.ExitUsage)
 	}
 	return failed(c.Command.HelpName, flags.UnknownCommand(c.Command, c.Args().First()))
 }

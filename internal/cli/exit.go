@@ -11,32 +11,7 @@ import (
 	"berth/internal/interrupt"
 	"berth/internal/runner"
 	"berth/lock"
-)
-
-// Exit statuses. 64 to 78 have the meaning that sysexits.h gives them, the ones
-// above 125 the meaning that shells give them.
-const (
-	// ExitUsage: the command line is wrong.
-	ExitUsage = 64
-	// ExitUnreachable: no broker could be reached.
-	ExitUnreachable = 69
-	// ExitInternal: something happened that berth has no name for.
-	ExitInternal = 70
-	// ExitNotObtained: the slot, or the change that an administrator asked
-	// for, was not obtained; trying again later may help.
-	ExitNotObtained = 75
-	// ExitLost: the slot was lost, with --on-loss exit.
-	ExitLost = 76
-	// ExitDenied: the broker refused the login or a permission.
-	ExitDenied = 77
-	// ExitConfig: the configuration is invalid or unsafe.
-	ExitConfig = 78
-	// ExitCannotExecute: the command is there and cannot be executed.
-	ExitCannotExecute = 126
-	// ExitNotFound: the command is not there.
-	ExitNotFound = 127
-	// ExitSignal plus n: signal n ended the command, or berth itself.
-	ExitSignal = 128
+	"berth/supervisor"
 )
 
 // statuses maps what an error wraps to an exit status. The first match counts,
@@ -45,26 +20,26 @@ var statuses = []struct {
 	err    error
 	status int
 }{
-	{guard.ErrNamespace, ExitConfig},
-	{runner.ErrNoGuard, ExitCannotExecute},
-	{config.ErrUsage, ExitUsage},
-	{config.ErrInvalid, ExitConfig},
-	{lock.ErrUnsafe, ExitConfig},
-	{lock.ErrDenied, ExitDenied},
-	{lock.ErrLost, ExitLost},
-	{lock.ErrUnreachable, ExitUnreachable},
-	{lock.ErrFull, ExitNotObtained},
-	{lock.ErrAbsent, ExitNotObtained},
-	{lock.ErrBusy, ExitNotObtained},
-	{lock.ErrUnknown, ExitNotObtained},
-	{administer.ErrConflict, ExitNotObtained},
-	{context.DeadlineExceeded, ExitNotObtained},
-	{syscall.ENOENT, ExitNotFound},
-	{syscall.EACCES, ExitCannotExecute},
-	{syscall.ENOEXEC, ExitCannotExecute},
+	{guard.ErrNamespace, supervisor.ExitConfig},
+	{runner.ErrNoGuard, supervisor.ExitCannotExecute},
+	{config.ErrUsage, supervisor.ExitUsage},
+	{config.ErrInvalid, supervisor.ExitConfig},
+	{lock.ErrUnsafe, supervisor.ExitConfig},
+	{lock.ErrDenied, supervisor.ExitDenied},
+	{lock.ErrLost, supervisor.ExitLost},
+	{lock.ErrUnreachable, supervisor.ExitUnreachable},
+	{lock.ErrFull, supervisor.ExitNotObtained},
+	{lock.ErrAbsent, supervisor.ExitNotObtained},
+	{lock.ErrBusy, supervisor.ExitNotObtained},
+	{lock.ErrUnknown, supervisor.ExitNotObtained},
+	{administer.ErrConflict, supervisor.ExitNotObtained},
+	{context.DeadlineExceeded, supervisor.ExitNotObtained},
+	{syscall.ENOENT, supervisor.ExitNotFound},
+	{syscall.EACCES, supervisor.ExitCannotExecute},
+	{syscall.ENOEXEC, supervisor.ExitCannotExecute},
 }
 
-// Status returns the exit status for an error: 0 for nil, ExitInternal for one
+// Status returns the exit status for an error: 0 for nil, supervisor.ExitInternal for one
 // that says nothing about itself.
 func Status(err error) int {
 	if err == nil {
@@ -77,7 +52,7 @@ func Status(err error) int {
 	case errors.As(err, &over):
 		return int(over)
 	case errors.As(err, &ended):
-		return ExitSignal + int(ended.Signal)
+		return supervisor.ExitSignal + int(ended.Signal)
 	case errors.As(err, &known):
 		return known.status
 	}
@@ -86,7 +61,7 @@ func Status(err error) int {
 			return s.status
 		}
 	}
-	return ExitInternal
+	return supervisor.ExitInternal
 }
 
 // exited is an exit status for which everything has been said already.

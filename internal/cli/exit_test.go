@@ -13,6 +13,7 @@ import (
 	"berth/internal/interrupt"
 	"berth/internal/runner"
 	"berth/lock"
+	"berth/supervisor"
 )
 
 func TestStatusFollowsWhatWentWrong(t *testing.T) {
@@ -53,7 +54,7 @@ func TestStatusFollowsWhatWentWrong(t *testing.T) {
 }
 
 func TestPanicHasAStatusOfItsOwn(t *testing.T) {
-	if got := orFault(func() int { panic("for a test, together with the stack above") }); got != ExitInternal {
+	if got := orFault(func() int { panic("for a test, together with the stack above") }); got != supervisor.ExitInternal {
 		t.Errorf("the status is %d", got)
 	}
 	if got := orFault(func() int { return 7 }); got != 7 {

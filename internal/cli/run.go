@@ -50,7 +50,7 @@ func runCommand() *cli.Command {
 }
 
 func runAction(c *cli.Context) error {
-	queue := runner.QueueSignals(func(sig syscall.Signal) { os.Exit(ExitSignal + int(sig)) })
+	queue := runner.QueueSignals(func(sig syscall.Signal) { os.Exit(supervisor.ExitSignal + int(sig)) })
 	defer queue.End()
 	cfg, err := config.Load(config.Input{
 		Flags:     flags.Given(c, config.RunOptions()),

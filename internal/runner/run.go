@@ -25,6 +25,7 @@ import (
 	"berth/internal/timing"
 	"berth/lock"
 	"berth/supervisor"
+	"berth/supervisor/loop"
 )
 
 // ErrNoGuard: this host does not let berth start a guard.
@@ -63,7 +64,7 @@ func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcom
 		Credential: cfg.Credential, Namespace: cfg.PIDNamespace,
 	}
 	queue.queueAll()
-	outcome := supervisor.Run(supervisor.Config{
+	outcome := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),
 		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },

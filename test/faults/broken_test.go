@@ -21,8 +21,8 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
-		name: "its commands have no deadline", file: "supervisor/hold.go",
-		old: "m.deadline = since.Add(lease - m.cfg.Margin)", new: "m.deadline = since.Add(60 * lease)",
+		name: "its commands have no deadline", file: "supervisor/loop/slot.go",
+		old: "l.deadline = since.Add(lease - l.cfg.Margin)", new: "l.deadline = since.Add(60 * lease)",
 		under: []string{"silent partition", "supervisor stopped and continued"}, mode: "plain",
 	},
 	{

@@ -1,24 +1,22 @@
-package supervisor
+package loop
 
 import (
 	"testing"
 	"time"
 
+	"berth/supervisor"
 	"golang.org/x/sys/unix"
 )
 
 // killingBench is a supervisor with little patience whose guard has begun to kill.
 func killingBench(t *testing.T) (*bench, *fakeGuard) {
 	t.Helper()
-	patience := guardPatience
-	guardPatience = 100 * time.Millisecond
-	t.Cleanup(func() { guardPatience = patience })
-	b := newBench(t, time.Hour, nil)
+	b := newBench(t, time.Hour, func(b *bench, _ *supervisor.Config) { b.env.guardPatience = 100 * time.Millisecond })
 	g := b.running()
 	b.signals <- unix.SIGTERM
 	g.awaitOrder(t, "TERM tree")
 	g.awaitOrder(t, "kill")
-	g.say(GuardEvent{Kind: Killing})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Killing})
 	return b, g
 }
 
@@ -28,7 +26,7 @@ func TestGuardThatOnlyWaitsForAProcessIsNotAbandoned(t *testing.T) {
 	b, g := killingBench(t)
 	verified := len(g.renewed())
 	eventually(t, "it goes on for longer than its patience", func() bool {
-		g.say(GuardEvent{Kind: Killing}) // again and again, as it does
+		g.say(supervisor.GuardEvent{Kind: supervisor.Killing}) // again and again, as it does
 		return len(g.renewed()) > verified+20
 	})
 	g.dies(kill, 0)
@@ -42,6 +40,7 @@ func TestGuardThatOnlyWaitsForAProcessIsNotAbandoned(t *testing.T) {
 
 // One that was frozen meanwhile, for example, would keep the slot for ever.
 func TestGuardThatFallsSilentWhileItKillsIsAbandoned(t *testing.T) {
+	t.Parallel()
 	b, g := killingBench(t)
 	g.awaitOrder(t, "abandon")
 	g.dies(kill, 0)

@@ -1,4 +1,4 @@
-package supervisor
+package loop
 
 import (
 	"context"
@@ -19,13 +19,21 @@ import (
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/signals"
+	"berth/supervisor"
+	"berth/supervisor/machine"
 )
 
 func TestMain(m *testing.M) {
-	unlisted = func(_ hclog.Logger, on trigger, from, to State) {
-		panic(fmt.Sprintf("%q leads from %q to %q, which the table does not have", on, from, to))
-	}
 	goleak.VerifyTestMain(m)
+}
+
+// strict fails a test for an event that the table of states does not have.
+var strict = env{
+	guardPatience: normal.guardPatience,
+	callPatience:  normal.callPatience,
+	unlisted: func(_ hclog.Logger, state supervisor.State, on machine.Event) {
+		panic(fmt.Sprintf("%q comes in state %q, for which the table does not have it", on, state))
+	},
 }
 
 var mutex = lock.ID{Kind: lock.Mutex, Name: "m"}
@@ -40,30 +48,32 @@ type bench struct {
 	backend *locktest.Fake
 	signals chan os.Signal
 	guards  chan *fakeGuard // as they are launched
-	outcome chan Outcome
+	outcome chan supervisor.Outcome
+	env     env
 }
 
 // newBench starts a supervisor; change, if not nil, alters what it is given.
-func newBench(t *testing.T, lease time.Duration, change func(*bench, *Config)) *bench {
+func newBench(t *testing.T, lease time.Duration, change func(*bench, *supervisor.Config)) *bench {
 	t.Helper()
 	place := locktest.NewPlace()
 	b := &bench{
 		t: t, place: place, backend: place.Open(lease),
 		signals: make(chan os.Signal, 10),
 		guards:  make(chan *fakeGuard, 100),
-		outcome: make(chan Outcome, 1),
+		outcome: make(chan supervisor.Outcome, 1),
+		env:     strict,
 	}
-	cfg := Config{
+	cfg := supervisor.Config{
 		ID:             mutex,
 		Launch:         b.launch,
 		Signals:        b.signals,
-		Stop:           sequence(t, "TERM 50ms, KILL"),
-		Loss:           sequence(t, "TERM 20ms, KILL"),
+		Stop:           steps(t, "TERM 50ms, KILL"),
+		Loss:           steps(t, "TERM 20ms, KILL"),
 		VerifyInterval: 20 * time.Millisecond,
 		VerifyTimeout:  50 * time.Millisecond,
 		Margin:         10 * time.Millisecond,
-		OnLoss:         Exit,
-		Restart:        Never,
+		OnLoss:         supervisor.Exit,
+		Restart:        supervisor.Never,
 		Holder:         "here:1",
 		Log:            hclog.NewNullLogger(),
 	}
@@ -71,11 +81,11 @@ func newBench(t *testing.T, lease time.Duration, change func(*bench, *Config)) *
 	if change != nil {
 		change(b, &cfg)
 	}
-	go func() { b.outcome <- Run(cfg) }()
+	go func() { b.outcome <- run(cfg, b.env) }()
 	return b
 }
 
-func sequence(t *testing.T, text string) signals.Sequence {
+func steps(t *testing.T, text string) signals.Sequence {
 	t.Helper()
 	seq, err := signals.ParseSequence(text)
 	if err != nil {
@@ -84,8 +94,11 @@ func sequence(t *testing.T, text string) signals.Sequence {
 	return seq
 }
 
-func (b *bench) launch() (Guard, error) {
-	g := &fakeGuard{events: make(chan GuardEvent, 50), orders: make(chan string, 1000), started: make(chan Start, 1)}
+func (b *bench) launch() (supervisor.Guard, error) {
+	g := &fakeGuard{
+		events: make(chan supervisor.GuardEvent, 50), orders: make(chan string, 1000),
+		started: make(chan supervisor.Start, 1),
+	}
 	b.guards <- g
 	return g, nil
 }
@@ -101,14 +114,14 @@ func (b *bench) guard() *fakeGuard {
 	}
 }
 
-func (b *bench) end() Outcome {
+func (b *bench) end() supervisor.Outcome {
 	b.t.Helper()
 	select {
 	case o := <-b.outcome:
 		return o
 	case <-time.After(patience):
 		b.t.Fatal("the supervisor did not end")
-		return Outcome{}
+		return supervisor.Outcome{}
 	}
 }
 
@@ -117,7 +130,7 @@ func (b *bench) running() *fakeGuard {
 	b.t.Helper()
 	g := b.guard()
 	g.awaitStart(b.t)
-	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 	return g
 }
 
@@ -163,9 +176,9 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // fakeGuard does nothing by itself: a test reads its orders and says what
 // happens.
 type fakeGuard struct {
-	events  chan GuardEvent
+	events  chan supervisor.GuardEvent
 	orders  chan string
-	started chan Start
+	started chan supervisor.Start
 
 	will      string // of before the start
 	once      sync.Once
@@ -181,7 +194,7 @@ func (g *fakeGuard) Bequeath(will []byte) error {
 	return nil
 }
 
-func (g *fakeGuard) Start(s Start) error {
+func (g *fakeGuard) Start(s supervisor.Start) error {
 	g.started <- s
 	return nil
 }
@@ -193,7 +206,7 @@ func (g *fakeGuard) Renew(d boottime.Instant) error {
 	return nil
 }
 
-func (g *fakeGuard) Signal(sig syscall.Signal, to Scope) error {
+func (g *fakeGuard) Signal(sig syscall.Signal, to supervisor.Scope) error {
 	g.orders <- fmt.Sprintf("%s %s", signals.Name(sig), to)
 	return nil
 }
@@ -220,9 +233,9 @@ func (g *fakeGuard) Retire() {
 	g.gone()
 }
 
-func (g *fakeGuard) Events() <-chan GuardEvent { return g.events }
+func (g *fakeGuard) Events() <-chan supervisor.GuardEvent { return g.events }
 
-func (g *fakeGuard) say(e GuardEvent) { g.events <- e }
+func (g *fakeGuard) say(e supervisor.GuardEvent) { g.events <- e }
 
 func (g *fakeGuard) gone() { g.once.Do(func() { close(g.events) }) }
 
@@ -230,19 +243,19 @@ func (g *fakeGuard) gone() { g.once.Do(func() { close(g.events) }) }
 // that is 0, with the status.
 func (g *fakeGuard) dies(sig syscall.Signal, code int) {
 	status := syscall.WaitStatus(code<<8 | int(sig))
-	g.say(GuardEvent{Kind: Exited, Status: status})
-	g.say(GuardEvent{Kind: Dead})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: status})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 	g.gone()
 }
 
-func (g *fakeGuard) awaitStart(t *testing.T) Start {
+func (g *fakeGuard) awaitStart(t *testing.T) supervisor.Start {
 	t.Helper()
 	select {
 	case s := <-g.started:
 		return s
 	case <-time.After(patience):
 		t.Fatal("the command was not started")
-		return Start{}
+		return supervisor.Start{}
 	}
 }
 

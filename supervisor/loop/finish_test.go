@@ -1,4 +1,4 @@
-package supervisor
+package loop
 
 import (
 	"context"
@@ -10,22 +10,23 @@ import (
 
 	"berth/lock"
 	"berth/lock/locktest"
+	"berth/supervisor"
 )
 
 // A command that has done its work is not to do it again, or to be reported as
 // broken off, because the slot is lost while its leftovers are being ended.
-func TestCommandThatHasEndedByItselfHasEndedWhateverBecomesOfTheSlot(t *testing.T) {
-	for _, policy := range []OnLoss{Exit, Retry} {
-		b := newBench(t, 0, func(_ *bench, cfg *Config) {
+func TestLossAfterTheCommandHasEndedChangesNothing(t *testing.T) {
+	for _, policy := range []supervisor.OnLoss{supervisor.Exit, supervisor.Retry} {
+		b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
 			cfg.OnLoss = policy
-			cfg.Stop = sequence(t, "TERM 1h, KILL")
+			cfg.Stop = steps(t, "TERM 1h, KILL")
 		})
 		g := b.running()
-		g.say(GuardEvent{Kind: Exited, Status: 3 << 8, Left: true})
+		g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 3 << 8, Left: true})
 		g.awaitOrder(t, "TERM tree")
 		b.place.Take(mutex, 1)
 		g.awaitOrder(t, "TERM tree") // the loss sequence
-		g.say(GuardEvent{Kind: Dead})
+		g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 		g.gone()
 		if o := b.end(); o.Status != 3 || o.Err != nil {
 			t.Errorf("--on-loss %s: outcome %+v, want 3", policy, o)
@@ -33,17 +34,17 @@ func TestCommandThatHasEndedByItselfHasEndedWhateverBecomesOfTheSlot(t *testing.
 	}
 }
 
-func TestCommandThatIsToBeRestartedQueuesUpAgainWhenTheSlotIsLostMeanwhile(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) {
-		cfg.OnLoss, cfg.Restart = Retry, OnFailure
-		cfg.Stop = sequence(t, "TERM 1h, KILL")
+func TestLossOfACommandToBeRestartedQueuesUpAgain(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
+		cfg.OnLoss, cfg.Restart = supervisor.Retry, supervisor.OnFailure
+		cfg.Stop = steps(t, "TERM 1h, KILL")
 	})
 	g := b.running()
-	g.say(GuardEvent{Kind: Exited, Status: 3 << 8, Left: true})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 3 << 8, Left: true})
 	g.awaitOrder(t, "TERM tree")
 	b.place.Take(mutex, 1)
 	g.awaitOrder(t, "TERM tree")
-	g.say(GuardEvent{Kind: Dead})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 	g.gone()
 	b.running().dies(0, 0)
 	if o := b.end(); o.Status != 0 || o.Err != nil {
@@ -55,7 +56,7 @@ func TestCommandThatIsToBeRestartedQueuesUpAgainWhenTheSlotIsLostMeanwhile(t *te
 }
 
 func TestTryMakesNoSecondAttemptAfterALoss(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Try, cfg.OnLoss = true, Retry })
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Try, cfg.OnLoss = true, supervisor.Retry })
 	g := b.running()
 	b.place.Take(mutex, 1)
 	g.awaitOrder(t, "TERM tree")
@@ -66,7 +67,7 @@ func TestTryMakesNoSecondAttemptAfterALoss(t *testing.T) {
 }
 
 func TestSlotThatIsLostBeforeTheFirstStartIsNotObtained(t *testing.T) {
-	b := newBench(t, 0, func(b *bench, cfg *Config) {
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 		cfg.Try = true
 		b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrLost})
 	})
@@ -86,7 +87,7 @@ func TestTimeoutInTheHandoverWaitTellsOfThatAndNothingElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			block := make(chan struct{}) // never closed
-			b := newBench(t, 0, func(b *bench, cfg *Config) {
+			b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 				cfg.Timeout = time.Second
 				b.backend.Inject(c.op, locktest.Fault{Before: c.fault})
 				b.backend.InjectAlways(locktest.Ready, locktest.Fault{Block: block})
@@ -106,11 +107,11 @@ func TestCommandThatWasNeverStartedHasNoStatus(t *testing.T) {
 	b := newBench(t, time.Minute, nil)
 	g := b.guard()
 	g.awaitStart(t)
-	g.say(GuardEvent{Kind: Accepted})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Accepted})
 	b.signals <- unix.SIGTERM
 	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
-	g.say(GuardEvent{Kind: Overdue}) // the order came too late
-	g.say(GuardEvent{Kind: Dead})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Overdue}) // the order came too late
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 	g.gone()
 	if o := b.end(); o.Status != 143 || o.Err != nil {
 		t.Errorf("outcome %+v, want 143", o)
@@ -118,8 +119,8 @@ func TestCommandThatWasNeverStartedHasNoStatus(t *testing.T) {
 }
 
 func TestGuardsThatDieNowAndThenAreReplacedForEver(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart = OnFailure })
-	for range startAttempts {
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.OnFailure })
+	for range 3 {
 		for range 2 {
 			g := b.guard()
 			g.awaitStart(t)
@@ -133,18 +134,17 @@ func TestGuardsThatDieNowAndThenAreReplacedForEver(t *testing.T) {
 	}
 }
 
-// impatient shortens how long a call may go on.
-func impatient(t *testing.T) {
-	before := callPatience
-	callPatience = 100 * time.Millisecond
-	t.Cleanup(func() { callPatience = before })
-}
+// callPatience is how long a call may go on in the tests of that.
+const callPatience = 100 * time.Millisecond
 
 // A call that was cancelled and has returned is not what a later one is
 // measured by.
 func TestSlotMayTakeItsTimeToBeGivenBackAfterACallWasCancelled(t *testing.T) {
-	impatient(t)
-	b := newBench(t, short, func(_ *bench, cfg *Config) { cfg.Restart, cfg.OnLoss = Always, Retry })
+	t.Parallel()
+	b := newBench(t, short, func(b *bench, cfg *supervisor.Config) {
+		b.env.callPatience = callPatience
+		cfg.Restart, cfg.OnLoss = supervisor.Always, supervisor.Retry
+	})
 	g := b.running()
 	verify, release := make(chan struct{}), make(chan struct{})
 	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Block: verify})
@@ -161,7 +161,7 @@ func TestSlotMayTakeItsTimeToBeGivenBackAfterACallWasCancelled(t *testing.T) {
 	g = b.guard() // the one that was ready for the restart
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
-	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 	g.awaitOrder(t, "TERM tree")
 	g.dies(term, 0)
 	if o := b.end(); o.Status != 143 || o.Err != nil {
@@ -182,14 +182,16 @@ func (w willing) Acquire(ctx context.Context) (lock.Held, error) {
 func (willingHeld) Handover() lock.Handover { return lock.Handover{Will: []byte("w")} }
 
 func TestGuardOfTheNextRunHasTheWillUntilTheSlotIsGivenBack(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart, cfg.Lock = Always, willing{cfg.Lock} })
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Restart, cfg.Lock = supervisor.Always, willing{cfg.Lock}
+	})
 	g := b.running()
 	for range 3 {
 		g.dies(0, 1)
 		g = b.guard()
 		g.awaitOrder(t, `will "w"`)
 		g.awaitStart(t)
-		g.say(GuardEvent{Kind: Started, Pid: 42})
+		g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 	}
 	verify := make(chan struct{})
 	defer close(verify)
@@ -227,9 +229,12 @@ func (d deafHeld) Release(ctx context.Context) error {
 }
 
 func TestBackendThatDoesNotTakeTheSlotBackDoesNotKeepBerth(t *testing.T) {
-	impatient(t)
+	t.Parallel()
 	heard := make(chan struct{})
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Lock = deaf{cfg.Lock, heard} })
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
+		b.env.callPatience = callPatience
+		cfg.Lock = deaf{cfg.Lock, heard}
+	})
 	b.running().dies(0, 0)
 	o := b.end()
 	close(heard)

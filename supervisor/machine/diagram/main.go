@@ -1,4 +1,4 @@
-// Command diagram writes supervisor.Diagram to the file that its argument
+// Command diagram writes machine.Diagram to the file that its argument
 // names. `make docs` runs it.
 package main
 
@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"berth/supervisor"
+	"berth/supervisor/machine"
 )
 
 func main() {
@@ -14,7 +14,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: diagram FILE")
 		os.Exit(64)
 	}
-	if err := os.WriteFile(os.Args[1], []byte(supervisor.Diagram()), 0o644); err != nil {
+	if err := os.WriteFile(os.Args[1], []byte(machine.Diagram()), 0o644); err != nil {
 		fmt.Fprintf(os.Stderr, "diagram: cannot write: %v\n", err)
 		os.Exit(1)
 	}

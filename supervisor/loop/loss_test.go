@@ -1,4 +1,4 @@
-package supervisor
+package loop
 
 import (
 	"errors"
@@ -9,13 +9,14 @@ import (
 
 	"berth/lock"
 	"berth/lock/locktest"
+	"berth/supervisor"
 )
 
 // short is a lease that is waited for, by tests that do so side by side. A machine
 // that stands still for as long loses the slot too early.
 const short = 2 * time.Second
 
-func TestSlotThatIsNotVerifiedInTimeEndsTheCommandBeforeTheDeadline(t *testing.T) {
+func TestUnverifiedSlotEndsTheCommandBeforeTheDeadline(t *testing.T) {
 	block := make(chan struct{}) // never closed
 	for name, fault := range map[string]locktest.Fault{
 		"no answer": {Block: block},
@@ -40,7 +41,8 @@ func TestDoubtThatPassesDoesNotEndTheCommand(t *testing.T) {
 	b := newBench(t, time.Minute, nil)
 	g := b.running()
 	b.backend.Inject(locktest.Verify,
-		locktest.Fault{Before: lock.ErrUnknown}, locktest.Fault{Before: lock.ErrUnreachable}, locktest.Fault{After: lock.ErrUnknown})
+		locktest.Fault{Before: lock.ErrUnknown}, locktest.Fault{Before: lock.ErrUnreachable},
+		locktest.Fault{After: lock.ErrUnknown})
 	eventually(t, "the slot is verified again", func() bool {
 		return b.backend.Calls(locktest.Verify) > 8 && len(g.renewed()) > 3
 	})
@@ -75,11 +77,10 @@ func TestProofOfALossEndsTheCommandAtOnce(t *testing.T) {
 }
 
 func TestHintWithoutProofIsNoLoss(t *testing.T) {
-	b := newBench(t, time.Minute, func(_ *bench, cfg *Config) { cfg.VerifyInterval = time.Minute })
+	b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) { cfg.VerifyInterval = time.Minute })
 	g := b.running()
-	calls := b.backend.Calls(locktest.Verify)
-	b.backend.ReportLost(mutex, lock.ErrUnknown)
-	eventually(t, "the slot is looked at", func() bool { return b.backend.Calls(locktest.Verify) > calls })
+	b.backend.ReportLost(mutex, lock.ErrInDoubt)
+	eventually(t, "the slot is reclaimed", func() bool { return b.backend.Calls(locktest.Reclaim) > 0 })
 	eventually(t, "the deadline is renewed", func() bool { return len(g.renewed()) > 0 })
 	if len(g.orders) != 0 {
 		t.Errorf("the guard was told %q", <-g.orders)
@@ -89,7 +90,7 @@ func TestHintWithoutProofIsNoLoss(t *testing.T) {
 }
 
 func TestAfterALossTheCommandRunsAgainInTheNextSlot(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.OnLoss = Retry })
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.OnLoss = supervisor.Retry })
 	g := b.running()
 	b.place.Take(mutex, 1)
 	g.awaitOrder(t, "TERM tree")
@@ -105,7 +106,7 @@ func TestLossDuringTheStopSequenceShortensIt(t *testing.T) {
 	// The second is longer than a time.Duration can be.
 	for _, stop := range []string{"TERM 1h, KILL", "TERM 2000000h, INT 2000000h, KILL"} {
 		t.Run(stop, func(t *testing.T) {
-			b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Stop = sequence(t, stop) })
+			b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Stop = steps(t, stop) })
 			g := b.running()
 			b.signals <- unix.SIGTERM
 			g.awaitOrder(t, "TERM tree")
@@ -121,7 +122,7 @@ func TestLossDuringTheStopSequenceShortensIt(t *testing.T) {
 }
 
 func TestEndingSignalDuringTheLossSequenceEndsBerth(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.OnLoss = Retry })
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.OnLoss = supervisor.Retry })
 	g := b.running()
 	b.place.Take(mutex, 1)
 	g.awaitOrder(t, "TERM tree")
@@ -135,8 +136,8 @@ func TestEndingSignalDuringTheLossSequenceEndsBerth(t *testing.T) {
 
 func TestEndingSignalWhileTheSlotIsGivenBackEndsBerth(t *testing.T) {
 	block := make(chan struct{})
-	b := newBench(t, 0, func(b *bench, cfg *Config) {
-		cfg.OnLoss = Retry
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
+		cfg.OnLoss = supervisor.Retry
 		b.backend.Inject(locktest.Release, locktest.Fault{Block: block})
 	})
 	g := b.running()
@@ -155,7 +156,7 @@ func TestEndingSignalWhileTheSlotIsGivenBackEndsBerth(t *testing.T) {
 func TestOverdueGuardIsALoss(t *testing.T) {
 	b := newBench(t, time.Minute, nil)
 	g := b.running()
-	g.say(GuardEvent{Kind: Overdue})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Overdue})
 	g.dies(kill, 0)
 	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
 		t.Errorf("outcome %+v, want a loss", o)
@@ -163,7 +164,7 @@ func TestOverdueGuardIsALoss(t *testing.T) {
 }
 
 func TestReleaseThatIsNotConfirmedDoesNotKeepBerth(t *testing.T) {
-	b := newBench(t, 0, func(b *bench, _ *Config) {
+	b := newBench(t, 0, func(b *bench, _ *supervisor.Config) {
 		b.backend.InjectAlways(locktest.Release, locktest.Fault{Before: lock.ErrUnknown})
 	})
 	g := b.running()
@@ -176,10 +177,10 @@ func TestReleaseThatIsNotConfirmedDoesNotKeepBerth(t *testing.T) {
 	}
 }
 
-func TestEndingSignalDuringTheLossSequenceIsHandedOnAndShortensIt(t *testing.T) {
+func TestEndingSignalShortensTheLossSequence(t *testing.T) {
 	for name, loss := range map[string]string{"a long one": "USR1 1h, KILL", "a short one": "USR1 40ms, KILL"} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Loss = sequence(t, loss) })
+			b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Loss = steps(t, loss) })
 			g := b.running()
 			b.backend.ReportLost(mutex, lock.ErrLost)
 			g.awaitOrder(t, "USR1 tree")

@@ -1,8 +1,9 @@
-package supervisor
+package loop
 
 import (
 	"errors"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"berth/internal/boottime"
 	"berth/lock"
 	"berth/lock/locktest"
+	"berth/supervisor"
+	"berth/supervisor/machine"
 )
 
 func TestCommandRunsInTheSlotAndItsStatusIsTheOutcome(t *testing.T) {
@@ -23,7 +26,7 @@ func TestCommandRunsInTheSlotAndItsStatusIsTheOutcome(t *testing.T) {
 	if start.Deadline != 0 {
 		t.Errorf("a slot without a lease has the deadline %d", start.Deadline)
 	}
-	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 	g.dies(0, 7)
 	if o := b.end(); o.Status != 7 || o.Err != nil {
 		t.Errorf("outcome %+v, want status 7", o)
@@ -46,13 +49,13 @@ func TestEveryStatusOfTheCommandIsTheOutcome(t *testing.T) {
 func TestSlotIsNotGivenBackBeforeTheTreeIsDead(t *testing.T) {
 	b := newBench(t, 0, nil)
 	g := b.running()
-	g.say(GuardEvent{Kind: Exited, Left: true})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Left: true})
 	g.awaitOrder(t, "TERM tree") // what the command left running
 	g.awaitOrder(t, "kill")
 	if err := b.another(); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("with the tree alive another gets: %v", err)
 	}
-	g.say(GuardEvent{Kind: Dead})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 	g.gone()
 	b.end()
 	if err := b.another(); err != nil {
@@ -93,7 +96,7 @@ func TestEndingSignalIsNeverLost(t *testing.T) {
 		"verifying before the start":  {locktest.Verify, locktest.Fault{Block: block, Before: nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, 0, func(b *bench, cfg *Config) {
+			b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 				b.backend.InjectAlways(c.op, c.fault)
 				cfg.VerifyTimeout = patience
 				cfg.VerifyInterval = time.Nanosecond // the proof that came with the slot is too old
@@ -122,7 +125,7 @@ func TestEndingSignalWhileTheCommandStartsEndsIt(t *testing.T) {
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
 	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
-	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 	g.awaitOrder(t, "TERM tree")
 	g.dies(term, 0)
 	if o := b.end(); o.Status != 143 {
@@ -136,21 +139,21 @@ func TestSignalWhileTheCommandStartsReachesIt(t *testing.T) {
 	g.awaitStart(t)
 	b.signals <- unix.SIGUSR1
 	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
-	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 	g.awaitOrder(t, "USR1 first")
 	g.dies(0, 0)
 	b.end()
 }
 
 func TestSignalsWhileTheCommandStartsAllReachItInOrder(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Stop = sequence(t, "TERM 1h, KILL") })
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Stop = steps(t, "TERM 1h, KILL") })
 	g := b.guard()
 	g.awaitStart(t)
 	for _, sig := range []unix.Signal{unix.SIGUSR1, unix.SIGINT, unix.SIGUSR2, unix.SIGTERM} {
 		b.signals <- sig
 	}
 	eventually(t, "the signals are taken", func() bool { return len(b.signals) == 0 })
-	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 	for _, want := range []string{"USR1 first", "INT tree", "USR2 first", "TERM tree"} {
 		g.awaitOrder(t, want)
 	}
@@ -162,7 +165,7 @@ func TestSignalsWhileTheCommandStartsAllReachItInOrder(t *testing.T) {
 
 func TestSignalWhileWaitingIsNotKeptForALaterCommand(t *testing.T) {
 	release := func() {}
-	b := newBench(t, 0, func(b *bench, _ *Config) { release = b.holdLock() })
+	b := newBench(t, 0, func(b *bench, _ *supervisor.Config) { release = b.holdLock() })
 	defer release()
 	eventually(t, "an attempt", func() bool { return b.backend.Calls(locktest.Wait) > 0 })
 	b.signals <- unix.SIGUSR1
@@ -178,7 +181,7 @@ func TestSignalWhileWaitingIsNotKeptForALaterCommand(t *testing.T) {
 func TestHangUpEndsAWaiterAtATerminalOnly(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		release := func() {}
-		b := newBench(t, 0, func(b *bench, cfg *Config) {
+		b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 			release = b.holdLock()
 			if terminal {
 				cfg.Terminal = func() bool { return true }
@@ -202,8 +205,8 @@ func TestHangUpEndsAWaiterAtATerminalOnly(t *testing.T) {
 // comes because the terminal has gone ends the command, stopped or not, and berth.
 func TestHangUpOfTheTerminalEndsTheCommandForGood(t *testing.T) {
 	var gone atomic.Bool
-	b := newBench(t, 0, func(_ *bench, cfg *Config) {
-		cfg.Restart = Always
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Restart = supervisor.Always
 		cfg.Terminal = func() bool { return !gone.Load() }
 	})
 	g := b.running()
@@ -220,8 +223,8 @@ func TestHangUpOfTheTerminalEndsTheCommandForGood(t *testing.T) {
 
 func TestCommandThatEndsWithTheTerminalIsNotStartedAgain(t *testing.T) {
 	var gone atomic.Bool
-	b := newBench(t, 0, func(_ *bench, cfg *Config) {
-		cfg.Restart = Always
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Restart = supervisor.Always
 		cfg.Terminal = func() bool { return !gone.Load() }
 	})
 	g := b.running()
@@ -237,10 +240,11 @@ func TestCommandThatEndsWithTheTerminalIsNotStartedAgain(t *testing.T) {
 // HUP that has the command reload its configuration says nothing of a terminal
 // that goes away later.
 func TestHUPLongBeforeTheTerminalsEndMeansNothingToIt(t *testing.T) {
+	t.Parallel()
 	var gone atomic.Bool
 	var looks atomic.Int32
-	b := newBench(t, 0, func(_ *bench, cfg *Config) {
-		cfg.Restart = Always
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Restart = supervisor.Always
 		cfg.Terminal = func() bool { looks.Add(1); return !gone.Load() }
 	})
 	g := b.running()
@@ -257,7 +261,7 @@ func TestHUPLongBeforeTheTerminalsEndMeansNothingToIt(t *testing.T) {
 }
 
 func TestSignalsAreRewritten(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) {
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
 		cfg.Rewrites = map[unix.Signal]unix.Signal{
 			unix.SIGHUP: unix.SIGUSR2, unix.SIGWINCH: 0, unix.SIGTERM: unix.SIGQUIT,
 		}
@@ -279,7 +283,7 @@ func TestSuspendedCommandIsContinuedByTheSameKey(t *testing.T) {
 	g := b.running()
 	b.signals <- unix.SIGTSTP
 	g.awaitOrder(t, "TSTP group")
-	g.say(GuardEvent{Kind: Suspended})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Suspended})
 	eventually(t, "the event is taken", func() bool { return len(g.events) == 0 })
 	b.signals <- unix.SIGTSTP
 	g.awaitOrder(t, "CONT group")
@@ -294,8 +298,8 @@ func TestCommandThatCannotBeExecuted(t *testing.T) {
 		b := newBench(t, 0, nil)
 		g := b.guard()
 		g.awaitStart(t)
-		g.say(GuardEvent{Kind: NotStarted, Errno: errno})
-		g.say(GuardEvent{Kind: Dead})
+		g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
+		g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 		g.gone()
 		if o := b.end(); o.Status != status || !errors.Is(o.Err, errno) {
 			t.Errorf("%v: outcome %+v, want status %d", errno, o, status)
@@ -308,16 +312,16 @@ func TestCommandThatCannotBeExecuted(t *testing.T) {
 
 func TestGuardThatDiedIsReplaced(t *testing.T) {
 	release, said := func() {}, &page{}
-	b := newBench(t, 0, func(b *bench, cfg *Config) { release, cfg.Log = b.holdLock(), said.logger() })
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) { release, cfg.Log = b.holdLock(), said.logger() })
 	b.guard().gone() // while waiting
 	eventually(t, "an attempt", func() bool { return b.backend.Calls(locktest.Wait) > 0 })
 	release()
 
 	g := b.guard()
 	g.awaitStart(t)
-	killed := GuardEvent{Kind: Exited, Status: 9, Orphans: true}
+	killed := supervisor.GuardEvent{Kind: supervisor.Exited, Status: 9, Orphans: true}
 	g.say(killed) // before it could say that anything was started
-	killed.Kind = Dead
+	killed.Kind = supervisor.Dead
 	g.say(killed)
 	g.gone()
 
@@ -333,11 +337,11 @@ func TestGuardThatDiedIsReplaced(t *testing.T) {
 
 func TestProcessThatMayNotBeSignalledIsReported(t *testing.T) {
 	said := &page{}
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Log = said.logger() })
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Log = said.logger() })
 	g := b.running()
 	b.signals <- unix.SIGTERM
 	g.awaitOrder(t, "TERM tree")
-	g.say(GuardEvent{Kind: Refused, Pid: 43})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Refused, Pid: 43})
 	eventually(t, "it is reported", func() bool { return said.count("[ERROR] a process may not be signalled") == 1 })
 	if err := b.another(); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("meanwhile another gets: %v", err)
@@ -347,16 +351,17 @@ func TestProcessThatMayNotBeSignalledIsReported(t *testing.T) {
 }
 
 func TestGuardMayTakeLongToStartTheCommand(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, time.Minute, nil)
 	g := b.guard()
 	g.awaitStart(t)
-	g.say(GuardEvent{Kind: Accepted})
-	silence := time.Now().Add(guardPatience + guardPatience/4)
+	g.say(supervisor.GuardEvent{Kind: supervisor.Accepted})
+	silence := time.Now().Add(b.env.guardPatience + b.env.guardPatience/4)
 	eventually(t, "a silent guard would have been killed", func() bool { return time.Now().After(silence) })
 	if len(g.orders) != 0 {
 		t.Errorf("the guard was told %q", <-g.orders)
 	}
-	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 	g.dies(0, 6)
 	if o := b.end(); o.Status != 6 {
 		t.Errorf("outcome %+v, want 6", o)
@@ -378,7 +383,7 @@ func TestStartThatDoesNotEndIsKilled(t *testing.T) {
 			b := newBench(t, lease, nil)
 			g := b.guard()
 			g.awaitStart(t)
-			g.say(GuardEvent{Kind: Accepted})
+			g.say(supervisor.GuardEvent{Kind: supervisor.Accepted})
 			end(b)
 			g.awaitOrder(t, "kill")
 			g.awaitOrder(t, "abandon") // it cannot
@@ -401,15 +406,39 @@ func TestGuardThatWasDeadWhenItGotTheOrderIsReplaced(t *testing.T) {
 	}
 }
 
+func TestSignalIsKeptForTheGuardThatReplacesADeadOne(t *testing.T) {
+	b := newBench(t, 0, nil)
+	g := b.guard()
+	g.awaitStart(t)
+	b.signals <- unix.SIGUSR1
+	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
+	g.gone()
+	g = b.running()
+	g.awaitOrder(t, "USR1 first")
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestEveryActionOfTheTableCanBeDone(t *testing.T) {
+	_, table, _ := strings.Cut(machine.Diagram(), "| --- |")
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) == 7 {
+			if do := strings.TrimSpace(cells[4]); actions[machine.Action(do)] == nil {
+				t.Errorf("nothing does %q", do)
+			}
+		}
+	}
+}
+
 func TestGuardsThatDieBeforeTheStartAreReplacedAFewTimesOnly(t *testing.T) {
 	b := newBench(t, 0, nil)
-	for range 1 + startAttempts {
+	for range 1 + 3 {
 		g := b.guard()
 		g.awaitStart(t)
 		g.gone()
 	}
-	if o := b.end(); o.Status != cannotExecute || o.Err == nil {
-		t.Errorf("outcome %+v, want %d and why", o, cannotExecute)
+	if o := b.end(); o.Status != supervisor.ExitCannotExecute || o.Err == nil {
+		t.Errorf("outcome %+v, want %d and why", o, supervisor.ExitCannotExecute)
 	}
 	if err := b.another(); err != nil {
 		t.Errorf("afterwards another gets: %v", err)
@@ -429,7 +458,8 @@ func TestEndingSignalWhileADeadGuardIsToStartEndsBerth(t *testing.T) {
 }
 
 func TestGuardThatDoesNotKillIsAbandoned(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Stop = sequence(t, "KILL") })
+	t.Parallel()
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Stop = steps(t, "KILL") })
 	g := b.running()
 	b.signals <- unix.SIGTERM
 	g.awaitOrder(t, "kill")
@@ -443,18 +473,18 @@ func TestGuardThatDoesNotKillIsAbandoned(t *testing.T) {
 // brokenGuard panics in the middle of a run.
 type brokenGuard struct{ *fakeGuard }
 
-func (brokenGuard) Start(Start) error { panic("broken") }
+func (brokenGuard) Start(supervisor.Start) error { panic("broken") }
 
 func TestPanicDoesNotGiveTheSlotUp(t *testing.T) {
 	b := &bench{t: t, place: locktest.NewPlace(), guards: make(chan *fakeGuard, 1)}
-	cfg := Config{
+	cfg := supervisor.Config{
 		ID: mutex, Lock: b.place.Open(0).Lock(mutex), Log: hclog.NewNullLogger(), VerifyTimeout: patience,
-		Launch: func() (Guard, error) {
+		Launch: func() (supervisor.Guard, error) {
 			g, err := b.launch()
 			return brokenGuard{g.(*fakeGuard)}, err
 		},
 	}
-	m, err := newMachine(cfg)
+	m, err := newLoop(cfg, strict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +505,7 @@ func TestPanicDoesNotGiveTheSlotUp(t *testing.T) {
 func TestDeadlineCountsFromTheStartOfAVerification(t *testing.T) {
 	const lease = time.Minute
 	block := make(chan struct{})
-	b := newBench(t, lease, func(_ *bench, cfg *Config) { cfg.VerifyTimeout = patience })
+	b := newBench(t, lease, func(_ *bench, cfg *supervisor.Config) { cfg.VerifyTimeout = patience })
 	g := b.running()
 	eventually(t, "the deadline is renewed", func() bool { return len(g.renewed()) > 0 })
 	b.backend.InjectAlways(locktest.Verify, locktest.Fault{BlockAfter: block})

@@ -1,4 +1,4 @@
-package supervisor
+package loop
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/locktest"
+	"berth/supervisor"
 )
 
 var errNoMount = errors.New("cannot mount /proc")
@@ -16,18 +17,20 @@ var errNoMount = errors.New("cannot mount /proc")
 // It is told while berth is busy with something else, which has to end too.
 func TestGuardThatCannotWorkEndsBerthBeforeTheCommandRuns(t *testing.T) {
 	for name, meanwhile := range map[string]func(*bench){
-		"connecting": func(b *bench) { b.backend.InjectAlways(locktest.Connect, locktest.Fault{Before: lock.ErrUnreachable}) },
-		"waiting":    func(b *bench) { b.backend.InjectAlways(locktest.Acquire, locktest.Fault{Before: lock.ErrFull}) },
-		"preparing":  func(b *bench) { b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrUnknown}) },
-		"starting":   func(*bench) {},
+		"connecting": func(b *bench) {
+			b.backend.InjectAlways(locktest.Connect, locktest.Fault{Before: lock.ErrUnreachable})
+		},
+		"waiting":   func(b *bench) { b.backend.InjectAlways(locktest.Acquire, locktest.Fault{Before: lock.ErrFull}) },
+		"preparing": func(b *bench) { b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrUnknown}) },
+		"starting":  func(*bench) {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, time.Minute, func(b *bench, _ *Config) { meanwhile(b) })
+			b := newBench(t, time.Minute, func(b *bench, _ *supervisor.Config) { meanwhile(b) })
 			g := b.guard()
 			if name == "starting" {
 				g.awaitStart(t)
 			}
-			g.say(GuardEvent{Kind: Unusable, Err: errNoMount})
+			g.say(supervisor.GuardEvent{Kind: supervisor.Unusable, Err: errNoMount})
 			g.gone()
 			if o := b.end(); o.Status != 126 || !errors.Is(o.Err, errNoMount) {
 				t.Errorf("outcome %+v", o)
@@ -40,14 +43,14 @@ func TestGuardThatCannotWorkEndsBerthBeforeTheCommandRuns(t *testing.T) {
 }
 
 func TestGuardThatCannotWorkIsReplacedOnceOneCould(t *testing.T) {
-	b := newBench(t, time.Minute, func(_ *bench, cfg *Config) { cfg.Restart = OnFailure })
+	b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.OnFailure })
 	g := b.guard()
 	g.awaitStart(t)
-	g.say(GuardEvent{Kind: Accepted})
-	g.say(GuardEvent{Kind: Started, Pid: 42})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Accepted})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 	g.dies(0, 1)
 	g = b.guard()
-	g.say(GuardEvent{Kind: Unusable, Err: errNoMount})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Unusable, Err: errNoMount})
 	g.gone()
 	b.running().dies(unix.SIGKILL, 0)
 	b.running().dies(0, 0)

@@ -1,9 +1,8 @@
-package supervisor
+package loop
 
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -11,11 +10,12 @@ import (
 
 	"berth/lock"
 	"berth/lock/locktest"
+	"berth/supervisor"
 )
 
 func TestWaiterGetsTheSlotWhenItIsFree(t *testing.T) {
 	release := func() {}
-	b := newBench(t, 0, func(b *bench, _ *Config) { release = b.holdLock() })
+	b := newBench(t, 0, func(b *bench, _ *supervisor.Config) { release = b.holdLock() })
 	eventually(t, "it waits", func() bool { return b.backend.Calls(locktest.Wait) > 2 })
 	release()
 	g := b.running()
@@ -24,9 +24,12 @@ func TestWaiterGetsTheSlotWhenItIsFree(t *testing.T) {
 }
 
 func TestWaiterIsToldHowToMakeTheLock(t *testing.T) {
-	for command, hint := range map[string]string{"make m --here": `create_it_with="make m --here"`, "": "the lock does not exist\n"} {
+	for command, hint := range map[string]string{
+		"make m --here": `create_it_with="make m --here"`,
+		"":              "the lock does not exist\n",
+	} {
 		said := &page{}
-		b := newBench(t, 0, func(b *bench, cfg *Config) {
+		b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 			cfg.Log, cfg.CreateCommand = said.logger(), command
 			b.backend.InjectAlways(locktest.Acquire, locktest.Fault{Before: lock.ErrAbsent})
 		})
@@ -49,7 +52,7 @@ func TestTryMakesOneAttempt(t *testing.T) {
 		"denied":      {locktest.Connect, lock.ErrDenied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, 0, func(b *bench, cfg *Config) {
+			b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 				cfg.Try = true
 				b.backend.InjectAlways(c.op, locktest.Fault{Before: c.err})
 			})
@@ -72,12 +75,12 @@ func TestTimeoutSaysWhatWasInTheWay(t *testing.T) {
 	}{
 		"full":                    {locktest.Acquire, locktest.Fault{Before: lock.ErrFull}, lock.ErrFull},
 		"unreachable":             {locktest.Connect, locktest.Fault{Before: lock.ErrUnreachable}, lock.ErrUnreachable},
-		"never connected":         {locktest.Connect, locktest.Fault{Block: block}, errUnfinished},
-		"no answer to an attempt": {locktest.Acquire, locktest.Fault{Block: block}, errUnfinished},
+		"never connected":         {locktest.Connect, locktest.Fault{Block: block}, lock.ErrUnknown},
+		"no answer to an attempt": {locktest.Acquire, locktest.Fault{Block: block}, lock.ErrUnknown},
 		"last holder unknown":     {locktest.Ready, locktest.Fault{Block: block}, lock.ErrUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, 0, func(b *bench, cfg *Config) {
+			b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 				cfg.Timeout = 100 * time.Millisecond
 				b.backend.InjectAlways(c.op, c.fault)
 			})
@@ -93,7 +96,7 @@ func TestTimeoutSaysWhatWasInTheWay(t *testing.T) {
 
 func TestTimeoutThatPassesWhileTheSlotIsGivenBackEndsBerth(t *testing.T) {
 	block := make(chan struct{})
-	b := newBench(t, 0, func(b *bench, cfg *Config) {
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 		cfg.Timeout = 50 * time.Millisecond
 		b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrFull})
 		b.backend.InjectAlways(locktest.Release, locktest.Fault{Block: block})
@@ -117,7 +120,7 @@ func (farAway) Connect(ctx context.Context) error {
 }
 
 func TestTimeoutWhileConnectingTellsWhetherNothingWasReached(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) {
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
 		cfg.Timeout = 50 * time.Millisecond
 		cfg.Lock = farAway{cfg.Lock}
 	})
@@ -127,7 +130,7 @@ func TestTimeoutWhileConnectingTellsWhetherNothingWasReached(t *testing.T) {
 }
 
 func TestTimeoutDoesNotEndACommandThatRuns(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Timeout = 50 * time.Millisecond })
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Timeout = 50 * time.Millisecond })
 	g := b.running()
 	calls := b.backend.Calls(locktest.Verify)
 	eventually(t, "several times the timeout pass", func() bool { return b.backend.Calls(locktest.Verify) > calls+8 })
@@ -139,7 +142,7 @@ func TestTimeoutDoesNotEndACommandThatRuns(t *testing.T) {
 
 func TestRefusalAtTheBeginningEndsBerth(t *testing.T) {
 	for _, refusal := range []error{lock.ErrDenied, lock.ErrUnsafe} {
-		b := newBench(t, 0, func(b *bench, _ *Config) {
+		b := newBench(t, 0, func(b *bench, _ *supervisor.Config) {
 			b.backend.InjectAlways(locktest.Connect, locktest.Fault{Before: refusal})
 		})
 		if o := b.end(); !errors.Is(o.Err, refusal) {
@@ -150,7 +153,7 @@ func TestRefusalAtTheBeginningEndsBerth(t *testing.T) {
 
 func TestRefusalAfterItWorkedIsWaitedOut(t *testing.T) {
 	release := func() {}
-	b := newBench(t, 0, func(b *bench, _ *Config) { release = b.holdLock() })
+	b := newBench(t, 0, func(b *bench, _ *supervisor.Config) { release = b.holdLock() })
 	eventually(t, "it waits", func() bool { return b.backend.Calls(locktest.Wait) > 0 })
 	b.backend.Inject(locktest.Connect, locktest.Fault{Before: lock.ErrDenied})
 	b.backend.Inject(locktest.Wait, locktest.Fault{Before: lock.ErrUnreachable})
@@ -164,15 +167,15 @@ func TestRefusalAfterItWorkedIsWaitedOut(t *testing.T) {
 
 func TestRestartPolicies(t *testing.T) {
 	for _, c := range []struct {
-		restart Restart
+		restart supervisor.Restart
 		status  int
 		again   bool
 	}{
-		{Never, 0, false}, {Never, 1, false},
-		{OnFailure, 0, false}, {OnFailure, 1, true},
-		{Always, 0, true}, {Always, 1, true},
+		{supervisor.Never, 0, false}, {supervisor.Never, 1, false},
+		{supervisor.OnFailure, 0, false}, {supervisor.OnFailure, 1, true},
+		{supervisor.Always, 0, true}, {supervisor.Always, 1, true},
 	} {
-		b := newBench(t, time.Minute, func(_ *bench, cfg *Config) { cfg.Restart = c.restart })
+		b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = c.restart })
 		g := b.running()
 		g.dies(0, c.status)
 		if !c.again {
@@ -186,7 +189,7 @@ func TestRestartPolicies(t *testing.T) {
 		if n := b.backend.Calls(locktest.Acquire); n != 1 {
 			t.Errorf("%s: %d attempts, want the slot to be kept", c.restart, n)
 		}
-		g.say(GuardEvent{Kind: Started, Pid: 43})
+		g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
 		b.signals <- unix.SIGTERM
 		g.awaitOrder(t, "TERM tree")
 		g.dies(term, 0)
@@ -197,10 +200,10 @@ func TestRestartPolicies(t *testing.T) {
 }
 
 func TestCommandEndedAtTheTerminalIsNotRestarted(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart = Always })
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.Always })
 	g := b.running()
-	g.say(GuardEvent{Kind: Exited, Status: 2, Terminal: true})
-	g.say(GuardEvent{Kind: Dead})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 2, Terminal: true})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 	g.gone()
 	if o := b.end(); o.Status != 130 {
 		t.Errorf("outcome %+v, want 130", o)
@@ -217,7 +220,7 @@ func TestBetweenRestartsTheSlotIsWatchedAndSignalsAreHeeded(t *testing.T) {
 		"loss":   {what: func(b *bench) { b.place.Take(mutex, 1) }, err: lock.ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart = Always })
+			b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.Always })
 			block := make(chan struct{})
 			defer close(block)
 			g := b.running()
@@ -232,23 +235,5 @@ func TestBetweenRestartsTheSlotIsWatchedAndSignalsAreHeeded(t *testing.T) {
 				t.Errorf("outcome %+v, want %d, %v", o, c.status, c.err)
 			}
 		})
-	}
-}
-
-func TestEveryStateHeedsAnEndingSignal(t *testing.T) {
-	for _, s := range order {
-		if _, found := table[s][ending]; !found && s != Ended {
-			t.Errorf("%q does not", s)
-		}
-	}
-}
-
-func TestDiagramIsWhatTheTableSays(t *testing.T) {
-	page, err := os.ReadFile("../docs/states.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(page) != Diagram() {
-		t.Error("docs/states.md is not what the table says; run make docs")
 	}
 }

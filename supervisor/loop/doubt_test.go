@@ -1,4 +1,4 @@
-package supervisor
+package loop
 
 import (
 	"errors"
@@ -9,9 +9,10 @@ import (
 
 	"berth/lock"
 	"berth/lock/locktest"
+	"berth/supervisor"
 )
 
-func freezes(_ *bench, cfg *Config) { cfg.OnDoubt = Freeze }
+func freezes(_ *bench, cfg *supervisor.Config) { cfg.OnDoubt = supervisor.Freeze }
 
 func TestCommandIsFrozenWhileInDoubtAndThenGoesOn(t *testing.T) {
 	b := newBench(t, time.Minute, freezes)
@@ -26,11 +27,11 @@ func TestCommandIsFrozenWhileInDoubtAndThenGoesOn(t *testing.T) {
 }
 
 func TestHintWithoutProofFreezesUntilTheSlotWasLookedAt(t *testing.T) {
-	b := newBench(t, time.Minute, func(b *bench, cfg *Config) {
-		cfg.OnDoubt, cfg.VerifyInterval = Freeze, time.Minute
+	b := newBench(t, time.Minute, func(b *bench, cfg *supervisor.Config) {
+		cfg.OnDoubt, cfg.VerifyInterval = supervisor.Freeze, time.Minute
 	})
 	g := b.running()
-	b.backend.ReportLost(mutex, lock.ErrUnknown)
+	b.backend.ReportLost(mutex, lock.ErrInDoubt)
 	g.awaitOrder(t, "freeze")
 	g.awaitOrder(t, "thaw")
 	g.dies(0, 0)
@@ -38,20 +39,39 @@ func TestHintWithoutProofFreezesUntilTheSlotWasLookedAt(t *testing.T) {
 }
 
 // A connection and a claim are many answers, and --verify-timeout is for one.
-func TestSlotWithoutAConnectionIsReclaimedForAsLongAsThereIsTime(t *testing.T) {
-	b := newBench(t, time.Minute, func(b *bench, cfg *Config) {
-		cfg.OnDoubt, cfg.VerifyInterval = Freeze, time.Minute
+func TestReclaimGetsTheTimeThereIs(t *testing.T) {
+	b := newBench(t, time.Minute, func(b *bench, cfg *supervisor.Config) {
+		cfg.OnDoubt, cfg.VerifyInterval = supervisor.Freeze, time.Minute
 	})
 	g := b.running()
-	calls, reclaimed := b.backend.Calls(locktest.Verify), make(chan struct{})
-	b.backend.Inject(locktest.Verify, locktest.Fault{Block: reclaimed})
-	b.backend.ReportLost(mutex, lock.ErrUnknown)
+	calls, reclaimed := b.backend.Calls(locktest.Reclaim), make(chan struct{})
+	b.backend.Inject(locktest.Reclaim, locktest.Fault{Block: reclaimed})
+	b.backend.ReportLost(mutex, lock.ErrInDoubt)
 	g.awaitOrder(t, "freeze")
 	time.AfterFunc(200*time.Millisecond, func() { close(reclaimed) }) // four times --verify-timeout
 	g.awaitOrder(t, "thaw")
-	if n := b.backend.Calls(locktest.Verify) - calls; n != 1 {
+	if n := b.backend.Calls(locktest.Reclaim) - calls; n != 1 {
 		t.Errorf("%d attempts, though the first would have done", n)
 	}
+	g.dies(0, 0)
+	b.end()
+}
+
+// A record that is missing is no doubt that a user hears of, unless it cannot be mended.
+func TestDamageThatReclaimMendsDoesNotFreezeTheCommand(t *testing.T) {
+	b := newBench(t, time.Minute, freezes)
+	g := b.running()
+	b.backend.Inject(locktest.Verify, locktest.Fault{Before: lock.ErrInDoubt})
+	eventually(t, "it is mended", func() bool { return b.backend.Calls(locktest.Reclaim) == 1 })
+	verified := len(g.renewed())
+	eventually(t, "the deadline is renewed", func() bool { return len(g.renewed()) > verified })
+	if len(g.orders) != 0 {
+		t.Errorf("the guard was told %q", <-g.orders)
+	}
+	b.backend.Inject(locktest.Reclaim, locktest.Fault{Before: lock.ErrInDoubt})
+	b.backend.Inject(locktest.Verify, locktest.Fault{Before: lock.ErrInDoubt})
+	g.awaitOrder(t, "freeze")
+	g.awaitOrder(t, "thaw")
 	g.dies(0, 0)
 	b.end()
 }
@@ -88,7 +108,7 @@ func TestFrozenCommandGetsTheStopSequence(t *testing.T) {
 
 func TestDoubtWhileTheCommandStartsIsNoLoss(t *testing.T) {
 	for name, doubt := range map[string]func(*bench){
-		"told by the backend": func(b *bench) { b.backend.ReportLost(mutex, lock.ErrUnknown) },
+		"told by the backend": func(b *bench) { b.backend.ReportLost(mutex, lock.ErrInDoubt) },
 		"not verified":        func(*bench) {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +119,7 @@ func TestDoubtWhileTheCommandStartsIsNoLoss(t *testing.T) {
 			b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
 			doubt(b)
 			eventually(t, "the slot is looked at twice", func() bool { return b.backend.Calls(locktest.Verify) > calls+1 })
-			g.say(GuardEvent{Kind: Started, Pid: 42})
+			g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 			g.awaitOrder(t, "freeze")
 			b.backend.InjectAlways(locktest.Verify, locktest.Fault{})
 			g.awaitOrder(t, "thaw")
@@ -114,7 +134,7 @@ func TestDoubtWhileTheCommandStartsIsNoLoss(t *testing.T) {
 func TestSlotThatItsLastHolderWantsBackIsWaitedForAgain(t *testing.T) {
 	wanted := locktest.Fault{Before: lock.ErrFull}
 	t.Run("with --on-loss exit", func(t *testing.T) {
-		b := newBench(t, 0, func(b *bench, _ *Config) { b.backend.Inject(locktest.Ready, wanted, wanted) })
+		b := newBench(t, 0, func(b *bench, _ *supervisor.Config) { b.backend.Inject(locktest.Ready, wanted, wanted) })
 		g := b.running()
 		if n := b.backend.Calls(locktest.Release); n != 2 {
 			t.Errorf("the slot was given back %d times, not 2", n)
@@ -125,7 +145,7 @@ func TestSlotThatItsLastHolderWantsBackIsWaitedForAgain(t *testing.T) {
 		}
 	})
 	t.Run("but not with --try", func(t *testing.T) {
-		b := newBench(t, 0, func(b *bench, cfg *Config) {
+		b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 			cfg.Try = true
 			b.backend.Inject(locktest.Ready, wanted)
 		})

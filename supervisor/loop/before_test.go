@@ -1,4 +1,4 @@
-package supervisor
+package loop
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/locktest"
+	"berth/supervisor"
 )
 
 // What fails before the command has run in a slot is no loss of it.
@@ -27,7 +28,7 @@ func TestSlotThatFailsBeforeTheFirstStartIsQueuedForAgain(t *testing.T) {
 		"lost":                                  {locktest.Ready, lock.ErrLost},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, time.Minute, func(b *bench, cfg *Config) {
+			b := newBench(t, time.Minute, func(b *bench, cfg *supervisor.Config) {
 				b.backend.Inject(c.op, locktest.Fault{Before: c.err})
 				cfg.VerifyInterval = time.Nanosecond // the proof that came with the slot is too old
 			})
@@ -45,18 +46,19 @@ func TestSlotThatFailsBeforeTheFirstStartIsQueuedForAgain(t *testing.T) {
 func TestDoubtBetweenTwoRunsDoesNotGiveTheSlotUp(t *testing.T) {
 	unknown := locktest.Fault{Before: lock.ErrUnknown}
 	for name, doubt := range map[string]func(*bench){
-		"told by the backend":         func(b *bench) { b.backend.ReportLost(mutex, lock.ErrUnknown) },
+		"told by the backend":         func(b *bench) { b.backend.ReportLost(mutex, lock.ErrInDoubt) },
 		"not verified for the start":  func(b *bench) { b.backend.Inject(locktest.Verify, unknown, unknown) },
 		"not ready for another start": func(b *bench) { b.backend.Inject(locktest.Ready, unknown, unknown) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, time.Minute, func(_ *bench, cfg *Config) { cfg.Restart = OnFailure })
+			b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.OnFailure })
 			b.running().dies(0, 1)
 			g := b.guard() // the next run's
 			doubt(b)
 			g.awaitStart(t)
-			g.say(GuardEvent{Kind: Started, Pid: 43})
-			if attempts, releases := b.backend.Calls(locktest.Acquire), b.backend.Calls(locktest.Release); attempts != 1 || releases != 0 {
+			g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
+			attempts, releases := b.backend.Calls(locktest.Acquire), b.backend.Calls(locktest.Release)
+			if attempts != 1 || releases != 0 {
 				t.Errorf("%d attempts and %d releases, want the slot to be kept", attempts, releases)
 			}
 			g.dies(0, 0)
@@ -67,18 +69,21 @@ func TestDoubtBetweenTwoRunsDoesNotGiveTheSlotUp(t *testing.T) {
 	}
 }
 
-func TestSlotWithoutAConnectionIsReclaimedBetweenTwoRunsForAsLongAsThereIsTime(t *testing.T) {
-	b := newBench(t, time.Minute, func(_ *bench, cfg *Config) { cfg.Restart, cfg.VerifyInterval = Always, time.Minute })
+func TestReclaimBetweenTwoRunsGetsTheTimeThereIs(t *testing.T) {
+	b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Restart, cfg.VerifyInterval = supervisor.Always, time.Minute
+	})
 	g := b.running()
 	reclaimed := make(chan struct{})
+	b.backend.InjectAlways(locktest.Reclaim, locktest.Fault{Block: reclaimed})
 	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Block: reclaimed})
 	g.dies(0, 1)
 	g = b.guard()
-	b.backend.ReportLost(mutex, lock.ErrUnknown)
+	b.backend.ReportLost(mutex, lock.ErrInDoubt)
 	time.AfterFunc(400*time.Millisecond, func() { close(reclaimed) }) // eight times --verify-timeout
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
-	g.say(GuardEvent{Kind: Started, Pid: 43})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
 	g.awaitOrder(t, "TERM tree")
 	g.dies(term, 0)
 	b.end()
@@ -87,11 +92,12 @@ func TestSlotWithoutAConnectionIsReclaimedBetweenTwoRunsForAsLongAsThereIsTime(t
 // What keeps a command from being started again may pass: a host without room
 // for a process, a program that is just being replaced.
 func TestCommandThatHasRunIsStartedAgainOnceItCanBe(t *testing.T) {
+	t.Parallel()
 	said := &page{}
 	var failing atomic.Int32
-	b := newBench(t, 0, func(b *bench, cfg *Config) {
-		cfg.Restart, cfg.Log = Always, said.logger()
-		cfg.Launch = func() (Guard, error) {
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
+		cfg.Restart, cfg.Log = supervisor.Always, said.logger()
+		cfg.Launch = func() (supervisor.Guard, error) {
 			if failing.Add(-1) >= 0 {
 				return nil, unix.EAGAIN
 			}
@@ -104,8 +110,8 @@ func TestCommandThatHasRunIsStartedAgainOnceItCanBe(t *testing.T) {
 		g.dies(0, 0)
 		g = b.guard()
 		g.awaitStart(t)
-		g.say(GuardEvent{Kind: NotStarted, Errno: errno})
-		g.say(GuardEvent{Kind: Dead})
+		g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
+		g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 		g.gone()
 		g = b.running()
 	}
@@ -124,14 +130,14 @@ func TestCommandThatHasRunIsStartedAgainOnceItCanBe(t *testing.T) {
 }
 
 func TestTermEndsBerthThoughTheCommandCannotBeStartedAgain(t *testing.T) {
-	b := newBench(t, 0, func(_ *bench, cfg *Config) { cfg.Restart = Always })
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.Always })
 	b.running().dies(0, 0)
 	g := b.guard()
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
 	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
-	g.say(GuardEvent{Kind: NotStarted, Errno: unix.EAGAIN})
-	g.say(GuardEvent{Kind: Dead})
+	g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: unix.EAGAIN})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 	g.gone()
 	if o := b.end(); !errors.Is(o.Err, unix.EAGAIN) {
 		t.Errorf("outcome %+v, want that it could not be started", o)
@@ -140,12 +146,12 @@ func TestTermEndsBerthThoughTheCommandCannotBeStartedAgain(t *testing.T) {
 
 func TestDoubtBetweenTwoRunsThatLastsIsALoss(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, short, func(_ *bench, cfg *Config) { cfg.Restart = Always })
+	b := newBench(t, short, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.Always })
 	g := b.running()
 	b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrUnknown})
-	g.say(GuardEvent{Kind: Exited, Status: 1 << 8})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 1 << 8})
 	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
-	g.say(GuardEvent{Kind: Dead})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
 	g.gone()
 	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
 		t.Errorf("outcome %+v, want a loss", o)
@@ -155,7 +161,7 @@ func TestDoubtBetweenTwoRunsThatLastsIsALoss(t *testing.T) {
 func TestRefusalBeforeTheFirstStartEndsBerth(t *testing.T) {
 	for _, try := range []bool{false, true} {
 		said := &page{}
-		b := newBench(t, 0, func(b *bench, cfg *Config) {
+		b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 			cfg.Try, cfg.Log = try, said.logger()
 			b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrDenied})
 		})
@@ -173,7 +179,7 @@ func TestRefusalBeforeTheFirstStartEndsBerth(t *testing.T) {
 
 func TestReasonWhyNothingIsStartedIsToldOnce(t *testing.T) {
 	said := &page{}
-	b := newBench(t, 0, func(b *bench, cfg *Config) {
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 		cfg.Log = said.logger()
 		b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrUnknown})
 	})

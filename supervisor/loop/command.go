@@ -1,0 +1,267 @@
+package loop
+
+import (
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/signals"
+	"berth/supervisor"
+	"berth/supervisor/machine"
+)
+
+// command is what the loop knows of the command of one start. How far it has got is
+// in machine.Command.
+type command struct {
+	pid       int // of its first process, 0: not known
+	began     time.Time
+	suspended bool         // from the terminal
+	frozen    bool         // the guard was told to freeze it
+	kept      []keptSignal // that came before it had started, in order
+}
+
+// keptSignal is one that the command gets once it has started.
+type keptSignal struct {
+	sig syscall.Signal
+	to  supervisor.Scope
+}
+
+// sequence is how the command is being ended. The zero value: it is not.
+type sequence struct {
+	steps   signals.Sequence // what is left of it
+	killAt  time.Time        // when it comes to KILL
+	killing bool             // the guard was told to kill
+}
+
+// killsWithin reports whether the sequence comes to KILL in that time.
+func (s sequence) killsWithin(d time.Duration) bool {
+	return s.killing || !s.killAt.IsZero() && time.Until(s.killAt) <= d
+}
+
+// noteAccepted is for a guard that has begun to start the command. That may
+// take long; what ends it is a loss or a signal.
+func (l *loop) noteAccepted() {
+	l.guarded = true
+	if !l.sequence.killing {
+		l.silence.Stop()
+	}
+}
+
+// noteStarted hands on what came while the command was being started.
+func (l *loop) noteStarted(pid int) {
+	l.facts.Command.Phase = machine.Alive
+	l.facts.Fallen, l.facts.Use = 0, machine.HasRun
+	if !l.sequence.killing {
+		l.silence.Stop()
+	}
+	if pid != 0 {
+		l.command.pid = pid
+		l.log = l.log.With("pid", pid)
+	}
+	l.log.Info("slot held, command started")
+	for _, kept := range l.command.kept {
+		l.send(kept.sig, kept.to)
+	}
+	l.command.kept = nil
+}
+
+// sequenceAfterStart is for a command that has started while a sequence waits for
+// that. The first signal was kept with the others, and has been sent.
+func (l *loop) sequenceAfterStart(event) {
+	if l.sequence.killing {
+		return
+	}
+	steps := l.sequence.steps
+	l.log.Info("ending the command", "sequence", steps.String())
+	l.sequence.killAt = time.Now().Add(steps.Duration())
+	if len(steps) == 1 { // KILL
+		l.step()
+		return
+	}
+	l.sequence.steps = steps[1:]
+	l.stepTimer.Reset(steps[0].Wait)
+}
+
+func (l *loop) noteNotStarted(errno syscall.Errno) {
+	l.silence.Stop()
+	l.facts.Command.Phase = machine.NotExecuted
+	l.facts.Command.Err = fmt.Errorf("%w: %w", supervisor.ErrNotExecuted, errno)
+}
+
+// forward hands a signal to the command: to its first process, which is what it
+// would reach without berth, and to the whole group where a terminal would.
+func (l *loop) forward(sig syscall.Signal) {
+	if l.command.suspended && (sig == unix.SIGTSTP || sig == unix.SIGCONT) {
+		l.log.Info("command continued")
+		l.command.suspended = false
+		sig = unix.SIGCONT
+	}
+	to := supervisor.First
+	if signals.JobControl(sig) {
+		to = supervisor.Group
+	}
+	l.send(sig, to)
+}
+
+// handOn sends an ending signal that comes again.
+func (l *loop) handOn(e event) { l.send(e.rewritten, supervisor.Tree) }
+
+// send signals the command once it has started.
+func (l *loop) send(sig syscall.Signal, to supervisor.Scope) {
+	if !l.facts.Command.Started() {
+		l.log.Debug("signal kept until the command has been started", "signal", signals.Name(sig))
+		l.command.kept = append(l.command.kept, keptSignal{sig, to})
+		return
+	}
+	l.log.Debug("signal sent", "signal", signals.Name(sig), "to", string(to))
+	_ = l.guard.Signal(sig, to)
+}
+
+// noteSuspended is for Ctrl-Z. berth itself does not stop: it would miss its
+// verifications. So the shell goes on waiting for it, and the user is told how
+// to go on. A command that waits for the terminal is told of too, and goes on
+// once it gets it.
+func (l *loop) noteSuspended(wantsTerminal bool) {
+	switch {
+	case l.state == supervisor.Losing: // it is about to end
+		return
+	case wantsTerminal:
+		l.log.Warn("command stopped until it has the terminal, the slot is still held; " +
+			"bring berth to the foreground, or end it; with --pid-namespace the command cannot have the terminal")
+		return
+	}
+	l.command.suspended = true
+	l.log.Warn("command suspended, the slot is still held; press Ctrl-Z again to continue it, Ctrl-C to end it")
+}
+
+// freeze stops a command that runs in a slot of which nothing is known, if the user
+// wants that.
+func (l *loop) freeze() {
+	if l.cfg.OnDoubt == supervisor.Freeze && !l.command.frozen {
+		l.log.Warn("command frozen until the slot is verified again")
+		l.command.frozen = true
+		_ = l.guard.Freeze()
+	}
+}
+
+// thaw lets a frozen command go on.
+func (l *loop) thaw() {
+	if l.command.frozen {
+		l.log.Info("command goes on")
+		l.command.frozen = false
+		_ = l.guard.Thaw()
+	}
+}
+
+// noteExit is for the end of the command's first process.
+func (l *loop) noteExit(g supervisor.GuardEvent) {
+	c := &l.facts.Command
+	c.Phase, c.Status = machine.Over, g.Status
+	c.ByItself = l.facts.Ending.Reason == ""
+	c.AtTerminal = g.Terminal && supervisor.Interrupted(g.Status)
+	if g.Orphans {
+		l.log.Error("the guard was killed, and the command with it")
+	}
+	l.log.Info("command ended", "status", supervisor.EndedStatus(g.Status))
+}
+
+// stopLeftovers ends in order what the first process leaves behind, before the slot
+// is given back.
+func (l *loop) stopLeftovers(event) {
+	l.log.Info("ending what the command has left running")
+	l.beginSequence(l.cfg.Stop)
+}
+
+// stop begins the stop sequence with the signal that came.
+func (l *loop) stop(e event) { l.beginSequence(l.cfg.Stop.Beginning(e.rewritten)) }
+
+// handOnSooner is for an ending signal while the loss sequence is under way: the
+// command is killed no later than the stop sequence would.
+func (l *loop) handOnSooner(e event) {
+	if l.sequence.killsWithin(l.cfg.Stop.Duration()) {
+		l.handOn(e)
+	} else {
+		l.stop(e)
+	}
+}
+
+// lose begins the loss sequence, unless a sequence is under way that kills sooner.
+func (l *loop) lose(e event) {
+	l.verifyTimer.Stop()
+	l.log.Error("slot lost, ending the command", "error", e.err)
+	if !l.sequence.killsWithin(l.cfg.Loss.Duration()) {
+		l.beginSequence(l.cfg.Loss)
+	}
+}
+
+// beginSequence begins a sequence in place of the one under way. A frozen
+// command is thawed after the first signal was sent, so that it does nothing
+// before it gets it.
+//
+// For a command that is still being started it waits for that, but for no longer
+// than the sequence takes: a start that does not end is killed when it would come
+// to KILL.
+func (l *loop) beginSequence(seq signals.Sequence) {
+	l.sequence = sequence{steps: seq, killAt: time.Now().Add(seq.Duration())}
+	if !l.facts.Command.Started() {
+		if len(seq) > 1 {
+			l.send(seq[0].Signal, supervisor.Tree)
+		}
+		l.stepTimer.Reset(seq.Duration())
+		return
+	}
+	l.log.Info("ending the command", "sequence", seq.String())
+	l.step()
+	l.thaw()
+}
+
+// step does the next step of the sequence. A command that has not started by the time
+// at which it would come to KILL is killed.
+func (l *loop) step() {
+	switch {
+	case !l.facts.Command.Started():
+		l.log.Warn("the command's program has not begun to run; killing it")
+		l.kill()
+		return
+	case len(l.sequence.steps) == 0:
+		return
+	}
+	next := l.sequence.steps[0]
+	l.sequence.steps = l.sequence.steps[1:]
+	if next.Signal == unix.SIGKILL {
+		l.log.Debug("killing what is left of the command")
+		l.kill()
+		return
+	}
+	l.send(next.Signal, supervisor.Tree)
+	l.stepTimer.Reset(next.Wait)
+}
+
+func (l *loop) kill() {
+	l.sequence.killing = true
+	_ = l.guard.Kill()
+	l.silence.Reset(l.env.guardPatience)
+}
+
+// noteKilling is for a guard that has sent KILL to the whole tree. It is not its
+// fault if that takes long: a process waits in the kernel, or may not be
+// signalled. To kill the guard as well would not end that, for as long as it says
+// that it is there.
+func (l *loop) noteKilling() { l.silence.Reset(supervisor.KillingInterval + l.env.guardPatience) }
+
+// abandon kills a guard that does not answer in time.
+func (l *loop) abandon() {
+	l.log.Error("the guard does not answer; killing it and the command")
+	l.guard.Abandon()
+}
+
+// treeDied is for the end of the command's last process.
+func (l *loop) treeDied() {
+	l.stepTimer.Stop()
+	l.silence.Stop()
+	l.guard, l.guardEvents = nil, nil
+	l.facts.Command.Phase = machine.Absent
+	l.command.frozen = false
+}

@@ -1,0 +1,190 @@
+package loop
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/signals"
+	"berth/supervisor"
+	"berth/supervisor/calls"
+	"berth/supervisor/machine"
+)
+
+// hangupPatience is how much later than HUP its terminal may go. One that is
+// there for longer was not what HUP was about: it told the command to reload.
+const hangupPatience = time.Second
+
+// event is something that happened, with what belongs to it.
+type event struct {
+	on        machine.Event // "": nothing that the machine has to know
+	err       error
+	held      lock.Held
+	since     boottime.Instant // when the verification that succeeded began
+	guard     supervisor.GuardEvent
+	sig       syscall.Signal // as received
+	rewritten syscall.Signal // as rewritten
+}
+
+// errOverdue is the loss of a slot whose guard had to act by itself, because this
+// process was stopped, or too slow.
+var errOverdue = fmt.Errorf("the deadline passed without a verification, the guard killed the command: %w",
+	lock.ErrLost)
+
+// receive waits for the next event.
+func (l *loop) receive() event {
+	// What the guard has told comes first: a command that has ended by itself was
+	// not ended by a loss that became known later.
+	select {
+	case g, open := <-l.guardEvents:
+		return l.told(g, open)
+	default:
+	}
+	select {
+	case r := <-l.calls.Results:
+		return l.returned(r)
+	case sig := <-l.cfg.Signals:
+		return l.signalled(sig)
+	case g, open := <-l.guardEvents:
+		return l.told(g, open)
+	case <-l.lostC:
+		l.lostC = nil
+		return event{on: machine.LossReported, err: l.held.Cause()}
+	case <-l.lossTimer.C:
+		if l.lossAt().Passed() {
+			return event{on: machine.LossDue, err: machine.ErrNotVerified}
+		}
+	case <-l.verifyTimer.C:
+		l.verify()
+	case <-l.pauseTimer.C:
+		return event{on: machine.PauseOver}
+	case <-l.stepTimer.C:
+		l.step()
+	case <-l.silence.C:
+		l.abandon()
+	case <-l.overtime.C:
+		return event{on: machine.Stuck}
+	case <-l.timeout.C:
+		return event{on: machine.TimedOut}
+	case <-l.hangup.C:
+		l.hup = l.hungUp()
+	case <-l.beats():
+		l.cfg.Observer.Beat()
+	}
+	return event{}
+}
+
+// beats tells when the observer is to be told that this goroutine is there.
+func (l *loop) beats() <-chan time.Time {
+	if l.beat == nil {
+		return nil
+	}
+	return l.beat.C
+}
+
+// returned notes what a call of the lock's methods returned.
+func (l *loop) returned(r calls.Result) event {
+	l.calls.Returned()
+	e := event{on: r.On, err: r.Err, held: r.Held, since: r.Since}
+	switch e.on {
+	case machine.NotConnected, machine.NotAcquired, machine.NotWoken:
+		l.facts.LastErr = e.err
+	case machine.Released:
+		l.noteReleased(e.err)
+	case machine.Ready:
+		if l.state == supervisor.Preparing && l.guard == nil {
+			if err := l.launch(); err != nil {
+				e.on, e.err = machine.NoGuard, err
+			}
+		}
+	}
+	return e
+}
+
+// told notes what the guard tells, or its end.
+func (l *loop) told(g supervisor.GuardEvent, open bool) event {
+	switch {
+	case !open && l.facts.Command.Phase != machine.Absent: // it had died before it got the order to start
+		return event{on: machine.TreeDied, guard: supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true}}
+	case !open:
+		l.guard, l.guardEvents = nil, nil
+		return event{}
+	}
+	switch g.Kind {
+	case supervisor.Unusable:
+		if !l.guarded {
+			return event{on: machine.GuardUnusable, err: g.Err}
+		}
+		l.noteNoGuard(g.Err)
+	case supervisor.Accepted:
+		l.noteAccepted()
+	case supervisor.Started:
+		l.noteStarted(g.Pid)
+		return event{on: machine.Started}
+	case supervisor.NotStarted:
+		l.noteNotStarted(g.Errno)
+	case supervisor.Suspended:
+		l.noteSuspended(g.Terminal)
+	case supervisor.Exited:
+		if l.facts.Command.Phase == machine.Beginning && g.Orphans {
+			break // nothing was started, as far as is known; Dead comes next
+		}
+		l.noteExit(g)
+		return event{on: machine.Exited, guard: g}
+	case supervisor.Refused: // berth cannot end it, such as sudo(8) under a user's berth
+		l.log.Error("a process may not be signalled (EPERM); the slot is not given back before it has ended",
+			"process", g.Pid)
+	case supervisor.Killing:
+		l.noteKilling()
+	case supervisor.Overdue:
+		return event{on: machine.Overdue, err: errOverdue}
+	case supervisor.Halted:
+		l.log.Warn("somebody stopped the guard; it goes on, because it keeps the command's deadline")
+	case supervisor.Loosened:
+		l.log.Warn("the command has changed its user, and would outlive berth and its guard " +
+			"if both were killed in the same instant; start it with --user instead, or with --pid-namespace, " +
+			"or have berth in a control group that is killed as a whole")
+	case supervisor.Dead:
+		return event{on: machine.TreeDied, guard: g}
+	}
+	return event{}
+}
+
+// signalled notes a signal: it ends berth, or it is for the command.
+func (l *loop) signalled(s os.Signal) event {
+	sig, ok := s.(syscall.Signal)
+	if !ok {
+		return event{}
+	}
+	rewritten := l.cfg.Rewrites.Apply(sig)
+	if rewritten == 0 {
+		l.log.Debug("signal dropped, as --rewrite says", "signal", signals.Name(sig))
+		return event{}
+	}
+	absent, hungUp := l.facts.Command.Phase == machine.Absent, false
+	if sig == syscall.SIGHUP && l.cfg.Terminal != nil {
+		l.hup = true
+		l.hangup.Reset(hangupPatience)
+		hungUp = absent || l.hungUp()
+	}
+	switch {
+	case signals.Ends(sig) || signals.Ends(rewritten) || hungUp:
+		if l.state != supervisor.Quitting {
+			l.log.Info("told to end", "signal", signals.Name(sig))
+		}
+		return event{on: machine.ToldToEnd, sig: sig, rewritten: rewritten}
+	case absent:
+		l.noteSignal(sig)
+	default:
+		l.forward(rewritten)
+	}
+	return event{}
+}
+
+// hungUp reports whether berth was told that its terminal has gone, and it has.
+// The kernel can tell a moment before; and a shell that exits may leave a job
+// alone, to which the terminal's end means nothing.
+func (l *loop) hungUp() bool { return l.hup && !l.cfg.Terminal() }

@@ -1,0 +1,212 @@
+// Package loop runs a supervisor: it obtains the slot, has the command started,
+// proves on a timer that the slot is still held, ends the command when it is not
+// or when the user says so, and gives the slot back once the command's tree is dead.
+//
+//	outcome := loop.Run(supervisor.Config{Lock: l, Launch: launch, Signals: signals, ...})
+//	os.Exit(outcome.Status)
+//
+// One goroutine owns everything. It notes what happens (events.go), asks package
+// machine what to do about it, and does that (actions.go); it decides nothing itself.
+// Everything slow, each call of a lock's methods, runs beside it (package calls) and
+// comes back as an event.
+//
+// What it guarantees: the command runs only between a verification that
+// succeeded and that verification's deadline; Release comes after Dead, on every
+// path; an ending signal is never lost, whenever it arrives.
+package loop
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/supervisor"
+	"berth/supervisor/calls"
+	"berth/supervisor/machine"
+)
+
+// env is what tests replace.
+type env struct {
+	// guardPatience is how long a guard may take to answer. Beginning to start and
+	// to kill takes milliseconds; a guard that is stopped would take for ever.
+	guardPatience time.Duration
+
+	// callPatience is how long a lock's method may go on after it was cancelled. It
+	// is promised to return promptly; a backend that breaks the promise must not
+	// keep berth from ending.
+	callPatience time.Duration
+
+	// unlisted is for an event that the table does not have, which is a mistake
+	// there: it is dropped.
+	unlisted func(log hclog.Logger, state supervisor.State, on machine.Event)
+}
+
+var normal = env{
+	guardPatience: 2 * time.Second,
+	callPatience:  10 * time.Second,
+	unlisted: func(log hclog.Logger, state supervisor.State, on machine.Event) {
+		log.Debug("nothing to do for it", "event", string(on), "state", string(state))
+	},
+}
+
+// Run runs the command under the lock until it has ended for good.
+func Run(cfg supervisor.Config) supervisor.Outcome { return run(cfg, normal) }
+
+func run(cfg supervisor.Config, e env) supervisor.Outcome {
+	l, err := newLoop(cfg, e)
+	if err != nil {
+		return supervisor.Outcome{Status: supervisor.ExitCannotExecute, Err: err}
+	}
+	return l.run()
+}
+
+// loop is one run. Everything in it belongs to the goroutine in run.
+type loop struct {
+	cfg   supervisor.Config
+	env   env
+	log   hclog.Logger // with what is held now
+	state supervisor.State
+	facts machine.Facts
+	calls *calls.Calls
+	timers
+
+	reconnect, poll, rest *backoff.ExponentialBackOff
+	said                  string // what the user was last told about waiting
+	hup                   bool   // HUP was received, and may tell of the terminal's end
+
+	guard       supervisor.Guard // nil: none
+	guardEvents <-chan supervisor.GuardEvent
+	guarded     bool // a guard could begin to start the command once
+
+	held     lock.Held        // nil: none
+	lostC    <-chan struct{}  // nil: nothing more is to be heard for now
+	deadline boottime.Instant // 0: none
+	verifyAt time.Time        // when the next verification begins
+
+	command  command
+	sequence sequence
+
+	observed supervisor.Situation // what the observer was told last
+}
+
+// timers are what the loop waits for besides others.
+type timers struct {
+	verifyTimer, pauseTimer, stepTimer *time.Timer
+
+	timeout   *time.Timer     // of waiting for a slot
+	silence   *time.Timer     // the guard's
+	hangup    *time.Timer     // since HUP was received
+	overtime  *time.Timer     // of the last call before the end, or before another slot
+	lossTimer *boottime.Timer // goes on through a suspend
+	beat      *time.Ticker    // nil: nobody wants one
+}
+
+func newTimers() (timers, error) {
+	lossTimer, err := boottime.NewTimer()
+	return timers{
+		verifyTimer: stopped(), pauseTimer: stopped(), stepTimer: stopped(), timeout: stopped(), silence: stopped(),
+		hangup: stopped(), overtime: stopped(), lossTimer: lossTimer,
+	}, err
+}
+
+// stopped returns a timer that does not run. Since Go 1.23 nothing is left in its channel.
+func stopped() *time.Timer {
+	timer := time.NewTimer(0)
+	timer.Stop()
+	return timer
+}
+
+func newLoop(cfg supervisor.Config, e env) (*loop, error) {
+	timers, err := newTimers()
+	if err != nil {
+		return nil, err
+	}
+	l := &loop{
+		cfg: cfg, env: e, log: cfg.Log, timers: timers,
+		calls:     calls.New(cfg.Lock, cfg.VerifyInterval, cfg.VerifyTimeout),
+		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
+		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
+		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
+	}
+	l.facts.HungUp = l.hungUp
+	l.facts.Policy = machine.Policy{
+		ID: cfg.ID, Try: cfg.Try, Timeout: cfg.Timeout, OnLoss: cfg.OnLoss, Restart: cfg.Restart,
+	}
+	if cfg.Observer != nil && cfg.Beat > 0 {
+		l.beat = time.NewTicker(cfg.Beat)
+	}
+	return l, nil
+}
+
+// newBackOff returns pauses that double from first to most on average, each
+// drawn evenly from zero to twice that (full jitter), without end.
+func newBackOff(first, most time.Duration) *backoff.ExponentialBackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(first),
+		backoff.WithMaxInterval(most),
+		backoff.WithMultiplier(2),
+		backoff.WithRandomizationFactor(1),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// run goes from event to event until there is nothing left to do. A panic must
+// not come to close, which gives the slot up: the command may live then, and
+// only the end of this process has the guard kill it.
+func (l *loop) run() supervisor.Outcome {
+	outcome := l.work()
+	l.close()
+	return outcome
+}
+
+func (l *loop) work() supervisor.Outcome {
+	l.restartTimeout()
+	l.calls.Connect()
+	l.state = supervisor.Connecting
+	l.observe()
+	runtime.Gosched() // the backend answers while a guard is made
+	if err := l.launch(); err != nil {
+		l.state = supervisor.Ended
+		l.observe()
+		return supervisor.Outcome{Status: supervisor.ExitCannotExecute, Err: err}
+	}
+	for l.state != supervisor.Ended {
+		if e := l.receive(); e.on != "" {
+			l.handle(e)
+		}
+		l.observe()
+	}
+	return l.facts.Ending.Outcome()
+}
+
+// launch has a guard ready for the next start of the command.
+func (l *loop) launch() error {
+	guard, err := l.cfg.Launch()
+	if err != nil {
+		return err
+	}
+	l.guard, l.guardEvents = guard, guard.Events()
+	return nil
+}
+
+// close gives up what is left when the machine has ended.
+func (l *loop) close() {
+	if l.beat != nil {
+		l.beat.Stop()
+	}
+	if l.guard != nil && l.facts.Command.Phase == machine.Absent {
+		l.guard.Retire()
+	}
+	if !l.calls.Close(l.env.callPatience) {
+		l.log.Error("a call to the backend did not return", "lock", l.cfg.ID.Name)
+	}
+	if err := l.cfg.Lock.Close(); err != nil && !errors.Is(err, lock.ErrUnreachable) {
+		l.log.Debug("closing the lock", "error", err)
+	}
+	l.lossTimer.Close()
+}

@@ -1,0 +1,82 @@
+package machine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/supervisor"
+)
+
+// order is in which the states are shown.
+var order = []supervisor.State{
+	supervisor.Connecting, supervisor.Pausing, supervisor.Attempting, supervisor.Waiting, supervisor.Quitting,
+	supervisor.Preparing, supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Stopping,
+	supervisor.Losing, supervisor.Resting, supervisor.Releasing, supervisor.Ended,
+}
+
+// intro is the beginning of the page.
+const intro = `# The supervisor's states
+
+Generated from the table in ` + "`supervisor/machine/table.go` by `make docs`" + `; do not edit it by hand.
+A slot is held in every state from *preparing* to *releasing*; the command can be alive from
+*starting* to *losing*. What stays in its state is in the table below the picture only. What changes
+no state and no ending, such as a signal for the command, is in neither. With ` + "`--in-doubt freeze`" + ` the
+command is frozen when *in doubt* begins, and goes on when *running* does.
+
+`
+
+// Diagram returns the table as a page of Markdown: a Mermaid state diagram, and the
+// table in full. docs/states.md is what it returns.
+func Diagram() string {
+	var b strings.Builder
+	b.WriteString(intro + "```mermaid\nstateDiagram-v2\n")
+	for _, s := range order {
+		fmt.Fprintf(&b, "    state %q as %s\n", string(s), identifier(s))
+	}
+	fmt.Fprintf(&b, "    [*] --> %s\n", identifier(order[0]))
+	for _, from := range order {
+		for _, to := range order {
+			if labels := leading(from, to); len(labels) > 0 {
+				fmt.Fprintf(&b, "    %s --> %s: %s\n", identifier(from), identifier(to), strings.Join(labels, " / "))
+			}
+		}
+	}
+	fmt.Fprintf(&b, "    %s --> [*]\n```\n\n", identifier(supervisor.Ended))
+	b.WriteString("Of several rows for one event in a state the first whose condition holds counts.\n\n")
+	b.WriteString("| state | event | if | what is done | next state |\n| --- | --- | --- | --- | --- |\n")
+	for _, from := range order {
+		for _, row := range listed(from) {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", from, row.On, row.If.Text, row.Do, row.To)
+		}
+	}
+	return b.String()
+}
+
+func identifier(s supervisor.State) string { return strings.ReplaceAll(string(s), " ", "_") }
+
+// listed returns what can happen in a state, by event, without what can never hold because a
+// row before it always does.
+func listed(from supervisor.State) []Row {
+	var all []Row
+	certain := map[Event]bool{}
+	for _, row := range table[from] {
+		if !certain[row.On] {
+			all = append(all, row)
+		}
+		certain[row.On] = certain[row.On] || row.If.test == nil
+	}
+	slices.SortStableFunc(all, func(a, b Row) int { return strings.Compare(string(a.On), string(b.On)) })
+	return all
+}
+
+// leading returns what leads from one state to another.
+func leading(from, to supervisor.State) []string {
+	var labels []string
+	for _, row := range listed(from) {
+		if row.To == to && !slices.Contains(labels, string(row.On)) {
+			labels = append(labels, string(row.On))
+		}
+	}
+	return labels
+}

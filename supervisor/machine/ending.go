@@ -1,0 +1,234 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"berth/lock"
+	"berth/supervisor"
+)
+
+// Ending is why something comes to its end, and what then: the command, the slot,
+// berth itself. The zero value: nothing does.
+type Ending struct {
+	Reason Reason
+	Signal syscall.Signal // Told: the first one
+	Cause  error          // what the user is told, nil: nothing is wrong
+	Status int            // what berth exits with, unless Cause has a status of its own
+	Then   Then
+}
+
+// Reason is why something ends.
+type Reason string
+
+// The reasons.
+const (
+	Told        Reason = "told to end"    // by a signal
+	Finished    Reason = "finished"       // the command ended by itself
+	Lost        Reason = "slot lost"      // or not proved to be ours in time
+	NotObtained Reason = "not obtained"   // there is no slot, and waiting would not help
+	Late        Reason = "timeout"        // --timeout has passed
+	NotBegun    Reason = "cannot execute" // the command
+	Unguarded   Reason = "no guard"       // none works here
+	Unanswered  Reason = "no answer"      // a call to the backend does not return
+)
+
+// Then is what follows an ending.
+type Then string
+
+// What can follow.
+const (
+	Undecided  Then = ""            // that depends on how the command dies, or nothing ends
+	End        Then = "end"         // berth ends, once the slot is given back
+	Queue      Then = "queue"       // the slot is given back, and berth waits for the next one
+	StartAgain Then = "start again" // the command is, in the same slot
+	NextGuard  Then = "next guard"  // another one is told to start the command, at once
+)
+
+// Outcome is what berth exits with.
+func (e Ending) Outcome() supervisor.Outcome {
+	return supervisor.Outcome{Status: e.Status, Err: e.Cause}
+}
+
+// maxFallen is how many guards in a row may die before they could start the command,
+// and are replaced.
+const maxFallen = 3
+
+// why returns the ending as it is after an event. The first reason to end berth
+// counts, and is only completed by how the command died. A loss by itself does not
+// end berth, so that any other reason takes its place.
+func why(state supervisor.State, on Event, f Facts) Ending {
+	switch {
+	case on == Acquired && state == supervisor.Attempting:
+		return Ending{}
+	case on == TreeDied:
+		return afterDeath(f)
+	case on == Stuck && state == supervisor.Releasing:
+		cause := fmt.Errorf("%s: a call to the backend did not return: %w", f.Policy.ID, lock.ErrUnreachable)
+		return Ending{Reason: Unanswered, Cause: cause, Then: End}
+	case on == NotConnected && state == supervisor.Quitting:
+		return notReached(f)
+	case f.Ending.Then == End:
+		return f.Ending
+	}
+	switch on {
+	case ToldToEnd:
+		return Ending{Reason: Told, Signal: f.Signal, Status: supervisor.ExitSignal + int(f.Signal), Then: End}
+	case TimedOut:
+		return Ending{Reason: Late, Cause: late(state, f), Then: End}
+	case NotConnected, NotAcquired, NotWoken:
+		if f.Hopeless(f.Err) {
+			cause := f.Err
+			if errors.Is(cause, lock.ErrFull) {
+				cause = fmt.Errorf("%w; without --try berth waits for it", cause)
+			}
+			return Ending{Reason: NotObtained, Cause: cause, Then: End}
+		}
+	case GuardUnusable, NoGuard:
+		again := on == NoGuard && f.Use == HasRun // what could be started before will be again
+		if lost := f.Command.Phase != Absent && f.Ending.Reason == Lost; !again && !lost {
+			return Ending{Reason: Unguarded, Status: supervisor.ExitCannotExecute, Cause: f.Err, Then: End}
+		}
+	case NotReady, Unverified, LossReported, LossDue, Overdue:
+		return afterLoss(state, on, f)
+	}
+	return f.Ending
+}
+
+// Hopeless reports whether waiting would not help: with --try nothing is waited
+// for, and what was refused from the beginning is a mistake to be mended. Once
+// the backend has let us work, a refusal is taken for a passing state of it.
+func (f Facts) Hopeless(err error) bool {
+	if f.Policy.Try || errors.Is(err, lock.ErrUnsafe) {
+		return true
+	}
+	return errors.Is(err, lock.ErrDenied) && !f.Admitted
+}
+
+// errUnfinished: the time was over before anything was found out.
+var errUnfinished = lock.Errorf(lock.ErrUnknown, "no attempt was finished in that time; give it longer")
+
+// late says that the time is over, and what was in the way.
+func late(state supervisor.State, f Facts) error {
+	err := f.LastErr
+	switch {
+	case err != nil:
+	case state == supervisor.Preparing:
+		err = lock.ErrUnknown
+	default:
+		err = errUnfinished
+	}
+	return fmt.Errorf("%s not obtained within %s: %w", f.Policy.ID, f.Policy.Timeout, err)
+}
+
+// notReached is for a backend that was being reached when the time was over, and
+// that says only now that it was not.
+func notReached(f Facts) Ending {
+	if errors.Is(f.Ending.Cause, errUnfinished) && errors.Is(f.Err, lock.ErrUnreachable) {
+		f.LastErr = lock.ErrUnreachable
+		f.Ending.Cause = late(supervisor.Quitting, f)
+	}
+	return f.Ending
+}
+
+// ErrNotVerified is the loss of a slot of which nothing was known for too long.
+var ErrNotVerified = fmt.Errorf("not verified in time: %w", lock.ErrLost)
+
+// afterLoss is for what speaks against the slot. While a command runs, a loss only
+// becomes the reason of its end: what then, its death decides. Without one, the slot
+// is given up.
+func afterLoss(state supervisor.State, on Event, f Facts) Ending {
+	switch state {
+	case supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Stopping:
+		if lossProven.holds(f) {
+			return Ending{Reason: Lost, Cause: f.Err}
+		}
+	case supervisor.Preparing, supervisor.Resting:
+		// A slot in which the command has run is kept for as long as nothing proves
+		// its loss: it can often be claimed again.
+		unused := f.Use == Unused && (on == NotReady || on == LossReported)
+		if unused || lossProven.holds(f) && !(state == supervisor.Preparing && on == Unverified) {
+			return afterIdleLoss(f)
+		}
+	}
+	return f.Ending
+}
+
+// afterIdleLoss is for a slot that was lost, or never became ours for certain, while
+// no command ran in it. A loss ends what has run: before that the slot was not
+// obtained.
+func afterIdleLoss(f Facts) Ending {
+	reason := f.Err
+	if f.Use == Unused && errors.Is(reason, lock.ErrLost) {
+		reason = lock.Errorf(lock.ErrUnknown, "%s", reason.Error())
+	}
+	if f.Hopeless(reason) || f.Use != Unused && f.lossEnds() {
+		return Ending{Reason: Lost, Cause: fmt.Errorf("%s: %w", f.Policy.ID, reason), Then: End}
+	}
+	return Ending{Reason: Lost, Cause: reason, Then: Queue}
+}
+
+// afterDeath decides what follows the end of the command's last process: the slot
+// may be used by somebody again, us included.
+func afterDeath(f Facts) Ending {
+	c, told, lost := f.Command, f.Ending.Reason == Told, f.Ending.Reason == Lost
+	fell := !c.Started() && f.Guard.Orphans // the guard, before it could say that it started anything
+	ended := Ending{Reason: Finished, Status: supervisor.EndedStatus(c.Status), Then: End}
+	switch {
+	case told && (fell || c.Phase == Beginning || c.Phase == Alive): // nothing was started, as far as is known
+		return f.Ending
+	case f.Ending.Reason == Unguarded:
+		return f.Ending
+	case fell && !lost && f.Fallen < maxFallen:
+		return Ending{Then: NextGuard}
+	case fell && !lost:
+		cause := fmt.Errorf("cannot execute the command: %d guards died before they could start it", f.Fallen+1)
+		return Ending{Reason: Unguarded, Status: supervisor.ExitCannotExecute, Cause: cause, Then: End}
+	case c.Phase == NotExecuted && f.Use == HasRun && !told && !lost && !f.HungUp():
+		return Ending{Then: StartAgain}
+	case c.Phase == NotExecuted && (!lost || f.Use != HasRun):
+		return Ending{Reason: NotBegun, Status: supervisor.NotExecutedStatus(c.Err), Cause: c.Err, Then: End}
+	case told:
+		f.Ending.Status = ended.Status
+		return f.Ending
+	case c.ByItself && !f.restarts():
+		return ended
+	case lost && f.lossEnds():
+		return Ending{Reason: Lost, Cause: fmt.Errorf("%s: %w", f.Policy.ID, f.Ending.Cause), Then: End}
+	case lost:
+		return Ending{Reason: Lost, Cause: f.Ending.Cause, Then: Queue}
+	case f.restarts():
+		return Ending{Then: StartAgain}
+	}
+	return ended
+}
+
+// lossEnds reports whether berth ends when a slot is lost in which the command
+// has run. With --try there is no second attempt, and without the terminal that
+// it was started from nobody wants one.
+func (f Facts) lossEnds() bool {
+	return f.Policy.OnLoss == supervisor.Exit || f.Policy.Try || f.HungUp()
+}
+
+// restarts reports whether a command that ended by itself is to be started
+// again. One that the user ended at the terminal, or with it, is not.
+func (f Facts) restarts() bool {
+	if f.Command.AtTerminal || f.HungUp() {
+		return false
+	}
+	always, onFailure := f.Policy.Restart == supervisor.Always, f.Policy.Restart == supervisor.OnFailure
+	return always || onFailure && f.Command.Status != 0
+}
+
+// Ends reports whether berth itself is about to end, as far as is known: while the
+// command is being ended, what its death would decide now.
+func (f Facts) Ends(state supervisor.State) bool {
+	switch state {
+	case supervisor.Quitting, supervisor.Ended:
+		return true
+	case supervisor.Stopping, supervisor.Losing:
+		return afterDeath(f).Then == End
+	}
+	return f.Ending.Then == End
+}

@@ -1,0 +1,82 @@
+package machine
+
+// Event is what makes a supervisor go from one state to another, or decides what
+// follows its end. What does neither, such as a signal that is the command's, or a
+// process that may not be signalled, is no event.
+type Event string
+
+// The events.
+const (
+	// What a call of the lock's methods returned.
+	Connected    Event = "connected"
+	NotConnected Event = "not connected"
+	Acquired     Event = "acquired"
+	NotAcquired  Event = "not acquired"
+	Woken        Event = "woken"
+	NotWoken     Event = "connection gone"
+	Ready        Event = "ready and verified"
+	NotReady     Event = "not ready"
+	NoGuard      Event = "no guard" // ready and verified, and no guard could be launched
+	Verified     Event = "verified"
+	Unverified   Event = "not verified"
+	Released     Event = "released"
+	Stuck        Event = "overtime" // it does not return
+
+	// What the backend tells without being asked, and what its silence means.
+	LossReported Event = "loss reported" // a loss, or that there may be one
+	LossDue      Event = "loss due"      // not verified for so long that the loss sequence just fits
+
+	// What the guard tells.
+	GuardUnusable Event = "guard unusable" // none could be used before either
+	Started       Event = "started"
+	Exited        Event = "command ended"
+	Overdue       Event = "deadline passed"
+	TreeDied      Event = "tree died"
+
+	// What the user and the clock tell.
+	ToldToEnd Event = "ending signal"
+	TimedOut  Event = "timeout"
+	PauseOver Event = "pause over"
+)
+
+// Action is what is done about an event. Doing it decides nothing: the next state is
+// in the same row of the table.
+type Action string
+
+// The actions.
+const (
+	Nothing Action = ""
+
+	// While there is no slot.
+	Connect       Action = "connect"
+	Attempt       Action = "attempt"
+	Reconnect     Action = "pause, then connect again"
+	WaitForChange Action = "wait for a change"
+	Quit          Action = "cancel the call"
+
+	// About the slot.
+	Prepare      Action = "wait for the last holder, verify"
+	PrepareAgain Action = "verify"
+	PrepareRetry Action = "take another guard, verify"
+	Start        Action = "have the command started"
+	Renew        Action = "renew the deadline"
+	VerifyAgain  Action = "verify again"
+	Doubt        Action = "remember the doubt, verify again"
+	TellDoubt    Action = "log the doubt, verify again"
+	VerifyNow    Action = "log the doubt, verify now"
+	RestInDoubt  Action = "log the doubt, pause, then verify"
+	Rest         Action = "pause, then start again"
+	RenewAndRest Action = "renew the deadline, pause, then start again"
+	ReleaseLost  Action = "log the loss, give the slot back"
+	Release      Action = "give the slot back"
+	QueueAgain   Action = "pause, then queue up again"
+	LeaveStuck   Action = "leave the slot to the end of berth"
+
+	// About the command.
+	Stop          Action = "begin the stop sequence with it"
+	StopLeftovers Action = "begin the stop sequence"
+	Lose          Action = "begin the loss sequence unless one kills sooner"
+	HandOn        Action = "hand it on"
+	HandOnSooner  Action = "hand it on, kill no later than the stop sequence would"
+	BeginSequence Action = "begin the sequence that waited for it"
+)

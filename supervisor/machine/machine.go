@@ -1,0 +1,134 @@
+// Package machine decides what a supervisor does: which event leads from which
+// state to which, why it all ends, and what follows.
+//
+//	row, found := machine.Next(state, machine.TreeDied, &facts)
+//	// row.Do is what to do, row.To the next state, facts.Ending why and what then
+//
+// Two files decide everything: table.go (what an event does in a state) and ending.go
+// (why berth, the command or the slot comes to its end, and what then).
+// docs/states.md is generated from the table.
+//
+// It is pure: no I/O, no goroutine, no clock. It knows no lock beyond the errors of
+// its contract, and nobody who carries out what it decides.
+package machine
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"berth/lock"
+	"berth/supervisor"
+)
+
+// Facts are what a decision depends on besides the state and the event. Whoever owns
+// them keeps them up to date; only Ending belongs to Next. The zero value is that of
+// a supervisor that has just begun, but for Policy and HungUp.
+type Facts struct {
+	Policy Policy
+
+	// HungUp reports whether the terminal that berth was started from has gone,
+	// and berth was told so. Required.
+	HungUp func() bool
+
+	// Of the event.
+	Err    error
+	Signal syscall.Signal        // ToldToEnd
+	Guard  supervisor.GuardEvent // Exited, TreeDied
+
+	LastErr  error // why there is no slot yet, nil: not known
+	Admitted bool  // the backend has let us in and answered an attempt
+	Use      Use   // of the slot that is held
+	Doubted  bool  // since the last proof something spoke against the slot
+	Command  Command
+	Fallen   int // guards in a row that died before they had started anything
+
+	Ending Ending
+}
+
+// Policy is what the user wants, as far as decisions depend on it.
+type Policy struct {
+	ID      lock.ID // for messages
+	Try     bool
+	Timeout time.Duration // for messages
+	OnLoss  supervisor.OnLoss
+	Restart supervisor.Restart
+}
+
+// Use is what a slot has been used for.
+type Use int
+
+// The uses, in ascending order.
+const (
+	Unused  Use = iota // the command was not to be started in it
+	Ordered            // it was, and did not get so far
+	HasRun             // it was started once at least
+)
+
+// Command is the command of one start.
+type Command struct {
+	Phase      Phase
+	Status     syscall.WaitStatus // Over: of its first process
+	ByItself   bool               // Over: nothing was to end it
+	AtTerminal bool               // Over: the user ended it there
+	Err        error              // NotExecuted: why
+}
+
+// Phase is how far a command has got.
+type Phase int
+
+// The phases, in ascending order.
+const (
+	Absent      Phase = iota // there is none
+	Beginning                // the guard was told to start it
+	NotExecuted              // it could not be started; the guard is about to end
+	Alive                    // its first process runs
+	Over                     // its first process has ended; others of the tree may live
+)
+
+// Started reports whether the command was seen to run.
+func (c Command) Started() bool { return c.Phase >= Alive }
+
+// Condition is on what a row of the table depends. The zero value always holds.
+type Condition struct {
+	Text string // for the page that is generated
+	test func(Facts) bool
+}
+
+func (c Condition) holds(f Facts) bool { return c.test == nil || c.test(f) }
+
+// The conditions. What follows an ending was decided in ending.go.
+var (
+	always Condition
+
+	thenEnd       = Condition{"berth ends", func(f Facts) bool { return f.Ending.Then == End }}
+	thenStart     = Condition{"it starts again", func(f Facts) bool { return f.Ending.Then == StartAgain }}
+	thenNextGuard = Condition{"another guard is to start it", func(f Facts) bool { return f.Ending.Then == NextGuard }}
+
+	givenUp = Condition{"the slot is given up", func(f Facts) bool {
+		return f.Ending.Then == End || f.Ending.Then == Queue
+	}}
+
+	// Without proof the slot may still be ours: a connection that is gone can be
+	// made again.
+	lossProven = Condition{"proof of the loss", func(f Facts) bool { return errors.Is(f.Err, lock.ErrLost) }}
+
+	doubted     = Condition{"the slot is in doubt", func(f Facts) bool { return f.Doubted }}
+	unreachable = Condition{"unreachable", func(f Facts) bool { return errors.Is(f.Err, lock.ErrUnreachable) }}
+	nothingLeft = Condition{"nothing of it is left", func(f Facts) bool { return !f.Guard.Left }}
+)
+
+// Next decides what an event does in a state. It sets facts.Ending, and returns the
+// row of the table that holds; there is none for an event that has no meaning there,
+// which is a mistake in this package.
+func Next(state supervisor.State, on Event, facts *Facts) (row Row, found bool) {
+	after := *facts
+	after.Ending = why(state, on, after)
+	for _, row := range table[state] {
+		if row.On == on && row.If.holds(after) {
+			facts.Ending = after.Ending
+			return row, true
+		}
+	}
+	return Row{}, false
+}

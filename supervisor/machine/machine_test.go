@@ -1,0 +1,240 @@
+package machine
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+	"berth/supervisor"
+)
+
+var (
+	mutex     = lock.ID{Kind: lock.Mutex, Name: "m"}
+	errTaken  = lock.Errorf(lock.ErrLost, "somebody else has it")
+	errDoubt  = lock.Errorf(lock.ErrInDoubt, "the connection is gone")
+	errNoFile = errors.Join(supervisor.ErrNotExecuted, unix.ENOENT)
+	failed    = syscall.WaitStatus(3 << 8)
+)
+
+// facts are those of a supervisor at whose terminal nothing has happened.
+func facts() Facts {
+	return Facts{
+		Policy: Policy{ID: mutex, OnLoss: supervisor.Retry, Restart: supervisor.Never},
+		HungUp: func() bool { return false },
+	}
+}
+
+func over(status syscall.WaitStatus) Command {
+	return Command{Phase: Over, Status: status, ByItself: true}
+}
+
+func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
+	type change = func(*Facts)
+	all := func(changes ...change) []change { return changes }
+	because := func(e Ending) change { return func(f *Facts) { f.Ending, f.Command.ByItself = e, false } }
+	restart := func(r supervisor.Restart) change { return func(f *Facts) { f.Policy.Restart = r } }
+	fallen := func(before int) change { return func(f *Facts) { f.Fallen = before } }
+	toldTERM := because(Ending{Reason: Told, Signal: unix.SIGTERM, Status: 143, Then: End})
+	lostSlot := because(Ending{Reason: Lost, Cause: errTaken})
+	exits := func(f *Facts) { f.Policy.OnLoss = supervisor.Exit }
+	tries := func(f *Facts) { f.Policy.Try = true }
+	hungUp := func(f *Facts) { f.HungUp = func() bool { return true } }
+	hasRun := func(f *Facts) { f.Use = HasRun }
+	guardFell := func(f *Facts) { f.Guard.Orphans, f.Use = true, Ordered }
+	wished := func(f *Facts) { f.Command.AtTerminal = true }
+	byItself := func(f *Facts) { f.Command.ByItself = true }
+
+	alive, beginning := Command{Phase: Alive}, Command{Phase: Beginning}
+	noFile := Command{Phase: NotExecuted, Err: errNoFile}
+
+	ended := func(status int) Ending { return Ending{Reason: Finished, Status: status, Then: End} }
+	told := func(status int) Ending { return Ending{Reason: Told, Status: status, Then: End} }
+	again := Ending{Then: StartAgain}
+	queue := Ending{Reason: Lost, Cause: lock.ErrLost, Then: Queue}
+	lost := Ending{Reason: Lost, Cause: lock.ErrLost, Then: End}
+	unguarded := Ending{Reason: Unguarded, Status: 126, Then: End}
+	notBegun := Ending{Reason: NotBegun, Cause: unix.ENOENT, Status: 127, Then: End}
+
+	for name, c := range map[string]struct {
+		command Command
+		facts   []change
+		want    Ending
+	}{
+		"it has ended":                     {over(failed), nil, ended(3)},
+		"it has ended well":                {over(0), all(restart(supervisor.OnFailure)), ended(0)},
+		"it has failed":                    {over(failed), all(restart(supervisor.OnFailure)), again},
+		"it always starts again":           {over(0), all(restart(supervisor.Always)), again},
+		"it was ended at the terminal":     {over(failed), all(restart(supervisor.Always), wished), ended(3)},
+		"it ended with the terminal":       {over(failed), all(restart(supervisor.Always), hungUp), ended(3)},
+		"nothing is known of its end":      {alive, nil, ended(0)},
+		"told":                             {over(15), all(toldTERM, restart(supervisor.Always)), told(143)},
+		"told, and it has a status":        {over(failed), all(toldTERM), told(3)},
+		"told before it had started":       {beginning, all(guardFell, toldTERM), told(143)},
+		"told, nothing is known of it":     {alive, all(toldTERM), told(143)},
+		"told, and it could not start":     {noFile, all(hasRun, toldTERM), notBegun},
+		"lost":                             {over(15), all(lostSlot), queue},
+		"lost, to be restarted":            {over(15), all(lostSlot, restart(supervisor.Always)), queue},
+		"lost, --on-loss exit":             {over(15), all(lostSlot, exits), lost},
+		"lost, --try":                      {over(15), all(lostSlot, tries), lost},
+		"lost, and the terminal":           {over(15), all(lostSlot, hungUp), lost},
+		"lost after it had ended":          {over(failed), all(lostSlot, byItself, exits), ended(3)},
+		"lost after a failure":             {over(failed), all(lostSlot, byItself, restart(supervisor.OnFailure)), queue},
+		"lost before it had started":       {beginning, all(guardFell, lostSlot), queue},
+		"lost, and it could not start":     {noFile, all(lostSlot), notBegun},
+		"lost, not started again":          {noFile, all(hasRun, lostSlot), queue},
+		"it could not, and the guard fell": {noFile, all(guardFell), Ending{Then: NextGuard}},
+		"it could not start":               {noFile, nil, notBegun},
+		"it could not start again":         {noFile, all(hasRun), again},
+		"not started again, hung up":       {noFile, all(hasRun, hungUp), notBegun},
+		"the guard fell":                   {beginning, all(guardFell), Ending{Then: NextGuard}},
+		"the third guard fell":             {beginning, all(guardFell, fallen(2)), Ending{Then: NextGuard}},
+		"the fourth guard fell":            {beginning, all(guardFell, fallen(3)), unguarded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := facts()
+			f.Command = c.command
+			for _, change := range c.facts {
+				change(&f)
+			}
+			got := afterDeath(f)
+			if c.want.Cause != nil && !errors.Is(got.Cause, c.want.Cause) {
+				t.Errorf("cause %v, want %v", got.Cause, c.want.Cause)
+			}
+			got.Cause, got.Signal, c.want.Cause = nil, 0, nil
+			if got != c.want {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSlotWithoutACommandIsGivenUp(t *testing.T) {
+	refused := lock.Errorf(lock.ErrDenied, "no permission")
+	nothing := func(*Facts) {}
+	hasRun := func(f *Facts) { f.Use = HasRun }
+	exits := func(f *Facts) { f.Policy.OnLoss = supervisor.Exit }
+	for name, c := range map[string]struct {
+		on     Event
+		err    error
+		change func(*Facts)
+		then   Then
+		cause  error
+	}{
+		"a doubt before the first start": {NotReady, errDoubt, nothing, Queue, lock.ErrInDoubt},
+		"a doubt before the second":      {NotReady, errDoubt, hasRun, Undecided, nil},
+		"a loss before the first":        {NotReady, errTaken, exits, Queue, lock.ErrUnknown},
+		"a loss before the second":       {NotReady, errTaken, hasRun, Queue, lock.ErrLost},
+		"the same, --on-loss exit":       {NotReady, errTaken, func(f *Facts) { hasRun(f); exits(f) }, End, lock.ErrLost},
+		"a doubt with --try":             {NotReady, errDoubt, func(f *Facts) { f.Policy.Try = true }, End, lock.ErrUnknown},
+		"a refusal at first":             {NotReady, refused, nothing, End, lock.ErrDenied},
+		"a refusal later":                {NotReady, refused, func(f *Facts) { f.Admitted = true }, Queue, lock.ErrDenied},
+		"no proof of it in time":         {LossDue, ErrNotVerified, hasRun, Queue, lock.ErrLost},
+		"what a cancelled call returned": {Unverified, errTaken, hasRun, Undecided, nil},
+	} {
+		f := facts()
+		f.Err = c.err
+		c.change(&f)
+		if got := why(supervisor.Preparing, c.on, f); got.Then != c.then || !errors.Is(got.Cause, c.cause) {
+			t.Errorf("%s: %+v, want %q and %v", name, got, c.then, c.cause)
+		}
+	}
+}
+
+func TestFirstReasonToEndBerthCounts(t *testing.T) {
+	f := facts()
+	for _, step := range []struct {
+		state supervisor.State
+		on    Event
+		f     Facts
+		want  Reason
+	}{
+		{supervisor.Running, LossReported, Facts{Err: errDoubt}, ""},
+		{supervisor.Running, LossReported, Facts{Err: errTaken}, Lost},
+		{supervisor.Losing, ToldToEnd, Facts{Signal: unix.SIGINT}, Told},
+		{supervisor.Losing, ToldToEnd, Facts{Signal: unix.SIGTERM}, Told},
+		{supervisor.Releasing, TimedOut, Facts{}, Told},
+	} {
+		f.Err, f.Signal = step.f.Err, step.f.Signal
+		if f.Ending = why(step.state, step.on, f); f.Ending.Reason != step.want {
+			t.Errorf("%s in %q: %+v, want %q", step.on, step.state, f.Ending, step.want)
+		}
+	}
+	if f.Ending.Signal != unix.SIGINT || f.Ending.Status != 130 {
+		t.Errorf("%+v, want the first signal", f.Ending)
+	}
+}
+
+func TestLostConnectionDoesNotEndTheCommand(t *testing.T) {
+	for _, on := range []Event{LossReported, Unverified} {
+		f := facts()
+		f.Err = errDoubt
+		if row, _ := Next(supervisor.Running, on, &f); row.To != supervisor.InDoubt || f.Ending.Reason != "" {
+			t.Errorf("%s: %+v, %+v", on, row, f.Ending)
+		}
+	}
+}
+
+func TestEveryStateHeedsAnEndingSignal(t *testing.T) {
+	for _, s := range order {
+		if !slices.ContainsFunc(table[s], func(r Row) bool { return r.On == ToldToEnd }) && s != supervisor.Ended {
+			t.Errorf("%q does not", s)
+		}
+	}
+}
+
+// An event that can come in a state has an effect there whatever the facts are.
+func TestEveryEventOfAStateHasARowThatHolds(t *testing.T) {
+	for _, s := range order {
+		certain := map[Event]bool{}
+		for _, row := range table[s] {
+			certain[row.On] = certain[row.On] || row.If.test == nil
+		}
+		for on, yes := range certain {
+			if !yes {
+				t.Errorf("%q in %q depends on conditions only", on, s)
+			}
+		}
+	}
+}
+
+func TestEveryStateCanBeReachedAndLeft(t *testing.T) {
+	reached := map[supervisor.State]bool{supervisor.Connecting: true}
+	for _, s := range order {
+		left := false
+		for _, row := range listed(s) {
+			left = left || row.To != stays && row.To != s
+			reached[row.To] = true
+		}
+		if !left && s != supervisor.Ended {
+			t.Errorf("%q cannot be left", s)
+		}
+	}
+	for _, s := range order {
+		if !reached[s] {
+			t.Errorf("%q cannot be reached", s)
+		}
+	}
+}
+
+func TestEventWithoutARowChangesNothing(t *testing.T) {
+	f := facts()
+	f.Err = errTaken
+	if row, found := Next(supervisor.Running, NotConnected, &f); found || f.Ending != (Ending{}) {
+		t.Errorf("%+v, %+v", row, f.Ending)
+	}
+}
+
+func TestDiagramIsWhatTheTableSays(t *testing.T) {
+	page, err := os.ReadFile("../../docs/states.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != Diagram() {
+		t.Error("docs/states.md is not what the table says; run make docs")
+	}
+}

@@ -1,0 +1,148 @@
+package machine
+
+//go:generate go run ./diagram ../../docs/states.md
+
+import "berth/supervisor"
+
+// Row is what an event does in a state if a condition holds. Of several rows for an
+// event the first that holds counts.
+type Row struct {
+	On Event
+	If Condition
+	Do Action
+	To supervisor.State // the next state, "": the same
+}
+
+// stays is the next state of what changes none.
+const stays supervisor.State = ""
+
+// table is the whole machine. Every event that can come in a state is listed there,
+// also where nothing is to be done about it.
+var table = map[supervisor.State][]Row{
+	supervisor.Connecting: quitting(
+		Row{Connected, always, Attempt, supervisor.Attempting},
+		Row{NotConnected, thenEnd, Nothing, supervisor.Ended},
+		Row{NotConnected, always, Reconnect, supervisor.Pausing},
+	),
+	supervisor.Pausing: {
+		{PauseOver, always, Connect, supervisor.Connecting},
+		{GuardUnusable, always, Quit, supervisor.Ended},
+		{ToldToEnd, always, Quit, supervisor.Ended},
+		{TimedOut, always, Quit, supervisor.Ended},
+	},
+	supervisor.Attempting: quitting(
+		Row{Acquired, always, Prepare, supervisor.Preparing},
+		Row{NotAcquired, thenEnd, Nothing, supervisor.Ended},
+		Row{NotAcquired, unreachable, Reconnect, supervisor.Pausing},
+		Row{NotAcquired, always, WaitForChange, supervisor.Waiting},
+	),
+	supervisor.Waiting: quitting(
+		Row{Woken, always, Attempt, supervisor.Attempting},
+		Row{NotWoken, thenEnd, Nothing, supervisor.Ended},
+		Row{NotWoken, always, Reconnect, supervisor.Pausing},
+	),
+	supervisor.Quitting: append(
+		each(supervisor.Ended, Connected, NotConnected, NotAcquired, Woken, NotWoken, Stuck),
+		Row{Acquired, always, Release, supervisor.Releasing},
+		Row{GuardUnusable, always, Nothing, stays},
+		Row{ToldToEnd, always, Nothing, stays},
+		Row{TimedOut, always, Nothing, stays},
+	),
+	supervisor.Preparing: idle(
+		Row{Ready, always, Start, supervisor.Starting},
+		Row{NoGuard, thenEnd, Release, supervisor.Releasing},
+		Row{NoGuard, always, RenewAndRest, supervisor.Resting},
+		Row{NotReady, givenUp, ReleaseLost, supervisor.Releasing},
+		Row{NotReady, always, RestInDoubt, supervisor.Resting},
+		Row{TimedOut, always, Release, supervisor.Releasing},
+		Row{Verified, always, Nothing, stays}, // of the call before, which was cancelled
+		Row{Unverified, always, Nothing, stays},
+	),
+	supervisor.Starting: holding(
+		Row{Started, doubted, Nothing, supervisor.InDoubt},
+		Row{Started, always, Nothing, supervisor.Running},
+		Row{TreeDied, thenNextGuard, PrepareRetry, supervisor.Preparing},
+		Row{GuardUnusable, always, Nothing, stays}, // TreeDied comes next
+	),
+	supervisor.Running: holding(
+		Row{Unverified, lossProven, Lose, supervisor.Losing},
+		Row{Unverified, always, TellDoubt, supervisor.InDoubt},
+		Row{LossReported, lossProven, Lose, supervisor.Losing},
+		Row{LossReported, always, VerifyNow, supervisor.InDoubt},
+	),
+	supervisor.InDoubt: holding(
+		Row{Verified, always, Renew, supervisor.Running},
+	),
+	supervisor.Stopping: holding(
+		Row{Started, always, BeginSequence, stays},
+		Row{Exited, always, Nothing, stays},
+		Row{ToldToEnd, always, HandOn, stays},
+		Row{GuardUnusable, always, Nothing, stays},
+	),
+	supervisor.Losing: append(
+		each(stays, Verified, Unverified, LossReported, LossDue, Overdue, Exited, GuardUnusable),
+		Row{Started, always, BeginSequence, stays},
+		Row{ToldToEnd, always, HandOnSooner, stays},
+		Row{TreeDied, always, Release, supervisor.Releasing},
+	),
+	supervisor.Resting: idle(
+		Row{PauseOver, always, PrepareAgain, supervisor.Preparing},
+		Row{Verified, always, Renew, stays},
+		Row{Unverified, givenUp, ReleaseLost, supervisor.Releasing},
+		Row{Unverified, always, VerifyAgain, stays},
+	),
+	// Of a call before the release there may still be a result.
+	supervisor.Releasing: append(
+		each(stays, Verified, Unverified, Ready, NotReady, GuardUnusable, ToldToEnd, TimedOut),
+		Row{Released, thenEnd, Nothing, supervisor.Ended},
+		Row{Released, always, QueueAgain, supervisor.Pausing},
+		Row{Stuck, always, LeaveStuck, supervisor.Ended},
+	),
+	supervisor.Ended: {},
+}
+
+// each returns rows for events about which nothing is done.
+func each(to supervisor.State, events ...Event) (rows []Row) {
+	for _, on := range events {
+		rows = append(rows, Row{on, always, Nothing, to})
+	}
+	return rows
+}
+
+// quitting adds what ends berth while a call is under way and no slot is held.
+func quitting(rows ...Row) []Row {
+	return append(rows,
+		Row{GuardUnusable, always, Quit, supervisor.Quitting},
+		Row{ToldToEnd, always, Quit, supervisor.Quitting},
+		Row{TimedOut, always, Quit, supervisor.Quitting},
+	)
+}
+
+// idle adds what happens to a slot that is held without a command.
+func idle(rows ...Row) []Row {
+	return append(rows,
+		Row{LossReported, givenUp, ReleaseLost, supervisor.Releasing},
+		Row{LossReported, always, VerifyNow, stays},
+		Row{LossDue, always, ReleaseLost, supervisor.Releasing},
+		Row{GuardUnusable, always, Release, supervisor.Releasing},
+		Row{ToldToEnd, always, Release, supervisor.Releasing},
+	)
+}
+
+// holding adds what happens to a slot in which a command may be alive.
+func holding(rows ...Row) []Row {
+	return append(rows,
+		Row{Verified, always, Renew, stays},
+		Row{Unverified, lossProven, Lose, supervisor.Losing},
+		Row{Unverified, always, Doubt, stays},
+		Row{LossReported, lossProven, Lose, supervisor.Losing},
+		Row{LossReported, always, VerifyNow, stays},
+		Row{LossDue, always, Lose, supervisor.Losing},
+		Row{Overdue, always, Lose, supervisor.Losing},
+		Row{Exited, nothingLeft, Nothing, stays},
+		Row{Exited, always, StopLeftovers, supervisor.Stopping},
+		Row{TreeDied, thenStart, Rest, supervisor.Resting},
+		Row{TreeDied, always, Release, supervisor.Releasing},
+		Row{ToldToEnd, always, Stop, supervisor.Stopping},
+	)
+}

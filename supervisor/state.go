@@ -1,0 +1,22 @@
+package supervisor
+
+// State is where a supervisor is.
+type State string
+
+// The states. A slot is held in all from Preparing to Releasing.
+const (
+	Connecting State = "connecting" // reaching the backend
+	Pausing    State = "pausing"    // before reaching it again
+	Attempting State = "attempting" // one attempt at a slot
+	Waiting    State = "waiting"    // until another attempt is worthwhile
+	Quitting   State = "quitting"   // told to end while something is under way
+	Preparing  State = "preparing"  // slot won, until the command may start
+	Starting   State = "starting"   // the guard was told to start the command
+	Running    State = "running"    // the command runs, the slot is verified
+	InDoubt    State = "in doubt"   // the command runs or is frozen, verification is overdue
+	Stopping   State = "stopping"   // stop sequence
+	Losing     State = "losing"     // loss sequence
+	Resting    State = "resting"    // between two runs in one slot
+	Releasing  State = "releasing"  // tree dead, giving the slot back
+	Ended      State = "ended"
+)
