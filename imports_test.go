@@ -38,6 +38,8 @@ var rules = []struct {
 	{"berth/lock/locktest", []string{"berth/lock"}, "the fake knows the contract only"},
 	{"berth/test/faults/checker", nil, "what judges berth must not share its bugs"},
 	{"berth/test/faults/witness", nil, "what judges berth must not share its bugs"},
+	{"berth/test/process", nil, "it knows processes, and not what they run"},
+	{"berth/test/brokertest", []string{"berth/test/process"}, "it knows RabbitMQ, and must not know berth"},
 	{"berth/test/bench", []string{"berth/test/brokertest"}, "it measures the built binary"},
 	{"berth/supervisor", []string{"berth/lock", "berth/signals", "berth/internal/boottime"},
 		"it is the words that the others share: values, and interfaces that others implement"},

@@ -16,8 +16,12 @@
 // stays behind if the test process is killed.
 //
 // What needs the broker's cooperation runs as Erlang code inside the node, over
-// a pair of pipes, in about a millisecond: rabbitmqctl does the same calls but
-// takes a second to start.
+// a pair of pipes, in about a millisecond. rabbitmqctl does the same calls but
+// takes a second to start. The management API would need a plugin and a listener
+// for every node, shows a queue up to five seconds late, and cannot do what tests of
+// failures need most: raise alarms, forget and hide queues, split clusters.
+//
+// It knows RabbitMQ, and must not know berth.
 //
 // The node is the one of Debian's package, RabbitMQ 3.10 on Debian 12, or of the
 // directory that BERTH_TEST_BROKER names; scripts/brokers.sh makes those of 4.0
@@ -36,6 +40,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/test/process"
 )
 
 const (
@@ -63,7 +69,7 @@ type Broker struct {
 	port    int    // AMQP
 
 	epmdPort, distPort int
-	epmd               *process // nil for a node that uses its peer's
+	epmd               *process.Process // nil for a node that uses its peer's
 	cookie             string
 
 	life sync.Mutex // held while a node is started or ended
@@ -73,7 +79,7 @@ type Broker struct {
 
 // node is one run of the broker.
 type node struct {
-	proc *process
+	proc *process.Process
 	ctl  *control
 }
 
@@ -102,10 +108,7 @@ func Start(ctx context.Context) (*Broker, error) {
 		return nil, err
 	}
 	if b.epmd, err = b.startEpmd(ctx); err == nil {
-		err = b.startNode(ctx)
-	}
-	if err == nil {
-		err = b.learnVersion(ctx)
+		err = b.launch(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, b.Stop())
@@ -144,8 +147,8 @@ func (b *Broker) Restart(ctx context.Context) error {
 	b.life.Lock()
 	defer b.life.Unlock()
 	if n := b.take(); n != nil {
-		n.proc.signal(syscall.SIGCONT)
-		n.proc.signal(syscall.SIGTERM)
+		n.proc.Signal(syscall.SIGCONT)
+		n.proc.Signal(syscall.SIGTERM)
 		n.end(stopTimeout)
 	}
 	return b.launch(ctx)
@@ -157,14 +160,14 @@ func (b *Broker) Restart(ctx context.Context) error {
 func (b *Broker) RestartInPlace(ctx context.Context, stopped time.Duration) error {
 	b.life.Lock()
 	defer b.life.Unlock()
-	if err := b.do(ctx, "stop the broker in place", "ok = rabbit:stop(), timer:sleep(%d)", stopped.Milliseconds()); err != nil {
+	err := b.do(ctx, "stop the broker in place", "ok = rabbit:stop(), timer:sleep(%d)", stopped.Milliseconds())
+	if err != nil {
 		return err
 	}
 	return b.do(ctx, "start the broker in place", "ok = rabbit:start()")
 }
 
-// Kill9 ends the node with SIGKILL and returns once it is dead. Restart brings
-// it back.
+// Kill9 ends the node with SIGKILL and returns once it is dead, until Restart.
 func (b *Broker) Kill9() error {
 	b.life.Lock()
 	defer b.life.Unlock()
@@ -179,22 +182,20 @@ func (b *Broker) Kill9() error {
 // Pause stops the node with SIGSTOP: its connections stay open and nothing
 // answers on them until Continue.
 func (b *Broker) Pause() error {
-	if err := b.signal(syscall.SIGSTOP); err != nil {
+	n, err := b.signal(syscall.SIGSTOP)
+	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.node == nil {
-		return fmt.Errorf("cannot pause the broker: %w", ErrNotRunning)
-	}
-	return b.node.proc.awaitStopped()
+	return n.proc.AwaitStopped(callTimeout)
 }
 
 // Continue lets a paused node go on. On any other it has no effect.
-func (b *Broker) Continue() error { return b.signal(syscall.SIGCONT) }
+func (b *Broker) Continue() error {
+	_, err := b.signal(syscall.SIGCONT)
+	return err
+}
 
-// Stop kills the node, waits until all its processes are gone and removes its
-// directory. A second Stop has no effect.
+// Stop kills the node, waits until all its processes are gone and removes its directory.
 func (b *Broker) Stop() error {
 	b.life.Lock()
 	defer b.life.Unlock()
@@ -202,24 +203,41 @@ func (b *Broker) Stop() error {
 		n.end(0)
 	}
 	if b.epmd != nil {
-		b.epmd.end(0) // after the node, which would start another one
+		b.epmd.End(0) // after the node, which would start another one
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	if err := awaitGone(ctx, b.dir); err != nil {
+	// Only b's processes have its directory as HOME. A node's helpers end by
+	// themselves, a moment after it.
+	if err := process.AwaitGone(ctx, b.dir); err != nil {
 		return err
 	}
 	return os.RemoveAll(b.dir)
 }
 
-// signal sends a signal to the node's process.
-func (b *Broker) signal(sig syscall.Signal) error {
+// signal sends a signal to the node's process, and returns the node.
+func (b *Broker) signal(sig syscall.Signal) (*node, error) {
+	n, err := b.running()
+	if err == nil {
+		err = n.proc.Signal(sig)
+	}
+	if errors.Is(err, os.ErrProcessDone) {
+		err = ErrNotRunning
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot send %s to the broker: %w", sig, err)
+	}
+	return n, nil
+}
+
+// running returns the node.
+func (b *Broker) running() (*node, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.node == nil {
-		return fmt.Errorf("cannot send %s to the broker: %w", sig, ErrNotRunning)
+		return nil, ErrNotRunning
 	}
-	return b.node.proc.signal(sig)
+	return b.node, nil
 }
 
 // take returns the running node, which is the caller's to end, or nil.
@@ -231,31 +249,25 @@ func (b *Broker) take() *node {
 	return n
 }
 
-// startNode is launch for callers that do not hold life.
-func (b *Broker) startNode(ctx context.Context) error {
-	b.life.Lock()
-	defer b.life.Unlock()
-	return b.launch(ctx)
-}
-
-// launch starts a node and waits until it answers.
+// launch starts a node, waits until it answers, and learns its version. The caller
+// holds life, or is the only one that has the broker.
 func (b *Broker) launch(ctx context.Context) error {
 	n, err := b.spawnNode()
 	if err != nil {
 		return err
 	}
-	if err := awaitReady(ctx, b.Addr(), n.proc.done); err != nil {
+	if err := awaitReady(ctx, b.Addr(), n.proc.Done()); err != nil {
 		n.end(0)
 		return fmt.Errorf("cannot start a broker: %w; the end of its log:\n%s", err, b.logTail())
 	}
 	b.mu.Lock()
 	b.node = n
 	b.mu.Unlock()
-	return nil
+	return b.learnVersion(ctx)
 }
 
 // end waits for the node's process, kills it after grace, and closes its pipes.
 func (n *node) end(grace time.Duration) {
-	n.proc.end(grace)
+	n.proc.End(grace)
 	n.ctl.close()
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/test/brokertest"
+	"berth/test/process"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -155,12 +156,12 @@ func TestNoProcessIsLeftAfterTheTestProcessIsKilled(t *testing.T) {
 	must(t, err)
 	dir = strings.TrimSpace(dir)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if len(brokertest.Family(dir)) == 0 {
+	if len(process.WithHome(dir)) == 0 {
 		t.Fatal("found no process of a broker")
 	}
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	must(t, brokertest.AwaitGone(ctx, dir))
+	must(t, process.AwaitGone(ctx, dir))
 }

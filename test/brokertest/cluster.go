@@ -60,11 +60,7 @@ func (c *Cluster) launch(ctx context.Context) error {
 	var wg sync.WaitGroup
 	errs := make([]error, len(c.Nodes))
 	for i, b := range c.Nodes[1:] {
-		wg.Go(func() {
-			if errs[i] = b.startNode(ctx); errs[i] == nil {
-				errs[i] = b.learnVersion(ctx)
-			}
-		})
+		wg.Go(func() { errs[i] = b.launch(ctx) })
 	}
 	wg.Wait()
 	return errors.Join(errs...)
@@ -95,7 +91,8 @@ func (c *Cluster) join(ctx context.Context) error {
 // side notice nothing of it by themselves. It returns once both sides know.
 func (c *Cluster) Split(ctx context.Context, alone *Broker) error {
 	// With another cookie for them it refuses and is refused.
-	err := alone.do(ctx, "cut a node off", `[begin erlang:set_cookie(N, apart), erlang:disconnect_node(N) end || N <- %s]`, c.others(alone))
+	err := alone.do(ctx, "cut a node off",
+		`[begin erlang:set_cookie(N, apart), erlang:disconnect_node(N) end || N <- %s]`, c.others(alone))
 	if err != nil {
 		return err
 	}
@@ -113,7 +110,8 @@ func (c *Cluster) Interrupt(ctx context.Context, alone *Broker) error {
 // the two sides do not become one by themselves, and on Khepri (4.2 and later) an
 // exclusive queue stays that it could not delete while it was alone.
 func (c *Cluster) Heal(ctx context.Context, alone *Broker) error {
-	err := alone.do(ctx, "let a node back", `[begin erlang:set_cookie(N, erlang:get_cookie()), net_kernel:connect_node(N) end || N <- %s]`, c.others(alone))
+	err := alone.do(ctx, "let a node back",
+		`[begin erlang:set_cookie(N, erlang:get_cookie()), net_kernel:connect_node(N) end || N <- %s]`, c.others(alone))
 	if err == nil {
 		err = c.await(ctx, nil)
 	}
@@ -164,7 +162,8 @@ func (c *Cluster) await(ctx context.Context, alone *Broker) error {
 			return nil
 		}
 		if !pause(ctx, 20*time.Millisecond) {
-			return fmt.Errorf("the nodes of a cluster do not find or lose each other: %s: %w", strings.Join(wrong, ", "), ctx.Err())
+			return fmt.Errorf("the nodes of a cluster do not find or lose each other: %s: %w",
+				strings.Join(wrong, ", "), ctx.Err())
 		}
 	}
 }

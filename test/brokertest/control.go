@@ -58,13 +58,11 @@ type control struct {
 func newControl() (*control, []*os.File, error) {
 	theirIn, out, err := os.Pipe()
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot make a pipe: %w", err)
+		return nil, nil, err
 	}
 	in, theirOut, err := os.Pipe()
 	if err != nil {
-		theirIn.Close()
-		out.Close()
-		return nil, nil, fmt.Errorf("cannot make a pipe: %w", err)
+		return nil, nil, errors.Join(err, theirIn.Close(), out.Close())
 	}
 	c := &control{out: out, in: in, buf: bufio.NewReaderSize(in, mostAnswer+12)}
 	return c, []*os.File{theirIn, theirOut}, nil
@@ -135,11 +133,9 @@ func (c *control) answer() (string, error) {
 // last one: a binary as it is, anything else as Erlang writes it. It gives up
 // when ctx ends, and after 20 s.
 func (b *Broker) Eval(ctx context.Context, code string) (string, error) {
-	b.mu.Lock()
-	n := b.node
-	b.mu.Unlock()
-	if n == nil {
-		return "", ErrNotRunning
+	n, err := b.running()
+	if err != nil {
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"berth/test/brokertest"
+	"berth/test/process"
 
 	"go.uber.org/goleak"
 )
@@ -44,13 +45,13 @@ func run(m *testing.M) int {
 
 // stopsCleanly stops a broker, and says what is left of it.
 func stopsCleanly(b *brokertest.Broker) error {
-	if len(brokertest.Family(b.Dir())) == 0 {
+	if len(process.WithHome(b.Dir())) == 0 {
 		return errors.New("found no process of a running broker")
 	}
 	if err := b.Stop(); err != nil {
 		return err
 	}
-	if left := brokertest.Family(b.Dir()); len(left) > 0 {
+	if left := process.WithHome(b.Dir()); len(left) > 0 {
 		return fmt.Errorf("left by Stop: processes %v", left)
 	}
 	if _, err := os.Stat(b.Dir()); !errors.Is(err, os.ErrNotExist) {

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"berth/test/process"
 )
 
 // settings is the node's rabbitmq.conf, with room for the port. The disk and
@@ -35,7 +37,7 @@ func prepare(peer *Broker) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(3)
+	ports, err := FreePorts(3)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func (b *Broker) environment() []string {
 
 // startEpmd starts the Erlang port mapper and waits until it accepts
 // connections; a node that found none would start one that outlives it.
-func (b *Broker) startEpmd(ctx context.Context) (*process, error) {
+func (b *Broker) startEpmd(ctx context.Context) (*process.Process, error) {
 	out, err := os.Create(b.path("epmd.out"))
 	if err != nil {
 		return nil, err
@@ -106,14 +108,14 @@ func (b *Broker) startEpmd(ctx context.Context) (*process, error) {
 	defer out.Close()
 	cmd := exec.Command("epmd", "-port", strconv.Itoa(b.epmdPort), "-address", "127.0.0.1")
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = b.environment(), b.dir, out, out
-	p, err := spawn(cmd)
+	p, err := process.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
 	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(b.epmdPort))
-	err = awaitAnswer(ctx, addr, p.done, func(net.Conn) error { return nil })
+	err = awaitAnswer(ctx, addr, p.Done(), func(net.Conn) error { return nil })
 	if err != nil {
-		p.end(0)
+		p.End(0)
 		return nil, fmt.Errorf("cannot start epmd: %w", err)
 	}
 	return p, nil
@@ -134,7 +136,7 @@ func (b *Broker) spawnNode() (*node, error) {
 		"-kernel", "inet_dist_use_interface", "{127,0,0,1}", "-eval", controlLoop)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = b.environment(), b.dir, out, out
 	cmd.ExtraFiles = theirs
-	p, err := spawn(cmd)
+	p, err := process.Start(cmd)
 	for _, f := range theirs {
 		f.Close()
 	}
@@ -158,17 +160,11 @@ func (b *Broker) logTail() string {
 	return strings.Join(lines, "\n")
 }
 
-// freePorts returns n ports of 127.0.0.1 that nobody listens on. They are below
+// FreePorts returns n ports of 127.0.0.1 that nobody listens on. They are below
 // the range from which the kernel serves outgoing connections, so that none of
 // those takes the port of a node that is being restarted.
-func freePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) {
 	const low, high = 12000, 32000
-	var held []net.Listener // until all are found, so that they differ
-	defer func() {
-		for _, l := range held {
-			l.Close()
-		}
-	}()
 	var ports []int
 	for range 1000 {
 		port := low + rand.IntN(high-low)
@@ -176,8 +172,8 @@ func freePorts(n int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		held, ports = append(held, l), append(ports, port)
-		if len(ports) == n {
+		defer l.Close() // held until all are found, so that they differ
+		if ports = append(ports, port); len(ports) == n {
 			return ports, nil
 		}
 	}
@@ -238,4 +234,16 @@ func askOnce(ctx context.Context, addr string, ask func(net.Conn) error) error {
 		return err
 	}
 	return ask(c)
+}
+
+// pause waits for d and reports whether ctx is still good.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
 }

@@ -17,12 +17,9 @@ const debianPrograms = "/usr/lib/rabbitmq/bin"
 
 // server returns the program that starts a node.
 func server() (string, error) {
-	dir := os.Getenv(programsVariable)
-	remedy := "give it a directory with rabbitmq-server, such as scripts/brokers.sh prints"
-	if dir == "" {
-		dir, remedy = debianPrograms, "run `make deps`, or as root `apt-get install rabbitmq-server`"
-	} else {
-		remedy = programsVariable + " is " + dir + ": " + remedy
+	dir, remedy := debianPrograms, "run `make deps`, or as root `apt-get install rabbitmq-server`"
+	if chosen := os.Getenv(programsVariable); chosen != "" {
+		dir, remedy = chosen, programsVariable+" is "+chosen+"; give it a directory such as scripts/brokers.sh prints"
 	}
 	path := filepath.Join(dir, "rabbitmq-server")
 	if _, err := os.Stat(path); err != nil {
@@ -38,12 +35,15 @@ func (b *Broker) Version() string { return b.version }
 // does then, and did not before.
 func (b *Broker) Since(major, minor int) bool {
 	var is [2]int
-	_, _ = fmt.Sscanf(b.version, "%d.%d", &is[0], &is[1]) // Start has seen to it that this is one
+	_, _ = fmt.Sscanf(b.version, "%d.%d", &is[0], &is[1]) // learnVersion has seen to it that this is one
 	return is[0] > major || is[0] == major && is[1] >= minor
 }
 
-// learnVersion asks the node for its version.
+// learnVersion asks the node for its version, once.
 func (b *Broker) learnVersion(ctx context.Context) error {
+	if b.version != "" {
+		return nil
+	}
 	version, err := b.Eval(ctx, "list_to_binary(rabbit_misc:version())")
 	if err != nil {
 		return fmt.Errorf("cannot learn the broker's version: %w", err)

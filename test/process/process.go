@@ -1,0 +1,189 @@
+// Package process runs children for tests and benchmarks, and finds processes.
+//
+// It knows processes and /proc. It must not know what a child is: a broker, a
+// berth, a server that berth is compared with.
+package process
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Process is a child that the kernel kills when the program that started it ends.
+// The zero value is not usable: see Start.
+type Process struct {
+	cmd  *exec.Cmd     // its owner is the goroutine that waits, until done is closed
+	done chan struct{} // closed once the child has ended and was waited for
+}
+
+// Start starts cmd in a process group of its own, so that an interrupt typed at the
+// terminal does not reach it. It sets cmd.SysProcAttr.
+//
+// The parent-death signal comes when the thread that forked ends, and not the
+// process. One goroutine therefore keeps that thread until the child is gone, and
+// is the only one that waits for the child.
+func Start(cmd *exec.Cmd) (*Process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // State has the status
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("cannot start %s: %w", cmd.Path, err)
+	}
+	return p, nil
+}
+
+// PID returns the child's ID.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed once the child has ended and was waited for.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// State says how the child ended. It may be called once Done is closed.
+func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
+
+// Signal sends a signal. The error is os.ErrProcessDone if the child has ended.
+func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// AwaitStopped waits until every thread stands still after SIGSTOP, for no longer
+// than bound: the signal takes effect in each of them by itself, and a moment after
+// it was sent.
+func (p *Process) AwaitStopped(bound time.Duration) error {
+	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+		if err != nil {
+			return err
+		}
+		running := slices.ContainsFunc(tasks, func(task string) bool {
+			fields, err := Stat(task)
+			return err == nil && fields[0] != "T"
+		})
+		if !running {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d goes on %s after SIGSTOP", p.PID(), bound)
+}
+
+// End waits until the child has ended, and kills it after grace, which may be 0.
+func (p *Process) End(grace time.Duration) {
+	if grace > 0 {
+		t := time.NewTimer(grace)
+		defer t.Stop()
+		select {
+		case <-p.done:
+		case <-t.C:
+		}
+	}
+	_ = p.Signal(syscall.SIGKILL)
+	<-p.done // nothing survives SIGKILL
+}
+
+// Stat returns the fields of a stat file of /proc that follow the process's name,
+// from the state on, which is the third one in proc_pid_stat(5).
+func Stat(file string) ([]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	// "PID (NAME) STATE PPID ...", where NAME may contain anything.
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	if len(fields) < 22 {
+		return nil, fmt.Errorf("%s has only %d fields", file, len(fields)+2)
+	}
+	return fields, nil
+}
+
+// Descendants returns the IDs of all processes below pid.
+func Descendants(pid int) []int {
+	children := map[int][]int{}
+	for _, child := range each("stat") {
+		fields, err := Stat(fmt.Sprintf("/proc/%d/stat", child))
+		if err != nil {
+			continue // it has ended
+		}
+		if parent, err := strconv.Atoi(fields[1]); err == nil {
+			children[parent] = append(children[parent], child)
+		}
+	}
+	var found []int
+	for next := children[pid]; len(next) > 0; {
+		found = append(found, next[0])
+		next = append(next[1:], children[next[0]]...)
+	}
+	return found
+}
+
+// Executable returns the path of the program that a process runs, "" if it has
+// ended.
+func Executable(pid int) string {
+	path, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	return path
+}
+
+// Sweep kills every process that runs a program from below a directory. It is for
+// a directory whose programs nobody else runs.
+func Sweep(dir string) {
+	for _, pid := range each("exe") {
+		if strings.HasPrefix(Executable(pid), dir+"/") {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// WithHome returns the processes whose environment has dir as HOME.
+func WithHome(dir string) []int {
+	var found []int
+	for _, pid := range each("environ") {
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+dir+"\x00") {
+			found = append(found, pid) // others are gone, zombies, or somebody else's
+		}
+	}
+	return found
+}
+
+// AwaitGone waits until no process has dir as its HOME.
+func AwaitGone(ctx context.Context, dir string) error {
+	for {
+		pids := WithHome(dir)
+		if len(pids) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("processes %v that live in %s are still there; end them by hand", pids, dir)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// each returns all processes that have a file of that name in /proc.
+func each(file string) []int {
+	var pids []int
+	paths, _ := filepath.Glob("/proc/[0-9]*/" + file)
+	for _, path := range paths {
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
