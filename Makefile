@@ -6,11 +6,10 @@ COMMIT  ?= $(shell scripts/version.sh commit)
 LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION) -X 'berth/internal/cli.commit=$(COMMIT)'
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-# How long each benchmark runs, and flags for test/bench/scale.
-BENCHTIME ?= 2s
-SCALE     ?=
+# Flags for test/bench.
+BENCH ?=
 
-.PHONY: help build demo deps test race test-brokers faults bench benchmarks scale check vuln docs packages clean
+.PHONY: help build demo deps test race test-brokers faults bench check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -44,18 +43,10 @@ faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make f
 	@scripts/deps.sh faults
 	go -C test/faults test -v -count=1 -timeout 12h .
 
-bench: build ## measure berth beside etcdctl lock and flock into docs/performance.md: make bench BENCH="-n 5"
+bench: build ## measure berth into docs/performance.md, on a quiet machine: make bench BENCH="-only handover -n 5"
 	@scripts/deps.sh bench
 	go build -o dist/bench ./test/bench
-	dist/bench -markdown docs/performance.md -svg docs/performance.svg -json dist/bench.json $(BENCH)
-
-benchmarks: ## measure what single operations on a lock cost: BENCHTIME=10s make benchmarks
-	@scripts/deps.sh
-	go test -run '^$$' -bench . -benchtime $(BENCHTIME) -timeout 60m ./lock/rabbit
-
-scale: ## measure thousands of waiters, locks and slots: SCALE="-waiters 200 waiters" make scale
-	@scripts/deps.sh
-	go run ./test/bench/scale $(SCALE)
+	dist/bench -markdown docs/performance.md -json dist/bench.json $(BENCH)
 
 check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \

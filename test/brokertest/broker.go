@@ -195,7 +195,8 @@ func (b *Broker) Continue() error {
 	return err
 }
 
-// Stop kills the node, waits until all its processes are gone and removes its directory.
+// Stop kills the node, waits until all its processes are gone and removes its
+// directory. A second Stop has no effect.
 func (b *Broker) Stop() error {
 	b.life.Lock()
 	defer b.life.Unlock()

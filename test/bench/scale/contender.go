@@ -1,4 +1,4 @@
-package main
+package scale
 
 import (
 	"context"
@@ -9,21 +9,20 @@ import (
 	"time"
 
 	"berth/lock"
+	"berth/test/bench/measure"
 )
 
 // tally counts what contenders went through.
 type tally struct {
 	returned atomic.Int64 // times that Wait returned
 	full     atomic.Int64 // attempts for which every slot was held
-	unclear  atomic.Int64 // attempts that established nothing
-	cut      atomic.Int64 // connections that broke or were given up
 }
 
-// contender is one who wants a lock.
+// contender wants a slot.
 type contender struct {
 	lock  lock.Lock
 	tally *tally
-	woke  atomic.Int64 // when Wait returned last, as the clock's nanoseconds
+	woke  atomic.Int64 // when Wait returned last, see measure.Now
 }
 
 // enter connects a new contender. The caller has it leave.
@@ -45,20 +44,23 @@ func (c *contender) connect(ctx context.Context) error {
 		if err == nil || !errors.Is(err, lock.ErrUnreachable) || ctx.Err() != nil {
 			return err
 		}
-		c.tally.cut.Add(1)
-		if pause(ctx, rand.N(firstPoll)) != nil {
+		if measure.Sleep(ctx, rand.N(firstPoll)) != nil {
 			return err
 		}
 	}
 }
 
-// leave gives up everything that the contender has. Its error says that the
-// broker was too busy to confirm that within a second, and the connection was cut
-// instead: nothing that a measurement fails over.
-func (c *contender) leave() { _ = c.lock.Close() }
+// leave gives up everything that the contender has; nil has nothing. Its error says
+// that the broker was too busy to confirm that within a second, and the connection
+// was cut instead: nothing that a measurement fails over.
+func (c *contender) leave() {
+	if c != nil {
+		_ = c.lock.Close()
+	}
+}
 
-// The pauses of a berth between attempts of which nobody tells when to make the
-// next one: they double from the first to the longest, on average.
+// The pauses of a berth between attempts where nothing tells when to make the next
+// one: they double from the first to the longest, on average.
 const (
 	firstPoll   = 50 * time.Millisecond
 	longestPoll = 500 * time.Millisecond
@@ -70,17 +72,21 @@ const (
 func (c *contender) obtain(ctx context.Context, queued func()) (lock.Held, error) {
 	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
 		h, err := c.attempt(ctx)
-		if err == nil {
+		switch {
+		case err == nil:
 			return h, nil
-		}
-		if c.inVain(err) {
+		case errors.Is(err, lock.ErrUnreachable):
+		case errors.Is(err, lock.ErrFull):
+			c.tally.full.Add(1)
+			fallthrough
+		case errors.Is(err, lock.ErrUnknown):
 			if queued != nil {
 				queued()
 				queued = nil
 			}
 			if err = c.lock.Wait(ctx, rand.N(2*poll)); err == nil {
 				c.tally.returned.Add(1)
-				c.woke.Store(time.Now().UnixNano())
+				c.woke.Store(measure.Now())
 				continue
 			}
 		}
@@ -90,26 +96,10 @@ func (c *contender) obtain(ctx context.Context, queued func()) (lock.Held, error
 		if !errors.Is(err, lock.ErrUnreachable) {
 			return nil, err
 		}
-		c.tally.cut.Add(1)
 		if err := c.connect(ctx); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// inVain counts an attempt that failed and is to be made again later.
-func (c *contender) inVain(err error) bool {
-	switch {
-	case errors.Is(err, lock.ErrUnreachable):
-		return false
-	case errors.Is(err, lock.ErrFull):
-		c.tally.full.Add(1)
-		return true
-	case errors.Is(err, lock.ErrUnknown):
-		c.tally.unclear.Add(1)
-		return true
-	}
-	return false
 }
 
 // attempt makes one attempt, and leaves nothing behind if it fails.
@@ -137,7 +127,7 @@ func release(h lock.Held) error {
 func keep(ctx context.Context, h lock.Held) error {
 	const interval, timeout = time.Second, 5 * time.Second
 	for {
-		if pause(ctx, interval) != nil {
+		if measure.Sleep(ctx, interval) != nil {
 			return nil
 		}
 		// Of its own, so that the end of ctx does not look like a failure.

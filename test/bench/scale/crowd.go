@@ -1,11 +1,10 @@
-package main
+package scale
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"berth/lock"
@@ -13,14 +12,14 @@ import (
 
 // crowd is contenders that wait, each in a goroutine of its own.
 type crowd struct {
+	*scene
 	tally tally
 	wins  chan win // has room for all: nobody waits for its being read
 
 	stop    context.CancelFunc
 	ctx     context.Context // ends with stop
 	running sync.WaitGroup
-	mu      sync.Mutex
-	members []*contender // guarded by mu
+	members []*contender // nil where one has not come
 }
 
 // win is how one contender's wait ended.
@@ -32,38 +31,32 @@ type win struct {
 }
 
 // newCrowd returns a crowd of nobody with room for n. The caller disperses it.
-func newCrowd(ctx context.Context, n int) *crowd {
-	c := &crowd{wins: make(chan win, n)}
+func (s *scene) newCrowd(ctx context.Context, n int) *crowd {
+	c := &crowd{scene: s, wins: make(chan win, n), members: make([]*contender, n)}
 	c.ctx, c.stop = context.WithCancel(ctx)
 	return c
 }
 
-// gather has contenders from..to-1 connect, some at a time, and returns when
-// each has found its lock held and waits.
-func (c *crowd) gather(b *bench, from, to int, at lock.Backend, id func(nr int) lock.ID) error {
-	var done atomic.Int64
-	defer b.progress("%d of %d wait", &done, to-from)()
-	return inParallel(to-from, b.sizes.Parallel, func(i int) error {
-		nr := from + i
+// gather has all contenders connect, some at a time, and returns when each has found
+// its lock held and waits.
+func (c *crowd) gather(at lock.Backend, id func(nr int) lock.ID) error {
+	return c.inParallel(len(c.members), "wait", func(nr int) error {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
-		who, err := enter(c.ctx, at, id(nr), &c.tally)
+		member, err := enter(c.ctx, at, id(nr), &c.tally)
 		if err != nil {
 			return err
 		}
-		c.mu.Lock()
-		c.members = append(c.members, who)
-		c.mu.Unlock()
+		c.members[nr] = member
 		queued, ended := make(chan struct{}), make(chan error, 1)
 		c.running.Go(func() {
-			held, err := who.obtain(c.ctx, func() { close(queued) })
+			held, err := member.obtain(c.ctx, func() { close(queued) })
 			c.wins <- win{nr, held, time.Now(), err}
 			ended <- err
 		})
 		select {
 		case <-queued:
-			done.Add(1)
 			return nil
 		case err := <-ended:
 			return errors.Join(errors.New("a contender does not wait for a lock that is held"), err)
@@ -73,7 +66,7 @@ func (c *crowd) gather(b *bench, from, to int, at lock.Backend, id func(nr int) 
 	})
 }
 
-// next returns who obtains a slot next.
+// next returns the contender that obtains a slot next.
 func (c *crowd) next() (win, error) {
 	select {
 	case w := <-c.wins:
@@ -85,10 +78,10 @@ func (c *crowd) next() (win, error) {
 	}
 }
 
-// awake returns how many have returned from Wait since then.
-func (c *crowd) awake(since time.Time) (n int) {
+// awake returns how many have returned from Wait since then, see measure.Now.
+func (c *crowd) awake(since int64) (n int) {
 	for _, m := range c.members {
-		if m.woke.Load() >= since.UnixNano() {
+		if m.woke.Load() >= since {
 			n++
 		}
 	}
@@ -106,65 +99,16 @@ func (c *crowd) quiet() error {
 }
 
 // disperse ends every wait, and closes every contender with what it holds.
-func (c *crowd) disperse(b *bench) {
+func (c *crowd) disperse() {
 	c.stop()
 	c.running.Wait()
-	leaveAll(c.members, b.sizes.Parallel)
+	c.leaveAll(c.members)
 }
 
-// leaveAll has contenders leave, some at a time. Those that are nil have never
-// come.
-func leaveAll(members []*contender, atOnce int) {
-	_ = inParallel(len(members), atOnce, func(i int) error {
-		if members[i] != nil {
-			members[i].leave()
-		}
+// leaveAll has contenders leave, some at a time.
+func (s *scene) leaveAll(members []*contender) {
+	_ = s.inParallel(len(members), "have left", func(i int) error {
+		members[i].leave()
 		return nil
 	})
-}
-
-// inParallel calls f for 0..n-1, so many at a time, and returns what failed. It
-// begins nothing new after a failure.
-func inParallel(n, atOnce int, f func(i int) error) error {
-	var next, failures atomic.Int64
-	errs := make([]error, min(n, atOnce))
-	var workers sync.WaitGroup
-	for w := range errs {
-		workers.Go(func() {
-			for failures.Load() == 0 {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if errs[w] = f(i); errs[w] != nil {
-					failures.Add(1)
-				}
-			}
-		})
-	}
-	workers.Wait()
-	return errors.Join(errs...)
-}
-
-// progress says from time to time how far something is, until the returned
-// function is called.
-func (b *bench) progress(format string, done *atomic.Int64, all int) (stop func()) {
-	over, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		t := time.NewTicker(5 * time.Second)
-		defer t.Stop()
-		for {
-			select {
-			case <-t.C:
-				b.say(format, done.Load(), all)
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() {
-		close(over)
-		<-stopped
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package scale
 
 import (
 	"context"
@@ -12,37 +12,37 @@ import (
 
 // measureLocks has many mutexes with one holder and one waiter each, and then
 // every one of them change hands at once.
-func measureLocks(ctx context.Context, b *bench) error {
-	at, err := backend(b.url)
+func measureLocks(ctx context.Context, s *scene) error {
+	at, err := locks(s.broker.URL())
 	if err != nil {
 		return err
 	}
-	before, err := b.snap()
+	before, err := s.snap()
 	if err != nil {
 		return err
 	}
-	h := &holders{}
-	defer h.leave(b)
-	if err := h.take(ctx, b, b.sizes.Locks, at, b.mutex); err != nil {
+	s.count("Mutexes with one holder and one waiter each", int64(s.sizes.Locks))
+	h := &holders{scene: s}
+	defer h.leave()
+	if err := h.take(ctx, s.sizes.Locks, at, s.mutex); err != nil {
 		return err
 	}
-	c := newCrowd(ctx, b.sizes.Locks)
-	defer c.disperse(b)
-	if err := c.gather(b, 0, b.sizes.Locks, at, b.mutex); err != nil {
+	c := s.newCrowd(ctx, s.sizes.Locks)
+	defer c.disperse()
+	if err := c.gather(at, s.mutex); err != nil {
 		return err
 	}
-	b.add("locks", float64(b.sizes.Locks), "")
 	stop := h.keep(ctx)
-	_, err = b.idle(ctx, c, "lock", b.sizes.Locks, before)
+	_, err = c.idle(ctx, "lock with a holder and a waiter", before)
 	if err = errors.Join(err, stop()); err != nil {
 		return err
 	}
-	return b.handAllOver(c, h)
+	return h.handAllOver(c)
 }
 
 // handAllOver has every holder give its lock back at the same moment.
-func (b *bench) handAllOver(c *crowd, h *holders) error {
-	b.say("handing all over")
+func (h *holders) handAllOver(c *crowd) error {
+	h.say("handing all over")
 	began := make([]time.Time, len(h.held))
 	var unconfirmed atomic.Int64
 	var releases sync.WaitGroup
@@ -52,7 +52,7 @@ func (b *bench) handAllOver(c *crowd, h *holders) error {
 			began[i] = time.Now()
 			if err := release(held); err != nil {
 				unconfirmed.Add(1) // by a broker that is too busy; closing has freed the lock
-				b.say("%s", err)
+				h.say("%s", err)
 			}
 		})
 	}
@@ -72,33 +72,30 @@ func (b *bench) handAllOver(c *crowd, h *holders) error {
 	for _, w := range wins {
 		times = append(times, w.when.Sub(began[w.nr]))
 	}
-	b.addTimes("release to ready, all at once", times)
-	b.add("time until every lock had changed hands", all.Seconds(), "s")
-	b.add("releases that the broker did not confirm in time", float64(unconfirmed.Load()), "")
-	b.add("connections given up, or broken", float64(c.tally.cut.Load()), "")
+	h.addTimes("All locks change hands at once: from Release to Ready", times)
+	h.add("... until the last one has", "s", all.Seconds())
+	h.count("... releases that the broker does not confirm in time", unconfirmed.Load())
 	return nil
 }
 
 // holders are contenders that hold a slot each.
 type holders struct {
-	members []*contender
+	*scene
+	members []*contender // nil where one has not come
 	held    []lock.Held
 	tally   tally
 }
 
 // take has n contenders obtain a slot each, some at a time.
-func (h *holders) take(ctx context.Context, b *bench, n int, at lock.Backend, id func(nr int) lock.ID) error {
+func (h *holders) take(ctx context.Context, n int, at lock.Backend, id func(nr int) lock.ID) error {
 	h.members, h.held = make([]*contender, n), make([]lock.Held, n)
-	var done atomic.Int64
-	defer b.progress("%d of %d hold a slot", &done, n)()
-	return inParallel(n, b.sizes.Parallel, func(i int) (err error) {
+	return h.inParallel(n, "hold a slot", func(i int) (err error) {
 		if h.members[i], err = enter(ctx, at, id(i), &h.tally); err != nil {
 			return err
 		}
 		bounded, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		h.held[i], err = h.members[i].obtain(bounded, nil)
-		done.Add(1)
 		return err
 	})
 }
@@ -120,4 +117,4 @@ func (h *holders) keep(ctx context.Context) (stop func() error) {
 }
 
 // leave closes all, with what they hold.
-func (h *holders) leave(b *bench) { leaveAll(h.members, b.sizes.Parallel) }
+func (h *holders) leave() { h.leaveAll(h.members) }

@@ -1,119 +1,82 @@
-package main
+package scale
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"math"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
-	"berth/test/brokertest"
+	"berth/test/bench/measure"
 
 	"go.uber.org/goleak"
 )
 
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
 // tiny is a run of everything that is done in seconds.
-var tiny = []string{
-	"-waiters", "6", "-handovers", "4", "-counted", "2", "-locks", "3", "-slots", "20", "-searches", "2", "-contenders", "3",
-	"-settle", "100ms", "-idle", "300ms", "-contest", "500ms", "-delay", "2ms", "-timeout", "2m",
+var tiny = Sizes{
+	Waiters: 6, Handovers: 4, Locks: 3, Slots: 20, Searches: 2, Contenders: 3,
+	Settle: 100 * time.Millisecond, Idle: 300 * time.Millisecond, Window: 500 * time.Millisecond,
 }
 
-// figuresOf runs what the arguments say, and returns the figures by scenario and
-// name.
-func figuresOf(t *testing.T, args ...string) map[string]float64 {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "figures.json")
-	var stdout, stderr bytes.Buffer
-	if status := run(t.Context(), slices.Concat(tiny, []string{"-json", file}, args), &stdout, &stderr); status != 0 {
-		t.Fatalf("status %d:\n%s", status, &stderr)
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r report
-	if err := json.Unmarshal(text, &r); err != nil {
-		t.Fatal(err)
-	}
-	found := map[string]float64{}
-	for _, f := range r.Figures {
-		found[f.Scenario+": "+f.Name] = f.Value
-		if math.IsNaN(f.Value) || math.IsInf(f.Value, 0) {
-			t.Errorf("%s: %s is %f", f.Scenario, f.Name, f.Value)
-		}
-		if !strings.Contains(stdout.String(), f.Name) {
-			t.Errorf("%s: %s is not in the table", f.Scenario, f.Name)
-		}
-	}
-	return found
-}
-
-// atLeast fails for figures that are missing or smaller.
-func atLeast(t *testing.T, found, least map[string]float64) {
-	t.Helper()
-	for name, want := range least {
-		if value, there := found[name]; !there || value < want {
-			t.Errorf("%s: %f (there: %t), want at least %f", name, value, there, want)
-		}
-	}
-}
-
-func TestEverythingIsMeasuredOnAGivenBrokerWhichStays(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	b, err := brokertest.Start(t.Context())
+// One broker serves all scenarios: to start one is what takes long.
+func TestEverythingIsMeasured(t *testing.T) {
+	broker, err := measure.OpenBroker(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := b.Stop(); err != nil {
+		if err := broker.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	atLeast(t, figuresOf(t, "-broker", b.URL()), map[string]float64{
-		"waiters: waiters": 6,
-		"waiters: release to ready at the next, of 4, max":        0,
-		"waiters: waiters that returned from Wait, per handover":  1,
-		"locks: time until every lock had changed hands":          0,
-		"slots:   frames to the broker":                           20,
-		"slots: frames to the broker, from connecting to release": 40,
-		"slots: search and claim, max":                            0,
-		"slots: look when all are held, max":                      0,
-		"fairness: 3 on 1: turns per second":                      0,
-		"fairness: 3 on 4: smallest share":                        0,
-	})
-	if _, err := b.Eval(t.Context(), "ok"); err != nil {
-		t.Error(err)
+	least := map[string]float64{
+		"Waiters for one mutex":                                                    6,
+		"From Release to Ready at the next waiter":                                 0,
+		"Waiters that return from Wait for one handover":                           1,
+		"All locks change hands at once: from Release to Ready":                    0,
+		"... round trips, with those in which connections and channels are opened": 2,
+		"A waiter looks when all are held":                                         0,
+		"3 contenders on 1: turns":                                                 0,
+		"3 contenders on 4: turns":                                                 0,
+	}
+	found := map[string]float64{}
+	b, err := Open(tiny, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range scenarios {
+		s := &scene{Bench: b, broker: broker, name: one.name}
+		if err := one.measure(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", one.name, err)
+		}
+		for _, m := range s.measures {
+			for _, x := range m.Results[0].Samples {
+				found[m.Title] = x
+				if math.IsNaN(x) || math.IsInf(x, 0) {
+					t.Errorf("%s is %f", m.Title, x)
+				}
+			}
+		}
+	}
+	for title, want := range least {
+		if x, there := found[title]; !there || x < want {
+			t.Errorf("%s: %f (there: %t), want at least %f", title, x, there, want)
+		}
 	}
 }
 
-func TestPrivateBrokerIsLookedInto(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	atLeast(t, figuresOf(t, "waiters"), map[string]float64{
-		"waiters: memory of the broker after":          1,
-		"waiters: frames for joining, per waiter":      1,
-		"waiters: growth of the broker's log":          0,
-		"waiters: processor, broker, per waiter":       0,
-		"waiters: looks of its own accord, per waiter": 0,
-	})
-}
-
-func TestWrongUsageIsNamed(t *testing.T) {
-	for _, tc := range []struct{ args, want string }{
-		{"everything", `there is no scenario "everything"`},
-		{"-waiters 0", "-waiters is 0"},
-		{"-waiters 2 -handovers 3", "raise -waiters"},
-		{"-idle 0s", "-idle"},
-		{"-broker amqps://host", "unencrypted"},
-	} {
-		var stdout, stderr bytes.Buffer
-		if status := run(t.Context(), strings.Fields(tc.args), &stdout, &stderr); status != 2 || !strings.Contains(stderr.String(), tc.want) {
-			t.Errorf("%s: status %d, %q; want 2 and %q", tc.args, status, &stderr, tc.want)
-		}
+func TestRunThatIsGivenUpEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b, err := Open(tiny, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Measure(ctx, "waiters"); err == nil {
+		t.Error("it has measured something")
 	}
 }
 
@@ -147,12 +110,12 @@ func TestLimitOfDescriptorsIsRaised(t *testing.T) {
 	}
 }
 
-func TestRunThatIsGivenUpEnds(t *testing.T) {
-	defer goleak.VerifyNone(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var stdout, stderr bytes.Buffer
-	if status := run(ctx, tiny, &stdout, &stderr); status != 1 || stderr.Len() == 0 {
-		t.Errorf("status %d: %s", status, &stderr)
+func TestOvertakingMoreThanCameAtOnceIsOutOfTurn(t *testing.T) {
+	o := newOrder(2)
+	for _, nr := range []int{1, 0, 2, 9, 3, 5, 4, 6} {
+		o.served(nr)
+	}
+	if o.wrong != 1 || o.next != 7 {
+		t.Errorf("%d out of turn, next is %d; want 1 and 7", o.wrong, o.next)
 	}
 }

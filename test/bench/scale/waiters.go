@@ -1,143 +1,108 @@
-package main
+package scale
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"berth/lock"
+	"berth/test/bench/measure"
 )
 
 // measureWaiters has thousands wait for one mutex: what each costs, and what
 // happens when the mutex is given back.
-func measureWaiters(ctx context.Context, b *bench) error {
-	at, err := backend(b.url)
+func measureWaiters(ctx context.Context, s *scene) error {
+	at, err := locks(s.broker.URL())
 	if err != nil {
 		return err
 	}
-	id := b.mutex(0)
-	holder, err := enter(ctx, at, id, &tally{})
+	first := &holders{scene: s}
+	defer first.leave()
+	if err := first.take(ctx, 1, at, s.mutex); err != nil {
+		return err
+	}
+	c := s.newCrowd(ctx, s.sizes.Waiters)
+	defer c.disperse()
+	before, err := s.snap()
 	if err != nil {
 		return err
 	}
-	defer holder.leave()
-	bounded, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	held, err := holder.attempt(bounded)
+	s.count("Waiters for one mutex", int64(s.sizes.Waiters))
+	if err := c.gather(at, func(int) lock.ID { return s.mutex(0) }); err != nil {
+		return err
+	}
+	looks, err := c.idle(ctx, "waiter", before)
 	if err != nil {
 		return err
 	}
-
-	n := b.sizes.Waiters
-	c := newCrowd(ctx, n+b.sizes.Counted)
-	defer c.disperse(b)
-	before, err := b.snap()
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	if err := c.gather(b, 0, n, at, func(int) lock.ID { return id }); err != nil {
-		return err
-	}
-	b.add("waiters", float64(n), "")
-	b.add("time until all had queued up", time.Since(began).Seconds(), "s")
-	looks, err := b.idle(ctx, c, "waiter", n, before)
-	if err != nil {
-		return err
-	}
-	if err := b.countFrames(ctx, c, id); err != nil {
-		return err
-	}
-	return b.handDown(ctx, c, held, looks)
+	return c.handDown(ctx, first.held[0], looks)
 }
 
-// idle measures what n waiters cost while nothing happens, against the snapshot
-// before they came. It returns how often one of them looks by itself, per second.
-func (b *bench) idle(ctx context.Context, c *crowd, what string, n int, before snapshot) (looks float64, err error) {
-	b.say("letting everybody settle for %s", b.sizes.Settle)
-	if err := pause(ctx, b.sizes.Settle); err != nil {
-		return 0, err
+const (
+	// afterglow is for how long after a handover those are counted that were
+	// woken with the one that won.
+	afterglow = 20 * time.Millisecond
+
+	// calm lies between handovers, so that each finds everybody waiting.
+	calm = 50 * time.Millisecond
+)
+
+// handDown has the mutex go from one waiter to the next. looks is how often one
+// of the crowd looks by itself, per second.
+func (c *crowd) handDown(ctx context.Context, held lock.Held, looks float64) error {
+	c.say("handing over %d times", c.sizes.Handovers)
+	var times []time.Duration
+	var watched time.Duration
+	var woken int
+	var refused int64
+	turns := newOrder(2 * atOnce)
+	for range c.sizes.Handovers {
+		if err := errors.Join(measure.Sleep(ctx, calm), c.quiet()); err != nil {
+			return err
+		}
+		full, since, began := c.tally.full.Load(), measure.Now(), time.Now()
+		released := make(chan error, 1)
+		go func() { released <- release(held) }()
+		w, err := c.next()
+		if err = errors.Join(err, <-released); err != nil {
+			return err
+		}
+		if err := measure.Sleep(ctx, afterglow); err != nil {
+			return err
+		}
+		watched += time.Since(began)
+		woken += c.awake(since)
+		refused += c.tally.full.Load() - full
+		turns.served(w.nr)
+		times, held = append(times, w.when.Sub(began)), w.held
 	}
-	stopLog, err := b.watchLog(n)
-	if err != nil {
-		return 0, err
-	}
-	from, err := b.snap()
-	if err != nil {
-		return 0, err
-	}
-	b.addMemory(what, n, before, from)
-	returned := c.tally.returned.Load()
-	b.say("measuring the idle crowd for %s", b.sizes.Idle)
-	if from, err = b.snap(); err == nil { // without what the first one cost
-		err = pause(ctx, b.sizes.Idle)
-	}
-	if err != nil {
-		return 0, err
-	}
-	to, err := b.snap()
-	if err != nil {
-		return 0, err
-	}
-	b.addTime(what, n, from, to)
-	window := to.when.Sub(from.when)
-	looks = float64(c.tally.returned.Load()-returned) / window.Seconds()
-	perHour := 3600 / float64(n)
-	b.add("looks of its own accord, per waiter", looks*perHour, "/h")
-	if err := stopLog(); err != nil {
-		return 0, err
-	}
-	return looks, c.quiet()
+	n := float64(len(times))
+	c.addTimes("From Release to Ready at the next waiter", times)
+	c.add("Waiters that return from Wait for one handover", "", float64(woken)/n)
+	c.add("... of them about so many whose own look was due", "", looks*watched.Seconds()/n)
+	c.add("Attempts for one handover that find the lock held", "", float64(refused)/n)
+	c.add("Handovers to a waiter whose turn it was not", "%", 100*float64(turns.wrong)/n)
+	return release(held)
 }
 
-// watchLog reports what the broker writes into its log, on behalf of n waiters,
-// until the returned function is called. A log that is not ours is not looked at.
-func (b *bench) watchLog(n int) (stop func() error, err error) {
-	if b.ours == nil {
-		return func() error { return nil }, nil
-	}
-	began := time.Now()
-	lines, length, err := b.logged()
-	return func() error {
-		nowLines, nowLength, err := b.logged()
-		hours := time.Since(began).Hours()
-		b.add("lines in the broker's log per waiter", float64(nowLines-lines)/hours/float64(n), "/h")
-		b.add("growth of the broker's log", float64(nowLength-length)/(1<<20)/hours, "MiB/h")
-		return err
-	}, err
+// order follows in which order waiters are served that are numbered in the order in
+// which they came, more or less.
+type order struct {
+	slack int          // so many numbers lie between two that came at once
+	next  int          // the lowest number that was not served
+	gone  map[int]bool // those above next that were
+	wrong int          // how many were served out of turn
 }
 
-// countFrames has more waiters join, through a relay, and counts what they and
-// the broker say to each other while nothing happens.
-func (b *bench) countFrames(ctx context.Context, c *crowd, id lock.ID) error {
-	r, err := newRelay(b.url)
-	if err != nil {
-		return err
+func newOrder(slack int) *order { return &order{slack: slack, gone: map[int]bool{}} }
+
+func (o *order) served(nr int) {
+	if nr > o.next+o.slack {
+		o.wrong++
 	}
-	// The relay stays: these waiters are in the crowd until it disperses.
-	b.relays = append(b.relays, r)
-	at, err := backend(r.url)
-	if err != nil {
-		return err
+	o.gone[nr] = true
+	for o.gone[o.next] {
+		delete(o.gone, o.next)
+		o.next++
 	}
-	first, n := b.sizes.Waiters, b.sizes.Counted
-	if err := c.gather(b, first, first+n, at, func(int) lock.ID { return id }); err != nil {
-		return err
-	}
-	joining := r.volume()
-	b.add("frames for joining, per waiter", float64(joining.up+joining.down)/float64(n), "")
-	b.say("letting %d more settle, whose frames are counted", n)
-	if err := pause(ctx, b.sizes.Settle); err != nil {
-		return err
-	}
-	before := r.volume()
-	b.say("counting their frames for %s", b.sizes.Idle)
-	if err := pause(ctx, b.sizes.Idle); err != nil {
-		return err
-	}
-	perHour := time.Hour.Seconds() / b.sizes.Idle.Seconds() / float64(n)
-	v := r.volume().since(before)
-	b.add("frames to the broker per idle waiter, no heartbeats", float64(v.up)*perHour, "/h")
-	b.add("frames from it", float64(v.down)*perHour, "/h")
-	b.add("bytes of both", float64(v.bytes)*perHour, "/h")
-	return c.quiet()
 }

@@ -1,0 +1,123 @@
+package compare
+
+import (
+	"context"
+	"time"
+
+	"berth/test/bench/measure"
+	"berth/test/bench/report"
+)
+
+// start measures from exec of the wrapper to the first instruction of the command,
+// the lock being free and not new.
+func (a *Arena) start(ctx context.Context) ([]*report.Measure, error) {
+	m := &report.Measure{Title: "From exec to the command's first instruction, lock free", Unit: "ms", Plot: true}
+	err := a.rounds(ctx, a.sizes.Rounds+1, a.programs, func(round int, p *program) error {
+		attempt, err := a.launch(p, p.wrap, "start", 0)
+		if err != nil {
+			return err
+		}
+		defer attempt.close()
+		s, err := attempt.awaitEnd(ctx)
+		if err == nil && round > 0 { // the first warms up
+			m.Add(p.name, measure.Milliseconds(s.Start-attempt.began))
+		}
+		return err
+	})
+	return []*report.Measure{m}, err
+}
+
+// handover measures from the last act of a holder's command, which ends by itself,
+// to the first instruction of the command of a waiter.
+func (a *Arena) handover(ctx context.Context) ([]*report.Measure, error) {
+	m := &report.Measure{Title: "Handover: the holder's command ends, the waiter's starts", Unit: "ms", Plot: true}
+	err := a.rounds(ctx, a.sizes.Rounds, a.programs, func(_ int, p *program) error {
+		h, err := a.handOver(ctx, p, p.wrap)
+		if err == nil {
+			m.Add(p.name, measure.Milliseconds(h.started-h.ended))
+		}
+		return err
+	})
+	return []*report.Measure{m}, err
+}
+
+// handedOver is one handover.
+type handedOver struct {
+	ended, started       int64  // the last act of one command, the first of the next, see measure.Now
+	holderLog, waiterLog string // files
+}
+
+// handOver has a lock go from a holder to a waiter.
+func (a *Arena) handOver(ctx context.Context, p *program, wrap wrapper) (h handedOver, err error) {
+	holder, err := a.launch(p, wrap, "handover", queueing+200*time.Millisecond)
+	if err != nil {
+		return h, err
+	}
+	defer holder.close()
+	if _, err := holder.awaitStart(ctx); err != nil {
+		return h, err
+	}
+	waiter, err := a.launch(p, wrap, "handover", 0)
+	if err != nil {
+		return h, err
+	}
+	defer waiter.close()
+	first, err := holder.awaitEnd(ctx)
+	if err != nil {
+		return h, err
+	}
+	next, err := waiter.awaitEnd(ctx)
+	switch {
+	case err != nil:
+	case first.End-waiter.began < int64(queueing):
+		err = waiter.failed("it was started too late to be queued; the machine is too busy to measure on")
+	case next.Start < first.End:
+		err = waiter.failed("its command ran beside the holder's")
+	}
+	return handedOver{first.End, next.Start, holder.log, waiter.log}, err
+}
+
+// settled is how long a holder and its waiter are left alone before their memory
+// is looked at.
+const settled = 3 * time.Second
+
+// memory measures one holder and one waiter at a time: more of them would share
+// pages that are private otherwise.
+func (a *Arena) memory(ctx context.Context) ([]*report.Measure, error) {
+	waiterPrivate := &report.Measure{Title: "Private memory of a waiter", Unit: "KiB", Plot: true}
+	holderPrivate := &report.Measure{Title: "Private memory of a holder, without its command", Unit: "KiB", Plot: true}
+	waiterPSS := &report.Measure{Title: "PSS of a waiter", Unit: "KiB"}
+	holderPSS := &report.Measure{Title: "PSS of a holder, without its command", Unit: "KiB"}
+	err := a.rounds(ctx, a.sizes.Memory, a.programs, func(_ int, p *program) error {
+		holder, err := a.launch(p, p.wrap, "memory", longRun)
+		if err != nil {
+			return err
+		}
+		defer holder.close()
+		if _, err := holder.awaitStart(ctx); err != nil {
+			return err
+		}
+		waiter, err := a.launch(p, p.wrap, "memory", 0)
+		if err != nil {
+			return err
+		}
+		defer waiter.close()
+		if err := measure.Sleep(ctx, settled); err != nil {
+			return err
+		}
+		h, err := holder.footprint()
+		if err != nil {
+			return err
+		}
+		w, err := waiter.footprint()
+		if err != nil {
+			return err
+		}
+		waiterPrivate.Add(p.name, float64(w.Private))
+		holderPrivate.Add(p.name, float64(h.Private))
+		waiterPSS.Add(p.name, float64(w.PSS))
+		holderPSS.Add(p.name, float64(h.PSS))
+		return nil
+	})
+	return []*report.Measure{waiterPrivate, holderPrivate, waiterPSS, holderPSS}, err
+}

@@ -1,0 +1,159 @@
+package compare
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"berth/test/bench/measure"
+)
+
+// wrapper returns the line that runs a command under a lock.
+type wrapper func(lock string, command []string) []string
+
+// program is one way to run a command under a lock.
+type program struct {
+	name        string // as in the tables
+	version     string // "" where another one has it
+	environment []string
+	wrap        wrapper
+
+	// four runs commands under a semaphore of four slots, which makeFour makes;
+	// both nil where there is no such thing.
+	four     wrapper
+	makeFour func(ctx context.Context, lock string) error
+
+	// traced is wrap with every step in the log; nil where there is no such log.
+	traced wrapper
+
+	// killBound is how long a standby is waited for when the holder's wrapper was
+	// killed.
+	killBound time.Duration
+
+	// traffic counts what a server and its clients have said to each other; nil
+	// where there is no server.
+	traffic *traffic
+}
+
+// traffic is how a program's idle waiters are watched.
+type traffic struct {
+	wrap  wrapper // a waiter that is counted
+	count func(ctx context.Context) (measure.Messages, error)
+	// hold has the lock held by somebody that is not counted, until release is
+	// called.
+	hold func(ctx context.Context, lock string) (release func(), err error)
+}
+
+// plainEnvironment is all that wrappers and servers get: a developer's BERTH_ or
+// ETCDCTL_ variables must not matter here.
+func plainEnvironment() []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LANG=C.UTF-8"}
+}
+
+// copyBerth copies the binary that is measured into the arena, so that it stays
+// what it is while somebody builds the next one.
+func (a *Arena) copyBerth(from string) error {
+	binary, err := os.ReadFile(from)
+	if err != nil {
+		return fmt.Errorf("no berth to measure, run make build: %w", err)
+	}
+	a.berth = filepath.Join(a.dir, "berth")
+	return os.WriteFile(a.berth, binary, 0o700)
+}
+
+// berthOnRabbit starts a private RabbitMQ. Idle waiters reach it through a relay
+// that counts; everything else does without.
+func (a *Arena) berthOnRabbit(ctx context.Context) (*program, error) {
+	broker, err := measure.OpenBroker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.atEnd(broker.Close)
+	version, err := a.firstLine(ctx, nil, a.berth, "version")
+	if err != nil {
+		return nil, err
+	}
+	p := a.berthOn("berth", broker.URL())
+	p.version = version + " on RabbitMQ " + broker.Version()
+	p.traffic = &traffic{
+		wrap:  a.berthOn("", broker.Relay.URL()).wrap,
+		count: func(context.Context) (measure.Messages, error) { return broker.Relay.Count() },
+		hold:  func(ctx context.Context, lock string) (func(), error) { return a.hold(ctx, p, lock) },
+	}
+	return p, nil
+}
+
+// berthLocal is berth without a broker.
+func (a *Arena) berthLocal(context.Context) (*program, error) {
+	dir := filepath.Join(a.dir, "local")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return a.berthOn("berth, local", "local://"+dir), nil
+}
+
+func (a *Arena) berthOn(name, broker string) *program {
+	run := func(flags ...string) wrapper {
+		return func(lock string, command []string) []string {
+			line := append([]string{a.berth, "run", "--broker", broker}, flags...)
+			return append(append(line, lock, "--"), command...)
+		}
+	}
+	return &program{
+		name:   name,
+		wrap:   run("--mutex"),
+		traced: run("--log-level", "trace", "--log-format", "json", "--mutex"),
+		four:   run("--semaphore"),
+		makeFour: func(ctx context.Context, lock string) error {
+			_, err := a.firstLine(ctx, nil, a.berth, "semaphore", "create", lock, "--slots", "4", "--broker", broker)
+			return err
+		},
+		killBound: 30 * time.Second,
+	}
+}
+
+// hold has a lock held by one more wrapper, for as long as a run can take.
+func (a *Arena) hold(ctx context.Context, p *program, lock string) (func(), error) {
+	holder, err := a.launch(p, p.wrap, lock, 24*time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := holder.awaitStart(ctx); err != nil {
+		holder.close()
+		return nil, err
+	}
+	return holder.close, nil
+}
+
+// flock is util-linux's flock(1).
+func (a *Arena) flock(ctx context.Context) (*program, error) {
+	version, err := a.firstLine(ctx, nil, "flock", "--version")
+	if err != nil {
+		return nil, err
+	}
+	return &program{
+		name:    "flock",
+		version: version,
+		wrap: func(lock string, command []string) []string {
+			return append([]string{"flock", filepath.Join(a.dir, lock+".flock")}, command...)
+		},
+		// The child has inherited the lock and holds it for as long as it lives.
+		killBound: 3 * time.Second,
+	}, nil
+}
+
+// firstLine runs a program and returns the first line that it prints.
+func (a *Arena) firstLine(ctx context.Context, environment []string, name string, arg ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, arg...)
+	cmd.Env = append(plainEnvironment(), environment...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("cannot run %s: %w\n%s(scripts/deps.sh bench installs what is missing)", cmd, err, out)
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line, nil
+}

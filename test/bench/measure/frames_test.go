@@ -1,0 +1,113 @@
+package measure
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// frame returns a frame as it goes over the wire.
+func frame(kind byte, payload string) []byte {
+	f := []byte{kind, 0, 1}
+	f = binary.BigEndian.AppendUint32(f, uint32(len(payload)))
+	return append(append(f, payload...), frameEnd)
+}
+
+// conversation is what a client says: header, 4 frames, 2 heartbeats. A payload
+// may look like anything, the end of a frame included.
+var conversation = bytes.Join([][]byte{
+	[]byte("AMQP\x00\x00\x09\x01"),
+	frame(1, "start-ok"), frame(frameHeartbeat, ""), frame(1, ""), frame(2, "\xce\x08\xce"),
+	frame(3, string(make([]byte, 70_000))), frame(frameHeartbeat, ""),
+}, nil)
+
+func TestFramesAreCountedInWhateverPiecesTheyCome(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 5, 7, 8, 9, 16, 4096, len(conversation)} {
+		var counts tally
+		c := &frameCounter{tally: &counts, skip: protocolHeader}
+		for rest := conversation; len(rest) > 0; {
+			n := min(size, len(rest))
+			if err := c.count(rest[:n]); err != nil {
+				t.Fatalf("pieces of %d: %v", size, err)
+			}
+			rest = rest[n:]
+		}
+		if frames, heartbeats := counts.frames.Load(), counts.heartbeats.Load(); frames != 4 || heartbeats != 2 {
+			t.Errorf("pieces of %d: %d frames and %d heartbeats, not 4 and 2", size, frames, heartbeats)
+		}
+	}
+}
+
+func TestAFrameCountsOnceItIsComplete(t *testing.T) {
+	var counts tally
+	c := &frameCounter{tally: &counts}
+	whole := frame(1, "payload")
+	last := len(whole) - 1
+	if err := c.count(whole[:last]); err != nil || counts.frames.Load() != 0 {
+		t.Errorf("%d frames before the last byte: %v", counts.frames.Load(), err)
+	}
+	if err := c.count(whole[last:]); err != nil || counts.frames.Load() != 1 {
+		t.Errorf("%d frames after the last byte: %v", counts.frames.Load(), err)
+	}
+}
+
+func TestWhatIsNoFrameIsNotCounted(t *testing.T) {
+	var counts tally
+	spoilt := frame(1, "payload")
+	spoilt[len(spoilt)-1] = 0
+	if err := (&frameCounter{tally: &counts}).count(spoilt); err == nil {
+		t.Error("a frame without its end is taken")
+	}
+}
+
+func TestRelayCountsBothDirections(t *testing.T) {
+	broker, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	answer := append(frame(1, "start"), frame(frameHeartbeat, "")...)
+	heard := make(chan []byte, 1)
+	go func() {
+		defer close(heard)
+		c, err := broker.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		got := make([]byte, len(conversation))
+		_, _ = io.ReadFull(c, got)
+		_, _ = c.Write(answer)
+		heard <- got
+	}()
+	r, err := NewRelay("amqp://guest:guest@" + broker.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	client, err := net.Dial("tcp", r.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Write(conversation); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(client)
+	if err != nil || !bytes.Equal(got, answer) {
+		t.Errorf("the client hears % x: %v", got, err)
+	}
+	if !bytes.Equal(<-heard, conversation) {
+		t.Error("the broker hears something else than what the client said")
+	}
+	counted, err := r.Count()
+	if want := (Messages{Requests: 4, Keepalives: 2, Answers: 1, KeepaliveAnswers: 1}); err != nil || counted != want {
+		t.Errorf("counted %+v, not %+v: %v", counted, want, err)
+	}
+}

@@ -1,0 +1,132 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// table returns all medians of a section: a row of headings, then one for each
+// measure.
+func (r *Report) table(section string) [][]string {
+	measures, programs := r.section(section)
+	rows := [][]string{append([]string{"measure", "unit"}, programs...)}
+	for _, m := range measures {
+		unit := m.Unit
+		if m.More {
+			unit += " (more is better)"
+		}
+		row := []string{m.Title, unit}
+		for i, program := range programs {
+			var base *Result
+			if i > 0 && m.Ratio {
+				base = m.find(programs[0])
+			}
+			row = append(row, cell(m.find(program), base))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Text returns all tables for a terminal.
+func (r *Report) Text() string {
+	var s strings.Builder
+	for _, section := range r.Sections() {
+		fmt.Fprintf(&s, "\n%s\n", section)
+		w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
+		for _, row := range r.table(section) {
+			fmt.Fprintln(w, "  "+strings.Join(row, "\t"))
+		}
+		w.Flush() // to a string: it cannot fail
+	}
+	return s.String()
+}
+
+// markdown returns a section's table and what has to be known about it; plot is
+// where the plot is, "" for none.
+func (r *Report) markdown(section, plot string) string {
+	var s strings.Builder
+	run := "make bench"
+	if r.Flags != "" {
+		run += fmt.Sprintf(" BENCH=%q", r.Flags)
+	}
+	fmt.Fprintf(&s, "Commit %s on %s, %s.\nLoad before it began: %s; processor time in use before a scenario: "+
+		"at most %.0f %%; taken by the hypervisor: %.1f %%.\nMade by `%s`.\n\n",
+		r.Commit, r.Date, r.Machine, number(r.Load), 100*r.Busy, 100*r.Stolen, run)
+	for i, row := range r.table(section) {
+		for j := range row {
+			row[j] = strings.ReplaceAll(row[j], "|", `\|`)
+		}
+		fmt.Fprintf(&s, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			fmt.Fprintf(&s, "| --- | --- |%s\n", strings.Repeat(" ---: |", len(row)-2))
+		}
+	}
+	s.WriteString("\nMedians")
+	measures, programs := r.section(section)
+	if slices.ContainsFunc(measures, func(m *Measure) bool { return m.Ratio }) {
+		fmt.Fprintf(&s, "; in brackets, how many times that of %s it is", programs[0])
+	}
+	fmt.Fprintf(&s, ". Versions: %s.\n", strings.Join(r.Versions, "; "))
+	if plot != "" {
+		fmt.Fprintf(&s, "\n![The same as a plot: a dot for the median, a line from the least to the most, "+
+			"on logarithmic axes](%s)\n", plot)
+	}
+	return s.String()
+}
+
+// cell writes a result for a table: the median, and how many times that of base
+// it is, which is nil for base itself.
+func cell(r, base *Result) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Text != "":
+		return r.Text
+	case len(r.Samples) == 0:
+		return ""
+	}
+	x := median(r.Samples)
+	if x == 0 || base == nil || base.Text != "" || len(base.Samples) == 0 || median(base.Samples) == 0 {
+		return number(x)
+	}
+	return number(x) + " (" + ratio(x/median(base.Samples)) + ")"
+}
+
+// median returns the middle one of all samples, of two in the middle their mean;
+// NaN without any.
+func median(samples []float64) float64 {
+	if len(samples) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(samples))
+	half := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[half]
+	}
+	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// Middle writes the median of the samples with three significant digits.
+func (r *Result) Middle() string { return number(median(r.Samples)) }
+
+// number writes x with three significant digits.
+func number(x float64) string { return digits(x, 3) }
+
+// ratio writes how many times something is of something else.
+func ratio(x float64) string { return digits(x, 2) + "x" }
+
+// digits writes x with n digits, more if it has more before the point.
+func digits(x float64, n int) string {
+	if x == 0 {
+		return "0"
+	}
+	// Rounded first: 9.99 has one digit before the point, 9.999 has two.
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', n-1, 64), 64)
+	before := int(math.Floor(math.Log10(math.Abs(rounded)))) + 1
+	return strconv.FormatFloat(x, 'f', max(0, n-before), 64)
+}
