@@ -90,12 +90,9 @@ func run(ctx context.Context, args []string, out, log io.Writer) int {
 func parse(args []string, log io.Writer) (options, error) {
 	var o options
 	var only string
-	var settle, idle, window time.Duration
-	var contenders int
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(log)
-	names, _ := scenarios()
-	f.StringVar(&only, "only", "", "measure only these `scenarios`: "+strings.Join(names, ","))
+	f.StringVar(&only, "only", "", "measure only these `scenarios`: "+strings.Join(names(""), ","))
 	f.BoolVar(&o.busy, "busy", false, "measure on a machine that is busy, too, and leave the page alone")
 	f.StringVar(&o.berth, "berth", "./berth", "the binary to measure")
 	f.StringVar(&o.markdown, "markdown", "", "write into those sections of this `page` that are measured whole")
@@ -108,23 +105,20 @@ func parse(args []string, log io.Writer) (options, error) {
 	f.IntVar(&o.scale.Waiters, "waiters", 2000, "waiters: how many wait for one mutex")
 	f.IntVar(&o.scale.Handovers, "handovers", 50, "waiters: how often it goes to the next of them")
 	f.IntVar(&o.scale.Locks, "locks", 1000, "locks: how many mutexes, each with one holder and one waiter")
-	f.IntVar(&o.scale.Slots, "slots", 1000, "slots: size of the semaphore of which all slots but one are held")
-	f.IntVar(&o.scale.Searches, "searches", 20, "slots: how often the free one is searched for")
-	f.IntVar(&contenders, "contenders", 12, "passes, turns: how many compete")
-	f.DurationVar(&window, "window", 10*time.Second, "passes, turns: how long they do")
-	f.DurationVar(&settle, "settle", 70*time.Second,
-		"idle, waiters, locks: pause before the idle window; new waiters look often by themselves for a minute")
-	f.DurationVar(&idle, "idle", time.Minute, "idle, waiters, locks: idle window over which is counted")
+	f.IntVar(&o.compare.Contenders, "contenders", 12, "passes: how many compete")
+	f.DurationVar(&o.compare.Window, "window", 10*time.Second, "passes: how long a round is")
+	f.DurationVar(&o.scale.Settle, "settle", 70*time.Second,
+		"idle, waiters, locks: pause before waiters are measured; new ones look often by themselves for a minute")
+	f.DurationVar(&o.scale.Idle, "idle", time.Minute, "idle, waiters: how long is counted")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return o, err
 	} else if err != nil {
 		return o, fmt.Errorf("%w; %w", err, errUsage)
 	}
-	o.compare.Contenders, o.compare.Window, o.compare.Settle, o.compare.Idle = contenders, window, settle, idle
-	o.scale.Contenders, o.scale.Window, o.scale.Settle, o.scale.Idle = contenders, window, settle, idle
+	o.compare.Settle, o.compare.Idle = o.scale.Settle, o.scale.Idle
 	f.Visit(func(one *flag.Flag) {
 		if !slices.Contains([]string{"berth", "markdown", "json"}, one.Name) {
-			o.flags = strings.TrimSpace(o.flags + " -" + one.Name + " " + one.Value.String())
+			o.flags = strings.TrimSpace(o.flags + " -" + one.Name + "=" + one.Value.String())
 		}
 	})
 	if only != "" {
@@ -138,9 +132,8 @@ func (o options) check(f *flag.FlagSet) (err error) {
 	if f.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q; %w", f.Arg(0), errUsage)
 	}
-	names, _ := scenarios()
 	for _, name := range o.only {
-		if !slices.Contains(names, name) {
+		if !slices.Contains(names(""), name) {
 			return fmt.Errorf("-only: there is no scenario %q; %w", name, errUsage)
 		}
 	}
@@ -162,21 +155,23 @@ func (o options) check(f *flag.FlagSet) (err error) {
 	return err
 }
 
-// scenarios returns the names of all scenarios in order, and their sections.
-func scenarios() (names, sections []string) {
-	names, sections = compare.Scenarios()
-	n, s := scale.Scenarios()
-	return append(names, n...), append(sections, s...)
+// names returns the scenarios of a section of the page, in order; "" for all.
+func names(section string) []string {
+	return append(of(compare.Scenarios, section), of(scale.Scenarios, section)...)
 }
 
-// chosen reports whether a scenario is to be measured.
-func (o options) chosen(name string) bool { return len(o.only) == 0 || slices.Contains(o.only, name) }
+func of[L any](scenarios []report.Scenario[L], section string) (names []string) {
+	for _, s := range scenarios {
+		if section == "" || section == s.Section {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
 
-// lab measures scenarios.
-type lab interface {
-	Measure(ctx context.Context, name string) ([]*report.Measure, error)
-	Versions() []string
-	Close() error
+// left returns those of some scenarios that are not to be measured.
+func (o options) left(names []string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return len(o.only) == 0 || slices.Contains(o.only, name) })
 }
 
 // bench measures what was chosen and writes the report.
@@ -194,11 +189,11 @@ func bench(ctx context.Context, o options, out, log io.Writer) error {
 		return err
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(log, "bench: "+format+"\n", args...) }
-	compared, _ := compare.Scenarios()
-	err = o.measure(ctx, r, compared, say, func() (lab, error) { return compare.Open(ctx, o.berth, o.compare, say) })
+	err = measureIn(ctx, o, r, say, compare.Scenarios, func() (*compare.Arena, error) {
+		return compare.Open(ctx, o.berth, o.compare, say)
+	})
 	if err == nil {
-		scaled, _ := scale.Scenarios()
-		err = o.measure(ctx, r, scaled, say, func() (lab, error) { return scale.Open(o.scale, say) })
+		err = measureIn(ctx, o, r, say, scale.Scenarios, func() (*scale.Bench, error) { return scale.Open(o.scale, say) })
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -212,12 +207,20 @@ func bench(ctx context.Context, o options, out, log io.Writer) error {
 	return o.write(r, say)
 }
 
-// measure adds those scenarios of a lab to a report that were chosen.
-func (o options) measure(
-	ctx context.Context, r *report.Report, names []string, say func(string, ...any), open func() (lab, error),
+// lab has what scenarios need.
+type lab interface {
+	Versions() []string // of what is measured
+	Close() error
+}
+
+// measureIn adds those scenarios of a lab to a report that were chosen, each begun on
+// a quiet machine.
+func measureIn[L lab](
+	ctx context.Context, o options, r *report.Report, say func(string, ...any),
+	scenarios []report.Scenario[L], open func() (L, error),
 ) (err error) {
-	names = slices.DeleteFunc(names, func(name string) bool { return !o.chosen(name) })
-	if len(names) == 0 {
+	left := o.left(of(scenarios, ""))
+	if len(left) == len(scenarios) {
 		return nil
 	}
 	l, err := open()
@@ -225,33 +228,49 @@ func (o options) measure(
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	for _, name := range names {
-		used, err := measure.AwaitQuiet(ctx, o.quietPatience())
-		r.Busy = max(r.Busy, used)
-		if tooMuch := new(measure.BusyError); errors.As(err, &tooMuch) && o.busy {
-			say("%s", err)
-		} else if err != nil {
-			return fmt.Errorf("cannot measure %s: %w; end what else runs, or give -busy", name, err)
+	for _, s := range scenarios {
+		if slices.Contains(left, s.Name) {
+			continue
 		}
-		say("%s begins", name)
+		if err := o.awaitQuiet(ctx, r, say); err != nil {
+			return fmt.Errorf("cannot measure %s: %w", s.Name, err)
+		}
 		began := time.Now()
-		measures, err := l.Measure(ctx, name)
+		say("%s begins", s.Name)
+		measures, err := s.Measure(l, ctx)
 		if err != nil {
-			return fmt.Errorf("cannot measure %s: %w", name, err)
+			return fmt.Errorf("cannot measure %s: %w", s.Name, err)
 		}
-		say("%s took %s", name, time.Since(began).Round(time.Second))
+		say("%s took %s", s.Name, time.Since(began).Round(time.Second))
+		for _, m := range measures {
+			m.Section = s.Section
+		}
 		r.Measures = append(r.Measures, measures...)
 	}
-	r.Versions = append(r.Versions, l.Versions()...)
+	for _, version := range l.Versions() {
+		if !slices.Contains(r.Versions, version) {
+			r.Versions = append(r.Versions, version)
+		}
+	}
 	return nil
 }
 
-// quietPatience is how long to wait for a quiet machine.
-func (o options) quietPatience() time.Duration {
+// awaitQuiet waits for a quiet machine, unless a busy one will do.
+func (o options) awaitQuiet(ctx context.Context, r *report.Report, say func(string, ...any)) error {
+	patience := quietPatience
 	if o.busy {
-		return 0
+		patience = 0
 	}
-	return quietPatience
+	used, err := measure.AwaitQuiet(ctx, patience)
+	r.Busy = max(r.Busy, used)
+	if tooMuch := new(measure.BusyError); !errors.As(err, &tooMuch) {
+		return err
+	}
+	if !o.busy {
+		return fmt.Errorf("%w; end what else runs, or give -busy for a try", err)
+	}
+	say("%s", err)
+	return nil
 }
 
 // write writes the files that were asked for.
@@ -274,7 +293,7 @@ func (o options) write(r *report.Report, say func(string, ...any)) error {
 			o.markdown, 100*r.Stolen, 100*mostStolen)
 	}
 	for _, section := range r.Sections() {
-		if missing := o.missing(section); len(missing) > 0 {
+		if missing := o.left(names(section)); len(missing) > 0 {
 			say("section %q of %s is as it was: %s was not measured", section, o.markdown, strings.Join(missing, ", "))
 			continue
 		}
@@ -283,17 +302,6 @@ func (o options) write(r *report.Report, say func(string, ...any)) error {
 		}
 	}
 	return nil
-}
-
-// missing returns the scenarios of a section that were not chosen.
-func (o options) missing(section string) (names []string) {
-	all, sections := scenarios()
-	for i, name := range all {
-		if sections[i] == section && !o.chosen(name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // commit names the tree's, with -dirty behind it if something else was built, maybe.

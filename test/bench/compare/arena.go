@@ -13,9 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -61,9 +59,10 @@ type Arena struct {
 	stamp    string // the command under test
 	berth    string // the copy that is measured
 	programs []*program
+	versions []string // of programs and servers
 
-	files atomic.Int64   // how many names file has given
-	ends  []func() error // what Close does, last first
+	runs atomic.Int64   // how many wrappers were started
+	ends []func() error // what Close does, last first
 }
 
 // Open starts every server. The caller calls Close.
@@ -98,52 +97,17 @@ func (a *Arena) open(ctx context.Context, berth string) error {
 }
 
 // Versions returns what was measured.
-func (a *Arena) Versions() []string {
-	var versions []string
-	for _, p := range a.programs {
-		if p.version != "" {
-			versions = append(versions, p.version)
-		}
-	}
-	return versions
-}
+func (a *Arena) Versions() []string { return a.versions }
 
-// scenarios are those of the package, in the order in which they run.
-var scenarios = []struct {
-	name, section string
-	measure       func(*Arena, context.Context) ([]*report.Measure, error)
-}{
-	{"start", "compared", (*Arena).start},
-	{"handover", "compared", (*Arena).handover},
-	{"kill", "compared", (*Arena).kill},
-	{"memory", "compared", (*Arena).memory},
-	{"idle", "compared", (*Arena).idle},
-	{"passes", "compared", (*Arena).passes},
-	{"steps", "steps", (*Arena).steps},
-}
-
-// Scenarios returns what can be measured, in order, and the section of the report
-// that each belongs to.
-func Scenarios() (names, sections []string) {
-	for _, s := range scenarios {
-		names, sections = append(names, s.name), append(sections, s.section)
-	}
-	return names, sections
-}
-
-// Measure measures one of Scenarios.
-func (a *Arena) Measure(ctx context.Context, name string) ([]*report.Measure, error) {
-	for _, s := range scenarios {
-		if s.name != name {
-			continue
-		}
-		measures, err := s.measure(a, ctx)
-		for _, m := range measures {
-			m.Section, m.Ratio = s.section, s.section == "compared"
-		}
-		return measures, err
-	}
-	return nil, fmt.Errorf("there is no scenario %s", name)
+// Scenarios are what can be measured.
+var Scenarios = []report.Scenario[*Arena]{
+	{Name: "start", Section: "compared", Measure: (*Arena).start},
+	{Name: "handover", Section: "compared", Measure: (*Arena).handover},
+	{Name: "kill", Section: "compared", Measure: (*Arena).kill},
+	{Name: "memory", Section: "compared", Measure: (*Arena).memory},
+	{Name: "idle", Section: "compared", Measure: (*Arena).idle},
+	{Name: "passes", Section: "compared", Measure: (*Arena).passes},
+	{Name: "steps", Section: "steps", Measure: (*Arena).steps},
 }
 
 // atEnd has something done by Close, before what was there earlier.
@@ -158,11 +122,6 @@ func (a *Arena) Close() error {
 		errs = append(errs, end())
 	}
 	return errors.Join(append(errs, os.RemoveAll(a.dir))...)
-}
-
-// file returns the path of a file that is not there yet.
-func (a *Arena) file() string {
-	return filepath.Join(a.dir, "file-"+strconv.FormatInt(a.files.Add(1), 10))
 }
 
 // rounds has programs take turns: one round of each, then the next.

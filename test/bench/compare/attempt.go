@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
 
 	"berth/test/bench/measure"
+	"berth/test/bench/report"
 	"berth/test/process"
 )
 
@@ -34,13 +36,8 @@ type attempt struct {
 // launch starts a wrapper on a lock, with a command that runs for that long; one
 // of 0 ends at once and writes no end.
 func (a *Arena) launch(p *program, wrap wrapper, lock string, runs time.Duration) (*attempt, error) {
-	return a.launchInto(p, wrap, lock, a.file(), runs)
-}
-
-// launchInto is launch with a file for stamps, which attempts may share that follow
-// each other.
-func (a *Arena) launchInto(p *program, wrap wrapper, lock, file string, runs time.Duration) (*attempt, error) {
-	log, err := os.OpenFile(file+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	file := filepath.Join(a.dir, "run-"+strconv.FormatInt(a.runs.Add(1), 10))
+	log, err := os.Create(file + ".log")
 	if err != nil {
 		return nil, err
 	}
@@ -58,14 +55,8 @@ func (a *Arena) launchInto(p *program, wrap wrapper, lock, file string, runs tim
 	return t, err
 }
 
-// stamps returns the last run of the command, zero if it has not started.
-func (t *attempt) stamps() (measure.Stamps, error) {
-	all, err := measure.ReadStamps(t.file)
-	if err != nil || len(all) == 0 {
-		return measure.Stamps{}, err
-	}
-	return all[len(all)-1], nil
-}
+// stamps returns what the command has written, zero if it has not started.
+func (t *attempt) stamps() (measure.Stamps, error) { return measure.ReadStamps(t.file) }
 
 // awaitStart waits until the command has started. It polls, and so is not for
 // moments that are measured.
@@ -132,17 +123,19 @@ func (t *attempt) failed(what string) error {
 	return fmt.Errorf("%s (%q): %s; the end of what it said:\n%s", t.of.name, t.line, what, tail(t.log))
 }
 
-// footprint adds up a wrapper and all that is below it but the command.
-func (t *attempt) footprint() (sum measure.Footprint, err error) {
+// addMemory adds up a wrapper and all that is below it but the command.
+func (t *attempt) addMemory(to *report.Measure) error {
+	sum := 0
 	for _, pid := range append([]int{t.PID()}, process.Descendants(t.PID())...) {
 		if process.Executable(pid) == t.exe {
 			continue
 		}
-		one, err := measure.FootprintOf(pid)
+		kib, err := measure.Private(pid)
 		if err != nil {
-			return sum, fmt.Errorf("cannot read the memory of %s: %w", t.of.name, err)
+			return fmt.Errorf("cannot read the memory of %s: %w", t.of.name, err)
 		}
-		sum = sum.Add(one)
+		sum += kib
 	}
-	return sum, nil
+	to.Add(t.of.name, float64(sum))
+	return nil
 }

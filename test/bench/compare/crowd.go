@@ -28,13 +28,10 @@ func (a *Arena) idle(ctx context.Context) ([]*report.Measure, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	all := &report.Measure{Title: "messages to the server, with keepalives", Plot: true}
-	requests := &report.Measure{Title: "to the server, without keepalives"}
-	answers := &report.Measure{Title: "from the server, without keepalives"}
-	measures := []*report.Measure{all, requests, answers}
-	for _, m := range measures {
-		m.Title, m.Unit = fmt.Sprintf("%d idle waiters: %s", a.sizes.Idlers, m.Title), "per s"
-	}
+	title := fmt.Sprintf("%d idle waiters: ", a.sizes.Idlers)
+	all := &report.Measure{Title: title + "messages to the server", Unit: "per s", Plot: true}
+	others := &report.Measure{Title: title + "messages both ways that are no keepalives", Unit: "per s"}
+	measures := []*report.Measure{all, others}
 	for i, p := range a.programs {
 		if p.traffic == nil {
 			for _, m := range measures {
@@ -43,8 +40,7 @@ func (a *Arena) idle(ctx context.Context) ([]*report.Measure, error) {
 			continue
 		}
 		all.Add(p.name, counted[i].Requests+counted[i].Keepalives)
-		requests.Add(p.name, counted[i].Requests)
-		answers.Add(p.name, counted[i].Answers)
+		others.Add(p.name, counted[i].Requests+counted[i].Answers)
 	}
 	return measures, nil
 }
@@ -129,16 +125,13 @@ func (a *Arena) loops(ctx context.Context, p *program, wrap wrapper, lock string
 	const warmUp = time.Second
 	var stop atomic.Bool
 	var group sync.WaitGroup
-	files, errs := make([]string, a.sizes.Contenders), make([]error, a.sizes.Contenders)
-	for i := range files {
-		files[i] = a.file()
+	starts, errs := make([][]int64, a.sizes.Contenders), make([]error, a.sizes.Contenders)
+	for i := range starts {
 		group.Go(func() {
 			for !stop.Load() && errs[i] == nil {
-				var t *attempt
-				if t, errs[i] = a.launchInto(p, wrap, lock, files[i], 0); errs[i] == nil {
-					_, errs[i] = t.awaitEnd(ctx)
-					t.close()
-				}
+				var s measure.Stamps
+				s, errs[i] = a.pass(ctx, p, wrap, lock)
+				starts[i] = append(starts[i], s.Start)
 			}
 		})
 	}
@@ -153,17 +146,9 @@ func (a *Arena) loops(ctx context.Context, p *program, wrap wrapper, lock string
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return err
 	}
-	sum, counts := 0, make([]int, len(files))
-	for i, file := range files {
-		all, err := measure.ReadStamps(file)
-		if err != nil {
-			return err
-		}
-		for _, s := range all {
-			if s.Start >= began && s.Start < ended {
-				counts[i]++
-			}
-		}
+	sum, counts := 0, make([]int, len(starts))
+	for i := range starts {
+		counts[i] = len(slices.DeleteFunc(starts[i], func(at int64) bool { return at < began || at >= ended }))
 		sum += counts[i]
 	}
 	passed.Add(p.name, float64(sum)*1e9/float64(ended-began))
@@ -174,4 +159,14 @@ func (a *Arena) loops(ctx context.Context, p *program, wrap wrapper, lock string
 	}
 	share.Add(p.name, math.Round(100*float64(most)/float64(least))/100)
 	return nil
+}
+
+// pass runs a wrapper once.
+func (a *Arena) pass(ctx context.Context, p *program, wrap wrapper, lock string) (measure.Stamps, error) {
+	t, err := a.launch(p, wrap, lock, 0)
+	if err != nil {
+		return measure.Stamps{}, err
+	}
+	defer t.close()
+	return t.awaitEnd(ctx)
 }

@@ -32,7 +32,7 @@ func (a *Arena) kill(ctx context.Context) ([]*report.Measure, error) {
 	if err != nil {
 		return nil, err
 	}
-	const killed = "The wrapper is killed (SIGKILL): "
+	const killed = "Wrapper killed (SIGKILL): "
 	next := &report.Measure{Title: killed + "until the standby's command starts", Unit: "s", Plot: true}
 	survived := &report.Measure{Title: killed + "its command runs beside the standby's, or for good", Unit: "runs"}
 	for _, p := range a.programs {
@@ -48,11 +48,7 @@ func (a *Arena) kill(ctx context.Context) ([]*report.Measure, error) {
 			}
 		}
 		if nevers > 0 {
-			r := next.Of(p.name)
-			r.Text = fmt.Sprintf("never in %d of %d (waited %s)", nevers, a.sizes.Kills, p.killBound)
-			if len(r.Samples) > 0 {
-				r.Text += ", else " + r.Middle()
-			}
+			next.Of(p.name).Text = fmt.Sprintf("never in %d of %d (waited %s)", nevers, a.sizes.Kills, p.killBound)
 		}
 		survived.Add(p.name, float64(survivors))
 		survived.Of(p.name).Text = fmt.Sprintf("%d of %d", survivors, a.sizes.Kills)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"berth/test/bench/measure"
@@ -77,17 +78,11 @@ func (a *Arena) handOver(ctx context.Context, p *program, wrap wrapper) (h hande
 	return handedOver{first.End, next.Start, holder.log, waiter.log}, err
 }
 
-// settled is how long a holder and its waiter are left alone before their memory
-// is looked at.
-const settled = 3 * time.Second
-
 // memory measures one holder and one waiter at a time: more of them would share
 // pages that are private otherwise.
 func (a *Arena) memory(ctx context.Context) ([]*report.Measure, error) {
-	waiterPrivate := &report.Measure{Title: "Private memory of a waiter", Unit: "KiB", Plot: true}
-	holderPrivate := &report.Measure{Title: "Private memory of a holder, without its command", Unit: "KiB", Plot: true}
-	waiterPSS := &report.Measure{Title: "PSS of a waiter", Unit: "KiB"}
-	holderPSS := &report.Measure{Title: "PSS of a holder, without its command", Unit: "KiB"}
+	waiters := &report.Measure{Title: "Private memory of a waiter", Unit: "KiB", Plot: true}
+	holders := &report.Measure{Title: "Private memory of a holder, without its command", Unit: "KiB", Plot: true}
 	err := a.rounds(ctx, a.sizes.Memory, a.programs, func(_ int, p *program) error {
 		holder, err := a.launch(p, p.wrap, "memory", longRun)
 		if err != nil {
@@ -102,22 +97,11 @@ func (a *Arena) memory(ctx context.Context) ([]*report.Measure, error) {
 			return err
 		}
 		defer waiter.close()
+		const settled = 3 * time.Second
 		if err := measure.Sleep(ctx, settled); err != nil {
 			return err
 		}
-		h, err := holder.footprint()
-		if err != nil {
-			return err
-		}
-		w, err := waiter.footprint()
-		if err != nil {
-			return err
-		}
-		waiterPrivate.Add(p.name, float64(w.Private))
-		holderPrivate.Add(p.name, float64(h.Private))
-		waiterPSS.Add(p.name, float64(w.PSS))
-		holderPSS.Add(p.name, float64(h.PSS))
-		return nil
+		return errors.Join(waiter.addMemory(waiters), holder.addMemory(holders))
 	})
-	return []*report.Measure{waiterPrivate, holderPrivate, waiterPSS, holderPSS}, err
+	return []*report.Measure{waiters, holders}, err
 }

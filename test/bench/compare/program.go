@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"berth/test/bench/measure"
+	"berth/test/brokertest"
 )
 
 // wrapper returns the line that runs a command under a lock.
@@ -18,7 +19,6 @@ type wrapper func(lock string, command []string) []string
 // program is one way to run a command under a lock.
 type program struct {
 	name        string // as in the tables
-	version     string // "" where another one has it
 	environment []string
 	wrap        wrapper
 
@@ -68,20 +68,25 @@ func (a *Arena) copyBerth(from string) error {
 // berthOnRabbit starts a private RabbitMQ. Idle waiters reach it through a relay
 // that counts; everything else does without.
 func (a *Arena) berthOnRabbit(ctx context.Context) (*program, error) {
-	broker, err := measure.OpenBroker(ctx)
+	broker, err := brokertest.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a.atEnd(broker.Close)
+	a.atEnd(broker.Stop)
+	relay, err := measure.NewRelay(broker.URL())
+	if err != nil {
+		return nil, err
+	}
+	a.atEnd(relay.Close)
 	version, err := a.firstLine(ctx, nil, a.berth, "version")
 	if err != nil {
 		return nil, err
 	}
+	a.versions = append(a.versions, version, "RabbitMQ "+broker.Version())
 	p := a.berthOn("berth", broker.URL())
-	p.version = version + " on RabbitMQ " + broker.Version()
 	p.traffic = &traffic{
-		wrap:  a.berthOn("", broker.Relay.URL()).wrap,
-		count: func(context.Context) (measure.Messages, error) { return broker.Relay.Count() },
+		wrap:  a.berthOn("", relay.URL()).wrap,
+		count: func(context.Context) (measure.Messages, error) { return relay.Count() },
 		hold:  func(ctx context.Context, lock string) (func(), error) { return a.hold(ctx, p, lock) },
 	}
 	return p, nil
@@ -135,9 +140,9 @@ func (a *Arena) flock(ctx context.Context) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.versions = append(a.versions, version)
 	return &program{
-		name:    "flock",
-		version: version,
+		name: "flock",
 		wrap: func(lock string, command []string) []string {
 			return append([]string{"flock", filepath.Join(a.dir, lock+".flock")}, command...)
 		},

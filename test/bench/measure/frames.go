@@ -28,8 +28,9 @@ type frameCounter struct {
 	left   int    // of its payload and the byte that ends it, once the header is complete
 }
 
-// count counts the frames that end in a piece. It fails over what is not a frame.
-func (c *frameCounter) count(piece []byte) error {
+// Write counts the frames that end in a piece. It fails over what is not a frame.
+func (c *frameCounter) Write(piece []byte) (int, error) {
+	all := len(piece)
 	for len(piece) > 0 {
 		switch {
 		case c.skip > 0:
@@ -49,7 +50,7 @@ func (c *frameCounter) count(piece []byte) error {
 				continue
 			}
 			if last != frameEnd {
-				return fmt.Errorf("lost count: a frame of type %d ends with %#x and not with %#x", c.header[0], last, frameEnd)
+				return 0, fmt.Errorf("lost count: a frame ends with %#x and not with %#x", last, frameEnd)
 			}
 			if c.header[0] == frameHeartbeat {
 				c.tally.heartbeats.Add(1)
@@ -59,5 +60,5 @@ func (c *frameCounter) count(piece []byte) error {
 			c.header = c.header[:0]
 		}
 	}
-	return nil
+	return all, nil
 }

@@ -12,13 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine describes the machine: cores, memory, system.
+// Machine describes the machine: cores, system, kernel.
 func Machine() string {
-	memory := "unknown"
-	kib, _, _ := strings.Cut(field("/proc/meminfo", "MemTotal", ":"), " ")
-	if n, err := strconv.Atoi(kib); err == nil {
-		memory = strconv.Itoa((n + 1<<19) >> 20)
-	}
 	kernel := "unknown"
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
@@ -26,8 +21,7 @@ func Machine() string {
 		numbers := strings.SplitN(unix.ByteSliceToString(name.Release[:]), ".", 3)
 		kernel = strings.Join(numbers[:min(2, len(numbers))], ".")
 	}
-	return fmt.Sprintf("%d cores (%s), %s GiB of memory, %s, Linux %s", runtime.NumCPU(),
-		field("/proc/cpuinfo", "model name", ":"), memory,
+	return fmt.Sprintf("%d cores (%s), %s, Linux %s", runtime.NumCPU(), field("/proc/cpuinfo", "model name", ":"),
 		strings.Trim(field("/etc/os-release", "PRETTY_NAME", "="), `"`), kernel)
 }
 

@@ -1,11 +1,12 @@
 package measure
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -15,28 +16,26 @@ const dialTimeout = 10 * time.Second
 // Messages are counters that only grow, of what clients and a server have said to
 // each other.
 type Messages struct {
-	Requests, Answers            float64 // to and from the server, without those below
-	Keepalives, KeepaliveAnswers float64 // such as only say that somebody is alive
+	Requests, Answers float64 // to and from the server, without keepalives
+	Keepalives        float64 // to the server, which only say that a client is alive
 }
 
 // PerSecond returns how much was counted since before, which is so many seconds ago.
 func (m Messages) PerSecond(seconds float64, before Messages) Messages {
 	return Messages{
-		Requests:         (m.Requests - before.Requests) / seconds,
-		Answers:          (m.Answers - before.Answers) / seconds,
-		Keepalives:       (m.Keepalives - before.Keepalives) / seconds,
-		KeepaliveAnswers: (m.KeepaliveAnswers - before.KeepaliveAnswers) / seconds,
+		Requests:   (m.Requests - before.Requests) / seconds,
+		Answers:    (m.Answers - before.Answers) / seconds,
+		Keepalives: (m.Keepalives - before.Keepalives) / seconds,
 	}
 }
 
-// Relay passes connections on to a broker, counts the AMQP frames on them, and
-// delays what goes over them if it is told to. The zero value is not usable: see
-// NewRelay. Its methods may be called from several goroutines.
+// Relay passes connections on to a broker and counts the AMQP frames on them. The
+// zero value is not usable: see NewRelay. Its methods may be called from several
+// goroutines.
 type Relay struct {
 	listener net.Listener
 	broker   *url.URL
 	to, from tally // the broker
-	delay    atomic.Int64
 	running  sync.WaitGroup
 
 	mu    sync.Mutex
@@ -67,19 +66,15 @@ func (r *Relay) URL() string {
 	return u.String()
 }
 
-// Delay has everything arrive later, in both directions.
-func (r *Relay) Delay(d time.Duration) { r.delay.Store(int64(d)) }
-
 // Count returns what was counted since the relay was started: frames, heartbeats
 // among them as keepalives.
 func (r *Relay) Count() (Messages, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Messages{
-		Requests:         float64(r.to.frames.Load()),
-		Answers:          float64(r.from.frames.Load()),
-		Keepalives:       float64(r.to.heartbeats.Load()),
-		KeepaliveAnswers: float64(r.from.heartbeats.Load()),
+		Requests:   float64(r.to.frames.Load()),
+		Answers:    float64(r.from.frames.Load()),
+		Keepalives: float64(r.to.heartbeats.Load()),
 	}, r.err
 }
 
@@ -141,43 +136,15 @@ func (r *Relay) keep(conns ...net.Conn) bool {
 	return true
 }
 
-// piece is what was read at once.
-type piece struct {
-	data []byte
-	due  time.Time // when it may go on
-}
-
-// pass takes what comes from one side to the other. It closes both at the end.
-func (r *Relay) pass(to, from net.Conn, counter *frameCounter) {
-	pieces := make(chan piece, 1024)
-	var writing sync.WaitGroup
-	writing.Go(func() {
-		for p := range pieces {
-			time.Sleep(time.Until(p.due))
-			if _, err := to.Write(p.data); err != nil {
-				from.Close() // ends the reading
-			}
-		}
-		to.Close()
-	})
-	for {
-		data := make([]byte, 16<<10)
-		n, err := from.Read(data)
-		if n > 0 {
-			// Counted first: what has arrived at its destination has been counted.
-			if err := counter.count(data[:n]); err != nil {
-				r.spoil(err)
-				break
-			}
-			pieces <- piece{data[:n], time.Now().Add(time.Duration(r.delay.Load()))}
-		}
-		if err != nil {
-			break
-		}
+// pass copies until one side closes or what it says is not AMQP, and closes both.
+func (r *Relay) pass(to, from net.Conn, counter io.Writer) {
+	defer from.Close()
+	defer to.Close()
+	// Counted first: what has arrived at its destination has been counted.
+	_, err := io.Copy(io.MultiWriter(counter, to), from)
+	if network := net.Error(nil); err != nil && !errors.As(err, &network) {
+		r.spoil(err)
 	}
-	close(pieces)
-	writing.Wait()
-	from.Close()
 }
 
 func (r *Relay) spoil(err error) {

@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,31 +34,24 @@ type Stamps struct {
 	PID        int
 }
 
-// ReadStamps returns all runs that wrote to a file one after another.
-func ReadStamps(path string) ([]Stamps, error) {
+// ReadStamps returns what a run has written to a file so far.
+func ReadStamps(path string) (s Stamps, err error) {
 	text, err := os.ReadFile(path)
-	if os.IsNotExist(err) {
-		return nil, nil // it has not started
+	if os.IsNotExist(err) || err == nil && len(text) == 0 {
+		return s, nil // it has not started
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read what the command wrote: %w", err)
+		return s, fmt.Errorf("cannot read what the command wrote: %w", err)
 	}
-	var all []Stamps
-	for line := range strings.Lines(string(text)) {
-		var what string
-		var at int64
-		var pid int
-		if _, err := fmt.Sscanf(line, "%s %d %d\n", &what, &at, &pid); err != nil {
-			return nil, fmt.Errorf("cannot read line %q of %s: %w", line, path, err)
-		}
-		switch {
-		case what == "start":
-			all = append(all, Stamps{Start: at, PID: pid})
-		case what == "end" && len(all) > 0 && all[len(all)-1].PID == pid:
-			all[len(all)-1].End = at
-		default:
-			return nil, fmt.Errorf("unexpected line %q in %s", line, path)
+	start, end, _ := strings.Cut(string(text), "\n")
+	_, err = fmt.Sscanf(start, "start %d %d", &s.Start, &s.PID)
+	if pid := s.PID; err == nil && end != "" {
+		if _, err = fmt.Sscanf(end, "end %d %d\n", &s.End, &pid); err == nil && pid != s.PID {
+			err = errors.New("another process wrote its end")
 		}
 	}
-	return all, nil
+	if err != nil {
+		return s, fmt.Errorf("cannot read %q of %s: %w", text, path, err)
+	}
+	return s, nil
 }

@@ -3,8 +3,8 @@ package measure
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"berth/test/process"
@@ -39,45 +39,29 @@ func UsageOf(pid int) (Usage, error) {
 	}, nil
 }
 
-// Footprint is memory of processes, in KiB.
-type Footprint struct {
-	Private int // in no other process
-	PSS     int // the same and their share of what others have, too
-}
-
-// Add adds up.
-func (f Footprint) Add(g Footprint) Footprint { return Footprint{f.Private + g.Private, f.PSS + g.PSS} }
-
-// FootprintOf reads the memory of a process.
-func FootprintOf(pid int) (Footprint, error) {
+// Private returns the memory of a process that it shares with no other, in KiB.
+func Private(pid int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {
-		return Footprint{}, err
+		return 0, err
 	}
 	return parseRollup(string(text))
 }
 
 // parseRollup reads what /proc/PID/smaps_rollup says; see proc_pid_smaps(5).
-func parseRollup(text string) (Footprint, error) {
-	var f Footprint
-	for line := range strings.Lines(text) {
-		fields := strings.Fields(line)
-		if len(fields) != 3 || fields[2] != "kB" {
-			continue
-		}
-		kib, err := strconv.Atoi(fields[1])
+func parseRollup(text string) (sum int, err error) {
+	found := privateMemory.FindAllStringSubmatch(text, -1)
+	if len(found) == 0 {
+		return 0, fmt.Errorf("smaps_rollup has no Private_Clean or Private_Dirty:\n%s", text)
+	}
+	for _, line := range found {
+		kib, err := strconv.Atoi(line[1])
 		if err != nil {
-			return f, fmt.Errorf("cannot read line %q of smaps_rollup: %w", line, err)
+			return 0, err
 		}
-		switch fields[0] {
-		case "Private_Clean:", "Private_Dirty:":
-			f.Private += kib
-		case "Pss:":
-			f.PSS += kib
-		}
+		sum += kib
 	}
-	if f.PSS == 0 {
-		return f, fmt.Errorf("smaps_rollup has no Pss:\n%s", text)
-	}
-	return f, nil
+	return sum, nil
 }
+
+var privateMemory = regexp.MustCompile(`(?m)^Private_(?:Clean|Dirty): +(\d+) kB$`)

@@ -5,6 +5,7 @@
 package report
 
 import (
+	"context"
 	"slices"
 )
 
@@ -30,7 +31,7 @@ type Measure struct {
 	Unit    string    `json:"unit"`
 	More    bool      `json:"moreIsBetter"`
 	Plot    bool      `json:"-"` // draw it, too
-	Ratio   bool      `json:"-"` // say how many times that of the first program others' medians are
+	Alone   bool      `json:"-"` // do not compare programs
 	Results []*Result `json:"results"`
 }
 
@@ -92,4 +93,12 @@ func (r *Report) section(name string) (measures []*Measure, programs []string) {
 		}
 	}
 	return measures, programs
+}
+
+// Scenario is something that can be measured by itself, by an L, which has what all
+// its scenarios need.
+type Scenario[L any] struct {
+	Name    string
+	Section string // of the report that its measures belong to
+	Measure func(L, context.Context) ([]*Measure, error)
 }

@@ -14,11 +14,11 @@ import (
 
 // example is a report with one of everything, in the sections "peers" and "alone".
 func example() *Report {
-	start := &Measure{Section: "peers", Title: "From exec <to> start", Unit: "ms", Plot: true, Ratio: true}
+	start := &Measure{Section: "peers", Title: "From exec <to> start", Unit: "ms", Plot: true}
 	start.Add("berth", 10, 30)
 	start.Add("etcdctl lock", 50)
 	start.Of("flock").Text = "never & not"
-	idle := &Measure{Section: "peers", Title: "Requests", Unit: "per s", Plot: true, Ratio: true, More: true}
+	idle := &Measure{Section: "peers", Title: "Requests", Unit: "per s", Plot: true, More: true}
 	idle.Add("berth", 2)
 	idle.Add("etcdctl lock", 0)
 	memory := &Measure{Section: "alone", Title: "Memory", Unit: "KiB"}
@@ -60,14 +60,12 @@ func TestMarkdownOfOneProgramComparesNothing(t *testing.T) {
 	}
 }
 
-func TestTextHasColumnsForEverySection(t *testing.T) {
+func TestTextHasEverySection(t *testing.T) {
 	text := example().Text()
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if at := strings.Index(lines[1], "etcdctl lock"); at < 0 || strings.Index(lines[2], "50.0 (2.5x)") != at {
-		t.Errorf("the columns do not stand below each other:\n%s", text)
-	}
-	if !strings.Contains(text, "\nalone\n") || !strings.Contains(text, "Memory") {
-		t.Errorf("a section is missing:\n%s", text)
+	for _, words := range []string{"\npeers\n", "50.0 (2.5x)", "\nalone\n", "Memory"} {
+		if !strings.Contains(text, words) {
+			t.Errorf("it does not say %q:\n%s", words, text)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
 // table returns all medians of a section: a row of headings, then one for each
@@ -22,7 +21,7 @@ func (r *Report) table(section string) [][]string {
 		row := []string{m.Title, unit}
 		for i, program := range programs {
 			var base *Result
-			if i > 0 && m.Ratio {
+			if i > 0 && !m.Alone {
 				base = m.find(programs[0])
 			}
 			row = append(row, cell(m.find(program), base))
@@ -32,16 +31,11 @@ func (r *Report) table(section string) [][]string {
 	return rows
 }
 
-// Text returns all tables for a terminal.
+// Text returns all sections.
 func (r *Report) Text() string {
 	var s strings.Builder
 	for _, section := range r.Sections() {
-		fmt.Fprintf(&s, "\n%s\n", section)
-		w := tabwriter.NewWriter(&s, 0, 0, 2, ' ', 0)
-		for _, row := range r.table(section) {
-			fmt.Fprintln(w, "  "+strings.Join(row, "\t"))
-		}
-		w.Flush() // to a string: it cannot fail
+		fmt.Fprintf(&s, "\n%s\n\n%s", section, r.markdown(section, ""))
 	}
 	return s.String()
 }
@@ -68,13 +62,12 @@ func (r *Report) markdown(section, plot string) string {
 	}
 	s.WriteString("\nMedians")
 	measures, programs := r.section(section)
-	if slices.ContainsFunc(measures, func(m *Measure) bool { return m.Ratio }) {
+	if len(programs) > 1 && slices.ContainsFunc(measures, func(m *Measure) bool { return !m.Alone }) {
 		fmt.Fprintf(&s, "; in brackets, how many times that of %s it is", programs[0])
 	}
-	fmt.Fprintf(&s, ". Versions: %s.\n", strings.Join(r.Versions, "; "))
+	fmt.Fprintf(&s, ". Versions: %s.\n", strings.Join(r.Versions, ";\n"))
 	if plot != "" {
-		fmt.Fprintf(&s, "\n![The same as a plot: a dot for the median, a line from the least to the most, "+
-			"on logarithmic axes](%s)\n", plot)
+		fmt.Fprintf(&s, "\n![The same as a plot: medians, with lines from the least to the most, on logarithmic axes](%s)\n", plot)
 	}
 	return s.String()
 }
@@ -110,9 +103,6 @@ func median(samples []float64) float64 {
 	}
 	return (sorted[half-1] + sorted[half]) / 2
 }
-
-// Middle writes the median of the samples with three significant digits.
-func (r *Result) Middle() string { return number(median(r.Samples)) }
 
 // number writes x with three significant digits.
 func number(x float64) string { return digits(x, 3) }

@@ -3,6 +3,9 @@ package scale
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/lock"
@@ -12,97 +15,134 @@ import (
 // measureWaiters has thousands wait for one mutex: what each costs, and what
 // happens when the mutex is given back.
 func measureWaiters(ctx context.Context, s *scene) error {
-	at, err := locks(s.broker.URL())
+	first := s.newCrowd(ctx, 1, mutex)
+	defer first.disperse()
+	if err := first.gather(); err != nil {
+		return err
+	}
+	holding, err := first.all()
 	if err != nil {
 		return err
 	}
-	first := &holders{scene: s}
-	defer first.leave()
-	if err := first.take(ctx, 1, at, s.mutex); err != nil {
-		return err
-	}
-	c := s.newCrowd(ctx, s.sizes.Waiters)
-	defer c.disperse()
 	before, err := s.snap()
 	if err != nil {
 		return err
 	}
-	s.count("Waiters for one mutex", int64(s.sizes.Waiters))
-	if err := c.gather(at, func(int) lock.ID { return s.mutex(0) }); err != nil {
+	n := s.sizes.Waiters
+	s.count("Waiters for one mutex", n)
+	c := s.newCrowd(ctx, n, func(int) lock.ID { return mutex(0) })
+	defer c.disperse()
+	if err := c.gather(); err != nil {
 		return err
 	}
-	looks, err := c.idle(ctx, "waiter", before)
+	if err := s.addMemory(ctx, fmt.Sprintf("a waiter, one of %d", n), n, before); err != nil {
+		return err
+	}
+	if err := c.idle(ctx); err != nil {
+		return err
+	}
+	return c.handDown(ctx, holding[0].held)
+}
+
+// idle measures what waiters cost while nothing happens.
+func (c *crowd) idle(ctx context.Context) error {
+	c.say("measuring the idle crowd for %s", c.sizes.Idle)
+	returned := c.returned.Load()
+	from, err := c.snap()
+	if err == nil {
+		err = measure.Sleep(ctx, c.sizes.Idle)
+	}
 	if err != nil {
 		return err
 	}
-	return c.handDown(ctx, first.held[0], looks)
+	to, err := c.snap()
+	if err != nil {
+		return err
+	}
+	n, seconds := float64(len(c.members)), to.when.Sub(from.when).Seconds()
+	c.add("Processor time of an idle waiter", "us/s", (to.here.CPU-from.here.CPU).Seconds()*1e6/n/seconds)
+	c.add("... in the broker", "us/s", (to.broker.CPU-from.broker.CPU).Seconds()*1e6/n/seconds)
+	c.add("Looks of its own accord of an idle waiter", "per h", float64(c.returned.Load()-returned)*3600/n/seconds)
+	return c.quiet()
 }
 
-const (
-	// afterglow is for how long after a handover those are counted that were
-	// woken with the one that won.
-	afterglow = 20 * time.Millisecond
-
-	// calm lies between handovers, so that each finds everybody waiting.
-	calm = 50 * time.Millisecond
-)
-
-// handDown has the mutex go from one waiter to the next. looks is how often one
-// of the crowd looks by itself, per second.
-func (c *crowd) handDown(ctx context.Context, held lock.Held, looks float64) error {
+// handDown has the mutex go from one waiter to the next.
+func (c *crowd) handDown(ctx context.Context, held lock.Held) error {
+	const calm = 100 * time.Millisecond // between handovers, so that each finds everybody waiting
 	c.say("handing over %d times", c.sizes.Handovers)
 	var times []time.Duration
-	var watched time.Duration
-	var woken int
-	var refused int64
-	turns := newOrder(2 * atOnce)
+	full := c.full.Load()
 	for range c.sizes.Handovers {
 		if err := errors.Join(measure.Sleep(ctx, calm), c.quiet()); err != nil {
 			return err
 		}
-		full, since, began := c.tally.full.Load(), measure.Now(), time.Now()
+		began := time.Now()
 		released := make(chan error, 1)
 		go func() { released <- release(held) }()
 		w, err := c.next()
 		if err = errors.Join(err, <-released); err != nil {
 			return err
 		}
-		if err := measure.Sleep(ctx, afterglow); err != nil {
-			return err
-		}
-		watched += time.Since(began)
-		woken += c.awake(since)
-		refused += c.tally.full.Load() - full
-		turns.served(w.nr)
 		times, held = append(times, w.when.Sub(began)), w.held
 	}
-	n := float64(len(times))
 	c.addTimes("From Release to Ready at the next waiter", times)
-	c.add("Waiters that return from Wait for one handover", "", float64(woken)/n)
-	c.add("... of them about so many whose own look was due", "", looks*watched.Seconds()/n)
-	c.add("Attempts for one handover that find the lock held", "", float64(refused)/n)
-	c.add("Handovers to a waiter whose turn it was not", "%", 100*float64(turns.wrong)/n)
+	c.add("Attempts that find the lock held, looks among them, for a handover", "",
+		float64(c.full.Load()-full)/float64(len(times)))
 	return release(held)
 }
 
-// order follows in which order waiters are served that are numbered in the order in
-// which they came, more or less.
-type order struct {
-	slack int          // so many numbers lie between two that came at once
-	next  int          // the lowest number that was not served
-	gone  map[int]bool // those above next that were
-	wrong int          // how many were served out of turn
-}
-
-func newOrder(slack int) *order { return &order{slack: slack, gone: map[int]bool{}} }
-
-func (o *order) served(nr int) {
-	if nr > o.next+o.slack {
-		o.wrong++
+// measureLocks has many mutexes with one holder and one waiter each, and then every
+// one of them change hands at the same moment.
+func measureLocks(ctx context.Context, s *scene) error {
+	n := s.sizes.Locks
+	before, err := s.snap()
+	if err != nil {
+		return err
 	}
-	o.gone[nr] = true
-	for o.gone[o.next] {
-		delete(o.gone, o.next)
-		o.next++
+	holders, waiters := s.newCrowd(ctx, n, mutex), s.newCrowd(ctx, n, mutex)
+	defer holders.disperse()
+	defer waiters.disperse()
+	if err := holders.gather(); err != nil {
+		return err
 	}
+	holding, err := holders.all()
+	if err != nil {
+		return err
+	}
+	if err := waiters.gather(); err != nil {
+		return err
+	}
+	s.count("Mutexes with one holder and one waiter each", n)
+	if err := s.addMemory(ctx, fmt.Sprintf("a holder and a waiter, of %d", n), n, before); err != nil {
+		return err
+	}
+	if err := waiters.quiet(); err != nil {
+		return err
+	}
+	s.say("handing all over")
+	var unconfirmed atomic.Int64
+	var releases sync.WaitGroup
+	start := time.Now()
+	for _, w := range holding {
+		releases.Go(func() {
+			if err := release(w.held); err != nil {
+				unconfirmed.Add(1) // by a broker that is too busy; closing has freed the lock
+				s.say("%s", err)
+			}
+		})
+	}
+	wins, err := waiters.all()
+	all := time.Since(start)
+	releases.Wait()
+	if err != nil {
+		return err
+	}
+	var times []time.Duration
+	for _, w := range wins {
+		times = append(times, w.when.Sub(start))
+	}
+	s.addTimes("All locks change hands at the same moment: until a lock has", times)
+	s.add("... until the last one has", "s", all.Seconds())
+	s.count("... releases that the broker does not confirm in time", int(unconfirmed.Load()))
+	return nil
 }
