@@ -200,10 +200,13 @@ func bench(ctx context.Context, o options, out, log io.Writer) error {
 	}
 	fmt.Fprint(out, r.Text()) // also what there is of it when something has failed
 	after, readErr := measure.ReadTicks()
+	_, r.Stolen = after.Since(before)
+	if o.json != "" {
+		readErr = errors.Join(readErr, r.WriteJSON(o.json))
+	}
 	if err = errors.Join(err, readErr); err != nil {
 		return err
 	}
-	_, r.Stolen = after.Since(before)
 	return o.write(r, say)
 }
 
@@ -273,13 +276,8 @@ func (o options) awaitQuiet(ctx context.Context, r *report.Report, say func(stri
 	return nil
 }
 
-// write writes the files that were asked for.
+// write writes the sections of the page that were measured whole.
 func (o options) write(r *report.Report, say func(string, ...any)) error {
-	if o.json != "" {
-		if err := r.WriteJSON(o.json); err != nil {
-			return err
-		}
-	}
 	if o.markdown == "" {
 		return nil
 	}

@@ -53,7 +53,7 @@ func (b *Broker) queues(ctx context.Context, what, list string) (queues []Queue,
 	return queues, err
 }
 
-// DeleteQueue deletes a queue, whatever is in it and whoever uses it, also one
+// DeleteQueue deletes a queue, with all that is in it and however it is used, also one
 // that is exclusive to a live connection. A queue that is not there is an
 // error.
 func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string) error {
@@ -105,7 +105,7 @@ func (b *Broker) Fill(ctx context.Context, vhost, name, body string, n int) erro
 }
 
 // HideQueue makes a durable queue look as one does whose node is down, in a cluster
-// on Mnesia: messages to it are returned, and whoever looks it up is told that its
+// on Mnesia: messages to it are returned, and a client that looks it up is told that its
 // home node is down. ShowQueue undoes it.
 func (b *Broker) HideQueue(ctx context.Context, vhost, name string) error {
 	return b.do(ctx, "hide queue "+name,

@@ -57,7 +57,8 @@ func TestEndKillsWhatIgnoresTheGrace(t *testing.T) {
 }
 
 func TestProgramThatIsNotThereIsNamed(t *testing.T) {
-	if _, err := process.Start(exec.Command("/nonexistent/program")); err == nil || !strings.Contains(err.Error(), "/nonexistent/program") {
+	const name = "/nonexistent/program"
+	if _, err := process.Start(exec.Command(name)); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("%v", err)
 	}
 }

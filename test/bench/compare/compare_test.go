@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,13 +15,13 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestEtcdMessages(t *testing.T) {
-	const metrics = `# HELP grpc_server_msg_received_total Total number of RPC stream messages received on the server.
+	const metrics = `# HELP grpc_server_msg_received_total Total number of RPC stream messages received.
 # TYPE grpc_server_msg_received_total counter
-grpc_server_msg_received_total{grpc_method="LeaseKeepAlive",grpc_service="etcdserverpb.Lease",grpc_type="bidi_stream"} 40
-grpc_server_msg_received_total{grpc_method="Put",grpc_service="etcdserverpb.KV",grpc_type="unary"} 2
-grpc_server_msg_received_total{grpc_method="Watch",grpc_service="etcdserverpb.Watch",grpc_type="bidi_stream"} 1
-grpc_server_msg_sent_total{grpc_method="LeaseKeepAlive",grpc_service="etcdserverpb.Lease",grpc_type="bidi_stream"} 39
-grpc_server_msg_sent_total{grpc_method="Watch",grpc_service="etcdserverpb.Watch",grpc_type="bidi_stream"} 1e+01
+grpc_server_msg_received_total{grpc_method="LeaseKeepAlive",grpc_type="bidi_stream"} 40
+grpc_server_msg_received_total{grpc_method="Put",grpc_type="unary"} 2
+grpc_server_msg_received_total{grpc_method="Watch",grpc_type="bidi_stream"} 1
+grpc_server_msg_sent_total{grpc_method="LeaseKeepAlive",grpc_type="bidi_stream"} 39
+grpc_server_msg_sent_total{grpc_method="Watch",grpc_type="bidi_stream"} 1e+01
 go_goroutines 92
 `
 	got, err := etcdMessages(metrics)
@@ -35,19 +36,19 @@ go_goroutines 92
 	}
 }
 
+// entry is a line of berth's trace log, at some seconds of a minute.
+func entry(at, event string) string {
+	return fmt.Sprintf(`{"@message":"state","@timestamp":"2030-01-02T03:04:%sZ","event":%q}`, at, event) + "\n"
+}
+
 // The logs of a handover, in which the waiter tried in vain before the slot was given
 // back.
-const (
-	holderLog = `{"@message":"state","@timestamp":"2030-01-02T03:04:05.000100Z","event":"started","from":"starting","to":"running"}
-{"@message":"command ended","@timestamp":"2030-01-02T03:04:06.000900Z","status":0}
-{"@message":"state","@timestamp":"2030-01-02T03:04:06.001000Z","event":"tree dead","from":"running","to":"releasing"}
-`
-	waiterLog = `{"@message":"state","@timestamp":"2030-01-02T03:04:05.500000Z","event":"woken","from":"waiting","to":"attempting"}
-{"@message":"state","@timestamp":"2030-01-02T03:04:05.501000Z","event":"not acquired","from":"attempting","to":"waiting"}
-{"@message":"state","@timestamp":"2030-01-02T03:04:06.003000Z","event":"woken","from":"waiting","to":"attempting"}
-{"@message":"state","@timestamp":"2030-01-02T03:04:06.006000Z","event":"acquired","from":"attempting","to":"preparing"}
-{"@message":"state","@timestamp":"2030-01-02T03:04:06.010000Z","event":"ready and verified","from":"preparing","to":"starting"}
-`
+var (
+	holderLog = entry("05.000100", "started") +
+		`{"@message":"command ended","@timestamp":"2030-01-02T03:04:06.000900Z","status":0}` + "\n" +
+		entry("06.001000", "tree dead")
+	waiterLog = entry("05.500000", "woken") + entry("05.501000", "not acquired") +
+		entry("06.003000", "woken") + entry("06.006000", "acquired") + entry("06.010000", "ready and verified")
 )
 
 func TestPartsOfAHandoverAreReadFromLogs(t *testing.T) {

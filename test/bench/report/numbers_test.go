@@ -40,7 +40,9 @@ func TestNumbersHaveThreeDigitsThatMeanSomething(t *testing.T) {
 			t.Errorf("%v is written %q, not %q", x, got, want)
 		}
 	}
-	for x, want := range map[float64]string{540.6: "541x", 12.4: "12x", 9.96: "10x", 3.64: "3.6x", 0.991: "0.99x", 0.0146: "0.015x"} {
+	for x, want := range map[float64]string{
+		540.6: "541x", 12.4: "12x", 9.96: "10x", 3.64: "3.6x", 0.991: "0.99x", 0.0146: "0.015x",
+	} {
 		if got := ratio(x); got != want {
 			t.Errorf("ratio %v is written %q, not %q", x, got, want)
 		}
