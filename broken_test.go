@@ -26,7 +26,8 @@ func TestSourceHasTheTextThatFaultsReplace(t *testing.T) {
 		found++
 		text, err := os.ReadFile(fields["file"])
 		if n := strings.Count(string(text), fields["old"]); err != nil || n != 1 {
-			t.Errorf("%s has %q %d times, not once; bring test/faults/broken_test.go up to date (%v)", fields["file"], fields["old"], n, err)
+			t.Errorf("%s has %q %d times, not once; bring test/faults/broken_test.go up to date (%v)", fields["file"],
+				fields["old"], n, err)
 		}
 		return true
 	})

@@ -113,7 +113,8 @@ func Parse(text string) (syscall.Signal, error) {
 	if sig := parseRealTime(name); sig != 0 {
 		return sig, nil
 	}
-	return 0, fmt.Errorf("%q is no signal: write a name like TERM or RTMIN+3, or a number from 1 to 31 or 34 to 64", text)
+	return 0, fmt.Errorf("%q is no signal: write a name like TERM or RTMIN+3, or a number from 1 to 31 or 34 to 64",
+		text)
 }
 
 // parseRealTime reads RTMIN, RTMIN+n, RTMAX and RTMAX-n, and returns 0 for
@@ -129,7 +130,8 @@ func parseRealTime(name string) syscall.Signal {
 		}
 		n, err := strconv.Atoi(distance)
 		plus := distance[0] == '+'
-		if sig := from + syscall.Signal(n); err == nil && plus == (from == rtmin) && (plus || distance[0] == '-') && RealTime(sig) {
+		if sig := from + syscall.Signal(n); err == nil && plus == (from == rtmin) && (plus || distance[0] == '-') &&
+			RealTime(sig) {
 			return sig
 		}
 	}

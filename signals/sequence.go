@@ -49,7 +49,8 @@ func parseStep(part string, last bool) (Step, error) {
 	}
 	if last {
 		if sig != unix.SIGKILL || len(words) != 1 {
-			return Step{}, errors.New("it must end with KILL, without a duration, because nothing else is certain to end a command")
+			return Step{}, errors.New("it must end with KILL, without a duration, because nothing else is " +
+				"certain to end a command")
 		}
 		return Step{Signal: sig}, nil
 	}
@@ -57,11 +58,13 @@ func parseStep(part string, last bool) (Step, error) {
 		return Step{}, errors.New("KILL comes last, nothing is left to signal after it")
 	}
 	if len(words) != 2 {
-		return Step{}, fmt.Errorf("%s needs one duration, the time to wait after it, such as \"%s 5s\"", Name(sig), Name(sig))
+		return Step{}, fmt.Errorf("%s needs one duration, the time to wait after it, such as \"%s 5s\"", Name(sig),
+			Name(sig))
 	}
 	wait, err := time.ParseDuration(words[1])
 	if err != nil || wait <= 0 {
-		return Step{}, fmt.Errorf("%q is no duration that can be kept; write one above zero, such as 8s or 500ms", words[1])
+		return Step{}, fmt.Errorf("%q is no duration that can be kept; write one above zero, such as 8s or 500ms",
+			words[1])
 	}
 	return Step{Signal: sig, Wait: wait}, nil
 }

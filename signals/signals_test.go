@@ -12,12 +12,14 @@ import (
 
 func TestForwardedLeavesOutWhatWouldHarm(t *testing.T) {
 	got := Forwarded()
-	for _, sig := range []syscall.Signal{unix.SIGURG, unix.SIGPROF, unix.SIGCHLD, unix.SIGKILL, unix.SIGSTOP, unix.SIGSEGV, unix.SIGPIPE, unix.SIGXCPU, unix.SIGXFSZ, 32, 33, 34} {
+	for _, sig := range []syscall.Signal{unix.SIGURG, unix.SIGPROF, unix.SIGCHLD, unix.SIGKILL, unix.SIGSTOP,
+		unix.SIGSEGV, unix.SIGPIPE, unix.SIGXCPU, unix.SIGXFSZ, 32, 33, 34} {
 		if slices.Contains(got, sig) {
 			t.Errorf("%s is forwarded", Name(sig))
 		}
 	}
-	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGCONT, unix.SIGTERM, unix.SIGALRM, 35, 64} {
+	for _, sig := range []syscall.Signal{unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH, unix.SIGCONT,
+		unix.SIGTERM, unix.SIGALRM, 35, 64} {
 		if !slices.Contains(got, sig) {
 			t.Errorf("%s is not forwarded", Name(sig))
 		}
@@ -43,7 +45,8 @@ func TestParseReadsNamesAndNumbers(t *testing.T) {
 			t.Errorf("Parse(%q) = %d, %v", text, sig, err)
 		}
 	}
-	for number, want := range map[syscall.Signal]string{34: "RTMIN", 35: "RTMIN+1", 49: "RTMIN+15", 50: "RTMAX-14", 64: "RTMAX", 33: "33"} {
+	for number, want := range map[syscall.Signal]string{34: "RTMIN", 35: "RTMIN+1", 49: "RTMIN+15", 50: "RTMAX-14",
+		64: "RTMAX", 33: "33"} {
 		if got := Name(number); got != want {
 			t.Errorf("Name(%d) = %q", number, got)
 		}
@@ -124,7 +127,8 @@ func TestRewrites(t *testing.T) {
 			t.Errorf("Apply(%s) = %d, want %d", Name(from), got, to)
 		}
 	}
-	for _, bad := range []string{"", "HUP", "=USR1", "KILL=TERM", "CHLD=USR1", "HUP=NOPE", "URG=USR1", "PROF=USR1", "PIPE=USR1", "XCPU=", "RTMIN="} {
+	for _, bad := range []string{"", "HUP", "=USR1", "KILL=TERM", "CHLD=USR1", "HUP=NOPE", "URG=USR1", "PROF=USR1",
+		"PIPE=USR1", "XCPU=", "RTMIN="} {
 		if _, err := ParseRewrites([]string{bad}); err == nil {
 			t.Errorf("ParseRewrites(%q) succeeded", bad)
 		}

@@ -17,7 +17,8 @@ func (a *Action) CreateSemaphore(ctx context.Context) error {
 	before, after, err := a.change(ctx, DefaultOvershoot, func(present int) (int, error) {
 		if present != 0 && present != want {
 			return 0, fmt.Errorf("%w: %s exists with %s; to change that use: %s",
-				ErrConflict, a.ID, slots(present), a.commandLine("berth semaphore resize", fmt.Sprintf("--slots %d", want)))
+				ErrConflict, a.ID, slots(present), a.commandLine("berth semaphore resize",
+					fmt.Sprintf("--slots %d", want)))
 		}
 		return want, nil
 	})

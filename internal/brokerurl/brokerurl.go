@@ -45,8 +45,8 @@ func (p *Place) Add(text string) error {
 	// of a password.
 	u, err := url.Parse(text)
 	if err != nil {
-		return errors.New("is not a URL; write amqp://USER:PASSWORD@HOST:5672/VHOST, with %2F for a / in a password, %40 " +
-			"for an @ and so on")
+		return errors.New("is not a URL; write amqp://USER:PASSWORD@HOST:5672/VHOST, with %2F for a / in a " +
+			"password, %40 for an @ and so on")
 	}
 	switch u.Scheme {
 	case localScheme:
@@ -75,8 +75,8 @@ func (p *Place) addAMQP(u *url.URL, text string) error {
 	}
 	if port := u.Port(); port != "" {
 		if number, err := strconv.Atoi(port); err != nil || number < 1 || number > 65535 {
-			return errors.New("has a port that does not exist; ports go from 1 to 65535, brokers listen on 5672 or, with " +
-				"TLS, on 5671")
+			return errors.New("has a port that does not exist; ports go from 1 to 65535, brokers listen on " +
+				"5672 or, with TLS, on 5671")
 		}
 	}
 	if u.Fragment != "" {

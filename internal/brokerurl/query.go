@@ -17,7 +17,8 @@ import (
 // (https://www.rabbitmq.com/docs/uri-query-parameters) but for the heartbeat,
 // which is an option of its own.
 var parameters = []string{
-	"auth_mechanism", "cacertfile", "certfile", "keyfile", "server_name_indication", "connection_timeout", "channel_max",
+	"auth_mechanism", "cacertfile", "certfile", "keyfile", "server_name_indication", "connection_timeout",
+	"channel_max",
 }
 
 // leastChannels is the lowest limit that channel_max may set, a few more than a
@@ -32,8 +33,8 @@ var mechanisms = []string{"plain", "amqplain", "external"}
 func checkQuery(text string) error {
 	query, err := url.ParseQuery(text)
 	if err != nil {
-		return errors.New("has parameters that cannot be read; write them as ?KEY=VALUE&KEY=VALUE, with %26 for an & in " +
-			"a value")
+		return errors.New("has parameters that cannot be read; write them as ?KEY=VALUE&KEY=VALUE, with %26 " +
+			"for an & in a value")
 	}
 	if query.Has("heartbeat") {
 		return errors.New("sets a heartbeat; take it out of the URL and use --heartbeat")
@@ -76,7 +77,8 @@ func withAbsoluteFiles(u *url.URL, text string) (string, error) {
 		if path := query.Get(key); path != "" && !filepath.IsAbs(path) {
 			path, err := filepath.Abs(path)
 			if err != nil {
-				return "", fmt.Errorf("has a %s whose directory cannot be found out: %v; give its absolute path", key, err)
+				return "", fmt.Errorf("has a %s whose directory cannot be found out: %v; give its absolute path", key,
+					err)
 			}
 			query.Set(key, path)
 			changed = true
@@ -108,7 +110,8 @@ func checkCertificates(query url.Values) error {
 		return nil
 	}
 	if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-		return fmt.Errorf("has a certfile and a keyfile that cannot be used: %v; give a pair in PEM that you may read", err)
+		return fmt.Errorf("has a certfile and a keyfile that cannot be used: %v; give a pair in PEM that you may "+
+			"read", err)
 	}
 	return nil
 }

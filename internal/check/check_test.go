@@ -20,7 +20,8 @@ func reportOn(t *testing.T, flags map[string][]string) *Report {
 }
 
 func TestReportBeginsWithTheProblemsAndFitsAPage(t *testing.T) {
-	r := reportOn(t, map[string][]string{"semaphore": {"workers"}, "broker": {"amqp://u:secret@h"}, "heartbeat": {"1s"}})
+	r := reportOn(t, map[string][]string{"semaphore": {"workers"}, "broker": {"amqp://u:secret@h"},
+		"heartbeat": {"1s"}})
 	r.broker = &rabbit.Report{Broker: "amqp://h:5672", Product: "RabbitMQ", Version: "3.10.8",
 		Platform: "Erlang/OTP 25", Cluster: "rabbit@h", Heartbeat: r.cfg.Heartbeat, Slots: 3}
 	r.Problems = append(r.Problems, lock.Errorf(lock.ErrDenied, "no permission %s", strings.Repeat("at all ", 30)))

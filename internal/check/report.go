@@ -67,8 +67,9 @@ func (r *Report) LookAtDirectory() error {
 func (r *Report) AskBroker(ctx context.Context, log hclog.Logger) error {
 	found, err := backends.InspectBroker(ctx, r.cfg, log)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = lock.Errorf(lock.ErrUnreachable, "the broker did not answer everything within %s (%s); see whether it is "+
-			"well", Timeout, err.Error())
+		err = lock.Errorf(lock.ErrUnreachable,
+			"the broker did not answer everything within %s (%s); see whether it is "+
+				"well", Timeout, err.Error())
 	}
 	if found.Broker != "" {
 		r.broker = &found

@@ -31,7 +31,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	}
 	b.WriteString("\n")
 	if r.cfg.Local {
-		b.WriteString("The lock holds on this host only and the kernel keeps it for as long as anything of the command\n" +
+		b.WriteString("The lock holds on this host only and the kernel keeps it for as long as anything of the " +
+			"command\n" +
 			"can be alive, unless berth and its guard are killed in the same instant: no heartbeat, no lease,\n" +
 			"and no timing to get wrong.\n")
 	} else {
@@ -157,7 +158,8 @@ func (r *Report) writeFailover(b *strings.Builder) {
 		{fmt.Sprintf("up to %s", most),
 			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so"},
 		{"not at all", "the connection was cut and is back in time: the command goes on"},
-		{fmt.Sprintf("up to %s", t.Handover()), "the connection was cut for good and nobody can say that the tree is dead"},
+		{fmt.Sprintf("up to %s", t.Handover()),
+			"the connection was cut for good and nobody can say that the tree is dead"},
 		{fmt.Sprintf("up to %s", most+t.Handover()),
 			fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, then the handover delay of %s",
 				least, most, t.Handover())},

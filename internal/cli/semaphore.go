@@ -60,7 +60,9 @@ func semaphoreCommand() *cli.Command {
 				Usage:       "change its number of slots, also while it is in use",
 				UsageText:   "berth semaphore resize NAME (--slots N | --add X | --remove X) [flags]",
 				Description: aboutResize,
-			}, lock.Semaphore, []config.Option{slotsOption, addOption, removeOption, waitOption, overshootOption, timeoutOption},
+			}, lock.Semaphore, []config.Option{
+				slotsOption, addOption, removeOption, waitOption, overshootOption, timeoutOption,
+			},
 				(*administer.Action).ResizeSemaphore),
 			adminCommand(cli.Command{
 				Name:        "destroy",

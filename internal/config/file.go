@@ -24,7 +24,8 @@ func readFile(from given, options []Option) (layer, error) {
 			err = failed.Err
 		}
 		return nil, &fault{sort: ErrInvalid, cause: err,
-			text: fmt.Sprintf("%s: cannot read the file: %v; give one that exists and that you may read", from.where, err)}
+			text: fmt.Sprintf("%s: cannot read the file: %v; give one that exists and that you may read", from.where,
+				err)}
 	}
 	return decodeFile(source, path, options)
 }
@@ -129,7 +130,8 @@ func example(option Option) string {
 
 // firstOf makes one line of the first mistake in the file.
 func firstOf(diags hcl.Diagnostics, path string) error {
-	mistakes := slices.DeleteFunc(slices.Clone(diags), func(d *hcl.Diagnostic) bool { return d.Severity != hcl.DiagError })
+	mistakes := slices.DeleteFunc(slices.Clone(diags),
+		func(d *hcl.Diagnostic) bool { return d.Severity != hcl.DiagError })
 	// hcl walks maps, so the order differs from run to run.
 	first := slices.MinFunc(mistakes, func(a, b *hcl.Diagnostic) int { return cmp.Compare(offset(a), offset(b)) })
 	at := path

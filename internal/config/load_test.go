@@ -54,7 +54,8 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run.Heartbeat != 5*time.Second || run.VerifyInterval != time.Second || run.VerifyTimeout != 2*time.Second ||
-		run.Stop.String() != "TERM 8s, KILL" || run.Loss.String() != "TERM 2s, KILL" || run.OnLoss != supervisor.Retry ||
+		run.Stop.String() != "TERM 8s, KILL" || run.Loss.String() != "TERM 2s, KILL" ||
+		run.OnLoss != supervisor.Retry ||
 		run.Restart != supervisor.Never || run.InDoubt != supervisor.GoOn || run.PIDNamespace || run.Try ||
 		run.Timeout != 0 || run.Naming != NamingNLA ||
 		run.LogLevel != "info" || run.LogFormat != "text" || run.Credential != nil || run.Rewrites == nil {
@@ -185,7 +186,8 @@ func TestLocalNeedsNoSafeTimings(t *testing.T) {
 
 func TestUserThatCannotBeIsRefused(t *testing.T) {
 	for _, bad := range []string{"4294967295", "-1", "no such user"} {
-		if _, err := Load(input("--broker", "local", "--mutex", "m", "--user", bad, "--", "x")); !errors.Is(err, ErrUsage) {
+		if _, err := Load(input("--broker", "local", "--mutex", "m", "--user", bad, "--", "x")); !errors.Is(err,
+			ErrUsage) {
 			t.Errorf("--user %q: %v", bad, err)
 		}
 	}

@@ -93,7 +93,8 @@ func TestMistakesInTheFileAreNamedWithTheirPlace(t *testing.T) {
 	} {
 		path := write(t, text)
 		_, err := Load(input("--config", path))
-		if !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), want) ||
+		if !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(),
+			want) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
@@ -142,7 +143,8 @@ func TestPasswordThatIsCutIntoPiecesIsNotShownEither(t *testing.T) {
 		input("--config", write(t, `broker = "amqp://bob:%{sesame}@rabbit"`)),
 	} {
 		in.Flags["mutex"], in.Command = []string{"m"}, []string{"x"}
-		if _, err := Load(in); err == nil || strings.Contains(err.Error(), "sesame") || strings.Contains(err.Error(), "bob") {
+		if _, err := Load(in); err == nil || strings.Contains(err.Error(), "sesame") || strings.Contains(err.Error(),
+			"bob") {
 			t.Errorf("%v: %v", in.Flags, err)
 		}
 	}
@@ -159,35 +161,37 @@ func TestParametersOfTheURLAreAccepted(t *testing.T) {
 
 func TestBrokersThatCannotBeAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"amqp://":                                         "names no host",
-		"amqp://:5672":                                    "names no host",
-		"amqp://h:0":                                      "port",
-		"amqp://h:65536":                                  "port",
-		"amqp://h/?heartbeat=1":                           "--heartbeat",
-		"amqp://h/#x":                                     "%23",
-		"amqp://h/a b":                                    "%20",
-		"amqp://h/?auth_mechanism=x":                      "choose plain, amqplain or external",
-		"amqp://h/?frame_max=1":                           "parameter that is not known; choose auth_mechanism, cacertfile",
-		"amqp://h/?a%zz=1":                                "parameters that cannot be read",
-		"amqp://h/?channel_max=x":                         "channel_max that is not a number",
-		"amqp://h/?channel_max=1":                         "channel_max that is too low for berth; make it 8 at least",
-		"amqp://h/?channel_max=7":                         "or 0 for no limit",
-		"amqps://h/?cacertfile=/no/such.pem":              "cacertfile that cannot be used: open /no/such.pem: no such file",
+		"amqp://":                    "names no host",
+		"amqp://:5672":               "names no host",
+		"amqp://h:0":                 "port",
+		"amqp://h:65536":             "port",
+		"amqp://h/?heartbeat=1":      "--heartbeat",
+		"amqp://h/#x":                "%23",
+		"amqp://h/a b":               "%20",
+		"amqp://h/?auth_mechanism=x": "choose plain, amqplain or external",
+		"amqp://h/?frame_max=1": "parameter that is not known; choose auth_mechanism, " +
+			"cacertfile",
+		"amqp://h/?a%zz=1":        "parameters that cannot be read",
+		"amqp://h/?channel_max=x": "channel_max that is not a number",
+		"amqp://h/?channel_max=1": "channel_max that is too low for berth; make it 8 at least",
+		"amqp://h/?channel_max=7": "or 0 for no limit",
+		"amqps://h/?cacertfile=/no/such.pem": "cacertfile that cannot be used: open /no/such.pem: " +
+			"no such file",
 		"amqps://h/?cacertfile=/dev/null":                 "cacertfile without a certificate",
 		"amqps://h/?certfile=/dev/null":                   "one of certfile and keyfile",
 		"amqps://h/?certfile=/no/c.pem&keyfile=/no/k.pem": "certfile and a keyfile that cannot be used: open /no/c.pem",
-		"rabbit:5672":                                     "is not a broker",
-		"local://dir":                                     "three slashes",
-		"local:dir":                                       "three slashes",
-		"local,amqp://h":                                  "is not a URL",
-		"LOCAL":                                           "is not a broker",
-		"redis://h":                                       "is not a broker",
-		"amqp://u:p@h:1:2":                                "more than one colon",
-		"amqp://corp/alice:sesame@h:5672/prod":            "%2F for a /",
-		"amqp://user:12/sesame@h":                         "%2F for a /",
-		"amqp://u p@h":                                    "",
-		"amqp://h\x00":                                    "",
-		strings.Repeat("x", 100_000):                      "is not a broker",
+		"rabbit:5672":                          "is not a broker",
+		"local://dir":                          "three slashes",
+		"local:dir":                            "three slashes",
+		"local,amqp://h":                       "is not a URL",
+		"LOCAL":                                "is not a broker",
+		"redis://h":                            "is not a broker",
+		"amqp://u:p@h:1:2":                     "more than one colon",
+		"amqp://corp/alice:sesame@h:5672/prod": "%2F for a /",
+		"amqp://user:12/sesame@h":              "%2F for a /",
+		"amqp://u p@h":                         "",
+		"amqp://h\x00":                         "",
+		strings.Repeat("x", 100_000):           "is not a broker",
 	} {
 		_, err := Load(input("--broker", text, "--mutex", "m", "--", "x"))
 		if !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), want) {
@@ -221,7 +225,8 @@ func TestUnsafeTimingsAreRefusedWithTheNumberToChange(t *testing.T) {
 		}
 	}
 	for _, heartbeat := range []string{"3s", "60s"} { // 5.5s fits into 6s
-		if _, err := Load(input("--heartbeat", heartbeat, "--broker", "amqp://h", "--mutex", "m", "--", "x")); err != nil {
+		if _, err := Load(input("--heartbeat", heartbeat, "--broker", "amqp://h", "--mutex", "m", "--",
+			"x")); err != nil {
 			t.Error(err)
 		}
 	}

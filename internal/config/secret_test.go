@@ -20,9 +20,10 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 			[]string{"amqp://u:p%40ss%2Fw%3Ard@one", "amqps://v:own@two:5671/w?server_name_indication=x"}},
 		"password for the variable": {[]string{"BERTH_BROKER=amqp://u@h/%2Fv", "BERTH_PASSWORD_FILE=" + password},
 			[]string{"amqp://u:p%40ss%2Fw%3Ard@h/%2Fv"}},
-		"a flag in the file's place": {[]string{"BERTH_BROKER_FILE=/nowhere", "--broker", "amqp://h"}, []string{"amqp://h"}},
-		"a file in the place of URLs": {[]string{"BERTH_BROKER=amqp://h", "--broker-file", urls}, []string{"amqp://u@one",
-			"amqps://v:own@two:5671/w?server_name_indication=x"}},
+		"a flag in the file's place": {[]string{"BERTH_BROKER_FILE=/nowhere", "--broker", "amqp://h"},
+			[]string{"amqp://h"}},
+		"a file in the place of URLs": {[]string{"BERTH_BROKER=amqp://h", "--broker-file", urls},
+			[]string{"amqp://u@one", "amqps://v:own@two:5671/w?server_name_indication=x"}},
 	} {
 		run, err := Load(input(append(c.args, "--mutex", "m", "--", "x")...))
 		if err != nil || !slices.Equal(run.Brokers, c.want) {
@@ -37,17 +38,19 @@ func TestSecretThatCannotBeUsedIsNotRepeated(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no such file":         {[]string{"--broker-file", "/nowhere/" + "file"}, "no such file"},
-		"an empty one":         {[]string{"--broker-file", write(t, "\n")}, "empty"},
-		"no URL in it":         {[]string{"--broker-file", write(t, secret)}, "without a URL"},
-		"both":                 {[]string{"--broker-file", write(t, "amqp://h"), "--broker", "amqp://h"}, "exclude"},
-		"no user":              {[]string{"--broker", "amqp://h", "--password-file", write(t, secret)}, "names a user"},
-		"a complete URL":       {[]string{"--broker", "amqp://u:p@h", "--password-file", write(t, secret)}, "no password"},
+		"no such file": {[]string{"--broker-file", "/nowhere/" + "file"}, "no such file"},
+		"an empty one": {[]string{"--broker-file", write(t, "\n")}, "empty"},
+		"no URL in it": {[]string{"--broker-file", write(t, secret)}, "without a URL"},
+		"both":         {[]string{"--broker-file", write(t, "amqp://h"), "--broker", "amqp://h"}, "exclude"},
+		"no user":      {[]string{"--broker", "amqp://h", "--password-file", write(t, secret)}, "names a user"},
+		"a complete URL": {[]string{"--broker", "amqp://u:p@h", "--password-file", write(t, secret)},
+			"no password"},
 		"locks on this host":   {[]string{"--broker", "local", "--password-file", write(t, secret)}, "needs a broker"},
 		"a password like a %%": {[]string{"--broker-file", write(t, "amqp://u:"+secret+"%%@h")}, "is not a URL"},
 	} {
 		_, err := Load(input(append(c.args, "--mutex", "m", "--", "x")...))
-		if err == nil || !(errors.Is(err, ErrUsage) || errors.Is(err, ErrInvalid)) || !strings.Contains(err.Error(), c.says) {
+		if err == nil || !(errors.Is(err, ErrUsage) || errors.Is(err, ErrInvalid)) || !strings.Contains(err.Error(),
+			c.says) {
 			t.Errorf("%s: error %v", name, err)
 		} else if strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: the error repeats it: %v", name, err)

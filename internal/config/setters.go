@@ -125,7 +125,8 @@ func setHeartbeat(s *settings, texts []string) (err error) {
 		return err
 	}
 	if s.Heartbeat < timing.MinHeartbeat || s.Heartbeat > timing.MaxHeartbeat || s.Heartbeat%time.Second != 0 {
-		return fmt.Errorf("must be whole seconds from %.0fs to %.0fs, because brokers count heartbeats in seconds; the "+
+		return fmt.Errorf("must be whole seconds from %.0fs to %.0fs, because brokers count heartbeats in "+
+			"seconds; the "+
 			"default is 5s", timing.MinHeartbeat.Seconds(), timing.MaxHeartbeat.Seconds())
 	}
 	return nil

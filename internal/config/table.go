@@ -40,24 +40,26 @@ var table = []Option{
 	{Name: "broker", Group: groupBroker, Value: "URL", Kind: List, connection: true, exclusive: exclusiveBroker,
 		set: setBrokers,
 		Usage: "RabbitMQ at amqp://USER:PASSWORD@HOST:5672/VHOST, or amqps:// for TLS; or 'local' or " +
-			"'local:///DIRECTORY' for locks that hold on this host only. Repeat it for the nodes of one cluster, which are " +
-			"tried in turn. In the variable, URLs are separated by spaces or commas."},
+			"'local:///DIRECTORY' for locks that hold on this host only. Repeat it for the nodes of one " +
+			"cluster, which are tried in turn. In the variable, URLs are separated by spaces or commas."},
 	{Name: "broker-file", Group: groupBroker, Value: "FILE", connection: true, exclusive: exclusiveBroker,
 		set: setBrokerFile,
-		Usage: "Read the URLs from FILE, such as a credential of systemd or a container's secret; separated as in the " +
-			"variable of --broker."},
+		Usage: "Read the URLs from FILE, such as a credential of systemd or a container's secret; separated as " +
+			"in the variable of --broker."},
 	{Name: "password-file", Group: groupBroker, Value: "FILE", connection: true, set: setPasswordFile,
 		Usage: "Read the password from FILE, for URLs that name a user and none: amqp://USER@HOST."},
 	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
 		Usage: "Read settings from FILE. The environment overrides the file, flags override both."},
 	{Name: "naming", Group: groupBroker, Value: "N-L-A|N-A-L", Default: NamingNLA, connection: true,
-		set:   oneOf(func(s *settings) *string { return &s.Naming }, NamingNLA, NamingNAL),
-		Usage: "How queues are named: name, slot and letter in this order. Every berth that uses a lock must agree on it."},
+		set: oneOf(func(s *settings) *string { return &s.Naming }, NamingNLA, NamingNAL),
+		Usage: "How queues are named: name, slot and letter in this order. Every berth that uses a lock must " +
+			"agree on it."},
 
 	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusiveWaiting, Default: "false",
 		set:   setSwitch(func(s *settings) *bool { return &s.Try }),
 		Usage: "Make one attempt; exit with 75 if no slot is free, with 69 if no broker can be reached."},
-	{Name: "timeout", Group: groupWaiting, Value: "DURATION", Kind: Duration, exclusive: exclusiveWaiting, set: setTimeout,
+	{Name: "timeout", Group: groupWaiting, Value: "DURATION", Kind: Duration, exclusive: exclusiveWaiting,
+		set:   setTimeout,
 		Usage: "Give up after DURATION without a slot. Left out, berth waits for ever."},
 	{Name: "priority", Group: groupWaiting, Value: "NUMBER", Kind: Number, Default: "0", set: setPriority,
 		Usage: "Which waiter gets a slot first: 0 to 100, the highest first, and those of equal priority in the " +
@@ -68,55 +70,60 @@ var table = []Option{
 			"--try, which makes one attempt."},
 
 	{Name: "command", Group: groupCommand, Value: "COMMAND ARG...", Kind: List, fileOnly: true, set: setCommand,
-		Usage: "The program to run and its arguments. On the command line it follows the flags and replaces the file's."},
+		Usage: "The program to run and its arguments. On the command line it follows the flags and replaces the " +
+			"file's."},
 	{Name: "in-doubt", Group: groupCommand, Value: "run|freeze", Default: string(supervisor.GoOn),
 		set: oneOf(func(s *settings) *supervisor.OnDoubt { return &s.InDoubt }, supervisor.GoOn, supervisor.Freeze),
-		Usage: "While a proof that the slot is held is overdue: let the command run on, or stop all of it until the next " +
-			"proof. Either way it is ended before the slot can be somebody else's."},
+		Usage: "While a proof that the slot is held is overdue: let the command run on, or stop all of it " +
+			"until the next proof. Either way it is ended before the slot can be somebody else's."},
 	{Name: "pid-namespace", Group: groupCommand, Kind: Switch, Default: "false",
 		set: setSwitch(func(s *settings) *bool { return &s.PIDNamespace }),
-		Usage: "Run the command in a PID namespace of its own, so that the kernel kills all of it even if berth and its " +
-			"guard are killed in the same instant. Needs CAP_SYS_ADMIN. The command sees only its own processes, and cannot " +
-			"read from a terminal."},
+		Usage: "Run the command in a PID namespace of its own, so that the kernel kills all of it even if " +
+			"berth and its guard are killed in the same instant. Needs CAP_SYS_ADMIN. The command sees only " +
+			"its own processes, and cannot read from a terminal."},
 	{Name: "stop", Group: groupCommand, Value: "SEQUENCE", Default: "TERM 8s, KILL",
 		set: setSequence(func(s *settings) *signals.Sequence { return &s.Stop }),
-		Usage: "How the command is ended in order, the slot still held: signals, each with the time to wait after it, " +
-			"and KILL."},
+		Usage: "How the command is ended in order, the slot still held: signals, each with the time to wait " +
+			"after it, and KILL."},
 	{Name: "restart", Group: groupCommand, Value: "never|on-failure|always", Default: string(supervisor.Never),
 		set: oneOf(func(s *settings) *supervisor.Restart { return &s.Restart },
 			supervisor.Never, supervisor.OnFailure, supervisor.Always),
-		Usage: "When the command ends by itself: with never, give the slot back and exit as the command did; otherwise " +
-			"keep the slot and start it again."},
+		Usage: "When the command ends by itself: with never, give the slot back and exit as the command did; " +
+			"otherwise keep the slot and start it again."},
 	{Name: "rewrite", Group: groupCommand, Value: "SIGNAL=SIGNAL", Kind: List, set: setRewrites,
 		Usage: "Hand one signal on as another, such as HUP=USR1, or drop it: HUP=. Repeatable. In the variable, " +
 			"separated by spaces or commas."},
 	{Name: "user", Group: groupCommand, Value: "USER", set: setUser,
-		Usage: "Run the command as this user, a name or a number, with the user's groups; HOME, USER and LOGNAME are the " +
-			"user's, if this host knows the user. Needs CAP_SETUID and CAP_SETGID, as root has them."},
+		Usage: "Run the command as this user, a name or a number, with the user's groups; HOME, USER and " +
+			"LOGNAME are the user's, if this host knows the user. Needs CAP_SETUID and CAP_SETGID, as root has " +
+			"them."},
 	{Name: "group", Group: groupCommand, Value: "GROUP", set: setGroup,
-		Usage: "Run the command with this group, a name or a number, in place of the user's main one. Needs CAP_SETGID."},
+		Usage: "Run the command with this group, a name or a number, in place of the user's main one. Needs " +
+			"CAP_SETGID."},
 
 	{Name: "ready", Group: groupSystemd, Value: "waiting|holding", Default: string(observe.Waiting),
 		set: oneOf(func(s *settings) *observe.Ready { return &s.Ready }, observe.Waiting, observe.Holding),
-		Usage: "When a service with Type=notify counts as started: when berth is connected and in line for a slot, or " +
-			"when its command runs. In line, systemd's timeout for the start is extended."},
+		Usage: "When a service with Type=notify counts as started: when berth is connected and in line for a " +
+			"slot, or when its command runs. In line, systemd's timeout for the start is extended."},
 	{Name: "pass-notify", Group: groupSystemd, Kind: Switch, Default: "false",
 		set: setSwitch(func(s *settings) *bool { return &s.PassNotify }),
-		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it says by itself that it is ready, and while it runs " +
-			"that it is there. Needs NotifyAccess=all in the unit, --on-loss exit, and no --restart."},
+		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it says by itself that it is ready, and while " +
+			"it runs that it is there. Needs NotifyAccess=all in the unit, --on-loss exit, and no --restart."},
 
 	{Name: "heartbeat", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "5s", set: setHeartbeat,
-		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice that after " +
-			"the broker last heard from berth: the lease."},
+		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice " +
+			"that after the broker last heard from berth: the lease."},
 	{Name: "verify-interval", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "1s",
-		set:   setVerification(func(s *settings) *time.Duration { return &s.VerifyInterval }),
-		Usage: "How often berth proves that it still holds the slot, " + timing.MinVerification.String() + " at least."},
+		set: setVerification(func(s *settings) *time.Duration { return &s.VerifyInterval }),
+		Usage: "How often berth proves that it still holds the slot, " + timing.MinVerification.String() +
+			" at least."},
 	{Name: "verify-timeout", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "2s",
 		set:   setVerification(func(s *settings) *time.Duration { return &s.VerifyTimeout }),
 		Usage: "How long one such proof may take, " + timing.MinVerification.String() + " at least."},
 	{Name: "loss", Group: groupTimings, Value: "SEQUENCE", Default: "TERM 2s, KILL",
 		set: setSequence(func(s *settings) *signals.Sequence { return &s.Loss }),
-		Usage: "How the command is ended when the slot is lost or in doubt. It must fit into the lease, together with " +
+		Usage: "How the command is ended when the slot is lost or in doubt. It must fit into the lease, together " +
+			"with " +
 			"interval, timeout and a margin of " + timing.Margin.String() + "."},
 
 	{Name: "log-level", Group: groupLog, Value: "trace|debug|info|warn|error", Default: "info", connection: true,

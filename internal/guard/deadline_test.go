@@ -93,10 +93,12 @@ func TestFrozenGuardActsOnAPassedDeadlineWhenItGoesOn(t *testing.T) {
 func TestDeadlineKillsWhatStopsForEverBesideASilentSupervisor(t *testing.T) {
 	useCgroups = false
 	defer func() { useCgroups = true }()
-	tr := prepare(t, `(kill -TTIN $$; while :; do sleep 0.004; kill -CONT $$; kill -TTIN $$; done 2>/dev/null) & while :; do :; done`)
+	tr := prepare(t,
+		`(kill -TTIN $$; while :; do sleep 0.004; kill -CONT $$; kill -TTIN $$; done 2>/dev/null) & while :; do :; done`)
 	tr.start(supervisor.Start{Deadline: far()})
 	tr.next(supervisor.Started)
-	guardtest.Await(t, "the events that nobody reads", func() bool { return len(tr.guard.events) == cap(tr.guard.events) })
+	guardtest.Await(t, "the events that nobody reads",
+		func() bool { return len(tr.guard.events) == cap(tr.guard.events) })
 	deadline := boottime.Now().Add(3 * time.Second) // meanwhile the socket fills up
 	if err := tr.guard.Renew(deadline); err != nil {
 		t.Fatal(err)

@@ -129,7 +129,8 @@ func withAndWithoutCgroup(t *testing.T, test func(t *testing.T)) {
 	t.Run("with a control group", func(t *testing.T) {
 		probe := tree.MakeCgroup(newCgroup())
 		if probe == nil {
-			t.Fatal("no control group can be made here; these tests need root and a cgroup v2 hierarchy with cgroup.kill")
+			t.Fatal("no control group can be made here; these tests need root and a cgroup v2 hierarchy with " +
+				"cgroup.kill")
 		}
 		(&tree.Tree{Cgroup: probe}).Close()
 		test(t)

@@ -86,7 +86,8 @@ func TestGuardThatIsSlowToBeginIsNotWaitedFor(t *testing.T) {
 			if err := unix.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			tr := prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "exit 7"}, Env: []string{stallVar + "=" + fifo}, Namespace: namespace})
+			tr := prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "exit 7"},
+				Env: []string{stallVar + "=" + fifo}, Namespace: namespace})
 			if err := os.WriteFile(fifo, nil, 0); err != nil { // when the guard reads
 				t.Fatal(err)
 			}

@@ -25,7 +25,8 @@ func TestDeadSupervisorsTreeIsKilled(t *testing.T) {
 		}
 		defer read.Close()
 		mark := guardtest.NewMark()
-		env := append(os.Environ(), guardtest.RoleVar+"=supervisor", scriptVar+"="+guardtest.Forest, scriptVar+"_MARK="+mark)
+		env := append(os.Environ(), guardtest.RoleVar+"=supervisor", scriptVar+"="+guardtest.Forest,
+			scriptVar+"_MARK="+mark)
 		if !useCgroups {
 			env = append(env, noCgroupVar+"=1")
 		}

@@ -163,10 +163,12 @@ func (g *Guard) awaitGone() {
 // finish kills the tree of a guard that died. Its first process died with the
 // guard, of its parent-death signal; the rest fell to this process.
 func (g *Guard) finish(exited bool) {
-	g.host.killOrphans(g.cgroup, func(pid int) { g.events <- supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid} })
+	g.host.killOrphans(g.cgroup,
+		func(pid int) { g.events <- supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid} })
 	terminal.TakeBack(g.host.env.procfs, g.settings.Load())
 	if !exited {
-		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL), Orphans: true}
+		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL),
+			Orphans: true}
 	}
 	g.events <- supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true}
 }

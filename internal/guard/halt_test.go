@@ -19,7 +19,8 @@ import (
 func TestStoppedGuardGoesOn(t *testing.T) {
 	for name, namespace := range map[string]bool{"without a namespace": false, "in a namespace": true} {
 		t.Run(name, func(t *testing.T) {
-			tr := prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", `trap "exit 7" TERM; while :; do sleep 0.01; done`}, Namespace: namespace})
+			tr := prepareSpec(t, Spec{Path: "/bin/sh",
+				Args: []string{"sh", "-c", `trap "exit 7" TERM; while :; do sleep 0.01; done`}, Namespace: namespace})
 			first := tr.run()
 			awaitTrap(t, first)
 			for n := range 3 {

@@ -94,7 +94,8 @@ func newHost(env env) (*Host, error) {
 	}
 	self, err := env.procfs.OpenPidfd(os.Getpid(), 0)
 	if err != nil {
-		return nil, fmt.Errorf("cannot signal processes safely, which needs pidfd_open (Linux 5.3, and a seccomp profile that allows it): %w", err)
+		return nil, fmt.Errorf("cannot signal processes safely, which needs pidfd_open (Linux 5.3, and a seccomp "+
+			"profile that allows it): %w", err)
 	}
 	unix.Close(self)
 	inherited, err := childrenNow(env.procfs)
@@ -122,9 +123,11 @@ func childrenNow(env *procfs.Env) (procfs.Set, error) {
 	// namespaces").
 	switch self, err := os.Readlink("/proc/self"); {
 	case err == nil && self != strconv.Itoa(os.Getpid()):
-		return nil, errors.New("/proc is that of another PID namespace; mount it for the one that berth runs in, as unshare --mount-proc does")
+		return nil, errors.New("/proc is that of another PID namespace; mount it for the one that berth runs in, " +
+			"as unshare --mount-proc does")
 	case err != nil:
-		return nil, errors.New("cannot read /proc; berth needs it, mounted for the PID namespace that it runs in (unshare --mount-proc)")
+		return nil, errors.New("cannot read /proc; berth needs it, mounted for the PID namespace that it runs in " +
+			"(unshare --mount-proc)")
 	}
 	if !parent.HasChildren() {
 		return nil, nil

@@ -13,15 +13,18 @@ import (
 )
 
 // ErrNamespace says that a guard with Spec.Namespace cannot be started here.
-var ErrNamespace = errors.New("--pid-namespace needs CAP_SYS_ADMIN; start berth as root, or give its container that capability, or leave the flag out: " +
+var ErrNamespace = errors.New("--pid-namespace needs CAP_SYS_ADMIN; start berth as root, or give its container " +
+	"that capability, or leave the flag out: " +
 	"then what the command has started can outlive it if berth and its guard are killed in the same instant")
 
 // unusable is ErrNamespace where a capability would not help.
 type unusable string
 
 const (
-	errForbidden unusable = "a security profile (AppArmor, SELinux) forbids it; allow mounting in that of the container or service, or leave --pid-namespace out"
-	errNoMount   unusable = "nothing can be mounted here, as in a chroot whose root is not a mount point; leave --pid-namespace out"
+	errForbidden unusable = "a security profile (AppArmor, SELinux) forbids it; allow mounting in that of the " +
+		"container or service, or leave --pid-namespace out"
+	errNoMount unusable = "nothing can be mounted here, as in a chroot whose root is not a mount point; leave " +
+		"--pid-namespace out"
 )
 
 func (u unusable) Error() string        { return string(u) }

@@ -36,14 +36,16 @@ func TestCommandInANamespaceEndsAsItDoesWithout(t *testing.T) {
 
 func TestCommandInANamespaceIsToldOfByItsOuterNumber(t *testing.T) {
 	dir := t.TempDir()
-	tr := prepareInNamespace(t, fmt.Sprintf(`echo $$ >%[1]s/own; echo /proc/[0-9]* >%[1]s/all.part; mv %[1]s/all.part %[1]s/all; exec sleep 1000`, dir))
+	tr := prepareInNamespace(t,
+		fmt.Sprintf(`echo $$ >%[1]s/own; echo /proc/[0-9]* >%[1]s/all.part; mv %[1]s/all.part %[1]s/all; exec sleep 1000`, dir))
 	first := tr.run()
 	if !slices.Contains(guardtest.Marked(tr.mark), first) {
 		t.Errorf("the command is said to be process %d, which it is not", first)
 	}
 	guardtest.Await(t, "what the command sees", func() bool { return guardtest.Exists(filepath.Join(dir, "all")) })
 	own, _ := os.ReadFile(filepath.Join(dir, "own"))
-	if number, _ := strconv.Atoi(strings.TrimSpace(string(own))); number == first || number != procfs.InnermostPid(first) {
+	if number, _ := strconv.Atoi(strings.TrimSpace(string(own))); number == first ||
+		number != procfs.InnermostPid(first) {
 		t.Errorf("the command's number is %d outside and %d inside", first, number)
 	}
 	all, _ := os.ReadFile(filepath.Join(dir, "all"))
@@ -121,7 +123,8 @@ func TestNamespaceOfAGuardLeavesTheMountsHereAlone(t *testing.T) {
 }
 
 func TestOnlyAMissingCapabilityIsReportedAsOne(t *testing.T) {
-	for err, missing := range map[unix.Errno]bool{unix.EPERM: true, unix.EAGAIN: false, unix.ENOMEM: false, unix.ENOSPC: false} {
+	for err, missing := range map[unix.Errno]bool{unix.EPERM: true, unix.EAGAIN: false, unix.ENOMEM: false,
+		unix.ENOSPC: false} {
 		got := notForked(err, true)
 		if !errors.Is(got, err) || errors.Is(got, ErrNamespace) != missing {
 			t.Errorf("%v is reported as %v", err, got)
@@ -130,7 +133,8 @@ func TestOnlyAMissingCapabilityIsReportedAsOne(t *testing.T) {
 }
 
 func TestNamespaceWithoutProcIsNotBlamedOnACapability(t *testing.T) {
-	for errno, says := range map[unix.Errno]string{unix.EPERM: "CAP_SYS_ADMIN", unix.EACCES: "AppArmor", unix.EINVAL: "chroot"} {
+	for errno, says := range map[unix.Errno]string{unix.EPERM: "CAP_SYS_ADMIN", unix.EACCES: "AppArmor",
+		unix.EINVAL: "chroot"} {
 		got := notMounted(errno)
 		if !errors.Is(got, ErrNamespace) || !errors.Is(got, errno) || !strings.Contains(got.Error(), says) {
 			t.Errorf("%v is reported as %v", errno, got)

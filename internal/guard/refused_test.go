@@ -25,7 +25,8 @@ func prepareWithoutKill(t *testing.T, script string) *command {
 			return
 		}
 		prepared <- prepareSpec(t, Spec{
-			Path: "/bin/sh", Args: []string{"sh", "-c", script}, Credential: &syscall.Credential{Uid: 65534, Gid: 65534},
+			Path: "/bin/sh", Args: []string{"sh", "-c", script}, Credential: &syscall.Credential{Uid: 65534,
+				Gid: 65534},
 		})
 	}()
 	tr := <-prepared

@@ -80,8 +80,9 @@ func LookUpGroup(text string) (uint32, error) {
 	}
 	g, err := user.LookupGroup(text)
 	if err != nil {
-		return 0, cmp.Or(outOfRange(text), errors.New("this host has no such group in /etc/group; create it, or give a "+
-			"number"))
+		return 0, cmp.Or(outOfRange(text),
+			errors.New("this host has no such group in /etc/group; create it, or give a "+
+				"number"))
 	}
 	return parseID(g.Gid)
 }

@@ -254,7 +254,8 @@ func TestStartIsNotExtendedWithoutABroker(t *testing.T) {
 		state    supervisor.State
 		extended bool
 	}{
-		{supervisor.Connecting, false}, {supervisor.Pausing, false}, {supervisor.Waiting, true}, {supervisor.Pausing, false},
+		{supervisor.Connecting, false}, {supervisor.Pausing, false}, {supervisor.Waiting, true}, {supervisor.Pausing,
+			false},
 	} {
 		s.Observe(supervisor.Situation{State: step.state})
 		s.Beat()

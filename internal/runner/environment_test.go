@@ -18,7 +18,8 @@ func TestEnvironmentIsThatOfTheUser(t *testing.T) {
 		want    []string
 	}{
 		{nil, []string{"HOME=/root", "LANG=C", "USER=root", "LOGNAME=root"}},
-		{&identity.Account{Name: "worker", Home: "/srv"}, []string{"LANG=C", "HOME=/srv", "USER=worker", "LOGNAME=worker"}},
+		{&identity.Account{Name: "worker", Home: "/srv"},
+			[]string{"LANG=C", "HOME=/srv", "USER=worker", "LOGNAME=worker"}},
 	} {
 		if got := commandEnv(own, c.account, false); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %q", c.account, got)

@@ -41,7 +41,8 @@ func notExecuted(spec guard.Spec, err error) error {
 	var errno syscall.Errno
 	errors.As(err, &errno)
 	if _, err := os.Stat(spec.Dir); spec.Dir != "" && err != nil {
-		return fmt.Errorf("cannot execute %q in the directory that berth was started in: %w; it was there then", spec.Path,
+		return fmt.Errorf("cannot execute %q in the directory that berth was started in: %w; it was there then",
+			spec.Path,
 			err)
 	}
 	program := spec.Path

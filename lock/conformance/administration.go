@@ -28,7 +28,8 @@ var administration = []behaviour{
 	}},
 	{"a resize is told the present number", func(e *env) {
 		id := e.sized(2)
-		_, after, err := e.administrator(id).Resize(e.ctx, 0, func(present int) (int, error) { return present + 2, nil })
+		_, after, err := e.administrator(id).Resize(e.ctx, 0,
+			func(present int) (int, error) { return present + 2, nil })
 		if err != nil || after != 4 {
 			e.Fatalf("two more than two are %d, %v", after, err)
 		}

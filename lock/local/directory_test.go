@@ -93,7 +93,8 @@ func TestInspectionSaysWhatCannotBeUsedAndMakesNothing(t *testing.T) {
 		dir: true, dir + "/deeper": true, file: false, file + "/deeper": false, link: false, link + "/deeper": false,
 	} {
 		for _, id := range []lock.ID{mutex, {}} {
-			if err := open(t, path).Inspect(id); (err == nil) != usable || err != nil && !errors.Is(err, lock.ErrDenied) {
+			if err := open(t, path).Inspect(id); (err == nil) != usable || err != nil &&
+				!errors.Is(err, lock.ErrDenied) {
 				t.Errorf("%s: %v", path, err)
 			}
 		}
@@ -121,7 +122,8 @@ func TestInspectionNamesTheFileThatCannotBeOpened(t *testing.T) {
 				err := inspectAsNobody(t, b, id, path, mode)
 				if !errors.Is(err, lock.ErrDenied) || !strings.Contains(err.Error(), path+": permission denied") ||
 					!strings.Contains(err.Error(), "--broker local:///DIRECTORY") {
-					t.Errorf("%s, %s with mode %o: error is %v, want %v, the path and what to do", id, name, mode, err, lock.ErrDenied)
+					t.Errorf("%s, %s with mode %o: error is %v, want %v, the path and what to do", id, name, mode,
+						err, lock.ErrDenied)
 				}
 			}
 			for _, id := range ids.usable {

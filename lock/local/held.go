@@ -83,7 +83,8 @@ func (h *held) state() error {
 	ours, err := h.claim.Current()
 	switch {
 	case slotdir.Gone(err), err == nil && !ours:
-		return lock.Errorf(lock.ErrLost, "the lock file of slot %d of %s in %s was removed or replaced", h.slot, id, dir)
+		return lock.Errorf(lock.ErrLost, "the lock file of slot %d of %s in %s was removed or replaced", h.slot, id,
+			dir)
 	case err != nil:
 		return h.unknown(err)
 	}

@@ -80,7 +80,8 @@ func New(cfg Config) (*Backend, error) {
 		dir = DefaultDir
 	}
 	if !filepath.IsAbs(dir) {
-		return nil, fmt.Errorf("the directory for local locks %q is not an absolute path; write it as local:///some/dir", dir)
+		return nil, fmt.Errorf("the directory for local locks %q is not an absolute path; write it as "+
+			"local:///some/dir", dir)
 	}
 	log := cfg.Log
 	if log == nil {

@@ -64,7 +64,8 @@ func obtain(ctx context.Context, l lock.Lock) (lock.Held, error) {
 
 func resize(t *testing.T, b *Backend, id lock.ID, slots int) {
 	t.Helper()
-	if _, _, err := b.Administrator(id).Resize(t.Context(), 0, func(int) (int, error) { return slots, nil }); err != nil {
+	if _, _, err := b.Administrator(id).Resize(t.Context(), 0,
+		func(int) (int, error) { return slots, nil }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -113,7 +114,8 @@ func TestLossIsReportedAtOnce(t *testing.T) {
 			case <-patience(t).Done():
 				t.Fatal("the loss was not reported")
 			}
-			if err := held.Verify(t.Context()); !errors.Is(held.Cause(), lock.ErrLost) || !errors.Is(err, lock.ErrLost) {
+			if err := held.Verify(t.Context()); !errors.Is(held.Cause(), lock.ErrLost) ||
+				!errors.Is(err, lock.ErrLost) {
 				t.Fatalf("cause is %v, verification says %v", held.Cause(), err)
 			}
 			must(t, held.Release(t.Context()))

@@ -86,7 +86,8 @@ func TestDirectoryInThePlaceOfATermIsFoundByInspection(t *testing.T) {
 	must(t, b.path(mutex).Make())
 	path := b.path(mutex).TermPath(1)
 	must(t, os.Mkdir(path, 0o700))
-	if err := b.Inspect(mutex); !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), path+" is a directory") {
+	if err := b.Inspect(mutex); !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(),
+		path+" is a directory") {
 		t.Errorf("error is %v, want %v and the path", err, lock.ErrUnsafe)
 	}
 }

@@ -66,17 +66,23 @@ func TestTermsFollowTheClockAfterAReboot(t *testing.T) {
 
 func TestTermsBeginAtTheClockAgainWhereTheFileIsOfNoUse(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
-		"removed":         os.Remove,
-		"empty":           func(path string) error { return os.WriteFile(path, nil, 0o600) },
-		"cut short":       func(path string) error { return os.WriteFile(path, []byte("17"), 0o600) },
-		"not a number":    func(path string) error { return os.WriteFile(path, []byte("seventeen\n"), 0o600) },
-		"negative":        func(path string) error { return os.WriteFile(path, []byte("-17\n"), 0o600) },
-		"zero":            func(path string) error { return os.WriteFile(path, []byte("0\n"), 0o600) },
-		"the last number": func(path string) error { return os.WriteFile(path, []byte("9223372036854775807\n"), 0o600) },
-		"too high":        func(path string) error { return os.WriteFile(path, []byte("18446744073709551615\n"), 0o600) },
-		"too long":        func(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o600) },
-		"a FIFO":          func(path string) error { return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)) },
-		"a symbolic link": func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path)) },
+		"removed":      os.Remove,
+		"empty":        func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"cut short":    func(path string) error { return os.WriteFile(path, []byte("17"), 0o600) },
+		"not a number": func(path string) error { return os.WriteFile(path, []byte("seventeen\n"), 0o600) },
+		"negative":     func(path string) error { return os.WriteFile(path, []byte("-17\n"), 0o600) },
+		"zero":         func(path string) error { return os.WriteFile(path, []byte("0\n"), 0o600) },
+		"the last number": func(path string) error {
+			return os.WriteFile(path, []byte("9223372036854775807\n"), 0o600)
+		},
+		"too high": func(path string) error {
+			return os.WriteFile(path, []byte("18446744073709551615\n"), 0o600)
+		},
+		"too long": func(path string) error { return os.WriteFile(path, make([]byte, 1<<20), 0o600) },
+		"a FIFO":   func(path string) error { return errors.Join(os.Remove(path), unix.Mkfifo(path, 0o600)) },
+		"a symbolic link": func(path string) error {
+			return errors.Join(os.Remove(path), os.Symlink("/dev/zero", path))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := open(t, t.TempDir())

@@ -48,7 +48,8 @@ type Calls struct {
 // start the command for as long as interval; timeout bounds one verification.
 func New(l lock.Lock, interval, timeout time.Duration) *Calls {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Calls{Results: make(chan Result, 1), lock: l, interval: interval, timeout: timeout, ctx: ctx, cancel: cancel}
+	return &Calls{Results: make(chan Result, 1), lock: l, interval: interval, timeout: timeout, ctx: ctx,
+		cancel: cancel}
 }
 
 // begin makes a call beside the loop, whose result is done or failed. Another call is

@@ -71,7 +71,8 @@ func TestProofIsAVerifyOrAReclaim(t *testing.T) {
 			}
 			verifies, reclaims := fake.Calls(locktest.Verify), fake.Calls(locktest.Reclaim)
 			if verifies != c.verifies || reclaims != c.reclaim {
-				t.Errorf("%d times verified and %d reclaimed, want %d and %d", verifies, reclaims, c.verifies, c.reclaim)
+				t.Errorf("%d times verified and %d reclaimed, want %d and %d", verifies, reclaims, c.verifies,
+					c.reclaim)
 			}
 		})
 	}

@@ -17,7 +17,8 @@ func freezes(_ *bench, cfg *supervisor.Config) { cfg.OnDoubt = supervisor.Freeze
 func TestCommandIsFrozenWhileInDoubtAndThenGoesOn(t *testing.T) {
 	b := newBench(t, time.Minute, freezes)
 	g := b.running()
-	b.backend.Inject(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown}, locktest.Fault{After: lock.ErrUnreachable})
+	b.backend.Inject(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown},
+		locktest.Fault{After: lock.ErrUnreachable})
 	g.awaitOrder(t, "freeze")
 	g.awaitOrder(t, "thaw") // and nothing is ended, nor frozen twice
 	g.dies(0, 3)
@@ -118,7 +119,8 @@ func TestDoubtWhileTheCommandStartsIsNoLoss(t *testing.T) {
 			calls := b.backend.Calls(locktest.Verify)
 			b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
 			doubt(b)
-			eventually(t, "the slot is looked at twice", func() bool { return b.backend.Calls(locktest.Verify) > calls+1 })
+			eventually(t, "the slot is looked at twice",
+				func() bool { return b.backend.Calls(locktest.Verify) > calls+1 })
 			g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
 			g.awaitOrder(t, "freeze")
 			b.backend.InjectAlways(locktest.Verify, locktest.Fault{})

@@ -294,7 +294,8 @@ func TestSuspendedCommandIsContinuedByTheSameKey(t *testing.T) {
 }
 
 func TestCommandThatCannotBeExecuted(t *testing.T) {
-	for errno, status := range map[unix.Errno]int{unix.ENOENT: 127, unix.EACCES: 126, unix.ENOEXEC: 126, unix.EPERM: 126} {
+	for errno, status := range map[unix.Errno]int{unix.ENOENT: 127, unix.EACCES: 126, unix.ENOEXEC: 126,
+		unix.EPERM: 126} {
 		b := newBench(t, 0, nil)
 		g := b.guard()
 		g.awaitStart(t)
@@ -388,7 +389,8 @@ func TestStartThatDoesNotEndIsKilled(t *testing.T) {
 			g.awaitOrder(t, "kill")
 			g.awaitOrder(t, "abandon") // it cannot
 			g.dies(kill, 0)
-			if o := b.end(); name == "signal" && o.Status != 137 || name != "signal" && !errors.Is(o.Err, lock.ErrLost) {
+			if o := b.end(); name == "signal" && o.Status != 137 || name != "signal" &&
+				!errors.Is(o.Err, lock.ErrLost) {
 				t.Errorf("outcome %+v", o)
 			}
 		})

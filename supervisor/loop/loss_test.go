@@ -58,7 +58,10 @@ func TestDoubtThatPassesDoesNotEndTheCommand(t *testing.T) {
 func TestProofOfALossEndsTheCommandAtOnce(t *testing.T) {
 	lost := errors.Join(lock.ErrLost)
 	for name, lose := range map[string]func(*bench){
-		"told by a verification": func(b *bench) { b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lost}) },
+		"told by a verification": func(b *bench) {
+			b.backend.InjectAlways(locktest.Verify,
+				locktest.Fault{Before: lost})
+		},
 		"told by the backend":    func(b *bench) { b.backend.ReportLost(mutex, lost) },
 		"taken by somebody else": func(b *bench) { b.place.Take(mutex, 1) },
 	} {

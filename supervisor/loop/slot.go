@@ -45,7 +45,8 @@ func (l *loop) start(e event) {
 		l.log = l.log.With("term", term)
 	}
 	handover := l.held.Handover()
-	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will, Deadline: l.deadline})
+	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
+		Deadline: l.deadline})
 	l.silence.Reset(l.env.guardPatience)
 }
 

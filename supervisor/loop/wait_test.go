@@ -226,7 +226,8 @@ func TestBetweenRestartsTheSlotIsWatchedAndSignalsAreHeeded(t *testing.T) {
 			g := b.running()
 			b.backend.InjectAlways(locktest.Ready, locktest.Fault{Block: block})
 			g.dies(0, 1)
-			eventually(t, "the command is about to be started again", func() bool { return b.backend.Calls(locktest.Ready) > 1 })
+			eventually(t, "the command is about to be started again",
+				func() bool { return b.backend.Calls(locktest.Ready) > 1 })
 			if c.err != nil {
 				b.backend.ReportLost(mutex, lock.ErrLost)
 			}

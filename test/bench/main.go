@@ -193,7 +193,8 @@ func bench(ctx context.Context, o options, out, log io.Writer) error {
 		return compare.Open(ctx, o.berth, o.compare, say)
 	})
 	if err == nil {
-		err = measureIn(ctx, o, r, say, scale.Scenarios, func() (*scale.Bench, error) { return scale.Open(o.scale, say) })
+		err = measureIn(ctx, o, r, say, scale.Scenarios,
+			func() (*scale.Bench, error) { return scale.Open(o.scale, say) })
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -27,7 +27,8 @@ func (b *Broker) Queues(ctx context.Context, vhost string) ([]Queue, error) {
 // again and again on a broker that many share.
 func (b *Broker) Queue(ctx context.Context, vhost, name string) (q Queue, found bool, err error) {
 	queues, err := b.queues(ctx, "look up queue "+name, fmt.Sprintf(
-		"case rabbit_amqqueue:lookup(%s) of {ok, Found} -> [Found]; {error, not_found} -> [] end", resource(vhost, name)))
+		"case rabbit_amqqueue:lookup(%s) of {ok, Found} -> [Found]; {error, not_found} -> [] end", resource(vhost,
+			name)))
 	if err != nil || len(queues) == 0 {
 		return Queue{}, false, err
 	}

@@ -83,7 +83,8 @@ func TestUserThatIsBerthsOwnHasItsOwnGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := groups(binary, "run", "--mutex", "m", "--user", "root", "--", "id", "-G"); got != strings.TrimSpace(string(wanted)) {
+	if got := groups(binary, "run", "--mutex", "m", "--user", "root", "--", "id",
+		"-G"); got != strings.TrimSpace(string(wanted)) {
 		t.Errorf("groups %q, not %q", got, wanted)
 	}
 	if got := groups(binary, "run", "--mutex", "m", "--", "id", "-G"); got != "0 1 2 3" {

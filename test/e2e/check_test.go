@@ -87,17 +87,20 @@ func TestCheckSaysWhyTheBrokerWillNotDo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := check(t, 77, broker.URLFor(user, "secret", vhost), "--mutex", name); !says(r.Problems, "write permission on the exchange amq.default") ||
+	if r := check(t, 77, broker.URLFor(user, "secret", vhost), "--mutex", name); !says(r.Problems,
+		"write permission on the exchange amq.default") ||
 		!strings.HasPrefix(r.Broker.Grant, "rabbitmqctl set_permissions -p "+vhost+" "+user+" ") {
 		t.Errorf("no write permission: %q, %+v", r.Problems, r.Broker)
 	}
 	if r := check(t, 77, broker.URLFor(user, "wrongsecret", vhost), "--mutex", name); !says(r.Problems, user) {
 		t.Errorf("wrong password: %q", r.Problems)
 	}
-	if r := check(t, 69, "amqp://u:secret@"+deadAddress(t), "--mutex", name); r.Broker != nil || !says(r.Problems, "refused") {
+	if r := check(t, 69, "amqp://u:secret@"+deadAddress(t), "--mutex", name); r.Broker != nil ||
+		!says(r.Problems, "refused") {
 		t.Errorf("unreachable: %q", r.Problems)
 	}
-	if r := check(t, 78, broker.URL(), "--mutex", name, "--heartbeat", "1s"); !says(r.Problems, "change --heartbeat") || r.Broker == nil {
+	if r := check(t, 78, broker.URL(), "--mutex", name, "--heartbeat", "1s"); !says(r.Problems,
+		"change --heartbeat") || r.Broker == nil {
 		t.Errorf("unsafe timings: %q", r.Problems)
 	}
 }

@@ -29,7 +29,8 @@ func TestBerthEndsItsCommandWithoutAThreadToBeHad(t *testing.T) {
 		if err := os.Chown(dir, aUser, aUser); err != nil {
 			t.Fatal(err)
 		}
-		b := setup{dir: dir, via: []string{"setpriv", "--reuid=" + user, "--regid=" + user, "--clear-groups", "--"}}.start(t,
+		b := setup{dir: dir, via: []string{"setpriv", "--reuid=" + user, "--regid=" + user, "--clear-groups",
+			"--"}}.start(t,
 			"run", "--broker", "local://"+dir, "--mutex", "m", "--stop=TERM 100ms, KILL", "--", "sh", "-c", leftBehind)
 		b.awaitRuns(1)
 		for _, pid := range []int{b.pid(), b.guardPID()} {

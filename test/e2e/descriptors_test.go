@@ -35,7 +35,8 @@ func TestStandardFilesOfTheCommandAreTheUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
-	b := setup{stdin: stdin}.start(t, c.args(`read -r line; echo "$line"; echo said >&2; echo up >>"$E2E_DIR/runs"; exec sleep 1000`)...)
+	b := setup{stdin: stdin}.start(t,
+		c.args(`read -r line; echo "$line"; echo said >&2; echo up >>"$E2E_DIR/runs"; exec sleep 1000`)...)
 	b.awaitRuns(1)
 	proc := fmt.Sprintf("/proc/%d/", b.commandPID())
 	for fd, path := range []string{input, b.path("stdout"), b.path("stderr")} {
@@ -143,7 +144,8 @@ func TestOtherDescriptorsReachTheCommandAtTheirNumbers(t *testing.T) {
 
 func TestNothingOfBerthsOwnIsOpenInTheCommand(t *testing.T) {
 	t.Parallel()
-	out := inShell(t, `berth sh -c 'ls -l /proc/$$/fd' | grep -c -e socket: -e anon_inode -e "$(echo "$LOCKS" | cut -c 9-)" || :`)
+	out := inShell(t,
+		`berth sh -c 'ls -l /proc/$$/fd' | grep -c -e socket: -e anon_inode -e "$(echo "$LOCKS" | cut -c 9-)" || :`)
 	if strings.TrimSpace(out) != "0" {
 		t.Errorf("%s descriptors of the command are berth's", out)
 	}

@@ -62,7 +62,8 @@ func TestCommandRunsInTheDirectoryThatBerthWasStartedIn(t *testing.T) {
 			if err := os.Symlink(dir, link); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(dir, "program"), []byte("#!/bin/sh\nexec readlink /proc/self/cwd\n"), 0o755); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "program"), []byte("#!/bin/sh\nexec readlink /proc/self/cwd\n"),
+				0o755); err != nil {
 				t.Fatal(err)
 			}
 			args := append([]string{"run", "--broker", localURL(t), "--mutex", "m"}, flags...)

@@ -79,7 +79,8 @@ func (b *berth) sendOneByOne(send func(syscall.Signal), sigs ...syscall.Signal) 
 		b.t.Errorf("sent was %s, but recorded %s", strings.Join(wantFirst, " "), strings.Join(got, " "))
 	}
 	if got := lines(second); !slices.Equal(got, wantSecond) {
-		b.t.Errorf("the second process should record %s, but recorded %s", strings.Join(wantSecond, " "), strings.Join(got, " "))
+		b.t.Errorf("the second process should record %s, but recorded %s", strings.Join(wantSecond, " "),
+			strings.Join(got, " "))
 	}
 	self, _ := os.Executable()
 	for _, p := range b.command() {
@@ -130,7 +131,8 @@ func TestCommandOfAPipelineGetsOneCONTWhenItGoesOn(t *testing.T) {
 		until(t, "the record "+strings.Join(want, " "), func() bool { return slices.Equal(lines(record), want) },
 			func() string { return "it is " + strings.Join(lines(record), " ") })
 	}
-	term.types(`cat | ` + recordVariable + `='' "$BINARY" run --mutex m -- env ` + recordVariable + "='" + record + "' '" + self + "'\n")
+	term.types(`cat | ` + recordVariable + `='' "$BINARY" run --mutex m -- env ` + recordVariable + "='" + record +
+		"' '" + self + "'\n")
 	awaitRecord("ready")
 	cat, command := term.find("cat"), term.find(self)
 	term.sees("command started")
@@ -164,7 +166,8 @@ func TestCommandHearsNothingOfAPagerThatGetsTheTerminal(t *testing.T) {
 	}
 	record := filepath.Join(t.TempDir(), "record")
 	term.types("export SELF='" + self + "' RECORD='" + record + "' ASK='" +
-		`printf "pass""word: " >/dev/tty; read x </dev/tty; echo "go""t $x"; ` + recordVariable + `="$RECORD" exec "$SELF"` + "'\n")
+		`printf "pass""word: " >/dev/tty; read x </dev/tty; echo "go""t $x"; ` + recordVariable +
+		`="$RECORD" exec "$SELF"` + "'\n")
 	term.sees("prompt> ")
 	pager := `read x; echo "$x"; until [ -e "$RECORD" ]; do sleep 0.02; done; read y </dev/tty; echo "so""me $y"; exec cat`
 	term.types(`"$BINARY" run --mutex m -- sh -c "$ASK" </dev/null | sh -c '` + pager + "'\n")

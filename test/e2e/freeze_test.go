@@ -84,7 +84,8 @@ func frozenWhileTheBrokerIsSilentAndThenGoesOn(t *testing.T) {
 func frozenCommandIsEndedWhenTheBrokerStaysSilent(t *testing.T) {
 	broker := roughBroker(t)
 	// Two seconds for the shell to get a word out, however busy the machine is.
-	timings := []string{"--heartbeat=3s", "--verify-interval=300ms", "--verify-timeout=500ms", "--loss=TERM 2s, KILL", "--in-doubt=freeze", "--on-loss=exit"}
+	timings := []string{"--heartbeat=3s", "--verify-interval=300ms", "--verify-timeout=500ms", "--loss=TERM 2s, KILL",
+		"--in-doubt=freeze", "--on-loss=exit"}
 	told := `trap 'echo told >"$E2E_DIR/told"; exit 0' TERM; echo >>"$E2E_DIR/runs"; while :; do sleep 0.05; done`
 	var all []*berth
 	for _, how := range freezers {

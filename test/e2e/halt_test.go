@@ -50,5 +50,6 @@ func (b *berth) freezeGuard() {
 			b.t.Fatal(err)
 		}
 	}
-	until(b.t, "the guard to be frozen", func() bool { return strings.Contains(read(filepath.Join(group, "cgroup.events")), "frozen 1") })
+	until(b.t, "the guard to be frozen",
+		func() bool { return strings.Contains(read(filepath.Join(group, "cgroup.events")), "frozen 1") })
 }

@@ -123,12 +123,14 @@ func (b *berth) cleanUp() {
 	<-b.done
 	b.killRest()
 	said := b.stderr()
-	if strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic: ") || strings.Contains(said, "fatal error: ") ||
+	if strings.Contains(said, "DATA RACE") || strings.Contains(said, "panic: ") ||
+		strings.Contains(said, "fatal error: ") ||
 		strings.Contains(said, "a transition that the table") {
 		b.t.Error("berth is broken, see what it said")
 	}
 	if b.t.Failed() {
-		b.t.Logf("berth %s ended with %d and said:\n%s", strings.Join(b.cmd.Args[1:], " "), b.cmd.ProcessState.ExitCode(), said)
+		b.t.Logf("berth %s ended with %d and said:\n%s", strings.Join(b.cmd.Args[1:], " "),
+			b.cmd.ProcessState.ExitCode(), said)
 	}
 }
 
@@ -236,7 +238,8 @@ func (b *berth) awaitLogs(n int, text string) []logLine {
 		return len(found) >= n || b.ended()
 	})
 	if found = b.logged(text); len(found) < n {
-		b.t.Fatalf("berth has ended with %d and has logged %q %d times, not %d", b.cmd.ProcessState.ExitCode(), text, len(found), n)
+		b.t.Fatalf("berth has ended with %d and has logged %q %d times, not %d", b.cmd.ProcessState.ExitCode(), text,
+			len(found), n)
 	}
 	return found
 }
@@ -257,7 +260,8 @@ func (b *berth) awaitRuns(n int) {
 	b.t.Helper()
 	until(b.t, fmt.Sprintf("%d runs of the command", n), func() bool { return len(b.runs()) >= n || b.ended() })
 	if len(b.runs()) < n {
-		b.t.Fatalf("berth has ended with %d after %d runs of the command, not %d", b.cmd.ProcessState.ExitCode(), len(b.runs()), n)
+		b.t.Fatalf("berth has ended with %d after %d runs of the command, not %d", b.cmd.ProcessState.ExitCode(),
+			len(b.runs()), n)
 	}
 }
 

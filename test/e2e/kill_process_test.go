@@ -10,7 +10,8 @@ import (
 )
 
 // shortLease are timings with a lease of two seconds.
-var shortLease = []string{"--heartbeat=1s", "--verify-interval=300ms", "--verify-timeout=500ms", "--loss=TERM 200ms, KILL"}
+var shortLease = []string{"--heartbeat=1s", "--verify-interval=300ms", "--verify-timeout=500ms",
+	"--loss=TERM 200ms, KILL"}
 
 // kill sends a signal to a process that is there.
 func kill(t testing.TB, pid int, sig syscall.Signal) {
@@ -54,7 +55,8 @@ func TestSupervisorKilledThenNobodyStartsBesideItsTree(t *testing.T) {
 // lookFor is a command that looks for live processes with a mark and writes
 // what it finds to the file "seen".
 func lookFor(mark string) string {
-	return `grep -lzsx "` + markVariable + "=" + mark + `" /proc/[0-9]*/environ >"$E2E_DIR/seen"; echo looked >>"$E2E_DIR/runs"`
+	return `grep -lzsx "` + markVariable + "=" + mark +
+		`" /proc/[0-9]*/environ >"$E2E_DIR/seen"; echo looked >>"$E2E_DIR/runs"`
 }
 
 // wantNothingSeen checks that the command of lookFor has found nothing but these

@@ -69,7 +69,8 @@ func fill(t *testing.T, pipe *os.File) {
 
 func TestEveryLineOfAJSONLogIsAnObject(t *testing.T) {
 	t.Parallel()
-	cmd := exec.Command(binary, "run", "--broker", localURL(t), "--mutex", "m", "--log-format", "json", "--", "/nonexistent")
+	cmd := exec.Command(binary, "run", "--broker", localURL(t), "--mutex", "m", "--log-format", "json", "--",
+		"/nonexistent")
 	cmd.Env = ownEnvironment()
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -27,7 +27,8 @@ func containKind(t *testing.T, kind, script string, flags ...string) container {
 	}
 	c := onHost.contest(t, kind)
 	b := &berth{t: t, mark: unique("mark"), dir: t.TempDir(), done: make(chan struct{})}
-	b.cmd = exec.Command("unshare", append([]string{"--pid", "--fork", "--kill-child", "--mount-proc", binary}, c.args(script, flags...)...)...)
+	b.cmd = exec.Command("unshare",
+		append([]string{"--pid", "--fork", "--kill-child", "--mount-proc", binary}, c.args(script, flags...)...)...)
 	b.cmd.Env = append(ownEnvironment(), markVariable+"="+b.mark, "E2E_DIR="+b.dir,
 		"BERTH_LOG_FORMAT=json", "BERTH_LOG_LEVEL=debug", "GORACE=atexit_sleep_ms=0")
 	stdout, stderr := create(t, b.path("stdout")), create(t, b.path("stderr"))
@@ -63,7 +64,8 @@ func (c container) send(sig syscall.Signal) {
 // fault: pid1
 func TestAsPID1BerthEndsAsTheCommandDid(t *testing.T) {
 	t.Parallel()
-	for script, status := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -KILL $$": 137, "kill -TERM $$": 143, "kill -HUP $$": 129} {
+	for script, status := range map[string]int{"exit 0": 0, "exit 42": 42, "kill -KILL $$": 137, "kill -TERM $$": 143,
+		"kill -HUP $$": 129} {
 		c := contain(t, script)
 		c.wantStatus(status)
 	}

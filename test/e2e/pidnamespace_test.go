@@ -144,7 +144,8 @@ func TestNamespaceThatCannotBeMadeIsRefusedAtTheStart(t *testing.T) {
 			`mount -t tmpfs none /proc/irq && exec unshare --user --map-root-user "$0" "$@"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := setup{via: via}.start(t, "run", "--broker", localURL(t), "--semaphore", "none", inNamespace, "--", "true")
+			b := setup{via: via}.start(t, "run", "--broker", localURL(t), "--semaphore", "none", inNamespace, "--",
+				"true")
 			b.wantStatus(78)
 			said := lines(b.path("stderr"))
 			if len(said) == 0 || !strings.Contains(said[len(said)-1], "--pid-namespace needs CAP_SYS_ADMIN") {

@@ -23,7 +23,8 @@ func TestLogThatNobodyReadsAnyMoreDoesNotEndTheCommand(t *testing.T) {
 	defer reader.Close()
 	// Each forwarded signal is logged before it is handed on.
 	script := `trap "echo up >>$E2E_DIR/runs" WINCH; echo up >>"$E2E_DIR/runs"; while :; do sleep 0.05; done`
-	b := setup{dir: dir, via: []string{"sh", "-c", `exec "$0" "$@" 2>"$E2E_DIR/log"`}}.start(t, c.args(script, quickStop)...)
+	b := setup{dir: dir, via: []string{"sh", "-c", `exec "$0" "$@" 2>"$E2E_DIR/log"`}}.start(t,
+		c.args(script, quickStop)...)
 	b.awaitRuns(1)
 	reader.Close()
 	for runs := 2; runs < 5; runs++ {

@@ -115,7 +115,8 @@ func TestUnreachableBrokerEndsWith69(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := do(t, 69, "run", "--broker", "amqp://user:secret@"+test.addr, "--mutex", "m", test.patience, "--", "true")
+			b := do(t, 69, "run", "--broker", "amqp://user:secret@"+test.addr, "--mutex", "m", test.patience, "--",
+				"true")
 			b.wantOneLine(test.says...)
 			b.wantNothingLeft()
 		})
@@ -156,7 +157,8 @@ func closingPort(t testing.TB, says string) string {
 
 func TestFirstURLIsDeadThenTheSecondIsUsed(t *testing.T) {
 	t.Parallel()
-	c := contest{t, []string{"--broker", "amqp://" + deadAddress(t), "--broker", calmBroker(t).URL()}, "mutex", unique("m")}
+	c := contest{t, []string{"--broker", "amqp://" + deadAddress(t), "--broker", calmBroker(t).URL()}, "mutex",
+		unique("m")}
 	holder := c.run(plain)
 	holder.awaitRuns(1)
 	c.wantHeld()

@@ -19,7 +19,8 @@ func TestBrokerThatIsDisturbed(t *testing.T) {
 		{"BrokerKilledAndBack", brokerKilledAndBack},
 		{"BrokerSilentForLongerThanTheLease", brokerSilentForLongerThanTheLease},
 		{"AlarmDisturbsNobody", alarmDisturbsNobody},
-		{"SupervisorKilledThenTheGuardEndsThoughNoBrokerAnswers", supervisorKilledThenTheGuardEndsThoughNoBrokerAnswers},
+		{"SupervisorKilledThenTheGuardEndsThoughNoBrokerAnswers",
+			supervisorKilledThenTheGuardEndsThoughNoBrokerAnswers},
 	} {
 		t.Run(c.name, c.test)
 	}

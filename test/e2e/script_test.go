@@ -83,7 +83,8 @@ func oneLine(ts *testscript.TestScript, neg bool, args []string) {
 	if out := ts.ReadFile("stdout"); out != "" {
 		ts.Fatalf("stdout has %q", out)
 	}
-	if text := ts.ReadFile("stderr"); strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") || !strings.HasPrefix(text, "berth") {
+	if text := ts.ReadFile("stderr"); strings.Count(text, "\n") != 1 ||
+		!strings.HasSuffix(text, "\n") || !strings.HasPrefix(text, "berth") {
 		ts.Fatalf("stderr is not one line that begins with berth: %q", text)
 	}
 }

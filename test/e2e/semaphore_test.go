@@ -203,7 +203,8 @@ func TestWaitForAHolderThatIsStuckKeepsNoOtherAdministratorOut(t *testing.T) {
 	waits.awaitLog("still held")
 	c.administer("create", "--slots=1")
 	waits.wantStatus(75)
-	if said := waits.stderr(); !strings.Contains(said, "made again meanwhile") || strings.Contains(said, "to go on waiting") {
+	if said := waits.stderr(); !strings.Contains(said, "made again meanwhile") ||
+		strings.Contains(said, "to go on waiting") {
 		t.Error("the user is not told that the slot exists again, or is to remove it once more")
 	}
 }
@@ -265,7 +266,8 @@ func TestActionThatWasBrokenOffSaysHowToFinishIt(t *testing.T) {
 			})
 			a.signal(end)
 			a.wantStatus(128 + int(end))
-			a.wantOneLine("stopped on the way", "to finish use: berth semaphore resize "+c.name+" --slots 50000 (ended by "+signals.Name(end)+")")
+			a.wantOneLine("stopped on the way",
+				"to finish use: berth semaphore resize "+c.name+" --slots 50000 (ended by "+signals.Name(end)+")")
 		})
 	}
 }

@@ -49,8 +49,10 @@ func TestCommandIsToldThatItsSocketsAreForIt(t *testing.T) {
 			}
 			b := setup{
 				stdin: nothing(t), // not a socket, but open
-				via:   asService("LISTEN_PID=$$ LISTEN_PIDFDID=1 LISTEN_FDS=1 WATCHDOG_PID=$$ WATCHDOG_USEC=60000000 NOTIFY_SOCKET=/nowhere"),
-			}.start(t, slices.Concat([]string{"run", "--broker", "local://" + dir, "--mutex", "m"}, c.flags, []string{"--", "sh", "-c", script})...)
+				via: asService("LISTEN_PID=$$ LISTEN_PIDFDID=1 LISTEN_FDS=1 WATCHDOG_PID=$$ " +
+					"WATCHDOG_USEC=60000000 NOTIFY_SOCKET=/nowhere"),
+			}.start(t, slices.Concat([]string{"run", "--broker", "local://" + dir, "--mutex", "m"}, c.flags,
+				[]string{"--", "sh", "-c", script})...)
 			b.wantStatus(0)
 			if got := strings.TrimSpace(b.stdout()); got != c.want {
 				t.Errorf("the command has %q, not %q", got, c.want)
@@ -65,7 +67,8 @@ func TestCommandWithSocketsThatCannotBeExecutedIsTold(t *testing.T) {
 	if err := os.WriteFile(program, []byte("\x7fELF, or nearly"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	b := setup{stdin: nothing(t), via: asService("LISTEN_PID=$$ LISTEN_FDS=1")}.start(t, "run", "--broker", localURL(t), "--mutex", "m", "--", program)
+	b := setup{stdin: nothing(t), via: asService("LISTEN_PID=$$ LISTEN_FDS=1")}.start(t, "run", "--broker",
+		localURL(t), "--mutex", "m", "--", program)
 	b.wantStatus(126)
 	if !strings.Contains(b.stderr(), "exec format error") {
 		t.Error("the reason is not told")
@@ -101,7 +104,8 @@ func listening(t *testing.T) (listener *net.TCPListener, socket *os.File, client
 func TestClientsAreTurnedAwayWithoutABroker(t *testing.T) {
 	t.Parallel()
 	_, socket, client := listening(t)
-	b := setup{stdin: socket, via: asService("LISTEN_PID=$$ LISTEN_FDS=1")}.start(t, "run", "--broker", "amqp://127.0.0.1:1", "--mutex", "m", "--", "true")
+	b := setup{stdin: socket, via: asService("LISTEN_PID=$$ LISTEN_FDS=1")}.start(t, "run", "--broker",
+		"amqp://127.0.0.1:1", "--mutex", "m", "--", "true")
 	b.awaitLog("cannot connect")
 	for range 3 {
 		if err := client(); err == nil || os.IsTimeout(err) {

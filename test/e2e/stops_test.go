@@ -17,7 +17,8 @@ func TestStopSignalsDuringTheStartDoNotHangBerth(t *testing.T) {
 	for range 6 {
 		b := &berth{t: t, mark: unique("mark"), dir: t.TempDir(), done: make(chan struct{})}
 		b.cmd = exec.Command(binary, onHost.contest(t, "mutex").args("exec sleep 1000")...)
-		b.cmd.Env = slices.Concat(ownEnvironment(), []string{markVariable + "=" + b.mark, "BERTH_LOG_FORMAT=json", "GORACE=atexit_sleep_ms=0"})
+		b.cmd.Env = slices.Concat(ownEnvironment(),
+			[]string{markVariable + "=" + b.mark, "BERTH_LOG_FORMAT=json", "GORACE=atexit_sleep_ms=0"})
 		stderr := create(t, b.path("stderr"))
 		defer stderr.Close()
 		b.cmd.Stderr = stderr

@@ -17,7 +17,8 @@ func (c contest) term() uint64 {
 	b := c.run(`echo "$BERTH_TERM $BERTH_NAME $BERTH_SLOT $$"`)
 	b.wantStatus(0)
 	line := b.awaitLog("slot held, command started")
-	told := strings.Join([]string{line.text("term"), line.text("lock"), line.text("slot"), line.text("pid")}, " ") + "\n"
+	told := strings.Join([]string{line.text("term"), line.text("lock"), line.text("slot"), line.text("pid")},
+		" ") + "\n"
 	if b.stdout() != told {
 		c.t.Errorf("the command says %q and the log %q", b.stdout(), told)
 	}

@@ -198,7 +198,8 @@ func TestPagerGoesOnInTheForegroundThoughTheCommandDidNotStop(t *testing.T) {
 func TestPagerHasTheTerminalAfterTheCommandUsedIt(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
-	term.types(`export ASK='printf "pass""word: " >/dev/tty; read x </dev/tty; echo "go""t $x"; exec sleep 1000'` + "\n")
+	term.types(`export ASK='printf "pass""word: " >/dev/tty; read x </dev/tty; echo "go""t $x"; exec sleep 1000'` +
+		"\n")
 	term.sees("prompt> ")
 	pager := `read x; echo "$x"; read y </dev/tty; echo "so""me $y"`
 	term.types(`"$BINARY" run --mutex m -- sh -c "$ASK" </dev/null | sh -c '` + pager + "'\n")

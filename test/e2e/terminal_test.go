@@ -55,7 +55,8 @@ func TestCommandThatOpensTheTerminalReadsFromIt(t *testing.T) {
 func TestCommandThatCannotHaveTheTerminalIsTold(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
-	term.types(`"$BINARY" run --mutex m --pid-namespace -- sh -c 'read x </dev/tty' </dev/null; echo "status $?"` + "\n")
+	term.types(`"$BINARY" run --mutex m --pid-namespace -- sh -c 'read x </dev/tty' </dev/null; echo "status $?"` +
+		"\n")
 	term.sees("command stopped until it has the terminal")
 	term.types(ctrlC)
 	term.sees("status 130")
@@ -82,7 +83,8 @@ func TestPagerInBerthsPipelineKeepsTheTerminal(t *testing.T) {
 	term := openTerminal(t)
 	// More than a pipe holds: the command goes on once the pager does. The pager
 	// asks when the command has begun.
-	term.types(`berth seq 200000 | sh -c 'head -c 1; printf "mo""re? "; read x </dev/tty; wc -c; echo "go""t $x"'` + "\n")
+	term.types(`berth seq 200000 | sh -c 'head -c 1; printf "mo""re? "; read x </dev/tty; wc -c; echo "go""t $x"'` +
+		"\n")
 	term.sees("more? ")
 	term.types("line\n")
 	term.sees("got line")
@@ -136,7 +138,8 @@ func TestTerminalSettingsOfAKilledCommandAreUndone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			term := openTerminal(t)
-			term.types(`berth sh -c 'stty raw -echo; ` + kill + `'; echo "status $?"; stty -a | grep -o -e "-*icanon" -e "-*echo "` + "\n")
+			term.types(`berth sh -c 'stty raw -echo; ` + kill +
+				`'; echo "status $?"; stty -a | grep -o -e "-*icanon" -e "-*echo "` + "\n")
 			term.sees("status 137")
 			term.sees("\nicanon\r\necho ")
 			term.worksAgain()
@@ -177,7 +180,8 @@ func TestTerminalThatHangsUpLeavesNothing(t *testing.T) {
 		"stopped in the background":    "berth sh -c 'read x' &\n",
 		"restarted, in the foreground": restarted + "sleep 1000\n",
 		"restarted, in the background": restarted + "sleep 1000 &\n",
-		"restarted, and slow to end":   restarted + `sh -c 'trap "sleep 0.3; exit 0" HUP; while :; do sleep 0.02; done' &` + "\n",
+		"restarted, and slow to end": restarted +
+			`sh -c 'trap "sleep 0.3; exit 0" HUP; while :; do sleep 0.02; done' &` + "\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -96,7 +96,8 @@ func (m mutant) build(t *testing.T) string {
 		t.Fatalf("%s has %q %d times, not once; bring the mutant up to date", m.file, m.old, n)
 	}
 	dir := t.TempDir()
-	changed, overlay, to := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "berth")
+	changed, overlay, to := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir,
+		"berth")
 	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
 	err = errors.Join(err,
 		os.WriteFile(changed, bytes.Replace(text, []byte(m.old), []byte(m.new), 1), 0o600),

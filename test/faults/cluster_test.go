@@ -31,7 +31,8 @@ var splits = []split{
 	{name: "cluster split, holder and ledger alone", holder: 0, ledger: 0, waiters: 1, lasting: long},
 	{name: "cluster split, waiters alone", holder: 1, ledger: 2, waiters: 0, kept: true, lasting: long},
 	{name: "cluster split for a moment, holder alone", moment: true, holder: 0, ledger: 1, waiters: 1, lasting: long},
-	{name: "cluster split for a moment, ledger and waiters alone", moment: true, holder: 1, ledger: 0, waiters: 0, lasting: long},
+	{name: "cluster split for a moment, ledger and waiters alone", moment: true, holder: 1, ledger: 0, waiters: 0,
+		lasting: long},
 	{name: "cluster split for a moment, waiters alone", moment: true, holder: 1, ledger: 2, waiters: 0, lasting: long},
 }
 

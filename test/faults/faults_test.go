@@ -75,16 +75,17 @@ var faults = []fault{
 		return h.relay.heal
 	}},
 	// fault: short-silence
-	{name: "latency of 60 ms for everybody", kept: true, lasting: 4 * time.Second, strike: func(s *scene, _ *contender) func() {
-		for _, c := range s.all {
-			c.relay.delay(60 * time.Millisecond) // a verification of a mutex takes four of them
-		}
-		return func() {
+	{name: "latency of 60 ms for everybody", kept: true, lasting: 4 * time.Second,
+		strike: func(s *scene, _ *contender) func() {
 			for _, c := range s.all {
-				c.relay.heal()
+				c.relay.delay(60 * time.Millisecond) // a verification of a mutex takes four of them
 			}
-		}
-	}},
+			return func() {
+				for _, c := range s.all {
+					c.relay.heal()
+				}
+			}
+		}},
 	// fault: broker-away
 	{name: "broker killed and started again", lasting: time.Millisecond, strike: func(s *scene, _ *contender) func() {
 		s.must(s.broker.Kill9())
@@ -96,10 +97,11 @@ var faults = []fault{
 		return func() { s.must(s.broker.Continue()) }
 	}},
 	// fault: short-silence
-	{name: "broker stopped for half a second", kept: true, lasting: 500 * time.Millisecond, strike: func(s *scene, _ *contender) func() {
-		s.must(s.broker.Pause())
-		return func() { s.must(s.broker.Continue()) }
-	}},
+	{name: "broker stopped for half a second", kept: true, lasting: 500 * time.Millisecond,
+		strike: func(s *scene, _ *contender) func() {
+			s.must(s.broker.Pause())
+			return func() { s.must(s.broker.Continue()) }
+		}},
 	// fault: alarm
 	{name: "memory alarm", kept: true, lasting: 4 * time.Second, strike: alarm},
 	// fault: alarm
@@ -120,13 +122,15 @@ var faults = []fault{
 		return heal
 	}},
 	// fault: reset
-	{name: "connections closed by the operator", kept: true, lasting: time.Second, strike: plain(func(s *scene, h *contender) {
-		s.close(fmt.Sprintf("%s @", s.lock), h)
-	})},
+	{name: "connections closed by the operator", kept: true, lasting: time.Second,
+		strike: plain(func(s *scene, h *contender) {
+			s.close(fmt.Sprintf("%s @", s.lock), h)
+		})},
 	// fault: reset
-	{name: "all connections closed by the operator", kept: true, lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
-		s.close("", nil)
-	})},
+	{name: "all connections closed by the operator", kept: true, lasting: time.Second,
+		strike: plain(func(s *scene, _ *contender) {
+			s.close("", nil)
+		})},
 	// fault: b-deleted
 	{name: "B deleted", strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
 	// fault: b-deleted
@@ -135,27 +139,31 @@ var faults = []fault{
 		s.join() // looks at once, as a waiter need not
 	})},
 	// fault: slot-removed
-	{name: "A deleted and made again", stage: stage{semaphore: true}, lasting: time.Second, strike: func(s *scene, _ *contender) func() {
-		s.delete("A")
-		return func() { s.administer("semaphore", "create", s.lock, "--slots", "1") }
-	}},
+	{name: "A deleted and made again", stage: stage{semaphore: true}, lasting: time.Second,
+		strike: func(s *scene, _ *contender) func() {
+			s.delete("A")
+			return func() { s.administer("semaphore", "create", s.lock, "--slots", "1") }
+		}},
 	// fault: supervisor-killed
 	{name: "supervisor killed", strike: plain(func(_ *scene, h *contender) { h.signal(syscall.SIGKILL) })},
 	// fault: supervisor-killed
-	{name: "one of two supervisors killed", stage: stage{semaphore: true, slots: 2}, strike: plain(func(_ *scene, h *contender) {
-		h.signal(syscall.SIGKILL)
-	})},
+	{name: "one of two supervisors killed", stage: stage{semaphore: true, slots: 2},
+		strike: plain(func(_ *scene, h *contender) {
+			h.signal(syscall.SIGKILL)
+		})},
 	// fault: partition
-	{name: "one of two holders in a silent partition", stage: stage{semaphore: true, slots: 2}, strike: func(_ *scene, h *contender) func() {
-		h.relay.silence(toBroker, fromBroker)
-		return h.relay.heal
-	}},
+	{name: "one of two holders in a silent partition", stage: stage{semaphore: true, slots: 2},
+		strike: func(_ *scene, h *contender) func() {
+			h.relay.silence(toBroker, fromBroker)
+			return h.relay.heal
+		}},
 	// fault: reset
-	{name: "two slots, reset of everybody", kept: true, stage: stage{semaphore: true, slots: 2}, lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
-		for _, c := range s.all {
-			c.relay.reset()
-		}
-	})},
+	{name: "two slots, reset of everybody", kept: true, stage: stage{semaphore: true, slots: 2}, lasting: time.Second,
+		strike: plain(func(s *scene, _ *contender) {
+			for _, c := range s.all {
+				c.relay.reset()
+			}
+		})},
 	// fault: supervisor-stopped
 	{name: "supervisor stopped and continued", strike: func(_ *scene, h *contender) func() {
 		h.signal(syscall.SIGSTOP)
@@ -164,7 +172,8 @@ var faults = []fault{
 	// fault: guard-killed
 	{name: "guard killed", strike: plain(func(_ *scene, h *contender) { h.signalGuard(syscall.SIGKILL) })},
 	// fault: guard-stopped
-	{name: "guard stopped", kept: true, lasting: 3 * time.Second, strike: plain(func(_ *scene, h *contender) { h.signalGuard(syscall.SIGSTOP) })},
+	{name: "guard stopped", kept: true, lasting: 3 * time.Second,
+		strike: plain(func(_ *scene, h *contender) { h.signalGuard(syscall.SIGSTOP) })},
 	// fault: batons
 	{name: "batons deleted", lasting: time.Second, strike: plain(func(s *scene, _ *contender) { s.deleteBatons() })},
 	// fault: batons, supervisor-killed
@@ -191,34 +200,38 @@ var faults = []fault{
 		h.signal(syscall.SIGKILL)
 	})},
 	// fault: batons
-	{name: "two slots, batons full of junk, holder told to end", stage: stage{semaphore: true, slots: 2}, strike: plain(func(s *scene, h *contender) {
-		s.junk()
-		h.signal(syscall.SIGTERM)
-	})},
+	{name: "two slots, batons full of junk, holder told to end", stage: stage{semaphore: true, slots: 2},
+		strike: plain(func(s *scene, h *contender) {
+			s.junk()
+			h.signal(syscall.SIGTERM)
+		})},
 	// fault: both-killed
 	{name: "supervisor and guard killed at once", strike: plain(killBoth)},
 	// fault: both-killed-namespace
 	{name: "forking command in a PID namespace, both killed at once",
 		stage: stage{mode: "forking", flags: []string{"--pid-namespace"}}, strike: plain(killBoth)},
 	// fault: supervisor-killed, stubborn-command
-	{name: "forking command, supervisor killed", stage: stage{mode: "forking"}, strike: plain(func(_ *scene, h *contender) {
-		h.signal(syscall.SIGKILL)
-	})},
+	{name: "forking command, supervisor killed", stage: stage{mode: "forking"},
+		strike: plain(func(_ *scene, h *contender) {
+			h.signal(syscall.SIGKILL)
+		})},
 	// fault: guard-killed, stubborn-command
 	{name: "forking command, guard killed", stage: stage{mode: "forking"}, strike: plain(func(_ *scene, h *contender) {
 		h.signalGuard(syscall.SIGKILL)
 	})},
 	// fault: partition, stubborn-command
-	{name: "forking command, silent partition", stage: stage{mode: "forking"}, strike: func(_ *scene, h *contender) func() {
-		h.relay.silence(toBroker, fromBroker)
-		return h.relay.heal
-	}},
+	{name: "forking command, silent partition", stage: stage{mode: "forking"},
+		strike: func(_ *scene, h *contender) func() {
+			h.relay.silence(toBroker, fromBroker)
+			return h.relay.heal
+		}},
 	// fault: stubborn-command
 	{name: "forking command, told to end", stage: stage{mode: "forking"}, strike: plain(func(_ *scene, h *contender) {
 		h.signal(syscall.SIGTERM)
 	})},
 	// fault: b-deleted, stubborn-command
-	{name: "forking command, B deleted", stage: stage{mode: "forking"}, strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
+	{name: "forking command, B deleted", stage: stage{mode: "forking"},
+		strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
 }
 
 func alarm(s *scene, _ *contender) func() {

@@ -42,7 +42,8 @@ func TestStandbyRunsAfterSupervisorWasKilled(t *testing.T) {
 	}
 	r.overlaps, r.overlap = len(v.Overlaps), v.Overlapped()
 	if m := median(r.next); len(r.next) < manyTimes || m > bound {
-		t.Errorf("%d standbys' commands ran after a median of %s, want %d and %s at most", len(r.next), m, manyTimes, bound)
+		t.Errorf("%d standbys' commands ran after a median of %s, want %d and %s at most", len(r.next), m, manyTimes,
+			bound)
 	}
 }
 
@@ -101,7 +102,8 @@ func TestCommandsGoOnWhenTheBrokerIsRestartedInPlace(t *testing.T) {
 		r.add(v, at)
 		t.Logf("the broker was down for %s, %d commands were run", down.Round(time.Millisecond), len(v.Runs))
 		if down >= survivable {
-			t.Errorf("the broker was down for %s, longer than commands outlive; try again on a machine that is less busy", down.Round(time.Millisecond))
+			t.Errorf("the broker was down for %s, longer than commands outlive; try again on a machine that is "+
+				"less busy", down.Round(time.Millisecond))
 		}
 	}
 	if r.kept < r.runs {

@@ -51,6 +51,7 @@ func (ns *namespace) ip(args ...string) { ns.run("ip", args...) }
 func (ns *namespace) run(name string, args ...string) {
 	ns.t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
-		ns.t.Errorf("%s %s: %v: %s; faults between network namespaces need root and iproute2", name, strings.Join(args, " "), err, out)
+		ns.t.Errorf("%s %s: %v: %s; faults between network namespaces need root and iproute2", name,
+			strings.Join(args, " "), err, out)
 	}
 }

@@ -99,7 +99,8 @@ func (s *scene) once() {
 	}
 	line := []string{"true"}
 	for range s.stage.slots { // one within the other, so that they hold at the same time
-		line = append([]string{binary, "run", "--broker", s.broker.URL(), "--timeout", "30s", kind, s.lock, "--"}, line...)
+		line = append([]string{binary, "run", "--broker", s.broker.URL(), "--timeout", "30s", kind, s.lock, "--"},
+			line...)
 	}
 	s.administer(line[1:]...)
 }

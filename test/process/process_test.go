@@ -23,7 +23,8 @@ func TestDescendantsAreFound(t *testing.T) {
 	}
 	defer p.End(0)
 	var sleeper int
-	for end := time.Now().Add(20 * time.Second); sleeper == 0 && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); sleeper == 0 &&
+		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, pid := range process.Descendants(p.PID()) {
 			if strings.HasSuffix(process.Executable(pid), "/sleep") {
 				sleeper = pid

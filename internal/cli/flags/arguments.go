@@ -71,7 +71,8 @@ func Check(app *cli.App, args []string) (command string, err error) {
 			}
 			args = args[1:]
 		case f != nil && (next == "true" || next == "false") && len(args) > 1:
-			return command, config.Usagef("--%s takes no separate value and %q would be the command; write --%s=%s, or -- "+
+			return command, config.Usagef("--%s takes no separate value and %q would be the command; write "+
+				"--%s=%s, or -- "+
 				"in front of a command called %q",
 				name, next, name, next, next)
 		}
@@ -86,7 +87,8 @@ func valueMissing(name, next string) error {
 		return config.Usagef("--%s needs a value; \"--\" ends the flags (write --%s=-- if it is meant)", name, name)
 	}
 	next, _, _ = strings.Cut(next, "=")
-	return config.Usagef("--%s needs a value; %q is the next flag (write --%s=%s if it is meant)", name, next, name, next)
+	return config.Usagef("--%s needs a value; %q is the next flag (write --%s=%s if it is meant)", name, next, name,
+		next)
 }
 
 // commandOf returns the command that the arguments are for, its flags, and the

@@ -33,7 +33,8 @@ complete -c berth -f
 				fishQuoted(firstSentence(o)), fishValue(o))
 		}
 		if c.runsCommand() {
-			fmt.Fprintf(&b, "complete -c berth -n '__berth_at %s' -a '(__fish_complete_subcommand --fcs-skip=2)'\n", c.path)
+			fmt.Fprintf(&b, "complete -c berth -n '__berth_at %s' -a '(__fish_complete_subcommand --fcs-skip=2)'\n",
+				c.path)
 		}
 	}
 	return b.String()

@@ -65,7 +65,8 @@ func HelpOn(w io.Writer, root *cli.Command, words []string) error {
 				known = append(known, c.path)
 			}
 			path := strings.Join(slices.Concat([]string{root.Name}, words), " ")
-			return config.Usagef("there is no page for %q%s; see 'berth --help'", path, flags.Suggestion("", path, known))
+			return config.Usagef("there is no page for %q%s; see 'berth --help'", path,
+				flags.Suggestion("", path, known))
 		}
 	}
 	return Help(w, command)

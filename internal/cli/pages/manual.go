@@ -43,8 +43,7 @@ func Manual(app *cli.App, date string) string {
 	}
 	m.section("OPTIONS")
 	m.text("These are the options of berth run and berth check. The administration commands have those of the " +
-		"connection and the log too. " +
-		"Flags override variables, and variables override the file.")
+		"connection and the log too. Flags override variables, and variables override the file.")
 	m.options(find(all, "berth run").options(), config.Option.Flag, elsewhere)
 	m.section("EXIT STATUS")
 	m.exitStatuses(find(all, "berth run"))
@@ -56,8 +55,9 @@ func Manual(app *cli.App, date string) string {
 		{"BERTH_NAME", "the name of the lock"},
 		{"BERTH_KIND", "its kind: mutex, semaphore or persistent-mutex"},
 		{"BERTH_SLOT", "the number of the slot, from 1 on"},
-		{"BERTH_TERM", "a number that only grows from holder to holder of a slot: what the command writes to can refuse " +
-			"a lower one"},
+		{"BERTH_TERM",
+			"a number that only grows from holder to holder of a slot: what the command writes to can refuse " +
+				"a lower one"},
 		{"BERTH_HOLDER", "host and process number of this berth"},
 	} {
 		m.item(v[0], v[1]+".")
@@ -65,7 +65,8 @@ func Manual(app *cli.App, date string) string {
 	m.text("It does not have BERTH_BROKER, BERTH_BROKER_FILE, BERTH_PASSWORD_FILE, nor NOTIFY_SOCKET and the " +
 		"watchdog's variables unless --pass-notify is given.")
 	m.section("EXAMPLES")
-	m.body(strings.TrimSuffix(examples, "\nSee 'berth --help' for all commands and 'berth run --help' for all flags.\n"))
+	m.body(strings.TrimSuffix(examples,
+		"\nSee 'berth --help' for all commands and 'berth run --help' for all flags.\n"))
 	m.section("SEE ALSO")
 	m.text("berth.hcl(5), flock(1), systemd.service(5)")
 	return m.String()
@@ -79,7 +80,8 @@ func FileManual(date string) string {
 	m.line("berth.hcl \\- configuration of berth")
 	m.section("DESCRIPTION")
 	m.text("The file that berth run --config FILE reads. It is written in HCL: a key, an equals sign, and a value. " +
-		"Text and durations stand in quotes, numbers and true and false without; a list stands in brackets. A # begins a " +
+		"Text and durations stand in quotes, numbers and true and false without; a list stands in brackets. A # " +
+		"begins a " +
 		"comment. " +
 		`A literal "${" in text is written "$${". A key that berth does not know is an error. ` +
 		`Environment variables override the file, flags override both.`)

@@ -26,7 +26,8 @@ const AddressName = "berth-address"
 // as well, and returns its exit status.
 func Address(args []string) int {
 	if len(args) < 5 {
-		fmt.Fprintf(os.Stderr, "%s: arguments are missing; it is a part of berth and not to be started by hand\n", AddressName)
+		fmt.Fprintf(os.Stderr, "%s: arguments are missing; it is a part of berth and not to be started by hand\n",
+			AddressName)
 		return 64
 	}
 	fd, err := strconv.Atoi(args[1])

@@ -208,14 +208,15 @@ func TestProcessThatIsAboutToStopIsTold(t *testing.T) {
 		status status
 		want   bool
 	}{
-		"nothing pending":          {status{state: 'S'}, false},
-		"another signal":           {status{pending: set(unix.SIGTERM) | set(unix.SIGCONT)}, false},
-		"STOP":                     {status{pending: set(unix.SIGSTOP), blocked: ^uint64(0)}, true},
-		"TTIN":                     {status{pending: set(unix.SIGTTIN), caught: set(unix.SIGTSTP)}, true},
-		"TSTP, which is blocked":   {status{pending: set(unix.SIGTSTP), blocked: set(unix.SIGTSTP)}, false},
-		"TSTP, which has a use":    {status{pending: set(unix.SIGTSTP), caught: set(unix.SIGTSTP)}, false},
-		"TTOU, which is ignored":   {status{pending: set(unix.SIGTTOU), ignored: set(unix.SIGTTOU)}, false},
-		"TTOU as well as a TSTP":   {status{pending: set(unix.SIGTTOU) | set(unix.SIGTSTP), caught: set(unix.SIGTSTP)}, true},
+		"nothing pending":        {status{state: 'S'}, false},
+		"another signal":         {status{pending: set(unix.SIGTERM) | set(unix.SIGCONT)}, false},
+		"STOP":                   {status{pending: set(unix.SIGSTOP), blocked: ^uint64(0)}, true},
+		"TTIN":                   {status{pending: set(unix.SIGTTIN), caught: set(unix.SIGTSTP)}, true},
+		"TSTP, which is blocked": {status{pending: set(unix.SIGTSTP), blocked: set(unix.SIGTSTP)}, false},
+		"TSTP, which has a use":  {status{pending: set(unix.SIGTSTP), caught: set(unix.SIGTSTP)}, false},
+		"TTOU, which is ignored": {status{pending: set(unix.SIGTTOU), ignored: set(unix.SIGTTOU)}, false},
+		"TTOU as well as a TSTP": {status{pending: set(unix.SIGTTOU) | set(unix.SIGTSTP),
+			caught: set(unix.SIGTSTP)}, true},
 		"a use for what is not up": {status{caught: set(unix.SIGTSTP)}, false},
 	} {
 		if got := c.status.stopPending(); got != c.want {

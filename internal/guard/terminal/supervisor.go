@@ -31,7 +31,8 @@ func TakeBack(env *procfs.Env, settings *unix.Termios) {
 		return
 	}
 	defer device.Close()
-	t := &Terminal{env: env, device: device, owner: unix.Getpgrp(), state: theirs, settings: settings} // it may have been
+	t := &Terminal{env: env, device: device, owner: unix.Getpgrp(), state: theirs,
+		settings: settings} // it may have been
 	if t.takeBack() {
 		t.restore()
 	}

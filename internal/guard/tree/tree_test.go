@@ -38,12 +38,14 @@ func TestSignalForATreeGivesWayToTheDeadline(t *testing.T) {
 	process := guardtest.Sleeper(t)
 	tr := &Tree{Env: procfs.Kernel(), Overdue: always}
 	tr.Signal(unix.SIGSTOP)
-	if status := guardtest.StatusOf(process.Pid); strings.Contains(status, "State:\tT") || strings.Contains(status, "ShdPnd:\t0000000000040000") {
+	if status := guardtest.StatusOf(process.Pid); strings.Contains(status, "State:\tT") ||
+		strings.Contains(status, "ShdPnd:\t0000000000040000") {
 		t.Error("a tree that has to be killed is looked through to be signalled")
 	}
 	tr.Overdue = nil
 	tr.Signal(unix.SIGSTOP)
-	guardtest.Await(t, "the signal", func() bool { return strings.Contains(guardtest.StatusOf(process.Pid), "State:\tT") })
+	guardtest.Await(t, "the signal",
+		func() bool { return strings.Contains(guardtest.StatusOf(process.Pid), "State:\tT") })
 }
 
 func TestFreezingEndsWithTheDeadline(t *testing.T) {
@@ -137,7 +139,8 @@ func TestPassesBecomeRareThoughWhatCannotBeKilledForks(t *testing.T) {
 		}
 		tr := &Tree{Env: procfs.Kernel()}
 		rare := 0 // in a row
-		for over := time.Now().Add(guardtest.Patience); rare < 20 && time.Now().Before(over); time.Sleep(5 * time.Millisecond) {
+		for over := time.Now().Add(guardtest.Patience); rare < 20 &&
+			time.Now().Before(over); time.Sleep(5 * time.Millisecond) {
 			tr.Kill()
 			rare++
 			if !tr.killing.slow() {

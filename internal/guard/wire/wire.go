@@ -146,7 +146,8 @@ func Open(fd int) (*Conn, error) {
 		conn.Close()
 		return nil, fmt.Errorf("descriptor %d is a %T, not the guard's connection", fd, conn)
 	}
-	return &Conn{UnixConn: unixConn, data: make([]byte, maxMessage), beside: make([]byte, unix.CmsgSpace(maxFiles*4))}, nil
+	return &Conn{UnixConn: unixConn, data: make([]byte, maxMessage),
+		beside: make([]byte, unix.CmsgSpace(maxFiles*4))}, nil
 }
 
 // Prepare has encoding/json look at the types of messages, which takes it a
@@ -168,7 +169,8 @@ func (c *Conn) Send(message any, files []*os.File, timeout time.Duration) error 
 		return fmt.Errorf("cannot encode a message: %w", err)
 	}
 	if len(data) > maxMessage || len(files) > maxFiles {
-		return fmt.Errorf("a message of %d bytes and %d files is larger than %d and %d", len(data), len(files), maxMessage, maxFiles)
+		return fmt.Errorf("a message of %d bytes and %d files is larger than %d and %d", len(data), len(files),
+			maxMessage, maxFiles)
 	}
 	var beside []byte
 	if len(files) > 0 {

@@ -134,7 +134,8 @@ func TestEndOfTheOtherSideIsToldAfterWhatItHasSaid(t *testing.T) {
 
 func TestMessageThatIsTooLargeIsRefusedAndNotCut(t *testing.T) {
 	ours, _ := connected(t)
-	if err := ours.Send(Order{Op: OpStart, Vars: []string{strings.Repeat("x", maxMessage)}}, nil, time.Second); err == nil {
+	if err := ours.Send(Order{Op: OpStart, Vars: []string{strings.Repeat("x", maxMessage)}}, nil,
+		time.Second); err == nil {
 		t.Error("a message of more than maxMessage is sent")
 	}
 	if err := ours.Send(Order{Op: OpStart}, make([]*os.File, maxFiles+1), time.Second); err == nil {
@@ -146,7 +147,8 @@ func TestArgumentsArriveAsTheyWereGiven(t *testing.T) {
 	for _, want := range []Args{
 		{Conn: 3, Path: "/bin/true", Command: []string{"true"}},
 		{
-			Conn: 57, Cgroup: "/sys/fs/cgroup/a b", Credential: &syscall.Credential{Uid: 1000, Gid: 100, Groups: []uint32{4}},
+			Conn: 57, Cgroup: "/sys/fs/cgroup/a b", Credential: &syscall.Credential{Uid: 1000, Gid: 100,
+				Groups: []uint32{4}},
 			Namespace: true, Blocked: 1<<19 | 1<<21, Dir: "/srv", Numbered: []string{"LISTEN_PID", "WATCHDOG_PID"},
 			Path: "-", Command: []string{"-", "", "own"},
 		},

@@ -118,7 +118,8 @@ func (d Dir) TrustAsBase() error {
 			return err
 		}
 		if info.IsDir() && everybodyWrites(info) && info.Mode()&fs.ModeSticky == 0 {
-			return distrust("%s is writable for everybody without being sticky, so anybody can replace the locks in it", base)
+			return distrust("%s is writable for everybody without being sticky, so anybody can replace the locks "+
+				"in it", base)
 		}
 	}
 	return nil

@@ -19,7 +19,8 @@ func TestTermsGrowThoughTheLastOneWasWrittenInPart(t *testing.T) {
 			t.Fatal(err)
 		}
 		if next, err := dir.NextTerm(1); err != nil || next <= 999 {
-			t.Errorf("term %d, error %v, comes after term 999, of whose successor %d bytes were written", next, err, cut)
+			t.Errorf("term %d, error %v, comes after term 999, of whose successor %d bytes were written", next, err,
+				cut)
 		}
 	}
 }

@@ -64,7 +64,8 @@ func (i *inspection) askPermissions(ctx context.Context) error {
 			// that is there is found out elsewhere.
 		case errors.Is(err, lock.ErrUnknown) && ctx.Err() == nil:
 			i.problem(lock.ErrUnknown,
-				"cannot tell whether user %q has %s permission: %s; try again when all nodes are up", i.conn.User(), n.permission, err.Error())
+				"cannot tell whether user %q has %s permission: %s; try again when all nodes are up",
+				i.conn.User(), n.permission, err.Error())
 		default:
 			return err
 		}
@@ -126,6 +127,7 @@ func (i *inspection) grant() string {
 	if user == "" {
 		user = "USER"
 	}
-	return fmt.Sprintf("rabbitmqctl set_permissions -p %s %s %s %s %s", shellescape.Quote(i.vhost), shellescape.Quote(user),
+	return fmt.Sprintf("rabbitmqctl set_permissions -p %s %s %s %s %s", shellescape.Quote(i.vhost),
+		shellescape.Quote(user),
 		shellescape.Quote(i.pattern()), shellescape.Quote(writePattern), shellescape.Quote(i.pattern()))
 }

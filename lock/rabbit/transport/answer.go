@@ -75,7 +75,8 @@ func refused(err error, queue string) bool {
 // absent reports whether this is the broker's answer for a queue that does not exist.
 func absent(err error, queue string) bool {
 	var answer *amqp.Error
-	return errors.As(err, &answer) && answer.Code == amqp.NotFound && reading(queue).missing(broker.OneLine(answer.Reason))
+	return errors.As(err, &answer) && answer.Code == amqp.NotFound &&
+		reading(queue).missing(broker.OneLine(answer.Reason))
 }
 
 // explain turns what amqp091-go returned into one of our outcomes.

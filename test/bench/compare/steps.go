@@ -116,6 +116,7 @@ func findEvent(log []byte, event string, since time.Time) (time.Time, error) {
 			return entry.Time, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("no line tells of the event %q after %s; has it another name now (docs/states.md)?\n%s",
+	return time.Time{}, fmt.Errorf("no line tells of the event %q after %s; has it another name now "+
+		"(docs/states.md)?\n%s",
 		event, since.Format(time.RFC3339Nano), log)
 }

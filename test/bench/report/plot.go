@@ -62,7 +62,8 @@ func (r *Report) plot(section string) string {
 	rows := (len(panels) + columns - 1) / columns
 	width, height := columns*columnWidth+margin, rows*panelHeight+2*margin-panelGap
 	var s strings.Builder
-	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" role="img">`,
+	fmt.Fprintf(&s,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" role="img">`,
 		width, height)
 	fmt.Fprintf(&s, "\n<title>berth beside others, medians on logarithmic axes</title>\n<style>%s</style>\n", style)
 	fmt.Fprintf(&s, `<rect class="back" width="%d" height="%d" rx="6"/>`+"\n", width, height)
@@ -91,7 +92,8 @@ func (m *Measure) panel(s *strings.Builder, programs []string) {
 	}
 	a := newAxis(all, from, to)
 	for _, v := range a.ticks() {
-		fmt.Fprintf(s, `<line class="grid" x1="%.1f" x2="%.1[1]f" y1="%d" y2="%d"/>`+"\n", a.at(v), titleHeight-6, bottom)
+		fmt.Fprintf(s, `<line class="grid" x1="%.1f" x2="%.1[1]f" y1="%d" y2="%d"/>`+"\n", a.at(v), titleHeight-6,
+			bottom)
 		fmt.Fprintf(s, `<text class="tick" x="%.1f" y="%d">%s</text>`+"\n", a.at(v), bottom+13, tickLabel(v))
 	}
 	fmt.Fprintf(s, `<text class="tick" style="text-anchor:start" x="%.0f" y="%d">%s</text>`+"\n",

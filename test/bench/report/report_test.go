@@ -150,7 +150,8 @@ func TestPageWithoutBothMarkersIsLeftAlone(t *testing.T) {
 		t.Error("a page without markers is written to")
 	}
 	text, _ := os.ReadFile(path)
-	if _, err := os.Stat(filepath.Join(dir, "page.svg")); string(text) != "by hand\n" || !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, "page.svg")); string(text) != "by hand\n" ||
+		!errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the page is now %q, and the picture: %v", text, err)
 	}
 }

@@ -67,7 +67,8 @@ func (r *Report) markdown(section, plot string) string {
 	}
 	fmt.Fprintf(&s, ". Versions: %s.\n", strings.Join(r.Versions, ";\n"))
 	if plot != "" {
-		fmt.Fprintf(&s, "\n![The same as a plot: medians, with lines from the least to the most, on logarithmic axes](%s)\n",
+		fmt.Fprintf(&s,
+			"\n![The same as a plot: medians, with lines from the least to the most, on logarithmic axes](%s)\n",
 			plot)
 	}
 	return s.String()

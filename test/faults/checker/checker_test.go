@@ -79,7 +79,8 @@ func TestOverlapWithARunThatIsNotTheLastIsFound(t *testing.T) {
 }
 
 func TestAProcessThatOutlivesItsRunIsPartOfIt(t *testing.T) {
-	v := judge(t, 2, "start 1 7 100 a 1000\nalive 2000\n", "start 1 7 105 a 1900\nalive 2600\n", "start 1 8 101 b 2500\nalive 3000\n")
+	v := judge(t, 2, "start 1 7 100 a 1000\nalive 2000\n", "start 1 7 105 a 1900\nalive 2600\n",
+		"start 1 8 101 b 2500\nalive 3000\n")
 	blamed(t, v, "100ns of overlap")
 	if v.Runs[0].Processes != 2 {
 		t.Errorf("%+v", v.Runs)

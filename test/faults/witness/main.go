@@ -61,7 +61,8 @@ func run() error {
 	}
 	mode := os.Getenv("WITNESS_MODE")
 	if mode != "plain" {
-		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+			syscall.SIGUSR2)
 	}
 	if os.Getenv(linkVariable) != "" {
 		end := min(until, began+int64(link))
