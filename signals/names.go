@@ -102,7 +102,7 @@ func Name(sig syscall.Signal) string {
 func Parse(text string) (syscall.Signal, error) {
 	if n, err := strconv.Atoi(text); err == nil {
 		if !exists(syscall.Signal(n)) {
-			return 0, fmt.Errorf("%q is no signal: numbers go from 1 to 31 and from 34 to 64", text)
+			return 0, fmt.Errorf("%q is not a signal: numbers go from 1 to 31 and from 34 to 64", text)
 		}
 		return syscall.Signal(n), nil
 	}
@@ -113,7 +113,7 @@ func Parse(text string) (syscall.Signal, error) {
 	if sig := parseRealTime(name); sig != 0 {
 		return sig, nil
 	}
-	return 0, fmt.Errorf("%q is no signal: write a name like TERM or RTMIN+3, or a number from 1 to 31 or 34 to 64",
+	return 0, fmt.Errorf("%q is not a signal: write a name like TERM or RTMIN+3, or a number from 1 to 31 or 34 to 64",
 		text)
 }
 

@@ -18,7 +18,7 @@ func ParseRewrites(texts []string) (Rewrites, error) {
 	for _, text := range texts {
 		from, to, found := strings.Cut(text, "=")
 		if !found {
-			return nil, fmt.Errorf("%q is no rewrite like HUP=USR1, or HUP= to drop the signal", text)
+			return nil, fmt.Errorf("%q is not a rewrite; write one like HUP=USR1, or HUP= to drop the signal", text)
 		}
 		source, err := Parse(strings.TrimSpace(from))
 		if err != nil {

@@ -31,7 +31,7 @@ func ParseSequence(text string) (Sequence, error) {
 	for i, part := range parts {
 		step, err := parseStep(part, i == len(parts)-1)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no sequence like \"TERM 8s, KILL\": %w", text, err)
+			return nil, fmt.Errorf("%q is not a sequence like \"TERM 8s, KILL\": %w", text, err)
 		}
 		seq = append(seq, step)
 	}
@@ -63,7 +63,7 @@ func parseStep(part string, last bool) (Step, error) {
 	}
 	wait, err := time.ParseDuration(words[1])
 	if err != nil || wait <= 0 {
-		return Step{}, fmt.Errorf("%q is no duration that can be kept; write one above zero, such as 8s or 500ms",
+		return Step{}, fmt.Errorf("%q is not a duration that can be kept; write one above zero, such as 8s or 500ms",
 			words[1])
 	}
 	return Step{Signal: sig, Wait: wait}, nil

@@ -89,7 +89,7 @@ func TestParseSequenceRefuses(t *testing.T) {
 		"TERM 8s, KILL 1s":  "end with KILL",
 		"KILL, KILL":        "comes last",
 		"TERM 8s,, KILL":    "empty",
-		"BOO 8s, KILL":      "no signal",
+		"BOO 8s, KILL":      "not a signal",
 		"TERM 1s 2s, KILL":  "one duration",
 		"TERM 8s; KILL":     "end with KILL",
 		"KILL 1s, TERM, :)": "comes last",

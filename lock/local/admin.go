@@ -119,7 +119,7 @@ func (a *administrator) change(ctx context.Context, before, want, sweep int) err
 	}
 	if len(leftovers) > 0 {
 		slices.Sort(leftovers)
-		a.backend.log.Warn("leftovers beyond the last slot were removed; who holds one loses it",
+		a.backend.log.Warn("leftovers beyond the last slot were removed; their holders lose them",
 			"lock", a.id.Name, "slots", fmt.Sprint(leftovers))
 	}
 	for slot := before + 1; slot <= want; slot++ {

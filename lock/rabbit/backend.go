@@ -112,7 +112,7 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.Heartbeat == 0 {
 		cfg.Heartbeat = DefaultHeartbeat
 	}
-	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Who does not
+	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not
 	// know a holder's waits for the longest.
 	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.LongestLease/2 {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",

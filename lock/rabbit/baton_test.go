@@ -173,7 +173,7 @@ func TestWaitersAreServedInTheOrderOfPriorityThenOfArrival(t *testing.T) {
 	}
 }
 
-// Who gives a slot back and wants it again lets the waiter that it has woken be
+// A contender that gives a slot back and wants it again lets the waiter that it has woken be
 // the first.
 func TestWhoComesBackAtOnceDoesNotOvertakeTheWaiter(t *testing.T) {
 	id := fresh(lock.Mutex)

@@ -152,7 +152,7 @@ func TestCrowdIsNotToldThatAllSlotsAreHeldWhileMostAreFree(t *testing.T) {
 	close(start)
 	won := 0
 	for range contenders {
-		// Who lost one race too many, or was not answered, knows nothing.
+		// One that lost a race too many, or was not answered, knows nothing.
 		switch err := <-ends; {
 		case err == nil:
 			won++

@@ -65,7 +65,7 @@ func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
 	})
 }
 
-// Only who has B consumes from the ledger: a newcomer that waits for this holder's
+// Only the owner of B consumes from the ledger: a newcomer that waits for this holder's
 // end has won B on the other side of a split.
 func TestSlotIsNotVerifiedWhileSomebodyElseConsumesItsLedger(t *testing.T) {
 	id := fresh(lock.Mutex)

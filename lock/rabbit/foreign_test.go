@@ -225,7 +225,7 @@ func TestHeldMutexIsNotTakenForAForeignQueue(t *testing.T) {
 	}
 }
 
-// Who tries once is not told that somebody holds the lock.
+// A single attempt is not told that somebody holds the lock.
 func TestSingleAttemptTellsAForeignQueueFromAHolder(t *testing.T) {
 	for _, kind := range []lock.Kind{lock.Mutex, lock.PersistentMutex} {
 		id := fresh(kind)

@@ -302,7 +302,7 @@ func TestNewcomerThatWaitsGivesTheSlotBack(t *testing.T) {
 	}
 }
 
-// Who gives the slot back does not wake others: with so many of them, one would
+// A newcomer that gives the slot back does not wake others: with so many of them, one would
 // always be faster than the holder.
 func TestHolderGetsItsSlotBackThoughManyWait(t *testing.T) {
 	const newcomers = 60

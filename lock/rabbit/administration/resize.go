@@ -146,7 +146,7 @@ func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, err
 		}
 	}
 	if len(leftovers) > 0 {
-		a.dialer.Log.Warn("leftovers beyond the last slot were removed; who holds one loses it", "lock", a.id.Name,
+		a.dialer.Log.Warn("leftovers beyond the last slot were removed; their holders lose them", "lock", a.id.Name,
 			"slots", fmt.Sprint(leftovers))
 	}
 	return min(present, want), nil

@@ -163,7 +163,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 }
 
 // seekForeign says once if what keeps the only slot of a lock is nobody's claim but a
-// foreign queue. Only who has waited and looked asks: a short wait is not to cost more.
+// foreign queue. Only a waiter that has looked in vain asks: a short wait is not to cost more.
 func (c *Contender) seekForeign(ctx context.Context) {
 	if c.soughtForeign {
 		return

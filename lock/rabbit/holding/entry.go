@@ -115,7 +115,7 @@ func (e *entry) enter(ctx context.Context) error {
 		case followers > 0:
 			return lock.Errorf(lock.ErrUnknown, "%s: %s", e, followed(e.t))
 		case attempt > lookAttempts && e.Known.Joined(before):
-			// Who has recorded itself meanwhile believes that it has B as well.
+			// Whoever has entered meanwhile believes that it has B as well.
 			return lock.Errorf(lock.ErrUnknown,
 				"%s: somebody else has entered its ledger %q too, on the other side of a split cluster maybe", e, e.t)
 		case attempt > lookAttempts && e.left() <= 0:
@@ -138,14 +138,14 @@ func (e *entry) enter(ctx context.Context) error {
 // record alone. After that the handover delay alone has to do, because a policy may
 // remove what is written to it; not where somebody else uses it.
 //
-// Who has lost B and does not know it yet goes on consuming for a moment, so that
+// A contender that has lost B and does not know it yet consumes for a moment more, so that
 // followAttempts is more, about three seconds.
 const (
 	lookAttempts   = 3
 	followAttempts = 10
 )
 
-// followed says what it means that somebody else consumes a ledger: only who has B
+// followed says what it means that somebody else consumes a ledger: only the owner of B
 // does. After a split that has ended, both sides can reach the ledger and B is still
 // another queue on each (RabbitMQ 4.0).
 func followed(ledger string) string {
@@ -163,7 +163,7 @@ func (e *entry) write(ctx context.Context) error {
 	e.mu.Unlock()
 	e.handover = e.lease
 	if !e.Known.Over() {
-		// Who did not end in order may have had a longer lease than ours, and
+		// A holder that did not end in order may have had a longer lease than ours, and
 		// may come back to a slot that we lose unnoticed.
 		e.handover = max(e.lease, e.Known.Wait(e.lease))
 	}

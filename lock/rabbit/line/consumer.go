@@ -159,7 +159,7 @@ func (c *consumer) tell() error {
 	case c.beyond(*c.inHand):
 		return c.passOn(readBaton(*c.inHand))
 	default:
-		c.ringBell()
+		c.notify()
 	}
 	return nil
 }
@@ -188,8 +188,8 @@ func (c *consumer) passOn(b baton) error {
 	return nil
 }
 
-// ringBell tells the contender that a baton has come. The newest counts.
-func (c *consumer) ringBell() {
+// notify tells the contender that a baton has come. The newest counts.
+func (c *consumer) notify() {
 	select {
 	case <-c.arrived:
 	default:

@@ -79,8 +79,8 @@ func LostRace(err error) bool {
 // Incomplete reports whether the last search has left out slots that may be free.
 func (f *Finder) Incomplete() bool { return f.blind > 0 || f.unsure }
 
-// Full is the error for a lock whose slots are all held. Who tries once is told of a
-// foreign queue in the place of the only one.
+// Full is the error for a lock whose slots are all held. A contender that
+// tries once is told of a foreign queue in the place of the only one.
 func (f *Finder) Full(ctx context.Context) error {
 	if b := f.Names.Holds(1); f.Once && f.Limit == 1 && f.Session.Claims().Find(ctx, b) == nil {
 		return f.Names.Foreign(b)
