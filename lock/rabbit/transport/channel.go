@@ -34,58 +34,58 @@ func (c *Conn) Channel() *Channel { return &Channel{conn: c} }
 func (c *Conn) PatientChannel() *Channel { return &Channel{conn: c, patient: true} }
 
 // Conn returns the connection of the channel.
-func (l *Channel) Conn() *Conn { return l.conn }
+func (c *Channel) Conn() *Conn { return c.conn }
 
 // Closed reports whether the channel is not open: it was not used yet, or something
 // was refused.
-func (l *Channel) Closed() bool { return l.ch == nil || l.ch.IsClosed() }
+func (c *Channel) Closed() bool { return c.ch == nil || c.ch.IsClosed() }
 
-func (l *Channel) open() (*amqp.Channel, error) {
-	if !l.Closed() {
-		return l.ch, nil
+func (c *Channel) open() (*amqp.Channel, error) {
+	if !c.Closed() {
+		return c.ch, nil
 	}
-	ch, err := l.conn.amqp.Channel()
+	ch, err := c.conn.amqp.Channel()
 	if err == nil {
 		// One listener for the channel's life: amqp091-go waits for each to take
 		// what it has to tell. A channel has few consumers, one after the other.
-		l.ch, l.cancels = ch, ch.NotifyCancel(make(chan string, 16))
+		c.ch, c.cancels = ch, ch.NotifyCancel(make(chan string, 16))
 	}
 	return ch, err
 }
 
-func (l *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) error) error {
+func (c *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) error) error {
 	try := func() error {
-		ch, err := l.open()
+		ch, err := c.open()
 		if err != nil {
 			return err
 		}
 		return f(ch)
 	}
-	if l.patient {
-		return l.conn.explain(o, try())
+	if c.patient {
+		return c.conn.explain(o, try())
 	}
-	return l.conn.do(ctx, o, try)
+	return c.conn.do(ctx, o, try)
 }
 
 // Open opens the channel, ahead of time.
-func (l *Channel) Open(ctx context.Context) error {
-	if !l.Closed() {
+func (c *Channel) Open(ctx context.Context) error {
+	if !c.Closed() {
 		return nil
 	}
-	return l.do(ctx, operation{verb: "open a channel"}, func(*amqp.Channel) error { return nil })
+	return c.do(ctx, operation{verb: "open a channel"}, func(*amqp.Channel) error { return nil })
 }
 
 // Find declares the queue passively: nil means that it exists and is not somebody
 // else's.
-func (l *Channel) Find(ctx context.Context, queue string) error {
-	_, _, err := l.Count(ctx, queue)
+func (c *Channel) Find(ctx context.Context, queue string) error {
+	_, _, err := c.Count(ctx, queue)
 	return err
 }
 
 // Count is Find, and returns how many messages the queue has that are in nobody's
 // hand, and how many consume from it.
-func (l *Channel) Count(ctx context.Context, queue string) (messages, consumers int, err error) {
-	err = l.do(ctx, looking(queue), func(ch *amqp.Channel) error {
+func (c *Channel) Count(ctx context.Context, queue string) (messages, consumers int, err error) {
+	err = c.do(ctx, looking(queue), func(ch *amqp.Channel) error {
 		q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
 		messages, consumers = q.Messages, q.Consumers
 		return err
@@ -95,13 +95,13 @@ func (l *Channel) Count(ctx context.Context, queue string) (messages, consumers 
 
 // Claim declares the queue as this connection's own. It keeps no message and
 // refuses none: one that is published to it is confirmed and gone.
-func (l *Channel) Claim(ctx context.Context, queue string) error {
-	return l.ClaimKeeping(ctx, queue, 0)
+func (c *Channel) Claim(ctx context.Context, queue string) error {
+	return c.ClaimKeeping(ctx, queue, 0)
 }
 
 // ClaimKeeping is Claim for a queue that keeps so many messages.
-func (l *Channel) ClaimKeeping(ctx context.Context, queue string, length int32) error {
-	return l.do(ctx, operation{"claim", queue, configure}, func(ch *amqp.Channel) error {
+func (c *Channel) ClaimKeeping(ctx context.Context, queue string, length int32) error {
+	return c.do(ctx, operation{"claim", queue, configure}, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, false, false, true, false, classic(length))
 		return err
 	})
@@ -114,22 +114,22 @@ func (l *Channel) ClaimKeeping(ctx context.Context, queue string, length int32) 
 // An error that wraps ErrTaken means that somebody else has the claim, one that
 // wraps ErrNoQueue that the claim is ours and the other queue does not exist. After
 // any other it is not known which of the two failed.
-func (l *Channel) ClaimAndGet(ctx context.Context, claim, read string) (got *Delivery, err error) {
+func (c *Channel) ClaimAndGet(ctx context.Context, claim, read string) (got *Delivery, err error) {
 	var raw error
-	err = l.do(ctx, operation{"claim", claim, configure}, func(ch *amqp.Channel) error {
+	err = c.do(ctx, operation{"claim", claim, configure}, func(ch *amqp.Channel) error {
 		// In one piece: a refusal that came between the two would close the channel
 		// under the second, and the broker closes the connection for that.
-		l.conn.socket.Begin(2)
-		defer l.conn.socket.End()
+		c.conn.socket.Begin(2)
+		defer c.conn.socket.End()
 		if _, raw = ch.QueueDeclare(claim, false, false, true, true, classic(0)); raw == nil {
 			got, raw = get(ch, read)
 		}
 		return raw
 	})
 	switch {
-	case err == nil || l.conn.Broken() || refused(raw, claim):
+	case err == nil || c.conn.Broken() || refused(raw, claim):
 	case absent(raw, read):
-		err = l.conn.explain(reading(read), raw)
+		err = c.conn.explain(reading(read), raw)
 	case errors.Is(err, ErrTaken):
 		err = lock.Errorf(lock.ErrUnknown, "%s", err.Error())
 	}
@@ -137,8 +137,8 @@ func (l *Channel) ClaimAndGet(ctx context.Context, claim, read string) (got *Del
 }
 
 // Get gets a message, which stays unacknowledged. It is nil if there is none.
-func (l *Channel) Get(ctx context.Context, queue string) (got *Delivery, err error) {
-	err = l.do(ctx, reading(queue), func(ch *amqp.Channel) error {
+func (c *Channel) Get(ctx context.Context, queue string) (got *Delivery, err error) {
+	err = c.do(ctx, reading(queue), func(ch *amqp.Channel) error {
 		got, err = get(ch, queue)
 		return err
 	})
@@ -155,8 +155,8 @@ func get(ch *amqp.Channel, queue string) (*Delivery, error) {
 
 // Create declares the queue as a durable one for everybody, which keeps so many
 // messages: the newest.
-func (l *Channel) Create(ctx context.Context, queue string, length int32) error {
-	return l.do(ctx, operation{"create", queue, configure}, func(ch *amqp.Channel) error {
+func (c *Channel) Create(ctx context.Context, queue string, length int32) error {
+	return c.do(ctx, operation{"create", queue, configure}, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, true, false, false, false, classic(length))
 		return err
 	})
@@ -164,8 +164,8 @@ func (l *Channel) Create(ctx context.Context, queue string, length int32) error 
 
 // Remove deletes the queue and waits for the answer. A queue that does not exist
 // counts as removed.
-func (l *Channel) Remove(ctx context.Context, queue string) error {
-	return l.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
+func (c *Channel) Remove(ctx context.Context, queue string) error {
+	return c.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete(queue, false, false, false)
 		return err
 	})
@@ -173,8 +173,8 @@ func (l *Channel) Remove(ctx context.Context, queue string) error {
 
 // RemoveConsumed is Remove for a queue that may be consumed from on this channel:
 // the broker would tell the consumer of the deletion.
-func (l *Channel) RemoveConsumed(ctx context.Context, queue string) error {
-	return l.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
+func (c *Channel) RemoveConsumed(ctx context.Context, queue string) error {
+	return c.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
 		if err := ch.Cancel(queue, true); err != nil {
 			return err
 		}
@@ -189,15 +189,15 @@ func (l *Channel) RemoveConsumed(ctx context.Context, queue string) error {
 // That the broker has closed it meanwhile, because it refuses something that was
 // not waited for, is as good: what was got is back, and consumers are gone. That
 // the connection broke is not.
-func (l *Channel) Close(ctx context.Context) error {
-	if l.Closed() || l.conn.Broken() {
+func (c *Channel) Close(ctx context.Context) error {
+	if c.Closed() || c.conn.Broken() {
 		return nil
 	}
-	return l.do(ctx, operation{verb: "close a channel"}, func(ch *amqp.Channel) error {
+	return c.do(ctx, operation{verb: "close a channel"}, func(ch *amqp.Channel) error {
 		err := ch.Close()
 		var answer *amqp.Error
 		refused := errors.As(err, &answer) && (answer.Server || answer == amqp.ErrClosed)
-		if refused && !l.conn.Broken() {
+		if refused && !c.conn.Broken() {
 			return nil
 		}
 		return err
@@ -206,7 +206,7 @@ func (l *Channel) Close(ctx context.Context) error {
 
 // Closes returns a channel that receives why the AMQP channel was closed. The
 // channel has to be open.
-func (l *Channel) Closes() <-chan *amqp.Error { return l.ch.NotifyClose(make(chan *amqp.Error, 1)) }
+func (c *Channel) Closes() <-chan *amqp.Error { return c.ch.NotifyClose(make(chan *amqp.Error, 1)) }
 
 // Closure makes an error of what Closes has received.
 func Closure(reason *amqp.Error) error {
@@ -220,13 +220,13 @@ func Closure(reason *amqp.Error) error {
 // permitted, so that it changes nothing: RabbitMQ looks at permissions before it
 // looks at arguments. lock.ErrDenied means not permitted, ErrUnfit and everything
 // else that a broker answers permitted.
-func (l *Channel) MayConfigure(ctx context.Context, queue string) error {
-	return l.ClaimKeeping(ctx, queue, -1)
+func (c *Channel) MayConfigure(ctx context.Context, queue string) error {
+	return c.ClaimKeeping(ctx, queue, -1)
 }
 
 // MayRead does the same for consuming.
-func (l *Channel) MayRead(ctx context.Context, queue string) error {
-	return l.do(ctx, consuming(queue), func(ch *amqp.Channel) error {
+func (c *Channel) MayRead(ctx context.Context, queue string) error {
+	return c.do(ctx, consuming(queue), func(ch *amqp.Channel) error {
 		_, err := ch.Consume(queue, "", false, false, false, false, amqp.Table{"x-priority": "none"})
 		if err == nil {
 			// A broker that takes any priority: give back what came.

@@ -27,23 +27,23 @@ type Consumer struct {
 }
 
 // Consume makes a consumer.
-func (l *Channel) Consume(ctx context.Context, queue string, how Consumption) (*Consumer, error) {
-	c := &Consumer{queue: queue, channel: l}
-	err := l.do(ctx, consuming(queue), func(ch *amqp.Channel) (err error) {
+func (c *Channel) Consume(ctx context.Context, queue string, how Consumption) (*Consumer, error) {
+	made := &Consumer{queue: queue, channel: c}
+	err := c.do(ctx, consuming(queue), func(ch *amqp.Channel) (err error) {
 		if how.Prefetch > 0 {
 			if err := ch.Qos(how.Prefetch, 0, false); err != nil {
 				return err
 			}
 		}
 		var arguments amqp.Table
-		if how.Priority != 0 {
+		if !how.Exclusive { // one that is alone has nobody before it
 			arguments = amqp.Table{"x-priority": how.Priority}
 		}
-		c.ch, c.cancels = ch, l.cancels
-		c.Deliveries, err = ch.Consume(queue, queue, how.Exclusive, how.Exclusive, false, how.NoWait, arguments)
+		made.ch, made.cancels = ch, c.cancels
+		made.Deliveries, err = ch.Consume(queue, queue, how.Exclusive, how.Exclusive, false, how.NoWait, arguments)
 		return err
 	})
-	return c, err
+	return made, err
 }
 
 // Cancel ends the consumer. What it got before is among the deliveries, which end
