@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"berth/supervisor"
 	"golang.org/x/sys/unix"
+
+	"berth/supervisor"
 )
 
 // killingBench is a supervisor with little patience whose guard has begun to kill.

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"berth/test/brokertest"
-
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/test/brokertest"
 )
 
 func TestUserMayDoInItsVhostWhatItIsPermitted(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"berth/test/brokertest"
 	"berth/test/process"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // soon bounds every wait here. It is long because the machine may be busy;

@@ -8,10 +8,10 @@ import (
 	"os"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"berth/test/brokertest"
 	"berth/test/process"
-
-	"go.uber.org/goleak"
 )
 
 // ownerVariable makes the test binary start a broker, pause it, say where, and hold

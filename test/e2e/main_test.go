@@ -15,11 +15,11 @@ import (
 	"syscall"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	_ "berth/internal/cli"           // so that go test runs the tests anew when they have changed:
 	_ "berth/internal/guard/process" // it knows nothing of the binary that is built here
 	"berth/test/brokertest"
-
-	"go.uber.org/goleak"
 )
 
 // binary is the berth that is tested. Its directory has nothing else in it.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"berth/test/process"
-
 	"go.uber.org/goleak"
+
+	"berth/test/process"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"berth/lock"
-
 	"go.uber.org/goleak"
+
+	"berth/lock"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"berth/test/bench/measure"
-
 	"go.uber.org/goleak"
+
+	"berth/test/bench/measure"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,10 +8,10 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/test/bench/measure"
 	"berth/test/bench/report"
-
-	"golang.org/x/sys/unix"
 )
 
 // outcome is what one SIGKILL of a holder's wrapper has led to.
