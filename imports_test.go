@@ -72,8 +72,8 @@ var rules = []struct {
 	{"berth/internal/guard/process", []string{"berth/signals", "berth/internal/boottime", "berth/internal/guard/parent",
 		"berth/internal/guard/procfs", "berth/internal/guard/terminal", "berth/internal/guard/tree",
 		"berth/internal/guard/wire"},
-		"it runs before each command, and must not pay for what the supervisor imports"},
-	{"berth/internal/guard/wire", []string{"berth/internal/boottime"}, "both sides pay for what it imports"},
+		"it runs before each command, and must not need what the supervisor imports"},
+	{"berth/internal/guard/wire", []string{"berth/internal/boottime"}, "both sides need what it imports"},
 	{"berth/internal/guard/parent", []string{"berth/signals"}, "it is about children, whoever has them"},
 	{"berth/internal/guard/procfs", []string{"berth/signals"}, "it is about processes, whatever is wanted of them"},
 	{"berth/internal/guard/tree", []string{"berth/signals", "berth/internal/guard/procfs"},
@@ -172,8 +172,8 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// The guard's process comes before each start of a command, and pays for whatever it
-// imports.
+// The guard's process comes before each start of a command, and is to need next to
+// nothing.
 func TestGuardsProcessImportsLittle(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "berth/internal/guard/process").Output()
 	if err != nil {

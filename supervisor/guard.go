@@ -118,16 +118,16 @@ const (
 
 // GuardEvent is something that happened to the command or its guard.
 type GuardEvent struct {
-	Kind   GuardEventKind     `json:"kind"`
-	Pid    int                `json:"pid,omitempty"`
-	Errno  syscall.Errno      `json:"errno,omitempty"`
-	Status syscall.WaitStatus `json:"status,omitempty"`
-	Left   bool               `json:"left,omitempty"`
-	Err    error              `json:"-"` // with Unusable
+	Kind   GuardEventKind
+	Pid    int
+	Errno  syscall.Errno
+	Status syscall.WaitStatus
+	Left   bool
+	Err    error // with Unusable
 
 	// Terminal, with Exited: the terminal was the command's; with Suspended: the
 	// command waits for it.
-	Terminal bool `json:"terminal,omitempty"`
+	Terminal bool
 	// Orphans, with Exited and Dead: the guard had died, its tree was killed without it.
-	Orphans bool `json:"orphans,omitempty"`
+	Orphans bool
 }

@@ -39,11 +39,14 @@ func ownCgroup() (dir string) {
 }
 
 func mountedCgroup(path string) (dir string) {
-	mounts, _ := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup2")) // none if it fails
-	for _, m := range mounts {
-		if below, err := filepath.Rel(m.Root, path); err == nil && !strings.HasPrefix(below, "..") {
-			dir = filepath.Join(m.Mountpoint, below)
+	// What was seen before a line that cannot be read counts.
+	_, _ = mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		if m.FSType == "cgroup2" {
+			if below, err := filepath.Rel(m.Root, path); err == nil && !strings.HasPrefix(below, "..") {
+				dir = filepath.Join(m.Mountpoint, below)
+			}
 		}
-	}
+		return true, false
+	})
 	return dir
 }

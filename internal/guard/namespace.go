@@ -68,11 +68,14 @@ func notMounted(errno syscall.Errno) error {
 }
 
 // outside returns the number that a child of parent, which has the number
-// inside in its own PID namespace, has in this one, 0 if it is gone.
+// inside in its own PID namespace, has in this one, 0 if it is gone. The kernel's list
+// can leave out a child while a sibling ends, so that it looks twice.
 func outside(env *procfs.Env, parent, inside int) int {
-	for _, pid := range env.Children(parent) {
-		if procfs.InnermostPid(pid) == inside {
-			return pid
+	for range 2 {
+		for _, pid := range env.Children(parent) {
+			if procfs.InnermostPid(pid) == inside {
+				return pid
+			}
 		}
 	}
 	return 0

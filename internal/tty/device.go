@@ -31,7 +31,7 @@ func (d *Device) Foreground() (group int) {
 // SetForeground gives the terminal to a process group of this session, also from the
 // background.
 func (d *Device) SetForeground(group int) error {
-	return WithoutTTOU(func() error { return unix.IoctlSetPointerInt(d.fd, unix.TIOCSPGRP, group) })
+	return withoutTTOU(func() error { return unix.IoctlSetPointerInt(d.fd, unix.TIOCSPGRP, group) })
 }
 
 // Settings returns how the terminal is set (termios(3)), nil if it cannot be read.
@@ -42,5 +42,5 @@ func (d *Device) Settings() *unix.Termios {
 
 // SetSettings sets the terminal, also from the background.
 func (d *Device) SetSettings(settings *unix.Termios) error {
-	return WithoutTTOU(func() error { return unix.IoctlSetTermios(d.fd, unix.TCSETS, settings) })
+	return withoutTTOU(func() error { return unix.IoctlSetTermios(d.fd, unix.TCSETS, settings) })
 }

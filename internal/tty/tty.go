@@ -2,7 +2,8 @@
 // background: the kernel stops such a process with SIGTTOU, unless that signal
 // is blocked (tcsetpgrp(3), termios(3)).
 //
-//	err := tty.WithoutTTOU(func() error { return unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, group) })
+//	terminal := tty.Open() // nil: there is none
+//	err := terminal.SetForeground(group)
 //	logger := hclog.New(&hclog.LoggerOptions{Output: tty.Writer{W: os.Stderr}})
 //
 // It knows the device. Who is to have it when is for package guard/terminal to say.
@@ -16,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WithoutTTOU runs f with SIGTTOU blocked on f's thread. Ignoring the signal
+// withoutTTOU runs f with SIGTTOU blocked on f's thread. Ignoring the signal
 // instead would be inherited by the command.
-func WithoutTTOU(f func() error) error {
+func withoutTTOU(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var block, before unix.Sigset_t
@@ -40,7 +41,7 @@ type Writer struct {
 
 // Write implements io.Writer.
 func (w Writer) Write(data []byte) (n int, err error) {
-	blockErr := WithoutTTOU(func() error {
+	blockErr := withoutTTOU(func() error {
 		n, err = w.W.Write(data)
 		return nil
 	})

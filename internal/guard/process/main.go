@@ -5,7 +5,8 @@
 //	os.Exit(process.Main(os.Args, executeWill))
 //
 // It must be able to run with next to nothing initialised: it comes before each start
-// of a command, and Go initialises whatever a package imports. So it knows no lock, no
+// of a command, and Go initialises whatever a program imports before it enters main. So
+// that it could be entered earlier, it knows no lock, no
 // configuration and no supervisor but the messages of package wire, and is handed what
 // executes a will.
 package process

@@ -29,13 +29,10 @@ const lookPause = 100 * time.Millisecond
 type state int
 
 const (
-	// ours: berth's group may give it away if it has it. The command has not asked.
+	// ours, or somebody else's: berth's group may give it away if it has it.
 	ours state = iota
 	// theirs, the command's: its group was given the foreground.
 	theirs
-	// elsewhere, somebody else's: the command was stopped at the terminal, or for want
-	// of it, and whoever has the terminal continues the command through berth.
-	elsewhere
 	// waiting: the command is stopped until berth's group has the foreground.
 	waiting
 )
@@ -49,7 +46,8 @@ type Terminal struct {
 
 	state    state
 	look     <-chan time.Time // while waiting: when to look for the foreground
-	pipeline bool             // elsewhere, waiting: the rest of berth's group is stopped too, and goes on first
+	pipeline bool             // the rest of berth's group is stopped too, and goes on with the command
+	turn     bool             // it is the pipeline's turn to have the terminal
 	settings *unix.Termios    // from before the command had the terminal
 }
 
@@ -110,9 +108,6 @@ func (t *Terminal) Stopped(group int, sig syscall.Signal) Verdict {
 	case t.state == theirs, sig == unix.SIGTSTP && t.device != nil:
 		t.pipeline = t.state != theirs
 		t.takeBack()
-		if t.state != waiting {
-			t.state = elsewhere
-		}
 		return Suspended
 	}
 	return Nothing
@@ -123,7 +118,7 @@ func (t *Terminal) Stopped(group int, sig syscall.Signal) Verdict {
 // background. It reports whether the group has the terminal and goes on. Otherwise
 // the command is to be stopped like the rest of its pipeline, and to Wait.
 func (t *Terminal) PipelineStopped() (goesOn bool) {
-	t.pipeline = true
+	t.pipeline, t.turn = true, true
 	if t.state != waiting && t.regain() {
 		t.Wake()
 		return true
@@ -154,10 +149,10 @@ func (t *Terminal) Retry() <-chan time.Time { return t.look }
 func (t *Terminal) Look(group int) bool {
 	t.look = nil
 	if group == 0 || !t.Present() {
-		t.state = elsewhere
+		t.state = ours
 		return false
 	}
-	if t.pipeline && t.regain() || !t.pipeline && t.give(group) {
+	if t.turn && t.regain() || !t.turn && t.give(group) {
 		return true
 	}
 	t.state, t.look = waiting, time.After(lookPause)
@@ -187,7 +182,7 @@ func (t *Terminal) Wake() {
 			_ = unix.Kill(-t.owner, unix.SIGCONT)
 		}
 	}
-	t.pipeline = false
+	t.pipeline, t.turn = false, false
 }
 
 // Ended is for a command whose first process has ended, killed or not. It reports

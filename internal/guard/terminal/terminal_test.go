@@ -51,7 +51,7 @@ func TestSuspendedCommandGetsTheTerminalWhenItGoesOn(t *testing.T) {
 	if verdict := terminal.Stopped(commands, unix.SIGTSTP); verdict != Suspended || device.foreground != berths {
 		t.Errorf("verdict %d, %d has the terminal", verdict, device.foreground)
 	}
-	if terminal.state != elsewhere || terminal.pipeline {
+	if terminal.state != ours || terminal.pipeline {
 		t.Errorf("state %d, rest of the group stopped: %v", terminal.state, terminal.pipeline)
 	}
 	terminal.Continued(commands)
@@ -112,5 +112,17 @@ func TestWithoutATerminalNothingIsWaitedFor(t *testing.T) {
 	}
 	if terminal.Stopped(commands, unix.SIGTSTP) != Nothing || terminal.Retry() != nil || terminal.Ended(true) {
 		t.Error("there is something of a terminal")
+	}
+}
+
+// Somebody has continued the command alone after Ctrl-Z. It gets the terminal when it
+// asks, before the rest of its pipeline goes on.
+func TestCommandOfAStoppedPipelineGetsTheTerminal(t *testing.T) {
+	terminal, device := newFake(berths)
+	if verdict := terminal.Stopped(commands, unix.SIGTSTP); verdict != Suspended || !terminal.pipeline {
+		t.Errorf("verdict %d, rest of the group stopped: %v", verdict, terminal.pipeline)
+	}
+	if verdict := terminal.Stopped(commands, unix.SIGTTIN); verdict != Continue || device.foreground != commands {
+		t.Errorf("verdict %d, %d has the terminal", verdict, device.foreground)
 	}
 }

@@ -3,7 +3,7 @@
 // connection that they travel on. Both sides are the same binary, so that nothing here
 // has to be understood by another version.
 //
-// It must import next to nothing: the guard's process pays for it at each start.
+// It must import next to nothing, so that the guard's process needs next to nothing.
 package wire
 
 import (
