@@ -46,7 +46,7 @@
 # Give up after this long. No default: berth waits for ever.
 #timeout = "10m"
 
-# Who of the waiters gets a slot first, 0 to 100, the highest first; it needs a broker.
+# Which waiter gets a slot first, 0 to 100, the highest first; it needs a broker.
 #priority = 0
 
 # After a slot was lost and the command is dead: "retry" queues up for the next

@@ -123,8 +123,8 @@ type Held interface {
 
 	// Verify proves that the slot is still held, and changes nothing. nil is
 	// proof, valid from the moment the call began. ErrLost is proof of the
-	// opposite. After an error that wraps ErrInDoubt, Reclaim comes next instead
-	// of another Verify. Everything else, ErrUnknown and the end of ctx among it,
+	// opposite. After an error that wraps ErrInDoubt, Reclaim comes next; another
+	// Verify would say the same, unless a Reclaim has failed. Everything else, ErrUnknown and the end of ctx among it,
 	// proves nothing, and Verify may be called again.
 	Verify(ctx context.Context) error
 

@@ -189,23 +189,26 @@ func (c *Calls) Verify(held lock.Held, lossAt boottime.Instant) {
 // since, the beginning of the call.
 //
 // What held a slot can be damaged without the backend having told so: a record that
-// is missing, for example. That is mended within the time of the same verification.
-// A connection that is gone takes many answers to make and to claim the slot over,
-// and gets the time that there is.
+// is missing, for example. A connection that is gone takes many answers to make and to
+// claim the slot over. Either gets the time that there is.
 func (c *Calls) prove(ctx context.Context, held lock.Held, lossAt boottime.Instant) (boottime.Instant, error) {
 	since := boottime.Now()
-	limit, broken := c.timeout, errors.Is(held.Cause(), lock.ErrInDoubt)
-	if broken && lossAt != 0 {
+	if !errors.Is(held.Cause(), lock.ErrInDoubt) {
+		err := within(ctx, c.timeout, held.Verify)
+		if !errors.Is(err, lock.ErrInDoubt) || held.Cause() != nil {
+			return since, err
+		}
+	}
+	limit := c.timeout
+	if lossAt != 0 {
 		limit = max(limit, lossAt.Until())
 	}
+	return since, within(ctx, limit, held.Reclaim)
+}
+
+// within makes a call that may take so long.
+func within(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if broken {
-		return since, held.Reclaim(ctx)
-	}
-	err := held.Verify(ctx)
-	if errors.Is(err, lock.ErrInDoubt) && held.Cause() == nil {
-		err = held.Reclaim(ctx)
-	}
-	return since, err
+	return call(ctx)
 }

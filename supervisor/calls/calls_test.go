@@ -119,3 +119,16 @@ func TestSlotThatIsWonAtTheEndIsGivenBack(t *testing.T) {
 		t.Error("it is held")
 	}
 }
+
+// A broker that answers slowly has proven that the slot is held: what is missing of it
+// may take longer than one verification.
+func TestMendingGetsTheTimeThereIs(t *testing.T) {
+	fake, calls, slot := won(t)
+	calls.timeout = 10 * time.Millisecond
+	mended := make(chan struct{})
+	time.AfterFunc(20*calls.timeout, func() { close(mended) })
+	fake.Inject(locktest.Verify, locktest.Fault{Before: lock.ErrInDoubt})
+	fake.Inject(locktest.Reclaim, locktest.Fault{Block: mended})
+	calls.Verify(slot.Held, boottime.Now().Add(time.Minute))
+	returns(t, calls, machine.Verified)
+}

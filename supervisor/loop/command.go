@@ -191,8 +191,16 @@ func (l *loop) handOnSooner(e event) {
 func (l *loop) lose(e event) {
 	l.verifyTimer.Stop()
 	l.log.Error("slot lost, ending the command", "error", e.err)
-	if !l.sequence.killsWithin(l.cfg.Loss.Duration()) {
-		l.beginSequence(l.cfg.Loss)
+	loss := l.cfg.Loss
+	switch {
+	case !l.sequence.killsWithin(loss.Duration()):
+		l.beginSequence(loss)
+	case !l.facts.Command.Started() && loss.Duration() < l.sequence.steps.Duration():
+		// A command that has not started by then is killed no later than that. One that
+		// does start would get all of the sequence from there on.
+		if l.sequence.steps = loss; len(loss) > 1 {
+			l.send(loss[0].Signal, supervisor.Tree)
+		}
 	}
 }
 

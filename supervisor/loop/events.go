@@ -51,8 +51,12 @@ func (l *loop) receive() event {
 	case g, open := <-l.guardEvents:
 		return l.told(g, open)
 	case <-l.lostC:
-		l.lostC = nil
-		return event{on: machine.LossReported, err: l.held.Cause()}
+		cause := l.held.Cause()
+		if l.lostC = nil; cause == nil { // reclaimed before this loop came to it
+			l.lostC = l.held.Lost()
+			break
+		}
+		return event{on: machine.LossReported, err: cause}
 	case <-l.lossTimer.C:
 		if l.lossAt().Passed() {
 			return event{on: machine.LossDue, err: machine.ErrNotVerified}
@@ -129,7 +133,7 @@ func (l *loop) told(g supervisor.GuardEvent, open bool) event {
 	case supervisor.Suspended:
 		l.noteSuspended(g.Terminal)
 	case supervisor.Exited:
-		if l.facts.Command.Phase == machine.Beginning && g.Orphans {
+		if !l.facts.Command.Started() && g.Orphans {
 			break // nothing was started, as far as is known; Dead comes next
 		}
 		l.noteExit(g)

@@ -242,3 +242,22 @@ func TestBackendThatDoesNotTakeTheSlotBackDoesNotKeepBerth(t *testing.T) {
 		t.Errorf("outcome %+v, want that the backend did not answer", o)
 	}
 }
+
+// What a guard's death says of a command that could not be executed is nothing.
+func TestGuardThatDiesAfterARefusedStartIsReplaced(t *testing.T) {
+	b := newBench(t, time.Minute, nil)
+	g := b.guard()
+	g.awaitStart(t)
+	g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: unix.ENOENT})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 9, Orphans: true})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true})
+	g.gone()
+	g = b.guard()
+	g.awaitStart(t)
+	g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: unix.ENOENT})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.gone()
+	if o := b.end(); o.Status != supervisor.ExitNotFound {
+		t.Errorf("outcome %+v, want %d", o, supervisor.ExitNotFound)
+	}
+}

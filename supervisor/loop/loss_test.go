@@ -197,3 +197,37 @@ func TestEndingSignalShortensTheLossSequence(t *testing.T) {
 		})
 	}
 }
+
+// The stop sequence waits for a slow start, and is about to kill. Should the command
+// start after all, it does not get that sequence from the beginning.
+func TestCommandThatStartsLateGetsTheLossSequence(t *testing.T) {
+	losing := make(chan struct{}, 1)
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Stop, cfg.Loss = steps(t, "TERM 30s, KILL"), steps(t, "INT 29900ms, KILL")
+		cfg.Observer = watcher(func(now supervisor.Situation) {
+			if now.State == supervisor.Losing && len(losing) == 0 {
+				losing <- struct{}{}
+			}
+		})
+	})
+	g := b.guard()
+	g.awaitStart(t)
+	began := time.Now()
+	b.signals <- unix.SIGTERM
+	eventually(t, "the stop sequence ends before a loss sequence would", func() bool {
+		return len(b.signals) == 0 && time.Since(began) > 150*time.Millisecond
+	})
+	b.backend.ReportLost(mutex, lock.ErrLost)
+	<-losing
+	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "INT tree")
+	g.dies(2, 0)
+	b.end()
+}
+
+// watcher is an observer.
+type watcher func(supervisor.Situation)
+
+func (w watcher) Observe(now supervisor.Situation) { w(now) }
+func (watcher) Beat()                              {}

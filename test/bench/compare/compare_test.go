@@ -46,7 +46,7 @@ func entry(at, event string) string {
 var (
 	holderLog = entry("05.000100", "started") +
 		`{"@message":"command ended","@timestamp":"2030-01-02T03:04:06.000900Z","status":0}` + "\n" +
-		entry("06.001000", "tree dead")
+		entry("06.001000", "tree died")
 	waiterLog = entry("05.500000", "woken") + entry("05.501000", "not acquired") +
 		entry("06.003000", "woken") + entry("06.006000", "acquired") + entry("06.010000", "ready and verified")
 )

@@ -20,7 +20,7 @@ var parts = []struct {
 	holder bool   // whose log has the line: the holder's or the waiter's
 	event  string // of the line's change of state, see docs/states.md
 }{
-	{"The command's end is seen, its tree is dead, the supervisor knows", true, "tree dead"},
+	{"The command's end is seen, its tree is dead, the supervisor knows", true, "tree died"},
 	{"The slot is given back, the waiter is woken", false, "woken"},
 	{"Claim, with the first record; attempts in vain among it", false, "acquired"},
 	{"Records, proof that the slot is ours", false, "ready and verified"},
