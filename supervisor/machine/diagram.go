@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,11 +44,18 @@ func Diagram() string {
 		}
 	}
 	fmt.Fprintf(&b, "    %s --> [*]\n```\n\n", identifier(supervisor.Ended))
-	b.WriteString("Of several rows for one event in a state the first whose condition holds counts.\n\n")
+	b.WriteString("Of several rows for one event in a state the first whose condition holds counts. " +
+		"What does nothing\nand stays is listed too: every event that can come in a state is.\n\n")
 	b.WriteString("| state | event | if | what is done | next state |\n| --- | --- | --- | --- | --- |\n")
 	for _, from := range order {
-		for _, row := range listed(from) {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", from, row.On, row.If.Text, row.Do, row.To)
+		for _, alike := range grouped(from) {
+			var events []string
+			for _, row := range alike {
+				events = append(events, string(row.On))
+			}
+			row := alike[0]
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", from, strings.Join(events, ", "), row.If.Text, row.Do, row.To)
+			from = "" // said once
 		}
 	}
 	return b.String()
@@ -68,6 +76,24 @@ func listed(from supervisor.State) []Row {
 	}
 	slices.SortStableFunc(all, func(a, b Row) int { return strings.Compare(string(a.On), string(b.On)) })
 	return all
+}
+
+// grouped returns what can happen in a state, rows together that differ in the event
+// alone. Those with a condition come first, so that the order of an event's rows stays.
+func grouped(from supervisor.State) (groups [][]Row) {
+	rows := listed(from)
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(len(b.If.Text), 0) - cmp.Compare(len(a.If.Text), 0) })
+	for _, row := range rows {
+		i := slices.IndexFunc(groups, func(g []Row) bool {
+			return g[0].If.Text == row.If.Text && g[0].Do == row.Do && g[0].To == row.To
+		})
+		if i < 0 {
+			groups = append(groups, nil)
+			i = len(groups) - 1
+		}
+		groups[i] = append(groups[i], row)
+	}
+	return groups
 }
 
 // leading returns what leads from one state to another.
