@@ -214,7 +214,7 @@ func TestPagerHasTheTerminalAfterTheCommandUsedIt(t *testing.T) {
 
 // With TTOU received instead of obeyed, a write that is refused for it would be
 // tried again for ever.
-func TestLastLineComesFromTheBackgroundOfATerminalThatStopsOutput(t *testing.T) {
+func TestLastLineComesFromTheBackgroundOfATerminal(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)
 	term.types("berth sleep 1000 &\n")
