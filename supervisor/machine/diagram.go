@@ -54,7 +54,8 @@ func Diagram() string {
 				events = append(events, string(row.On))
 			}
 			row := alike[0]
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", from, strings.Join(events, ", "), row.If.Text, row.Do, row.To)
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n",
+				from, strings.Join(events, ", "), row.If.Text, row.Do, row.To)
 			from = "" // said once
 		}
 	}
@@ -82,7 +83,9 @@ func listed(from supervisor.State) []Row {
 // alone. Those with a condition come first, so that the order of an event's rows stays.
 func grouped(from supervisor.State) (groups [][]Row) {
 	rows := listed(from)
-	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(len(b.If.Text), 0) - cmp.Compare(len(a.If.Text), 0) })
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		return cmp.Compare(len(b.If.Text), 0) - cmp.Compare(len(a.If.Text), 0)
+	})
 	for _, row := range rows {
 		i := slices.IndexFunc(groups, func(g []Row) bool {
 			return g[0].If.Text == row.If.Text && g[0].Do == row.Do && g[0].To == row.To

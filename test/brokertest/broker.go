@@ -21,9 +21,9 @@
 // for every node, shows a queue up to five seconds late, and cannot do what tests of
 // failures need most: raise alarms, forget and hide queues, split clusters.
 //
-// The package knows RabbitMQ, and must not know berth. The node is the one of Debian's package, RabbitMQ 3.10 on Debian 12, or of the
-// directory that BERTH_TEST_BROKER names; scripts/brokers.sh makes those of 4.0
-// and 4.3. A test of what differs between them asks Since.
+// The package knows RabbitMQ, and must not know berth. The node is the one of Debian's
+// package, RabbitMQ 3.10 on Debian 12, or of the directory that BERTH_TEST_BROKER names;
+// scripts/brokers.sh makes those of 4.0 and 4.3. A test of what differs asks Since.
 package brokertest
 
 import (

@@ -23,7 +23,7 @@ import (
 type Env struct {
 	OpenPidfd    func(pid, flags int) (fd int, err error)     // pidfd_open(2)
 	ReadNames    func(dir string) (names []string, err error) // lists a directory of /proc
-	ChildrenFile string                                       // name of a thread's list of children, proc_tid_children(5)
+	ChildrenFile string                                       // a thread's list of children, proc_tid_children(5)
 }
 
 // Kernel returns the interface of the kernel that runs this process.
