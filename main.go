@@ -4,7 +4,7 @@
 //
 // This binary is three programs: the command line, the guard that it starts, and
 // what becomes a command that has to know its process number. Which one a process
-// is, its name says; see package process for the other two.
+// is, its name says. The other two do their work before main; see package entry.
 package main
 
 import (
@@ -12,16 +12,13 @@ import (
 
 	"berth/internal/backends"
 	"berth/internal/cli"
-	"berth/internal/guard/process"
-	"berth/internal/guard/wire"
+	"berth/internal/guard/entry"
 )
 
 func main() {
-	switch os.Args[0] {
-	case wire.Name:
-		os.Exit(process.Main(os.Args, backends.ExecuteWill))
-	case process.AddressName:
-		os.Exit(process.Address(os.Args))
+	if will := entry.Will(); will != nil {
+		will.Execute(backends.ExecuteWill)
+		return
 	}
 	os.Exit(cli.Main(os.Args))
 }

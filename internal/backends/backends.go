@@ -84,12 +84,18 @@ func NamingFlags(cfg config.Connection) []string {
 	return rabbit.Naming(cfg.Naming).Flags()
 }
 
-// ExecuteWill is what a guard does for a supervisor that has died; see
-// lock.Handover. Local locks write no wills: the guard holds their files.
-func ExecuteWill(ctx context.Context, will []byte) error {
+// ExecuteWill is what a guard does for a supervisor that has died, once dead is closed:
+// the tree is dead by then; see lock.Handover. Local locks write no wills: the guard
+// holds their files.
+func ExecuteWill(ctx context.Context, will []byte, dead <-chan struct{}) error {
 	backend, _ := lock.OpenWill(will)
-	if backend == rabbit.WillName {
-		return rabbit.ExecuteWill(ctx, will)
+	if backend != rabbit.WillName {
+		return fmt.Errorf("cannot execute a will of backend %q, which is not known", backend)
 	}
-	return fmt.Errorf("cannot execute a will of backend %q, which is not known", backend)
+	select {
+	case <-dead:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return rabbit.ExecuteWill(ctx, will)
 }

@@ -112,7 +112,7 @@ func TestFrozenTreeCanBeKilled(t *testing.T) {
 		})
 		t.Run("when the supervisor is gone", func(t *testing.T) {
 			tr := frozenCommand(t)
-			_ = tr.guard.conn.CloseWrite()
+			tr.guard.conn.Close()
 			guardtest.AwaitProcesses(t, tr.mark, 0)
 		})
 	})

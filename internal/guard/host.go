@@ -232,7 +232,7 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 		args.Blocked = blocked
 		// /proc/self/exe is this very binary, even if it was replaced meanwhile.
 		g.pid, err = syscall.ForkExec("/proc/self/exe", args.Strings(), &syscall.ProcAttr{
-			Env:   spec.Env,
+			Env:   wire.GuardEnv(spec.Env),
 			Files: []uintptr{0, 1, 2},
 			Sys:   sys,
 		})

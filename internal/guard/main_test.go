@@ -31,14 +31,19 @@ func TestMain(m *testing.M) {
 		if fifo := os.Getenv(stallVar); fifo != "" {
 			_, _ = os.ReadFile(fifo)
 		}
-		os.Exit(process.Main(os.Args, executeWill))
+		status, will := process.Main(os.Args)
+		if will != nil {
+			will.Execute(executeWill)
+		}
+		os.Exit(status)
 	}
 	guardtest.PlayRole(map[string]func(){"supervisor": superviseScript})
 	goleak.VerifyTestMain(m)
 }
 
 // executeWill makes the file that the will names.
-func executeWill(_ context.Context, will []byte) error {
+func executeWill(_ context.Context, will []byte, dead <-chan struct{}) error {
+	<-dead
 	return os.WriteFile(string(will), nil, 0o600)
 }
 

@@ -68,7 +68,7 @@ func TestTreeInANamespaceIsKilled(t *testing.T) {
 			tr.next(supervisor.Dead)
 		},
 		"when the supervisor is gone": func(tr *command) {
-			_ = tr.guard.conn.CloseWrite()
+			tr.guard.conn.Close()
 			<-tr.guard.gone
 		},
 	} {

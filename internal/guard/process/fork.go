@@ -2,10 +2,8 @@ package process
 
 import (
 	"errors"
-	"math"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"sync/atomic"
 	"syscall"
 
@@ -85,24 +83,6 @@ func inDir(dir string, fork func() (pid int, err error)) (pid int, err error) {
 	return fork()
 }
 
-// prepareToFork makes sure that the process goes on while one of its threads
-// waits for the kernel to execute a program. Go's fork keeps the processor that
-// its thread has (syscall.forkAndExecInChild blocks in vfork(2)): there has to be
-// another, whatever GOMAXPROCS says in the environment, which is the command's;
-// and nothing may want all threads to stop, as a garbage collection does. It is
-// called ahead of time, because both stop all threads for a moment.
-func prepareToFork() {
-	if runtime.GOMAXPROCS(0) != 2 { // more would only be woken for nothing
-		runtime.GOMAXPROCS(2)
-	}
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(math.MaxInt64) // GOMEMLIMIT is the command's, too
-}
-
-// doneForking allows garbage to be collected, as is the runtime's default: a command
-// can run for months.
-func doneForking() { debug.SetGCPercent(100) }
-
 // fork has the command forked. Meanwhile deadline, orders and the supervisor's end are
 // heeded; what has been forked is below this process, so kill finds it.
 func (g *guard) fork() {
@@ -111,7 +91,7 @@ func (g *guard) fork() {
 		sys.UseCgroupFD, sys.CgroupFD = true, g.tree.Cgroup.FD()
 	}
 	g.phase = forking
-	g.forker.begin(&syscall.ProcAttr{Env: append(os.Environ(), g.order.Vars...), Files: []uintptr{0, 1, 2}, Sys: sys})
+	g.forker.begin(&syscall.ProcAttr{Env: append(wire.CommandEnv(os.Environ()), g.order.Vars...), Files: []uintptr{0, 1, 2}, Sys: sys})
 }
 
 // noteForked goes on when the command's number is known.
@@ -137,7 +117,6 @@ func (g *guard) noteForked(f forked) {
 		g.first, g.tree.Group, g.tree.Led = f.pid, f.pid, true
 		g.terminal.Offer(f.pid)
 		g.tell(wire.Event{Kind: wire.Started, Pid: f.pid})
-		doneForking()
 		g.watchUser()
 		if g.killing {
 			g.kill() // it has not run for longer than that takes

@@ -3,6 +3,7 @@ package process
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -29,8 +30,10 @@ type guard struct {
 	children   chan os.Signal // has room for one: a child has changed its state
 
 	phase    phase
+	rounds   int        // since garbage was collected
 	order    wire.Order // to start; holds the files open until this process ends
 	will     []byte
+	wills    chan<- []byte // has room for one: the will, once it is to be executed
 	deadline boottime.Instant
 	timer    *boottime.Timer // of deadline
 
@@ -38,11 +41,10 @@ type guard struct {
 	reapedEarly map[int]syscall.WaitStatus // what was reaped while forking: perhaps the first process
 	userWatch   userWatch
 
-	killing       bool
-	killOrdered   bool      // the supervisor wants to know that KILL was sent
-	killTold      time.Time // when it was told last, zero: not yet
-	refusalTold   bool      // that some process of the tree may not be signalled
-	willIsToBeRun bool      // the supervisor is gone, or too late
+	killing     bool
+	killOrdered bool      // the supervisor wants to know that KILL was sent
+	killTold    time.Time // when it was told last, zero: not yet
+	refusalTold bool      // that some process of the tree may not be signalled
 }
 
 // phase is how far the command is.
@@ -61,9 +63,10 @@ func (g *guard) run() {
 	signal.Notify(g.children, unix.SIGCHLD)
 	orders := g.supervisor.orders()
 	for g.phase != over {
+		g.collectGarbage(1)
 		if g.overdue() {
-			g.willIsToBeRun = true
 			g.kill()
+			g.handOverWill()
 			continue
 		}
 		select {
@@ -81,6 +84,7 @@ func (g *guard) run() {
 		case <-g.timer.C:
 		case <-g.tree.KillAgain():
 			g.kill()
+			g.collectGarbage(roundsOfPass)
 		case <-g.tree.FreezeAgain():
 			if !g.killing {
 				g.tree.FreezeRest()
@@ -96,15 +100,45 @@ func (g *guard) run() {
 	g.tree.Close()
 }
 
+// The guard collects its garbage itself (see wire.GuardEnv), after so many rounds of its
+// loop, of which each leaves a few KiB. A pass over the tree counts for many: it can
+// read all of /proc.
+const (
+	roundsOfCollection = 1000
+	roundsOfPass       = 100
+)
+
+// collectGarbage does so after enough rounds, and not while the command is forked: it
+// stops all threads, and the one that forks can be in vfork(2) for ever.
+func (g *guard) collectGarbage(rounds int) {
+	g.rounds += rounds
+	if g.rounds >= roundsOfCollection && g.phase != forking {
+		g.rounds = 0
+		runtime.GC()
+	}
+}
+
 // overdue reports whether the deadline has passed and nothing was killed yet.
 func (g *guard) overdue() bool { return g.phase != idle && !g.killing && g.deadline.Passed() }
 
 func (g *guard) noteSupervisorGone() {
-	g.willIsToBeRun = true
 	if g.phase == idle {
 		g.phase = over
 	}
 	g.kill()
+	g.handOverWill()
+}
+
+// handOverWill has the will executed, if there is one: the supervisor is gone, or too
+// late. KILL has been sent to the tree by then.
+func (g *guard) handOverWill() {
+	if g.will == nil {
+		return
+	}
+	select {
+	case g.wills <- g.will:
+	default: // it was handed over before
+	}
 }
 
 // tell reports an event. A supervisor that does not read may keep the guard from

@@ -2,17 +2,18 @@
 // command's whole tree when told, when its deadline passes, or when the supervisor is
 // gone.
 //
-//	os.Exit(process.Main(os.Args, executeWill))
+//	status, will := process.Main(os.Args)
+//	if will != nil {
+//		will.Execute(executeWill)
+//	}
+//	os.Exit(status)
 //
-// It must be able to run with next to nothing initialised: it comes before each start
-// of a command, and Go initialises whatever a program imports before it enters main. So
-// that it could be entered earlier, it knows no lock, no
+// It runs with next to nothing initialised, see package entry: it knows no lock, no
 // configuration and no supervisor but the messages of package wire, and is handed what
 // executes a will.
 package process
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -28,31 +29,41 @@ import (
 	"berth/internal/guard/wire"
 )
 
-// Executor executes a will: it tells the backend that the tree is dead, for a
-// supervisor that cannot. It returns when ctx ends at the latest.
-type Executor func(ctx context.Context, will []byte) error
-
 // errToldAlready says that the supervisor knows what failed, and says it.
 var errToldAlready = errors.New("told already")
 
-// Main is the guard's process. It is executed by guard.Host, never by users, and
-// returns its exit status once the command's tree is dead.
-func Main(args []string, execute Executor) int {
+// Main is the guard's process. It is executed by guard.Host, never by users. It returns
+// the process's exit status once the command's tree is dead. Sooner, and beside a will,
+// it returns when the supervisor is gone, or too late: the tree is being killed then.
+func Main(args []string) (status int, will *Will) {
 	const usage = 64
-	g, err := newGuard(args)
-	if err != nil {
+	// Not on this goroutine: while packages are initialised, it has a thread to
+	// itself, and every switch from and to it would be one between threads.
+	failed, wills, dead := make(chan error, 1), make(chan []byte, 1), make(chan struct{})
+	go func() {
+		defer close(dead)
+		defer close(wills)
+		g, err := newGuard(args)
+		if err != nil {
+			failed <- err
+			return
+		}
+		g.wills = wills
+		g.run()
+	}()
+	if text, left := <-wills; left {
+		return 0, &Will{text: text, dead: dead}
+	}
+	<-dead
+	select {
+	case err := <-failed:
 		if !errors.Is(err, errToldAlready) {
 			fmt.Fprintf(os.Stderr, "%s: %v; it is a part of berth and not to be started by hand\n", wire.Name, err)
 		}
-		return usage
+		return usage, nil
+	default:
+		return 0, nil
 	}
-	g.run()
-	if g.willIsToBeRun && g.will != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), wire.WillTimeout)
-		defer cancel()
-		_ = execute(ctx, g.will) // whoever waits for it waits for the handover delay instead
-	}
-	return 0
 }
 
 // newGuard prepares whatever can be prepared before a slot is won.
@@ -81,7 +92,6 @@ func newGuard(arguments []string) (*guard, error) {
 		}
 	}
 	parent.ReserveThreads()
-	prepareToFork()
 	wire.Prepare()
 	forker := newForker(args)
 	go forker.run()

@@ -110,7 +110,7 @@ func TestGuardIsNotToBeStartedByHand(t *testing.T) {
 		{wire.Name, "0", "", "-", "elsewhere", "0", "", "-", "/bin/true", "true"},
 		{wire.Name, "0", "", "-", "-", "mask", "", "-", "/bin/true", "true"},
 	} {
-		if status := Main(args, nil); status != 64 {
+		if status, will := Main(args); status != 64 || will != nil {
 			t.Errorf("%q ends with %d", args, status)
 		}
 	}

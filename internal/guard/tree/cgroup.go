@@ -2,7 +2,6 @@ package tree
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -42,7 +41,7 @@ func MakeCgroup(path string) *Cgroup {
 		os.Remove(path)
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(path, "cgroup.kill")); err != nil { // Linux 5.14
+	if _, err := os.Stat(path + "/cgroup.kill"); err != nil { // Linux 5.14
 		dir.Close()
 		os.Remove(path)
 		return nil
@@ -83,8 +82,8 @@ func (c *Cgroup) stops(pid int) (inside bool) {
 	if !c.isFrozen() {
 		return false
 	}
-	name := "/" + filepath.Base(c.path) + "/"
-	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cgroup")) // nothing is in nothing
+	name := c.path[strings.LastIndexByte(c.path, '/'):] + "/"
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup") // nothing is in nothing
 	for line := range strings.Lines(string(text)) {
 		path, unified := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
 		inside = inside || unified && strings.Contains(path+"/", name)
@@ -106,7 +105,7 @@ func removeGroup(path string) {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {
 		if e.IsDir() {
-			removeGroup(filepath.Join(path, e.Name()))
+			removeGroup(path + "/" + e.Name())
 		}
 	}
 	_ = unix.Rmdir(path)
@@ -114,7 +113,7 @@ func removeGroup(path string) {
 
 // write reports whether the group took the value.
 func (c *Cgroup) write(file, value string) bool {
-	f, err := os.OpenFile(filepath.Join(c.path, file), os.O_WRONLY|unix.O_CLOEXEC, 0)
+	f, err := os.OpenFile(c.path+"/"+file, os.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}

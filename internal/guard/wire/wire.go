@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"syscall"
 	"time"
@@ -109,9 +108,11 @@ const (
 	maxFiles   = 16
 )
 
-// Conn is one end of the connection. One goroutine at a time sends, one receives.
+// Conn is one end of the connection. One goroutine at a time sends, one receives. It is
+// no net.Conn: what package net needs is initialised late; see package entry.
 type Conn struct {
-	*net.UnixConn
+	file *os.File
+	raw  syscall.RawConn
 
 	// Buffers of Receive, which are used again for each message: a deadline is
 	// renewed every second, for months.
@@ -121,7 +122,7 @@ type Conn struct {
 // Pair returns both ends of a connection, theirs as a descriptor to be inherited. Both
 // are close-on-exec.
 func Pair() (ours *Conn, theirs int, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, -1, fmt.Errorf("cannot make a socket pair: %w", err)
 	}
@@ -133,22 +134,28 @@ func Pair() (ours *Conn, theirs int, err error) {
 	return ours, fds[1], nil
 }
 
-// Open takes over the descriptor.
+// Open takes over the descriptor, which does not block: package os waits for no other by
+// its poller.
 func Open(fd int) (*Conn, error) {
-	file := os.NewFile(uintptr(fd), "guard")
-	defer file.Close()
-	conn, err := net.FileConn(file)
+	file := os.NewFile(uintptr(fd), "the guard's connection")
+	if kind, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_SEQPACKET {
+		file.Close()
+		return nil, fmt.Errorf("descriptor %d is not the guard's connection", fd)
+	}
+	raw, err := file.SyscallConn()
 	if err != nil {
-		return nil, fmt.Errorf("descriptor %d is not the guard's connection: %w", fd, err)
+		file.Close()
+		return nil, fmt.Errorf("cannot use the guard's connection: %w", err)
 	}
-	unixConn, ok := conn.(*net.UnixConn)
-	if !ok {
-		conn.Close()
-		return nil, fmt.Errorf("descriptor %d is a %T, not the guard's connection", fd, conn)
-	}
-	return &Conn{UnixConn: unixConn, data: make([]byte, maxMessage),
+	return &Conn{file: file, raw: raw, data: make([]byte, maxMessage),
 		beside: make([]byte, unix.CmsgSpace(maxFiles*4))}, nil
 }
+
+// Close ends the connection, and a Receive that waits.
+func (c *Conn) Close() { c.file.Close() }
+
+// SetReadDeadline bounds how long Receive waits from now on; the zero time is for ever.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadline(t) }
 
 // Prepare has encoding/json look at the types of messages, which takes it a
 // tenth of a millisecond the first time: not when a slot has been won.
@@ -180,21 +187,52 @@ func (c *Conn) Send(message any, files []*os.File, timeout time.Duration) error 
 		}
 		beside = unix.UnixRights(fds...)
 	}
-	_ = c.SetWriteDeadline(time.Now().Add(timeout))
-	if _, _, err := c.WriteMsgUnix(data, beside, nil); err != nil {
+	_ = c.file.SetWriteDeadline(time.Now().Add(timeout))
+	if err := c.write(data, beside); err != nil {
 		return fmt.Errorf("cannot send: %w", err)
 	}
 	return nil
 }
 
+func (c *Conn) write(data, beside []byte) error {
+	var err error
+	waited := c.raw.Write(func(fd uintptr) (done bool) {
+		for {
+			err = unix.Sendmsg(int(fd), data, beside, nil, unix.MSG_NOSIGNAL)
+			if !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+	})
+	if waited != nil {
+		return waited
+	}
+	return err
+}
+
+func (c *Conn) read() (n, nBeside int, err error) {
+	waited := c.raw.Read(func(fd uintptr) (done bool) {
+		for {
+			n, nBeside, _, _, err = unix.Recvmsg(int(fd), c.data, c.beside, unix.MSG_CMSG_CLOEXEC)
+			if !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+	})
+	if waited != nil {
+		return 0, 0, waited
+	}
+	return n, nBeside, err
+}
+
 // Receive reads one message and returns the files beside it, which are not inherited.
 // io.EOF says that the other side is gone.
 func (c *Conn) Receive(message any) ([]*os.File, error) {
-	n, nBeside, _, _, err := c.ReadMsgUnix(c.data, c.beside) // sets MSG_CMSG_CLOEXEC
+	n, nBeside, err := c.read()
 	if errors.Is(err, unix.ECONNRESET) {
 		// The other side was closed with something of ours unread. The kernel
 		// says so once, and before it hands out what the other side had said.
-		n, nBeside, _, _, err = c.ReadMsgUnix(c.data, c.beside)
+		n, nBeside, err = c.read()
 	}
 	if err != nil {
 		return nil, err

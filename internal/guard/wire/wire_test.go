@@ -6,6 +6,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -178,5 +179,18 @@ func TestCredentialTravelsAsText(t *testing.T) {
 		if got, err := parseCredential(text); err == nil {
 			t.Errorf("%q is read as %+v", text, got)
 		}
+	}
+}
+
+func TestCommandsSettingsOfTheRuntimeAreNotTheGuards(t *testing.T) {
+	command := []string{"A=GOGC=1", "GOGC=1", "GOMAXPROCS=", "B", "GOMEMLIMIT=1", "GOGCX=2"}
+	guard := GuardEnv(command)
+	for _, variable := range []string{"GOGC=1", "GOMAXPROCS=", "GOMEMLIMIT=1"} {
+		if slices.Contains(guard, variable) {
+			t.Errorf("the guard heeds %s", variable)
+		}
+	}
+	if got := CommandEnv(guard); !slices.Equal(got, command) {
+		t.Errorf("the command gets %q", got)
 	}
 }
