@@ -92,10 +92,10 @@ func ExecuteWill(ctx context.Context, will []byte, dead <-chan struct{}) error {
 	if backend != rabbit.WillName {
 		return fmt.Errorf("cannot execute a will of backend %q, which is not known", backend)
 	}
-	select {
-	case <-dead:
-	case <-ctx.Done():
-		return ctx.Err()
+	executor, err := rabbit.PrepareWill(will)
+	if err != nil {
+		return err
 	}
-	return rabbit.ExecuteWill(ctx, will)
+	<-dead // as sure as the guard goes on killing
+	return executor.Execute(ctx)
 }

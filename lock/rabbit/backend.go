@@ -167,12 +167,22 @@ type Report = inspection.Report
 // WillName is what the package's wills are written under; see lock.NewWill.
 const WillName = holding.WillName
 
+// PrepareWill begins to connect for a will, in place of the supervisor that has died. It
+// is executed when the tree is dead.
+func PrepareWill(will []byte) (*ledger.Executor, error) {
+	_, data := lock.OpenWill(will)
+	return ledger.PrepareWill(data)
+}
+
 // ExecuteWill publishes that a term is over and its tree is dead, for the supervisor
 // that has died. It tries the brokers in turn until ctx ends. It does no harm if it
 // comes late or twice.
 func ExecuteWill(ctx context.Context, will []byte) error {
-	_, data := lock.OpenWill(will)
-	return ledger.ExecuteWill(ctx, data)
+	executor, err := PrepareWill(will)
+	if err != nil {
+		return err
+	}
+	return executor.Execute(ctx)
 }
 
 func (b *Backend) names(id lock.ID) names.Names { return names.Names{Naming: b.cfg.Naming, ID: id} }

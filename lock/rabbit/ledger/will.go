@@ -24,7 +24,7 @@ type will struct {
 	Holding   string        `json:"holding"` // Record.ID
 }
 
-// Will returns what ExecuteWill needs to release a holding. It contains passwords.
+// Will returns what PrepareWill needs to release a holding. It contains passwords.
 func (w *Writer) Will(ledger string, who Holding) []byte {
 	last := will{Name: w.dialer.Name, Heartbeat: w.dialer.Heartbeat, Ledger: ledger, Term: who.Term, Holding: who.ID}
 	for _, node := range w.dialer.Brokers {
@@ -37,31 +37,44 @@ func (w *Writer) Will(ledger string, who Holding) []byte {
 	return data
 }
 
-// ExecuteWill publishes that a term is over and its tree is dead, for the
-// supervisor that has died. It tries the brokers in turn until ctx ends. It does
-// no harm if it comes late or twice: a release counts for its own term only.
-func ExecuteWill(ctx context.Context, data []byte) error {
+// Executor executes a will: it publishes that a term is over and its tree is dead, for
+// the supervisor that has died.
+type Executor struct {
+	will      will
+	publisher *transport.Publisher
+}
+
+// PrepareWill reads a will and begins to connect, for it to be executed as soon as the
+// tree is dead. Execute, which has to be called, ends what it began.
+func PrepareWill(data []byte) (*Executor, error) {
 	var last will
 	if err := json.Unmarshal(data, &last); err != nil {
-		return fmt.Errorf("cannot read the will: %w", err)
+		return nil, fmt.Errorf("cannot read the will: %w", err)
 	}
 	d := &transport.Dialer{Heartbeat: last.Heartbeat, Leaseless: true, Name: last.Name, Log: hclog.NewNullLogger()}
 	for _, url := range last.URLs {
 		node, err := broker.Parse(url)
 		if err != nil {
-			return fmt.Errorf("cannot read the will: %w", err)
+			return nil, fmt.Errorf("cannot read the will: %w", err)
 		}
 		d.Brokers = append(d.Brokers, node)
 	}
 	p := transport.NewPublisher(func(ctx context.Context) (*transport.Conn, error) { return d.Dial(ctx, "will") })
-	defer p.Close()
+	p.Connect()
+	return &Executor{last, p}, nil
+}
+
+// Execute publishes the release. It tries the brokers in turn until ctx ends. It does
+// no harm if it comes late or twice: a release counts for its own term only.
+func (e *Executor) Execute(ctx context.Context) error {
+	defer e.publisher.Close()
 	for pauses := transport.RetryPauses(); ; {
-		err := release(ctx, p, last.Ledger, Holding{last.Term, last.Holding})
+		err := release(ctx, e.publisher, e.will.Ledger, Holding{e.will.Term, e.will.Holding})
 		if err == nil {
 			return nil
 		}
 		if transport.Sleep(ctx, pauses.NextBackOff()) != nil {
-			return fmt.Errorf("cannot publish the release of term %d: %w: %w", last.Term, ctx.Err(), err)
+			return fmt.Errorf("cannot publish the release of term %d: %w: %w", e.will.Term, ctx.Err(), err)
 		}
 	}
 }
