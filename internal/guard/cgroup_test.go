@@ -77,3 +77,23 @@ func TestControlGroupThatWasLeftBehindIsNotUsedAgain(t *testing.T) {
 		t.Error("two guards have one group")
 	}
 }
+
+// It is made ahead of time, and a waiter can wait for days.
+func TestControlGroupOfAGuardThatStartedNothingIsRemoved(t *testing.T) {
+	for name, end := range map[string]func(g *Guard){
+		"retired": func(g *Guard) { g.conn.Close() },
+		"killed":  (*Guard).Abandon,
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := prepare(t, `exec sleep 1000`)
+			path := tr.guard.cgroup
+			guardtest.Await(t, "the control group", func() bool { return guardtest.Exists(path) })
+			end(tr.guard)
+			for range tr.guard.Events() {
+			}
+			if guardtest.Exists(path) {
+				t.Errorf("%s is left", path)
+			}
+		})
+	}
+}

@@ -75,7 +75,6 @@ func newGuard(host *Host, conn *wire.Conn, namespace bool) *Guard {
 func (g *Guard) run() {
 	defer g.endEvents()
 	defer g.conn.Close()
-	wire.Prepare()
 	var exited, dead bool
 	var err error
 	if g.namespace {
@@ -90,8 +89,9 @@ func (g *Guard) run() {
 	g.awaitGone()
 	select {
 	case <-g.started:
-	default:
-		return // nothing was ever started
+	default: // nothing was ever started
+		removeCgroup(g.cgroup)
+		return
 	}
 	if !dead {
 		g.finish(exited)
@@ -106,9 +106,10 @@ func (g *Guard) passOn() (exited, dead bool) {
 		if _, err := g.conn.Receive(&e); err != nil {
 			return exited, dead
 		}
+		last := e.Kind == wire.Exited && !e.Left
 		exited = exited || e.Kind == wire.Exited
 		overdue = overdue || e.Kind == wire.Overdue
-		dead = dead || e.Kind == wire.Dead
+		dead = dead || e.Kind == wire.Dead || last
 		if dead { // nothing keeps the process any more but its will
 			timeout := leaveTimeout
 			if overdue {
@@ -121,6 +122,9 @@ func (g *Guard) passOn() (exited, dead bool) {
 		}
 		g.events <- supervisor.GuardEvent{
 			Kind: kinds[e.Kind], Pid: e.Pid, Errno: e.Errno, Status: e.Status, Left: e.Left, Terminal: e.Terminal,
+		}
+		if last {
+			g.events <- supervisor.GuardEvent{Kind: supervisor.Dead}
 		}
 	}
 }

@@ -55,3 +55,10 @@ func (h *Host) noneLeft(orphans *tree.Tree, before uint64) bool {
 	_, after := h.notOrphans()
 	return before == after
 }
+
+// removeCgroup removes the control group of a guard that has started nothing, which
+// does so itself unless it was killed.
+func removeCgroup(path string) {
+	left := tree.Tree{Cgroup: tree.LeftCgroup(path)}
+	left.Close()
+}

@@ -104,7 +104,7 @@ func (g *guard) noteForked(f forked) {
 	case errors.Is(f.err, errTooLate): // which is told as the end of a command that was killed
 		g.tell(wire.Event{Kind: wire.Started})
 		g.tell(wire.Event{Kind: wire.Exited, Status: syscall.WaitStatus(unix.SIGKILL)})
-		g.finish()
+		g.phase = over
 	case f.err != nil && g.tree.Cgroup != nil && !g.killing:
 		// Some groups cannot be forked into (clone(2), CLONE_INTO_CGROUP), and
 		// /proc leads to the tree as well.

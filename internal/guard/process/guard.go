@@ -189,19 +189,20 @@ func (g *guard) start(o wire.Order) {
 	if g.phase != idle {
 		return
 	}
-	g.tell(wire.Event{Kind: wire.Accepted})
 	g.order, g.will = o, o.Will
 	if err := g.setDeadline(o.Deadline); err != nil {
+		g.tell(wire.Event{Kind: wire.Accepted})
 		g.fail(err)
 		return
 	}
 	if g.deadline.Passed() {
+		g.tell(wire.Event{Kind: wire.Accepted})
 		g.tell(wire.Event{Kind: wire.Overdue})
 		g.finish()
 		return
 	}
-	g.tree.Cgroup = tree.MakeCgroup(g.args.Cgroup)
 	g.fork()
+	g.tell(wire.Event{Kind: wire.Accepted}) // while the command is forked
 }
 
 // reap takes what children ended or stopped, and sees whether any are left.
@@ -236,6 +237,9 @@ func (g *guard) reap() {
 	if ended != nil {
 		had := g.terminal.Ended(ended.Signaled())
 		g.tell(wire.Event{Kind: wire.Exited, Status: *ended, Left: left, Terminal: had})
+		if !left {
+			g.phase = over
+		}
 	}
 	if !left && g.phase == running && g.first == 0 {
 		g.finish()

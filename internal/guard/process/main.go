@@ -92,13 +92,12 @@ func newGuard(arguments []string) (*guard, error) {
 		}
 	}
 	parent.ReserveThreads()
-	wire.Prepare()
 	forker := newForker(args)
 	go forker.run()
 	env := procfs.Kernel()
 	g := &guard{
 		args: args, supervisor: s, terminal: terminal.New(env, groupOfParent()), forker: forker, timer: timer,
-		tree:        &tree.Tree{Env: env, Namespace: args.Namespace},
+		tree:        &tree.Tree{Env: env, Namespace: args.Namespace, Cgroup: tree.MakeCgroup(args.Cgroup)},
 		children:    make(chan os.Signal, 1),
 		reapedEarly: make(map[int]syscall.WaitStatus),
 	}

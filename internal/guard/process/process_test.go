@@ -56,7 +56,7 @@ func TestGuardDoesNotWaitForAStartThatHasForkedNothing(t *testing.T) {
 	g, conn := prepare(t)
 	g.fork()
 	g.kill()
-	expect(t, conn, wire.Started, wire.Exited, wire.Dead)
+	expect(t, conn, wire.Started, wire.Exited)
 	if g.phase != over {
 		t.Error("the guard goes on")
 	}
@@ -96,7 +96,7 @@ func TestNothingIsForkedThatIsToBeDeadByNow(t *testing.T) {
 	g, conn := prepare(t)
 	g.phase, g.killing = forking, true
 	g.noteForked(f)
-	expect(t, conn, wire.Started, wire.Exited, wire.Dead)
+	expect(t, conn, wire.Started, wire.Exited)
 	if g.phase != over {
 		t.Error("the guard goes on")
 	}

@@ -7,7 +7,6 @@
 package wire
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -47,14 +46,14 @@ const (
 
 // Order is one message from the supervisor to the guard.
 type Order struct {
-	Op       Op               `json:"op"`
-	Vars     []string         `json:"vars,omitempty"`     // NAME=value
-	Deadline boottime.Instant `json:"deadline,omitempty"` // 0: none
-	Signal   syscall.Signal   `json:"signal,omitempty"`
-	Scope    Scope            `json:"scope,omitempty"`
-	Will     []byte           `json:"will,omitempty"`
+	Op       Op
+	Vars     []string         // NAME=value
+	Deadline boottime.Instant // 0: none
+	Signal   syscall.Signal
+	Scope    Scope
+	Will     []byte
 
-	Files []*os.File `json:"-"` // travel beside the message; the receiver's own copies
+	Files []*os.File // travel beside the message; the receiver's own copies
 }
 
 // Kind is what an event tells.
@@ -62,7 +61,7 @@ type Kind string
 
 // What the guard tells, in order; see supervisor.GuardEventKind. ProcMounted or
 // NotMounted, with its Errno, comes first, and only from a guard in a PID namespace
-// of its own.
+// of its own. Exited without Left says Dead as well, and is the last.
 const (
 	ProcMounted Kind = "proc mounted"
 	NotMounted  Kind = "not mounted"
@@ -81,12 +80,12 @@ const (
 // Event is one message from the guard to the supervisor. Its fields are those of
 // supervisor.GuardEvent; process numbers are those of the guard's PID namespace.
 type Event struct {
-	Kind     Kind               `json:"kind"`
-	Pid      int                `json:"pid,omitempty"`
-	Errno    syscall.Errno      `json:"errno,omitempty"`
-	Status   syscall.WaitStatus `json:"status,omitempty"`
-	Left     bool               `json:"left,omitempty"`
-	Terminal bool               `json:"terminal,omitempty"`
+	Kind     Kind
+	Pid      int
+	Errno    syscall.Errno
+	Status   syscall.WaitStatus
+	Left     bool
+	Terminal bool
 }
 
 // Both sides keep to these times.
@@ -157,24 +156,11 @@ func (c *Conn) Close() { c.file.Close() }
 // SetReadDeadline bounds how long Receive waits from now on; the zero time is for ever.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadline(t) }
 
-// Prepare has encoding/json look at the types of messages, which takes it a
-// tenth of a millisecond the first time: not when a slot has been won.
-func Prepare() {
-	for _, message := range []any{&Order{}, &Event{}} {
-		if text, err := json.Marshal(message); err == nil {
-			_ = json.Unmarshal(text, message)
-		}
-	}
-}
-
 // Send writes one message with the files beside it, and waits for as long at most
 // until the other side has room for it. The error wraps os.ErrDeadlineExceeded if it
 // has none.
-func (c *Conn) Send(message any, files []*os.File, timeout time.Duration) error {
-	data, err := json.Marshal(message)
-	if err != nil {
-		return fmt.Errorf("cannot encode a message: %w", err)
-	}
+func (c *Conn) Send(message Message, files []*os.File, timeout time.Duration) error {
+	data := message.appendTo(nil)
 	if len(data) > maxMessage || len(files) > maxFiles {
 		return fmt.Errorf("a message of %d bytes and %d files is larger than %d and %d", len(data), len(files),
 			maxMessage, maxFiles)
@@ -227,7 +213,7 @@ func (c *Conn) read() (n, nBeside int, err error) {
 
 // Receive reads one message and returns the files beside it, which are not inherited.
 // io.EOF says that the other side is gone.
-func (c *Conn) Receive(message any) ([]*os.File, error) {
+func (c *Conn) Receive(message received) ([]*os.File, error) {
 	n, nBeside, err := c.read()
 	if errors.Is(err, unix.ECONNRESET) {
 		// The other side was closed with something of ours unread. The kernel
@@ -244,7 +230,7 @@ func (c *Conn) Receive(message any) ([]*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(c.data[:n], message); err != nil {
+	if err := message.parse(c.data[:n]); err != nil {
 		return nil, fmt.Errorf("cannot decode a message: %w", err)
 	}
 	return files, nil
