@@ -281,6 +281,9 @@ func TestFailedAttemptsWakeNobody(t *testing.T) {
 			}
 		}
 		all[i] = contend(t, b, semaphore)
+		full(t, all[i])
+		must(t, all[i].Wait(patience(t), time.Hour)) // from here on it watches
+		wakes[i].Store(0)
 	}
 	for range attempts {
 		for _, l := range all {
@@ -310,6 +313,7 @@ func TestIdleWaiterLooksAFewTimesAndThenNoMore(t *testing.T) {
 	b.looks = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}
 	l := contend(t, b, mutex)
 	full(t, l)
+	must(t, l.Wait(patience(t), time.Hour)) // nobody was watching before
 	for range b.looks {
 		must(t, l.Wait(patience(t), time.Hour))
 		full(t, l)

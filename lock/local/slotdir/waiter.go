@@ -32,7 +32,7 @@ type Waiter struct {
 	next  int           // index in looks; owned by the caller of Begin and Wait
 }
 
-// Await begins to watch the directory for the changes that matter.
+// Await watches the directory for the changes that matter, from the first Wait on, or soon.
 func (d Dir) Await(looks []time.Duration, matters func(Event) bool) (*Waiter, error) {
 	w := &Waiter{looks: looks, wake: make(chan struct{}, 1)}
 	var err error
@@ -58,9 +58,13 @@ func (w *Waiter) Begin() {
 }
 
 // Wait blocks until something has changed since Begin, one of the few looks is
-// due, pause is over, or ctx ends. Errors: ctx's, ErrUnwatched.
+// due, pause is over, or ctx ends. The first one is over at once: nobody was watching
+// before. Errors: ctx's, ErrUnwatched, ErrNoWatch and others of the system's.
 func (w *Waiter) Wait(ctx context.Context, pause time.Duration) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := w.begin(); err != nil {
 		return err
 	}
 	if w.next < len(w.looks) && (pause == Never || w.looks[w.next] < pause) {

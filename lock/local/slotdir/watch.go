@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,47 +47,79 @@ func (e Event) Vacates() bool {
 // administration mutex is free.
 func (e Event) EndsAdministration() bool { return e.Name == "" || e.Name == adminFile }
 
+// watchAfter is when a directory is watched although nobody waits for a change: a slot is
+// held whose removal its holder is told of. Many a command is over sooner, and to end a
+// watch takes 10 ms, for which the kernel keeps the process that ends.
+const watchAfter = 100 * time.Millisecond
+
 // watcher hands the changes of one directory to a function, in order, on a
 // goroutine of its own that ends with close, or when the directory is gone.
 type watcher struct {
-	file *os.File
-	info fs.FileInfo   // which directory it is
-	done chan struct{} // closed when the goroutine has ended
+	dir    string
+	info   fs.FileInfo // which directory it is
+	handle func(Event)
+	done   chan struct{} // closed when the goroutine has ended, or never will begin
+
+	mu     sync.Mutex
+	later  *time.Timer // begins
+	file   *os.File    // nil before it has begun; guarded by mu
+	closed bool        // guarded by mu
 }
 
 // ErrNoWatch: ENOSPC, which here has nothing to do with space.
 var ErrNoWatch = errors.New("inotify_add_watch: this user watches as many files as are allowed")
 
-// watch begins to watch dir. Every change after its return is handed to handle.
+// watch watches dir from begin on, or soon. Once it does, everything counts as changed,
+// and every change after that is handed to handle.
 func watch(dir string, handle func(Event)) (*watcher, error) {
-	before, err := os.Stat(dir)
+	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, err
 	}
+	w := &watcher{dir: dir, info: info, handle: handle, done: make(chan struct{})}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.later = time.AfterFunc(watchAfter, func() {
+		if w.begin() != nil { // the directory may be gone; else verifications have to do
+			handle(Event{})
+		}
+	})
+	return w, nil
+}
+
+// begin begins to watch, unless that has begun.
+func (w *watcher) begin() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.file != nil || w.closed {
+		return nil
+	}
+	w.later.Stop()
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("inotify_init: %w", err)
+		return fmt.Errorf("inotify_init: %w", err)
 	}
 	// Non-blocking, so that Go's poller waits for it and Close ends a Read.
-	file := os.NewFile(uintptr(fd), "inotify of "+dir)
-	if _, err = unix.InotifyAddWatch(fd, dir, watched); err == unix.ENOSPC {
+	file := os.NewFile(uintptr(fd), "inotify of "+w.dir)
+	if _, err = unix.InotifyAddWatch(fd, w.dir, watched); err == unix.ENOSPC {
 		err = ErrNoWatch
 	} else if err != nil {
 		err = fmt.Errorf("inotify_add_watch: %w", err)
-	} else if after, statErr := os.Stat(dir); statErr != nil || !os.SameFile(before, after) {
+	} else if now, statErr := os.Stat(w.dir); statErr != nil || !os.SameFile(w.info, now) {
 		err = cmp.Or(statErr, ErrUnwatched)
 	}
 	if err != nil {
 		_ = file.Close()
-		return nil, err
+		return err
 	}
-	w := &watcher{file: file, info: before, done: make(chan struct{})}
-	go w.run(handle)
-	return w, nil
+	w.file = file
+	go w.run()
+	return nil
 }
 
-func (w *watcher) run(handle func(Event)) {
+func (w *watcher) run() {
 	defer close(w.done)
+	w.handle(Event{}) // what has changed before
 	buf := make([]byte, 64*(unix.SizeofInotifyEvent+unix.NAME_MAX+1))
 	for {
 		n, err := w.file.Read(buf)
@@ -93,7 +127,7 @@ func (w *watcher) run(handle func(Event)) {
 			return
 		}
 		for _, e := range parse(buf[:n]) {
-			handle(e)
+			w.handle(e)
 			if e.Mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF|unix.IN_IGNORED|unix.IN_UNMOUNT) != 0 {
 				return
 			}
@@ -129,6 +163,17 @@ func (w *watcher) Watches(d Dir) bool {
 
 // Close ends it.
 func (w *watcher) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.closed = true
+	w.later.Stop()
+	if w.file == nil {
+		close(w.done)
+		return
+	}
 	_ = w.file.Close()
 	<-w.done
 }
