@@ -194,3 +194,18 @@ func TestCommandsSettingsOfTheRuntimeAreNotTheGuards(t *testing.T) {
 		t.Errorf("the command gets %q", got)
 	}
 }
+
+func TestMessageThatIsCutIsRefused(t *testing.T) {
+	order := Order{Op: OpStart, Vars: []string{"A=1", "B=2"}, Deadline: 1 << 40, Will: []byte("will")}
+	whole := order.appendTo(nil)
+	for size := range whole {
+		var got Order
+		if err := got.parse(whole[:size]); err == nil {
+			t.Errorf("%d of %d bytes are taken for %+v", size, len(whole), got)
+		}
+	}
+	var got Order
+	if err := got.parse(append(whole, 0)); err == nil {
+		t.Error("what follows the message is overlooked")
+	}
+}
