@@ -91,7 +91,8 @@ func (g *guard) fork() {
 		sys.UseCgroupFD, sys.CgroupFD = true, g.tree.Cgroup.FD()
 	}
 	g.phase = forking
-	g.forker.begin(&syscall.ProcAttr{Env: append(wire.CommandEnv(os.Environ()), g.order.Vars...), Files: []uintptr{0, 1, 2}, Sys: sys})
+	env := append(wire.CommandEnv(os.Environ()), g.order.Vars...)
+	g.forker.begin(&syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: sys})
 }
 
 // noteForked goes on when the command's number is known.
