@@ -55,7 +55,17 @@ func TestPartsOfAHandoverAreReadFromLogs(t *testing.T) {
 	start := time.Date(2030, 1, 2, 3, 4, 6, 0, time.UTC)
 	clock := func(at time.Time) int64 { return at.Sub(start).Microseconds() }
 	got, err := readParts([]byte(holderLog), []byte(waiterLog), clock)
-	if want := []int64{1000, 3000, 6000, 10000}; err != nil || !slices.Equal(got, want) {
+	if want := []int64{900, 1000, 3000, 6000, 10000}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("the parts end at %v, not %v: %v", got, want, err)
+	}
+}
+
+func TestPartThatWasOverBeforeTheHandoverIsLeftOut(t *testing.T) {
+	start := time.Date(2030, 1, 2, 3, 4, 6, 0, time.UTC)
+	clock := func(at time.Time) int64 { return at.Sub(start).Microseconds() }
+	early := entry("05.500000", "woken") + entry("05.600000", "acquired") + entry("06.002000", "ready and verified")
+	got, err := readParts([]byte(holderLog), []byte(early), clock)
+	if want := []int64{900, 1000, 0, 0, 2000}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("the parts end at %v, not %v: %v", got, want, err)
 	}
 }

@@ -18,9 +18,10 @@ import (
 var parts = []struct {
 	title  string
 	holder bool   // whose log has the line: the holder's or the waiter's
-	event  string // of the line's change of state, see docs/states.md
+	line   string // its message, or the event of a change of state, see docs/states.md
 }{
-	{"The command's end is seen, its tree is dead, the supervisor knows", true, "tree died"},
+	{"The command's end is seen", true, "command ended"},
+	{"Its tree is dead, the supervisor knows", true, "tree died"},
 	{"The slot is given back, the waiter is woken", false, "woken"},
 	{"Claim, with the first record; attempts in vain among it", false, "acquired"},
 	{"Records, proof that the slot is ours", false, "ready and verified"},
@@ -47,6 +48,9 @@ func (a *Arena) steps(ctx context.Context) ([]*report.Measure, error) {
 		}
 		since := h.ended
 		for i, moment := range moments {
+			if moment == 0 {
+				continue
+			}
 			measures[i].Add(p.name, measure.Milliseconds(moment-since))
 			since = moment
 		}
@@ -54,11 +58,18 @@ func (a *Arena) steps(ctx context.Context) ([]*report.Measure, error) {
 		all.Add(p.name, measure.Milliseconds(h.started-h.ended))
 		return nil
 	})
+	for _, m := range measures {
+		for _, p := range traced {
+			if len(m.Of(p.name).Samples) == 0 {
+				m.Of(p.name).Text = "done before"
+			}
+		}
+	}
 	return append(measures, last, all), err
 }
 
 // traceHandover has a lock go from a holder to a waiter, and returns when each of
-// parts was over.
+// parts was over, see readParts.
 func (a *Arena) traceHandover(ctx context.Context, p *program) (h handedOver, moments []int64, err error) {
 	if h, err = a.handOver(ctx, p, p.traced); err != nil {
 		return h, nil, err
@@ -79,30 +90,35 @@ func (a *Arena) traceHandover(ctx context.Context, p *program) (h handedOver, mo
 }
 
 // readParts finds when each of parts was over in the logs of a holder and a waiter;
-// clock converts their times. A waiter is woken, and tries, before there is anything
-// to win as well: a part is over with the first line after the part before it, but
-// the attempt that counts is the one that won.
+// clock converts their times. A part that was over before the one ahead of it, because
+// the waiter had done it while the holder still ran, is 0.
+//
+// A waiter is woken, and tries, before there is anything to win as well: a part is over
+// with the first line after the part ahead of it, but the attempt that counts is the
+// one that won.
 func readParts(holder, waiter []byte, clock func(time.Time) int64) ([]int64, error) {
-	var moments []int64
+	moments := make([]int64, len(parts))
 	var since time.Time
-	for _, p := range parts {
+	for i, p := range parts {
 		log := waiter
 		if p.holder {
 			log = holder
 		}
-		moment, err := findEvent(log, p.event, since)
+		moment, err := findLine(log, p.line, since)
 		if err != nil {
 			return nil, err
 		}
-		since = moment
-		moments = append(moments, clock(moment))
+		if !moment.IsZero() {
+			since, moments[i] = moment, clock(moment)
+		}
 	}
 	return moments, nil
 }
 
-// findEvent returns when a log says, not before since, that an event has changed the
-// supervisor's state.
-func findEvent(log []byte, event string, since time.Time) (time.Time, error) {
+// findLine returns when a log has a line, not before since; zero if it has it only
+// earlier. A log without it is an error.
+func findLine(log []byte, wanted string, since time.Time) (time.Time, error) {
+	found := false
 	for line := range bytes.Lines(log) {
 		var entry struct {
 			Time    time.Time `json:"@timestamp"`
@@ -112,11 +128,16 @@ func findEvent(log []byte, event string, since time.Time) (time.Time, error) {
 		if err := json.Unmarshal(line, &entry); err != nil {
 			return time.Time{}, fmt.Errorf("berth wrote %q and not a line of JSON: %w", line, err)
 		}
-		if entry.Message == "state" && entry.Event == event && !entry.Time.Before(since) {
+		if entry.Message != wanted && (entry.Message != "state" || entry.Event != wanted) {
+			continue
+		}
+		found = true
+		if !entry.Time.Before(since) {
 			return entry.Time, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("no line tells of the event %q after %s; has it another name now "+
-		"(docs/states.md)?\n%s",
-		event, since.Format(time.RFC3339Nano), log)
+	if !found {
+		return time.Time{}, fmt.Errorf("no line tells of %q; has it another name now (docs/states.md)?\n%s", wanted, log)
+	}
+	return time.Time{}, nil
 }
