@@ -38,7 +38,7 @@ func TestReportDoesNotTellWhereFilesWere(t *testing.T) {
 func page(t *testing.T) (path, text string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "page.md")
-	for _, section := range []string{"compared", "steps", "scale"} {
+	for _, section := range []string{"compared", "steps", "asked", "scale"} {
 		text += "<!-- bench:begin " + section + " -->\nold\n<!-- bench:end " + section + " -->\n"
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -64,7 +64,7 @@ func TestSectionThatIsMeasuredWholeIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := os.ReadFile(path)
-	if strings.Count(string(text), "Something") != 1 || strings.Count(string(text), "old") != 2 {
+	if strings.Count(string(text), "Something") != 1 || strings.Count(string(text), "old") != 3 {
 		t.Errorf("the page is\n%s", text)
 	}
 }
@@ -89,7 +89,7 @@ func TestPageHasEverySection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, section := range []string{"compared", "steps", "scale"} {
+	for _, section := range []string{"compared", "steps", "asked", "scale"} {
 		if len(names(section)) == 0 {
 			t.Errorf("nothing measures section %s", section)
 		}

@@ -91,6 +91,26 @@ func (b *Broker) CloseConnections(ctx context.Context, text string) (int, error)
 	return n, nil
 }
 
+// Channels returns how many channels clients have open.
+func (b *Broker) Channels(ctx context.Context) (int, error) {
+	return b.number(ctx, "count channels", "length(rabbit_channel:list())")
+}
+
+// PID returns the process ID of the node's Erlang machine, once all of the node has
+// started: it answers clients a moment before.
+func (b *Broker) PID(ctx context.Context) (int, error) {
+	return b.number(ctx, "find the broker's process", "rabbit:await_startup(), list_to_binary(os:getpid())")
+}
+
+// number evaluates code whose value is a number.
+func (b *Broker) number(ctx context.Context, what, code string) (int, error) {
+	text, err := b.Eval(ctx, code)
+	if err != nil {
+		return 0, fmt.Errorf("cannot %s: %w", what, err)
+	}
+	return strconv.Atoi(text)
+}
+
 // RaiseMemoryAlarm sets the memory limit to nothing and returns once the alarm
 // is there: connections that publish are blocked from now on.
 func (b *Broker) RaiseMemoryAlarm(ctx context.Context) error { return b.limitMemory(ctx, "0.0", true) }

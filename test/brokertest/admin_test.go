@@ -3,12 +3,14 @@ package brokertest_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/test/brokertest"
+	"berth/test/process"
 )
 
 func TestUserMayDoInItsVhostWhatItIsPermitted(t *testing.T) {
@@ -51,6 +53,22 @@ func TestOnlyTheNamedConnectionIsClosed(t *testing.T) {
 	}
 	if !names["other"] || other.IsClosed() {
 		t.Errorf("the other connection is not there: %+v", connections)
+	}
+}
+
+func TestChannelsAndTheNodesProcessAreFound(t *testing.T) {
+	conn := dial(t, shared, "with channels")
+	channel(t, conn)
+	channel(t, conn)
+	n, err := shared.Channels(t.Context())
+	must(t, err)
+	if n < 2 { // those of earlier tests may still be going
+		t.Errorf("%d channels, and there are 2 for certain", n)
+	}
+	pid, err := shared.PID(t.Context())
+	must(t, err)
+	if program := process.Executable(pid); !strings.Contains(program, "beam") {
+		t.Errorf("process %d runs %q", pid, program)
 	}
 }
 

@@ -39,11 +39,11 @@ const (
 
 // Sizes say how much is measured. All of them are 1 or more.
 type Sizes struct {
-	Rounds     int           // of start, handover and steps
+	Rounds     int           // of start, handover, steps and asked; runs of a series of processor
 	Kills      int           // rounds of kill
 	Memory     int           // rounds of memory
 	Idlers     int           // waiters of idle
-	Windows    int           // rounds of passes
+	Windows    int           // rounds of passes and processor
 	Contenders int           // loops of passes
 	Window     time.Duration // length of a round of passes
 	Settle     time.Duration // how long waiters of idle are left alone first
@@ -104,10 +104,13 @@ var Scenarios = []report.Scenario[*Arena]{
 	{Name: "start", Section: "compared", Measure: (*Arena).start},
 	{Name: "handover", Section: "compared", Measure: (*Arena).handover},
 	{Name: "kill", Section: "compared", Measure: (*Arena).kill},
+	{Name: "processor", Section: "compared", Measure: (*Arena).processor},
 	{Name: "memory", Section: "compared", Measure: (*Arena).memory},
+	{Name: "connections", Section: "compared", Measure: (*Arena).connections},
 	{Name: "idle", Section: "compared", Measure: (*Arena).idle},
 	{Name: "passes", Section: "compared", Measure: (*Arena).passes},
 	{Name: "steps", Section: "steps", Measure: (*Arena).steps},
+	{Name: "asked", Section: "asked", Measure: (*Arena).asked},
 }
 
 // atEnd has something done by Close, before what was there earlier.

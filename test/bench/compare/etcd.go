@@ -26,7 +26,8 @@ func (a *Arena) etcd(ctx context.Context) (*program, error) {
 		return nil, err
 	}
 	client := "http://127.0.0.1:" + strconv.Itoa(ports[0])
-	if err := a.startEtcd(ctx, client, "http://127.0.0.1:"+strconv.Itoa(ports[1])); err != nil {
+	pid, err := a.startEtcd(ctx, client, "http://127.0.0.1:"+strconv.Itoa(ports[1]))
+	if err != nil {
 		return nil, err
 	}
 	environment := []string{"ETCDCTL_API=3", "ETCDCTL_ENDPOINTS=" + client}
@@ -43,6 +44,7 @@ func (a *Arena) etcd(ctx context.Context) (*program, error) {
 		},
 		// Its lease is for 10 s.
 		killBound: 40 * time.Second,
+		server:    &server{pid: pid, port: ports[0]},
 	}
 	p.traffic = &traffic{
 		wrap: p.wrap,
@@ -63,15 +65,15 @@ func (a *Arena) etcd(ctx context.Context) (*program, error) {
 	return p, nil
 }
 
-// startEtcd starts the server and waits until it answers.
-func (a *Arena) startEtcd(ctx context.Context, client, peer string) error {
+// startEtcd starts the server, waits until it answers, and returns its process ID.
+func (a *Arena) startEtcd(ctx context.Context, client, peer string) (int, error) {
 	path, err := exec.LookPath("etcd")
 	if err != nil {
-		return fmt.Errorf("etcd is not installed (%w): scripts/deps.sh bench installs it on Debian", err)
+		return 0, fmt.Errorf("etcd is not installed (%w): scripts/deps.sh bench installs it on Debian", err)
 	}
 	log, err := os.Create(filepath.Join(a.dir, "etcd.log"))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer log.Close()
 	cmd := exec.Command(path, "--name", "bench", "--data-dir", filepath.Join(a.dir, "etcd"),
@@ -80,7 +82,7 @@ func (a *Arena) startEtcd(ctx context.Context, client, peer string) error {
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = plainEnvironment(), a.dir, log, log
 	server, err := process.Start(cmd)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	a.atEnd(func() error {
 		server.End(0)
@@ -91,15 +93,15 @@ func (a *Arena) startEtcd(ctx context.Context, client, peer string) error {
 	for {
 		body, err := get(ctx, client+"/health")
 		if err == nil && strings.Contains(body, `"true"`) {
-			return nil
+			return server.PID(), nil
 		}
 		select {
 		case <-server.Done():
-			return fmt.Errorf("etcd has ended; the end of its log:\n%s", tail(log.Name()))
+			return 0, fmt.Errorf("etcd has ended; the end of its log:\n%s", tail(log.Name()))
 		default:
 		}
 		if measure.Sleep(ctx, 50*time.Millisecond) != nil {
-			return fmt.Errorf("etcd is not ready: %w; the end of its log:\n%s", ctx.Err(), tail(log.Name()))
+			return 0, fmt.Errorf("etcd is not ready: %w; the end of its log:\n%s", ctx.Err(), tail(log.Name()))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"berth/test/bench/measure"
@@ -10,22 +11,35 @@ import (
 )
 
 // start measures from exec of the wrapper to the first instruction of the command,
-// the lock being free and not new.
+// the lock being free: one that was used before, and a new one each time.
 func (a *Arena) start(ctx context.Context) ([]*report.Measure, error) {
-	m := &report.Measure{Title: "From exec to the command's first instruction, lock free", Unit: "ms", Plot: true}
+	const title = "From exec to the command's first instruction, "
+	used := &report.Measure{Title: title + "lock free", Unit: "ms", Plot: true}
+	unused := &report.Measure{Title: title + "lock never used", Unit: "ms", Plot: true}
 	err := a.rounds(ctx, a.sizes.Rounds+1, a.programs, func(round int, p *program) error {
-		attempt, err := a.launch(p, p.wrap, "start", 0)
+		again, err := a.startOne(ctx, p, "start")
 		if err != nil {
 			return err
 		}
-		defer attempt.close()
-		s, err := attempt.awaitEnd(ctx)
+		first, err := a.startOne(ctx, p, "start-"+strconv.Itoa(round))
 		if err == nil && round > 0 { // the first warms up
-			m.Add(p.name, measure.Milliseconds(s.Start-attempt.began))
+			used.Add(p.name, measure.Milliseconds(again))
+			unused.Add(p.name, measure.Milliseconds(first))
 		}
 		return err
 	})
-	return []*report.Measure{m}, err
+	return []*report.Measure{used, unused}, err
+}
+
+// startOne returns how long a run's command took to start, in nanoseconds.
+func (a *Arena) startOne(ctx context.Context, p *program, lock string) (int64, error) {
+	t, err := a.launch(p, p.wrap, lock, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer t.close()
+	s, err := t.awaitEnd(ctx)
+	return s.Start - t.began, err
 }
 
 // handover measures from the last act of a holder's command, which ends by itself,
@@ -78,6 +92,9 @@ func (a *Arena) handOver(ctx context.Context, p *program, wrap wrapper) (h hande
 	return handedOver{first.End, next.Start, holder.log, waiter.log}, err
 }
 
+// settled is how long contenders are left alone before they are looked at.
+const settled = 3 * time.Second
+
 // memory measures one holder and one waiter at a time: more of them would share
 // pages that are private otherwise.
 func (a *Arena) memory(ctx context.Context) ([]*report.Measure, error) {
@@ -97,7 +114,6 @@ func (a *Arena) memory(ctx context.Context) ([]*report.Measure, error) {
 			return err
 		}
 		defer waiter.close()
-		const settled = 3 * time.Second
 		if err := measure.Sleep(ctx, settled); err != nil {
 			return err
 		}

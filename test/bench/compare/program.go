@@ -3,9 +3,11 @@ package compare
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,15 +36,32 @@ type program struct {
 	// killed.
 	killBound time.Duration
 
+	// server is what is known of the server; nil where there is none.
+	server *server
+
 	// traffic counts what a server and its clients have said to each other; nil
 	// where there is no server.
 	traffic *traffic
 }
 
-// traffic is how a program's idle waiters are watched.
+// server is a process that clients reach on a port of 127.0.0.1.
+type server struct {
+	pid, port int
+
+	// channels returns how many channels all connections have together; nil where
+	// there is no such thing.
+	channels func(ctx context.Context) (int, error)
+}
+
+// traffic is how a program's clients are watched.
 type traffic struct {
-	wrap  wrapper // a waiter that is counted
+	wrap  wrapper // a run that is counted
 	count func(ctx context.Context) (measure.Messages, error)
+
+	// methods waits until nobody is connected, and returns what was counted until
+	// then; nil where it is not AMQP that is said.
+	methods func(ctx context.Context) (map[measure.Method]int, error)
+
 	// hold has the lock held by somebody that is not counted, until release is
 	// called.
 	hold func(ctx context.Context, lock string) (release func(), err error)
@@ -65,8 +84,8 @@ func (a *Arena) copyBerth(from string) error {
 	return os.WriteFile(a.berth, binary, 0o700)
 }
 
-// berthOnRabbit starts a private RabbitMQ. Idle waiters reach it through a relay
-// that counts; everything else does without.
+// berthOnRabbit starts a private RabbitMQ. Whoever is counted reaches it through a
+// relay; everything else does without.
 func (a *Arena) berthOnRabbit(ctx context.Context) (*program, error) {
 	broker, err := brokertest.Start(ctx)
 	if err != nil {
@@ -85,11 +104,26 @@ func (a *Arena) berthOnRabbit(ctx context.Context) (*program, error) {
 	a.versions = append(a.versions, version, "RabbitMQ "+broker.Version())
 	p := a.berthOn("berth", broker.URL())
 	p.traffic = &traffic{
-		wrap:  a.berthOn("", relay.URL()).wrap,
-		count: func(context.Context) (measure.Messages, error) { return relay.Count() },
-		hold:  func(ctx context.Context, lock string) (func(), error) { return a.hold(ctx, p, lock) },
+		wrap:    a.berthOn("", relay.URL()).wrap,
+		count:   func(context.Context) (measure.Messages, error) { return relay.Count() },
+		methods: relay.Methods,
+		hold:    func(ctx context.Context, lock string) (func(), error) { return a.hold(ctx, p, lock) },
 	}
-	return p, nil
+	p.server, err = rabbitServer(ctx, broker)
+	return p, err
+}
+
+func rabbitServer(ctx context.Context, broker *brokertest.Broker) (*server, error) {
+	pid, err := broker.PID(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(broker.Addr())
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.Atoi(port)
+	return &server{pid: pid, port: number, channels: broker.Channels}, err
 }
 
 // berthLocal is berth without a broker.

@@ -11,13 +11,18 @@ import (
 const (
 	frameHeader    = 7
 	frameEnd       = 0xCE
+	frameMethod    = 1
 	frameHeartbeat = 8
 
 	protocolHeader = 8 // bytes that a client sends before its first frame
 )
 
 // tally is what was counted on all connections in one direction.
-type tally struct{ frames, heartbeats atomic.Int64 }
+type tally struct {
+	frames, heartbeats atomic.Int64
+	names              map[methodID]Method // what is counted of methods
+	methods            methodCounts
+}
 
 // frameCounter counts the frames of one connection in one direction, which come in
 // pieces of any length.
@@ -26,6 +31,7 @@ type frameCounter struct {
 	skip   int    // bytes before the next frame: the protocol header
 	header []byte // of the present frame, as far as it has come
 	left   int    // of its payload and the byte that ends it, once the header is complete
+	method []byte // the first of its payload
 }
 
 // Write counts the frames that end in a piece. It fails over what is not a frame.
@@ -45,6 +51,9 @@ func (c *frameCounter) Write(piece []byte) (int, error) {
 		default:
 			n := min(c.left, len(piece))
 			last := piece[n-1]
+			if c.header[0] == frameMethod {
+				c.method = append(c.method, piece[:min(n, mostMethod-len(c.method))]...)
+			}
 			c.left, piece = c.left-n, piece[n:]
 			if c.left > 0 {
 				continue
@@ -52,13 +61,21 @@ func (c *frameCounter) Write(piece []byte) (int, error) {
 			if last != frameEnd {
 				return 0, fmt.Errorf("lost count: a frame ends with %#x and not with %#x", last, frameEnd)
 			}
-			if c.header[0] == frameHeartbeat {
-				c.tally.heartbeats.Add(1)
-			} else {
-				c.tally.frames.Add(1)
-			}
-			c.header = c.header[:0]
+			c.count()
 		}
 	}
 	return all, nil
+}
+
+// count counts a frame that is complete.
+func (c *frameCounter) count() {
+	if c.header[0] == frameHeartbeat {
+		c.tally.heartbeats.Add(1)
+	} else {
+		c.tally.frames.Add(1)
+	}
+	if name := nameOf(c.method, c.tally.names); name != "" {
+		c.tally.methods.add(name)
+	}
+	c.header, c.method = c.header[:0], c.method[:0]
 }

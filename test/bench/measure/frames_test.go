@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"testing"
 	"time"
 )
@@ -41,6 +43,43 @@ func TestFramesAreCountedInWhateverPiecesTheyCome(t *testing.T) {
 	}
 }
 
+// method returns a frame of a class and a method, with arguments.
+func method(class, method byte, arguments string) []byte {
+	return frame(1, string([]byte{0, class, 0, method})+arguments)
+}
+
+// declaration returns queue.declare with flags.
+func declaration(name string, flags byte) []byte {
+	arguments := "\x00\x00" + string([]byte{byte(len(name))}) + name + string([]byte{flags})
+	return method(50, 10, arguments+"\x00\x00\x00\x00")
+}
+
+func TestMethodsAreCountedInWhateverPiecesTheyCome(t *testing.T) {
+	long := string(bytes.Repeat([]byte("n"), 255))
+	said := bytes.Join([][]byte{
+		method(10, 40, "\x01/\x00\x00"), method(20, 10, "\x00"), method(60, 40, "\x00\x00\x00\x01n\x01"),
+		frame(2, "\x00\x3c\x00\x28 looks like basic.publish and is a header"), method(60, 40, "\x00\x00\x00\x01n\x01"),
+		declaration("n", passive), declaration("", exclusive|1<<4), declaration(long, passive|1<<1), declaration(long, 1<<1),
+		method(99, 99, ""), frame(frameHeartbeat, ""), frame(1, ""),
+	}, nil)
+	want := map[Method]int{
+		ConnectionOpen: 1, ChannelOpen: 1, Publish: 2, DeclarePassive: 2, DeclareExclusive: 1, DeclareOther: 1,
+	}
+	for _, size := range []int{1, 3, 8, 64, len(said)} {
+		counts := tally{names: asked}
+		c := &frameCounter{tally: &counts}
+		for piece := range slices.Chunk(said, size) {
+			if _, err := c.Write(piece); err != nil {
+				t.Fatalf("pieces of %d: %v", size, err)
+			}
+		}
+		got := map[Method]int{}
+		if counts.methods.copyTo(got); !maps.Equal(got, want) {
+			t.Errorf("pieces of %d: %v, not %v", size, got, want)
+		}
+	}
+}
+
 func TestAFrameCountsOnceItIsComplete(t *testing.T) {
 	var counts tally
 	c := &frameCounter{tally: &counts}
@@ -69,7 +108,7 @@ func TestRelayCountsBothDirections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer broker.Close()
-	answer := append(frame(1, "start"), frame(frameHeartbeat, "")...)
+	answer := append(method(60, 60, "tag"), frame(frameHeartbeat, "")...)
 	heard := make(chan []byte, 1)
 	go func() {
 		defer close(heard)
@@ -109,5 +148,9 @@ func TestRelayCountsBothDirections(t *testing.T) {
 	counted, err := r.Count()
 	if want := (Messages{Requests: 4, Keepalives: 2, Answers: 1}); err != nil || counted != want {
 		t.Errorf("counted %+v, not %+v: %v", counted, want, err)
+	}
+	methods, err := r.Methods(t.Context())
+	if want := (map[Method]int{Deliver: 1}); err != nil || !maps.Equal(methods, want) {
+		t.Errorf("counted %v, not %v: %v", methods, want, err)
 	}
 }

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"errors"
+	"net"
 	"os"
 	"testing"
 	"time"
@@ -42,6 +43,36 @@ func TestOwnUsageIsRead(t *testing.T) {
 	}
 	if _, err := UsageOf(-1); err == nil {
 		t.Error("a process that is not there uses something")
+	}
+}
+
+func TestConnectionsOfAServerAreCounted(t *testing.T) {
+	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
+   1: 0100007F:1F90 0100007F:8001 01 00000000:00000000 00:00000000 00000000     0        0 2 1
+   2: 0100007F:8001 0100007F:1F90 01 00000000:00000000 00:00000000 00000000     0        0 3 1
+   3: 0100007F:1F90 0100007F:8002 06 00000000:00000000 00:00000000 00000000     0        0 4 1
+`
+	if n, err := parseSockets(table, 8080); n != 1 || err != nil {
+		t.Errorf("%d, not 1: %v", n, err)
+	}
+	for _, line := range []string{"0: 0100007F:1F90\n", "0: 0100007F 0100007F:8001 01\n"} {
+		if n, err := parseSockets("headings\n"+line, 8080); err == nil {
+			t.Errorf("%q is read as %d", line, n)
+		}
+	}
+	server, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	client, err := net.Dial("tcp4", server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if n, err := Established(server.Addr().(*net.TCPAddr).Port); n != 1 || err != nil {
+		t.Errorf("%d, not 1: %v", n, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,6 +56,7 @@ func NewRelay(broker string) (*Relay, error) {
 		return nil, fmt.Errorf("cannot listen for clients of the broker: %w", err)
 	}
 	r := &Relay{listener: l, broker: u, conns: map[net.Conn]bool{}}
+	r.to.names, r.from.names = asked, answered
 	r.running.Go(r.accept)
 	return r, nil
 }
@@ -76,6 +78,28 @@ func (r *Relay) Count() (Messages, error) {
 		Answers:    float64(r.from.frames.Load()),
 		Keepalives: float64(r.to.heartbeats.Load()),
 	}, r.err
+}
+
+// Methods returns how often each method was said since the relay was started, once no
+// client is connected. That is waited for until ctx ends.
+func (r *Relay) Methods(ctx context.Context) (map[Method]int, error) {
+	for r.connected() {
+		if err := Sleep(ctx, 2*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("clients of the broker are still connected: %w", err)
+		}
+	}
+	all := map[Method]int{}
+	r.to.methods.copyTo(all)
+	r.from.methods.copyTo(all)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return all, r.err
+}
+
+func (r *Relay) connected() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.conns) > 0
 }
 
 // Close cuts every connection and returns when nothing of the relay is left.

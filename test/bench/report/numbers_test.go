@@ -65,7 +65,7 @@ func TestCells(t *testing.T) {
 		{"not measured", nil, base, ""},
 		{"no samples", &Result{}, base, ""},
 	} {
-		if got := cell(c.r, c.base); got != c.want {
+		if got := new(Measure).cell(c.r, c.base); got != c.want {
 			t.Errorf("%s: %q, not %q", c.name, got, c.want)
 		}
 	}

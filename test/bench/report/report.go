@@ -32,6 +32,7 @@ type Measure struct {
 	More    bool      `json:"moreIsBetter"`
 	Plot    bool      `json:"-"` // draw it, too
 	Alone   bool      `json:"-"` // do not compare programs
+	Count   bool      `json:"-"` // exact numbers: write them whole
 	Results []*Result `json:"results"`
 }
 

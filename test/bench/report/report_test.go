@@ -23,10 +23,12 @@ func example() *Report {
 	idle.Add("etcdctl lock", 0)
 	memory := &Measure{Section: "alone", Title: "Memory", Unit: "KiB"}
 	memory.Add("berth", 116)
+	queues := &Measure{Section: "alone", Title: "Queues", Count: true}
+	queues.Add("berth", 2, 3)
 	return &Report{
 		Date: "2030-01-02", Commit: "0123abc-dirty", Flags: "-n 2", Machine: "2 cores (Abacus)", Load: 0.123,
 		Busy: 0.031, Stolen: 0.0125, Versions: []string{"berth 1.2", "etcdctl 3.4"},
-		Measures: []*Measure{start, idle, memory},
+		Measures: []*Measure{start, idle, memory, queues},
 	}
 }
 
@@ -54,7 +56,7 @@ func TestMarkdownHasTableAndItsOrigin(t *testing.T) {
 
 func TestMarkdownOfOneProgramComparesNothing(t *testing.T) {
 	text := example().markdown("alone", "")
-	if !strings.Contains(text, "| Memory | KiB | 116 |\n") ||
+	if !strings.Contains(text, "| Memory | KiB | 116 |\n| Queues |  | 2.5 |\n") ||
 		strings.Contains(text, "brackets") || strings.Contains(text, "![") {
 		t.Errorf("it is\n%s", text)
 	}

@@ -24,7 +24,7 @@ func (r *Report) table(section string) [][]string {
 			if i > 0 && !m.Alone {
 				base = m.find(programs[0])
 			}
-			row = append(row, cell(m.find(program), base))
+			row = append(row, m.cell(m.find(program), base))
 		}
 		rows = append(rows, row)
 	}
@@ -76,7 +76,7 @@ func (r *Report) markdown(section, plot string) string {
 
 // cell writes a result for a table: the median, and how many times that of base
 // it is, which is nil for base itself.
-func cell(r, base *Result) string {
+func (m *Measure) cell(r, base *Result) string {
 	switch {
 	case r == nil:
 		return ""
@@ -86,6 +86,9 @@ func cell(r, base *Result) string {
 		return ""
 	}
 	x := median(r.Samples)
+	if m.Count {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
 	if x == 0 || base == nil || base.Text != "" || len(base.Samples) == 0 || median(base.Samples) == 0 {
 		return number(x)
 	}

@@ -109,11 +109,7 @@ func (s *scene) open(ctx context.Context) (err error) {
 	if s.locks, err = rabbit.New(rabbit.Config{URLs: []string{s.broker.URL()}}); err != nil {
 		return err
 	}
-	// The node answers clients a moment before all of it has started.
-	pid, err := s.broker.Eval(ctx, "rabbit:await_startup(), list_to_binary(os:getpid())")
-	if err == nil {
-		s.pid, err = strconv.Atoi(pid)
-	}
+	s.pid, err = s.broker.PID(ctx)
 	return err
 }
 
