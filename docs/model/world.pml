@@ -1,0 +1,55 @@
+	/* Time. Rule 9: a command is dead by its deadline, so the clock cannot pass that while it lives. */
+	:: d_step { (Any(HasLease) || Any(HasDelay)) && Each(InTime) && ClockRuns ->
+#ifdef STUCK
+		idle = (Any(HasDelay) -> idle : idle - 1);
+#endif
+		k = 0;
+		do
+		:: k < CONTENDERS ->
+			lease[k] = (lease[k] > 0 -> lease[k] - 1 : 0); delay[k] = (delay[k] > 0 -> delay[k] - 1 : 0); k++
+		:: else -> break
+		od;
+		k = 0; Say("tick\n") }
+
+	/* What goes wrong with the broker. Each takes one of FAULTS. */
+#ifdef PURGE
+	:: d_step { faults > 0 && !purged && door == 0 && (tHeld | tReleased) != 0 ->
+		faults--; purged = true; tHeld = 0; tReleased = 0; Say("T PURGED\n") }
+#endif
+#ifdef DELETE_T
+	:: d_step { faults > 0 && tExists ->
+		faults--; tHeld = 0; tReleased = 0; tExists = false; door = 0; Say("T DELETED\n") }
+#endif
+#ifdef DELETE_B
+	:: d_step { faults > 0 && B != 0 -> faults--; B = 0; Say("B DELETED\n") }
+#endif
+#ifdef STRANGER
+	:: d_step { faults > 0 && B == 0 && records > 0 -> faults--; B = Stranger; Say("a STRANGER has B\n") }
+	:: d_step { B == Stranger -> B = 0; Say("the stranger is gone\n") }
+#endif
+#ifdef RESTART
+	/* What is not on disk may be lost; "released", which nobody has confirmed then, may come again. */
+	:: d_step { faults > 0 && records > 0 ->
+		faults--; B = 0; door = 0; k = 0;
+		do
+		:: k < CONTENDERS -> open[k] = false; k++
+		:: else -> break
+		od;
+		k = 0;
+		if
+		:: true
+		:: tHeld & ~diskHeld -> tHeld = tHeld & diskHeld
+		fi;
+		if
+		:: true
+		:: tReleased & ~diskReleased -> tReleased = tReleased & diskReleased
+		:: tReleased & ~diskReleased ->
+			releasedFly = releasedFly | (tReleased & ~diskReleased); tReleased = tReleased & diskReleased
+		fi;
+		diskHeld = diskHeld | tHeld; diskReleased = diskReleased | tReleased;
+		Say("RESTART: held %x released %x\n", tHeld, tReleased) }
+#endif
+#ifdef STUCK
+	/* PROPERTY: when nothing is left to happen, nobody waits. */
+	:: timeout -> assert(bounded || Each(IsGone)); break
+#endif
