@@ -122,18 +122,11 @@
 	/* ---- B; then the door is given back with the own record in T, rules 11 and 12 */
 	:: d_step { (state[me] == Running || state[me] == Holding) && alive[me] && open[me] && !hasB[me] && B == 0 ->
 		claimB(me); lease[me] = LEASE; Say("%d claims B\n", me) }
-	:: d_step { state[me] == Running && open[me] && MayGiveDoorBack(me) ->
-		if
-		:: door == Mine(me) ->
-			if	/* acknowledges what it had read before the start, or all but its own */
-			:: tHeld = tHeld & (Bit(rec[me]) | ~seenHeld[me]); tReleased = tReleased & ~seenReleased[me]
-			:: tHeld = tHeld & Bit(rec[me]); tReleased = 0
-			fi;
-			door = 0
-		:: else
-		fi;
-		seenHeld[me] = 0; seenReleased[me] = 0; former[me] = 0; state[me] = Holding;
-		Say("%d gives the door back\n", me) }
+	/* it acknowledges what it had read before the start, or also what came since; all but its own record */
+	:: d_step { state[me] == Running && open[me] && hasB[me] ->
+		giveDoorBack(me, seenHeld[me], seenReleased[me]); Say("%d gives the door back\n", me) }
+	:: d_step { state[me] == Running && open[me] && hasB[me] && door == Mine(me) ->
+		giveDoorBack(me, tHeld, tReleased); Say("%d gives the door back, having read it all\n", me) }
 
 	/* ---- it verifies its claim */
 	:: d_step { state[me] == Running && alive[me] && open[me] && lease[me] < LEASE &&

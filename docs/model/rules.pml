@@ -99,13 +99,6 @@
 #define Removable(i) (Others(i) & seenReleased[i])
 #endif
 
-/* Rule 12: the door is kept until B is ours. */
-#ifdef WITHOUT_B_FIRST
-#define MayGiveDoorBack(i) true
-#else
-#define MayGiveDoorBack(i) hasB[i]
-#endif
-
 /* Rule 15: who steps back releases a record that was confirmed and proven, and no other. */
 #ifdef WITHOUT_PROOF_TO_RELEASE
 #define MayRelease(i) (Proven(i) || (state[i] == Writing && confirmed[i]))

@@ -81,6 +81,15 @@ inline start(i) {
 	sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; delay[i] = 0
 }
 
+/* It acknowledges h and rel, but not its own record, and stops consuming T. */
+inline giveDoorBack(i, h, rel) {
+	if
+	:: door == Mine(i) -> tHeld = tHeld & (Bit(rec[i]) | ~(h)); tReleased = tReleased & ~(rel); door = 0
+	:: else
+	fi;
+	seenHeld[i] = 0; seenReleased[i] = 0; former[i] = 0; state[i] = Holding
+}
+
 /* Rule 13: the tree is dead, then "released". */
 inline treeIsDead(i) { alive[i] = false; publishReleased(i); printf("%d: its tree is dead, RELEASED %d\n", i, rec[i]) }
 
@@ -122,3 +131,15 @@ inline confirm(x) {
 	od;
 	k = 0
 }
+
+#ifdef RESTART
+/* The broker comes back with these messages in T. All connections are gone, and what was exclusive to them. */
+inline restart(h, rel) {
+	faults--; B = 0; door = 0; k = 0;
+	do
+	:: k < CONTENDERS -> open[k] = false; k++
+	:: else -> break
+	od;
+	k = 0; tHeld = h; tReleased = rel; diskHeld = tHeld; diskReleased = tReleased
+}
+#endif

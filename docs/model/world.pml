@@ -28,26 +28,19 @@
 	:: d_step { B == Stranger -> B = 0; Say("the stranger is gone\n") }
 #endif
 #ifdef RESTART
-	/* What is not on disk may be lost; "released", which nobody has confirmed then, may come again. */
+	/* what is not on disk may be lost; and a "released" that nobody has confirmed may be published again */
 	:: d_step { faults > 0 && records > 0 ->
-		faults--; B = 0; door = 0; k = 0;
-		do
-		:: k < CONTENDERS -> open[k] = false; k++
-		:: else -> break
-		od;
-		k = 0;
-		if
-		:: true
-		:: tHeld & ~diskHeld -> tHeld = tHeld & diskHeld
-		fi;
-		if
-		:: true
-		:: tReleased & ~diskReleased -> tReleased = tReleased & diskReleased
-		:: tReleased & ~diskReleased ->
-			releasedFly = releasedFly | (tReleased & ~diskReleased); tReleased = tReleased & diskReleased
-		fi;
-		diskHeld = diskHeld | tHeld; diskReleased = diskReleased | tReleased;
-		Say("RESTART: held %x released %x\n", tHeld, tReleased) }
+		restart(tHeld, tReleased); Say("RESTART: nothing is lost\n") }
+	:: d_step { faults > 0 && (tHeld & ~diskHeld) ->
+		restart(tHeld & diskHeld, tReleased); Say("RESTART: held %x is left\n", tHeld) }
+	:: d_step { faults > 0 && (tReleased & ~diskReleased) ->
+		restart(tHeld, tReleased & diskReleased); Say("RESTART: released %x is left\n", tReleased) }
+	:: d_step { faults > 0 && (tReleased & ~diskReleased) ->
+		releasedFly = releasedFly | (tReleased & ~diskReleased);
+		restart(tHeld, tReleased & diskReleased); Say("RESTART: released %x is left, the rest comes again\n", tReleased) }
+	:: d_step { faults > 0 && (tHeld & ~diskHeld) && (tReleased & ~diskReleased) ->
+		restart(tHeld & diskHeld, tReleased & diskReleased);
+		Say("RESTART: held %x and released %x are left\n", tHeld, tReleased) }
 #endif
 #ifdef STUCK
 	/* PROPERTY: when nothing is left to happen, nobody waits. */
