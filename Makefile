@@ -9,7 +9,7 @@ VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Flags for test/bench.
 BENCH ?=
 
-.PHONY: help build demo deps test race test-brokers faults bench check vuln docs packages clean
+.PHONY: help build demo deps test race test-brokers faults model bench check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -42,6 +42,10 @@ test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, 
 faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make faults
 	@scripts/deps.sh faults
 	go -C test/faults test -v -count=1 -timeout 12h .
+
+model: ## check the protocol's model exhaustively, and that its broken variants fail
+	@scripts/deps.sh model
+	@scripts/model.sh
 
 bench: build ## measure berth into docs/performance.md, on a quiet machine: make bench BENCH="-only handover -n 5"
 	@scripts/deps.sh bench

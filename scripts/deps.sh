@@ -6,16 +6,21 @@
 #     deps.sh faults   for make faults
 #     deps.sh bench    for make bench
 #     deps.sh brokers  for scripts/brokers.sh
+#     deps.sh model    for make model, which needs neither Go nor a broker
 set -eu
 suite=${1:-}
 
 # missing prints the packages that are needed and not there.
 missing() {
-	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || echo rabbitmq-server
-	command -v epmd >/dev/null && command -v erl >/dev/null || echo erlang-base
-	# The race detector needs cgo: a compiler and the C library's headers.
+	# The race detector needs cgo, and the model's checker is C: a compiler and the C library's headers.
 	command -v gcc >/dev/null || echo gcc
 	[ -e /usr/include/stdlib.h ] || echo libc6-dev
+	if [ "$suite" = model ]; then
+		command -v spin >/dev/null || echo spin
+		return 0
+	fi
+	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || echo rabbitmq-server
+	command -v epmd >/dev/null && command -v erl >/dev/null || echo erlang-base
 	command -v make >/dev/null || echo make
 	command -v git >/dev/null || echo git
 	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2
@@ -31,7 +36,7 @@ fail() {
 	exit 1
 }
 
-command -v go >/dev/null || fail "go is not in PATH; install Go (go.mod says which) from https://go.dev/dl/"
+[ "$suite" = model ] || command -v go >/dev/null || fail "go is not in PATH; install Go (go.mod says which) from https://go.dev/dl/"
 
 # Word splitting is wanted: a list of package names.
 # shellcheck disable=SC2046

@@ -46,7 +46,7 @@
 	:: d_step { state[me] == Reading && toRead[me] > 0 ->
 		forget(me); state[me] = Leaving; Say("%d does not get all that it saw, leaves the door\n", me) }
 #endif
-	:: d_step { state[me] == Reading && toRead[me] == 0 && past[me] == Known && seenHeld[me] == 0 ->
+	:: d_step { state[me] == Reading && toRead[me] == 0 && past[me] == Known && Telling(seenHeld[me], seenReleased[me]) == 0 ->
 		past[me] = Empty; Say("%d has read no held\n", me) }
 
 	/* ---- nothing is known of the past: B, rule 4. If B is refused, it leaves the door and comes again. */
@@ -75,11 +75,11 @@
 			:: else
 			fi;
 			seenHeld[me] = seenHeld[me] & ~former[me]; former[me] = 0;
-			state[me] = (past[me] == Empty -> Waited : Next); past[me] = Known;
+			state[me] = (past[me] == Empty -> Waited : Next); past[me] = (past[me] == Empty -> Known : past[me]);
 			Say("%d is next\n", me)
 		:: !overtaken && !ProvenWithB(me) ->
 			stepBack(me); Say("%d has lost B\n", me)
-		fi }
+		fi; overtaken = 0 }
 	:: d_step { state[me] == Writing && !(heldFly & Bit(rec[me])) && !confirmed[me] && !OnItsWayToDisk(rec[me]) ->
 		stepBack(me); Say("%d gets no confirm\n", me) }
 #ifdef WITHOUT_RECORD_FIRST

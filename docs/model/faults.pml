@@ -11,7 +11,7 @@
 	:: d_step { faults > 0 && !alive[_pid] && state[_pid] != Off && state[_pid] != Gone ->
 		faults--;
 		if
-		:: MayRelease(_pid) -> publishReleased(_pid)
+		:: MayRelease(_pid) -> withdraw(_pid)
 		:: else
 		fi;
 		forget(_pid); state[_pid] = Gone; Say("%d CRASHES\n", _pid) }

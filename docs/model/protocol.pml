@@ -53,6 +53,9 @@ bool tExists;
 byte tHeld, tReleased;		/* messages of T. All of them are delivered to its consumer, if it has one */
 byte door;			/* T's exclusive consumer, a connection */
 byte B;				/* the connection that has B */
+#ifdef WITHDRAWN
+byte withdrawn;			/* records whose release says that nothing has run under them */
+#endif
 byte heldFly, releasedFly;	/* published, and on their way */
 #ifdef RESTART
 byte diskHeld, diskReleased;	/* messages that are on disk */
@@ -86,12 +89,12 @@ byte records;			/* how many there are */
 byte highest;			/* term ever; stands for the wall clock */
 byte lastStarted;		/* term of the last start */
 byte faults = FAULTS;
-bool purged;			/* T is purged once at most: README.md, limits */
+bool emptied;			/* T is emptied once at most: README.md, limits */
 bool bounded;			/* records used up: how this history goes on says nothing */
 #ifdef STUCK
 byte idle = STUCK;		/* ticks that pass although nobody waits for the clock */
 #endif
-hidden byte k, top, overtaken;	/* scratch of one step */
+byte k, top, overtaken;		/* scratch of one step, 0 between steps */
 
 #define Bit(r)    (1 << (r))
 #define Count(x)  (((x)>>1&1) + ((x)>>2&1) + ((x)>>3&1) + ((x)>>4&1) + ((x)>>5&1) + ((x)>>6&1))
@@ -111,7 +114,7 @@ hidden byte k, top, overtaken;	/* scratch of one step */
 #define OldIsGone(i) (!open[i] && B != OldOf(i) && door != OldOf(i))
 /* Looking for states in which nothing can happen any more: no look again in vain, and no clock that ticks for nobody. */
 #ifdef STUCK
-#define WorthALook (tHeld != 0 || B == 0)
+#define WorthALook (Telling(tHeld, tReleased) != 0 || B == 0)
 #define ClockRuns (Any(HasDelay) || idle > 0)
 #else
 #define WorthALook true

@@ -17,9 +17,9 @@
 #if defined(WITHOUT_UNKNOWN)
 #define MayRecord(i) true
 #elif defined(WITHOUT_DELAY_WHEN_EMPTY)
-#define MayRecord(i) (past[i] == Known -> seenHeld[i] != 0 : hasB[i])
+#define MayRecord(i) (past[i] == Known -> Telling(seenHeld[i], seenReleased[i]) != 0 : hasB[i])
 #else
-#define MayRecord(i) (past[i] == Known -> seenHeld[i] != 0 : hasB[i] && (past[i] == Unused || delay[i] == 0))
+#define MayRecord(i) (past[i] == Known -> Telling(seenHeld[i], seenReleased[i]) != 0 : hasB[i] && (past[i] == Unused || delay[i] == 0))
 #endif
 
 /* Rule 5: a missing ledger is a first use only for who has B, and if nothing else tells of a use. */
@@ -56,9 +56,14 @@
 /* Rule 8: everybody who was recorded is released. */
 #ifdef WITHOUT_EVERY_RELEASE
 #define Top(x) ((x) >= 64 -> 64 : ((x) >= 32 -> 32 : ((x) >= 16 -> 16 : ((x) >= 8 -> 8 : ((x) >= 4 -> 4 : (x))))))
-#define AllReleased(i) ((Top(Others(i)) & ~seenReleased[i]) == 0)
+#define NobodyElse(i) ((Top(Others(i)) & ~seenReleased[i]) == 0)
 #else
-#define AllReleased(i) ((Others(i) & ~seenReleased[i]) == 0)
+#define NobodyElse(i) ((Others(i) & ~seenReleased[i]) == 0)
+#endif
+#ifdef WITHDRAWN
+#define AllReleased(i) (NobodyElse(i) && ((Others(i) & seenReleased[i] & ~withdrawn) != 0 || past[i] == Unused))
+#else
+#define AllReleased(i) NobodyElse(i)
 #endif
 
 /* Rule 9: the last proof is younger than the lease, and the deadline counts from it. */
@@ -93,17 +98,27 @@
 #endif
 
 /* Rule 11: what is removed while the own command has not started is released. */
-#ifdef WITHOUT_PAIRS
+#if defined(WITHOUT_PAIRS)
 #define Removable(i) Others(i)
+#elif defined(WITHDRAWN)
+#define Removable(i) (NobodyElse(i) -> 0 : Others(i) & seenReleased[i])
 #else
 #define Removable(i) (Others(i) & seenReleased[i])
 #endif
 
-/* Rule 15: who steps back releases a record that was confirmed and proven, and no other. */
-#ifdef WITHOUT_PROOF_TO_RELEASE
+/* Rule 15: who steps back releases a record that was confirmed and proven, and no other.
+ * With -DWITHDRAWN the release says that nothing has run under the record, and a reader takes the pair for nothing. */
+#if defined(WITHOUT_PROOF_TO_RELEASE)
 #define MayRelease(i) (Proven(i) || (state[i] == Writing && confirmed[i]))
+#elif defined(WITHDRAWN)
+#define MayRelease(i) (Proven(i) || state[i] == Writing)
 #else
 #define MayRelease(i) Proven(i)
+#endif
+#ifdef WITHDRAWN
+#define Telling(h, rel) ((h) & ~((rel) & withdrawn))
+#else
+#define Telling(h, rel) (h)
 #endif
 
 /* Rule 16: in doubt, only B says that it goes on. */

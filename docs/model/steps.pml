@@ -6,6 +6,11 @@ inline forget(i) {
 }
 
 inline publishReleased(i) { releasedFly = releasedFly | Bit(rec[i]) }
+#ifdef WITHDRAWN
+inline withdraw(i) { publishReleased(i); withdrawn = withdrawn | Bit(rec[i]) }
+#else
+inline withdraw(i) { publishReleased(i) }
+#endif
 
 /* A new record of i; its lease counts from here. Rule 3. */
 inline publishHeld(i) {
@@ -42,7 +47,7 @@ inline compareTerms(i) {
 
 /* What its look at T says. */
 inline look(i, ifMissing) {
-	past[i] = (!tExists -> ifMissing : (tHeld == 0 -> Empty : Known));
+	past[i] = (!tExists -> ifMissing : (Telling(tHeld, tReleased) == 0 -> Empty : Known));
 	seenHeld[i] = tHeld; seenReleased[i] = tReleased
 }
 
@@ -60,10 +65,10 @@ inline enter(i) {
 inline claimB(i) { B = Mine(i); hasB[i] = true }
 inline loseB(i)  { hasB[i] = false; delay[i] = 0 }
 
-/* It stops being next. Rule 15: "released" says that nothing has run under its record, and nothing ran before it. */
+/* It stops being next, rule 15. */
 inline stepBack(i) {
 	if
-	:: MayRelease(i) -> publishReleased(i)
+	:: MayRelease(i) -> withdraw(i)
 	:: else
 	fi;
 	forget(i); state[i] = Leaving

@@ -13,12 +13,12 @@
 
 	/* What goes wrong with the broker. Each takes one of FAULTS. */
 #ifdef PURGE
-	:: d_step { faults > 0 && !purged && door == 0 && (tHeld | tReleased) != 0 ->
-		faults--; purged = true; tHeld = 0; tReleased = 0; Say("T PURGED\n") }
+	:: d_step { faults > 0 && !emptied && door == 0 && (tHeld | tReleased) != 0 ->
+		faults--; emptied = true; tHeld = 0; tReleased = 0; Say("T PURGED\n") }
 #endif
 #ifdef DELETE_T
-	:: d_step { faults > 0 && tExists ->
-		faults--; tHeld = 0; tReleased = 0; tExists = false; door = 0; Say("T DELETED\n") }
+	:: d_step { faults > 0 && !emptied && tExists ->
+		faults--; emptied = true; tHeld = 0; tReleased = 0; tExists = false; door = 0; Say("T DELETED\n") }
 #endif
 #ifdef DELETE_B
 	:: d_step { faults > 0 && B != 0 -> faults--; B = 0; Say("B DELETED\n") }

@@ -1,0 +1,90 @@
+#!/bin/sh
+# Checks the model of the protocol in docs/model exhaustively, and that what leaves a rule out fails. Needs spin, gcc.
+#
+#     model.sh            all configurations, two at a time
+#     model.sh NAME ...   these; of one that has to fail, also a shortest history that fails
+#
+# MODEL_MB is the memory for one configuration in MB, 1900 by default.
+set -eu
+here=$(cd "$(dirname "$0")/../docs/model" && pwd)
+
+# flags prints a configuration's flags, with the names in them resolved.
+flags() {
+	for word; do
+		meaning=$(sed -n "s/^= $word  *//p" "$here/configurations")
+		echo "${meaning:-$word}"
+	done | tr '\n' ' '
+}
+
+# property says which one an output of the checker reports as violated.
+property() {
+	case $(grep -o 'assertion violated.*' "$1" || true) in
+	*alive*) echo two ;;
+	*lastStarted*) echo terms ;;
+	*bounded*) echo stuck ;;
+	*) echo none ;;
+	esac
+}
+
+# check checks one configuration, in a directory of its own, and prints a line.
+check() {
+	wanted=$1 name=$2
+	shift 2
+	dir=$(mktemp -d)
+	trap 'rm -rf "$dir"' EXIT
+	trap 'exit 1' HUP INT TERM
+	cd "$dir"
+	cp "$here"/*.pml .
+	search=''
+	if [ "$wanted" != sound ]; then
+		set -- "$@" "-D$name"
+		search=-DBFS # the first history that it finds is a shortest one
+	fi
+	# shellcheck disable=SC2086
+	spin -a "$@" protocol.pml >log 2>&1 &&
+		gcc -O2 -DSAFETY -DNOBOUNDCHECK -DNOREDUCE -DMEMLIM="${MODEL_MB:-1900}" $search -o pan pan.c >>log 2>&1 || {
+		cat log >&2
+		return 1
+	}
+	./pan -m500000 -w24 >out 2>&1 || true
+	found=$(property out)
+	states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' out)
+	if ! grep -q 'errors: [01]$' out || { [ "$found" = none ] && grep -q 'not completed' out; }; then
+		verdict="NOT FINISHED: $(grep -m 1 -E 'memory|depth|error' out || true)"
+	elif [ "$wanted" = sound ] && [ "$found" = none ]; then
+		verdict='no error'
+	elif [ "$wanted" = "$found" ]; then
+		verdict="fails as it must: $found"
+	else
+		verdict="WRONG: $found, wanted $wanted"
+	fi
+	printf '%-26s %10s states  %-24s %s\n' "$name" "$states" "$verdict" "$*"
+	if [ -n "${MODEL_HISTORY:-}" ] && [ -e protocol.pml.trail ]; then
+		spin -t "$@" protocol.pml 2>/dev/null | sed -n '/^#processes/q; s/^  */    /p'
+	fi
+	case $verdict in
+	'no error' | fails*) ;;
+	*) return 1 ;;
+	esac
+}
+
+if [ "${1:-}" = check ]; then
+	shift
+	# shellcheck disable=SC2046
+	check "$1" "$2" $(shift 2 && flags "$@")
+	exit
+fi
+
+list=$(grep -E '^(sound|two|terms|stuck) ' "$here/configurations")
+if [ $# -gt 0 ]; then
+	MODEL_HISTORY=1
+	export MODEL_HISTORY
+	all=$list list=
+	for name; do
+		line=$(echo "$all" | grep -E "^[a-z]+ +$name " || true)
+		[ -n "$line" ] || { echo "model: no configuration $name" >&2; exit 64; }
+		list="$list$line
+"
+	done
+fi
+echo "$list" | sed '/^$/d' | xargs -P 2 -L 1 "$0" check
