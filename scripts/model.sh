@@ -13,7 +13,7 @@ flags() {
 	for word; do
 		meaning=$(sed -n "s/^= $word  *//p" "$here/configurations")
 		echo "${meaning:-$word}"
-	done | tr '\n' ' '
+	done
 }
 
 # property says which one an output of the checker reports as violated.
@@ -30,6 +30,9 @@ property() {
 check() {
 	wanted=$1 name=$2
 	shift 2
+	bounds=$*
+	# shellcheck disable=SC2046
+	set -- $(flags "$@")
 	dir=$(mktemp -d)
 	trap 'rm -rf "$dir"' EXIT
 	trap 'exit 1' HUP INT TERM
@@ -58,7 +61,7 @@ check() {
 	else
 		verdict="WRONG: $found, wanted $wanted"
 	fi
-	printf '%-26s %10s states  %-24s %s\n' "$name" "$states" "$verdict" "$*"
+	printf '%-26s %10s states  %-24s %s\n' "$name" "$states" "$verdict" "$bounds"
 	if [ -n "${MODEL_HISTORY:-}" ] && [ -e protocol.pml.trail ]; then
 		spin -t "$@" protocol.pml 2>/dev/null | sed -n '/^#processes/q; s/^  */    /p'
 	fi
@@ -70,8 +73,7 @@ check() {
 
 if [ "${1:-}" = check ]; then
 	shift
-	# shellcheck disable=SC2046
-	check "$1" "$2" $(shift 2 && flags "$@")
+	check "$@"
 	exit
 fi
 

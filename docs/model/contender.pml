@@ -1,176 +1,183 @@
-	/* What a contender does: each step at any time at which its condition holds. */
+    /* What a contender does: each step at any time at which its condition holds. */
 #define me _pid
-	/* ---- it connects. What its last connection had may still be there; the broker ends that when it likes. */
-	:: d_step { state[me] == Off && runs[me] < RUNS && !bounded && OldIsGone(me) && MyTurn(me) ->
-		connect(me); born = (born == me -> born + 1 : born); state[me] = Line; Say("%d connects\n", me) }
-	:: d_step { state[me] == Off && (runs[me] == RUNS || bounded) -> state[me] = Gone; Say("") }
-	:: d_step { state[me] == Line && open[me] && (runs[me] == RUNS || bounded) -> state[me] = Leaving; Say("") }
+#define is(s) (state[me] == s)
+#define go(s) state[me] = s
+    /* ---- it connects. What its last connection had may still be there; the broker ends that when it likes. */
+    :: d_step { is(Off) && runs[me] < RUNS && !bounded && OldIsGone(me) && MyTurn(me) ->
+        connect(me); born = (born == me -> born + 1 : born); go(Line); Say("%d connects\n", me) }
+    :: d_step { is(Off) && (runs[me] == RUNS || bounded) -> go(Gone); Say("") }
+    :: d_step { is(Line) && open[me] && (runs[me] == RUNS || bounded) -> go(Leaving); Say("") }
 
-	/* ---- the door, rule 1. A look says whether somebody is there, and how many messages are to be read. */
-	:: d_step { state[me] == Line && open[me] && door == 0 && runs[me] < RUNS && !bounded && WorthALook ->
-		look(me, FirstMissing); state[me] = Looked;
-		if
-		:: LookIsEntry && past[me] != Missing -> enter(me)
-		:: else
-		fi; Say("%d looks: held %x released %x\n", me, tHeld, tReleased) }
-	:: d_step { state[me] == Looked && open[me] && door != 0 ->
-		forget(me); state[me] = Leaving; Say("%d is refused the door\n", me) }
-	:: d_step { state[me] == Looked && open[me] && door == 0 && past[me] != Missing ->
-		enter(me); Say("%d has the door\n", me) }
+    /* ---- the door, rule 1. A look says whether somebody is there, and how many messages are to be read. */
+    :: d_step { is(Line) && open[me] && door == 0 && runs[me] < RUNS && !bounded && WorthALook ->
+        look(me, FirstMissing); go(Looked);
+        if
+        :: LookIsEntry && past[me] != Missing -> enter(me)
+        :: else
+        fi; Say("%d looks: held %x released %x\n", me, tHeld, tReleased) }
+    :: d_step { is(Looked) && open[me] && door != 0 ->
+        forget(me); go(Leaving); Say("%d is refused the door\n", me) }
+    :: d_step { is(Looked) && open[me] && door == 0 && past[me] != Missing ->
+        enter(me); Say("%d has the door\n", me) }
 #ifdef WITHOUT_DOOR
-	/* somebody is at the door: B alone, and the delay */
-	:: d_step { state[me] == Line && open[me] && door != 0 && B == 0 && runs[me] < RUNS && !bounded ->
-		claimB(me); delay[me] = DELAY; Say("%d claims B\n", me) }
-	:: d_step { state[me] == Line && open[me] && hasB[me] && delay[me] == 0 && B == Mine(me) && records < RECORDS ->
-		publishHeld(me); start(me); Say("%d STARTS with B alone\n", me) }
+    /* somebody is at the door: B alone, and the delay */
+    :: d_step { is(Line) && open[me] && door != 0 && B == 0 && runs[me] < RUNS && !bounded ->
+        claimB(me); delay[me] = DELAY; Say("%d claims B\n", me) }
+    :: d_step { is(Line) && open[me] && hasB[me] && delay[me] == 0 && B == Mine(me) && records < RECORDS ->
+        publishHeld(me); start(me); Say("%d STARTS with B alone\n", me) }
 #endif
 
-	/* ---- there was no T: B, and another look, rule 5 */
-	:: d_step { state[me] == Looked && open[me] && past[me] == Missing && !hasB[me] && B == 0 ->
-		claimB(me); delay[me] = DELAY; Say("%d claims B\n", me) }
-	:: d_step { state[me] == Looked && open[me] && past[me] == Missing && !hasB[me] && B != 0 ->
-		forget(me); state[me] = Line; Say("%d is refused B\n", me) }
-	:: d_step { state[me] == Looked && open[me] && past[me] == Missing && hasB[me] && door == 0 ->
-		look(me, MissingWithB);
-		if
-		:: LookIsEntry -> enter(me)
-		:: else
-		fi; Say("%d looks again: held %x released %x\n", me, tHeld, tReleased) }
+    /* ---- there was no T: B, and another look, rule 5 */
+    :: d_step { is(Looked) && open[me] && past[me] == Missing && !hasB[me] && B == 0 ->
+        claimB(me); delay[me] = DELAY; Say("%d claims B\n", me) }
+    :: d_step { is(Looked) && open[me] && past[me] == Missing && !hasB[me] && B != 0 ->
+        forget(me); go(Line); Say("%d is refused B\n", me) }
+    :: d_step { is(Looked) && open[me] && past[me] == Missing && hasB[me] && door == 0 ->
+        look(me, MissingWithB);
+        if
+        :: LookIsEntry -> enter(me)
+        :: else
+        fi; Say("%d looks again: held %x released %x\n", me, tHeld, tReleased) }
 
-	/* ---- it reads, rule 2 */
-	:: d_step { AtDoor(me) && (sockHeld[me] | sockReleased[me]) != 0 ->
-		seenHeld[me] = seenHeld[me] | sockHeld[me]; seenReleased[me] = seenReleased[me] | sockReleased[me];
-		sockHeld[me] = 0; sockReleased[me] = 0;
-		Say("%d reads: held %x released %x\n", me, seenHeld[me], seenReleased[me]) }
+    /* ---- it reads, rule 2 */
+    :: d_step { AtDoor(me) && (sockHeld[me] | sockReleased[me]) != 0 ->
+        seenHeld[me] = seenHeld[me] | sockHeld[me]; seenReleased[me] = seenReleased[me] | sockReleased[me];
+        sockHeld[me] = 0; sockReleased[me] = 0;
+        Say("%d reads: held %x released %x\n", me, seenHeld[me], seenReleased[me]) }
 #ifndef WITHOUT_END_OF_READING
-	:: d_step { state[me] == Reading && toRead[me] > 0 ->
-		forget(me); state[me] = Leaving; Say("%d does not get all that it saw, leaves the door\n", me) }
+    :: d_step { is(Reading) && toRead[me] > 0 ->
+        forget(me); go(Leaving); Say("%d does not get all that it saw, leaves the door\n", me) }
 #endif
-	:: d_step { state[me] == Reading && toRead[me] == 0 && past[me] == Known && Telling(seenHeld[me], seenReleased[me]) == 0 ->
-		past[me] = Empty; Say("%d has read no held\n", me) }
+    :: d_step { is(Reading) && toRead[me] == 0 && past[me] == Known && Telling(seenHeld[me], seenReleased[me]) == 0 ->
+        past[me] = Empty; Say("%d has read no held\n", me) }
 
-	/* ---- nothing is known of the past: B, rule 4. If B is refused, it leaves the door and comes again. */
-	:: d_step { state[me] == Reading && past[me] != Known && open[me] && !hasB[me] && B == 0 ->
-		claimB(me); delay[me] = DelayWithB(me); Say("%d claims B\n", me) }
-	:: d_step { state[me] == Reading && past[me] != Known && open[me] && !hasB[me] && B != 0 && B != Mine(me) ->
-		forget(me); state[me] = Leaving; Say("%d is refused B, leaves the door\n", me) }
+    /* ---- nothing is known of the past: B, rule 4. If B is refused, it leaves the door and comes again. */
+    :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && B == 0 ->
+        claimB(me); delay[me] = DelayWithB(me); Say("%d claims B\n", me) }
+    :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && B != 0 && B != Mine(me) ->
+        forget(me); go(Leaving); Say("%d is refused B, leaves the door\n", me) }
 
-	/* ---- the record, rules 3, 6 and 7 */
-	:: d_step { state[me] == Reading && toRead[me] == 0 && MayRecord(me) && records < RECORDS ->
-		publishHeld(me); state[me] = Writing;
-		Say("%d publishes held: record %d, term %d\n", me, rec[me], term[rec[me]]) }
-	:: d_step { state[me] == Reading && records == RECORDS ->
-		bounded = true; forget(me); state[me] = Leaving; Say("") }
-	:: d_step { state[me] == Writing && Safe(me) && Delivered(me) ->
-		compareTerms(me);
-		if
-		:: overtaken && records < RECORDS ->
-			former[me] = Own(me); publishHeld(me);
-			Say("%d publishes held again: record %d, term %d\n", me, rec[me], term[rec[me]])
-		:: overtaken && records == RECORDS ->
-			bounded = true; forget(me); state[me] = Leaving; Say("")
-		:: !overtaken && ProvenWithB(me) ->
-			if
-			:: open[me] && door == Mine(me) -> tHeld = tHeld & ~former[me]
-			:: else
-			fi;
-			seenHeld[me] = seenHeld[me] & ~former[me]; former[me] = 0;
-			state[me] = (past[me] == Empty -> Waited : Next); past[me] = (past[me] == Empty -> Known : past[me]);
-			Say("%d is next\n", me)
-		:: !overtaken && !ProvenWithB(me) ->
-			stepBack(me); Say("%d has lost B\n", me)
-		fi; overtaken = 0 }
-	:: d_step { state[me] == Writing && !(heldFly & Bit(rec[me])) && !confirmed[me] && !OnItsWayToDisk(rec[me]) ->
-		stepBack(me); Say("%d gets no confirm\n", me) }
+    /* ---- the record, rules 3, 6 and 7 */
+    :: d_step { is(Reading) && toRead[me] == 0 && MayRecord(me) && records < RECORDS ->
+        publishHeld(me); go(Writing);
+        Say("%d publishes held: record %d, term %d\n", me, rec[me], term[rec[me]]) }
+    :: d_step { is(Reading) && records == RECORDS ->
+        bounded = true; forget(me); go(Leaving); Say("") }
+    :: d_step { is(Writing) && Safe(me) && Delivered(me) ->
+        compareTerms(me);
+        if
+        :: overtaken && records < RECORDS ->
+            former[me] = Own(me); publishHeld(me);
+            Say("%d publishes held again: record %d, term %d\n", me, rec[me], term[rec[me]])
+        :: overtaken && records == RECORDS ->
+            bounded = true; forget(me); go(Leaving); Say("")
+        :: !overtaken && ProvenWithB(me) ->
+            if
+            :: open[me] && door == Mine(me) -> tHeld = tHeld & ~former[me]
+            :: else
+            fi;
+            seenHeld[me] = seenHeld[me] & ~former[me]; former[me] = 0;
+            state[me] = (past[me] == Empty -> Waited : Next); past[me] = (past[me] == Empty -> Known : past[me]);
+            Say("%d is next\n", me)
+        :: !overtaken && !ProvenWithB(me) ->
+            stepBack(me); Say("%d has lost B\n", me)
+        fi; overtaken = 0 }
+    :: d_step { is(Writing) && !(heldFly & Bit(rec[me])) && !confirmed[me] && !OnItsWayToDisk(rec[me]) ->
+        stepBack(me); Say("%d gets no confirm\n", me) }
 #ifdef WITHOUT_RECORD_FIRST
-	/* starts, and records meanwhile */
-	:: d_step { state[me] == Reading && toRead[me] == 0 && past[me] == Known && Others(me) != 0 && AllReleased(me) &&
-		open[me] && door == Mine(me) && records < RECORDS ->
-		publishHeld(me); start(me); Say("%d STARTS before its record %d is there\n", me, rec[me]) }
+    /* starts, and records meanwhile */
+    :: d_step { is(Reading) && toRead[me] == 0 && past[me] == Known && Others(me) != 0 && AllReleased(me) &&
+        open[me] && door == Mine(me) && records < RECORDS ->
+        publishHeld(me); start(me); Say("%d STARTS before its record %d is there\n", me, rec[me]) }
 #endif
 
-	/* ---- further proofs, rule 7: all that it has in hand given back, and the own record delivered again */
-	:: d_step { Proven(me) && open[me] && lease[me] < LEASE && door == Mine(me) && (state[me] == Next || B == Mine(me)) ->
-		lease[me] = LEASE; Say("%d proves the door\n", me) }
-	:: d_step { AtDoor(me) && open[me] && door != Mine(me) -> stepBack(me); Say("%d finds the door lost\n", me) }
-	:: d_step { AtDoor(me) && state[me] != Writing && open[me] && hasB[me] && B != Mine(me) ->
-		loseB(me); state[me] = (state[me] == Waited -> Next : state[me]); Say("%d finds B lost\n", me) }
+    /* ---- further proofs, rule 7: all that it has in hand given back, and the own record delivered again */
+    :: d_step { Proven(me) && open[me] && lease[me] < LEASE && door == Mine(me) && (is(Next) || B == Mine(me)) ->
+        lease[me] = LEASE; Say("%d proves the door\n", me) }
+    :: d_step { AtDoor(me) && open[me] && door != Mine(me) -> stepBack(me); Say("%d finds the door lost\n", me) }
+    :: d_step { AtDoor(me) && state[me] != Writing && open[me] && hasB[me] && B != Mine(me) ->
+        loseB(me); state[me] = (is(Waited) -> Next : state[me]); Say("%d finds B lost\n", me) }
 
-	/* ---- while it is next, it removes what is over, rule 11 */
-	:: d_step { state[me] == Next && open[me] && door == Mine(me) && (tHeld & Removable(me)) != 0 ->
-		k = Removable(me); tHeld = tHeld & ~k; tReleased = tReleased & ~k;
-		seenHeld[me] = seenHeld[me] & ~k; seenReleased[me] = seenReleased[me] & ~k; k = 0;
-		Say("%d acknowledges what is over\n", me) }
+    /* ---- while it is next, it removes what is over, rule 11 */
+    :: d_step { is(Next) && open[me] && door == Mine(me) && (tHeld & Removable(me)) != 0 ->
+        k = Removable(me); tHeld = tHeld & ~k; tReleased = tReleased & ~k;
+        seenHeld[me] = seenHeld[me] & ~k; seenReleased[me] = seenReleased[me] & ~k; k = 0;
+        Say("%d acknowledges what is over\n", me) }
 
-	/* ---- nobody says "released": B, and the delay, rule 10 */
+    /* ---- nobody says "released": B, and the delay, rule 10 */
 #ifndef WITHOUT_TAKEOVER
-	:: d_step { state[me] == Next && open[me] && !hasB[me] && B == 0 && !AllReleased(me) ->
-		claimB(me); delay[me] = DelayWithB(me); Say("%d claims B and waits\n", me) }
+    :: d_step { is(Next) && open[me] && !hasB[me] && B == 0 && !AllReleased(me) ->
+        claimB(me); delay[me] = DelayWithB(me); Say("%d claims B and waits\n", me) }
 #endif
-	:: d_step { state[me] == Next && hasB[me] && delay[me] == 0 && BothProven(me) ->
-		state[me] = Waited; lease[me] = LEASE; Say("%d has waited, proves door and B\n", me) }
-	/* a holder in doubt asks for B, rule 16 */
-	:: d_step { (state[me] == Next || state[me] == Reading) && hasB[me] && open[me] && B == Mine(me) && Any(AsksForB) ->
-		B = 0; loseB(me); Say("%d gives B back to who asks\n", me) }
+    :: d_step { is(Next) && hasB[me] && delay[me] == 0 && BothProven(me) ->
+        go(Waited); lease[me] = LEASE; Say("%d has waited, proves door and B\n", me) }
+    /* a holder in doubt asks for B, rule 16 */
+    :: d_step { (is(Next) || is(Reading)) && hasB[me] && open[me] && B == Mine(me) && Any(AsksForB) ->
+        B = 0; loseB(me); Say("%d gives B back to who asks\n", me) }
 
-	/* ---- the start, rules 8, 9 and 10 */
-	:: d_step { state[me] == Next && AllReleased(me) && InLease(me) ->
-		start(me); lease[me] = Deadline(me); Say("%d STARTS record %d on released\n", me, rec[me]) }
-	:: d_step { state[me] == Waited && InLease(me) ->
-		start(me); lease[me] = Deadline(me); Say("%d STARTS record %d after the delay\n", me, rec[me]) }
+    /* ---- the start, rules 8, 9 and 10 */
+    :: d_step { is(Next) && AllReleased(me) && InLease(me) ->
+        start(me); lease[me] = Deadline(me); Say("%d STARTS record %d on released\n", me, rec[me]) }
+    :: d_step { is(Waited) && InLease(me) ->
+        start(me); lease[me] = Deadline(me); Say("%d STARTS record %d after the delay\n", me, rec[me]) }
 
-	/* ---- B; then the door is given back with the own record in T, rules 11 and 12 */
-	:: d_step { (state[me] == Running || state[me] == Holding) && alive[me] && open[me] && !hasB[me] && B == 0 ->
-		claimB(me); lease[me] = LEASE; Say("%d claims B\n", me) }
-	/* it acknowledges what it had read before the start, or also what came since; all but its own record */
-	:: d_step { state[me] == Running && open[me] && hasB[me] ->
-		giveDoorBack(me, seenHeld[me], seenReleased[me]); Say("%d gives the door back\n", me) }
-	:: d_step { state[me] == Running && open[me] && hasB[me] && door == Mine(me) ->
-		giveDoorBack(me, tHeld, tReleased); Say("%d gives the door back, having read it all\n", me) }
+    /* ---- B; then the door is given back with the own record in T, rules 11 and 12 */
+    :: d_step { (is(Running) || is(Holding)) && alive[me] && open[me] && !hasB[me] && B == 0 ->
+        claimB(me); lease[me] = LEASE; Say("%d claims B\n", me) }
+    /* it acknowledges what it had read before the start, or also what came since; all but its own record */
+    :: d_step { is(Running) && open[me] && hasB[me] ->
+        giveDoorBack(me, seenHeld[me], seenReleased[me]); Say("%d gives the door back\n", me) }
+    :: d_step { is(Running) && open[me] && hasB[me] && door == Mine(me) ->
+        giveDoorBack(me, tHeld, tReleased); Say("%d gives the door back, having read it all\n", me) }
 
-	/* ---- it verifies its claim */
-	:: d_step { state[me] == Running && alive[me] && open[me] && lease[me] < LEASE &&
-		(door == Mine(me) || (hasB[me] && B == Mine(me))) ->
-		lease[me] = LEASE; Say("%d verifies\n", me) }
-	:: d_step { state[me] == Holding && alive[me] && open[me] && lease[me] < LEASE && B == Mine(me) && tExists && confirmed[me] ->
-		lease[me] = LEASE; Say("%d verifies\n", me) }
-	/* T has lost its record, rule 14 */
-	:: d_step { state[me] == Holding && alive[me] && open[me] && B == Mine(me) && tExists && tHeld == 0 && tReleased == 0 &&
-		door == 0 && !(heldFly & Bit(rec[me])) ->
-		heldFly = heldFly | Bit(rec[me]); Say("%d publishes held %d again\n", me, rec[me]) }
-	:: d_step { state[me] == Holding && alive[me] && open[me] && B == Mine(me) && !tExists ->
-		tExists = true; heldFly = heldFly | Bit(rec[me]); confirmed[me] = false; Say("%d makes T again\n", me) }
+    /* ---- it verifies its claim */
+    :: d_step { is(Running) && alive[me] && open[me] && lease[me] < LEASE &&
+        (door == Mine(me) || (hasB[me] && B == Mine(me))) ->
+        lease[me] = LEASE; Say("%d verifies\n", me) }
+    :: d_step { is(Holding) && alive[me] && open[me] && lease[me] < LEASE && B == Mine(me) &&
+        RecordIsSafe(me) ->
+        lease[me] = LEASE; Say("%d verifies\n", me) }
+#ifndef WITHOUT_REPAIR
+    /* T has lost its record, rule 14 */
+    :: d_step { is(Holding) && alive[me] && open[me] && B == Mine(me) && tExists && tHeld == 0 && tReleased == 0 &&
+        door == 0 && !(heldFly & Bit(rec[me])) ->
+        heldFly = heldFly | Bit(rec[me]); Say("%d publishes held %d again\n", me, rec[me]) }
+    :: d_step { is(Holding) && alive[me] && open[me] && B == Mine(me) && !tExists ->
+        tExists = true; heldFly = heldFly | Bit(rec[me]); confirmed[me] = false; Say("%d makes T again\n", me) }
+#endif
 
-	/* ---- the end, rule 13 */
+    /* ---- the end, rule 13 */
 #ifdef WITHOUT_DEAD_TREE
-	:: d_step { Started(me) && alive[me] && !(releasedFly & Bit(rec[me])) && !(tReleased & Bit(rec[me])) ->
-		publishReleased(me); Say("%d releases %d and then kills\n", me, rec[me]) }
+    :: d_step { Started(me) && alive[me] && !(releasedFly & Bit(rec[me])) && !(tReleased & Bit(rec[me])) ->
+        publishReleased(me); Say("%d releases %d and then kills\n", me, rec[me]) }
 #endif
-	:: d_step { Started(me) && alive[me] ->
-		treeIsDead(me); runs[me]++; forget(me); state[me] = Leaving; Say("... its end, or the deadline\n") }
-	:: d_step { Started(me) && !alive[me] ->
-		runs[me]++; forget(me); state[me] = Leaving; Say("%d finds its command dead\n", me) }
+    :: d_step { Started(me) && alive[me] ->
+        treeIsDead(me); runs[me]++; forget(me); go(Leaving); Say("... its end, or the deadline\n") }
+    :: d_step { Started(me) && !alive[me] ->
+        runs[me]++; forget(me); go(Leaving); Say("%d finds its command dead\n", me) }
 #ifdef WITHOUT_END
-	/* it finds its command dead and its claim alive */
-	:: d_step { Started(me) && !alive[me] && open[me] && B == Mine(me) ->
-		lease[me] = LEASE; lastStarted--; start(me); Say("%d runs its command AGAIN\n", me) }
+    /* it finds its command dead and its claim alive */
+    :: d_step { Started(me) && !alive[me] && open[me] && B == Mine(me) ->
+        lease[me] = LEASE; lastStarted--; start(me); Say("%d runs its command AGAIN\n", me) }
 #endif
-	:: d_step { state[me] == Killing -> treeIsDead(me); forget(me); state[me] = Gone; Say("... its guard killed\n") }
-	:: d_step { state[me] == Leaving && open[me] ->
-		B = (B == Mine(me) -> 0 : B);
-		door = (door == Mine(me) -> 0 : door);
-		open[me] = (runs[me] < RUNS && !bounded);
-		state[me] = (runs[me] < RUNS && !bounded -> Line : Gone); Say("%d has given back everything\n", me) }
+    :: d_step { is(Killing) -> treeIsDead(me); forget(me); go(Gone); Say("... its guard killed\n") }
+    :: d_step { is(Leaving) && open[me] ->
+        B = (B == Mine(me) -> 0 : B);
+        door = (door == Mine(me) -> 0 : door);
+        open[me] = (runs[me] < RUNS && !bounded);
+        state[me] = (runs[me] < RUNS && !bounded -> Line : Gone); Say("%d has given back everything\n", me) }
 
-	/* ---- its connection is gone, and it notices */
-	:: d_step { (state[me] == Line || state[me] == Looked || state[me] == Leaving) && !open[me] ->
-		forget(me); state[me] = Off; Say("") }
-	:: d_step { AtDoor(me) && !open[me] -> stepBack(me); state[me] = Off; Say("%d notices: no connection\n", me) }
-	:: d_step { (state[me] == Running || state[me] == Holding) && alive[me] && !open[me] ->
-		hasB[me] = false; seenHeld[me] = 0; seenReleased[me] = 0; former[me] = 0; state[me] = Doubt;
-		Say("%d is in doubt\n", me) }
-	:: d_step { state[me] == Doubt && alive[me] && OldIsGone(me) -> connect(me); Say("%d connects again\n", me) }
-	:: d_step { state[me] == Doubt && alive[me] && open[me] && MayGoOn(me) ->
-		B = (B == 0 -> Mine(me) : B); hasB[me] = true; lease[me] = LEASE; confirmed[me] = true;
-		state[me] = Holding; Say("%d goes on\n", me) }
+    /* ---- its connection is gone, and it notices */
+    :: d_step { (is(Line) || is(Looked) || is(Leaving)) && !open[me] ->
+        forget(me); go(Off); Say("") }
+    :: d_step { AtDoor(me) && !open[me] -> stepBack(me); go(Off); Say("%d notices: no connection\n", me) }
+    :: d_step { (is(Running) || is(Holding)) && alive[me] && !open[me] ->
+        hasB[me] = false; seenHeld[me] = 0; seenReleased[me] = 0; former[me] = 0; go(Doubt);
+        Say("%d is in doubt\n", me) }
+    :: d_step { is(Doubt) && alive[me] && OldIsGone(me) -> connect(me); Say("%d connects again\n", me) }
+    :: d_step { is(Doubt) && alive[me] && open[me] && MayGoOn(me) ->
+        B = (B == 0 -> Mine(me) : B); hasB[me] = true; lease[me] = LEASE; confirmed[me] = true;
+        go(Holding); Say("%d goes on\n", me) }
 #undef me
+#undef is
+#undef go

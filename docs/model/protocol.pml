@@ -11,90 +11,90 @@
 #define CONTENDERS 3
 #endif
 #ifndef FAULTS
-#define FAULTS 2		/* in one history */
+#define FAULTS 2        /* in one history */
 #endif
 #ifndef RUNS
-#define RUNS 1			/* commands that each contender wants to run */
+#define RUNS 1          /* commands that each contender wants to run */
 #endif
 #ifndef RECORDS
-#define RECORDS 4		/* 6 at most */
+#define RECORDS 4       /* 6 at most */
 #endif
 #ifndef LEASE
-#define LEASE 2			/* ticks of the clock */
+#define LEASE 2         /* ticks of the clock */
 #endif
 #ifndef DELAY
-#define DELAY LEASE		/* the handover delay */
+#define DELAY LEASE     /* the handover delay */
 #endif
 
 mtype = {
-	Off,		/* no connection */
-	Line,		/* connected, somewhere in line */
-	Looked,		/* has seen how many messages T has, and that nobody consumes it */
-	Reading,	/* at the door: consumes T exclusively; has not published a record */
-	Writing,	/* own record published, not yet confirmed and proven */
-	Next,		/* own record confirmed and proven: waits for what lets it start */
-	Waited,		/* Next that has waited the delay with door and B, and has proven both since */
-	Running,	/* command started; the door is its claim */
-	Holding,	/* command started; B is its claim, the door is given back */
-	Doubt,		/* command started; the connection is gone */
-	Leaving,	/* nothing of its command is left; gives back what it has */
-	Killing,	/* supervisor dead; the guard has the tree to kill */
-	Gone		/* has run what it wanted, or is dead */
+    Off,        /* no connection */
+    Line,       /* connected, somewhere in line */
+    Looked,     /* has seen how many messages T has, and that nobody consumes it */
+    Reading,    /* at the door: consumes T exclusively; has not published a record */
+    Writing,    /* own record published, not yet confirmed and proven */
+    Next,       /* own record confirmed and proven: waits for what lets it start */
+    Waited,     /* Next that has waited the delay with door and B, and has proven both since */
+    Running,    /* command started; the door is its claim */
+    Holding,    /* command started; B is its claim, the door is given back */
+    Doubt,      /* command started; the connection is gone */
+    Leaving,    /* nothing of its command is left; gives back what it has */
+    Killing,    /* supervisor dead; the guard has the tree to kill */
+    Gone        /* has run what it wanted, or is dead */
 };
 
 /* What a contender's look at T, and what it then read, says about the past. */
-#define Known   0		/* there was a "held" */
-#define Missing 1		/* there was no T */
-#define Empty   2		/* T had no "held": somebody has removed what was there */
-#define Unused  3		/* there was no T, looked at with B, and nothing else tells of a use: the first use */
+#define Known   0       /* there was a "held" */
+#define Missing 1       /* there was no T */
+#define Empty   2       /* T had no "held": somebody has removed what was there */
+#define Unused  3       /* there was no T, looked at with B, and nothing else tells of a use: the first use */
 
 /* ---- the broker */
 bool tExists;
-byte tHeld, tReleased;		/* messages of T. All of them are delivered to its consumer, if it has one */
-byte door;			/* T's exclusive consumer, a connection */
-byte B;				/* the connection that has B */
+byte tHeld, tReleased;      /* messages of T. All of them are delivered to its consumer, if it has one */
+byte door;          /* T's exclusive consumer, a connection */
+byte B;             /* the connection that has B */
 #ifdef WITHDRAWN
-byte withdrawn;			/* records whose release says that nothing has run under them */
+byte withdrawn;         /* records whose release says that nothing has run under them */
 #endif
-byte heldFly, releasedFly;	/* published, and on their way */
+byte heldFly, releasedFly;  /* published, and on their way */
 #ifdef RESTART
-byte diskHeld, diskReleased;	/* messages that are on disk */
+byte diskHeld, diskReleased;    /* messages that are on disk */
 #endif
 
 /* Connections: 0 is none; then one for each contender; then what the broker still has of the one before that. */
 #define Mine(i)  ((i) + 1)
 #define OldOf(i) ((i) + 1 + CONTENDERS)
 #define Stranger (2 * CONTENDERS + 1)
-bool open[CONTENDERS];		/* the broker serves the connection Mine(i) */
+bool open[CONTENDERS];      /* the broker serves the connection Mine(i) */
 
 /* ---- contenders: what each knows and has */
 mtype state[CONTENDERS] = Off;
-byte seenHeld[CONTENDERS], seenReleased[CONTENDERS];	/* of T, since it came to the door */
-byte sockHeld[CONTENDERS], sockReleased[CONTENDERS];	/* delivered, not read yet */
+byte seenHeld[CONTENDERS], seenReleased[CONTENDERS];    /* of T, since it came to the door */
+byte sockHeld[CONTENDERS], sockReleased[CONTENDERS];    /* delivered, not read yet */
 byte past[CONTENDERS];
-byte toRead[CONTENDERS];	/* messages that it saw and still has to get */
-byte rec[CONTENDERS];		/* own record */
-byte former[CONTENDERS];	/* own records of lower terms, published since it came to the door */
-bool confirmed[CONTENDERS];	/* has the confirm of its record */
-bool hasB[CONTENDERS];		/* believes that B is its own */
-byte lease[CONTENDERS];		/* ticks left, counted from the beginning of its last proof */
-byte delay[CONTENDERS];		/* ticks left of the handover delay */
-bool alive[CONTENDERS];		/* something of its command may be alive */
+byte toRead[CONTENDERS];    /* messages that it saw and still has to get */
+byte rec[CONTENDERS];       /* own record */
+byte former[CONTENDERS];    /* own records of lower terms, published since it came to the door */
+bool confirmed[CONTENDERS]; /* has the confirm of its record */
+bool hasB[CONTENDERS];      /* believes that B is its own */
+byte lease[CONTENDERS];     /* ticks left, counted from the beginning of its last proof */
+byte delay[CONTENDERS];     /* ticks left of the handover delay */
+bool alive[CONTENDERS];     /* something of its command may be alive */
 byte runs[CONTENDERS];
-byte born;			/* how many have connected once */
+byte born;          /* how many have connected once */
 
 /* ---- what nobody knows: for the properties and the bounds */
 byte term[RECORDS + 1];
-byte records;			/* how many there are */
-byte highest;			/* term ever; stands for the wall clock */
-byte lastStarted;		/* term of the last start */
+byte records;           /* how many there are */
+byte highest;           /* term ever; stands for the wall clock */
+byte lastStarted;       /* term of the last start */
 byte faults = FAULTS;
-bool emptied;			/* T is emptied once at most: README.md, limits */
-bool bounded;			/* records used up: how this history goes on says nothing */
+bool emptied;           /* T was purged or deleted */
+bool bounded;           /* records used up: how this history goes on says nothing */
 #ifdef STUCK
-byte idle = STUCK;		/* ticks that pass although nobody waits for the clock */
+byte idle = STUCK;      /* ticks that pass although nobody waits for the clock */
 #endif
-byte k, top, overtaken;		/* scratch of one step, 0 between steps */
+byte k, top, overtaken;     /* scratch of one step, 0 between steps */
 
 #define Bit(r)    (1 << (r))
 #define Count(x)  (((x)>>1&1) + ((x)>>2&1) + ((x)>>3&1) + ((x)>>4&1) + ((x)>>5&1) + ((x)>>6&1))
@@ -112,7 +112,7 @@ byte k, top, overtaken;		/* scratch of one step, 0 between steps */
 #define InTime(i) (!alive[i] || lease[i] > 1)
 #define IsGone(i) (state[i] == Gone)
 #define OldIsGone(i) (!open[i] && B != OldOf(i) && door != OldOf(i))
-/* Looking for states in which nothing can happen any more: no look again in vain, and no clock that ticks for nobody. */
+/* When looking for states in which nothing happens any more: no look again in vain, no clock that ticks for nobody. */
 #ifdef STUCK
 #define WorthALook (Telling(tHeld, tReleased) != 0 || B == 0)
 #define ClockRuns (Any(HasDelay) || idle > 0)
@@ -138,15 +138,15 @@ byte k, top, overtaken;		/* scratch of one step, 0 between steps */
 #include "steps.pml"
 
 active [CONTENDERS] proctype contender() {
-end:	do
+end:    do
 #include "contender.pml"
 #include "connection.pml"
 #include "faults.pml"
-	od
+    od
 }
 
 active proctype world() {
-end:	do
+end:    do
 #define r 1
 #include "message.pml"
 #undef r
@@ -172,5 +172,5 @@ end:	do
 #undef r
 #endif
 #include "world.pml"
-	od
+    od
 }

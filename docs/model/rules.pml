@@ -19,7 +19,8 @@
 #elif defined(WITHOUT_DELAY_WHEN_EMPTY)
 #define MayRecord(i) (past[i] == Known -> Telling(seenHeld[i], seenReleased[i]) != 0 : hasB[i])
 #else
-#define MayRecord(i) (past[i] == Known -> Telling(seenHeld[i], seenReleased[i]) != 0 : hasB[i] && (past[i] == Unused || delay[i] == 0))
+#define MayRecord(i) (past[i] == Known -> Telling(seenHeld[i], seenReleased[i]) != 0 : \
+    hasB[i] && (past[i] == Unused || delay[i] == 0))
 #endif
 
 /* Rule 5: a missing ledger is a first use only for who has B, and if nothing else tells of a use. */
@@ -104,6 +105,15 @@
 #define Removable(i) (NobodyElse(i) -> 0 : Others(i) & seenReleased[i])
 #else
 #define Removable(i) (Others(i) & seenReleased[i])
+#endif
+
+/* Rule 14: a holder whose record is gone from T publishes it again. Then T is emptied once at most, see README.md. */
+#ifdef WITHOUT_REPAIR
+#define RecordIsSafe(i) true
+#define MayBeEmptied true
+#else
+#define RecordIsSafe(i) (tExists && confirmed[i])
+#define MayBeEmptied (!emptied)
 #endif
 
 /* Rule 15: who steps back releases a record that was confirmed and proven, and no other.

@@ -1,8 +1,8 @@
 /* What steps have in common. */
 
 inline forget(i) {
-	seenHeld[i] = 0; seenReleased[i] = 0; sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; toRead[i] = 0;
-	rec[i] = 0; former[i] = 0; confirmed[i] = false; hasB[i] = false; lease[i] = 0; delay[i] = 0
+    seenHeld[i] = 0; seenReleased[i] = 0; sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; toRead[i] = 0;
+    rec[i] = 0; former[i] = 0; confirmed[i] = false; hasB[i] = false; lease[i] = 0; delay[i] = 0
 }
 
 inline publishReleased(i) { releasedFly = releasedFly | Bit(rec[i]) }
@@ -14,52 +14,52 @@ inline withdraw(i) { publishReleased(i) }
 
 /* A new record of i; its lease counts from here. Rule 3. */
 inline publishHeld(i) {
-	records++; rec[i] = records; k = 1; top = 0;
-	do
-	:: k < records ->
-		if
-		:: ((seenHeld[i] | seenReleased[i]) & Bit(k)) && term[k] > top -> top = term[k]
-		:: else
-		fi;
-		k++
-	:: else -> break
-	od;
-	top = (ClockIsAbove(top) -> highest : top);
-	term[records] = top + 1; highest = (top + 1 > highest -> top + 1 : highest);
-	heldFly = heldFly | Bit(rec[i]); confirmed[i] = false; lease[i] = LEASE;
-	k = 0; top = 0
+    records++; rec[i] = records; k = 1; top = 0;
+    do
+    :: k < records ->
+        if
+        :: ((seenHeld[i] | seenReleased[i]) & Bit(k)) && term[k] > top -> top = term[k]
+        :: else
+        fi;
+        k++
+    :: else -> break
+    od;
+    top = (ClockIsAbove(top) -> highest : top);
+    term[records] = top + 1; highest = (top + 1 > highest -> top + 1 : highest);
+    heldFly = heldFly | Bit(rec[i]); confirmed[i] = false; lease[i] = LEASE;
+    k = 0; top = 0
 }
 
 /* overtaken: a message of somebody else that i has read states its own term or a higher one. Rule 3. */
 inline compareTerms(i) {
-	k = 1; overtaken = 0;
-	do
-	:: k <= records ->
-		if
-		:: ((seenHeld[i] | seenReleased[i]) & ~Own(i) & Bit(k)) && term[k] >= term[rec[i]] -> overtaken = Again
-		:: else
-		fi;
-		k++
-	:: else -> break
-	od;
-	k = 0
+    k = 1; overtaken = 0;
+    do
+    :: k <= records ->
+        if
+        :: ((seenHeld[i] | seenReleased[i]) & ~Own(i) & Bit(k)) && term[k] >= term[rec[i]] -> overtaken = Again
+        :: else
+        fi;
+        k++
+    :: else -> break
+    od;
+    k = 0
 }
 
 /* What its look at T says. */
 inline look(i, ifMissing) {
-	past[i] = (!tExists -> ifMissing : (Telling(tHeld, tReleased) == 0 -> Empty : Known));
-	seenHeld[i] = tHeld; seenReleased[i] = tReleased
+    past[i] = (!tExists -> ifMissing : (Telling(tHeld, tReleased) == 0 -> Empty : Known));
+    seenHeld[i] = tHeld; seenReleased[i] = tReleased
 }
 
 /* It consumes T. It reads as many messages as it saw, or all that there are by now. Some may be gone. */
 inline enter(i) {
-	door = Mine(i); tExists = true;
-	toRead[i] = (Count(seenHeld[i]) + Count(seenReleased[i]) > Count(tHeld) + Count(tReleased) ->
-		Count(seenHeld[i]) + Count(seenReleased[i]) - Count(tHeld) - Count(tReleased) : 0);
-	sockHeld[i] = tHeld & ~seenHeld[i]; sockReleased[i] = tReleased & ~seenReleased[i];
-	seenHeld[i] = seenHeld[i] & tHeld; seenReleased[i] = seenReleased[i] & tReleased;
-	delay[i] = DelayAtTheDoor(i);
-	state[i] = Reading
+    door = Mine(i); tExists = true;
+    toRead[i] = (Count(seenHeld[i]) + Count(seenReleased[i]) > Count(tHeld) + Count(tReleased) ->
+        Count(seenHeld[i]) + Count(seenReleased[i]) - Count(tHeld) - Count(tReleased) : 0);
+    sockHeld[i] = tHeld & ~seenHeld[i]; sockReleased[i] = tReleased & ~seenReleased[i];
+    seenHeld[i] = seenHeld[i] & tHeld; seenReleased[i] = seenReleased[i] & tReleased;
+    delay[i] = DelayAtTheDoor(i);
+    state[i] = Reading
 }
 
 inline claimB(i) { B = Mine(i); hasB[i] = true }
@@ -67,32 +67,32 @@ inline loseB(i)  { hasB[i] = false; delay[i] = 0 }
 
 /* It stops being next, rule 15. */
 inline stepBack(i) {
-	if
-	:: MayRelease(i) -> withdraw(i)
-	:: else
-	fi;
-	forget(i); state[i] = Leaving
+    if
+    :: MayRelease(i) -> withdraw(i)
+    :: else
+    fi;
+    forget(i); state[i] = Leaving
 }
 
 inline start(i) {
-	k = 0;
-	do
-	:: k < CONTENDERS -> assert(!alive[k]); k++		/* PROPERTY: never two commands */
-	:: else -> break
-	od;
-	k = 0;
-	assert(term[rec[i]] > lastStarted);			/* PROPERTY: terms grow in the order of starts */
-	lastStarted = term[rec[i]]; alive[i] = true; state[i] = Running;
-	sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; delay[i] = 0
+    k = 0;
+    do
+    :: k < CONTENDERS -> assert(!alive[k]); k++     /* PROPERTY: never two commands */
+    :: else -> break
+    od;
+    k = 0;
+    assert(term[rec[i]] > lastStarted);         /* PROPERTY: terms grow in the order of starts */
+    lastStarted = term[rec[i]]; alive[i] = true; state[i] = Running;
+    sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; delay[i] = 0
 }
 
 /* It acknowledges h and rel, but not its own record, and stops consuming T. */
 inline giveDoorBack(i, h, rel) {
-	if
-	:: door == Mine(i) -> tHeld = tHeld & (Bit(rec[i]) | ~(h)); tReleased = tReleased & ~(rel); door = 0
-	:: else
-	fi;
-	seenHeld[i] = 0; seenReleased[i] = 0; former[i] = 0; state[i] = Holding
+    if
+    :: door == Mine(i) -> tHeld = tHeld & (Bit(rec[i]) | ~(h)); tReleased = tReleased & ~(rel); door = 0
+    :: else
+    fi;
+    seenHeld[i] = 0; seenReleased[i] = 0; former[i] = 0; state[i] = Holding
 }
 
 /* Rule 13: the tree is dead, then "released". */
@@ -100,51 +100,51 @@ inline treeIsDead(i) { alive[i] = false; publishReleased(i); printf("%d: its tre
 
 /* It connects anew: what the broker still has of it belongs to a connection of the past. */
 inline connect(i) {
-	B = (B == Mine(i) -> OldOf(i) : B);
-	door = (door == Mine(i) -> OldOf(i) : door);
-	open[i] = true
+    B = (B == Mine(i) -> OldOf(i) : B);
+    door = (door == Mine(i) -> OldOf(i) : door);
+    open[i] = true
 }
 
 /* A message reaches T, and the socket of who consumes from it. */
 inline arrive(h, rel) {
-	tHeld = tHeld | (h); tReleased = tReleased | (rel); k = 0;
-	do
-	:: k < CONTENDERS ->
-		if
-		:: door == Mine(k) && AtDoor(k) ->
-			toRead[k] = (toRead[k] > 0 -> toRead[k] - 1 : 0);
-			sockHeld[k] = sockHeld[k] | (h); sockReleased[k] = sockReleased[k] | (rel)
-		:: else
-		fi;
-		k++
-	:: else -> break
-	od;
-	k = 0
+    tHeld = tHeld | (h); tReleased = tReleased | (rel); k = 0;
+    do
+    :: k < CONTENDERS ->
+        if
+        :: door == Mine(k) && AtDoor(k) ->
+            toRead[k] = (toRead[k] > 0 -> toRead[k] - 1 : 0);
+            sockHeld[k] = sockHeld[k] | (h); sockReleased[k] = sockReleased[k] | (rel)
+        :: else
+        fi;
+        k++
+    :: else -> break
+    od;
+    k = 0
 }
 
 /* The confirm of "held x" reaches its sender. */
 inline confirm(x) {
-	k = 0;
-	do
-	:: k < CONTENDERS ->
-		if
-		:: rec[k] == x && open[k] && (state[k] == Writing || Started(k)) -> confirmed[k] = true
-		:: else
-		fi;
-		k++
-	:: else -> break
-	od;
-	k = 0
+    k = 0;
+    do
+    :: k < CONTENDERS ->
+        if
+        :: rec[k] == x && open[k] && (state[k] == Writing || Started(k)) -> confirmed[k] = true
+        :: else
+        fi;
+        k++
+    :: else -> break
+    od;
+    k = 0
 }
 
 #ifdef RESTART
 /* The broker comes back with these messages in T. All connections are gone, and what was exclusive to them. */
 inline restart(h, rel) {
-	faults--; B = 0; door = 0; k = 0;
-	do
-	:: k < CONTENDERS -> open[k] = false; k++
-	:: else -> break
-	od;
-	k = 0; tHeld = h; tReleased = rel; diskHeld = tHeld; diskReleased = tReleased
+    faults--; B = 0; door = 0; k = 0;
+    do
+    :: k < CONTENDERS -> open[k] = false; k++
+    :: else -> break
+    od;
+    k = 0; tHeld = h; tReleased = rel; diskHeld = tHeld; diskReleased = tReleased
 }
 #endif

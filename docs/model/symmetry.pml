@@ -1,5 +1,5 @@
 /* Contenders are alike. With -DSYMMETRY each step ends by putting them in order, so that histories which differ only
- * in who is who lead to the same state. Without it they come for the first time in order, and histories are readable. */
+ * in who is who lead to the same state. Without it they first come in order, and histories are readable. */
 #ifndef SYMMETRY
 #define MyTurn(i) (born >= (i))
 #define Say(...) printf(__VA_ARGS__)
@@ -7,50 +7,51 @@
 #define MyTurn(i) true
 #define Say(...) printf(__VA_ARGS__); c_code { put_in_order(); }
 #define Fields(each) each(state) each(open) each(seenHeld) each(seenReleased) each(sockHeld) each(sockReleased) \
-	each(past) each(toRead) each(rec) each(former) each(confirmed) each(hasB) each(lease) each(delay) each(alive) each(runs)
+    each(past) each(toRead) each(rec) each(former) each(confirmed) each(hasB) each(lease) each(delay) \
+    each(alive) each(runs)
 #define Load(field)  *byte++ = now.field[at];
 #define Store(field) now.field[at] = *byte++;
 c_code {
-	enum { Bytes = 18 };	/* the fields, and which of its connections have B and the door */
+    enum { Bytes = 18 };    /* the fields, and which of its connections have B and the door */
 
-	static unsigned char owns(unsigned char owner, int at)
-	{
-		return (owner == at + 1) | (owner == at + 1 + CONTENDERS) << 1;
-	}
+    static unsigned char owns(unsigned char owner, int at)
+    {
+        return (owner == at + 1) | (owner == at + 1 + CONTENDERS) << 1;
+    }
 
-	static unsigned char renamed(unsigned char owner, const int *place)
-	{
-		if (owner >= 1 && owner <= CONTENDERS)
-			return place[owner - 1] + 1;
-		if (owner > CONTENDERS && owner <= 2 * CONTENDERS)
-			return place[owner - 1 - CONTENDERS] + 1 + CONTENDERS;
-		return owner;
-	}
+    static unsigned char renamed(unsigned char owner, const int *place)
+    {
+        if (owner >= 1 && owner <= CONTENDERS)
+            return place[owner - 1] + 1;
+        if (owner > CONTENDERS && owner <= 2 * CONTENDERS)
+            return place[owner - 1 - CONTENDERS] + 1 + CONTENDERS;
+        return owner;
+    }
 
-	static void put_in_order(void)
-	{
-		unsigned char key[CONTENDERS][Bytes], *byte;
-		int order[CONTENDERS], place[CONTENDERS], at, other, moved = 0;
+    static void put_in_order(void)
+    {
+        unsigned char key[CONTENDERS][Bytes], *byte;
+        int order[CONTENDERS], place[CONTENDERS], at, other, moved = 0;
 
-		now.born = 0;
-		for (at = 0; at < CONTENDERS; at++) {
-			byte = key[at];
-			Fields(Load)
-			*byte++ = owns(now.B, at);
-			*byte++ = owns(now.door, at);
-			for (other = at; other > 0 && memcmp(key[order[other - 1]], key[at], Bytes) > 0; other--, moved = 1)
-				order[other] = order[other - 1];
-			order[other] = at;
-		}
-		if (!moved)
-			return;
-		for (at = 0; at < CONTENDERS; at++) {
-			place[order[at]] = at;
-			byte = key[order[at]];
-			Fields(Store)
-		}
-		now.B = renamed(now.B, place);
-		now.door = renamed(now.door, place);
-	}
+        now.born = 0;
+        for (at = 0; at < CONTENDERS; at++) {
+            byte = key[at];
+            Fields(Load)
+            *byte++ = owns(now.B, at);
+            *byte++ = owns(now.door, at);
+            for (other = at; other > 0 && memcmp(key[order[other - 1]], key[at], Bytes) > 0; other--, moved = 1)
+                order[other] = order[other - 1];
+            order[other] = at;
+        }
+        if (!moved)
+            return;
+        for (at = 0; at < CONTENDERS; at++) {
+            place[order[at]] = at;
+            byte = key[order[at]];
+            Fields(Store)
+        }
+        now.B = renamed(now.B, place);
+        now.door = renamed(now.door, place);
+    }
 }
 #endif
