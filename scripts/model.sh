@@ -54,19 +54,24 @@ check() {
 	states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' out)
 	if ! grep -q 'errors: [01]$' out || { [ "$found" = none ] && grep -q 'not completed' out; }; then
 		verdict="NOT FINISHED: $(grep -m 1 -E 'memory|depth|error' out || true)"
-	elif [ "$wanted" = sound ] && [ "$found" = none ]; then
-		verdict='no error'
-	elif [ "$wanted" = "$found" ]; then
-		verdict="fails as it must: $found"
+	elif [ "$found" = none ] && [ "$wanted" = sound ]; then
+		verdict=holds
+	elif [ "$found" = "$wanted" ]; then
+		verdict='fails, as it must'
+	elif [ "$found" = none ]; then
+		verdict='HOLDS, but must fail'
 	else
-		verdict="WRONG: $found, wanted $wanted"
+		verdict="FAILS: $found"
 	fi
-	printf '%-26s %10s states  %-24s %s\n' "$name" "$states" "$verdict" "$bounds"
+	property=$wanted
+	[ "$wanted" != sound ] || property='two, terms'
+	case "$wanted $*" in 'sound '*STUCK*) property="$property, stuck" ;; esac
+	printf '%-25s %9s states  %-17s  %-17s  %s\n' "$name" "$states" "$property" "$verdict" "$bounds"
 	if [ -n "${MODEL_HISTORY:-}" ] && [ -e protocol.pml.trail ]; then
 		spin -t "$@" protocol.pml 2>/dev/null | sed -n '/^#processes/q; s/^  */    /p'
 	fi
 	case $verdict in
-	'no error' | fails*) ;;
+	holds | fails*) ;;
 	*) return 1 ;;
 	esac
 }

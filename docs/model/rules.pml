@@ -117,10 +117,11 @@
 #endif
 
 /* Rule 15: who steps back releases a record that was confirmed and proven, and no other.
- * With -DWITHDRAWN the release says that nothing has run under the record, and a reader takes the pair for nothing. */
+ * With -DWITHDRAWN the release says that nothing has run under the record, and a reader takes the pair for nothing;
+ * with -DEARLY as well it may follow any record. */
 #if defined(WITHOUT_PROOF_TO_RELEASE)
 #define MayRelease(i) (Proven(i) || (state[i] == Writing && confirmed[i]))
-#elif defined(WITHDRAWN)
+#elif defined(EARLY)
 #define MayRelease(i) (Proven(i) || state[i] == Writing)
 #else
 #define MayRelease(i) Proven(i)
