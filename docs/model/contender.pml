@@ -56,6 +56,8 @@
         claimB(me); delay[me] = DelayWithB(me); Say("%d claims B\n", me) }
     :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && B != 0 && B != Mine(me) ->
         forget(me); go(Leaving); Say("%d is refused B, leaves the door\n", me) }
+    :: d_step { is(Reading) && past[me] != Known && open[me] && hasB[me] && B != Mine(me) ->
+        forget(me); go(Leaving); Say("%d finds B lost, leaves the door\n", me) }
 
     /* ---- the record, rules 3, 6 and 7 */
     :: d_step { is(Reading) && toRead[me] == 0 && MayRecord(me) && records < RECORDS ->
@@ -95,8 +97,8 @@
     :: d_step { Proven(me) && open[me] && lease[me] < LEASE && door == Mine(me) && (is(Next) || B == Mine(me)) ->
         lease[me] = LEASE; Say("%d proves the door\n", me) }
     :: d_step { AtDoor(me) && open[me] && door != Mine(me) -> stepBack(me); Say("%d finds the door lost\n", me) }
-    :: d_step { AtDoor(me) && state[me] != Writing && open[me] && hasB[me] && B != Mine(me) ->
-        loseB(me); state[me] = (is(Waited) -> Next : state[me]); Say("%d finds B lost\n", me) }
+    :: d_step { Proven(me) && open[me] && hasB[me] && B != Mine(me) ->
+        loseB(me); go(Next); Say("%d finds B lost\n", me) }
 
     /* ---- while it is next, it removes what is over, rule 11 */
     :: d_step { is(Next) && open[me] && door == Mine(me) && (tHeld & Removable(me)) != 0 ->
@@ -112,8 +114,10 @@
     :: d_step { is(Next) && hasB[me] && delay[me] == 0 && BothProven(me) ->
         go(Waited); lease[me] = LEASE; Say("%d has waited, proves door and B\n", me) }
     /* a holder in doubt asks for B, rule 16 */
-    :: d_step { (is(Next) || is(Reading)) && hasB[me] && open[me] && B == Mine(me) && Any(AsksForB) ->
+    :: d_step { is(Next) && hasB[me] && open[me] && B == Mine(me) && Any(AsksForB) ->
         B = 0; loseB(me); Say("%d gives B back to who asks\n", me) }
+    :: d_step { is(Reading) && hasB[me] && open[me] && B == Mine(me) && Any(AsksForB) ->
+        forget(me); go(Leaving); Say("%d leaves the door, and B to who asks\n", me) }
 
     /* ---- the start, rules 8, 9 and 10 */
     :: d_step { is(Next) && AllReleased(me) && InLease(me) ->
