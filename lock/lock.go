@@ -35,6 +35,8 @@ import (
 	"context"
 	"os"
 	"time"
+
+	"berth/internal/boottime"
 )
 
 // ID names one lock: what it is, and what it is called. The zero value names
@@ -89,6 +91,12 @@ type Lock interface {
 	// return early. Errors: ErrUnreachable.
 	Wait(ctx context.Context, pause time.Duration) error
 
+	// Next receives what the guard is to keep while this contender waits, whenever that
+	// has changed: a contender that the backend has made the one that is next for a slot
+	// can leave something behind when it dies. The newest counts; the zero value
+	// takes it back. nil where a backend has nothing of that kind.
+	Next() <-chan Handover
+
 	// Close gives up everything the contender has, including a slot that it
 	// still holds, within a bounded time.
 	Close() error
@@ -121,6 +129,8 @@ type Held interface {
 	// ErrFull if the previous holder lives and wants the slot back.
 	Ready(ctx context.Context) error
 
+	// Proven returns when the proof began that Ready's nil was. It is valid then.
+	Proven() boottime.Instant
 	// Verify proves that the slot is still held, and changes nothing. nil is
 	// proof, valid from the moment the call began. ErrLost is proof of the
 	// opposite. After an error that wraps ErrInDoubt, Reclaim comes next; another

@@ -158,11 +158,12 @@ func (r *Report) writeFailover(b *strings.Builder) {
 		{fmt.Sprintf("up to %s", most),
 			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so"},
 		{"not at all", "the connection was cut and is back in time: the command goes on"},
-		{fmt.Sprintf("up to %s", t.Handover()),
+		{fmt.Sprintf("up to %s", t.Noticed()+t.Handover()),
 			"the connection was cut for good and nobody can say that the tree is dead"},
-		{fmt.Sprintf("up to %s", most+t.Handover()),
-			fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, then the handover delay of %s",
-				least, most, t.Handover())},
+		{fmt.Sprintf("up to %s", most+t.Noticed()+t.Handover()),
+			fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, seen within %s, "+
+				"then the handover delay of %s",
+				least, most, t.Noticed(), t.Handover())},
 	} {
 		writeItem(b, fmt.Sprintf("  %-14s ", row[0]), row[1])
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/boottime"
 	"berth/lock"
 	"berth/lock/local/slotdir"
 )
@@ -56,6 +57,9 @@ func (h *held) Ready(ctx context.Context) error {
 	h.term = term
 	return nil
 }
+
+// Proven returns the present moment: nothing is counted from it.
+func (h *held) Proven() boottime.Instant { return boottime.Now() }
 
 // Verify looks whether the slot still exists and its lock file still is ours.
 func (h *held) Verify(ctx context.Context) error {

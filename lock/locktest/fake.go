@@ -24,6 +24,7 @@ import (
 type Fake struct {
 	place *Place
 	lease time.Duration
+	next  chan lock.Handover
 
 	mu     sync.Mutex
 	faults map[Op]*plan // mu

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/boottime"
 	"berth/lock"
 )
 
@@ -16,14 +17,17 @@ type fakeHeld struct {
 	slot int
 	lost chan struct{}
 
+	proven boottime.Instant // when it was obtained
+
 	mu    sync.Mutex
 	term  uint64 // mu; 0 until Ready
 	cause error  // mu; not nil once lost is closed
 }
 
-func (h *fakeHeld) Slot() int               { return h.slot }
-func (h *fakeHeld) Lease() time.Duration    { return h.lock.fake.lease }
-func (h *fakeHeld) Handover() lock.Handover { return lock.Handover{} }
+func (h *fakeHeld) Slot() int                { return h.slot }
+func (h *fakeHeld) Proven() boottime.Instant { return h.proven }
+func (h *fakeHeld) Lease() time.Duration     { return h.lock.fake.lease }
+func (h *fakeHeld) Handover() lock.Handover  { return lock.Handover{} }
 
 func (h *fakeHeld) Lost() <-chan struct{} {
 	h.mu.Lock()

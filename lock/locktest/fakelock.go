@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/boottime"
 	"berth/lock"
 )
 
@@ -95,7 +96,7 @@ func (l *fakeLock) claim(s *state) error {
 	for slot := 1; slot <= size; slot++ {
 		if s.holders[slot] == nil {
 			s.holders[slot] = l
-			l.held = &fakeHeld{lock: l, slot: slot, lost: make(chan struct{})}
+			l.held = &fakeHeld{lock: l, slot: slot, lost: make(chan struct{}), proven: boottime.Now()}
 			return nil
 		}
 	}
@@ -124,6 +125,8 @@ func (l *fakeLock) Wait(ctx context.Context, pause time.Duration) error {
 		}
 	})
 }
+
+func (l *fakeLock) Next() <-chan lock.Handover { return l.fake.next }
 
 func (l *fakeLock) Close() error {
 	l.setConnected(false)

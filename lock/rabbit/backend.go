@@ -169,9 +169,9 @@ const WillName = holding.WillName
 
 // PrepareWill begins to connect for a will, in place of the supervisor that has died. It
 // is executed when the tree is dead.
-func PrepareWill(will []byte) (*ledger.Executor, error) {
+func PrepareWill(will []byte) (*holding.Executor, error) {
 	_, data := lock.OpenWill(will)
-	return ledger.PrepareWill(data)
+	return holding.PrepareWill(data)
 }
 
 // ExecuteWill publishes that a term is over and its tree is dead, for the supervisor

@@ -12,81 +12,73 @@ import (
 	"berth/lock/rabbit"
 )
 
+// renewing starts a waiter that, once it is next, renews its baton with every look.
+func renewing(t *testing.T, id lock.ID) (lock.Lock, <-chan error) {
+	t.Helper()
+	cfg := at(shared.URL())
+	cfg.Heartbeat = time.Second // it looks twice a second
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Fatal(err)
+	}
+	rabbit.RenewBatons(l, time.Millisecond)
+	rabbit.LookSeldom(l)
+	return l, untilWoken(t, l)
+}
+
 func TestLeftoverBatonsAreCleanedUpByWaiters(t *testing.T) {
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
+	waiting(t, id)
 	awaitBaton(t, id)
-	w := connected(t, shared, id)
+	waiting(t, id)
 	for range 3 {
 		publish(t, id.Name+"-W", amqp.Publishing{Body: []byte("junk")})
 	}
 	succeeds(t, "the end of the leftovers", func() error {
-		if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-		defer cancel()
-		_ = w.Wait(ctx, time.Hour)
 		q, err := batonQueue(t, id)
 		if err == nil && q.Messages > 1 {
-			err = errors.New("there are more than the holder's")
+			err = errors.New("there are more than that of the one that is next")
 		}
 		return err
 	})
 }
 
-func TestRenewedBatonWakesNobodyAndIsStillThere(t *testing.T) {
-	id := fresh(lock.Mutex)
-	l := connected(t, shared, id)
-	rabbit.RenewBatons(l, 20*time.Millisecond)
-	h, err := l.Acquire(within(t))
-	must(t, err)
-	awaitBaton(t, id)
-	w := connected(t, shared, id)
-	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-		t.Fatal(err)
-	}
-	rabbit.LookSeldom(w)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := w.Wait(ctx, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a waiter was woken: %v", err)
-	}
-	must(t, h.Release(within(t)))
-	must(t, w.Wait(within(t), time.Hour))
-}
-
-// A holder that got its baton as a waiter renews it too.
-func TestRenewalOfAnInheritedBatonWakesNobody(t *testing.T) {
+func TestRenewedBatonWakesNobodyAndIsPassedOn(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
+	next, first := renewing(t, id)
 	awaitBaton(t, id)
-	next := connected(t, shared, id)
-	rabbit.RenewBatons(next, 20*time.Millisecond)
-	if _, err := next.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-		t.Fatal(err)
-	}
-	rabbit.LookSeldom(next)
-	must(t, h.Release(within(t)))
-	must(t, next.Wait(within(t), time.Hour))
-	inherited, err := next.Acquire(within(t))
-	must(t, err)
-	woken := waiting(t, id)
-	time.Sleep(300 * time.Millisecond) // renewals
+	third, second := renewing(t, id)
+	awaitPlaces(t, id, 2)
+	time.Sleep(1500 * time.Millisecond) // renewals
 	select {
-	case err := <-woken:
+	case err := <-second:
 		t.Fatalf("a waiter was woken: %v", err)
 	default:
 	}
-	must(t, inherited.Release(within(t)))
-	must(t, <-woken)
+	must(t, h.Release(within(t)))
+	must(t, <-first)
+	h, err := next.Acquire(within(t))
+	must(t, err)
+	rabbit.SettleAfter(h, 0)
+	must(t, h.Ready(within(t)))
+	awaitNext(t, id) // the other one, and the baton is its own
+	awaitBaton(t, id)
+	must(t, h.Release(within(t)))
+	must(t, <-second)
+	_, err = third.Acquire(within(t))
+	must(t, err)
 }
 
-func TestHolderWhoseBatonIsStolenMakesAnother(t *testing.T) {
+func TestNextWhoseBatonIsStolenMakesAnother(t *testing.T) {
 	id := fresh(lock.Mutex)
+	holding(t, id, long)
 	onChannel(t, func(ch *amqp.Channel) error {
-		if _, err := ch.QueueDeclare(id.Name+"-W", true, false, false, false,
-			amqp.Table{"x-max-length": int32(100), "x-overflow": "drop-head"}); err != nil {
+		if _, err := ch.QueueDeclare(id.Name+"-W", true, false, false, false, amqp.Table{
+			"x-queue-type": "classic", "x-max-length": int32(100), "x-overflow": "drop-head"}); err != nil {
 			return err
 		}
 		stolen, err := ch.Consume(id.Name+"-W", "thief", true, false, false, false,
@@ -94,7 +86,7 @@ func TestHolderWhoseBatonIsStolenMakesAnother(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		holding(t, id, long)
+		renewing(t, id)
 		select {
 		case <-stolen:
 		case <-time.After(patience):
@@ -105,15 +97,38 @@ func TestHolderWhoseBatonIsStolenMakesAnother(t *testing.T) {
 	awaitBaton(t, id)
 }
 
-// A newcomer's place among the batons may catch one that is for a waiter.
-func TestBatonThatANewHolderCaughtIsReplaced(t *testing.T) {
-	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 2)
-	holding(t, id, long)
-	awaitBaton(t, id)
-	publish(t, id.Name+"-W", amqp.Publishing{Headers: amqp.Table{"slot": int32(7)}})
-	holding(t, id, long)
-	if err := <-waiting(t, id); err != nil {
-		t.Errorf("nobody is woken: %v", err)
+// The place in the line and the place at the door go with the channel on which a
+// delivery has got too old (consumer_timeout).
+func TestNextWhoseChannelsAreClosedIsStillServed(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	w := connected(t, shared, id)
+	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Fatal(err)
 	}
+	rabbit.LookSeldom(w)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		for {
+			if err := w.Wait(ctx, time.Hour); err != nil {
+				served <- err
+				return
+			}
+			if h, err := w.Acquire(ctx); err == nil {
+				served <- errors.Join(h.Ready(ctx), h.Release(ctx))
+				return
+			}
+			rabbit.LookSeldom(w)
+		}
+	}()
+	for range 3 {
+		for len(legacy(t, w)) == 0 { // it is not next yet, or not any more
+		}
+		must(t, rabbit.CloseChannels(within(t), w))
+	}
+	awaitNext(t, id)
+	must(t, h.Release(within(t)))
+	must(t, <-served)
 }

@@ -20,6 +20,8 @@ import (
 func TestWaiterWithoutBatonsSaysSoOnce(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
+	first := waiting(t, id)
+	awaitNext(t, id)
 	must(t, shared.AddUser(within(t), "unwoken", "right"))
 	pattern := "^" + id.Name + "-[0-9]+-[ABT]$"
 	must(t, shared.SetPermissions(within(t), "unwoken", "/", pattern, ".*", pattern))
@@ -50,9 +52,7 @@ func TestWaiterWithoutBatonsSaysSoOnce(t *testing.T) {
 		})
 	}
 	must(t, h.Release(within(t)))
-	must(t, w.Connect(within(t)))
-	_, err := w.Acquire(within(t))
-	must(t, err)
+	must(t, <-first)
 	saying.Lock()
 	defer saying.Unlock()
 	if n := strings.Count(said.String(), "cannot be woken"); n != 1 {
@@ -68,6 +68,12 @@ func TestWaiterWithoutPermissionPassesTheBatonOn(t *testing.T) {
 			resize(t, shared, id, 1)
 		}
 		_, h := holding(t, id, long)
+		next := connected(t, shared, id)
+		if _, err := next.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+			t.Fatal(err)
+		}
+		rabbit.LookSeldom(next)
+		first := untilWoken(t, next)
 		awaitBaton(t, id)
 		must(t, shared.AddUser(within(t), "no ledger", "right"))
 		must(t, shared.SetPermissions(within(t), "no ledger", "/", ".*", ".*", "^(.*-(A|B|W)|"+id.Name+")$"))
@@ -78,26 +84,34 @@ func TestWaiterWithoutPermissionPassesTheBatonOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		rabbit.LookSeldom(barred)
-		first := make(chan error, 1)
 		ctx, cancel := context.WithCancel(within(t))
+		refused := make(chan error, 1)
 		go func() {
 			err := barred.Wait(ctx, time.Hour)
-			if err == nil {
-				if _, err := barred.Acquire(ctx); !errors.Is(err, lock.ErrDenied) {
-					t.Errorf("%s: %v", kind, err)
-				}
+			for err == nil {
+				_, _ = barred.Acquire(ctx)
+				err = barred.Wait(ctx, time.Hour)
 			}
-			first <- err
-			_ = barred.Wait(ctx, time.Hour)
-			first <- nil
+			refused <- err
 		}()
-		awaitPlaces(t, id, 2) // the holder's and the waiter's
+		places := 2
+		if kind == lock.Semaphore {
+			places++ // of the one that is next, for what nobody wants
+		}
+		awaitPlaces(t, id, places)
 		second := waiting(t, id)
-		awaitPlaces(t, id, 3)
+		awaitPlaces(t, id, places+1)
 		must(t, h.Release(within(t)))
 		must(t, <-first)
+		h, err := next.Acquire(within(t))
+		must(t, err)
+		rabbit.SettleAfter(h, 0)
+		must(t, h.Ready(within(t))) // the baton goes to the one that is barred, and on
+		settledFor(t, id)
+		awaitNext(t, id)
+		must(t, h.Release(within(t)))
 		must(t, <-second)
 		cancel()
-		<-first
+		<-refused
 	}
 }

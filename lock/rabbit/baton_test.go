@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,26 +17,76 @@ import (
 func TestWaiterIsWokenByTheEndOfAHolder(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, l lock.Lock, h lock.Held){
 		"release": func(t *testing.T, _ lock.Lock, h lock.Held) { must(t, h.Release(within(t))) },
-		"death":   func(t *testing.T, l lock.Lock, _ lock.Held) { vanish(t, l) },
+		"death and will": func(t *testing.T, l lock.Lock, h lock.Held) {
+			vanish(t, l)
+			must(t, rabbit.ExecuteWill(within(t), h.Handover().Will))
+		},
 	} {
-		t.Run(name, func(t *testing.T) {
+		for state, hold := range map[string]func(*testing.T, lock.ID, time.Duration) (lock.Lock, lock.Held){
+			"that runs": holding, "that has just begun": started,
+		} {
+			t.Run(name+" of one "+state, func(t *testing.T) {
+				id := fresh(lock.Mutex)
+				l, h := hold(t, id, long)
+				woken := waiting(t, id)
+				awaitPlaces(t, id, 1)
+				end(t, l, h)
+				if err := <-woken; err != nil {
+					t.Errorf("the waiter was not woken: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// Without a will, once what the holder ran has had the time to end.
+func TestWaiterIsWokenAfterTheLeaseOfAVanishedHolder(t *testing.T) {
+	for state, hold := range map[string]func(*testing.T, lock.ID, time.Duration) (lock.Lock, lock.Held){
+		"runs": holding, "has just begun": started,
+	} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
 			id := fresh(lock.Mutex)
-			l, h := holding(t, id, long)
-			awaitBaton(t, id)
-			woken := waiting(t, id)
-			end(t, l, h)
-			if err := <-woken; err != nil {
-				t.Errorf("the waiter was not woken: %v", err)
+			l, h := hold(t, id, time.Second)
+			cfg := at(shared.URL())
+			cfg.Heartbeat = time.Second
+			w := backend(t, cfg).Lock(id)
+			t.Cleanup(func() { w.Close() })
+			must(t, w.Connect(within(t)))
+			if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+				t.Fatal(err)
+			}
+			ready := make(chan error, 1)
+			ctx := within(t)
+			go func() { ready <- awaitTurn(ctx, w) }()
+			awaitPlaces(t, id, 1)
+			vanished := time.Now()
+			vanish(t, l)
+			must(t, <-ready)
+			if took := time.Since(vanished); took < h.Lease() {
+				t.Errorf("started %s after the holder vanished, whose lease is %s", took, h.Lease())
 			}
 		})
 	}
 }
 
-// Whoever releases before there is a baton makes one for the waiter.
+// awaitTurn waits until the contender's command may start.
+func awaitTurn(ctx context.Context, w lock.Lock) error {
+	for {
+		if err := w.Wait(ctx, time.Hour); err != nil {
+			return err
+		}
+		if h, err := w.Acquire(ctx); err == nil {
+			return h.Ready(ctx)
+		}
+	}
+}
+
+// Nobody is next while a command has just begun.
 func TestWaiterIsWokenByTheEndOfAShortHolding(t *testing.T) {
 	id := fresh(lock.Mutex)
 	for range 5 {
-		l, h := holding(t, id, long)
+		l, h := started(t, id, long)
 		woken := waiting(t, id)
 		must(t, h.Release(within(t)))
 		must(t, l.Close())
@@ -55,12 +106,15 @@ func waiting(t *testing.T, id lock.ID) <-chan error {
 		t.Fatal(err)
 	}
 	rabbit.LookSeldom(w)
+	var closing sync.WaitGroup
+	t.Cleanup(closing.Wait)
+	waited := untilWoken(t, w)
 	woken := make(chan error, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
-		defer cancel()
-		woken <- w.Wait(ctx, time.Hour)
-	}()
+	closing.Go(func() {
+		err := <-waited
+		w.Close() // the place is not kept
+		woken <- err
+	})
 	return woken
 }
 
@@ -87,7 +141,7 @@ func TestWaiterIsWokenWhenTheLockIsMade(t *testing.T) {
 	}
 }
 
-// awaitBaton waits until the holder has its baton.
+// awaitBaton waits until the one that is next has its baton.
 func awaitBaton(t *testing.T, id lock.ID) {
 	t.Helper()
 	succeeds(t, "the baton", func() error {
@@ -114,7 +168,9 @@ func waiters(t *testing.T, id lock.ID, priorities ...int) <-chan int {
 		if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Fatal(err)
 		}
-		rabbit.LookSeldom(w)
+		if priority == 0 { // or it asks nobody to step back
+			rabbit.LookSeldom(w)
+		}
 		ctx := within(t)
 		go func() {
 			for {
@@ -122,19 +178,19 @@ func waiters(t *testing.T, id lock.ID, priorities ...int) <-chan int {
 					return
 				}
 				if h, err := w.Acquire(ctx); err == nil {
+					_ = h.Ready(ctx)
 					served <- n
 					_ = h.Release(ctx)
 					return
 				}
-				rabbit.LookSeldom(w)
 			}
 		}()
-		awaitPlaces(t, id, n+2) // and the holder's
+		awaitPlaces(t, id, n+1)
 	}
 	return served
 }
 
-// awaitPlaces waits until so many take part in the batons, waiters and holders.
+// awaitPlaces waits until so many take part in the batons: who is next, and who is in line.
 func awaitPlaces(t *testing.T, id lock.ID, n int) {
 	t.Helper()
 	succeeds(t, "the consumers", func() error {
@@ -158,7 +214,6 @@ func batonQueue(t *testing.T, id lock.ID) (brokertest.Queue, error) {
 func TestWaitersAreServedInTheOrderOfPriorityThenOfArrival(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	awaitBaton(t, id)
 	served := waiters(t, id, 0, 5, 0, lock.MaxPriority, 5)
 	must(t, h.Release(within(t)))
 	for i, want := range []int{3, 1, 4, 0, 2} {
@@ -173,22 +228,17 @@ func TestWaitersAreServedInTheOrderOfPriorityThenOfArrival(t *testing.T) {
 	}
 }
 
-// A contender that gives a slot back and wants it again lets the waiter that it has woken be
-// the first.
+// A contender that gives a slot back and wants it again finds the waiter before it that is
+// next.
 func TestWhoComesBackAtOnceDoesNotOvertakeTheWaiter(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
-	rabbit.BePolite(l, time.Hour)
-	awaitBaton(t, id)
 	served := waiters(t, id, 0)
 	must(t, h.Release(within(t)))
-	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
-	defer cancel()
-	if _, err := l.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("acquiring again at once: %v", err)
 	}
 	<-served
-	rabbit.BePolite(l, 0)
 	succeeds(t, "the slot", func() error {
 		_, err := l.Acquire(within(t))
 		return err
@@ -219,13 +269,13 @@ func TestWaiterIsWokenThoughTheBatonsWereTamperedWith(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			id := fresh(lock.Mutex)
 			_, h := holding(t, id, long)
-			awaitBaton(t, id)
 			served := waiters(t, id, 0, 0)
+			awaitBaton(t, id)
 			tamper(t, id.Name+"-W")
-			// All that is left in the end is the holder's, and all listen.
+			// All that is left in the end is that of the one that is next, and both listen.
 			succeeds(t, "the batons", func() error {
 				q, err := batonQueue(t, id)
-				if err == nil && (q.Unacked != 1 || q.Messages != 1 || q.Consumers != 3) {
+				if err == nil && (q.Unacked != 1 || q.Messages != 1 || q.Consumers != 2) {
 					err = errors.New("not as they were")
 				}
 				return err
@@ -242,7 +292,7 @@ func TestWaiterIsWokenThoughTheBatonsWereTamperedWith(t *testing.T) {
 	}
 }
 
-// With a baton that says which slot is free, nothing has to be searched: it is
+// With a call that says which slot is free, nothing has to be searched: it is
 // only made sure that the slots before it exist.
 func TestWokenWaiterOfASemaphoreDoesNotSearch(t *testing.T) {
 	const slots = 20
@@ -250,52 +300,65 @@ func TestWokenWaiterOfASemaphoreDoesNotSearch(t *testing.T) {
 	resize(t, shared, id, slots)
 	defer resize(t, shared, id, 0)
 	holdAllBut(t, id, slots, 18)
-	_, h := holder(t, shared, id)
-	must(t, h.Ready(within(t)))
-	awaitBaton(t, id)
+	_, h := holding(t, id, long)
 	p := newTap(t)
 	w := backend(t, at(p.url())).Lock(id)
 	must(t, w.Connect(within(t)))
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Fatal(err)
 	}
-	_, before := p.count(basicPublish, basicPublish)
 	rabbit.LookSeldom(w)
+	woken := untilWoken(t, w)
+	eventually(t, "it waits", func() bool {
+		q, found, err := shared.Queue(within(t), "/", id.Name+"-W")
+		return err == nil && found && q.Consumers > 0
+	})
+	before := p.sum()["basic.publish"]
 	must(t, h.Release(within(t)))
-	must(t, w.Wait(within(t), time.Hour))
+	must(t, <-woken)
 	got, err := w.Acquire(within(t))
 	must(t, err)
-	if _, after := p.count(basicPublish, basicPublish); got.Slot() != 18 || before == 0 || after != before+17 {
-		t.Errorf("slot %d, after %d more probes", got.Slot(), after-before)
+	if after := p.sum()["basic.publish"]; got.Slot() != 18 || before == 0 || after > before+17+2 {
+		t.Errorf("slot %d, after %d more messages", got.Slot(), after-before)
 	}
 	must(t, w.Close())
 	p.close()
 }
 
-func TestWaiterAsksTheBrokerForNothing(t *testing.T) {
+// Who is next proves now and then that it still is; its lease is long here.
+func TestWaitersAskTheBrokerForNothing(t *testing.T) {
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
-	awaitBaton(t, id)
 	p := newTap(t)
-	w := backend(t, at(p.url())).Lock(id)
-	must(t, w.Connect(within(t)))
-	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-		t.Fatal(err)
-	}
-	rabbit.LookSeldom(w)
 	ctx, cancel := context.WithCancel(within(t))
-	woken := make(chan error, 1)
-	go func() { woken <- w.Wait(ctx, time.Hour) }()
-	awaitPlaces(t, id, 2)
-	before := p.total()
-	time.Sleep(time.Second) // in which nothing happens
-	if after := p.total(); before == 0 || after != before {
-		t.Errorf("%d methods were sent, then %d", before, after)
+	var ended []<-chan error
+	for n := range 2 {
+		cfg := at(p.url())
+		cfg.Heartbeat = long
+		w := backend(t, cfg).Lock(id)
+		t.Cleanup(func() { w.Close() })
+		must(t, w.Connect(within(t)))
+		if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+			t.Fatal(err)
+		}
+		rabbit.LookSeldom(w)
+		woken := make(chan error, 1)
+		go func() { woken <- w.Wait(ctx, time.Hour) }()
+		ended = append(ended, woken)
+		awaitPlaces(t, id, n+1)
 	}
+	awaitBaton(t, id)
+	before := 0
+	eventually(t, "they are quiet", func() bool { // for a second, in which nothing happens
+		time.Sleep(time.Second)
+		last := before
+		before = p.total()
+		return before == last
+	})
 	cancel()
-	if err := <-woken; !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	for _, woken := range ended {
+		if err := <-woken; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	}
-	must(t, w.Close())
-	p.close()
 }

@@ -126,7 +126,6 @@ func BenchmarkSearchAndClaim(b *testing.B) {
 			id := resized(ctx, b, slots)
 			occupy(b, id, 1, slots-1)
 			l := entered(ctx, b, id)
-			rabbit.BePolite(l, 0)                                 // nobody waits
 			if err := rabbit.Probe(ctx, l, id.Name); err != nil { // opens the publisher
 				b.Fatal(err)
 			}

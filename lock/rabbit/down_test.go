@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"berth/lock"
 	"berth/lock/rabbit"
 )
@@ -63,25 +61,6 @@ func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
 		up()
 		must(t, proven(within(t), h))
 	})
-}
-
-// Only the owner of B consumes from the ledger: a newcomer that waits for this holder's
-// end has won B on the other side of a split.
-func TestSlotIsNotVerifiedWhileSomebodyElseConsumesItsLedger(t *testing.T) {
-	id := fresh(lock.Mutex)
-	_, h := holding(t, id, long)
-	conn, err := amqp.Dial(shared.URL())
-	must(t, err)
-	defer conn.Close()
-	ch, err := conn.Channel()
-	must(t, err)
-	_, err = ch.Consume(id.Name+"-1-T", "", false, false, false, false, nil)
-	must(t, err)
-	if err := proven(within(t), h); !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrLost) {
-		t.Errorf("Verify: %v", err)
-	}
-	must(t, ch.Close())
-	must(t, proven(within(t), h))
 }
 
 // nodeDown makes a durable queue look as if its node were down, until up.

@@ -2,6 +2,7 @@ package rabbit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"berth/lock"
@@ -10,16 +11,24 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// CloseConsumer closes the channel that consumes from B, as a broker does that
-// runs into consumer_timeout.
+// CloseConsumer closes the channels that consume from B and from T, as a broker does
+// that runs into consumer_timeout.
 func CloseConsumer(ctx context.Context, h lock.Held) error {
-	return h.(*holding.Held).Session.Claims().Close(ctx)
+	s := h.(*holding.Held).Session
+	return errors.Join(s.Side().Close(ctx), s.Main().Close(ctx))
+}
+
+// CloseChannels closes what a contender that waits consumes with, as a broker does that
+// runs into consumer_timeout.
+func CloseChannels(ctx context.Context, l lock.Lock) error {
+	s := l.(*contender.Contender).Holder.Session
+	return errors.Join(s.Side().Close(ctx), s.Main().Close(ctx))
 }
 
 // EndWhatIsRefused ends the channel that consumes from B while the broker closes
 // it, because of something that was sent before and not waited for.
 func EndWhatIsRefused(ctx context.Context, h lock.Held) error {
-	claims := h.(*holding.Held).Session.Claims()
+	claims := h.(*holding.Held).Session.Side()
 	if _, err := claims.Consume(ctx, "no queue at all", transport.Consumption{NoWait: true}); err != nil {
 		return err
 	}
@@ -29,6 +38,9 @@ func EndWhatIsRefused(ctx context.Context, h lock.Held) error {
 // CutConnection cuts the connection that owns B, as a network does.
 func CutConnection(h lock.Held) { h.(*holding.Held).Session.Conn().Abandon() }
 
+// CutContender cuts the connection of a contender that waits, as its death does.
+func CutContender(l lock.Lock) { l.(*contender.Contender).Holder.Session.Conn().Abandon() }
+
 // SetUser makes the holder take another user for its own, as it does where the
 // broker takes the user from a certificate.
 func SetUser(h lock.Held, user string) { h.(*holding.Held).Env.User = user }
@@ -36,6 +48,15 @@ func SetUser(h lock.Held, user string) { h.(*holding.Held).Env.User = user }
 // SetYoung makes the holder take a ledger that it has made that long ago for one
 // that the broker may still lose.
 func SetYoung(h lock.Held, young time.Duration) { h.(*holding.Held).Env.Young = young }
+
+// SettleAfter makes the holder claim B when its command has run for that long.
+func SettleAfter(h lock.Held, ran time.Duration) { h.(*holding.Held).Env.Settle = ran }
+
+// Queues returns the names of B and T of the slot.
+func Queues(h lock.Held) (b, ledger string) {
+	names := h.(*holding.Held).Names
+	return names.Holds(h.Slot()), names.Ledger(h.Slot())
+}
 
 // LoseRaces makes the contender lose every race for these slots, though they
 // are free.
@@ -45,11 +66,7 @@ func LoseRaces(l lock.Lock, from, to int) {
 	}
 }
 
-// BePolite makes the contender wait for that long before it claims again what it
-// has given back.
-func BePolite(l lock.Lock, d time.Duration) { l.(*contender.Contender).Waiter.Courtesy = d }
-
-// RenewBatons makes the contender renew the batons that it will hold this often.
+// RenewBatons makes the contender renew the batons that it will keep this often.
 func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender.Contender).Waiter.Renewal = period }
 
 // LookSeldom makes the contender wait as one that has waited for long: its next
@@ -58,7 +75,7 @@ func LookSeldom(l lock.Lock) { l.(*contender.Contender).Waiter.Looks = 100 }
 
 // Probe asks about all these queues at once, as the contender does.
 func Probe(ctx context.Context, l lock.Lock, queues ...string) error {
-	found, err := l.(*contender.Contender).Holder.Session.Publisher.Probe(ctx, queues)
+	found, err := l.(*contender.Contender).Holder.Session.Probe(ctx, queues)
 	for _, p := range found {
 		if p == transport.Unknown {
 			return lock.ErrUnknown

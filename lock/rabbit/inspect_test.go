@@ -80,8 +80,7 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 			resize(t, shared, id, 1)
 			defer resize(t, shared, id, 0)
 		}
-		_, h := holder(t, shared, id)
-		must(t, h.Ready(within(t)))
+		_, h := holding(t, id, long)
 		waiter := connected(t, shared, id)
 		_, err := waiter.Acquire(within(t))
 		if !errors.Is(err, lock.ErrFull) {
@@ -91,10 +90,7 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t))
 		defer cancel()
 		go func() { woken <- waiter.Wait(ctx, patience) }()
-		eventually(t, "the waiter listens", func() bool {
-			q, err := batonQueue(t, id)
-			return err == nil && q.Consumers > 1
-		})
+		awaitNext(t, id)
 		before := queues(t, shared, id)
 		for range 3 {
 			if r := inspect(t, id, shared.URL()); len(r.Problems) != 0 {

@@ -121,14 +121,40 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 	}
 }
 
-// A user whom the broker refuses B, but not the ledger.
-func TestHolderThatMayNotReadItsQueueSaysSoOnce(t *testing.T) {
-	id := fresh(lock.Mutex)
+// limited returns a contender whose user may not read B.
+func limited(t *testing.T, id lock.ID) (l lock.Lock, said func(string) int) {
+	t.Helper()
 	must(t, shared.AddUser(within(t), "limited", "right"))
 	must(t, shared.SetPermissions(within(t), "limited", "/", ".*", ".*", ".*-[TW]$"))
 	cfg, said := journal()
 	cfg.URLs = []string{shared.URLFor("limited", "right", "/")}
-	h := holdingAs(t, cfg, id)
+	l = backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	return l, said
+}
+
+func TestFirstUserHasToProveThatItsQueueIsItsOwn(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, _ := limited(t, id)
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrDenied) {
+		t.Errorf("the first use: %v", err)
+	} else {
+		readable(t, err, "read permission", id.Name+"-1-B")
+	}
+	eventuallyFree(t, id)
+}
+
+func TestHolderThatMayNotReadItsQueueSaysSoOnce(t *testing.T) {
+	id := fresh(lock.Mutex)
+	first, h := holding(t, id, long)
+	must(t, h.Release(within(t)))
+	must(t, first.Close())
+	l, said := limited(t, id)
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	rabbit.SettleAfter(h, 0)
+	must(t, h.Ready(within(t)))
 	eventually(t, "it is said", func() bool { return said(id.Name+"-1-B") > 0 })
 	over := time.Now().Add(1500 * time.Millisecond) // it asked again after half a second
 	eventually(t, "it could be said again", func() bool { return time.Now().After(over) })
@@ -290,7 +316,7 @@ func TestConnectionsAreNamedAfterWhatTheyDo(t *testing.T) {
 	slices.Sort(names)
 	names = slices.Compact(names) // an earlier one may still be on its way out
 	prefix := "berth semaphore " + id.Name + " @here pid 7 "
-	want := []string{prefix + "(administration)", prefix + "(holding)", prefix + "(publisher)"}
+	want := []string{prefix + "(administration)", prefix + "(holding)"}
 	if !slices.Equal(names, want) {
 		t.Errorf("connections %q, want %q", names, want)
 	}

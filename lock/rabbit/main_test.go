@@ -98,6 +98,18 @@ func holder(t *testing.T, b *brokertest.Broker, id lock.ID) (lock.Lock, lock.Hel
 	return l, h
 }
 
+// acquire is an attempt as a supervisor makes it: one whose connection is of no use, as
+// under an alarm that began after it had published, connects again.
+func acquire(t *testing.T, l lock.Lock) (lock.Held, error) {
+	t.Helper()
+	h, err := l.Acquire(within(t))
+	for end := time.Now().Add(patience); errors.Is(err, lock.ErrUnreachable) && time.Now().Before(end); {
+		must(t, l.Connect(within(t)))
+		h, err = l.Acquire(within(t))
+	}
+	return h, err
+}
+
 // resize gives the lock so many slots, until the test ends.
 func resize(t *testing.T, b *brokertest.Broker, id lock.ID, slots int) {
 	t.Helper()

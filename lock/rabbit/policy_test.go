@@ -35,7 +35,7 @@ func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 				must(t, l.Connect(within(t)))
 				h, err := l.Acquire(within(t))
 				must(t, err)
-				must(t, h.Ready(within(t)))
+				start(t, h)
 				must(t, proven(within(t), h))
 				must(t, proven(within(t), h))
 				must(t, h.Release(within(t)))

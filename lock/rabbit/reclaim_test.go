@@ -23,7 +23,7 @@ func inDoubt(t *testing.T, h lock.Held) {
 func TestVerifyDoesNotConnectAgain(t *testing.T) {
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		_, h := holder(t, shared, id)
-		must(t, h.Ready(within(t)))
+		start(t, h)
 		cut(t, id)
 		if err := lost(t, h); !errors.Is(err, lock.ErrInDoubt) {
 			t.Errorf("cause: %v", err)
@@ -52,7 +52,7 @@ func TestVerifyDoesNotMendTheLedger(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			id := fresh(lock.Mutex)
 			_, h := holder(t, shared, id)
-			must(t, h.Ready(within(t)))
+			start(t, h)
 			onChannel(t, func(ch *amqp.Channel) error { return damage(ch, id.Name+"-1-T") })
 			inDoubt(t, h)
 			if q, found, err := shared.Queue(within(t), "/", id.Name+"-1-T"); err != nil || found && q.Messages > 0 {

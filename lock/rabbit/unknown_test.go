@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,7 +85,12 @@ func TestSlotWhoseLedgerCannotBeUsedIsNotCalledHeld(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			id := fresh(lock.Semaphore)
 			resize(t, shared, id, 2)
-			another(t, id.Name+"-2-T")
+			ledger := id.Name + "-2-T"
+			if strings.HasPrefix(c.what, "foreign") {
+				another(t, ledger)
+			} else {
+				declare(t, shared.URL(), ledger)
+			}
 			holder(t, shared, id) // of slot 1
 			must(t, shared.AddUser(within(t), "contender", "right"))
 			must(t, shared.SetPermissions(within(t), "contender", "/", ".*", ".*", c.permitted))
@@ -94,13 +100,13 @@ func TestSlotWhoseLedgerCannotBeUsedIsNotCalledHeld(t *testing.T) {
 			if c.alarm {
 				raiseAlarm(t)
 			}
-			_, first := l.Acquire(within(t))
+			_, first := acquire(t, l)
 			if !errors.Is(first, c.first) {
 				t.Fatalf("at first: %v", first)
 			}
-			readable(t, first, id.Name+"-2-T")
+			readable(t, first, ledger)
 			for range 2 {
-				_, err := l.Acquire(within(t))
+				_, err := acquire(t, l)
 				if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrFull) ||
 					errors.Is(err, lock.ErrDenied) || err.Error() != first.Error() {
 					t.Errorf("then: %v; want the same, %v", err, first)

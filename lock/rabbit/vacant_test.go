@@ -187,10 +187,10 @@ func TestWaitForAVacancyReadsALedgerOnlyWhenItChanges(t *testing.T) {
 	p := newTap(t)
 	_, h, vacant := removedFor(t, at(p.url()), long)
 	looks := func() int { return p.sum()["basic.publish"] }
-	eventually(t, "the ledger is read", func() bool { return p.sum()["basic.get"] > 0 })
+	eventually(t, "the ledger is read", func() bool { return p.sum()["basic.consume"] > 0 })
 	before := looks()
 	eventually(t, "three more looks", func() bool { return looks() >= before+9 })
-	if n := p.sum()["basic.get"]; n != 1 {
+	if n := p.sum()["basic.consume"]; n != 1 {
 		t.Errorf("the one record was read %d times", n)
 	}
 	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,33 +40,43 @@ func untilWoken(t *testing.T, w lock.Lock) <-chan error {
 	t.Helper()
 	woken := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
-	t.Cleanup(cancel)
-	go func() { woken <- w.Wait(ctx, time.Hour) }()
+	var waiting sync.WaitGroup
+	t.Cleanup(func() { cancel(); waiting.Wait() })
+	waiting.Go(func() { woken <- w.Wait(ctx, time.Hour) })
 	return woken
 }
 
-// A slot beyond a gap is a leftover, and passed on to nobody.
+// A slot beyond a gap is a leftover, and of use to nobody.
 func TestWokenWaiterDoesNotObtainALeftover(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 3)
-	defer resize(t, shared, id, 0)
-	held := map[int]lock.Held{}
-	for range 3 {
-		_, h := holder(t, shared, id)
-		must(t, h.Ready(within(t)))
-		held[h.Slot()] = h
-	}
 	w := connected(t, shared, id)
-	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
 		t.Fatal(err)
 	}
 	rabbit.LookSeldom(w)
-	awaitBaton(t, id)
-	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-A"))
-	must(t, held[3].Release(within(t)))
-	must(t, w.Wait(within(t), time.Hour))
-	if h, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
-		t.Errorf("a woken waiter gets %v, %v", h, err)
+	woken := untilWoken(t, w)
+	awaitPlaces(t, id, 1)
+	declare(t, shared.URL(), id.Name+"-2-A")
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", id.Name+"-2-A")) })
+	for range 3 {
+		publish(t, id.Name+"-W", amqp.Publishing{Headers: amqp.Table{"slot": int32(2)}})
+	}
+	succeeds(t, "the end of the calls", func() error {
+		q, err := batonQueue(t, id)
+		if err == nil && q.Messages > 0 {
+			err = errors.New("there are some")
+		}
+		return err
+	})
+	select {
+	case err := <-woken:
+		if h, err2 := w.Acquire(within(t)); !errors.Is(err2, lock.ErrAbsent) {
+			t.Errorf("a woken waiter (%v) gets %v, %v", err, h, err2)
+		}
+	default:
+	}
+	if _, found, err := shared.Queue(within(t), "/", id.Name+"-2-T"); found || err != nil {
+		t.Errorf("the leftover has a ledger: %t, %v", found, err)
 	}
 }
 
@@ -95,117 +106,94 @@ func TestWaitersAreToldOfSlotsThatWereThereBefore(t *testing.T) {
 	must(t, err)
 }
 
-// A holder that has lost its place among the batons, and pauses before it takes
-// part again, wakes the next one all the same.
+// One that is next and has lost its place among the batons, and pauses before it takes
+// part again, has nothing to pass on when it starts. It calls when it ends.
 func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 	id := fresh(lock.Mutex)
-	p := newTap(t)
-	l := backend(t, at(p.url())).Lock(id)
-	must(t, l.Connect(within(t)))
-	h, err := l.Acquire(within(t))
-	must(t, err)
-	must(t, h.Ready(within(t)))
-	awaitBaton(t, id)
-	conn, err := amqp.Dial(shared.URL())
-	must(t, err)
-	defer conn.Close()
-	ch, err := conn.Channel()
-	must(t, err)
+	_, h := holding(t, id, long)
 	w := id.Name + "-W"
-	// Not one of ours, so that taking part fails. The holder can be faster.
-	succeeds(t, "a foreign queue in the place of W", func() error {
-		ch, err := conn.Channel()
-		must(t, err)
-		if _, err = ch.QueueDelete(w, false, false, false); err == nil {
-			_, err = ch.QueueDeclare(w, true, false, false, false, nil)
-		}
-		return err
-	})
-	before := p.sum()["queue.declare"]
-	eventually(t, "some attempts to take part again, after which the pauses are long",
-		func() bool { return p.sum()["queue.declare"] >= before+6 })
-	_, err = ch.QueueDelete(w, false, false, false)
-	must(t, err)
+	declare(t, shared.URL(), w) // not one of ours, so that taking part fails
 	next := connected(t, shared, id)
 	if _, err := next.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Fatal(err)
 	}
-	rabbit.LookSeldom(next)
-	woken := untilWoken(t, next)
+	first := untilWoken(t, next)
+	awaitNext(t, id)
+	must(t, h.Release(within(t)))
+	must(t, <-first)
+	h, err := next.Acquire(within(t))
+	must(t, err)
+	start(t, h)
+	must(t, shared.DeleteQueue(within(t), "/", w))
+	second := waiting(t, id)
 	awaitPlaces(t, id, 1)
 	must(t, h.Release(within(t)))
-	must(t, l.Close())
-	must(t, <-woken)
-	_, err = next.Acquire(within(t))
-	must(t, err)
-	p.close()
+	must(t, next.Close())
+	must(t, <-second)
 }
 
-// The broker logs every claim that it turns down as an error.
-func TestWaiterOfAMutexLooksWithoutAClaim(t *testing.T) {
+// The broker logs every claim that it turns down as an error, and every refused question.
+func TestNextLooksWithoutAClaim(t *testing.T) {
 	id := fresh(lock.Mutex)
-	_, h := holder(t, shared, id)
+	holding(t, id, long)
 	p := newTap(t)
-	l := backend(t, at(p.url())).Lock(id)
+	cfg := at(p.url())
+	cfg.Heartbeat = time.Second // it looks twice a second
+	l := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })
 	must(t, l.Connect(within(t)))
-	_, err := l.Acquire(within(t))
-	if !errors.Is(err, lock.ErrFull) {
-		t.Fatal(err)
-	}
-	rabbit.LookSeldom(l)
-	p.settled(t, 2)
-	before := p.sum()
 	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Fatal(err)
 	}
-	if got := p.sum().minus(before); got["queue.declare"] > 0 || got["basic.publish"] != 1 {
-		t.Errorf("a look cost %v", got)
+	rabbit.LookSeldom(l)
+	untilWoken(t, l)
+	awaitBaton(t, id)
+	before := p.sum()
+	eventually(t, "some looks", func() bool { return p.sum()["basic.publish"] > before["basic.publish"]+2 })
+	if got := p.sum().minus(before); got["queue.declare"]+got["channel.open"]+got["channel.close"] > 0 {
+		t.Errorf("some looks cost %v", got)
 	}
-	must(t, h.Release(within(t)))
-	h, err = l.Acquire(within(t))
-	must(t, err)
-	must(t, h.Release(within(t)))
-	must(t, l.Close())
-	p.close()
 }
 
 // Locks of several kinds and one name wake each other's waiters.
 func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
 	semaphore := fresh(lock.Semaphore)
 	resize(t, shared, semaphore, 2)
-	holder(t, shared, semaphore)
-	_, second := holder(t, shared, semaphore)
+	holding(t, semaphore, long)
+	_, second := holding(t, semaphore, long)
 	if second.Slot() != 2 {
 		t.Fatalf("slot %d", second.Slot())
 	}
-	ctx, cancel := context.WithCancel(within(t))
 	waiting := func(kind lock.Kind, places int) (lock.Lock, <-chan error) {
 		l := connected(t, shared, lock.ID{Kind: kind, Name: semaphore.Name})
-		if _, err := l.Acquire(ctx); !errors.Is(err, lock.ErrFull) {
+		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Fatal(err)
 		}
 		rabbit.LookSeldom(l)
-		woken := make(chan error, 1)
-		go func() { woken <- l.Wait(ctx, time.Hour) }()
+		woken := untilWoken(t, l)
 		awaitPlaces(t, semaphore, places)
 		return l, woken
 	}
-	awaitPlaces(t, semaphore, 2)
-	_, first := waiting(lock.PersistentMutex, 3)
-	_, next := waiting(lock.Mutex, 4)
-	l, woken := waiting(lock.Semaphore, 5)
-	must(t, second.Release(ctx))
+	_, first := waiting(lock.PersistentMutex, 1) // is next for slot 1
+	_, inLine := waiting(lock.Mutex, 2)
+	l, woken := waiting(lock.Semaphore, 4) // is next for slot 2, and takes what nobody wants
+	waiting(lock.Semaphore, 5)             // is in line behind one that cannot have slot 2
+	must(t, second.Release(within(t)))
 	must(t, <-woken)
-	h, err := l.Acquire(ctx)
+	h, err := l.Acquire(within(t))
 	must(t, err)
 	if h.Slot() != 2 {
 		t.Errorf("slot %d", h.Slot())
 	}
-	cancel()
-	if errs := []error{<-first, <-next}; !errors.Is(errs[0], context.Canceled) ||
-		!errors.Is(errs[1], context.Canceled) {
-		t.Errorf("the others were woken as well: %v", errs)
+	rabbit.SettleAfter(h, 0)
+	must(t, h.Ready(within(t)))
+	awaitConsumer(t, semaphore.Name+"-2-T")
+	for _, others := range []<-chan error{first, inLine} {
+		select {
+		case err := <-others:
+			t.Errorf("one that cannot use the slot was woken as well: %v", err)
+		default:
+		}
 	}
 }
 
@@ -215,7 +203,9 @@ func TestEveryQueueSaysThatItIsClassic(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	holding(t, id, long)
-	awaitPlaces(t, id, 1)
+	waiting(t, id)
+	awaitNext(t, id)
+	awaitBaton(t, id)
 	types, err := shared.Eval(within(t), fmt.Sprintf(`
 		[begin {resource, _, queue, Name} = proplists:get_value(name, I),
 		   case rabbit_misc:table_lookup(proplists:get_value(arguments, I), <<"x-queue-type">>) of

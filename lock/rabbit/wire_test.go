@@ -3,7 +3,7 @@ package rabbit_test
 import (
 	"bufio"
 	"encoding/binary"
-	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -18,6 +18,7 @@ import (
 type tap struct {
 	listener net.Listener
 	running  sync.WaitGroup
+	frozen   sync.RWMutex // locked while nothing that clients send is passed on
 
 	mu    sync.Mutex
 	sent  []map[method]int // per connection; guarded by mu
@@ -30,8 +31,6 @@ type method [2]uint16
 var (
 	channelOpen  = method{20, 10}
 	queueDeclare = method{50, 10}
-	queueDelete  = method{50, 40}
-	basicConsume = method{60, 20}
 	basicPublish = method{60, 40}
 )
 
@@ -107,7 +106,10 @@ func (p *tap) note(from io.Reader, to io.Writer, notes map[method]int) {
 			notes[method{binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])}]++
 			p.mu.Unlock()
 		}
-		if _, err := to.Write(append(header[:], payload...)); err != nil {
+		p.frozen.RLock()
+		_, err := to.Write(append(header[:], payload...))
+		p.frozen.RUnlock()
+		if err != nil {
 			return
 		}
 	}
@@ -139,48 +141,52 @@ func (p *tap) total() (n int) {
 	return n
 }
 
-func TestConnectionThatOwnsQueuesNeverPublishes(t *testing.T) {
+// A connection that publishes under an alarm is not served any more.
+func TestConnectionOfARunningCommandNeverPublishes(t *testing.T) {
 	p := newTap(t)
-	id := fresh(lock.Semaphore)
-	b := backend(t, at(p.url()))
-	a := b.Administrator(id)
-	_, _, err := a.Resize(within(t), 3, func(int) (int, error) { return 1, nil })
-	must(t, err)
-	for range 2 {
-		l := b.Lock(id)
-		must(t, l.Connect(within(t)))
-		h, err := l.Acquire(within(t))
-		must(t, err)
-		must(t, h.Verify(within(t)))
-		if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrFull) {
-			t.Errorf("a second holder: %v", err)
-		}
-		must(t, h.Release(within(t)))
-		must(t, l.Close())
+	id := fresh(lock.Mutex)
+	h := holdingAs(t, at(p.url()), id)
+	published := func() int {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.sent[0][basicPublish]
 	}
-	_, _, err = a.Resize(within(t), 3, func(int) (int, error) { return 0, nil })
-	must(t, err)
-	p.close()
-	for _, owning := range []method{queueDeclare, queueDelete, basicConsume} {
-		if conns, n := p.count(owning, basicPublish); conns == 0 || n != 0 {
-			t.Errorf("%d connections that sent %v published %d times", conns, owning, n)
-		}
+	before := published()
+	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-1-T"))
+	must(t, proven(within(t), h)) // its record is written again
+	if conns, n := p.count(basicPublish, basicPublish); conns != 2 || n <= before {
+		t.Errorf("%d connections published %d messages, %d of them before", conns, n, before)
 	}
-	if conns, n := p.count(basicPublish, basicPublish); conns < 2 || n < 4 {
-		t.Errorf("%d publishers published %d times", conns, n)
+	if after := published(); after != before {
+		t.Errorf("%d messages were published over the connection that holds the slot", after-before)
 	}
+	connections(t, id, 1) // the other one is closed again
 }
 
-func TestMutexIsClaimedWithoutAProbe(t *testing.T) {
-	p := newTap(t)
-	l := backend(t, at(p.url())).Lock(fresh(lock.Mutex))
-	must(t, l.Connect(within(t)))
-	h, err := l.Acquire(within(t))
-	must(t, err)
-	if conns, _ := p.count(basicPublish, basicPublish); conns != 0 {
-		t.Errorf("%d connections published", conns)
-	}
-	must(t, h.Release(within(t)))
-	must(t, l.Close())
-	p.close()
+func TestHoldersAndWaitersNeedOneConnectionEach(t *testing.T) {
+	id := fresh(lock.Mutex)
+	holding(t, id, long)
+	connections(t, id, 1)
+	waiting(t, id)
+	awaitBaton(t, id)
+	connections(t, id, 2)
+	waiting(t, id)
+	awaitPlaces(t, id, 2)
+	connections(t, id, 3)
+}
+
+// connections waits until the broker has so many for the lock.
+func connections(t *testing.T, id lock.ID, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d connections", want), func() bool {
+		all, err := shared.Connections(within(t))
+		must(t, err)
+		n := 0
+		for _, c := range all {
+			if strings.Contains(c.ClientName, " "+id.Name+" @") {
+				n++
+			}
+		}
+		return n == want
+	})
 }

@@ -29,26 +29,25 @@ type Result struct {
 	On    machine.Event
 	Err   error            // nil if it succeeded
 	Held  lock.Held        // Acquired
-	Since boottime.Instant // Acquired, Ready, Verified: when the proof that the slot is held began
+	Since boottime.Instant // Ready, Verified: when the proof that the slot is held began
 }
 
 // Calls are the calls for one lock. All of it belongs to one goroutine. Use New.
 type Calls struct {
 	Results chan Result // of the call under way
 
-	lock              lock.Lock
-	interval, timeout time.Duration
-	ctx               context.Context
-	cancel            context.CancelFunc // ends every call
-	cancelNow         context.CancelFunc // ends the call under way, nil: there is none
-	next              func()             // begins when that one has returned, nil: none
+	lock      lock.Lock
+	timeout   time.Duration
+	ctx       context.Context
+	cancel    context.CancelFunc // ends every call
+	cancelNow context.CancelFunc // ends the call under way, nil: there is none
+	next      func()             // begins when that one has returned, nil: none
 }
 
-// New returns the calls for a lock. A proof that the slot is held is good enough to
-// start the command for as long as interval; timeout bounds one verification.
-func New(l lock.Lock, interval, timeout time.Duration) *Calls {
+// New returns the calls for a lock; timeout bounds one verification.
+func New(l lock.Lock, timeout time.Duration) *Calls {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Calls{Results: make(chan Result, 1), lock: l, interval: interval, timeout: timeout, ctx: ctx,
+	return &Calls{Results: make(chan Result, 1), lock: l, timeout: timeout, ctx: ctx,
 		cancel: cancel}
 }
 
@@ -127,7 +126,6 @@ func (c *Calls) Connect() {
 // Attempt begins one attempt at a slot.
 func (c *Calls) Attempt() {
 	c.begin(machine.Acquired, machine.NotAcquired, func(ctx context.Context, r *Result) (err error) {
-		r.Since = boottime.Now()
 		r.Held, err = c.lock.Acquire(ctx)
 		return err
 	})
@@ -149,16 +147,14 @@ func (c *Calls) Release(held lock.Held) {
 	})
 }
 
-// Prepare begins to wait until the command may start in a slot that was won, and to
-// prove that it is still ours. That can take long, so the proof comes after it, unless
-// the one that came with the slot, for the instant won, is as fresh as a verification
-// has to be.
-func (c *Calls) Prepare(held lock.Held, won boottime.Instant) {
+// Prepare begins to wait until the command may start in a slot that was won, and proves
+// once more that it is still ours where the proof that came with that is not good enough.
+func (c *Calls) Prepare(held lock.Held, enough func(proven boottime.Instant) bool) {
 	c.begin(machine.Ready, machine.NotReady, func(ctx context.Context, r *Result) (err error) {
 		if err = held.Ready(ctx); err != nil {
 			return err
 		}
-		if r.Since = won; won.Add(c.interval).Passed() {
+		if r.Since = held.Proven(); !enough(r.Since) {
 			r.Since, err = c.prove(ctx, held, 0)
 		}
 		return err

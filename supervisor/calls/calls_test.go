@@ -20,7 +20,7 @@ var mutex = lock.ID{Kind: lock.Mutex, Name: "m"}
 func won(t *testing.T) (*locktest.Fake, *Calls, Result) {
 	t.Helper()
 	fake := locktest.NewPlace().Open(time.Minute)
-	c := New(fake.Lock(mutex), time.Minute, 10*time.Second)
+	c := New(fake.Lock(mutex), 10*time.Second)
 	t.Cleanup(func() { c.Close(time.Minute) })
 	c.Connect()
 	returns(t, c, machine.Connected)
@@ -80,11 +80,14 @@ func TestProofIsAVerifyOrAReclaim(t *testing.T) {
 
 func TestProofThatCameWithTheSlotIsEnoughToStart(t *testing.T) {
 	fake, c, slot := won(t)
-	c.Prepare(slot.Held, slot.Since)
-	if r := returns(t, c, machine.Ready); r.Since != slot.Since || fake.Calls(locktest.Verify) > 0 {
+	enough := true
+	good := func(proven boottime.Instant) bool { return proven == slot.Held.Proven() && enough }
+	c.Prepare(slot.Held, good)
+	if r := returns(t, c, machine.Ready); r.Since != slot.Held.Proven() || fake.Calls(locktest.Verify) > 0 {
 		t.Errorf("%+v after %d verifications", r, fake.Calls(locktest.Verify))
 	}
-	c.Prepare(slot.Held, slot.Since.Add(-time.Hour))
+	enough = false
+	c.Prepare(slot.Held, good)
 	if returns(t, c, machine.Ready); fake.Calls(locktest.Verify) != 1 {
 		t.Errorf("%d verifications for a proof that is too old", fake.Calls(locktest.Verify))
 	}
@@ -110,7 +113,7 @@ func TestSlotThatIsWonAtTheEndIsGivenBack(t *testing.T) {
 	if err := l.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c := New(l, time.Minute, time.Minute)
+	c := New(l, time.Minute)
 	c.Attempt()
 	for !place.Held(mutex, 1) {
 		time.Sleep(time.Millisecond)

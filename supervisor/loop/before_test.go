@@ -30,7 +30,7 @@ func TestSlotThatFailsBeforeTheFirstStartIsQueuedForAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, time.Minute, func(b *bench, cfg *supervisor.Config) {
 				b.backend.Inject(c.op, locktest.Fault{Before: c.err})
-				cfg.VerifyInterval = time.Nanosecond // the proof that came with the slot is too old
+				cfg.VerifyTimeout = time.Minute // the proof that came with the slot leaves no time for the next one
 			})
 			b.running().dies(0, 4)
 			if o := b.end(); o.Status != 4 || o.Err != nil {

@@ -50,6 +50,8 @@ func (l *loop) receive() event {
 		return l.signalled(sig)
 	case g, open := <-l.guardEvents:
 		return l.told(g, open)
+	case h := <-l.cfg.Lock.Next():
+		l.inherit(h)
 	case <-l.lostC:
 		cause := l.held.Cause()
 		if l.lostC = nil; cause == nil { // reclaimed before this loop came to it

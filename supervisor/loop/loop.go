@@ -128,7 +128,7 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 	}
 	l := &loop{
 		cfg: cfg, env: e, log: cfg.Log, timers: timers,
-		calls:     calls.New(cfg.Lock, cfg.VerifyInterval, cfg.VerifyTimeout),
+		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout),
 		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
 		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),

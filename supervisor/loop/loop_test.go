@@ -94,10 +94,9 @@ func TestEndingSignalIsNeverLost(t *testing.T) {
 		"verifying before the start":  {locktest.Verify, locktest.Fault{Block: block, Before: nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
+			b := newBench(t, patience, func(b *bench, cfg *supervisor.Config) {
 				b.backend.InjectAlways(c.op, c.fault)
-				cfg.VerifyTimeout = patience
-				cfg.VerifyInterval = time.Nanosecond // the proof that came with the slot is too old
+				cfg.VerifyTimeout = patience // the proof that came with the slot leaves no time for the next one
 			})
 			eventually(t, string(c.op)+" is called", func() bool { return b.backend.Calls(c.op) > 0 })
 			b.signals <- unix.SIGTERM

@@ -23,7 +23,23 @@ func (l *loop) prepare(e event) {
 	l.facts.LastErr, l.facts.Fallen, l.facts.Use = nil, 0, machine.Unused
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
 	l.log.Debug("slot won")
-	l.calls.Prepare(l.held, e.since)
+	held := l.held
+	l.calls.Prepare(held, func(proven boottime.Instant) bool { return l.enough(held, proven) })
+}
+
+// enough reports whether a proof leaves the next one the time that it may take. A proof
+// from before a wait can be older than the interval of verification.
+func (l *loop) enough(held lock.Held, proven boottime.Instant) bool {
+	lease := held.Lease()
+	return lease == 0 || proven.Add(lease-l.cfg.Margin-l.cfg.Loss.Duration()-l.cfg.VerifyTimeout).Until() > 0
+}
+
+// inherit has the guard that waits keep what belongs to the place in which this berth
+// waits.
+func (l *loop) inherit(h lock.Handover) {
+	if l.guard != nil && l.held == nil {
+		_ = l.guard.Bequeath(h.Will)
+	}
 }
 
 // prepareAgain is for another start in the slot.

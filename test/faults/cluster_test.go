@@ -41,7 +41,7 @@ func TestSplitClusterDoesNotMakeCommandsOverlap(t *testing.T) {
 	cluster := brokertest.NewCluster(t, 3)
 	t.Logf("three nodes of RabbitMQ %s", cluster.Nodes[0].Version())
 	for _, sp := range splits {
-		t.Run(sp.name, func(t *testing.T) { sp.fault(cluster).tryOften(t, cluster.Nodes[sp.ledger], 2) })
+		t.Run(sp.name, func(t *testing.T) { sp.fault(cluster).tryOften(t, cluster.Nodes[sp.ledger], 3) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"syscall"
@@ -25,6 +26,10 @@ type fault struct {
 	// The fault lasts until another command runs if lasting is 0, and otherwise
 	// that long, whether a command is started again because of it or not.
 	lasting time.Duration
+
+	// How long is waited after the fault for whoever might be started too much;
+	// default: half a second.
+	watched time.Duration
 }
 
 // plain are faults that are over in a moment and need no healing.
@@ -42,7 +47,7 @@ var faults = []fault{
 		return h.relay.heal
 	}},
 	// fault: partition
-	{name: "packets dropped", stage: stage{namespace: true}, strike: func(_ *scene, h *contender) func() {
+	{name: "packets dropped", stage: stage{namespaces: true}, strike: func(_ *scene, h *contender) func() {
 		h.net.drop()
 		return h.net.heal
 	}},
@@ -292,11 +297,15 @@ func (s *scene) junk() {
 	s.must(s.broker.Fill(context.Background(), "/", s.batons(), "junk", 150))
 }
 
-func TestNoFaultMakesCommandsOverlap(t *testing.T) {
+func TestNoFaultMakesCommandsOverlap(t *testing.T) { tryAll(t, faults, 3, 5) }
+
+// tryAll tries faults with so many contenders each, or as many as they need.
+func tryAll(t *testing.T, faults []fault, numbers ...int) {
 	for _, f := range faults {
-		for _, contenders := range []int{2, 5} {
+		for _, contenders := range numbers {
+			contenders = max(contenders, f.stage.slots+2)
 			t.Run(fmt.Sprintf("%s, %d contenders", f.name, contenders), func(t *testing.T) {
-				f.tryOften(t, rabbit, max(contenders, f.stage.slots+1))
+				f.tryOften(t, rabbit, contenders)
 			})
 		}
 	}
@@ -323,8 +332,8 @@ func (f fault) try(t *testing.T, broker *brokertest.Broker, contenders int, r *r
 	}
 }
 
-// play has the fault come and go, waits until a command runs afterwards, and
-// judges.
+// play has the fault come and go, waits until a command runs afterwards, has the
+// lock handed over once more, and judges.
 func (f fault) play(s *scene, r *row) checker.Verdict {
 	s.t.Helper()
 	at, struck := now(), time.Now()
@@ -343,11 +352,12 @@ func (f fault) play(s *scene, r *row) checker.Verdict {
 		s.await("the next command runs", func() bool { return s.nextRuns(at) })
 	}
 	mend()
-	// Half a second, for whoever might be started too much.
-	after := now() + int64(500*time.Millisecond)
+	after := now() + int64(cmp.Or(f.watched, 500*time.Millisecond))
 	s.await("a command runs after the fault", func() bool { return s.alive(after) })
+	over := now()
+	s.handOver()
 	s.t.Logf("%s with %d contenders struck at %s", f.name, s.stage.contenders, struck.UTC().Format("15:04:05.000"))
 	v := s.end()
-	r.add(v, at)
+	r.add(v, at, over)
 	return v
 }

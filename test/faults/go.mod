@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	berth v0.0.0
 	github.com/Shopify/toxiproxy/v2 v2.12.0
+	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/rs/zerolog v1.33.0
 	golang.org/x/sys v0.49.0
 )

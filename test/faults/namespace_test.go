@@ -14,6 +14,7 @@ import (
 type namespace struct {
 	t                    testing.TB
 	name, outside, local string // outside: the cable's end here; local: its address
+	cut                  bool   // every packet is dropped
 }
 
 // newNamespace needs root.
@@ -35,13 +36,21 @@ func newNamespace(t testing.TB) *namespace {
 	return ns
 }
 
-// drop makes both ends drop what they should send: a queue without a place.
+// drop makes both ends drop what they should send, until heal: a queue without a place.
 func (ns *namespace) drop() {
+	if ns.cut {
+		return
+	}
+	ns.cut = true
 	ns.run("tc", "qdisc", "replace", "dev", ns.outside, "root", "pfifo", "limit", "0")
 	ns.run("tc", "-n", ns.name, "qdisc", "replace", "dev", "eth0", "root", "pfifo", "limit", "0")
 }
 
 func (ns *namespace) heal() {
+	if !ns.cut {
+		return
+	}
+	ns.cut = false
 	ns.run("tc", "qdisc", "delete", "dev", ns.outside, "root")
 	ns.run("tc", "-n", ns.name, "qdisc", "delete", "dev", "eth0", "root")
 }

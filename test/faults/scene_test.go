@@ -1,13 +1,16 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,13 +25,13 @@ var short = []string{"--heartbeat", "1s", "--verify-interval", "200ms", "--verif
 // stage is what a scene is played on. The zero value of a field will do.
 type stage struct {
 	binary     string   // default: the berth of this tree
-	contenders int      // default, and least: one more than there are slots
+	contenders int      // default, and least: two more than there are slots
 	flags      []string // of berth run, beside the lock and the broker
 	mode       string   // of the witness; default: plain
 	semaphore  bool     // instead of a mutex
 	slots      int      // of the semaphore; default: 1
 	firstUse   bool     // nobody has ever held the lock
-	namespace  bool     // the first contender has a network namespace of its own
+	namespaces bool     // every contender has a network namespace of its own
 
 	// Which broker the nth contender is connected to, the last for all further ones.
 	// Default: the scene's.
@@ -43,8 +46,9 @@ func (st stage) node(n int, otherwise *brokertest.Broker) *brokertest.Broker {
 	return st.nodes[min(n, len(st.nodes)-1)]
 }
 
-// scene is one lock, those who contend for it, and what their commands wrote.
-// The first contenders hold its slots when the scene begins, the others wait.
+// scene is one lock, those who contend for it, and what their commands wrote. The
+// first contenders hold its slots when the scene begins. One has been next for a
+// while, and the others are in line behind it.
 type scene struct {
 	t      testing.TB
 	stage  stage
@@ -53,6 +57,8 @@ type scene struct {
 	dir    string // records are in it, and nothing else
 	logs   string
 	all    []*contender
+
+	successor *contender // see next
 }
 
 func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
@@ -64,7 +70,7 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 		st.mode = "plain"
 	}
 	st.slots = max(1, st.slots)
-	st.contenders = max(st.slots+1, st.contenders)
+	st.contenders = max(st.slots+2, st.contenders)
 	s := &scene{
 		t: t, stage: st, broker: broker, dir: t.TempDir(), logs: t.TempDir(),
 		lock: fmt.Sprintf("f%d-%dx", os.Getpid(), sequence.Add(1)),
@@ -79,15 +85,21 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 		s.join()
 		s.await("the first commands run", func() bool { return s.began() == n+1 })
 	}
-	for range st.contenders - st.slots {
-		s.join()
-	}
-	for _, c := range s.all[st.slots:] {
-		s.awaitWaiting(c, 1)
+	for n := range st.contenders - st.slots {
+		if n < 2 { // the first waiter comes when all is calm, and before the others
+			time.Sleep(settling / 4)
+		}
+		s.awaitWaiting(s.join(), 1)
 	}
 	s.awaitBaton()
+	time.Sleep(settling)
+	s.successor = s.findNext()
 	return s
 }
+
+// settling is how long waiters are left alone, so that they are as ready as they will
+// ever be. What they do meanwhile is no business of the suite.
+const settling = time.Second
 
 // once has every slot held for a moment, so that there are ledgers: a holder that
 // has just created one does not rely on it yet.
@@ -128,6 +140,20 @@ func (s *scene) awaitBaton() {
 
 func (s *scene) holder() *contender { return s.all[0] }
 
+// next is who was next when the scene began.
+func (s *scene) next() *contender { return s.successor }
+
+// findNext returns who says that it is next; else it is the first that waits.
+func (s *scene) findNext() *contender {
+	waiters := s.all[s.stage.slots:]
+	for _, c := range waiters {
+		if c.logged("next in line") > 0 {
+			return c
+		}
+	}
+	return waiters[0]
+}
+
 // join starts one more contender.
 func (s *scene) join() *contender {
 	s.t.Helper()
@@ -137,7 +163,7 @@ func (s *scene) join() *contender {
 		log: filepath.Join(s.logs, fmt.Sprint(n)), done: make(chan struct{}),
 	}
 	host := "127.0.0.1"
-	if s.stage.namespace && len(s.all) == 0 {
+	if s.stage.namespaces {
 		c.net = newNamespace(s.t)
 		host = c.net.local
 	}
@@ -224,6 +250,39 @@ func (s *scene) nextRuns(after int64) bool {
 		}
 	}
 	return false
+}
+
+// handOver tells the berth whose command was started last to end, and waits until the
+// command of another one runs: the line has to work after every fault.
+func (s *scene) handOver() {
+	s.t.Helper()
+	for len(s.living()) <= s.stage.slots {
+		c := s.join()
+		s.await("berth "+c.name+" waits or runs its command", func() bool {
+			return c.logged("waiting: all slots are held")+c.logged("slot held, command started") > 0
+		})
+	}
+	at := now()
+	if c := s.running(); !c.ended() {
+		c.signal(syscall.SIGTERM)
+	}
+	s.await("the lock is handed over once more", func() bool { return s.nextRuns(at) })
+}
+
+// living returns the contenders that have not ended.
+func (s *scene) living() []*contender {
+	return slices.DeleteFunc(slices.Clone(s.all), (*contender).ended)
+}
+
+// running returns the contender whose command was started last.
+func (s *scene) running() *contender {
+	s.t.Helper()
+	last := slices.MaxFunc(s.runs(), func(a, b checker.Run) int { return cmp.Compare(a.First, b.First) })
+	i := slices.IndexFunc(s.all, func(c *contender) bool { return c.name == last.Holder })
+	if i < 0 {
+		s.t.Fatalf("no contender has run %s", last)
+	}
+	return s.all[i]
 }
 
 // end ends all contenders and judges.

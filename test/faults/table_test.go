@@ -21,18 +21,18 @@ type row struct {
 	next       []time.Duration // from the fault until the next command ran
 }
 
-// add counts a verdict; the fault was at the given moment.
-func (r *row) add(v checker.Verdict, fault int64) {
-	r.count(v, fault)
+// add counts a verdict; the fault was between the two moments.
+func (r *row) add(v checker.Verdict, from, to int64) {
+	r.count(v, from, to)
 	r.overlaps += len(v.Overlaps)
 	r.overlap += v.Overlapped()
 }
 
 // count is add without the overlaps, for one of many faults in one history.
-func (r *row) count(v checker.Verdict, fault int64) {
+func (r *row) count(v checker.Verdict, from, to int64) {
 	r.runs++
-	if next, found := v.Next(fault); found {
-		r.next = append(r.next, time.Duration(next.First-fault))
+	if next, found := v.Next(from); found && next.First < to {
+		r.next = append(r.next, time.Duration(next.First-from))
 	} else {
 		r.kept++
 	}

@@ -74,7 +74,7 @@ func (a *action) wakeUp(ctx context.Context, count int) error {
 			if made++; made > names.LedgerLength {
 				return nil
 			}
-			w, err := line.Wake(ctx, a.publisher, a.names.Line(), from+i)
+			w, err := a.publisher.Deliver(ctx, a.names.Line(), line.Call(from+i))
 			if err != nil {
 				return err
 			}

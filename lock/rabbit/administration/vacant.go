@@ -191,13 +191,16 @@ func (l *leaving) see(b transport.Presence) {
 // slot, and only the ledger, or time, that what ran in it is dead. The ledger is
 // read again only when it has changed.
 func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
-	records, _, err := a.channel.Count(ctx, a.names.Ledger(l.slot))
+	records, consumers, err := a.channel.Count(ctx, a.names.Ledger(l.slot))
 	switch {
+	case err == nil && consumers > 0: // somebody's command has just started there, or is about to
+		l.absent = time.Time{}
+		return false, nil
 	case errors.Is(err, transport.ErrNoQueue): // nobody has ever held it
 		return true, nil
 	case err == nil && records != l.records:
 		var read bool
-		if read, err = a.readLedger(ctx, l); err == nil && !read {
+		if read, err = a.readLedger(ctx, l, records); err == nil && !read {
 			l.absent = time.Time{} // somebody has claimed it
 			return false, nil
 		}
@@ -222,26 +225,15 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 }
 
 // readLedger reads the ledger of a slot that nobody holds, and leaves it as it
-// was. It claims B for that moment: records in its hand would be missing to a
-// newcomer. It returns false if the slot is somebody's.
-func (a *action) readLedger(ctx context.Context, l *leaving) (read bool, err error) {
-	b := a.names.Holds(l.slot)
-	if err := a.channel.Claim(ctx, b); errors.Is(err, transport.ErrTaken) {
+// was. It stands at the door for that moment. It returns false if somebody else does.
+func (a *action) readLedger(ctx context.Context, l *leaving, records int) (read bool, err error) {
+	reading := a.conn.Channel()
+	door, err := ledger.Enter(ctx, reading, a.names.Ledger(l.slot), "")
+	if errors.Is(err, transport.ErrTaken) {
 		return false, nil
 	} else if err != nil {
 		return false, err
 	}
-	r := ledger.NewReader(a.conn.Channel(), a.names.Ledger(l.slot), "")
-	err = r.Rest(ctx)
-	records := r.InHand()
-	if end := r.PutBack(ctx); err == nil {
-		err = end
-	}
-	if gone := a.channel.Remove(ctx, b); err == nil {
-		err = gone
-	}
-	if err == nil {
-		l.known, l.records = r.Known, records
-	}
-	return err == nil, err
+	l.known, l.records = door.Known(), records
+	return true, door.Close(ctx)
 }

@@ -34,6 +34,9 @@ type Config struct {
 	Priority int // among the waiters, 0 to lock.MaxPriority
 }
 
+// leaveTimeout bounds giving up in order being next.
+const leaveTimeout = 2 * time.Second
+
 // Contender is lock.Lock. New makes it.
 type Contender struct {
 	Holder *holding.Holder // of what this contender claims
@@ -47,6 +50,9 @@ type Contender struct {
 
 	soughtForeign bool // whether something foreign is in the place of B was found out
 
+	next     *holding.Held      // of the slot that this contender is next for; nil: none
+	handover chan lock.Handover // what belongs to next
+
 	mu   sync.Mutex    // Release comes from elsewhere
 	held *holding.Held // the last one; guarded by mu
 }
@@ -56,16 +62,17 @@ var _ lock.Lock = (*Contender)(nil)
 // New returns a contender that is not connected. It does no I/O.
 func New(cfg Config) *Contender {
 	s := session.New(cfg.Dialer)
+	handover := make(chan lock.Handover, 1)
 	limit := 1
 	if cfg.Names.ID.Kind == lock.Semaphore {
 		limit = lock.MaxSlots
 	}
-	c := &Contender{id: cfg.Names.ID, session: s, log: cfg.Log}
+	c := &Contender{id: cfg.Names.ID, session: s, log: cfg.Log, handover: handover}
 	c.Waiter = line.NewWaiter(line.Config{
 		ID: c.id, Queue: cfg.Names.Line(), Priority: cfg.Priority, Limit: limit,
-		Renewal: line.Renewal, Courtesy: line.Courtesy, Log: cfg.Log,
+		Renewal: line.Renewal, Log: cfg.Log,
 	}, s)
-	c.writer = ledger.NewWriter(s.Publisher, cfg.Dialer)
+	c.writer = ledger.NewWriter(s.Via, cfg.Log)
 	c.Holder = &holding.Holder{
 		Names: cfg.Names, Session: s, Writer: c.writer, Waiter: c.Waiter, Avoided: &slots.Avoided{},
 		Host: cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
@@ -93,11 +100,14 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", c.id)
 	case conn.Broken():
 		return nil, conn.BrokenError("cannot acquire " + c.id.String())
-	}
-	if err := c.Waiter.LetOthers(ctx); err != nil {
-		return nil, fmt.Errorf("cannot acquire %s: %w", c.id, err)
+	case c.session.Blocked():
+		return nil, lock.Errorf(lock.ErrUnreachable,
+			"cannot acquire %s: the broker serves this connection no more, because of an alarm", c.id)
 	}
 	c.writer.Settle(ctx)
+	if c.next != nil {
+		return c.takeTurn()
+	}
 	var h *holding.Held
 	claim := func(ctx context.Context, slot int, atOnce bool) (err error) {
 		h, err = c.Holder.Claim(ctx, slot, atOnce)
@@ -111,9 +121,12 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	}
 	if err != nil {
 		c.Waiter.Missed(c.outcome(err))
+		if c.session.Blocked() {
+			err = lock.Errorf(lock.ErrUnreachable, "%s", err.Error())
+		}
 		return nil, err
 	}
-	c.Waiter.Won(h.Slot())
+	c.Waiter.Won(ctx, h.Slot(), false)
 	c.mu.Lock()
 	c.held = h
 	c.mu.Unlock()
@@ -133,16 +146,8 @@ func (c *Contender) outcome(err error) line.Outcome {
 	return line.Hindered
 }
 
-// claimMutex claims the only slot, which needs no search. A waiter that looks by itself
-// probes first: the broker logs each claim that it turns down as an error, and no
-// probe.
+// claimMutex claims the only slot, which needs no search.
 func (c *Contender) claimMutex(ctx context.Context, claim slots.Claim) error {
-	if c.Waiter.Waited() {
-		found, err := c.session.Publisher.Probe(ctx, []string{c.Holder.Names.Holds(1)})
-		if err == nil && found[0] == transport.Present {
-			return c.id.Full()
-		}
-	}
 	err := claim(ctx, 1, false)
 	if err != nil && slots.LostRace(err) {
 		return c.finder.Full(ctx)
@@ -150,8 +155,33 @@ func (c *Contender) claimMutex(ctx context.Context, claim slots.Claim) error {
 	return err
 }
 
-// Wait implements lock.Lock. While every slot is held, or there is none, it waits for
-// a baton; otherwise, and where the broker refuses batons, pause counts.
+// takeTurn makes the slot that this contender is next for the one that it holds, if its
+// command may start.
+func (c *Contender) takeTurn() (lock.Held, error) {
+	if !c.next.MayStart() {
+		return nil, c.id.Full()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held, c.next = c.next, nil
+	return c.held, nil
+}
+
+// Next implements lock.Lock.
+func (c *Contender) Next() <-chan lock.Handover { return c.handover }
+
+// tell makes known what belongs to the place that this contender has.
+func (c *Contender) tell(h lock.Handover) {
+	select {
+	case <-c.handover:
+	default:
+	}
+	c.handover <- h
+}
+
+// Wait implements lock.Lock. While every slot is held, or there is none, it becomes the
+// one that is next for a slot, or waits for a baton; otherwise, and where the broker
+// refuses batons, pause counts.
 func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	if c.session.Conn() == nil {
 		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", c.id)
@@ -159,7 +189,102 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	if c.finder.Limit == 1 && c.Waiter.Waited() {
 		c.seekForeign(ctx)
 	}
-	return c.Waiter.Wait(ctx, pause)
+	for {
+		if c.next == nil && c.Waiter.Patient() && !c.Waiter.SteppedBack() {
+			c.becomeNext(ctx)
+		}
+		if c.next != nil {
+			err := c.stand(ctx)
+			if errors.Is(err, holding.ErrStepBack) {
+				c.Waiter.StepBack()
+				continue
+			}
+			return err
+		}
+		called, err := c.Waiter.Wait(ctx, pause)
+		if err != nil || !called {
+			return err
+		}
+	}
+}
+
+// becomeNext makes this contender the next for a slot, if there is one for which nobody
+// is: that of the baton in hand, or any.
+func (c *Contender) becomeNext(ctx context.Context) {
+	candidates := c.finder.Waitable()
+	if hint := c.Waiter.Hint(); hint > 0 {
+		candidates = []int{hint}
+		if c.finder.Leftover(ctx, hint) {
+			return
+		}
+	}
+	for _, slot := range candidates {
+		h, err := c.Holder.Next(ctx, slot)
+		if err == nil {
+			c.next = h
+			c.tell(h.Handover())
+			c.Waiter.Won(ctx, slot, !h.MayStart())
+			return
+		}
+		c.log.Debug("not next", "slot", slot, "because", err)
+		if errors.Is(err, ledger.ErrNext) {
+			c.askForPlace(ctx, slot)
+		} else if slot == c.Waiter.Hint() && !slots.LostRace(err) {
+			c.Waiter.Missed(line.Hindered) // others may be able to use the slot
+		}
+		if !c.session.Connected() || c.session.Blocked() {
+			return
+		}
+	}
+}
+
+// askForPlace asks the one that is next to step back, if this contender has a priority
+// above the least.
+func (c *Contender) askForPlace(ctx context.Context, slot int) {
+	if c.Waiter.Priority == 0 {
+		return
+	}
+	c.Waiter.Join(ctx) // or the place goes to somebody else
+	m, err := ledger.YieldRequest(c.Waiter.Priority)
+	if err == nil {
+		_, err = c.session.Deliver(ctx, c.Holder.Names.Ledger(slot), m)
+	}
+	c.log.Debug("asked the one that is next to step back", "slot", slot, "error", err)
+}
+
+// stand waits until the command may start in the slot that this contender is next for.
+// A place that is lost is none: another attempt follows.
+func (c *Contender) stand(ctx context.Context) error {
+	err := c.next.Stand(ctx)
+	if err == nil {
+		c.tell(c.next.Handover()) // it may have been recorded just now
+		return nil
+	}
+	if ctx.Err() != nil {
+		return err // Close gives the place back
+	}
+	c.log.Debug("not next any more", "slot", c.next.Slot(), "because", err)
+	c.leave(ctx)
+	if errors.Is(err, holding.ErrStepBack) {
+		return err
+	}
+	if !c.session.Connected() || c.session.Blocked() {
+		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: %s", c.id, err.Error())
+	}
+	return nil
+}
+
+// leave gives up being next.
+func (c *Contender) leave(ctx context.Context) {
+	next := c.next
+	if next == nil {
+		return
+	}
+	c.next = nil
+	if err := next.Release(ctx); err != nil {
+		c.log.Debug("cannot give up in order being next", "slot", next.Slot(), "error", err)
+	}
+	c.tell(lock.Handover{})
 }
 
 // seekForeign says once if what keeps the only slot of a lock is nobody's claim but a
@@ -169,7 +294,7 @@ func (c *Contender) seekForeign(ctx context.Context) {
 		return
 	}
 	c.soughtForeign = true
-	if b := c.Holder.Names.Holds(1); c.session.Claims().Find(ctx, b) == nil {
+	if b := c.Holder.Names.Holds(1); c.session.Side().Find(ctx, b) == nil {
 		c.log.Warn("waiting for a queue that nobody has claimed", "error", c.Holder.Names.Foreign(b))
 	}
 }
@@ -177,6 +302,9 @@ func (c *Contender) seekForeign(ctx context.Context) {
 // Close implements lock.Lock. It takes a second at most, and two more if something is
 // just being published.
 func (c *Contender) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	c.leave(ctx)
+	cancel()
 	confirmed := c.session.Close()
 	c.mu.Lock()
 	held := c.held

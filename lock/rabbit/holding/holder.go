@@ -4,6 +4,7 @@
 package holding
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -23,13 +24,13 @@ import (
 )
 
 const (
-	// givenBack is for how long a newcomer leaves a slot alone that it has given
-	// back to its holder.
-	givenBack = time.Second
-
 	// unusable is for how long a contender leaves a slot alone whose ledger it could
 	// not use, and tries the others.
 	unusable = 10 * time.Second
+
+	// hesitation is for how long one whose predecessor's ledger says nothing leaves a
+	// slot alone that is held: whoever holds it has recorded itself again by then.
+	hesitation = time.Second
 )
 
 // Holder is what the holdings of one contender have in common. Its methods are called
@@ -45,62 +46,73 @@ type Holder struct {
 	Env     Env
 	Log     hclog.Logger
 
+	// The id of a holding that has come to nothing. It may have been recorded all the
+	// same, and the next one is to know that record for its own.
+	unproven string
+
 	policy       sync.Once // of warnOfPolicy
 	userMismatch bool      // the broker does not know us by the user of our URL
 }
 
 // Env is what tests replace. NewEnv makes it.
 type Env struct {
-	Young time.Duration // how long a ledger may be lost again after it was made
-	User  string        // that we give for ourselves; "": that of the URL
+	Young  time.Duration // how long a ledger may be lost again after it was made
+	User   string        // that we give for ourselves; "": that of the URL
+	Settle time.Duration // for how long a command has run before B is claimed
 }
 
 // NewEnv returns what berth works with.
-func NewEnv() Env { return Env{Young: young} }
+func NewEnv() Env { return Env{Young: young, Settle: settleAfter} }
 
-// Claim claims a slot and proves that it is ours. Where slots.LostRace says so of the
-// error, it is somebody else's or being removed. With atOnce it returns
-// slots.ErrMustWait for a slot in which a command could not be started at once.
-func (l *Holder) Claim(ctx context.Context, slot int, atOnce bool) (*Held, error) {
+// Claim claims a slot that nobody holds. Where slots.LostRace says so of the error, the
+// slot is somebody else's or being removed. With now it returns slots.ErrMustWait
+// for a slot in which a command could not be started at once.
+func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
+	if now {
+		return l.enter(ctx, slot, atOnce)
+	}
+	return l.enter(ctx, slot, mayWait)
+}
+
+// Next makes this contender the one that is next for a slot, which may be free or not.
+// Errors: as Claim; transport.ErrTaken if somebody is next.
+func (l *Holder) Next(ctx context.Context, slot int) (*Held, error) {
+	return l.enter(ctx, slot, asNext)
+}
+
+func (l *Holder) enter(ctx context.Context, slot int, how entry) (*Held, error) {
 	if why := l.Avoided.Why(slot); why != nil {
 		return nil, why
 	}
-	b, claims := l.Names.Holds(slot), l.Session.Claims()
-	r := ledger.NewReader(claims, l.Names.Ledger(slot), rand.Text())
-	err := r.Claim(ctx, b)
-	switch {
-	case errors.Is(err, transport.ErrTaken):
-		return nil, err
-	case err != nil && r.Claimed():
-		l.avoidUnusable(ctx, slot, err)
-	case err != nil:
-	case l.Names.ID.Kind.Administered():
-		err = claims.Find(ctx, l.Names.Exists(slot))
-	}
-	if !r.Claimed() && errors.Is(err, lock.ErrDenied) {
-		return nil, err // so B is not ours
-	}
-	if err == nil && atOnce {
-		if err = r.Rest(ctx); err == nil && !l.vacant(r) {
-			err = slots.ErrMustWait
-		}
+	conn := l.Session.Conn()
+	l.unproven = cmp.Or(l.unproven, rand.Text())
+	h := l.newHeld(slot, l.unproven)
+	err := h.atDoor(ctx)
+	if err == nil {
+		err = h.enter(ctx, how)
 	}
 	if err == nil {
-		var h *Held
-		if h, err = l.hold(ctx, slot, r); err == nil {
-			return h, nil
-		}
+		l.unproven = ""
+		return h, nil
 	}
-	// The claim must not stay behind, and what was read must be back before it is gone.
-	undo := r.PutBack(ctx)
-	if undo == nil {
-		undo = claims.Remove(ctx, b)
+	if !errors.Is(err, transport.ErrTaken) {
+		l.avoidUnusable(ctx, slot, err)
 	}
-	if undo != nil && !slots.LostRace(undo) {
-		claims.Conn().Abandon()
+	// Nothing may stay behind, and what was read must be back before it is missed.
+	if h.recorded {
+		l.unproven = ""
+		_ = h.Release(ctx)
+		return nil, err
 	}
-	if claims.Conn().Broken() && ctx.Err() == nil {
-		return nil, claims.Conn().BrokenError(fmt.Sprintf("cannot take slot %d of %s", slot, l.Names.ID))
+	if undo := h.leave(ctx); undo != nil && !slots.LostRace(undo) {
+		conn.Abandon()
+	}
+	h.Settle()
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		return nil, fmt.Errorf("cannot take slot %d of %s: %w", slot, l.Names.ID, ctx.Err())
+	}
+	if conn.Broken() && ctx.Err() == nil {
+		return nil, conn.BrokenError(fmt.Sprintf("cannot take slot %d of %s", slot, l.Names.ID))
 	}
 	return nil, err
 }
@@ -108,17 +120,11 @@ func (l *Holder) Claim(ctx context.Context, slot int, atOnce bool) (*Held, error
 // avoidUnusable leaves the slot alone for a while if it is its ledger that is in
 // the way: other slots may be free.
 func (l *Holder) avoidUnusable(ctx context.Context, slot int, err error) {
-	passing := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrLost) ||
-		!l.Session.Connected() || ctx.Err() != nil
+	passing := slots.LostRace(err) || errors.Is(err, slots.ErrMustWait) || !l.Session.Connected() ||
+		l.Session.Blocked() || ctx.Err() != nil
 	if l.Names.ID.Kind == lock.Semaphore && !passing {
 		l.Avoided.Add(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
 	}
-}
-
-// vacant reports whether nothing of the last holder can be alive, by a ledger
-// that was read to its end.
-func (l *Holder) vacant(r *ledger.Reader) bool {
-	return r.Known.Over() || r.Created() && r.Known.Newest().Term == 0 && !l.Session.Returned()
 }
 
 // warnOfPolicy says once why every handover takes so long.

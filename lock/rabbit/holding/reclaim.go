@@ -26,8 +26,9 @@ const (
 const young = 5 * time.Second
 
 // Reclaim implements lock.Held. Where the connection is gone it connects again and
-// claims the same slot. nil is proof that it is still ours: B is, and nobody has been
-// recorded after us. It goes on trying until ctx ends.
+// claims B of the same slot. nil is proof that it is still ours: whoever is next starts
+// without our release only after it has had B for as long as we may live. It goes on
+// trying until ctx ends.
 func (h *Held) Reclaim(ctx context.Context) error {
 	c, err := h.look(ctx)
 	switch {
@@ -35,35 +36,27 @@ func (h *Held) Reclaim(ctx context.Context) error {
 		return h.reconnect(ctx)
 	case err != nil:
 		return err
-	case c.ledger == recorded || c.ledger == emptied && h.wasEmptied:
+	case c.ledger == recorded:
 		return nil
 	}
 	return h.recordAgain(ctx, c.ledger)
 }
 
-// againTimeout bounds the attempt to fill a ledger that was emptied. A successor
-// waits for its own lease without the record, which may be shorter than ours.
-const againTimeout = time.Second
-
-// recordAgain records this holding in a ledger that somebody has deleted or purged.
-// After a purge the slot is held whether or not that works, which it does not under
-// an alarm of the broker.
+// recordAgain records this holding in a ledger that somebody has deleted or purged, or
+// whose records a newcomer has in hand that has heard nothing of us, and waits. Until
+// then the slot is not proved to be ours.
 func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
-	if state == deleted {
-		h.wasEmptied = false
-		h.Log.Warn("the slot's ledger was deleted; making it anew", "queue", h.t)
-		if err := h.Writer.Write(ctx, h.t, h.record(h.Term())); err != nil {
-			return lock.Errorf(lock.ErrInDoubt,
-				"%s is held, but its ledger %s was deleted and cannot be made anew: %s", h, h.t, err.Error())
-		}
-		return nil
+	what := "deleted"
+	if state == emptied {
+		what = "emptied"
 	}
-	h.wasEmptied = true
-	h.Log.Warn("the slot's ledger was emptied; recording this holder again", "queue", h.t)
-	bounded, cancel := context.WithTimeout(ctx, againTimeout)
-	defer cancel()
-	if err := h.Writer.Write(bounded, h.t, h.record(h.Term())); err != nil {
-		h.Log.Debug("not recorded again", "queue", h.t, "error", err)
+	if state == deleted || !h.wasEmptied {
+		h.Log.Warn("the slot's ledger was "+what+"; recording this holder again", "queue", h.t)
+	}
+	h.wasEmptied = state == emptied
+	if err := h.Writer.Write(ctx, h.t, h.again()); err != nil {
+		return lock.Errorf(lock.ErrInDoubt, "%s is held, but its ledger %s was %s and cannot be written: %s", h, h.t, what,
+			err.Error())
 	}
 	return nil
 }
@@ -95,23 +88,23 @@ func (h *Held) reclaimOnce(ctx context.Context) error {
 		}
 		return err
 	}
-	err := h.Session.Claims().Claim(ctx, h.b)
+	err := h.Session.Side().Claim(ctx, h.b)
 	if errors.Is(err, transport.ErrTaken) {
 		return errors.Join(err, h.askForIt(ctx))
 	}
 	if err != nil {
 		return err
 	}
-	if err := h.examineLedger(ctx); err != nil {
-		return err
-	}
 	return h.settleOn(ctx)
 }
+
+// again is the record of this holding, to be written once more.
+func (h *Held) again() ledger.Record { return h.holding(h.Term()).Held(h.handover, h.Host, h.PID) }
 
 func (h *Held) mayLoseLedger() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.created && time.Since(h.won) < h.Env.Young
+	return h.made && time.Since(h.won) < h.Env.Young
 }
 
 // askForIt asks whoever has B to give it back. The owner may also be our own
@@ -122,7 +115,7 @@ func (h *Held) askForIt(ctx context.Context) error {
 		return err
 	}
 	m.UserID = cmp.Or(h.Env.User, h.conn().User())
-	_, err = h.Session.Publisher.Deliver(ctx, h.b, m)
+	_, err = h.Session.Deliver(ctx, h.b, m)
 	if errors.Is(err, transport.ErrUnfit) {
 		h.userMismatch = true
 		h.Log.Warn("a slot that a newcomer has won meanwhile cannot be asked back: the broker knows us by "+
@@ -132,66 +125,24 @@ func (h *Held) askForIt(ctx context.Context) error {
 	return err
 }
 
-// examineLedger makes sure that nobody was recorded after us. A record that was
-// lost, with a restart of the broker, is written anew.
-func (h *Held) examineLedger(ctx context.Context) error {
-	term := h.Term()
-	r := ledger.NewReader(h.Session.Conn().Channel(), h.t, h.holding(term).ID)
-	err := h.readLedger(ctx, r)
-	if end := h.putBack(r); err == nil {
-		err = end
-	}
-	switch {
-	case err != nil:
-		return err
-	case r.Known.Released(term):
-		return h.lose("its guard has released it")
-	case r.Known.Highest() >= term: // also the same term: whoever wrote that has won the slot after us
-		return h.lose("somebody else has held it since")
-	case r.Known.Own() == term:
-		return nil
-	}
-	return h.Writer.Write(ctx, h.t, h.record(term))
-}
-
-// readLedger reads all records, ours or one after it among them, or makes sure
-// that there is none. A record that is not there may also be in the hand of a
-// newcomer that has followed the ledger and lost B, together with its own. Who
-// began to follow it later waits until our deadline has passed, and then finds
-// that B is not its own.
-func (h *Held) readLedger(ctx context.Context, r *ledger.Reader) error {
-	if err := r.Begin(ctx); err != nil {
-		return err
-	}
-	if err := r.Rest(ctx); err != nil || r.Known.Own() == h.Term() || r.Known.Highest() >= h.Term() {
-		return err
-	}
-	_, followers, err := r.Count(ctx)
-	if err != nil {
-		return err
-	}
-	if followers > 0 {
-		return lock.Errorf(lock.ErrUnknown, "a newcomer still reads %s", h.t)
-	}
-	return r.Again(ctx)
-}
-
-// settleOn makes the holding go on, on the session's new connection.
+// settleOn makes the holding go on, with B on the session's connection.
 func (h *Held) settleOn(ctx context.Context) error {
-	c := h.Session.Conn()
-	channel := c.PatientChannel()
-	var consumer *transport.Consumer
-	err := c.Bound(ctx, "cannot watch "+h.String(), func() (err error) {
-		consumer, err = consume(ctx, channel, h.b, false)
-		return err
-	})
+	side := h.Session.Side()
+	consumer, err := consume(ctx, side, h.b, false)
 	if err != nil {
 		return err
 	}
+	if _, c := h.place(); c != nil && c.watch != nil {
+		c.watch.stop()
+	}
+	<-h.settled
 	h.Settle()
+	h.Session.BePatient(true)
 	h.renew()
-	h.observe(consumer, channel)
-	h.Waiter.Keep(h.slot)
-	h.Log.Info("slot reclaimed on another connection", "slot", h.slot, "broker", c.Label())
-	return h.await(ctx, h.checks.begin())
+	h.mu.Lock()
+	h.door, h.claim, h.checks = nil, nil, &checks{held: h, channel: side}
+	h.mu.Unlock()
+	h.observe(consumer, side)
+	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
+	return h.await(ctx, h.present().begin())
 }

@@ -10,8 +10,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// checks are the looks at A, B and the ledger of a slot that is held, on a patient
-// channel of their own, so that a slow answer delays nothing else.
+// checks are the looks at A, B and the ledger of a slot that is held, on the session's
+// side channel, which is a patient one by then.
 type checks struct {
 	held    *Held
 	channel *transport.Channel
@@ -49,16 +49,16 @@ func (h *Held) Verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case c.ledger == deleted:
+	switch c.ledger {
+	case deleted:
 		return lock.Errorf(lock.ErrInDoubt, "%s is held, but its ledger %s was deleted", h, h.t)
-	case c.ledger == emptied && h.wasEmptied:
-		h.warnOfPolicy(h.t, "it is empty again although a command runs")
-	case c.ledger == emptied:
+	case emptied:
+		if h.wasEmptied {
+			h.warnOfPolicy(h.t, "it is empty again although a command runs")
+		}
 		return lock.Errorf(lock.ErrInDoubt, "%s is held, but its ledger %s was emptied", h, h.t)
-	default:
-		h.wasEmptied = false
 	}
+	h.wasEmptied = false
 	return nil
 }
 
@@ -71,7 +71,7 @@ func (h *Held) look(ctx context.Context) (*check, error) {
 	if err != nil {
 		return nil, err
 	}
-	if earlier := h.checks.present(); earlier != nil {
+	if earlier := h.present().present(); earlier != nil {
 		if err := h.await(ctx, earlier); errors.Is(err, lock.ErrLost) {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func (h *Held) look(ctx context.Context) (*check, error) {
 	if ctx.Err() != nil {
 		return nil, h.unanswered(ctx)
 	}
-	c := h.checks.begin()
+	c := h.present().begin()
 	return c, h.await(ctx, c)
 }
 
@@ -128,12 +128,25 @@ func (c *check) run(s *checks) {
 			return
 		}
 	}
-	if c.err = h.judge(s.channel.Find(background, h.b), "its queue is gone"); c.err != nil || h.Term() == 0 {
+	if door, claim := h.place(); claim == nil && door != nil {
+		// The door is the only claim.
+		if c.err = door.Prove(background); errors.Is(c.err, lock.ErrLost) {
+			// No proof: others wait for our release. B is being claimed.
+			c.err = lock.Errorf(lock.ErrUnknown, "cannot verify %s: %s", h, c.err.Error())
+		} else {
+			c.err = h.judgeDoor(c.err)
+		}
 		return
+	}
+	if c.err = h.judge(s.channel.Find(background, h.b), "its queue is gone"); c.err != nil {
+		return
+	}
+	if door, _ := h.place(); door != nil {
+		return // and so are its records, which are about to go back
 	}
 	// A ledger that cannot be reached from here may be within reach of a successor,
 	// where a cluster is split: only its answer is proof.
-	records, followers, err := s.channel.Count(background, h.t)
+	records, next, err := s.channel.Count(background, h.t)
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		c.ledger = deleted
@@ -142,9 +155,7 @@ func (c *check) run(s *checks) {
 			"cannot verify %s: its ledger %q was replaced by a queue that somebody else owns; delete that", h, h.t)
 	case err != nil:
 		c.err = h.judge(err, "")
-	case followers > 0:
-		c.err = lock.Errorf(lock.ErrUnknown, "cannot verify %s: %s", h, followed(h.t))
-	case records == 0:
+	case records == 0 && next == 0: // who is next has them in hand
 		c.ledger = emptied
 	}
 }

@@ -29,13 +29,20 @@ type watch struct {
 	held     *Held
 	channel  *transport.Channel // for consuming again; owned by run
 	requests chan uint64        // terms whose holders ask for the slot
+	stopped  chan struct{}      // closed when B is about to be given back
 	done     chan struct{}      // closed when run has ended
 }
+
+// stop makes what happens to B from now on no loss.
+func (w *watch) stop() { close(w.stopped) }
+
+// over reports whether nothing that happens to B is a loss any more.
+func (w *watch) over() bool { return transport.IsClosed(w.held.ended) || transport.IsClosed(w.stopped) }
 
 // consume consumes from B. Without waiting for the answer, a refusal is the end of
 // the deliveries.
 func consume(ctx context.Context, channel *transport.Channel, b string, noWait bool) (*transport.Consumer, error) {
-	return channel.Consume(ctx, b, transport.Consumption{Exclusive: true, NoWait: noWait})
+	return channel.Consume(ctx, b, transport.Consumption{Exclusive: true, NoAck: true, NoWait: noWait})
 }
 
 // run reports the loss of the slot as soon as the broker says so. It ends
@@ -68,12 +75,14 @@ func (w *watch) drain(c *transport.Consumer) (deleted, over bool) {
 		select {
 		case <-w.held.ended:
 			return false, true
+		case <-w.stopped:
+			return false, true
 		case d, open := <-c.Deliveries:
 			if open {
 				w.heed(d)
 				continue
 			}
-			return c.Dropped(), transport.IsClosed(w.held.ended)
+			return c.Dropped(), w.over()
 		}
 	}
 }
@@ -121,6 +130,8 @@ func (w *watch) again() *transport.Consumer {
 		}
 		select {
 		case <-h.ended:
+			return nil
+		case <-w.stopped:
 			return nil
 		case <-w.channel.Conn().Done():
 		case <-again:

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"maps"
 	"time"
 )
 
@@ -12,18 +11,6 @@ type History struct {
 	released map[Holding]bool
 	own      uint64 // the highest term that is recorded under id; 0: none
 }
-
-// Own is the highest term that is recorded for the holding that reads; 0: none.
-func (h *History) Own() uint64 { return h.own }
-
-// Recorded notes the term under which the holding that reads is recorded.
-func (h *History) Recorded(term uint64) { h.own = term }
-
-// Holding is the one that reads, under this term.
-func (h *History) Holding(term uint64) Holding { return Holding{term, h.id} }
-
-// Clone returns what was seen of others by now.
-func (h *History) Clone() History { return History{id: h.id, held: maps.Clone(h.held)} }
 
 // add notes a record. The same one twice changes nothing.
 func (h *History) add(r Record) {
@@ -66,18 +53,6 @@ func (h *History) Over() bool {
 	return len(h.held) > 0
 }
 
-// orphaned reports whether there is a release without the record that it
-// belongs to. That one was in somebody's hand, or the ledger does not keep what is
-// written to it.
-func (h *History) orphaned() bool {
-	for who := range h.released {
-		if _, found := h.held[who]; !found && who.ID != h.id {
-			return true
-		}
-	}
-	return false
-}
-
 // Lost reports whether the newest release is without the record that it belongs to,
 // which the ledger does not keep then. An older one has come late, after a successor
 // had removed that record.
@@ -85,17 +60,6 @@ func (h *History) Lost() bool {
 	newest := h.Newest().Term
 	for who := range h.released {
 		if _, found := h.held[who]; !found && who.ID != h.id && who.Term > newest {
-			return true
-		}
-	}
-	return false
-}
-
-// Joined reports whether somebody is recorded who was not before, and is not
-// released.
-func (h *History) Joined(before History) bool {
-	for who := range h.held {
-		if _, found := before.held[who]; !found && !h.released[who] {
 			return true
 		}
 	}
@@ -139,13 +103,8 @@ func (h *History) Current() bool { return h.own > h.Highest() && !h.Released(h.o
 // Released reports whether a term of this holding is released.
 func (h *History) Released(term uint64) bool { return h.released[Holding{term, h.id}] }
 
-// Next is the term to record. Terms begin at the clock in microseconds, so that
-// they grow even if a ledger was lost. So they do after a release without its
-// record: records that were not seen may have higher terms.
+// Next is the term to record: above all that were seen, and no less than the clock in
+// microseconds, so that terms grow even if a ledger was lost.
 func (h *History) Next() uint64 {
-	last := max(h.own, h.Highest())
-	if last == 0 || h.orphaned() {
-		return max(last+1, uint64(time.Now().UnixMicro()))
-	}
-	return last + 1
+	return max(h.own+1, h.Highest()+1, uint64(time.Now().UnixMicro()))
 }

@@ -27,17 +27,35 @@ const (
 // Writer writes the records of one contender. Its methods may be called from several
 // goroutines.
 type Writer struct {
-	publisher *transport.Publisher
-	dialer    *transport.Dialer
-	log       hclog.Logger
+	via transport.Via
+	log hclog.Logger
 
 	mu   sync.Mutex
 	owed map[Holding]string // releases that the broker has not taken, with their ledgers; guarded by mu
 }
 
-// NewWriter returns a writer that publishes over p. The caller closes p.
-func NewWriter(p *transport.Publisher, d *transport.Dialer) *Writer {
-	return &Writer{publisher: p, dialer: d, log: d.Log, owed: map[Holding]string{}}
+// NewWriter returns a writer.
+func NewWriter(via transport.Via, log hclog.Logger) *Writer {
+	return &Writer{via: via, log: log, owed: map[Holding]string{}}
+}
+
+// Once puts a record into a ledger that exists, and returns once the broker has it. It
+// tries once. Errors: lock.ErrDenied, lock.ErrUnknown.
+func (w *Writer) Once(ctx context.Context, ledger string, rec Record) error {
+	message, err := rec.message()
+	if err != nil {
+		return err
+	}
+	found, err := w.via.Deliver(ctx, ledger, message)
+	switch {
+	case errors.Is(err, lock.ErrDenied):
+		return err
+	case err == nil && found != transport.Present:
+		err = errNotTaken
+	case err == nil:
+		return nil
+	}
+	return fmt.Errorf("cannot record %q in queue %q: %w: %w", rec.Record, ledger, lock.ErrUnknown, err)
 }
 
 // Write puts a record into the ledger and returns once the broker has it. It
@@ -53,14 +71,14 @@ func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
 	defer cancel()
 	reason := errNotTaken
 	for pauses := transport.RetryPauses(); ; {
-		found, err := w.publisher.Deliver(bounded, ledger, message)
+		found, err := w.via.Deliver(bounded, ledger, message)
 		switch {
 		case err == nil && found == transport.Present:
 			return nil
 		case errors.Is(err, lock.ErrDenied):
 			return err
 		case err == nil && found == transport.Absent:
-			err = w.create(bounded, ledger)
+			err = w.via(bounded, func(c *transport.Channel) error { return c.Create(bounded, ledger, names.LedgerLength) })
 		}
 		if err != nil && bounded.Err() == nil {
 			reason = err
@@ -75,18 +93,6 @@ func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
 // errNotTaken is why a record is not written if nothing else is known.
 var errNotTaken = errors.New("the broker has not taken it")
 
-// create makes a ledger anew, on a connection of its own: what is asked on the
-// holding one cannot be given up without cutting it, and the publisher's may be
-// blocked.
-func (w *Writer) create(ctx context.Context, ledger string) error {
-	c, err := w.dialer.Dial(ctx, "ledger")
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return c.Channel().Create(ctx, ledger, names.LedgerLength)
-}
-
 // Release records that the tree of a holding is dead. It is not worth a long wait:
 // successors do without it, after the handover delay. What could not be recorded
 // within 2 s is owed: the error is lock.ErrUnknown, and Settle tries again.
@@ -94,7 +100,7 @@ func (w *Writer) Release(ctx context.Context, ledger string, who Holding) error 
 	bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	for pauses := transport.RetryPauses(); ; {
-		err := release(bounded, w.publisher, ledger, who)
+		err := Release(bounded, w.via, ledger, who)
 		if err == nil || errors.Is(err, lock.ErrDenied) { // said when the slot was won
 			return nil
 		}
@@ -118,7 +124,7 @@ func (w *Writer) Settle(ctx context.Context) {
 	w.mu.Unlock()
 	for who, ledger := range owed {
 		bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
-		err := release(bounded, w.publisher, ledger, who)
+		err := Release(bounded, w.via, ledger, who)
 		cancel()
 		w.log.Debug("recording an earlier release", "queue", ledger, "term", who.Term, "error", err)
 		if err != nil && !errors.Is(err, lock.ErrDenied) {
@@ -130,17 +136,20 @@ func (w *Writer) Settle(ctx context.Context) {
 	}
 }
 
-// release records in a ledger that a holding is over and its tree dead. A ledger that
+// ReleaseMessage says that a holding is over and its tree dead.
+func ReleaseMessage(who Holding) (transport.Message, error) { return who.released().message() }
+
+// Release records in a ledger that a holding is over and its tree dead. A ledger that
 // does not exist needs no release.
 //
 // Errors: as transport.Publisher.Deliver, and lock.ErrUnknown if the broker has not
 // taken the record, or cannot say whether the ledger exists.
-func release(ctx context.Context, p *transport.Publisher, ledger string, who Holding) error {
-	message, err := who.released().message()
+func Release(ctx context.Context, via transport.Via, ledger string, who Holding) error {
+	message, err := ReleaseMessage(who)
 	if err != nil {
 		return err
 	}
-	found, err := p.Deliver(ctx, ledger, message)
+	found, err := via.Deliver(ctx, ledger, message)
 	switch {
 	case err != nil:
 		return err
@@ -150,7 +159,7 @@ func release(ctx context.Context, p *transport.Publisher, ledger string, who Hol
 		return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q", who.Term,
 			ledger)
 	}
-	if err := p.Find(ctx, ledger); !errors.Is(err, transport.ErrNoQueue) {
+	if err := via(ctx, func(c *transport.Channel) error { return c.Find(ctx, ledger) }); !errors.Is(err, transport.ErrNoQueue) {
 		return lock.Errorf(lock.ErrUnknown,
 			"the broker returns what is written to queue %q and does not say that it is gone: %v", ledger, err)
 	}

@@ -1,7 +1,7 @@
 package line
 
 import (
-	"context"
+	"time"
 
 	"berth/lock"
 	"berth/lock/rabbit/transport"
@@ -19,13 +19,21 @@ const (
 	passedHeader = "passed"
 )
 
-// Wake publishes a baton for a free slot, so that a waiter looks at it. Errors and
-// presence: as transport.Publisher.Deliver.
-func Wake(ctx context.Context, p *transport.Publisher, queue string, slot int) (transport.Presence, error) {
-	return p.Deliver(ctx, queue, baton{slot: slot}.message())
+// Call returns a message that has one waiter look at a free slot, which nobody is next
+// for. It is no baton: where nobody waits it goes by itself.
+func Call(slot int) transport.Message {
+	m := baton{slot: slot}.message()
+	m.Kind, m.Expires = "call", callTime
+	return m
 }
 
-// message is transient: after a restart of the broker holders make new batons.
+// isCall reports whether a message of W is from Call.
+func isCall(d transport.Delivery) bool { return d.Expiration != "" }
+
+// callTime is for how long a call is worth something.
+const callTime = 10 * time.Second
+
+// message is transient: after a restart of the broker those who are next make new batons.
 func (b baton) message() transport.Message {
 	headers := map[string]any{slotHeader: int32(b.slot)}
 	if b.passed > 0 {
@@ -44,6 +52,3 @@ func readBaton(d transport.Delivery) (b baton) {
 	}
 	return b
 }
-
-// slotOf returns which slot a baton is for, 0 if it does not say.
-func slotOf(d transport.Delivery) int { return readBaton(d).slot }

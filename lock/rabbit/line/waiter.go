@@ -1,3 +1,8 @@
+// Package line is where the waiters of a lock stand in line. Whoever is next for a slot
+// keeps one unacknowledged message of the queue W, its baton, and passes it on when its
+// command runs and somebody else may be next. If it dies, the broker hands the baton to
+// the waiter that has waited longest. A baton is a hint and never the lock: the package
+// knows nothing of slots but their numbers.
 package line
 
 import (
@@ -5,9 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/hashicorp/go-hclog"
 
 	"berth/lock"
@@ -16,28 +21,28 @@ import (
 )
 
 const (
-	// A baton can come a moment before its holder's slot is free, and a fixed
-	// name can briefly outlive its connection: attempts go on, with pauses of
-	// 155 ms altogether, before the baton is taken for a leftover.
+	// A baton can come a moment before its slot can be had: attempts go on, with pauses
+	// of 155 ms altogether, before the baton is taken for a leftover.
 	batonTries      = 6
 	firstBatonPause = 5 * time.Millisecond
 
-	// Courtesy is for how long a contender that has just passed its baton on does
-	// not claim again: it would always be faster than the waiter that it has woken,
-	// which goes to the end of the line when it has tried in vain.
-	Courtesy = 50 * time.Millisecond
-
 	// A waiter that is woken by batons looks by itself as well, for the case
 	// that one was lost, or never made: soon at first, and after half a minute
-	// to a minute, in which whoever holds the lock has had every chance to make
-	// one, every minute or two. That is for how long a slot can be free at most
-	// while somebody waits for it. A look is a few messages, which no broker logs.
+	// to a minute, in which whoever is next has had every chance to make
+	// one, every minute or two. A look is one question, which no broker logs.
 	firstPoll  = 250 * time.Millisecond
 	closeLooks = 7 // 250 ms to 16 s, each with as much jitter
 	seldomPoll = time.Minute
 
 	// slowPoll is for a waiter that batons do not reach for the time being.
 	slowPoll = 10 * time.Second
+
+	// Pauses between attempts to consume again after the channel was closed, for
+	// example by consumer_timeout, or W was deleted. The longest, and half of it, is
+	// shorter than the time for which waiters look by themselves.
+	firstRejoinPause   = 100 * time.Millisecond
+	longestRejoinPause = 15 * time.Second
+	fewFailures        = 6 // that are not worth a word
 )
 
 // Config says whose place in which line it is.
@@ -47,9 +52,8 @@ type Config struct {
 	Priority int    // as a waiter, 0 to lock.MaxPriority
 	Limit    int    // no slot beyond it can be of use to this waiter
 
-	Renewal  time.Duration // how often a holder's baton is delivered anew
-	Courtesy time.Duration // after a handover, before the next attempt
-	Log      hclog.Logger
+	Renewal time.Duration // how often the baton of one that is next is delivered anew
+	Log     hclog.Logger
 }
 
 // Outcome is what an attempt to get a slot has come to.
@@ -69,43 +73,22 @@ type Waiter struct {
 	Looks int // how often it has looked without having been woken
 
 	session    *session.Session
-	member     *member   // on the session's connection; nil before the first wait or holding
-	complained sync.Once // a line that does not work is worth one warning
+	place      *place // on the session's present connection; nil before the first wait
+	complained bool   // a line that does not work is worth one warning
 
-	outcome Outcome   // of the last attempt
-	tries   int       // attempts since a baton came that found no slot
-	hint    int       // the slot that the last baton was for; 0: unknown
-	handed  time.Time // when a slot was last given back and the baton passed on
+	outcome Outcome // of the last attempt
+	tries   int     // attempts since a baton came that found no slot
+	hint    int     // the slot that the last baton was for; 0: unknown
+	early   bool    // it has stepped back for a higher priority, and is before its own
+
+	rejoin   *backoff.ExponentialBackOff
+	failures int
+	again    time.Time // not before that it tries to consume
 }
 
 // NewWaiter returns a waiter that is not in line yet.
-func NewWaiter(c Config, s *session.Session) *Waiter { return &Waiter{Config: c, session: s} }
-
-// takePart returns this contender's part in the line, on its present connection.
-func (w *Waiter) takePart() *member {
-	if w.member == nil || w.member.conn != w.session.Conn() {
-		w.member = join(w.Config, w.session.Conn(), w.publish, w.complain)
-	}
-	return w.member
-}
-
-// publish publishes a new baton.
-func (w *Waiter) publish(ctx context.Context, b baton) error {
-	found, err := w.session.Publisher.Deliver(ctx, w.Queue, b.message())
-	if err == nil && found != transport.Present {
-		err = errors.New("the broker has not taken it")
-	}
-	return err
-}
-
-// complain warns once.
-func (w *Waiter) complain(msg string, err error) {
-	w.complained.Do(func() { w.Log.Warn(msg, "queue", w.Queue, "error", err) })
-}
-
-// LetOthers waits until the waiter that this contender has woken has had its turn.
-func (w *Waiter) LetOthers(ctx context.Context) error {
-	return transport.Sleep(ctx, w.Courtesy-time.Since(w.handed))
+func NewWaiter(c Config, s *session.Session) *Waiter {
+	return &Waiter{Config: c, session: s, rejoin: transport.Pauses(firstRejoinPause, longestRejoinPause)}
 }
 
 // Hint is the slot that the last baton was for; 0: unknown.
@@ -123,107 +106,278 @@ func (w *Waiter) Missed(o Outcome) {
 	}
 }
 
-// Won says that an attempt has got this slot.
-func (w *Waiter) Won(slot int) {
-	w.outcome, w.tries, w.Looks, w.hint = Hindered, 0, 0, 0
-	w.Keep(slot)
-}
+// Patient reports whether it is worthwhile to wait for a slot until it is free.
+func (w *Waiter) Patient() bool { return w.outcome != Hindered }
 
-// Keep has a baton be kept for the slot that this contender holds.
-func (w *Waiter) Keep(slot int) { w.takePart().want(keep, slot) }
+// StepBack is for one that is next and makes way for a waiter of a higher priority. It
+// will be the first after those.
+func (w *Waiter) StepBack() { w.early, w.outcome = true, Full }
 
-// StepAside gets ready to hand the baton on.
-func (w *Waiter) StepAside() {
-	if w.member != nil {
-		w.member.want(stepAside, 0)
+// SteppedBack reports whether it is in line because it has stepped back.
+func (w *Waiter) SteppedBack() bool { return w.early && w.hint == 0 }
+
+// rank is the priority with which this contender consumes from W.
+func (w *Waiter) rank() int32 {
+	rank := int32(2 * w.Priority)
+	if w.early {
+		rank++
 	}
+	return rank
 }
 
-// HandOn wakes the next waiter for a slot that was given back, and gives it a
-// moment.
-func (w *Waiter) HandOn(ctx context.Context, slot int) {
-	if w.member == nil {
-		return
+// at returns the place on the session's present connection.
+func (w *Waiter) at() *place {
+	if conn := w.session.Conn(); w.place == nil || w.place.channel.Conn() != conn {
+		w.place = &place{channel: conn.Channel(), queue: w.Queue}
 	}
-	w.member.handOn(ctx, slot)
-	w.handed = time.Now()
-	w.member.makeWay(ctx)
+	return w.place
 }
 
-// Leave leaves the line without waking anybody: nobody is to be faster than the
-// holder that has asked for the slot.
-func (w *Waiter) Leave() {
-	if w.member != nil {
-		w.member.want(none, 0)
-		w.Looks = 0
+// Join stands in line. It reports false where that does not work for the time being.
+func (w *Waiter) Join(ctx context.Context) bool { return w.consume(ctx, w.rank()) }
+
+func (w *Waiter) consume(ctx context.Context, priority int32) bool {
+	p := w.at()
+	if p.denied || time.Now().Before(w.again) {
+		return false
+	}
+	err := p.consume(ctx, priority)
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, lock.ErrDenied):
+		p.denied = true
+		w.complain("waiters of this lock cannot be woken and look from time to time instead", err)
+	default:
+		w.disturbed(err)
+	}
+	return false
+}
+
+// disturbed is for a consumer that has ended, or could not be made.
+func (w *Waiter) disturbed(err error) {
+	w.Log.Debug("batons do not reach this contender for now", "queue", w.Queue, "error", err)
+	if time.Since(w.again) > longestRejoinPause { // it went well for a while
+		w.rejoin.Reset()
+		w.failures = 0
+	}
+	if w.failures++; w.failures == fewFailures {
+		w.complain("waiters of this lock may not be woken and look from time to time instead", err)
+	}
+	w.again = time.Now().Add(w.rejoin.NextBackOff())
+}
+
+// complain warns once.
+func (w *Waiter) complain(msg string, err error) {
+	if !w.complained {
+		w.complained = true
+		w.Log.Warn(msg, "queue", w.Queue, "error", err)
 	}
 }
 
 // Wait returns when another attempt is worthwhile. After a Full one it waits for a
-// baton; otherwise, and where the broker refuses batons, pause counts.
-func (w *Waiter) Wait(ctx context.Context, pause time.Duration) error {
-	patient := w.outcome != Hindered
-	if !patient && w.tries > 0 && w.member != nil {
-		w.member.want(pass, 0) // what keeps us from the slot need not keep others
-		w.tries = 0
-	}
-	if !patient || transport.IsClosed(w.takePart().refused) {
-		return w.sleep(ctx, pause, nil)
-	}
-	m := w.member
+// baton, and reports whether one has come; otherwise, and where the broker refuses
+// batons, pause counts.
+func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, err error) {
+	p := w.at()
 	switch {
+	case !w.Patient():
+		if w.tries > 0 {
+			p.pass(true) // what keeps us from the slot need not keep others
+			w.tries = 0
+		}
+		return false, w.sleep(ctx, pause)
 	case w.tries > 0 && w.tries < batonTries:
 		pause = firstBatonPause << (w.tries - 1)
 		w.tries++
-		return w.sleep(ctx, pause, nil)
+		return true, w.sleep(ctx, pause)
 	case w.tries > 0:
-		m.want(drop, 0)
+		p.drop()
 		w.tries = 0
 	}
 	w.hint = 0
-	m.want(listen, 0)
-	// A lost race has closed the channel: open it while there is time.
-	if err := w.session.Claims().Open(ctx); err != nil && !w.session.Connected() {
-		return err
+	joined := w.Join(ctx)
+	if p.denied {
+		return false, w.sleep(ctx, pause)
 	}
-	return w.sleep(ctx, w.nextLook(), m)
+	timer := time.NewTimer(w.nextLook(joined))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false, fmt.Errorf("gave up waiting for %s: %w", w.ID, ctx.Err())
+	case <-p.channel.Conn().Done():
+		return false, p.channel.Conn().BrokenError("cannot wait for " + w.ID.String())
+	case d, open := <-p.batons():
+		if !open {
+			p.current = nil
+			w.Looks = 0
+			w.disturbed(errors.New("the consumer was ended"))
+			return false, w.sleep(ctx, rand.N(firstPoll)) // it may concern everybody
+		}
+		p.inHand = &d
+		return w.take(ctx, readBaton(d))
+	case <-timer.C:
+		return false, nil
+	}
 }
 
 // nextLook is how long to wait for a baton before looking without one.
-func (w *Waiter) nextLook() time.Duration {
+func (w *Waiter) nextLook(joined bool) time.Duration {
 	poll := slowPoll
 	switch {
-	case w.Looks < closeLooks-1 || w.Looks < closeLooks && w.member.waiting.Load():
+	case w.Looks < closeLooks-1 || w.Looks < closeLooks && joined:
 		poll = firstPoll << w.Looks
 		w.Looks++
-	case w.member.waiting.Load() && w.outcome != Doubtful:
+	case joined && w.outcome != Doubtful:
 		poll = seldomPoll
 	}
 	return poll + rand.N(poll)
 }
 
-// sleep returns when the time is over, and sooner if a baton comes, if one may
-// have been lost, or if there will be none.
-func (w *Waiter) sleep(ctx context.Context, pause time.Duration, m *member) error {
-	var arrived <-chan int
-	var disturbed, refused <-chan struct{}
-	if m != nil {
-		arrived, disturbed, refused = m.arrived, m.disturbed, m.refused
-	}
-	timer := time.NewTimer(pause)
+// sleep ends with the connection.
+func (w *Waiter) sleep(ctx context.Context, pause time.Duration) error {
+	timer, conn := time.NewTimer(pause), w.session.Conn()
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return fmt.Errorf("gave up waiting for %s: %w", w.ID, ctx.Err())
-	case <-w.session.Conn().Done():
-		return w.session.Conn().BrokenError("cannot wait for " + w.ID.String())
-	case slot := <-arrived:
-		w.hint, w.tries, w.Looks = slot, 1, 0
-	case <-disturbed:
-		w.Looks = 0
-		return w.sleep(ctx, rand.N(firstPoll), nil) // it may concern everybody
-	case <-refused:
+	case <-conn.Done():
+		return conn.BrokenError("cannot wait for " + w.ID.String())
 	case <-timer.C:
+		return nil
 	}
-	return nil
+}
+
+// take heeds a baton. One for a slot that this waiter's lock cannot have is published
+// anew for others, and kept for longer than that takes to reach one of them: locks of
+// several kinds and one name share W. One that as many have passed on as are in line is
+// of use to nobody.
+func (w *Waiter) take(ctx context.Context, b baton) (called bool, err error) {
+	if b.slot <= w.Limit {
+		w.hint, w.tries, w.Looks = b.slot, 1, 0
+		return true, nil
+	}
+	_, members, err := w.place.channel.Count(ctx, w.Queue)
+	if b.passed++; err == nil && b.passed < members {
+		w.publish(ctx, b)
+		err = w.sleep(ctx, keepUseless)
+	}
+	w.place.drop()
+	return false, err
+}
+
+// publish publishes a new baton.
+func (w *Waiter) publish(ctx context.Context, b baton) {
+	if _, err := w.session.Deliver(ctx, w.Queue, b.message()); err != nil {
+		w.Log.Debug("no baton made", "queue", w.Queue, "error", err)
+	}
+}
+
+// Won says that an attempt has got this slot, and whether another holder has to end
+// before: then this contender is next, and Tend is due.
+func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
+	w.outcome, w.tries, w.Looks, w.hint, w.early = Hindered, 0, 0, 0, false
+	if w.place != nil {
+		w.place.dropCall()
+	}
+	if w.place != nil && !next {
+		w.place.leave()
+	}
+	if next {
+		w.at().slot, w.at().kept = slot, time.Now()
+		w.Tend(ctx)
+	}
+}
+
+// Tend keeps a baton for one that is next, and reports whether it has one. It is called
+// now and then.
+func (w *Waiter) Tend(ctx context.Context) bool {
+	p := w.at()
+	if p.channel.Closed() {
+		p.current, p.spare, p.inHand = nil, nil, nil
+	}
+	if p.gone() {
+		p.current, p.inHand = nil, nil
+	}
+	if p.inHand != nil && time.Since(p.kept) >= w.Renewal {
+		if err := p.renew(ctx); err != nil {
+			w.disturbed(err)
+		}
+		return false // it is on its way
+	}
+	if p.inHand == nil {
+		asked := p.current != nil
+		if !w.consume(ctx, nextPriority) {
+			return p.denied
+		}
+		p.receive()
+		if p.inHand != nil && isCall(*p.inHand) { // for somebody in line, or for another slot
+			if slot := readBaton(*p.inHand).slot; slot != p.slot && slot <= w.Limit {
+				w.hint = slot
+			}
+			p.drop()
+		}
+		if p.inHand == nil && asked {
+			w.publish(ctx, baton{slot: p.slot})
+			p.receive()
+		}
+	}
+	if w.Limit > 1 {
+		if err := p.consumeSpares(ctx); err != nil {
+			w.disturbed(err)
+		}
+	}
+	return p.inHand != nil
+}
+
+// Called reports whether a call has come for another slot, which is to be tried next.
+func (w *Waiter) Called() bool { return w.hint > 0 }
+
+// Drop removes the baton in hand, and leaves the line.
+func (w *Waiter) Drop() {
+	if w.place != nil {
+		w.place.leave()
+		w.place.drop()
+	}
+}
+
+// Spares receives what nobody in line wants, for one that is next for one slot of
+// several: another may be free sooner, and all who wait may be next for some.
+func (w *Waiter) Spares() <-chan transport.Delivery {
+	if w.place == nil || w.place.spare == nil {
+		return nil
+	}
+	return w.place.spare.Deliveries
+}
+
+// TakeSpare removes what Spares has received. A call is heeded: it returns whether
+// another slot is to be tried. A baton was passed on by a holder whose command runs, and
+// whoever comes looks at its slot anyway.
+func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (heeded bool) {
+	if !open {
+		w.place.spare = nil
+		return false
+	}
+	_ = d.Ack(false)
+	if slot := readBaton(d).slot; isCall(d) && slot != w.place.slot && slot <= w.Limit {
+		w.hint = slot
+		return true
+	}
+	return false
+}
+
+// PassOn lets the next one have the baton. It does not wait, and reports false if there
+// was none.
+func (w *Waiter) PassOn() bool {
+	return w.place != nil && w.place.channel.Conn() == w.session.Conn() && w.place.pass(false)
+}
+
+// Leave closes the channel, so that nothing stays in hand that came at the last moment.
+// It ends with its answer or with the connection.
+func (w *Waiter) Leave() {
+	if w.place != nil && w.place.channel.Conn() == w.session.Conn() {
+		w.place.channel.BePatient(true)
+		_ = w.place.channel.Close(context.Background())
+		w.place = nil
+	}
 }

@@ -6,14 +6,13 @@ import (
 )
 
 func TestWaiterThatHasNotSeenAllLooksAgainSoon(t *testing.T) {
-	w := &Waiter{member: &member{}, Looks: 100}
-	w.member.waiting.Store(true)
+	w := &Waiter{Looks: 100}
 	w.Missed(Full)
-	if d := w.nextLook(); d < time.Minute {
+	if d := w.nextLook(true); d < time.Minute {
 		t.Errorf("with all slots seen held: after %s already", d)
 	}
 	w.Missed(Doubtful)
-	if d := w.nextLook(); d > time.Minute {
+	if d := w.nextLook(true); d > time.Minute {
 		t.Errorf("with some of the slots not seen: only after %s", d)
 	}
 }

@@ -1,10 +1,18 @@
-// Package session keeps the connections of one contender: one that owns what it
-// claims and never publishes, and a publisher. It knows nothing of locks.
+// Package session keeps the connection of one contender, and decides over which one it
+// publishes. It knows nothing of locks.
+//
+// One connection is enough. Under a memory or disk alarm RabbitMQ goes on serving a
+// connection that published before and does not publish now. So a contender publishes
+// before its command starts and after its tree is dead; what it has to publish in
+// between goes over another connection that is closed again. A contender that the
+// broker has blocked while it may still publish comes back and publishes over another.
 package session
 
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,62 +20,109 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// Session is the connections of one contender, and of the slot that it holds. Its
-// methods are called one at a time. New makes it.
+// Session is the connection of one contender, and of the slot that it holds. Connect
+// and Close are called one at a time, the others from several goroutines. New makes it.
 type Session struct {
-	Publisher *transport.Publisher
+	transport.Via // publishes over the connection that may
 
-	dialer  *transport.Dialer
-	conn    *transport.Conn
-	claims  *transport.Channel
-	since   time.Time // when conn was made
-	renewed bool      // conn is not the first one
-	log     hclog.Logger
+	dialer    *transport.Dialer
+	publisher *transport.Publisher // the other connection
+	since     time.Time            // when conn was made
+	renewed   bool                 // conn is not the first one
+	silent    atomic.Bool          // a command may be alive: see KeepSilent
+	apart     atomic.Bool          // the broker has blocked a connection of ours for publishing
+	log       hclog.Logger
+
+	mu   sync.Mutex
+	conn *transport.Conn    // guarded by mu
+	main *transport.Channel // guarded by mu
+	side *transport.Channel // guarded by mu
 }
 
 // New returns a session that is not connected. Close ends it.
 func New(d *transport.Dialer) *Session {
 	publish := func(ctx context.Context) (*transport.Conn, error) { return d.Dial(ctx, "publisher") }
-	return &Session{Publisher: transport.NewPublisher(publish), dialer: d, log: d.Log}
+	s := &Session{dialer: d, publisher: transport.NewPublisher(publish), log: d.Log}
+	s.Via = s.lend
+	return s
 }
 
-// Conn returns the connection that claims, nil before the first Connect.
-func (s *Session) Conn() *transport.Conn { return s.conn }
+// Dialer returns what connects.
+func (s *Session) Dialer() *transport.Dialer { return s.dialer }
 
-// Claims returns the channel for claiming, and for all that belongs to winning and
-// giving back. It is nil before the first Connect.
-func (s *Session) Claims() *transport.Channel { return s.claims }
+// Conn returns the connection, nil before the first Connect.
+func (s *Session) Conn() *transport.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn
+}
+
+// Main returns the channel that reads ledgers and publishes. It is nil before the first
+// Connect.
+func (s *Session) Main() *transport.Channel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.main
+}
+
+// Side returns the channel for what the broker may refuse: a refusal ends what else a
+// channel does. It is nil before the first Connect.
+func (s *Session) Side() *transport.Channel {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.side
+}
+
+// BePatient has both channels wait for every answer, or not: to give one up means to cut
+// the connection, and with it the claims of a command that runs.
+func (s *Session) BePatient(patient bool) {
+	s.Main().BePatient(patient)
+	s.Side().BePatient(patient)
+}
 
 // Connected reports whether there is a connection of any use.
-func (s *Session) Connected() bool { return s.conn != nil && !s.conn.Broken() }
+func (s *Session) Connected() bool {
+	conn := s.Conn()
+	return conn != nil && !conn.Broken()
+}
 
-// Connect connects where that is necessary. The publisher connects beside it:
-// winning a slot needs both. Errors: as transport.Dialer.Dial.
+// Blocked reports whether the broker, because of an alarm, does not serve the
+// connection any more. Connect then makes another.
+func (s *Session) Blocked() bool {
+	conn := s.Conn()
+	return conn != nil && transport.IsClosed(conn.Blocked())
+}
+
+// Connect connects where that is necessary. Errors: as transport.Dialer.Dial.
 func (s *Session) Connect(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("cannot connect: %w", err) // and leave the order of the nodes as it is
 	}
-	if s.Connected() {
+	if s.Connected() && !s.Blocked() {
 		return nil
 	}
-	if s.conn != nil {
-		// A node that did not answer is not the first to be asked again. One that
-		// has closed or reset the connection answers: another may be silent, and a
-		// slot is to be reclaimed in time.
-		if s.conn.Abandoned() {
+	if conn := s.Conn(); conn != nil {
+		if s.Blocked() {
+			s.apart.Store(true)
+			s.log.Info("the broker blocks publishers, because of an alarm; publishing over another connection")
+		} else if conn.Abandoned() {
+			// A node that did not answer is not the first to be asked again. One that
+			// has closed or reset the connection answers: another may be silent, and a
+			// slot is to be reclaimed in time.
 			s.dialer.MoveOn()
 		}
-		s.conn.Abandon()
-		s.conn = nil
+		conn.Abandon()
 	}
-	s.Publisher.Connect()
 	conn, err := s.dialer.Dial(ctx, "holding")
 	if err != nil {
 		return err
 	}
 	s.log.Debug("connected", "broker", conn.Label())
 	s.renewed = !s.since.IsZero()
-	s.conn, s.claims, s.since = conn, conn.Channel(), time.Now()
+	s.since = time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.conn, s.main, s.side = conn, conn.PublishingChannel(), conn.Channel()
 	return nil
 }
 
@@ -75,27 +130,46 @@ func (s *Session) Connect(ctx context.Context) error {
 // it was connected to before. Then a ledger that does not exist proves nothing:
 // a broker that was killed can lose a queue that it had just confirmed.
 func (s *Session) Returned() bool {
-	return s.renewed && time.Since(s.since) < 2*s.conn.Heartbeat()
+	return s.renewed && time.Since(s.since) < 2*s.Conn().Heartbeat()
+}
+
+// KeepSilent says whether a command may be alive that this connection holds the slot
+// for: nothing is published over it then.
+func (s *Session) KeepSilent(silent bool) { s.silent.Store(silent) }
+
+// Apart reports whether publishing needs another connection now.
+func (s *Session) Apart() bool {
+	return s.silent.Load() || s.apart.Load() || !s.Connected() || s.Blocked()
+}
+
+// lend lends the own channel where that may publish, and otherwise that of another
+// connection, which is closed again. An alarm is over once that one is answered.
+func (s *Session) lend(ctx context.Context, use func(*transport.Channel) error) error {
+	if !s.Apart() {
+		return use(s.Main())
+	}
+	err := s.publisher.Via(ctx, use)
+	if s.publisher.Close() && err == nil {
+		s.apart.Store(false)
+	}
+	return err
 }
 
 // Close ends the connections in order, or cuts them, and reports whether the broker
 // has confirmed the end of the one that claims. It takes transport.CloseTimeout at
 // most, and more only if something is just being published.
 func (s *Session) Close() (confirmed bool) {
-	published := make(chan struct{})
-	go func() {
-		defer close(published)
-		s.Publisher.Close()
-	}()
 	confirmed = true
-	if s.Connected() {
-		confirmed = s.conn.Close()
+	if conn := s.Conn(); conn != nil {
+		switch {
+		case s.Blocked():
+			confirmed = false // it would not be answered
+		case !conn.Broken():
+			confirmed = conn.Close()
+		}
+		conn.Abandon()
+		<-conn.Done()
 	}
-	<-published
-	if s.conn != nil {
-		s.conn.Abandon()
-		<-s.conn.Done()
-		s.conn = nil
-	}
+	s.publisher.Close()
 	return confirmed
 }

@@ -56,6 +56,8 @@ type Finder struct {
 	conn   *transport.Conn // that gap was seen on
 	gap    int             // the slot at which the last search ended, and that is certain not to exist; 0: none
 	unsure bool            // the last search left out slots that may be free, because of their ledgers
+	exist  int             // slots that the last search has seen to exist, if it has found none free
+	begin  int             // where the next one who waits begins
 	blind  int             // where in a lock of many slots the next look without probes begins; 0: with them
 }
 
@@ -79,10 +81,39 @@ func LostRace(err error) bool {
 // Incomplete reports whether the last search has left out slots that may be free.
 func (f *Finder) Incomplete() bool { return f.blind > 0 || f.unsure }
 
+// maxWaitable bounds the slots that one who waits looks at.
+const maxWaitable = 8
+
+// Waitable returns some of the slots that the last search has seen to exist, which may be
+// waited for.
+func (f *Finder) Waitable() (slots []int) {
+	exist := f.exist
+	if f.Limit == 1 {
+		exist = 1
+	}
+	for i := range min(exist, maxWaitable) {
+		slots = append(slots, 1+(f.begin+i)%exist)
+	}
+	return slots
+}
+
+// Leftover reports whether a slot is beyond one that does not exist, and so nobody's.
+func (f *Finder) Leftover(ctx context.Context, slot int) bool {
+	if slot > min(f.Limit, LargestBatch) {
+		return false
+	}
+	var before []int
+	for n := 1; n < slot; n++ {
+		before = append(before, n)
+	}
+	_, gap, _ := (&attempt{Finder: f}).existing(ctx, before)
+	return gap > 0
+}
+
 // Full is the error for a lock whose slots are all held. A contender that
 // tries once is told of a foreign queue in the place of the only one.
 func (f *Finder) Full(ctx context.Context) error {
-	if b := f.Names.Holds(1); f.Once && f.Limit == 1 && f.Session.Claims().Find(ctx, b) == nil {
+	if b := f.Names.Holds(1); f.Once && f.Limit == 1 && f.Session.Side().Find(ctx, b) == nil {
 		return f.Names.Foreign(b)
 	}
 	return f.Names.ID.Full()
@@ -104,6 +135,9 @@ func (f *Finder) Search(ctx context.Context, hint int, claim Claim) error {
 	err := s.probing(bounded)
 	if errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) {
 		err = s.confirm(bounded, err)
+	}
+	if errors.Is(err, transport.ErrUnanswered) && f.Session.Blocked() {
+		return err // nothing is answered on this connection
 	}
 	if errors.Is(err, transport.ErrUnanswered) {
 		f.Log.Debug("looking at one slot after the other", "lock", f.Names.ID.Name, "because", err)
@@ -268,7 +302,7 @@ func (s *attempt) confirm(ctx context.Context, outcome error) error {
 		return outcome
 	}
 	a := s.Names.Exists(s.absent)
-	switch err := s.Session.Claims().Find(ctx, a); {
+	switch err := s.Session.Side().Find(ctx, a); {
 	case errors.Is(err, transport.ErrNoQueue):
 		s.gap = s.absent
 		return outcome
@@ -285,7 +319,7 @@ func (s *attempt) confirm(ctx context.Context, outcome error) error {
 // list returns the slots that exist, as far as that is known.
 func (s *attempt) list(ctx context.Context) (slots []int, err error) {
 	for slot := 1; slot <= s.Limit; slot++ {
-		err := s.Session.Claims().Find(ctx, s.Names.Exists(slot))
+		err := s.Session.Side().Find(ctx, s.Names.Exists(slot))
 		switch {
 		case err == nil:
 			slots = append(slots, slot)
@@ -303,6 +337,10 @@ func (s *attempt) list(ctx context.Context) (slots []int, err error) {
 // nothing is the outcome of a search that ended without a slot.
 func (s *attempt) nothing(ctx context.Context) error {
 	s.unsure = s.unusable != nil
+	s.Finder.exist = s.exist
+	if s.exist > 0 {
+		s.begin = rand.IntN(s.exist)
+	}
 	switch {
 	case s.unusable != nil:
 		return s.unusable

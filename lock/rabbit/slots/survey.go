@@ -13,7 +13,7 @@ func (s *attempt) survey(ctx context.Context, from, to int) (free []int, err err
 	for slot := from; slot <= to; slot++ {
 		queues = append(queues, s.Names.Exists(slot), s.Names.Holds(slot))
 	}
-	found, err := s.Session.Publisher.Probe(ctx, queues)
+	found, err := s.Session.Probe(ctx, queues)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *attempt) surveyHeld(ctx context.Context, from, to int) (free []int, err
 	for _, slot := range ahead {
 		queues = append(queues, s.Names.Exists(slot))
 	}
-	found, err := s.Session.Publisher.Probe(ctx, queues)
+	found, err := s.Session.Probe(ctx, queues)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (s *attempt) existing(ctx context.Context, slots []int) (there []int, gap i
 	for _, slot := range slots {
 		queues = append(queues, s.Names.Exists(slot))
 	}
-	found, err := s.Session.Publisher.Probe(ctx, queues)
+	found, err := s.Session.Probe(ctx, queues)
 	if err != nil {
 		return nil, 0, err
 	}

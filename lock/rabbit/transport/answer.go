@@ -14,7 +14,7 @@ import (
 // What a broker answers to an operation on a queue, besides yes.
 var (
 	ErrNoQueue = errors.New("no such queue")               // 404, and certain
-	ErrTaken   = errors.New("another connection owns it")  // 405; of a claim also: exclusive to nobody
+	ErrTaken   = errors.New("another connection owns it")  // 405; of a claim also: exclusive to nobody; 403: it alone consumes
 	ErrDiffers = errors.New("exists with other arguments") // 406
 
 	// ErrUnfit is 406 for another reason, such as a limit on queues: nothing is
@@ -33,10 +33,6 @@ type operation struct {
 
 // Some releases want configure for it, others any permission.
 func looking(queue string) operation { return operation{"look up", queue, configure} }
-
-func reading(queue string) operation {
-	return operation{"read", queue, "read permission on it"}
-}
 
 func consuming(queue string) operation {
 	return operation{"consume from", queue, "read permission on it"}
@@ -76,7 +72,7 @@ func refused(err error, queue string) bool {
 func absent(err error, queue string) bool {
 	var answer *amqp.Error
 	return errors.As(err, &answer) && answer.Code == amqp.NotFound &&
-		reading(queue).missing(broker.OneLine(answer.Reason))
+		looking(queue).missing(broker.OneLine(answer.Reason))
 }
 
 // explain turns what amqp091-go returned into one of our outcomes.
@@ -105,6 +101,8 @@ func (c *Conn) explain(o operation, err error) error {
 		return fmt.Errorf("%s: %w (%s)", o, ErrDiffers, reason)
 	case answer.Code == amqp.PreconditionFailed:
 		return lock.Errorf(lock.ErrUnknown, "%s: %w (%s)", o, ErrUnfit, reason)
+	case answer.Code == amqp.AccessRefused && strings.HasPrefix(reason, "ACCESS_REFUSED - queue '"): // "in exclusive use"
+		return fmt.Errorf("%s: %w", o, ErrTaken)
 	case answer.Code == amqp.AccessRefused:
 		return lock.Errorf(lock.ErrDenied, "%s: grant the user the %s (%s)", o, o.permission, reason)
 	default:

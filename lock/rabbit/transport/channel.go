@@ -3,6 +3,8 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -11,27 +13,52 @@ import (
 
 // Channel is a channel of a connection for operations that the broker may refuse.
 // A refusal closes the channel (AMQP 0-9-1 calls it a channel exception); the
-// next operation then opens another. One operation at a time.
+// next operation then opens another. It may be used from several goroutines, whose
+// operations wait for each other.
 //
 // The errors of its methods are ErrNoQueue, ErrTaken, ErrDiffers, lock.ErrDenied,
 // lock.ErrUnknown, lock.ErrUnreachable and that of ctx.
 type Channel struct {
 	conn *Conn
-	ch   *amqp.Channel // nil, open, or closed by a refusal
+	turn chan struct{} // has one token; whoever took it makes the present operation
+	ch   *amqp.Channel // nil, open, or closed by a refusal; of the operation
 
-	cancels <-chan string // of ch: consumers that the broker has ended
-	patient bool          // see PatientChannel
+	cancels    <-chan string      // of ch: consumers that the broker has ended
+	returns    <-chan amqp.Return // of ch: what it was given and could not be routed
+	closes     <-chan *amqp.Error // of ch: why it was closed
+	confirms   bool               // see PublishingChannel
+	confirming bool               // ch is in confirm mode
+	unsure     bool               // returns that nobody waits for may still come
+	patient    atomic.Bool        // see PatientChannel
 }
 
 // Channel returns another channel of the connection, which is opened when it is
 // first used. An operation whose ctx ends, or that takes too long, cuts the
 // connection: what it may have obtained dies with it.
-func (c *Conn) Channel() *Channel { return &Channel{conn: c} }
+func (c *Conn) Channel() *Channel {
+	channel := &Channel{conn: c, turn: make(chan struct{}, 1)}
+	channel.turn <- struct{}{}
+	return channel
+}
 
 // PatientChannel returns a channel whose operations end with their answers or with
 // the connection, whatever ctx says: to give one up would mean to cut the
 // connection, and a slot with it.
-func (c *Conn) PatientChannel() *Channel { return &Channel{conn: c, patient: true} }
+func (c *Conn) PatientChannel() *Channel {
+	channel := c.Channel()
+	channel.BePatient(true)
+	return channel
+}
+
+// PublishingChannel returns a channel in confirm mode, which Probe and Deliver need.
+func (c *Conn) PublishingChannel() *Channel {
+	channel := c.Channel()
+	channel.confirms = true
+	return channel
+}
+
+// BePatient makes the channel a patient one from now on, or one that is not.
+func (c *Channel) BePatient(patient bool) { c.patient.Store(patient) }
 
 // Conn returns the connection of the channel.
 func (c *Channel) Conn() *Conn { return c.conn }
@@ -45,15 +72,29 @@ func (c *Channel) open() (*amqp.Channel, error) {
 		return c.ch, nil
 	}
 	ch, err := c.conn.amqp.Channel()
-	if err == nil {
-		// One listener for the channel's life: amqp091-go waits for each to take
-		// what it has to tell. A channel has few consumers, one after the other.
-		c.ch, c.cancels = ch, ch.NotifyCancel(make(chan string, 16))
+	if err != nil {
+		return nil, err
 	}
-	return ch, err
+	// One listener for the channel's life: amqp091-go waits for each to take
+	// what it has to tell. A channel has few consumers, one after the other.
+	cancels := ch.NotifyCancel(make(chan string, 16))
+	if c.confirms {
+		c.returns = ch.NotifyReturn(make(chan amqp.Return, unawaitedReturns))
+		c.closes = ch.NotifyClose(make(chan *amqp.Error, 1))
+	}
+	c.ch, c.cancels, c.confirming, c.unsure = ch, cancels, false, false
+	return ch, nil
 }
 
 func (c *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) error) error {
+	select {
+	case <-c.turn:
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", o, ctx.Err())
+	case <-c.conn.done:
+		return c.conn.BrokenError(o.String())
+	}
+	defer func() { c.turn <- struct{}{} }()
 	try := func() error {
 		ch, err := c.open()
 		if err != nil {
@@ -61,7 +102,7 @@ func (c *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) err
 		}
 		return f(ch)
 	}
-	if c.patient {
+	if c.patient.Load() {
 		return c.conn.explain(o, try())
 	}
 	return c.conn.do(ctx, o, try)
@@ -107,50 +148,53 @@ func (c *Channel) ClaimKeeping(ctx context.Context, queue string, length int32) 
 	})
 }
 
-// ClaimAndGet claims a queue and gets a message of another, in one round trip: the
-// broker comes to the second only if it has done the first. The message is nil if
-// there is none.
+// ClaimAndFind is Claim, and Find for another queue, in one round trip: the broker comes
+// to the second only if it has done the first.
 //
-// An error that wraps ErrTaken means that somebody else has the claim, one that
-// wraps ErrNoQueue that the claim is ours and the other queue does not exist. After
-// any other it is not known which of the two failed.
-func (c *Channel) ClaimAndGet(ctx context.Context, claim, read string) (got *Delivery, err error) {
+// An error that wraps ErrTaken means that somebody else has the claim, one that wraps
+// ErrNoQueue that the claim is ours and the other queue does not exist. After any other
+// it is not known which of the two failed.
+func (c *Channel) ClaimAndFind(ctx context.Context, claim, find string) error {
 	var raw error
-	err = c.do(ctx, operation{"claim", claim, configure}, func(ch *amqp.Channel) error {
+	err := c.do(ctx, operation{"claim", claim, configure}, func(ch *amqp.Channel) error {
 		// In one piece: a refusal that came between the two would close the channel
 		// under the second, and the broker closes the connection for that.
 		c.conn.socket.Begin(2)
 		defer c.conn.socket.End()
 		if _, raw = ch.QueueDeclare(claim, false, false, true, true, classic(0)); raw == nil {
-			got, raw = get(ch, read)
+			_, raw = ch.QueueDeclarePassive(find, false, false, false, false, nil)
 		}
 		return raw
 	})
 	switch {
 	case err == nil || c.conn.Broken() || refused(raw, claim):
-	case absent(raw, read):
-		err = c.conn.explain(reading(read), raw)
+		return err
+	case absent(raw, find):
+		return c.conn.explain(looking(find), raw)
 	case errors.Is(err, ErrTaken):
-		err = lock.Errorf(lock.ErrUnknown, "%s", err.Error())
+		// A long name may be cut before the letter that tells the two apart.
+		if again := c.Find(ctx, find); again == nil || errors.Is(again, ErrNoQueue) {
+			return err
+		}
+		return lock.Errorf(lock.ErrUnknown, "%s", err.Error())
 	}
-	return got, err
+	return err
 }
 
-// Get gets a message, which stays unacknowledged. It is nil if there is none.
-func (c *Channel) Get(ctx context.Context, queue string) (got *Delivery, err error) {
-	err = c.do(ctx, reading(queue), func(ch *amqp.Channel) error {
-		got, err = get(ch, queue)
+// CreateAndConsume is Create, and Consume without anybody else, in one round trip.
+func (c *Channel) CreateAndConsume(ctx context.Context, queue string, length int32) (*Consumer, error) {
+	made := &Consumer{queue: queue, tag: queue, channel: c}
+	creating := operation{"create", queue, "configure and read permissions on it"} // whichever was refused
+	err := c.do(ctx, creating, func(ch *amqp.Channel) (err error) {
+		c.conn.socket.Begin(2)
+		defer c.conn.socket.End()
+		if _, err = ch.QueueDeclare(queue, true, false, false, true, classic(length)); err == nil {
+			made.ch, made.cancels = ch, c.cancels
+			made.Deliveries, err = ch.Consume(queue, queue, false, true, false, false, nil)
+		}
 		return err
 	})
-	return got, err
-}
-
-func get(ch *amqp.Channel, queue string) (*Delivery, error) {
-	d, found, err := ch.Get(queue, false)
-	if err != nil || !found {
-		return nil, err
-	}
-	return &d, nil
+	return made, err
 }
 
 // Create declares the queue as a durable one for everybody, which keeps so many
@@ -166,18 +210,6 @@ func (c *Channel) Create(ctx context.Context, queue string, length int32) error 
 // counts as removed.
 func (c *Channel) Remove(ctx context.Context, queue string) error {
 	return c.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(queue, false, false, false)
-		return err
-	})
-}
-
-// RemoveConsumed is Remove for a queue that may be consumed from on this channel:
-// the broker would tell the consumer of the deletion.
-func (c *Channel) RemoveConsumed(ctx context.Context, queue string) error {
-	return c.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
-		if err := ch.Cancel(queue, true); err != nil {
-			return err
-		}
 		_, err := ch.QueueDelete(queue, false, false, false)
 		return err
 	})

@@ -7,6 +7,7 @@ package transport
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,17 +41,72 @@ type Conn struct {
 	closed atomic.Bool   // the broker has confirmed Close
 	done   chan struct{} // closed once the connection is
 	reason *amqp.Error   // why; valid after done; nil if we closed it in order
+
+	mu      sync.Mutex
+	blocked chan struct{} // closed while the broker does not serve this connection; guarded by mu
+	cutting *time.Timer   // cuts the connection while it is blocked; guarded by mu
 }
 
-// watch starts the goroutine that closes done. It ends with the connection.
+// blockedPatience is for how long a connection that the broker has blocked is kept. The
+// broker does confirm what it has read before, but what has to be written to disk a
+// little later: the news of the alarm overtakes it (RabbitMQ 3.10.8). Nothing else is
+// answered before the alarm is over.
+const blockedPatience = 2 * time.Second
+
+// watch starts the goroutine that closes done and follows the broker's flow control.
+// It ends with the connection.
 func (c *Conn) watch() {
 	closes := c.amqp.NotifyClose(make(chan *amqp.Error, 1))
+	blocks := c.amqp.NotifyBlocked(make(chan amqp.Blocking))
 	go func() {
 		defer close(c.done)
-		for reason := range closes {
-			c.reason = reason
+		for {
+			select {
+			case change, open := <-blocks:
+				if !open {
+					blocks = nil
+					break
+				}
+				c.flow(change.Active)
+			case reason, open := <-closes:
+				if !open {
+					return
+				}
+				c.reason = reason
+			}
 		}
 	}()
+}
+
+func (c *Conn) flow(blocked bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case blocked && !IsClosed(c.blocked):
+		close(c.blocked)
+		c.cutting = time.AfterFunc(blockedPatience, c.Abandon)
+	case !blocked && IsClosed(c.blocked):
+		c.blocked = make(chan struct{})
+		c.cutting.Stop()
+	}
+}
+
+// Blocked returns a channel that is closed while the broker, under a memory or disk
+// alarm, does not serve this connection, because it has published.
+func (c *Conn) Blocked() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.blocked
+}
+
+// IsClosed reports whether a channel that nothing is sent on was closed.
+func IsClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // Label names the broker for messages, without a password.

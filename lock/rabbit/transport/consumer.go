@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -9,18 +10,21 @@ import (
 // Consumption says how to consume. The zero value gets every message at once; the
 // caller acknowledges.
 type Consumption struct {
-	Exclusive bool  // nobody else consumes from the queue; nothing is acknowledged
-	NoWait    bool  // the broker is not asked for an answer: a refusal ends the deliveries
-	Priority  int32 // the consumer of the highest gets the message
-	Prefetch  int   // how many messages may be unacknowledged; 0: any number
+	Exclusive bool   // nobody else consumes from the queue
+	NoAck     bool   // nothing is acknowledged
+	NoWait    bool   // the broker is not asked for an answer: a refusal ends the deliveries
+	Priority  int32  // the consumer of the highest gets the message
+	Prefetch  int    // how many messages may be unacknowledged; 0: any number
+	Tag       string // tells consumers of one channel apart; "": the name of the queue
 }
 
-// Consumer is a consumer of one queue, whose name is its tag.
+// Consumer is a consumer of one queue.
 type Consumer struct {
 	// Deliveries is closed when nothing comes any more.
 	Deliveries <-chan Delivery
 
 	queue   string
+	tag     string
 	channel *Channel
 	ch      *amqp.Channel
 	cancels <-chan string // of ch, which may have had other consumers before
@@ -28,7 +32,7 @@ type Consumer struct {
 
 // Consume makes a consumer.
 func (c *Channel) Consume(ctx context.Context, queue string, how Consumption) (*Consumer, error) {
-	made := &Consumer{queue: queue, channel: c}
+	made := &Consumer{queue: queue, tag: cmp.Or(how.Tag, queue), channel: c}
 	err := c.do(ctx, consuming(queue), func(ch *amqp.Channel) (err error) {
 		if how.Prefetch > 0 {
 			if err := ch.Qos(how.Prefetch, 0, false); err != nil {
@@ -40,7 +44,7 @@ func (c *Channel) Consume(ctx context.Context, queue string, how Consumption) (*
 			arguments = amqp.Table{"x-priority": how.Priority}
 		}
 		made.ch, made.cancels = ch, c.cancels
-		made.Deliveries, err = ch.Consume(queue, queue, how.Exclusive, how.Exclusive, false, how.NoWait, arguments)
+		made.Deliveries, err = ch.Consume(queue, made.tag, how.NoAck, how.Exclusive, false, how.NoWait, arguments)
 		return err
 	})
 	return made, err
@@ -52,8 +56,19 @@ func (c *Consumer) Cancel(ctx context.Context) error {
 	if c.ch.IsClosed() {
 		return nil // the consumer has gone with it
 	}
-	return c.channel.do(ctx, consuming(c.queue), func(ch *amqp.Channel) error { return ch.Cancel(c.queue, false) })
+	return c.channel.do(ctx, consuming(c.queue), func(ch *amqp.Channel) error { return ch.Cancel(c.tag, false) })
 }
+
+// Leave is Cancel without waiting for the answer. What comes before the broker has done
+// it stays unacknowledged until the channel is closed.
+func (c *Consumer) Leave() { _ = c.ch.Cancel(c.tag, true) }
+
+// PutBack returns all that was delivered on the channel, up to the given delivery, or
+// without exception for 0, to its queues. It does not wait: its error says only that the channel has ended.
+func (c *Consumer) PutBack(upTo uint64) error { return c.ch.Nack(upTo, true, true) }
+
+// Ack removes a message that was delivered. It does not wait.
+func (c *Consumer) Ack(tag uint64) error { return c.ch.Ack(tag, false) }
 
 // Dropped reports whether the broker has ended the consumer although its channel is
 // open: its queue is gone. Valid after the end of the deliveries; amqp091-go tells
@@ -62,7 +77,7 @@ func (c *Consumer) Dropped() bool {
 	for {
 		select {
 		case tag, open := <-c.cancels:
-			if tag == c.queue && open {
+			if tag == c.tag && open {
 				return true
 			}
 			if !open {

@@ -78,7 +78,7 @@ func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 
 // DialOne connects to that node. Errors: as Dial, and that of ctx.
 func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*Conn, error) {
-	c := &Conn{label: node.Label(), user: node.User(), done: make(chan struct{})}
+	c := &Conn{label: node.Label(), user: node.User(), done: make(chan struct{}), blocked: make(chan struct{})}
 	var err error
 	c.amqp, c.socket, err = node.Dial(ctx, d.Name+" ("+role+")", d.Heartbeat)
 	if err != nil {

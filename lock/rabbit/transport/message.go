@@ -2,6 +2,8 @@ package transport
 
 import (
 	"encoding/json"
+	"strconv"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -17,6 +19,8 @@ type Message struct {
 	Headers    map[string]any
 	UserID     string // the broker checks that it is the sender's; "": not given
 	Persistent bool   // the broker confirms it once it is on disk
+
+	Expires time.Duration // from the queue, where nobody takes it; 0: never
 }
 
 // Delivery is a message that was got or consumed. Its Ack and Nack end with the
@@ -42,6 +46,9 @@ func (m Message) publishing() amqp.Publishing {
 	p := amqp.Publishing{Type: m.Kind, Headers: m.Headers, UserId: m.UserID}
 	if m.Persistent {
 		p.DeliveryMode = amqp.Persistent
+	}
+	if m.Expires > 0 {
+		p.Expiration = strconv.FormatInt(m.Expires.Milliseconds(), 10)
 	}
 	return p
 }

@@ -1,4 +1,4 @@
-package ledger
+package holding
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/lock/rabbit/broker"
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/line"
 	"berth/lock/rabbit/transport"
 )
 
@@ -21,13 +23,18 @@ type will struct {
 	Heartbeat time.Duration `json:"heartbeat"`
 	Ledger    string        `json:"ledger"`
 	Term      uint64        `json:"term"`
-	Holding   string        `json:"holding"` // Record.ID
+	Holding   string        `json:"holding"` // ledger.Record.ID
+	Line      string        `json:"line"`
+	Slot      int           `json:"slot"`
 }
 
-// Will returns what PrepareWill needs to release a holding. It contains passwords.
-func (w *Writer) Will(ledger string, who Holding) []byte {
-	last := will{Name: w.dialer.Name, Heartbeat: w.dialer.Heartbeat, Ledger: ledger, Term: who.Term, Holding: who.ID}
-	for _, node := range w.dialer.Brokers {
+// will returns what PrepareWill needs to release this holding. It contains passwords.
+func (h *Held) will(term uint64) []byte {
+	d := h.Session.Dialer()
+	last := will{
+		Name: d.Name, Heartbeat: d.Heartbeat, Ledger: h.t, Term: term, Holding: h.id, Line: h.Names.Line(), Slot: h.slot,
+	}
+	for _, node := range d.Brokers {
 		last.URLs = append(last.URLs, node.URL())
 	}
 	data, err := json.Marshal(last)
@@ -64,17 +71,30 @@ func PrepareWill(data []byte) (*Executor, error) {
 	return &Executor{last, p}, nil
 }
 
-// Execute publishes the release. It tries the brokers in turn until ctx ends. It does
-// no harm if it comes late or twice: a release counts for its own term only.
+// Execute publishes the release, and calls a waiter if nobody is next. It tries the
+// brokers in turn until ctx ends. It does no harm if it comes late or twice: a release
+// counts for its own term only.
 func (e *Executor) Execute(ctx context.Context) error {
 	defer e.publisher.Close()
+	who := ledger.Holding{Term: e.will.Term, ID: e.will.Holding}
 	for pauses := transport.RetryPauses(); ; {
-		err := release(ctx, e.publisher, e.will.Ledger, Holding{e.will.Term, e.will.Holding})
+		err := ledger.Release(ctx, e.publisher.Via, e.will.Ledger, who)
 		if err == nil {
+			_ = e.publisher.Via(ctx, func(c *transport.Channel) error {
+				call(ctx, c, e.will.Ledger, e.will.Line, e.will.Slot)
+				return nil
+			})
 			return nil
 		}
 		if transport.Sleep(ctx, pauses.NextBackOff()) != nil {
 			return fmt.Errorf("cannot publish the release of term %d: %w: %w", e.will.Term, ctx.Err(), err)
 		}
+	}
+}
+
+// call has a waiter look at a slot that was released, if nobody is next for it.
+func call(ctx context.Context, p *transport.Channel, ledger, queue string, slot int) {
+	if _, next, err := p.Count(ctx, ledger); err == nil && next == 0 {
+		_, _ = p.Deliver(ctx, queue, line.Call(slot))
 	}
 }

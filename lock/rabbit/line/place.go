@@ -1,0 +1,178 @@
+package line
+
+import (
+	"context"
+	"time"
+
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// Who is next is preferred as the consumer of its own baton, so that the ones that
+	// are left over go to waiters, who remove them. Waiters have twice
+	// lock.MaxPriority and one at most.
+	nextPriority = 1000
+
+	// sparePriority is that of one that is next, as the consumer of what nobody in line
+	// wants.
+	sparePriority = -1
+
+	// keepUseless is for how long a waiter keeps a baton that it has passed on:
+	// longer than the new one takes to reach another waiter.
+	keepUseless = 250 * time.Millisecond
+
+	// Renewal is how often one that is next has its baton delivered anew: brokers
+	// before 4.3 close the channel of a delivery that is older than
+	// consumer_timeout, 30 min by default, and the baton would wake a waiter.
+	Renewal = 10 * time.Minute
+)
+
+// place is a contender's place in the line on one connection. It consumes batons on a
+// channel of its own, and has one in hand at most.
+type place struct {
+	channel  *transport.Channel
+	queue    string
+	denied   bool                // the broker does not let us take part
+	current  *transport.Consumer // nil: it does not consume
+	priority int32               // of current
+	spare    *transport.Consumer // of what nobody in line wants; nil: it has none
+	inHand   *transport.Delivery
+	slot     int       // that it is next for
+	kept     time.Time // since when it has the baton in hand, or wants one
+}
+
+// batons receives batons, where it consumes.
+func (p *place) batons() <-chan transport.Delivery {
+	if p.current == nil {
+		return nil
+	}
+	return p.current.Deliveries
+}
+
+// receive takes a baton that has come.
+func (p *place) receive() {
+	select {
+	case d, open := <-p.batons():
+		if open {
+			p.inHand, p.kept = &d, time.Now()
+		} else {
+			p.current = nil
+		}
+	default:
+	}
+}
+
+// gone reports whether the baton in hand is none any more: W was deleted.
+func (p *place) gone() bool {
+	if p.inHand == nil {
+		return false
+	}
+	select {
+	case _, open := <-p.batons():
+		return !open
+	default:
+		return false
+	}
+}
+
+// consume takes part with the given priority, and not with another any more. It
+// does not if there is a baton in hand, or one comes in the meantime.
+func (p *place) consume(ctx context.Context, priority int32) (err error) {
+	if p.inHand != nil || p.current != nil && p.priority == priority {
+		return nil
+	}
+	if p.current != nil {
+		if err := p.current.Cancel(ctx); err != nil {
+			return err
+		}
+		for d := range p.current.Deliveries {
+			p.inHand, p.kept = &d, time.Now()
+		}
+		if p.current = nil; p.inHand != nil {
+			return nil
+		}
+	}
+	if err := p.channel.Create(ctx, p.queue, names.LedgerLength); err != nil {
+		return err
+	}
+	p.priority = priority
+	p.current, err = p.channel.Consume(ctx, p.queue, transport.Consumption{Priority: priority, Prefetch: 1})
+	if err != nil {
+		p.current = nil
+	}
+	return err
+}
+
+// consumeSpares has what nobody in line wants delivered to one that is next.
+func (p *place) consumeSpares(ctx context.Context) (err error) {
+	if p.spare != nil {
+		return nil
+	}
+	p.spare, err = p.channel.Consume(ctx, p.queue,
+		transport.Consumption{Priority: sparePriority, Prefetch: 1, Tag: p.queue + " spare"})
+	if err != nil {
+		p.spare = nil
+	}
+	return err
+}
+
+// renew has the baton of one that is next delivered to it again: it is put back, and
+// whoever is next is the consumer of the highest priority.
+func (p *place) renew(ctx context.Context) error {
+	d := p.inHand
+	p.inHand, p.kept = nil, time.Now()
+	if err := p.consume(ctx, nextPriority); err != nil {
+		return err
+	}
+	return d.Nack(false, true)
+}
+
+// leave ends the consumers. Nothing is waited for.
+func (p *place) leave() {
+	for _, c := range []*transport.Consumer{p.spare, p.current} {
+		if c != nil {
+			c.Leave()
+		}
+	}
+	p.current, p.spare = nil, nil
+}
+
+// drop removes the baton in hand, if there is one.
+func (p *place) drop() {
+	if p.inHand != nil {
+		_ = p.inHand.Ack(false)
+		p.inHand = nil
+	}
+}
+
+// dropCall removes a message in hand that was only a call to look.
+func (p *place) dropCall() {
+	if p.inHand != nil && isCall(*p.inHand) {
+		p.drop()
+	}
+}
+
+// pass lets the next waiter have the baton in hand, and reports whether there is one. The
+// consumers go first, or it would come back; what is on its way to them goes back too. A
+// call goes with it where the slot is free still. Nothing is waited for.
+func (p *place) pass(free bool) bool {
+	p.receive()
+	if !free {
+		p.dropCall()
+	}
+	passed := p.inHand != nil
+	for _, c := range []*transport.Consumer{p.spare, p.current} {
+		if c != nil {
+			c.Leave()
+		}
+	}
+	switch {
+	case p.current != nil:
+		passed = p.current.PutBack(0) == nil && passed
+	case passed:
+		passed = p.inHand.Nack(false, true) == nil
+	}
+	p.current, p.spare, p.inHand = nil, nil, nil
+	return passed
+}

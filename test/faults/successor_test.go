@@ -1,0 +1,275 @@
+package faults
+
+import (
+	"context"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// lease is that of the timings in short.
+const lease = 2 * time.Second
+
+// successions are faults that strike whoever is next, or the moment at which the
+// lock goes to it. Most have the holder end meanwhile.
+var successions = []fault{
+	// fault: supervisor-killed-idle
+	{name: "next killed, holder told to end at once", strike: plain(func(s *scene, h *contender) {
+		s.next().signal(syscall.SIGKILL)
+		h.signal(syscall.SIGTERM)
+	})},
+	// fault: supervisor-killed-idle
+	{name: "holder told to end, next killed within 20 ms", strike: plain(func(s *scene, h *contender) {
+		h.signal(syscall.SIGTERM)
+		time.Sleep(rand.N(20 * time.Millisecond))
+		s.next().signal(syscall.SIGKILL)
+	})},
+	// fault: supervisor-killed-idle
+	{name: "next killed, holder told to end later", strike: plain(func(s *scene, h *contender) {
+		s.next().signal(syscall.SIGKILL)
+		time.Sleep(settling)
+		h.signal(syscall.SIGTERM)
+	})},
+	// fault: signal-waiting
+	{name: "next told to end, holder told to end at once", strike: plain(func(s *scene, h *contender) {
+		s.next().signal(syscall.SIGTERM)
+		h.signal(syscall.SIGTERM)
+	})},
+	// fault: signal-starting
+	{name: "holder told to end, next told to end within 20 ms", strike: plain(func(s *scene, h *contender) {
+		h.signal(syscall.SIGTERM)
+		time.Sleep(rand.N(20 * time.Millisecond))
+		s.next().signal(syscall.SIGTERM)
+	})},
+	// fault: guard-killed-idle
+	{name: "guard of the next killed, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.next().signalGuard(syscall.SIGKILL)
+		h.signal(syscall.SIGTERM)
+	})},
+	// fault: guard-killed-idle
+	{name: "guard of the next killed", kept: true, lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
+		s.next().signalGuard(syscall.SIGKILL)
+	})},
+	// fault: supervisor-killed, supervisor-killed-idle
+	{name: "holder and next killed at once", strike: plain(func(s *scene, h *contender) {
+		h.signal(syscall.SIGKILL)
+		s.next().signal(syscall.SIGKILL)
+	})},
+	// fault: guard-killed, guard-killed-idle
+	{name: "guards of holder and next killed at once", strike: plain(func(s *scene, h *contender) {
+		h.signalGuard(syscall.SIGKILL)
+		s.next().signalGuard(syscall.SIGKILL)
+	})},
+	// fault: guard-stopped
+	{name: "guard of the next stopped, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.next().signalGuard(syscall.SIGSTOP)
+		h.signal(syscall.SIGTERM)
+	})},
+	// fault: partition
+	{name: "next cut off, holder told to end", stage: stage{namespaces: true}, watched: settling,
+		strike: func(s *scene, h *contender) func() {
+			s.next().net.drop()
+			h.signal(syscall.SIGTERM)
+			return s.next().net.heal
+		}},
+	// fault: partition
+	{name: "next cut off for less than a lease, holder told to end", stage: stage{namespaces: true}, watched: settling,
+		lasting: lease / 2, strike: func(s *scene, h *contender) func() {
+			s.next().net.drop()
+			h.signal(syscall.SIGTERM)
+			return s.next().net.heal
+		}},
+	// fault: partition, supervisor-killed
+	{name: "next cut off, holder killed", stage: stage{namespaces: true}, watched: settling,
+		strike: func(s *scene, h *contender) func() {
+			s.next().net.drop()
+			h.signal(syscall.SIGKILL)
+			return s.next().net.heal
+		}},
+	// fault: partition
+	{name: "nothing reaches the next, holder told to end", watched: settling,
+		strike: func(s *scene, h *contender) func() {
+			s.next().relay.silence(fromBroker)
+			h.signal(syscall.SIGTERM)
+			return s.next().relay.heal
+		}},
+	// fault: partition
+	{name: "the next reaches nobody, holder told to end", watched: settling,
+		strike: func(s *scene, h *contender) func() {
+			s.next().relay.silence(toBroker)
+			h.signal(syscall.SIGTERM)
+			return s.next().relay.heal
+		}},
+	// fault: reset
+	{name: "connection of the next reset, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.next().relay.reset()
+		h.signal(syscall.SIGTERM)
+	})},
+	// fault: reset
+	{name: "reset of everybody, holder told to end", strike: plain(func(s *scene, h *contender) {
+		for _, c := range s.all {
+			c.relay.reset()
+		}
+		h.signal(syscall.SIGTERM)
+	})},
+	// fault: supervisor-stopped
+	{name: "next stopped until another one runs, holder told to end", watched: settling, strike: stopNext},
+	// fault: supervisor-stopped
+	{name: "next stopped for longer than a lease, holder told to end", watched: settling, lasting: 2 * lease,
+		strike: stopNext},
+	// fault: supervisor-stopped
+	{name: "next stopped for a lease, holder told to end", watched: settling, lasting: lease, strike: stopNext},
+	// fault: supervisor-stopped
+	{name: "next stopped for less than a lease, holder told to end", watched: settling, lasting: lease / 2,
+		strike: stopNext},
+	// fault: supervisor-stopped
+	{name: "holder told to end, next stopped within 20 ms", watched: settling, lasting: 2 * lease,
+		strike: func(s *scene, h *contender) func() {
+			h.signal(syscall.SIGTERM)
+			time.Sleep(rand.N(20 * time.Millisecond))
+			s.next().signal(syscall.SIGSTOP)
+			return func() { s.next().signal(syscall.SIGCONT) }
+		}},
+	// fault: supervisor-stopped, supervisor-killed
+	{name: "next stopped until another one runs, holder killed", watched: settling,
+		strike: func(s *scene, h *contender) func() {
+			s.next().signal(syscall.SIGSTOP)
+			h.signal(syscall.SIGKILL)
+			return func() { s.next().signal(syscall.SIGCONT) }
+		}},
+	// fault: signal-starting
+	{name: "newcomer of higher priority while the holder ends", strike: plain(func(s *scene, h *contender) {
+		s.stage.flags = append(s.stage.flags, "--priority", "5")
+		s.join()
+		time.Sleep(rand.N(60 * time.Millisecond)) // in which it comes to the line
+		h.signal(syscall.SIGTERM)
+	})},
+	// fault: alarm
+	{name: "memory alarm and a newcomer, holder told to end later", strike: func(s *scene, h *contender) func() {
+		heal := alarm(s, h)
+		s.join()
+		time.Sleep(2 * settling) // in which the next one will have noticed
+		h.signal(syscall.SIGTERM)
+		return heal
+	}},
+	// fault: alarm, supervisor-killed
+	{name: "memory alarm, holder killed later", strike: func(s *scene, h *contender) func() {
+		heal := alarm(s, h)
+		time.Sleep(2 * settling)
+		h.signal(syscall.SIGKILL)
+		return heal
+	}},
+	// fault: supervisor-killed-idle
+	{name: "two slots, next killed, both holders told to end", stage: stage{semaphore: true, slots: 2},
+		strike: plain(func(s *scene, h *contender) {
+			s.next().signal(syscall.SIGKILL)
+			h.signal(syscall.SIGTERM)
+			s.all[1].signal(syscall.SIGTERM)
+		})},
+	// fault: supervisor-killed
+	{name: "two slots, both holders killed at once", stage: stage{semaphore: true, slots: 2},
+		strike: plain(func(s *scene, h *contender) {
+			h.signal(syscall.SIGKILL)
+			s.all[1].signal(syscall.SIGKILL)
+		})},
+	// fault: supervisor-stopped
+	{name: "two slots, next stopped for longer than a lease, holder told to end", lasting: 2 * lease,
+		stage: stage{semaphore: true, slots: 2}, watched: settling, strike: stopNext},
+	// A stranger is none of the faults that berth promises to survive: no other program
+	// uses its queues. Nevertheless nobody may overlap.
+	{name: "stranger takes B while the lock is handed over", watched: settling, lasting: lease,
+		strike: func(s *scene, h *contender) func() {
+			other := newStranger(s.t, s.broker.URL(), s.lock+"-1-B")
+			h.signal(syscall.SIGTERM)
+			if !other.got(lease) {
+				s.t.Log("the stranger was too slow")
+			}
+			return other.leave
+		}},
+	// fault: broker-away
+	{name: "broker killed between release and next start", lasting: time.Millisecond, watched: settling,
+		strike: func(s *scene, h *contender) func() {
+			return s.release(h, func() { s.must(s.broker.Kill9()) })
+		}},
+	// fault: broker-away
+	{name: "broker restarted between release and next start", lasting: time.Millisecond, watched: settling,
+		strike: func(s *scene, h *contender) func() { return s.release(h, func() {}) }},
+	// fault: broker-away
+	{name: "broker killed within 20 ms of the holder being told to end", lasting: time.Millisecond, watched: settling,
+		strike: func(s *scene, h *contender) func() {
+			h.signal(syscall.SIGTERM)
+			time.Sleep(rand.N(20 * time.Millisecond))
+			s.must(s.broker.Kill9())
+			return func() { s.must(s.broker.Restart(context.Background())) }
+		}},
+	// The ledger is another thing that nobody but berth touches.
+	{name: "ledger purged", kept: true, lasting: lease, strike: plain(func(s *scene, _ *contender) { s.purgeLedger() })},
+	{name: "ledger purged, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.purgeLedger()
+		h.signal(syscall.SIGTERM)
+	})},
+	{name: "ledger purged, holder killed", strike: plain(func(s *scene, h *contender) {
+		s.purgeLedger()
+		h.signal(syscall.SIGKILL)
+	})},
+	{name: "ledger deleted", kept: true, lasting: lease, strike: plain(func(s *scene, _ *contender) { s.delete("T") })},
+	{name: "ledger deleted, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.delete("T")
+		h.signal(syscall.SIGTERM)
+	})},
+	{name: "ledger deleted, holder killed later", strike: plain(func(s *scene, h *contender) {
+		s.delete("T")
+		time.Sleep(settling)
+		h.signal(syscall.SIGKILL)
+	})},
+	{name: "ledger deleted within 150 ms of a handover", lasting: lease, strike: plain(func(s *scene, h *contender) {
+		at := now()
+		h.signal(syscall.SIGTERM)
+		s.await("the next command runs", func() bool { return s.nextRuns(at) })
+		time.Sleep(rand.N(150 * time.Millisecond))
+		s.delete("T")
+	})},
+	// fault: b-deleted
+	{name: "B deleted, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.delete("B")
+		h.signal(syscall.SIGTERM)
+	})},
+	// fault: b-deleted, stubborn-command
+	{name: "stubborn command, B deleted", stage: stage{mode: "stubborn"},
+		strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
+}
+
+// stopNext has the holder end while the next one stands still, and so hears of it only
+// when it goes on.
+func stopNext(s *scene, h *contender) func() {
+	s.next().signal(syscall.SIGSTOP)
+	h.signal(syscall.SIGTERM)
+	return func() { s.next().signal(syscall.SIGCONT) }
+}
+
+// release has the holder end while all waiters stand still, does something to the
+// broker, and returns what starts that again and lets them go on.
+func (s *scene) release(h *contender, broken func()) (heal func()) {
+	s.t.Helper()
+	waiters := s.all[s.stage.slots:]
+	for _, c := range waiters {
+		c.signal(syscall.SIGSTOP)
+	}
+	h.signal(syscall.SIGTERM)
+	s.await("the holder has given the slot back", h.ended)
+	broken()
+	return func() {
+		s.must(s.broker.Restart(context.Background()))
+		for _, c := range waiters {
+			c.signal(syscall.SIGCONT)
+		}
+	}
+}
+
+func (s *scene) purgeLedger() {
+	s.t.Helper()
+	s.must(s.broker.PurgeQueue(context.Background(), "/", s.lock+"-1-T"))
+}
+
+func TestNoFaultOfASuccessionMakesCommandsOverlap(t *testing.T) { tryAll(t, successions, 3) }
