@@ -22,9 +22,9 @@ var parts = []struct {
 }{
 	{"The command's end is seen", true, "command ended"},
 	{"Its tree is dead, the supervisor knows", true, "tree died"},
-	{"The slot is given back, the waiter is woken", false, "woken"},
-	{"Claim, with the first record; attempts in vain among it", false, "acquired"},
-	{"Records, proof that the slot is ours", false, "ready and verified"},
+	{"\"released\" published and delivered; on local the slot given back", false, "woken"},
+	{"The slot is the waiter's; on local claimed", false, "acquired"},
+	{"Proof and term at hand, or decided", false, "ready and verified"},
 }
 
 // steps takes handovers apart, by what both berths write into their logs.
