@@ -133,18 +133,20 @@ func TestRecordBehindTheReleaseThatIsWaitedForCounts(t *testing.T) {
 	ctx, cancel := context.WithCancel(within(t))
 	done := make(chan error, 1)
 	go func() { done <- h.Ready(ctx) }()
-	awaitConsumer(t, id.Name+"-1-T")
 	appendTo(t, id.Name+"-1-T", releaseOf(1), heldBy(3, 2*long))
-	eventually(t, "the holder of term 3 is waited for", func() bool {
+	eventually(t, "the holder of term 3 is waited for, or gets its slot back", func() bool {
 		select {
 		case err := <-done:
-			t.Fatalf("the command may start, or not (%v), beside that of term 3", err)
+			done <- err
+			return true
 		default:
 		}
 		return said("term=3") > 0
 	})
 	cancel()
-	<-done
+	if err := <-done; !errors.Is(err, context.Canceled) && !errors.Is(err, lock.ErrFull) {
+		t.Errorf("beside the holder of term 3: %v", err)
+	}
 }
 
 // Who reads the ledger has records in hand that count.

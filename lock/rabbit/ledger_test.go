@@ -221,9 +221,9 @@ func TestRecordWithoutADelayIsWaitedFor(t *testing.T) {
 	waits(t, next)
 }
 
-// The record that tells of the longer delay is in somebody else's hand when the
-// successor reads the ledger.
-func TestDelayThatBecomesKnownLateCounts(t *testing.T) {
+// The record of the last holder is in somebody else's hand when the successor reads the
+// ledger: it tells of a longer delay, or that its holder lives.
+func TestRecordThatBecomesKnownLateCounts(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
 	vanish(t, l)
@@ -240,15 +240,8 @@ func TestDelayThatBecomesKnownLateCounts(t *testing.T) {
 	defer cancel()
 	ready := make(chan error, 1)
 	go func() { ready <- next.Ready(ctx) }()
-	succeeds(t, "the successor's consumer", func() error {
-		q, err := ch.QueueDeclarePassive(id.Name+"-1-T", true, false, false, false, nil)
-		if err == nil && q.Consumers == 0 {
-			err = errors.New("none yet")
-		}
-		return err
-	})
 	must(t, conn.Close())
-	if err := <-ready; !errors.Is(err, context.DeadlineExceeded) {
+	if err := <-ready; !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrFull) {
 		t.Errorf("Ready returned %v", err)
 	}
 }
