@@ -85,9 +85,9 @@ type Lock interface {
 
 	// Wait blocks until another Acquire may end differently from the last one.
 	// A backend that is told of changes returns when it is told of one since
-	// the last Acquire began. It may wait for longer than pause, but not for
-	// ever, because what it is told can be lost: for two minutes at most in this
-	// repository. A backend that has to poll returns after pause. Either may
+	// the last Acquire began. It may wait for longer than pause: for as long as this
+	// contender is the one that is next, see Next, and otherwise not for ever, because
+	// what it is told can be lost: for two minutes at most in this repository. A backend that has to poll returns after pause. Either may
 	// return early. Errors: ErrUnreachable.
 	Wait(ctx context.Context, pause time.Duration) error
 

@@ -5,9 +5,9 @@
 //	err = l.Connect(ctx)
 //	held, err := l.Acquire(ctx)
 //
-// A slot is held by whoever owns the exclusive queue B of that slot; it exists
-// if the durable queue A of that slot exists. docs/protocol.md has the wire
-// protocol.
+// Whoever is the only consumer of a slot's ledger, the durable queue T, is next, or has
+// just started; whose command has run for a moment holds the slot by its exclusive queue
+// B. The slot exists if its durable queue A does. docs/protocol.md has the wire protocol.
 //
 // What the package does not guarantee: a holder that has heard nothing from the
 // broker for longer than its lease (2 x heartbeat) may share its slot with a

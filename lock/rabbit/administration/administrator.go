@@ -1,6 +1,6 @@
 // Package administration changes whether, and in how many slots, a lock exists: its
-// queues A, under the administration mutex. It never holds a slot, but claims one to
-// read its ledger.
+// queues A, under the administration mutex. It never holds a slot, but stands at the
+// door of one for a moment to read its ledger.
 package administration
 
 import (

@@ -1,6 +1,6 @@
-// Package holding holds the slot of a lock that is made of queues A and B: it claims
-// B, waits for the last holder by the ledger, verifies, reclaims and gives back. It
-// does not know how a slot to claim is found.
+// Package holding is next for a slot of a lock that is made of queues A, B and T, and then
+// holds it: it takes the place at the door, waits for the last holder, claims B once the
+// command runs, verifies, reclaims and gives back. It does not know how a slot is found.
 package holding
 
 import (

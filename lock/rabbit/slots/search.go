@@ -259,9 +259,8 @@ func (s *attempt) doubt(why error) {
 	}
 }
 
-// oneByOne looks at one slot after the other on the holding connection, which
-// the broker serves under an alarm too. A claim tells by itself whether B is
-// free. Of many slots it claims some, beginning anywhere and in the next look
+// oneByOne looks at one slot after the other, for which nothing is published: the broker
+// answers that under an alarm too. A claim tells by itself whether the slot is free. Of many slots it claims some, beginning anywhere and in the next look
 // behind them.
 func (s *attempt) oneByOne(ctx context.Context) error {
 	*s = attempt{Finder: s.Finder, claim: s.claim}

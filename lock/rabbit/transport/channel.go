@@ -236,10 +236,6 @@ func (c *Channel) Close(ctx context.Context) error {
 	})
 }
 
-// Closes returns a channel that receives why the AMQP channel was closed. The
-// channel has to be open.
-func (c *Channel) Closes() <-chan *amqp.Error { return c.ch.NotifyClose(make(chan *amqp.Error, 1)) }
-
 // Closure makes an error of what Closes has received.
 func Closure(reason *amqp.Error) error {
 	if reason == nil {

@@ -50,8 +50,8 @@ var Scenarios = []report.Scenario[*Bench]{
 // Open permits this process, and the brokers that it starts, to have as many
 // descriptors open as scenarios of those sizes need.
 func Open(sizes Sizes, say func(format string, args ...any)) (*Bench, error) {
-	const rest = 500                                     // files, databases, listeners, and what is just closing
-	needed := max(2*sizes.Waiters, 4*sizes.Locks) + rest // a contender has two connections
+	const rest = 500                                   // files, databases, listeners, and what is just closing
+	needed := max(sizes.Waiters, 2*sizes.Locks) + rest // a contender has one connection
 	return &Bench{sizes: sizes, say: say}, raiseDescriptors(uint64(needed))
 }
 
