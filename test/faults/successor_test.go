@@ -176,8 +176,7 @@ var successions = []fault{
 	// fault: supervisor-stopped
 	{name: "two slots, next stopped for longer than a lease, holder told to end", lasting: 2 * lease,
 		stage: stage{semaphore: true, slots: 2}, watched: settling, strike: stopNext},
-	// A stranger is none of the faults that berth promises to survive: no other program
-	// uses its queues. Nevertheless nobody may overlap.
+	// fault: stranger
 	{name: "stranger takes B while the lock is handed over", watched: settling, lasting: lease,
 		strike: func(s *scene, h *contender) func() {
 			other := newStranger(s.t, s.broker.URL(), s.lock+"-1-B")
@@ -203,26 +202,32 @@ var successions = []fault{
 			s.must(s.broker.Kill9())
 			return func() { s.must(s.broker.Restart(context.Background())) }
 		}},
-	// The ledger is another thing that nobody but berth touches.
+	// fault: ledger
 	{name: "ledger purged", kept: true, lasting: lease, strike: plain(func(s *scene, _ *contender) { s.purgeLedger() })},
+	// fault: ledger
 	{name: "ledger purged, holder told to end", strike: plain(func(s *scene, h *contender) {
 		s.purgeLedger()
 		h.signal(syscall.SIGTERM)
 	})},
+	// fault: ledger
 	{name: "ledger purged, holder killed", strike: plain(func(s *scene, h *contender) {
 		s.purgeLedger()
 		h.signal(syscall.SIGKILL)
 	})},
+	// fault: ledger
 	{name: "ledger deleted", kept: true, lasting: lease, strike: plain(func(s *scene, _ *contender) { s.delete("T") })},
+	// fault: ledger
 	{name: "ledger deleted, holder told to end", strike: plain(func(s *scene, h *contender) {
 		s.delete("T")
 		h.signal(syscall.SIGTERM)
 	})},
+	// fault: ledger
 	{name: "ledger deleted, holder killed later", strike: plain(func(s *scene, h *contender) {
 		s.delete("T")
 		time.Sleep(settling)
 		h.signal(syscall.SIGKILL)
 	})},
+	// fault: ledger
 	{name: "ledger deleted within 150 ms of a handover", lasting: lease, strike: plain(func(s *scene, h *contender) {
 		at := now()
 		h.signal(syscall.SIGTERM)
