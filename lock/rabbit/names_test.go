@@ -8,6 +8,16 @@ import (
 	"berth/lock"
 )
 
+// longestOfRunes is how many bytes the name of a lock may have that is not plain ASCII.
+// From 4.0 on RabbitMQ ends a connection with 541 in the place of a refusal whose text it
+// would have to cut; with names up to here it need not.
+func longestOfRunes() int {
+	if shared.Since(4, 0) {
+		return 32
+	}
+	return lock.MaxName
+}
+
 // awkward are names that fill the short strings of AMQP, so that the broker cuts its
 // answers, in the middle of a letter maybe, and names that look like answers.
 func awkward() map[string]lock.ID {
@@ -20,7 +30,11 @@ func awkward() map[string]lock.ID {
 	} {
 		name := fresh(lock.Mutex).Name + " "
 		if strings.HasPrefix(what, "long") {
-			name += strings.Repeat(begin, (lock.MaxName-len(name))/len(begin))
+			longest := lock.MaxName
+			if len(begin) > 1 {
+				longest = longestOfRunes()
+			}
+			name += strings.Repeat(begin, (longest-len(name))/len(begin))
 		} else {
 			name += begin
 		}
