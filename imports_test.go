@@ -30,7 +30,7 @@ var rules = []struct {
 		"it is the one kind of lock that is made of A and B"},
 	{"berth/lock/rabbit/administration", rabbit("names", "transport", "ledger", "line", "slots"),
 		"administrators hold nothing"},
-	{"berth/lock/rabbit/inspection", rabbit("names", "broker", "transport"), "it looks, and does not contend"},
+	{"berth/lock/rabbit/inspection", rabbit("names", "broker", "transport", "slots"), "it looks, and does not contend"},
 	{"berth/lock/rabbit", rabbit("names", "broker", "transport", "ledger", "holding", "contender", "administration",
 		"inspection"),
 		"a backend knows the contract and nothing of berth beyond it"},

@@ -5,13 +5,12 @@
 //	err = l.Connect(ctx)
 //	held, err := l.Acquire(ctx)
 //
-// Whoever is the only consumer of a slot's ledger, the durable queue T, is next, or has
-// just started; whose command has run for a moment holds the slot by its exclusive queue
-// B. The slot exists if its durable queue A does. docs/protocol.md has the wire protocol.
+// Whoever is the only consumer of a slot's ledger, the durable queue T, is next, or has just started; whose command
+// has run for a moment holds the slot by its exclusive queue B. The slot exists if its durable queue A does.
+// docs/protocol.md has the wire protocol.
 //
-// What the package does not guarantee: a holder that has heard nothing from the
-// broker for longer than its lease (2 x heartbeat) may share its slot with a
-// newcomer. The holder's own deadline is there against that.
+// What the package does not guarantee: a holder that has heard nothing from the broker for longer than its lease (2 x
+// heartbeat) may share its slot with a newcomer. The holder's own deadline is there against that.
 package rabbit
 
 import (
@@ -34,13 +33,11 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// DefaultHeartbeat is the heartbeat that is asked of the broker when none is
-// configured. The lease is twice that, so a slot whose holder has vanished is
-// free after 10 to 15 s, and a verification every second fits in many times.
+// DefaultHeartbeat is the heartbeat that is asked of the broker when none is configured. The lease is twice that, so
+// a slot whose holder has vanished is free after 10 to 15 s, and a verification every second fits in many times.
 const DefaultHeartbeat = 5 * time.Second
 
-// Naming says how the queues of a lock are called. All who contend for a lock
-// have to agree on it.
+// Naming says how the queues of a lock are called. All who contend for a lock have to agree on it.
 type Naming = names.Naming
 
 // The namings. NamingNLA is the default.
@@ -49,35 +46,31 @@ const (
 	NamingNAL = names.NAL
 )
 
-// Config says which broker keeps the locks and how this process presents itself
-// to it.
+// Config says which broker keeps the locks and how this process presents itself to it.
 type Config struct {
-	// URLs are the nodes of one cluster, tried in turn: amqp:// or amqps://
-	// with a host. No default; at least one.
+	// URLs are the nodes of one cluster, tried in turn: amqp:// or amqps:// with a host. No default; at least one.
 	URLs []string
 
 	// Naming says how the queues of a lock are called. Zero: NamingNLA.
 	Naming Naming
 
-	// Heartbeat is asked of the broker, in whole seconds. A broker that
-	// insists on less is refused with lock.ErrUnsafe. Zero: DefaultHeartbeat.
+	// Heartbeat is asked of the broker, in whole seconds. A broker that insists on less is refused with
+	// lock.ErrUnsafe. Zero: DefaultHeartbeat.
 	Heartbeat time.Duration
 
-	// Priority is this process's among the waiters of a lock: 0 to
-	// lock.MaxPriority, the higher the sooner. Zero: as everybody.
+	// Priority is this process's among the waiters of a lock: 0 to lock.MaxPriority, the higher the sooner. Zero: as
+	// everybody.
 	Priority int
 
-	// Once says that no attempt follows the first: it may take a question more to
-	// say what is in the way. Zero: contenders wait.
+	// Once says that no attempt follows the first: it may take a question more to say what is in the way. Zero:
+	// contenders wait.
 	Once bool
 
-	// Host and PID name this process in the broker's list of connections.
-	// Zero: os.Hostname and os.Getpid.
+	// Host and PID name this process in the broker's list of connections. Zero: os.Hostname and os.Getpid.
 	Host string
 	PID  int
 
-	// Log takes what is worth knowing when something is looked into. Zero:
-	// nothing is logged.
+	// Log takes what is worth knowing when something is looked into. Zero: nothing is logged.
 	Log hclog.Logger
 }
 
@@ -89,8 +82,7 @@ type Backend struct {
 
 var _ lock.Backend = (*Backend)(nil)
 
-// New checks the configuration, without I/O. Its errors say what to change and
-// never show a password.
+// New checks the configuration, without I/O. Its errors say what to change and never show a password.
 func New(cfg Config) (*Backend, error) {
 	if len(cfg.URLs) == 0 {
 		return nil, errors.New("no broker given; give at least one amqp:// or amqps:// URL with --broker")
@@ -112,14 +104,11 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.Heartbeat == 0 {
 		cfg.Heartbeat = DefaultHeartbeat
 	}
-	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not
-	// know a holder's waits for the longest.
+	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not know a holder's waits for
+	// the longest.
 	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.LongestLease/2 {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",
 			cfg.Heartbeat, (ledger.LongestLease / 2).Seconds())
-	}
-	if cfg.Priority < 0 || cfg.Priority > lock.MaxPriority {
-		return nil, fmt.Errorf("priority %d is not between 0 and %d; change --priority", cfg.Priority, lock.MaxPriority)
 	}
 	if cfg.Host == "" {
 		// A host without a name is no reason to fail; it is shown to people only.
@@ -158,7 +147,7 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 
 // Inspect finds out whether the broker can carry the lock; see inspection.Inspect.
 func (b *Backend) Inspect(ctx context.Context, id lock.ID) (Report, error) {
-	return inspection.Inspect(ctx, b.names(id), b.dialer(id), b.Administrator(id))
+	return inspection.Inspect(ctx, b.names(id), b.dialer(id))
 }
 
 // Report is what Inspect found out about a broker.
@@ -167,22 +156,11 @@ type Report = inspection.Report
 // WillName is what the package's wills are written under; see lock.NewWill.
 const WillName = holding.WillName
 
-// PrepareWill begins to connect for a will, in place of the supervisor that has died. It
-// is executed when the tree is dead.
+// PrepareWill begins to connect for a will, in place of the supervisor that has died. It is executed when the tree is
+// dead.
 func PrepareWill(will []byte) (*holding.Executor, error) {
 	_, data := lock.OpenWill(will)
 	return holding.PrepareWill(data)
-}
-
-// ExecuteWill publishes that a term is over and its tree is dead, for the supervisor
-// that has died. It tries the brokers in turn until ctx ends. It does no harm if it
-// comes late or twice.
-func ExecuteWill(ctx context.Context, will []byte) error {
-	executor, err := PrepareWill(will)
-	if err != nil {
-		return err
-	}
-	return executor.Execute(ctx)
 }
 
 func (b *Backend) names(id lock.ID) names.Names { return names.Names{Naming: b.cfg.Naming, ID: id} }

@@ -83,3 +83,12 @@ func Probe(ctx context.Context, l lock.Lock, queues ...string) error {
 	}
 	return err
 }
+
+// ExecuteWill executes a will, as a guard does whose tree is dead.
+func ExecuteWill(ctx context.Context, will []byte) error {
+	executor, err := PrepareWill(will)
+	if err != nil {
+		return err
+	}
+	return executor.Execute(ctx)
+}

@@ -1,6 +1,5 @@
-// Package administration changes whether, and in how many slots, a lock exists: its
-// queues A, under the administration mutex. It never holds a slot, but stands at the
-// door of one for a moment to read its ledger.
+// Package administration changes whether, and in how many slots, a lock exists: its queues A, under the
+// administration mutex. It never holds a slot, but stands at the door of one for a moment to read its ledger.
 package administration
 
 import (
@@ -8,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"berth/lock"
@@ -18,44 +16,48 @@ import (
 )
 
 const (
-	// adminPause is the mean pause of an administrator that waits for another.
-	// An action takes milliseconds to seconds.
+	// adminPause is the mean pause of an administrator that waits for another. An action takes milliseconds to seconds.
 	adminPause = 100 * time.Millisecond
 
-	// foreignLook is how many attempts there are for each look whether it is an
-	// administrator that is waited for.
+	// foreignLook is how many attempts there are for each look whether it is an administrator that is waited for.
 	foreignLook = 10
 )
 
-// administrator is lock.Administrator. Each action has a connection of its own:
-// the administration mutex belongs to a connection, so it keeps the actions of
-// one administrator apart as well.
+// administrator is lock.Administrator. Each action has a connection of its own: the administration mutex belongs to a
+// connection, so it keeps the actions of one administrator apart as well.
 type administrator struct {
 	id     lock.ID
 	names  names.Names
 	dialer *transport.Dialer
 
-	mu      sync.Mutex
-	actions map[*action]bool // under way; guarded by mu
-	closed  bool             // guarded by mu
+	life context.Context // over once it is closed
+	end  context.CancelFunc
 }
 
-// action is one piece of administration. Its connection does not publish, so it
-// works under an alarm.
+// action is one piece of administration. Its connection does not publish, so it works under an alarm.
 type action struct {
 	*administrator
 	conn      *transport.Conn
 	channel   *transport.Channel
 	publisher *transport.Publisher
-	muted     bool // it may not publish
+	muted     bool        // it may not publish
+	spare     func() bool // has the end of the administrator not end it
 }
 
 // New returns the administrator of a lock. It does no I/O.
 func New(n names.Names, d *transport.Dialer) lock.Administrator {
-	return &administrator{id: n.ID, names: n, dialer: d, actions: map[*action]bool{}}
+	a := &administrator{id: n.ID, names: n, dialer: d}
+	a.life, a.end = context.WithCancel(context.Background())
+	return a
 }
 
-// begin connects. The caller ends the action.
+// Close implements lock.Administrator. It breaks off what is under way.
+func (a *administrator) Close() error {
+	a.end()
+	return nil
+}
+
+// begin connects. The caller closes the action.
 func (a *administrator) begin(ctx context.Context) (*action, error) {
 	if !a.id.Kind.Administered() {
 		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.id)
@@ -67,57 +69,35 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 	if err != nil {
 		return nil, err
 	}
-	act := &action{administrator: a, conn: c, channel: c.Channel()}
-	act.publisher = transport.NewPublisher(func(ctx context.Context) (*transport.Conn, error) {
-		return a.dialer.Dial(ctx, "publisher")
-	})
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.actions[act] = true
-	return act, nil
+	return &action{
+		administrator: a, conn: c, channel: c.Channel(), publisher: transport.NewPublisher(a.dialer, "publisher"),
+		spare: context.AfterFunc(a.life, c.Abandon),
+	}, nil
 }
 
-// end closes the connections, and with them gives back what they own. It does
-// not wait for an answer if ctx is over.
-func (a *action) end(ctx context.Context) {
+// close closes the connections, and with them gives back what they own. It does not wait for an answer if ctx is over.
+func (a *action) close(ctx context.Context) {
+	a.spare()
 	a.publisher.Close()
 	a.conn.End(ctx)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.actions, a)
 }
 
-// Slots implements lock.Administrator. It changes nothing and therefore does
-// not wait for other administrators.
+// Slots implements lock.Administrator. It changes nothing and therefore does not wait for other administrators.
 func (a *administrator) Slots(ctx context.Context) (int, error) {
 	act, err := a.begin(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer act.end(ctx)
-	n, err := slots.Count(ctx, act.channel, a.names)
+	defer act.close(ctx)
+	return act.count(ctx)
+}
+
+func (a *action) count(ctx context.Context) (int, error) {
+	n, err := slots.Count(ctx, a.channel, a.names)
 	if err != nil {
 		return 0, fmt.Errorf("cannot count the slots of %s: %w", a.id, err)
 	}
 	return n, nil
-}
-
-// Close implements lock.Administrator. It breaks off what is under way.
-func (a *administrator) Close() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.closed = true
-	for act := range a.actions {
-		act.conn.Abandon()
-	}
-	return nil
-}
-
-// over reports whether the administrator was closed.
-func (a *administrator) over() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.closed
 }
 
 // enter takes the administration mutex.
@@ -143,8 +123,7 @@ func (a *action) enter(ctx context.Context) error {
 	}
 }
 
-// leave gives the administration mutex back. Where that fails the end of the
-// connection does it.
+// leave gives the administration mutex back. Where that fails the end of the connection does it.
 func (a *action) leave(ctx context.Context) {
 	if err := a.channel.Remove(ctx, a.names.Administration()); err != nil {
 		a.conn.Abandon()

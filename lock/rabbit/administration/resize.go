@@ -13,6 +13,16 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
+const (
+	// sweepTimeout bounds a look at what is going to be swept away, which is for the user only, and the waking of
+	// waiters where the user has seen an error.
+	sweepTimeout = 2 * time.Second
+
+	// wakeTimeout bounds the waking of waiters. Where it does not work they find the slots at their next look, which
+	// may be two minutes away.
+	wakeTimeout = 10 * time.Second
+)
+
 // Resize implements lock.Administrator.
 func (a *administrator) Resize(
 	ctx context.Context, sweep int, target func(present int) (int, error),
@@ -21,29 +31,46 @@ func (a *administrator) Resize(
 	if err != nil {
 		return 0, 0, err
 	}
-	defer act.end(ctx)
+	defer act.close(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
 	if after > before || after == before && err == nil {
-		act.wake(ctx, after, err == nil)
+		patience := wakeTimeout
+		if err != nil {
+			patience = sweepTimeout
+		}
+		act.wake(ctx, after, patience)
 	}
 	return before, after, err
 }
 
-// sweepTimeout bounds a look at what is going to be swept away, which is for
-// the user only, and the waking of waiters where the user has seen an error.
-const sweepTimeout = 2 * time.Second
-
-// wakeTimeout bounds the waking of waiters. Where it does not work they find the
-// slots at their next look, which may be two minutes away.
-const wakeTimeout = 10 * time.Second
-
-// wake makes a baton for every slot that nobody holds: those that were just made,
-// and those that an action made which was broken off before it came to this.
-func (a *action) wake(ctx context.Context, count int, complete bool) {
-	patience := wakeTimeout
-	if !complete {
-		patience = sweepTimeout
+func (a *action) resize(
+	ctx context.Context, sweep int, target func(present int) (int, error),
+) (before, after int, err error) {
+	if err := a.enter(ctx); err != nil {
+		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.id, err)
 	}
+	defer a.leave(ctx)
+	before, err = a.count(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	want, err := target(before)
+	if err == nil {
+		err = a.checkSize(want)
+	}
+	if err != nil {
+		return before, before, err
+	}
+	after, err = a.shrink(ctx, before, want, sweep)
+	if err == nil {
+		after, err = a.grow(ctx, after, want)
+	}
+	return before, after, err
+}
+
+// wake calls a waiter for every slot that nobody holds: those that were just made, and those that an action made
+// which was broken off before it came to this.
+func (a *action) wake(ctx context.Context, count int, patience time.Duration) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	if err := a.wakeUp(bounded, count); err != nil {
@@ -52,18 +79,17 @@ func (a *action) wake(ctx context.Context, count int, complete bool) {
 	}
 }
 
-// wakeUp makes no more batons than there is room for: who gets one and a slot passes
-// others on.
+// wakeUp makes no more calls than there is room for.
 func (a *action) wakeUp(ctx context.Context, count int) error {
+	if errors.Is(a.channel.Find(ctx, a.names.Line()), transport.ErrNoQueue) {
+		return nil // nobody has ever waited
+	}
 	made := int32(0)
 	for from := 1; from <= count; from += slots.LargestBatch {
-		var queues []string
-		for slot := from; slot < from+slots.LargestBatch && slot <= count; slot++ {
-			queues = append(queues, a.names.Holds(slot))
-		}
-		held, err := a.publisher.Probe(ctx, queues)
+		to := min(from+slots.LargestBatch-1, count)
+		held, err := a.probe(ctx, a.names.Holds, from, to)
 		if errors.Is(err, transport.ErrUnanswered) { // under an alarm one message gets through all the same
-			held = make([]transport.Presence, len(queues))
+			held = make([]transport.Presence, to-from+1)
 		} else if err != nil {
 			return err
 		}
@@ -75,48 +101,24 @@ func (a *action) wakeUp(ctx context.Context, count int) error {
 				return nil
 			}
 			w, err := a.publisher.Deliver(ctx, a.names.Line(), line.Call(from+i))
+			if err == nil && w != transport.Present {
+				err = errors.New("the broker has not taken a message to them")
+			}
 			if err != nil {
 				return err
-			}
-			switch w {
-			case transport.Absent:
-				err := a.channel.Find(ctx, a.names.Line())
-				if errors.Is(err, transport.ErrNoQueue) {
-					return nil // nobody has ever waited
-				}
-				return fmt.Errorf("the queue for waking them cannot be reached: %w", err)
-			case transport.Unknown:
-				return errors.New("the broker has not taken a message to them")
 			}
 		}
 	}
 	return nil
 }
 
-func (a *action) resize(
-	ctx context.Context, sweep int, target func(present int) (int, error),
-) (before, after int, err error) {
-	if err := a.enter(ctx); err != nil {
-		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.id, err)
+// probe asks about a queue of each of the slots from..to.
+func (a *action) probe(ctx context.Context, queue func(slot int) string, from, to int) ([]transport.Presence, error) {
+	var queues []string
+	for slot := from; slot <= to; slot++ {
+		queues = append(queues, queue(slot))
 	}
-	defer a.leave(ctx)
-	before, err = slots.Count(ctx, a.channel, a.names)
-	if err != nil {
-		return 0, 0, fmt.Errorf("cannot count the slots of %s: %w", a.id, err)
-	}
-	want, err := target(before)
-	if err != nil {
-		return before, before, err
-	}
-	if err := a.checkSize(want); err != nil {
-		return before, before, err
-	}
-	after, err = a.shrink(ctx, before, want, sweep)
-	if err != nil {
-		return before, after, err
-	}
-	after, err = a.grow(ctx, after, want)
-	return before, after, err
+	return a.publisher.Probe(ctx, queues)
 }
 
 func (a *administrator) checkSize(want int) error {
@@ -130,12 +132,11 @@ func (a *administrator) checkSize(want int) error {
 	return nil
 }
 
-// shrink deletes every slot above want, and sweep slots beyond the larger of
-// both numbers, in descending order: so what is left has no gaps whenever it
-// is interrupted. It returns how many slots are left.
+// shrink deletes every slot above want, and sweep slots beyond the larger of both numbers, in descending order: so
+// what is left has no gaps whenever it is interrupted. It returns how many slots are left.
 //
-// One slot beyond is always deleted: a leftover there would become a slot the
-// moment its predecessor is made, and every leftover that follows it.
+// One slot beyond is always deleted: a leftover there would become a slot the moment its predecessor is made, and
+// every leftover that follows it.
 func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, error) {
 	last := max(present, want)
 	top := min(last+max(sweep, 1), lock.MaxSlots)
@@ -152,16 +153,12 @@ func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, err
 	return min(present, want), nil
 }
 
-// leftovers returns which of the slots from..to exist, none where the broker
-// does not say: it is asked for the user's sake only.
+// leftovers returns which of the slots from..to exist, none where the broker does not say: it is asked for the user's
+// sake only.
 func (a *action) leftovers(ctx context.Context, from, to int) (there []int) {
 	bounded, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	var queues []string
-	for slot := from; slot <= to; slot++ {
-		queues = append(queues, a.names.Exists(slot))
-	}
-	found, err := a.publisher.Probe(bounded, queues)
+	found, err := a.probe(bounded, a.names.Exists, from, to)
 	if err != nil {
 		a.dialer.Log.Debug("not known whether there are leftovers", "lock", a.id.Name, "error", err)
 	}
@@ -184,8 +181,7 @@ func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 	return want, nil
 }
 
-// interrupted says how far the action got. Whether the last step was carried
-// out is not known where no answer came.
+// interrupted says how far the action got. Whether the last step was carried out is not known where no answer came.
 func (a *action) interrupted(verb string, slot, left int, err error) error {
 	if errors.Is(err, lock.ErrUnreachable) || errors.Is(err, transport.ErrTaken) {
 		err = fmt.Errorf("%w: %w", err, lock.ErrUnknown)

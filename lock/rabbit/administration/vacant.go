@@ -15,18 +15,11 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// Looking whether a slot is vacant: soon at first, then as seldom as a person
-// who waits does not mind.
+// Looking whether a slot is vacant: soon at first, then as seldom as a person who waits does not mind.
 const (
 	firstVacantPause = 50 * time.Millisecond
 	lastVacantPause  = time.Second
 )
-
-// vacancy is a wait until slots are vacant.
-type vacancy struct {
-	slots  []*leaving // not known to be vacant yet, the lowest first
-	reason string     // why it cannot see, as the user was told
-}
 
 // leaving is a slot that is waited for.
 type leaving struct {
@@ -39,18 +32,29 @@ type leaving struct {
 	removed bool               // A was seen not to be there
 }
 
-// AwaitVacant implements lock.Administrator. A wait of days outlives the node
-// that it began with.
+// AwaitVacant implements lock.Administrator. A wait of days outlives the node that it began with.
 func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
-	v := &vacancy{}
+	var waited []*leaving // not known to be vacant yet, the lowest first
 	for slot := from; slot <= to; slot++ {
-		v.slots = append(v.slots, &leaving{slot: slot, told: transport.Absent})
+		waited = append(waited, &leaving{slot: slot, told: transport.Absent})
 	}
-	for pause := firstVacantPause; len(v.slots) > 0; pause = min(2*pause, lastVacantPause) {
-		err := a.awaitVacant(ctx, v)
-		if errors.Is(err, lock.ErrUnreachable) && !a.over() {
+	reason := "" // why it cannot see, as the user was told
+	for pause := firstVacantPause; len(waited) > 0; pause = min(2*pause, lastVacantPause) {
+		var err error
+		waited, err = a.awaitVacant(ctx, waited)
+		if errors.Is(err, lock.ErrUnreachable) && a.life.Err() == nil {
+			// While nobody looks, any B may come back and go once more: it has to be seen to be absent anew.
+			for _, l := range waited {
+				l.absent = time.Time{}
+			}
 			if ctx.Err() == nil {
-				v.lose(a.dialer.Log, a.id, err)
+				level := hclog.Warn
+				if err.Error() == reason {
+					level = hclog.Debug
+				}
+				reason = err.Error()
+				a.dialer.Log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", a.id.Name,
+					"slot", waited[0].slot, "error", err)
 			}
 			err = transport.Sleep(ctx, pause)
 		}
@@ -58,57 +62,41 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 		case errors.Is(err, lock.ErrBusy):
 			return err
 		case err != nil:
-			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", v.slots[0].slot, a.id, err)
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", waited[0].slot, a.id, err)
 		}
 	}
 	return nil
 }
 
-// lose is for a connection that is gone. While nobody looks, any B may come back
-// and go once more, so it has to be seen to be absent anew.
-func (v *vacancy) lose(log hclog.Logger, id lock.ID, err error) {
-	for _, l := range v.slots {
-		l.absent = time.Time{}
-	}
-	level := hclog.Warn
-	if err.Error() == v.reason {
-		level = hclog.Debug
-	}
-	v.reason = err.Error()
-	log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", id.Name, "slot", v.slots[0].slot,
-		"error", err)
-}
-
-// awaitVacant is AwaitVacant on one connection. Each pass looks at all slots, so
-// that their handover delays pass at the same time.
-func (a *administrator) awaitVacant(ctx context.Context, v *vacancy) error {
+// awaitVacant is AwaitVacant on one connection, and returns what is left to wait for. Each pass looks at all slots,
+// so that their handover delays pass at the same time.
+func (a *administrator) awaitVacant(ctx context.Context, waited []*leaving) ([]*leaving, error) {
 	act, err := a.begin(ctx)
 	if err != nil {
-		return err
+		return waited, err
 	}
-	defer act.end(ctx)
+	defer act.close(ctx)
 	for pause := firstVacantPause; ; pause = min(2*pause, lastVacantPause) {
-		if err := act.lookForSlots(ctx, v.slots, pause > firstVacantPause); err != nil {
-			return err
+		if err := act.lookForSlots(ctx, waited, pause > firstVacantPause); err != nil {
+			return waited, err
 		}
-		v.slots = slices.DeleteFunc(v.slots, func(l *leaving) (vacant bool) {
+		waited = slices.DeleteFunc(waited, func(l *leaving) (vacant bool) {
 			if err == nil && !l.absent.IsZero() {
 				vacant, err = act.vacant(ctx, l)
 			}
 			return vacant
 		})
-		if err != nil || len(v.slots) == 0 {
-			return err
+		if err == nil && len(waited) > 0 {
+			err = transport.Sleep(ctx, pause)
 		}
-		if err = transport.Sleep(ctx, pause); err != nil {
-			return err
+		if err != nil || len(waited) == 0 {
+			return waited, err
 		}
 	}
 }
 
-// lookForSlots notes which slots nobody holds. A slot that exists again can be held
-// again at any time, so there is nothing to wait for. tell has the user told what
-// keeps a slot from being vacant.
+// lookForSlots notes which slots nobody holds. A slot that exists again can be held again at any time, so there is
+// nothing to wait for. tell has the user told what keeps a slot from being vacant.
 func (a *action) lookForSlots(ctx context.Context, waited []*leaving, tell bool) error {
 	for batch := range slices.Chunk(waited, slots.LargestBatch/2) {
 		var queues []string
@@ -120,26 +108,28 @@ func (a *action) lookForSlots(ctx context.Context, waited []*leaving, tell bool)
 			return err
 		}
 		for i, l := range batch {
-			l.removed = l.removed || found[2*i+1] == transport.Absent
-			if l.removed && found[2*i+1] == transport.Present {
+			held, exists := found[2*i], found[2*i+1]
+			l.removed = l.removed || exists == transport.Absent
+			switch {
+			case l.removed && exists == transport.Present:
 				return lock.Errorf(lock.ErrBusy, "slot %d of %s was made again meanwhile", l.slot, a.id)
-			}
-			l.see(found[2*i])
-			if tell {
-				a.tellOf(l, found[2*i])
+			case held != transport.Absent:
+				l.absent = time.Time{}
+				if tell && l.told != held {
+					l.told = held
+					a.tellOf(l)
+				}
+			case l.absent.IsZero():
+				l.absent, l.records, l.known = time.Now(), -1, ledger.History{}
 			}
 		}
 	}
 	return nil
 }
 
-// tellOf tells the user once what is known of B.
-func (a *action) tellOf(l *leaving, b transport.Presence) {
-	if b == l.told || b == transport.Absent {
-		return
-	}
-	l.told = b
-	if b == transport.Present {
+// tellOf tells the user what is known of B.
+func (a *action) tellOf(l *leaving) {
+	if l.told == transport.Present {
 		a.dialer.Log.Info("the slot is still held", "lock", a.id.Name, "slot", l.slot)
 	} else {
 		a.dialer.Log.Warn("the broker cannot say whether the slot is held", "lock", a.id.Name, "slot", l.slot,
@@ -147,8 +137,8 @@ func (a *action) tellOf(l *leaving, b transport.Presence) {
 	}
 }
 
-// see probes queues, or looks them up where probes are not answered.
-func (a *action) see(ctx context.Context, queues []string) ([]transport.Presence, error) {
+// see probes queues, or looks them up where probes are not answered, over the connection that does not publish.
+func (a *action) see(ctx context.Context, queues []string) (found []transport.Presence, err error) {
 	if !a.muted {
 		found, err := a.publisher.Probe(ctx, queues)
 		a.muted = errors.Is(err, lock.ErrDenied)
@@ -156,11 +146,6 @@ func (a *action) see(ctx context.Context, queues []string) ([]transport.Presence
 			return found, err
 		}
 	}
-	return a.lookUp(ctx, queues)
-}
-
-// lookUp is a probe over the connection that does not publish.
-func (a *action) lookUp(ctx context.Context, queues []string) (found []transport.Presence, err error) {
 	for _, queue := range queues {
 		p := transport.Unknown
 		err := a.channel.Find(ctx, queue)
@@ -177,19 +162,8 @@ func (a *action) lookUp(ctx context.Context, queues []string) (found []transport
 	return found, nil
 }
 
-// see notes what is known of B.
-func (l *leaving) see(b transport.Presence) {
-	switch {
-	case b != transport.Absent:
-		l.absent = time.Time{}
-	case l.absent.IsZero():
-		l.absent, l.records, l.known = time.Now(), -1, ledger.History{}
-	}
-}
-
-// vacant judges as a successor would: B that is gone says that nobody holds the
-// slot, and only the ledger, or time, that what ran in it is dead. The ledger is
-// read again only when it has changed.
+// vacant judges as a successor would: B that is gone says that nobody holds the slot, and only the ledger, or time,
+// that what ran in it is dead. The ledger is read again only when it has changed.
 func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 	records, consumers, err := a.channel.Count(ctx, a.names.Ledger(l.slot))
 	switch {
@@ -224,11 +198,10 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 	return left <= 0, nil
 }
 
-// readLedger reads the ledger of a slot that nobody holds, and leaves it as it
-// was. It stands at the door for that moment. It returns false if somebody else does.
+// readLedger reads the ledger of a slot that nobody holds, and leaves it as it was. It stands at the door for that
+// moment. It returns false if somebody else does.
 func (a *action) readLedger(ctx context.Context, l *leaving, records int) (read bool, err error) {
-	reading := a.conn.Channel()
-	door, err := ledger.Enter(ctx, reading, a.names.Ledger(l.slot), "")
+	door, err := ledger.Enter(ctx, a.conn.Channel(), a.names.Ledger(l.slot), "")
 	if errors.Is(err, transport.ErrTaken) {
 		return false, nil
 	} else if err != nil {

@@ -66,7 +66,7 @@ func PrepareWill(data []byte) (*Executor, error) {
 		}
 		d.Brokers = append(d.Brokers, node)
 	}
-	p := transport.NewPublisher(func(ctx context.Context) (*transport.Conn, error) { return d.Dial(ctx, "will") })
+	p := transport.NewPublisher(d, "will")
 	p.Connect()
 	return &Executor{last, p}, nil
 }

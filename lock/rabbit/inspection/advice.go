@@ -2,29 +2,16 @@ package inspection
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
-	"sync"
-
-	"al.essio.dev/pkg/shellescape"
 )
 
 // release is a version of RabbitMQ: major, minor, patch.
 type release [3]int
 
-var releaseNumber = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\d+)\.(\d+)(?:\.(\d+))?`) })
-
-func parseRelease(text string) (release, bool) {
-	match := releaseNumber().FindStringSubmatch(text)
-	if match == nil {
-		return release{}, false
-	}
-	var r release
-	for i := range r {
-		r[i], _ = strconv.Atoi(match[i+1])
-	}
-	return r, true
+// parseRelease reports false for what does not begin with two numbers. What follows a third does not count.
+func parseRelease(text string) (r release, ok bool) {
+	n, _ := fmt.Sscanf(text, "%d.%d.%d", &r[0], &r[1], &r[2])
+	return r, n >= 2
 }
 
 // in reports whether the release is from or later, and before end.
@@ -32,14 +19,12 @@ func (r release) in(from, end release) bool {
 	return slices.Compare(r[:], from[:]) >= 0 && slices.Compare(r[:], end[:]) < 0
 }
 
-// What is known about releases, each from the first that it applies to up to,
-// and not including, the last.
+// What is known about releases, each from the first that it applies to up to, and not including, the last.
 var known = []struct {
 	from, end release
 	advice    string
 }{
-	// https://www.rabbitmq.com/docs/consumers#acknowledgement-timeout; from 4.3 on
-	// it concerns quorum queues only.
+	// https://www.rabbitmq.com/docs/consumers#acknowledgement-timeout; from 4.3 on it concerns quorum queues only.
 	{release{3, 8, 17}, release{4, 3, 0},
 		"a message that is kept unacknowledged for 30 minutes closes its channel (consumer_timeout); only the " +
 			"batons that wake waiters are affected, and they come back by themselves: nothing to do"},
@@ -76,12 +61,4 @@ func versionAdvice(product, version string) []string {
 		}
 	}
 	return all
-}
-
-// policies says what cannot be seen from here.
-func (i *inspection) policies() string {
-	return fmt.Sprintf("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and "+
-		"list_operator_policies) for any that match %q or %q and set expires, message-ttl, max-length, "+
-		"dead-letter-exchange or ha-mode, and exempt this lock's queues",
-		shellescape.Quote(i.vhost), i.names.Ledger(1), i.names.Line())
 }

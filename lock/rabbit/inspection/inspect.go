@@ -1,5 +1,4 @@
-// Package inspection finds out whether a broker can carry a lock, without disturbing
-// those that use it.
+// Package inspection finds out whether a broker can carry a lock, without disturbing those that use it.
 package inspection
 
 import (
@@ -13,6 +12,7 @@ import (
 	"berth/lock"
 	"berth/lock/rabbit/broker"
 	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 )
 
@@ -21,72 +21,78 @@ type Report struct {
 	// Broker is the node that answered: its URL without user and password.
 	Broker string
 
-	// What the broker says about itself (connection.start); empty where it
-	// does not.
+	// What the broker says about itself (connection.start); empty where it does not.
 	Product, Version, Platform, Cluster string
 
 	// Heartbeat is the negotiated one.
 	Heartbeat time.Duration
 
-	// Slots is how many slots an administered lock has, 0 if it does not
-	// exist; -1 for a mutex, which has no number, and where it is not known.
+	// Slots is how many slots an administered lock has, 0 if it does not exist; -1 for a mutex, which has no number,
+	// and where it is not known.
 	Slots int
 
-	// Problems keep contenders from working, or from working safely. Each is a
-	// lock.ErrDenied, lock.ErrUnsafe or lock.ErrUnknown.
+	// Problems keep contenders from working, or from working safely. Each is a lock.ErrDenied, lock.ErrUnsafe or
+	// lock.ErrUnknown.
 	Problems []error
 
-	// Grant is a command line that permits all that the lock needs, empty if
-	// nothing is missing. It replaces the user's present permissions.
+	// Grant is a command line that permits all that the lock needs, empty if nothing is missing. It replaces the
+	// user's present permissions.
 	Grant string
 
-	// Advice is what else is worth knowing, a sentence each: what works less
-	// well, and what to expect of this version.
+	// Advice is what else is worth knowing, a sentence each: what works less well, and what to expect of this
+	// version.
 	Advice []string
 }
 
-// Inspect finds out whether the broker can carry the lock, without disturbing
-// whoever uses it: it asks for permissions with requests that the broker always
-// turns down for another reason, and tries the behaviour of queues in slot 0,
-// which no lock has, exclusively, so that nothing stays behind.
+// Inspect finds out whether the broker can carry the lock, without disturbing whoever uses it: it asks for
+// permissions with requests that the broker always turns down for another reason, and tries the behaviour of queues
+// in slot 0, which no lock has, exclusively, so that nothing stays behind. The dialer is nobody else's.
 //
-// What AMQP does not show, policies above all, is named in the report's advice.
-// Errors: lock.ErrUnreachable, lock.ErrDenied and lock.ErrUnsafe if no node lets
-// us in; lock.ErrUnreachable if the connection is lost on the way, with the
-// report as far as it got.
-func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, a lock.Administrator) (Report, error) {
+// What AMQP does not show, policies above all, is named in the report's advice. Errors: lock.ErrUnreachable,
+// lock.ErrDenied and lock.ErrUnsafe if no node lets us in; lock.ErrUnreachable if the connection is lost on the way,
+// with the report as far as it got.
+func Inspect(ctx context.Context, n names.Names, d *transport.Dialer) (Report, error) {
 	report := Report{Slots: -1}
 	if err := n.ID.Check(); err != nil {
 		return report, err
 	}
 	c, node, failures := anyNode(ctx, d)
+	if c == nil {
+		return report, broker.Summary(ctx, failures)
+	}
 	for _, failure := range failures {
 		report.Advice = append(report.Advice, "one of the nodes cannot be used now: "+failure.Error())
 	}
-	if c == nil {
-		return Report{Slots: -1}, broker.Summary(ctx, failures)
-	}
+	d.Brokers = []broker.Node{node}
 	i := &inspection{
 		Report: &report, id: n.ID, names: n, conn: c, channel: c.Channel(), vhost: node.Vhost(),
-		publisher: transport.NewPublisher(func(ctx context.Context) (*transport.Conn, error) {
-			return d.DialOne(ctx, node, "check")
-		}),
+		publisher: transport.NewPublisher(d, "check"),
 	}
-	defer i.end(ctx)
-	i.introduce()
-	if err := i.run(ctx); err != nil {
-		return report, err
+	defer c.End(ctx)
+	defer i.publisher.Close()
+	i.Broker, i.Heartbeat = c.Label(), c.Heartbeat()
+	i.Product, i.Version = c.Says("product"), c.Says("version")
+	i.Platform, i.Cluster = c.Says("platform"), c.Says("cluster_name")
+	for _, step := range []func(context.Context) error{i.askPermissions, i.publish, i.tryQueues, i.lookForForeign} {
+		if err := step(ctx); err != nil {
+			return report, err
+		}
+	}
+	if i.denied {
+		i.Grant = i.grant()
 	}
 	if n.ID.Kind.Administered() {
-		i.count(ctx, a)
+		i.count(ctx)
 	}
 	report.Advice = append(report.Advice, versionAdvice(report.Product, report.Version)...)
-	report.Advice = append(report.Advice, i.policies())
+	i.advise("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for any "+
+		"that match %q or %q and set expires, message-ttl, max-length, dead-letter-exchange or ha-mode, and exempt this "+
+		"lock's queues", shellescape.Quote(i.vhost), n.Ledger(1), n.Line())
 	return report, nil
 }
 
-// anyNode tries every node, keeps the connection to the first that lets us in,
-// and returns what is wrong with the others.
+// anyNode tries every node, keeps the connection to the first that lets us in, and returns what is wrong with the
+// others.
 func anyNode(ctx context.Context, d *transport.Dialer) (first *transport.Conn, node broker.Node, failures []error) {
 	for _, candidate := range d.Brokers {
 		c, err := d.DialOne(ctx, candidate, "check")
@@ -114,30 +120,6 @@ type inspection struct {
 	denied    bool // something is not permitted
 }
 
-func (i *inspection) end(ctx context.Context) {
-	i.publisher.Close()
-	i.conn.End(ctx)
-}
-
-// introduce notes what the broker said about itself.
-func (i *inspection) introduce() {
-	i.Broker, i.Heartbeat = i.conn.Label(), i.conn.Heartbeat()
-	i.Product, i.Version = i.conn.Says("product"), i.conn.Says("version")
-	i.Platform, i.Cluster = i.conn.Says("platform"), i.conn.Says("cluster_name")
-}
-
-func (i *inspection) run(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{i.askPermissions, i.publish, i.tryQueues, i.lookForForeign} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	if i.denied {
-		i.Grant = i.grant()
-	}
-	return nil
-}
-
 func (i *inspection) problem(kind error, format string, args ...any) {
 	i.Problems = append(i.Problems, lock.Errorf(kind, format, args...))
 }
@@ -150,8 +132,7 @@ func (i *inspection) advise(format string, args ...any) {
 func (i *inspection) trialB() string { return i.names.Queue(0, "B") }
 func (i *inspection) trialT() string { return i.names.Queue(0, "T") }
 
-// publish finds out whether the user may publish, with a probe of a queue that
-// is not there.
+// publish finds out whether the user may publish, with a probe of a queue that is not there.
 func (i *inspection) publish(ctx context.Context) error {
 	_, err := i.publisher.Probe(ctx, []string{i.trialB()})
 	switch {
@@ -207,8 +188,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	return err
 }
 
-// tryLedger looks whether a ledger keeps what is written to it: of two records
-// both are needed.
+// tryLedger looks whether a ledger keeps what is written to it: of two records both are needed.
 func (i *inspection) tryLedger(ctx context.Context) error {
 	for range 2 {
 		if _, err := i.publisher.Deliver(ctx, i.trialT(), transport.Message{Kind: "check"}); err != nil {
@@ -223,8 +203,8 @@ func (i *inspection) tryLedger(ctx context.Context) error {
 	return err
 }
 
-// lookForForeign looks for queues in the place of ours that are exclusive to
-// nobody, which look like held ones to whoever claims them.
+// lookForForeign looks for queues in the place of ours that are exclusive to nobody, which look like held ones to
+// whoever claims them.
 func (i *inspection) lookForForeign(ctx context.Context) error {
 	places := []string{i.names.Holds(1)}
 	if i.id.Kind.Administered() {
@@ -242,15 +222,13 @@ func (i *inspection) lookForForeign(ctx context.Context) error {
 }
 
 // count notes how many slots the lock has.
-func (i *inspection) count(ctx context.Context, a lock.Administrator) {
-	defer a.Close()
-	n, err := a.Slots(ctx)
+func (i *inspection) count(ctx context.Context) {
+	n, err := slots.Count(ctx, i.channel, i.names)
 	if err != nil {
 		i.advise("the slots cannot be counted: %s", err.Error())
 		return
 	}
-	i.Slots = n
-	if n == 0 {
+	if i.Slots = n; n == 0 {
 		i.Advice = append([]string{i.names.Absent().Error()}, i.Advice...)
 	}
 }

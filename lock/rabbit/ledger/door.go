@@ -87,7 +87,7 @@ func Enter(ctx context.Context, channel *transport.Channel, queue, id string) (*
 
 // Make is Enter for a ledger that does not exist.
 func Make(ctx context.Context, channel *transport.Channel, queue, id string) (*Door, error) {
-	consumer, err := channel.CreateAndConsume(ctx, queue, names.LedgerLength)
+	consumer, err := channel.Consume(ctx, queue, transport.Consumption{Create: names.LedgerLength, Exclusive: true})
 	if errors.Is(err, transport.ErrTaken) {
 		return nil, err
 	} else if err != nil {

@@ -1,48 +1,43 @@
-// Package session keeps the connection of one contender, and decides over which one it
-// publishes. It knows nothing of locks.
+// Package session keeps the connection of one contender, and decides over which one it publishes. It knows nothing of
+// locks.
 //
-// One connection is enough. Under a memory or disk alarm RabbitMQ goes on serving a
-// connection that published before and does not publish now. So a contender publishes
-// before its command starts and after its tree is dead; what it has to publish in
-// between goes over another connection that is closed again. A contender that the
-// broker has blocked while it may still publish comes back and publishes over another.
+// One connection is enough. Under a memory or disk alarm RabbitMQ goes on serving a connection that published before
+// and does not publish now. So a contender publishes before its command starts and after its tree is dead; what it
+// has to publish in between goes over another connection that is closed again. A contender that the broker has
+// blocked while it may still publish comes back and publishes over another.
 package session
 
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/hashicorp/go-hclog"
 
 	"berth/lock/rabbit/transport"
 )
 
-// Session is the connection of one contender, and of the slot that it holds. Connect
-// and Close are called one at a time, the others from several goroutines. New makes it.
+// Session is the connection of one contender, and of the slot that it holds. Connect and Close are called one at a
+// time, the others from several goroutines. New makes it.
 type Session struct {
 	transport.Via // publishes over the connection that may
 
 	dialer    *transport.Dialer
 	publisher *transport.Publisher // the other connection
-	since     time.Time            // when conn was made
-	renewed   bool                 // conn is not the first one
+	link      atomic.Pointer[link] // nil before the first Connect
 	silent    atomic.Bool          // a command may be alive: see KeepSilent
 	apart     atomic.Bool          // the broker has blocked a connection of ours for publishing
-	log       hclog.Logger
+}
 
-	mu   sync.Mutex
-	conn *transport.Conn    // guarded by mu
-	main *transport.Channel // guarded by mu
-	side *transport.Channel // guarded by mu
+// link is one connection of a session.
+type link struct {
+	main, side *transport.Channel
+	since      time.Time // when it was made
+	again      bool      // it is not the first one
 }
 
 // New returns a session that is not connected. Close ends it.
 func New(d *transport.Dialer) *Session {
-	publish := func(ctx context.Context) (*transport.Conn, error) { return d.Dial(ctx, "publisher") }
-	s := &Session{dialer: d, publisher: transport.NewPublisher(publish), log: d.Log}
+	s := &Session{dialer: d, publisher: transport.NewPublisher(d, "publisher")}
 	s.Via = s.lend
 	return s
 }
@@ -52,29 +47,21 @@ func (s *Session) Dialer() *transport.Dialer { return s.dialer }
 
 // Conn returns the connection, nil before the first Connect.
 func (s *Session) Conn() *transport.Conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.conn
+	if l := s.link.Load(); l != nil {
+		return l.main.Conn()
+	}
+	return nil
 }
 
-// Main returns the channel that reads ledgers and publishes. It is nil before the first
-// Connect.
-func (s *Session) Main() *transport.Channel {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.main
-}
+// Main returns the channel that reads ledgers and publishes. There is none before the first Connect.
+func (s *Session) Main() *transport.Channel { return s.link.Load().main }
 
-// Side returns the channel for what the broker may refuse: a refusal ends what else a
-// channel does. It is nil before the first Connect.
-func (s *Session) Side() *transport.Channel {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.side
-}
+// Side returns the channel for what the broker may refuse: a refusal ends what else a channel does. There is none
+// before the first Connect.
+func (s *Session) Side() *transport.Channel { return s.link.Load().side }
 
-// BePatient has both channels wait for every answer, or not: to give one up means to cut
-// the connection, and with it the claims of a command that runs.
+// BePatient has both channels wait for every answer, or not: to give one up means to cut the connection, and with it
+// the claims of a command that runs.
 func (s *Session) BePatient(patient bool) {
 	s.Main().BePatient(patient)
 	s.Side().BePatient(patient)
@@ -86,8 +73,8 @@ func (s *Session) Connected() bool {
 	return conn != nil && !conn.Broken()
 }
 
-// Blocked reports whether the broker, because of an alarm, does not serve the
-// connection any more. Connect then makes another.
+// Blocked reports whether the broker, because of an alarm, does not serve the connection any more. Connect then makes
+// another.
 func (s *Session) Blocked() bool {
 	conn := s.Conn()
 	return conn != nil && transport.IsClosed(conn.Blocked())
@@ -101,40 +88,36 @@ func (s *Session) Connect(ctx context.Context) error {
 	if s.Connected() && !s.Blocked() {
 		return nil
 	}
-	if conn := s.Conn(); conn != nil {
+	last := s.Conn()
+	if last != nil {
 		if s.Blocked() {
 			s.apart.Store(true)
-			s.log.Info("the broker blocks publishers, because of an alarm; publishing over another connection")
-		} else if conn.Abandoned() {
-			// A node that did not answer is not the first to be asked again. One that
-			// has closed or reset the connection answers: another may be silent, and a
-			// slot is to be reclaimed in time.
+			s.dialer.Log.Info("the broker blocks publishers, because of an alarm; publishing over another connection")
+		} else if last.Abandoned() {
+			// A node that did not answer is not the first to be asked again. One that has closed or reset the
+			// connection answers: another may be silent, and a slot is to be reclaimed in time.
 			s.dialer.MoveOn()
 		}
-		conn.Abandon()
+		last.Abandon()
 	}
 	conn, err := s.dialer.Dial(ctx, "holding")
 	if err != nil {
 		return err
 	}
-	s.log.Debug("connected", "broker", conn.Label())
-	s.renewed = !s.since.IsZero()
-	s.since = time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.conn, s.main, s.side = conn, conn.PublishingChannel(), conn.Channel()
+	s.dialer.Log.Debug("connected", "broker", conn.Label())
+	s.link.Store(&link{main: conn.Channel(), side: conn.Channel(), since: time.Now(), again: last != nil})
 	return nil
 }
 
-// Returned reports whether this contender has just come back to a broker that
-// it was connected to before. Then a ledger that does not exist proves nothing:
-// a broker that was killed can lose a queue that it had just confirmed.
+// Returned reports whether this contender has just come back to a broker that it was connected to before. Then a
+// ledger that does not exist proves nothing: a broker that was killed can lose a queue that it had just confirmed.
 func (s *Session) Returned() bool {
-	return s.renewed && time.Since(s.since) < 2*s.Conn().Heartbeat()
+	l := s.link.Load()
+	return l.again && time.Since(l.since) < 2*l.main.Conn().Heartbeat()
 }
 
-// KeepSilent says whether a command may be alive that this connection holds the slot
-// for: nothing is published over it then.
+// KeepSilent says whether a command may be alive that this connection holds the slot for: nothing is published over
+// it then.
 func (s *Session) KeepSilent(silent bool) { s.silent.Store(silent) }
 
 // Apart reports whether publishing needs another connection now.
@@ -142,8 +125,8 @@ func (s *Session) Apart() bool {
 	return s.silent.Load() || s.apart.Load() || !s.Connected() || s.Blocked()
 }
 
-// lend lends the own channel where that may publish, and otherwise that of another
-// connection, which is closed again. An alarm is over once that one is answered.
+// lend lends the own channel where that may publish, and otherwise that of another connection, which is closed again.
+// An alarm is over once that one is answered.
 func (s *Session) lend(ctx context.Context, use func(*transport.Channel) error) error {
 	if !s.Apart() {
 		return use(s.Main())
@@ -155,21 +138,10 @@ func (s *Session) lend(ctx context.Context, use func(*transport.Channel) error) 
 	return err
 }
 
-// Close ends the connections in order, or cuts them, and reports whether the broker
-// has confirmed the end of the one that claims. It takes transport.CloseTimeout at
-// most, and more only if something is just being published.
+// Close ends the connections in order, or cuts them, and reports whether the broker has confirmed the end of the one
+// that claims. It takes transport.CloseTimeout at most, and more only if something is just being published.
 func (s *Session) Close() (confirmed bool) {
-	confirmed = true
-	if conn := s.Conn(); conn != nil {
-		switch {
-		case s.Blocked():
-			confirmed = false // it would not be answered
-		case !conn.Broken():
-			confirmed = conn.Close()
-		}
-		conn.Abandon()
-		<-conn.Done()
-	}
-	s.publisher.Close()
-	return confirmed
+	defer s.publisher.Close()
+	conn := s.Conn()
+	return conn == nil || conn.Close()
 }

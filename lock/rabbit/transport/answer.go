@@ -17,8 +17,7 @@ var (
 	ErrTaken   = errors.New("another connection owns it")  // 405; of a claim also: exclusive to nobody; 403: it alone consumes
 	ErrDiffers = errors.New("exists with other arguments") // 406
 
-	// ErrUnfit is 406 for another reason, such as a limit on queues: nothing is
-	// known of the queue.
+	// ErrUnfit is 406 for another reason, such as a limit on queues: nothing is known of the queue.
 	ErrUnfit = errors.New("the broker does not take it")
 )
 
@@ -45,13 +44,12 @@ func (o operation) String() string {
 	return fmt.Sprintf("cannot %s queue %q", o.verb, o.queue)
 }
 
-// noQueue is how a broker says of a queue that it does not exist. A 404 can also
-// say that the queue's node is down, which proves nothing.
+// noQueue is how a broker says of a queue that it does not exist. A 404 can also say that the queue's node is down,
+// which proves nothing.
 const noQueue = "NOT_FOUND - no queue "
 
-// missing reports whether the reason of a 404 is that this operation's queue does
-// not exist. Another queue's name may contain these very words. Of a reason longer
-// than a short string of AMQP, RabbitMQ sends 252 bytes and three dots
+// missing reports whether the reason of a 404 is that this operation's queue does not exist. Another queue's name may
+// contain these very words. Of a reason longer than a short string of AMQP, RabbitMQ sends 252 bytes and three dots
 // (amqp_exception_explanation in rabbit_binary_generator.erl).
 func (o operation) missing(reason string) bool {
 	text := broker.OneLine(noQueue + "'" + o.queue + "' in vhost ")
@@ -59,20 +57,11 @@ func (o operation) missing(reason string) bool {
 	return strings.HasPrefix(reason, text) || cut && len(begin) > 240 && strings.HasPrefix(text, begin)
 }
 
-// refused reports whether this is the broker's answer to the claim of a queue that
-// somebody else has.
+// refused reports whether this is the broker's answer to the claim of a queue that somebody else has.
 func refused(err error, queue string) bool {
 	var answer *amqp.Error
-	return errors.As(err, &answer) && answer.Code == amqp.ResourceLocked &&
-		strings.HasPrefix(answer.Reason,
-			"RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '"+queue+"' in vhost ")
-}
-
-// absent reports whether this is the broker's answer for a queue that does not exist.
-func absent(err error, queue string) bool {
-	var answer *amqp.Error
-	return errors.As(err, &answer) && answer.Code == amqp.NotFound &&
-		looking(queue).missing(broker.OneLine(answer.Reason))
+	return errors.As(err, &answer) && strings.HasPrefix(answer.Reason,
+		"RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '"+queue+"' in vhost ")
 }
 
 // explain turns what amqp091-go returned into one of our outcomes.

@@ -8,8 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// missing reports whether the text of a 404 is taken for proof that this queue does
-// not exist.
+// missing reports whether the text of a 404 is taken for proof that this queue does not exist.
 func missing(queue, text string) bool {
 	c := &Conn{amqp: &amqp.Connection{}}
 	return errors.Is(c.explain(looking(queue), &amqp.Error{Code: amqp.NotFound, Reason: text, Server: true}),

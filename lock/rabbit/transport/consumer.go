@@ -7,9 +7,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Consumption says how to consume. The zero value gets every message at once; the
-// caller acknowledges.
+// Consumption says how to consume. The zero value gets every message at once; the caller acknowledges.
 type Consumption struct {
+	Create    int32  // above 0: the queue is created first, as Channel.Create does, in the same round trip
 	Exclusive bool   // nobody else consumes from the queue
 	NoAck     bool   // nothing is acknowledged
 	NoWait    bool   // the broker is not asked for an answer: a refusal ends the deliveries
@@ -27,13 +27,16 @@ type Consumer struct {
 	tag     string
 	channel *Channel
 	ch      *amqp.Channel
-	cancels <-chan string // of ch, which may have had other consumers before
 }
 
 // Consume makes a consumer.
 func (c *Channel) Consume(ctx context.Context, queue string, how Consumption) (*Consumer, error) {
 	made := &Consumer{queue: queue, tag: cmp.Or(how.Tag, queue), channel: c}
-	err := c.do(ctx, consuming(queue), func(ch *amqp.Channel) (err error) {
+	o := consuming(queue)
+	if how.Create > 0 { // whichever is refused
+		o = operation{"create", queue, "configure and read permissions on it"}
+	}
+	err := c.do(ctx, o, func(ch *amqp.Channel) (err error) {
 		if how.Prefetch > 0 {
 			if err := ch.Qos(how.Prefetch, 0, false); err != nil {
 				return err
@@ -43,15 +46,21 @@ func (c *Channel) Consume(ctx context.Context, queue string, how Consumption) (*
 		if !how.Exclusive { // one that is alone has nobody before it
 			arguments = amqp.Table{"x-priority": how.Priority}
 		}
-		made.ch, made.cancels = ch, c.cancels
+		if how.Create > 0 {
+			c.conn.socket.Begin(2)
+			defer c.conn.socket.End()
+			if _, err := ch.QueueDeclare(queue, true, false, false, true, classic(how.Create)); err != nil {
+				return err
+			}
+		}
+		made.ch = ch
 		made.Deliveries, err = ch.Consume(queue, made.tag, how.NoAck, how.Exclusive, false, how.NoWait, arguments)
 		return err
 	})
 	return made, err
 }
 
-// Cancel ends the consumer. What it got before is among the deliveries, which end
-// then.
+// Cancel ends the consumer. What it got before is among the deliveries, which end then.
 func (c *Consumer) Cancel(ctx context.Context) error {
 	if c.ch.IsClosed() {
 		return nil // the consumer has gone with it
@@ -59,32 +68,18 @@ func (c *Consumer) Cancel(ctx context.Context) error {
 	return c.channel.do(ctx, consuming(c.queue), func(ch *amqp.Channel) error { return ch.Cancel(c.tag, false) })
 }
 
-// Leave is Cancel without waiting for the answer. What comes before the broker has done
-// it stays unacknowledged until the channel is closed.
+// Leave is Cancel without waiting for the answer. What comes before the broker has done it stays unacknowledged until
+// the channel is closed.
 func (c *Consumer) Leave() { _ = c.ch.Cancel(c.tag, true) }
 
-// PutBack returns all that was delivered on the channel, up to the given delivery, or
-// without exception for 0, to its queues. It does not wait: its error says only that the channel has ended.
+// PutBack returns all that was delivered on the channel, up to the given delivery, or without exception for 0, to its
+// queues. It does not wait: its error says only that the channel has ended.
 func (c *Consumer) PutBack(upTo uint64) error { return c.ch.Nack(upTo, true, true) }
 
 // Ack removes a message that was delivered. It does not wait.
 func (c *Consumer) Ack(tag uint64) error { return c.ch.Ack(tag, false) }
 
-// Dropped reports whether the broker has ended the consumer although its channel is
-// open: its queue is gone. Valid after the end of the deliveries; amqp091-go tells
-// of the one before it ends the other.
-func (c *Consumer) Dropped() bool {
-	for {
-		select {
-		case tag, open := <-c.cancels:
-			if tag == c.tag && open {
-				return true
-			}
-			if !open {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-}
+// Dropped reports whether the broker has ended the consumer although its channel is open: its queue is gone. Valid
+// once the deliveries have ended and we have not cancelled it: amqp091-go marks a channel as closed before it ends
+// the deliveries of its consumers.
+func (c *Consumer) Dropped() bool { return !c.ch.IsClosed() }

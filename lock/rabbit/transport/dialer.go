@@ -3,7 +3,7 @@ package transport
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -12,8 +12,7 @@ import (
 	"berth/lock/rabbit/broker"
 )
 
-// Dialer makes the connections of one contender or administrator. Its methods may
-// be called from several goroutines.
+// Dialer makes the connections of one contender or administrator. Its methods may be called from several goroutines.
 type Dialer struct {
 	Brokers   []broker.Node // at least one, tried in turn
 	Heartbeat time.Duration // asked of the broker, in whole seconds
@@ -21,54 +20,32 @@ type Dialer struct {
 	Name      string        // of this process, in the broker's list of connections
 	Log       hclog.Logger
 
-	mu   sync.Mutex
-	next int // where to begin; the node that worked last, or the one after it; guarded by mu
-}
-
-// begin returns the node to begin with.
-func (d *Dialer) begin() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.next
+	next atomic.Int32 // the node to begin with: the one that worked last, or the one after it
 }
 
 // MoveOn makes the next Dial begin with another node than the last one did.
-func (d *Dialer) MoveOn() { d.moveOn(d.begin()) }
+func (d *Dialer) MoveOn() { d.moveOn(d.next.Load()) }
 
 // moveOn makes the next dial begin with another node than n.
-func (d *Dialer) moveOn(n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.next == n {
-		d.next = (n + 1) % len(d.Brokers)
-	}
-}
+func (d *Dialer) moveOn(n int32) { d.next.CompareAndSwap(n, (n+1)%int32(len(d.Brokers))) }
 
-// prefer makes the next dial begin with node n.
-func (d *Dialer) prefer(n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.next = n
-}
-
-// Dial connects to the first node that lets us, beginning with the one that worked
-// last. role says what the connection is for. If no node lets us in, the error has a
-// refusal (lock.ErrDenied, lock.ErrUnsafe) in preference to lock.ErrUnreachable,
-// because it needs somebody to change something.
+// Dial connects to the first node that lets us, beginning with the one that worked last. role says what the
+// connection is for. If no node lets us in, the error has a refusal (lock.ErrDenied, lock.ErrUnsafe) in preference to
+// lock.ErrUnreachable, because it needs somebody to change something.
 func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 	var failures []error
-	begin := d.begin()
-	for i := range d.Brokers {
-		n := (begin + i) % len(d.Brokers)
-		b := d.Brokers[n]
-		c, err := d.DialOne(ctx, b, role)
+	begin := d.next.Load()
+	for i := range int32(len(d.Brokers)) {
+		n := (begin + i) % int32(len(d.Brokers))
+		node := d.Brokers[n]
+		c, err := d.DialOne(ctx, node, role)
 		if err == nil {
-			d.prefer(n)
+			d.next.Store(n)
 			return c, nil
 		}
 		d.moveOn(n)
-		d.Log.Debug("cannot connect", "role", role, "broker", b.Label(), "error", err)
-		failures = append(failures, fmt.Errorf("%s: %w", b.Label(), err))
+		d.Log.Debug("cannot connect", "role", role, "broker", node.Label(), "error", err)
+		failures = append(failures, fmt.Errorf("%s: %w", node.Label(), err))
 		if ctx.Err() != nil {
 			break
 		}
@@ -78,7 +55,7 @@ func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 
 // DialOne connects to that node. Errors: as Dial, and that of ctx.
 func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*Conn, error) {
-	c := &Conn{label: node.Label(), user: node.User(), done: make(chan struct{}), blocked: make(chan struct{})}
+	c := &Conn{node: node, done: make(chan struct{}), blocked: make(chan struct{})}
 	var err error
 	c.amqp, c.socket, err = node.Dial(ctx, d.Name+" ("+role+")", d.Heartbeat)
 	if err != nil {

@@ -10,10 +10,9 @@ import (
 
 // Message is what berth publishes. The zero value is a probe.
 //
-// The body of every message is empty: under a memory or disk alarm the broker
-// reads a connection's first publish up to the end of its properties, and not its
-// body, so that a message with a body is not complete until the alarm is over
-// (RabbitMQ 3.10.8).
+// The body of every message is empty: under a memory or disk alarm the broker reads a connection's first publish up
+// to the end of its properties, and not its body, so that a message with a body is not complete until the alarm is
+// over (RabbitMQ 3.10.8).
 type Message struct {
 	Kind       string // for people who look into a queue
 	Headers    map[string]any
@@ -23,8 +22,8 @@ type Message struct {
 	Expires time.Duration // from the queue, where nobody takes it; 0: never
 }
 
-// Delivery is a message that was got or consumed. Its Ack and Nack end with the
-// channel, and their errors say only that it has ended.
+// Delivery is a message that was consumed. Its Ack and Nack end with the channel, and their errors say only that it
+// has ended.
 type Delivery = amqp.Delivery
 
 // contentHeader is the header that has what a message says, as JSON.

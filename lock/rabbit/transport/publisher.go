@@ -27,41 +27,47 @@ func (v Via) Deliver(ctx context.Context, queue string, m Message) (found Presen
 	return found, err
 }
 
-// Publisher publishes over a connection of its own, which it makes when it has
-// something to publish. Its methods may be called from several goroutines.
+// Publisher publishes over a connection of its own, which it makes when it has something to publish. Its methods may
+// be called from several goroutines.
 //
-// Under a memory or disk alarm the broker stops serving a connection that has
-// published, so nothing that must be answered goes over it; a fresh connection gets
-// its first publish through.
+// Under a memory or disk alarm the broker stops serving a connection that has published, so nothing that must be
+// answered goes over it; a fresh connection gets its first publish through.
 type Publisher struct {
 	Via
 
-	dial    func(context.Context) (*Conn, error)
+	dialer  *Dialer
+	role    string
 	turn    chan struct{} // has one token; whoever took it may use channel
 	channel *Channel      // nil: there is no connection
 }
 
-// NewPublisher returns a publisher that connects when it is first used. Close ends it.
-func NewPublisher(dial func(context.Context) (*Conn, error)) *Publisher {
-	p := &Publisher{dial: dial, turn: make(chan struct{}, 1)}
+// NewPublisher returns a publisher that connects in this role when it is first used. Close ends it.
+func NewPublisher(d *Dialer, role string) *Publisher {
+	p := &Publisher{dialer: d, role: role, turn: make(chan struct{}, 1)}
 	p.Via = p.lend
 	p.turn <- struct{}{}
 	return p
 }
 
-// Connect begins to connect, and does not wait. What comes of it is seen when something
-// is to be published.
+// Connect begins to connect, and does not wait. What comes of it is seen when something is to be published.
 func (p *Publisher) Connect() {
 	<-p.turn
 	go func() {
 		defer func() { p.turn <- struct{}{} }()
 		ctx, cancel := context.WithTimeout(context.Background(), broker.DialTimeout)
 		defer cancel()
-		if conn, err := p.dial(ctx); err == nil {
-			p.channel = conn.PublishingChannel()
-			_ = p.channel.Open(ctx)
+		if p.dial(ctx) == nil {
+			_ = p.channel.open(ctx)
 		}
 	}()
+}
+
+func (p *Publisher) dial(ctx context.Context) error {
+	conn, err := p.dialer.Dial(ctx, p.role)
+	if err == nil {
+		p.channel = conn.Channel()
+	}
+	return err
 }
 
 // lend connects where that is necessary, and drops a connection that has failed.
@@ -72,23 +78,20 @@ func (p *Publisher) lend(ctx context.Context, use func(*Channel) error) error {
 		return ctx.Err()
 	}
 	defer func() { p.turn <- struct{}{} }()
-	if c := p.channel; c == nil || c.conn.Broken() || c.unsure || IsClosed(c.conn.Blocked()) {
-		if c != nil {
-			c.conn.Abandon()
-			p.channel = nil
-		}
-		conn, err := p.dial(ctx)
-		if err != nil {
+	if c := p.channel; c != nil && (c.conn.Broken() || c.unsure || IsClosed(c.conn.Blocked())) {
+		c.conn.Abandon()
+		p.channel = nil
+	}
+	if p.channel == nil {
+		if err := p.dial(ctx); err != nil {
 			return declined(ctx, err)
 		}
-		p.channel = conn.PublishingChannel()
 	}
 	return use(p.channel)
 }
 
-// Close ends the connection, if there is one: in order, within CloseTimeout. The
-// publisher may be used again. It reports whether the broker has answered, which it
-// does not under an alarm.
+// Close ends the connection, if there is one, as Conn.Close does. The publisher may be used again. It reports whether
+// the broker has answered, which it does not under an alarm.
 func (p *Publisher) Close() (answered bool) {
 	<-p.turn // whoever has it gives it back: everything that is asked has a deadline
 	defer func() { p.turn <- struct{}{} }()
@@ -97,9 +100,5 @@ func (p *Publisher) Close() (answered bool) {
 	}
 	conn := p.channel.conn
 	p.channel = nil
-	if IsClosed(conn.Blocked()) {
-		conn.Abandon() // it is not answered: do not wait for it
-		return false
-	}
 	return conn.Close()
 }
