@@ -14,11 +14,9 @@ type login struct {
 	asked      *bool      // set once the broker has sent connection.start
 }
 
-// Response is called after amqp091-go has put its own capabilities into the
-// table and before it is serialised. RabbitMQ tells a client that its login was
-// refused only if that client announces authentication_failure_close; otherwise
-// it drops the connection, which looks like a network fault
-// (https://www.rabbitmq.com/docs/auth-notification).
+// Response is called after amqp091-go has put its own capabilities into the table and before it is serialised. RabbitMQ
+// tells a client that its login was refused only if that client announces authentication_failure_close; otherwise it
+// drops the connection, which looks like a network fault (https://www.rabbitmq.com/docs/auth-notification).
 func (l *login) Response() string {
 	*l.asked = true
 	if capabilities, ok := l.properties["capabilities"].(amqp.Table); ok {

@@ -1,5 +1,5 @@
-// Package broker is one node of a broker: its URL, the login, and what it answers to
-// those that it does not let in. It knows nothing of what a connection is used for.
+// Package broker is one node of a broker: its URL, the login, and what it answers to those that it does not let in.
+// It knows nothing of what a connection is used for.
 package broker
 
 import (
@@ -15,9 +15,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// DialTimeout bounds connecting to one node, TLS and login included. It is far
-// more than a working network needs (milliseconds) and short enough to go
-// through a few dead nodes of a cluster within one lease.
+// DialTimeout bounds connecting to one node, TLS and login included. It is far more than a working network needs
+// (milliseconds) and short enough to go through a few dead nodes of a cluster within one lease.
 const DialTimeout = 5 * time.Second
 
 // Node is one node that can be dialled. Parse makes it.
@@ -41,35 +40,13 @@ func (n Node) User() string { return n.uri.Username }
 // Vhost is the virtual host of the URL.
 func (n Node) Vhost() string { return n.uri.Vhost }
 
-// Parse checks one URL. Errors of the URL parsers quote their input,
-// password and all, so they are never passed on.
+// Parse reads one URL. What can be wrong with one is said where configurations are read; errors of the URL parsers quote
+// their input, password and all, so they are never passed on.
 func Parse(raw string) (Node, error) {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return Node{}, errors.New("not a URL; write amqp://user:password@host:port/vhost and percent-encode " +
-			"special characters of user and password")
-	}
-	if u.Scheme != "amqp" && u.Scheme != "amqps" {
-		return Node{}, fmt.Errorf("scheme %q is not known; use amqp:// or amqps://", u.Scheme)
-	}
-	if u.Hostname() == "" {
-		return Node{}, fmt.Errorf("%s:// has no host; write %s://user:password@host:port/vhost", u.Scheme, u.Scheme)
-	}
-	if strings.Contains(u.EscapedPath(), "@") {
-		// What was meant for a password would be shown as a part of the vhost.
-		return Node{}, errors.New("an @ follows the host; write / as %2F in user and password, and @ as %40 in a vhost")
-	}
-	if u.Query().Has("heartbeat") {
-		return Node{}, errors.New("the heartbeat is set in the URL; remove heartbeat= from it and use --heartbeat")
-	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return Node{}, fmt.Errorf("port %s is not between 1 and 65535; correct it", port)
-		}
-	}
 	uri, err := amqp.ParseURI(raw)
 	if err != nil {
-		return Node{}, errors.New("not usable; check the query parameters and write spaces as %20")
+		return Node{}, errors.New("not usable; write amqp://user:password@host:port/vhost or amqps://, percent-encode " +
+			"special characters and write spaces as %20, and check the query parameters")
 	}
 	for _, mechanism := range uri.AuthMechanism {
 		if _, ok := mechanisms(uri)[strings.ToLower(mechanism)]; !ok {
@@ -91,8 +68,7 @@ func label(uri amqp.URI) string {
 	return u.String()
 }
 
-// Dial connects and logs in. name is this process's in the broker's list of
-// connections.
+// Dial connects and logs in. name is this process's in the broker's list of connections.
 //
 // Errors: lock.ErrDenied, lock.ErrUnreachable, that of ctx.
 func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration) (*amqp.Connection, *Socket, error) {

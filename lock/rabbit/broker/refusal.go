@@ -13,8 +13,7 @@ import (
 	"berth/lock"
 )
 
-// refused says why a node could not be used. asked: it spoke AMQP 0-9-1;
-// connected: something accepted the connection.
+// refused says why a node could not be used. asked: it spoke AMQP 0-9-1; connected: something accepted the connection.
 func refused(outer, ctx context.Context, err error, n Node, asked, connected bool) error {
 	var answer *amqp.Error
 	switch {
@@ -46,9 +45,8 @@ func refused(outer, ctx context.Context, err error, n Node, asked, connected boo
 	}
 }
 
-// hungUp reports whether the socket ended before the handshake did. Whether a
-// server that speaks another protocol is noticed in reading its answer or in
-// writing to the socket that was closed because of it, is a matter of luck. An
+// hungUp reports whether the socket ended before the handshake did. Whether a server that speaks another protocol is
+// noticed in reading its answer or in writing to the socket that was closed because of it, is a matter of luck. An
 // alert of TLS is a net.OpError too, of an operation of its own.
 func hungUp(err error) bool {
 	var socket *net.OpError
@@ -72,36 +70,18 @@ func refusedByBroker(answer *amqp.Error, n Node) error {
 // OneLine keeps foreign text from breaking a message into lines.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Summary makes one error of one line out of what the nodes answered.
+// Summary makes one error of one line out of what the nodes answered. It is the worst of lock.ErrDenied,
+// lock.ErrUnsafe and lock.ErrUnreachable that is among it, and that of ctx.
 func Summary(ctx context.Context, failures []error) error {
-	var texts []string
-	kinds := map[error]bool{}
-	for _, err := range failures {
-		texts = append(texts, err.Error())
-		for _, kind := range []error{lock.ErrDenied, lock.ErrUnsafe} {
-			kinds[kind] = kinds[kind] || errors.Is(err, kind)
+	all, kind := errors.Join(failures...), lock.ErrUnreachable
+	for _, worse := range []error{lock.ErrUnsafe, lock.ErrDenied} {
+		if errors.Is(all, worse) {
+			kind = worse
 		}
 	}
-	err := &dialError{text: "cannot connect to the broker: " + strings.Join(texts, "; ")}
-	switch {
-	case kinds[lock.ErrDenied]:
-		err.is = append(err.is, lock.ErrDenied)
-	case kinds[lock.ErrUnsafe]:
-		err.is = append(err.is, lock.ErrUnsafe)
-	default:
-		err.is = append(err.is, lock.ErrUnreachable)
-	}
+	err := lock.Errorf(kind, "cannot connect to the broker: %s", strings.ReplaceAll(all.Error(), "\n", "; "))
 	if ctx.Err() != nil {
-		err.is = append(err.is, ctx.Err())
+		err = lock.Errorf(ctx.Err(), "%w", err)
 	}
 	return err
 }
-
-// dialError has a text that already contains the texts of what it wraps.
-type dialError struct {
-	text string
-	is   []error
-}
-
-func (e *dialError) Error() string   { return e.text }
-func (e *dialError) Unwrap() []error { return e.is }

@@ -5,13 +5,11 @@ import (
 	"sync"
 )
 
-// batchSize is how much is gathered before it is written: as much as a socket
-// takes without waiting, usually.
+// batchSize is how much is gathered before it is written: as much as a socket takes without waiting, usually.
 const batchSize = 64 << 10
 
-// Socket is a connection to a node, below TLS, whose writes can be gathered:
-// amqp091-go writes each message by itself, and a search of many slots publishes a
-// thousand.
+// Socket is a connection to a node, below TLS, whose writes can be gathered: amqp091-go writes each message by
+// itself, and a search of many slots publishes a thousand.
 type Socket struct {
 	net.Conn
 
@@ -44,8 +42,7 @@ func (s *Socket) Begin(writes int) {
 	s.gather, s.left = true, writes
 }
 
-// End writes what was gathered. A failure closes the connection, which is how
-// whoever waits for answers learns of it.
+// End writes what was gathered. A failure closes the connection, which is how whoever waits for answers learns of it.
 func (s *Socket) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +63,7 @@ func (s *Socket) write() error {
 	return err
 }
 
-// Cut closes the connection without lingering: what is still in our buffers, a
-// claim perhaps, is not wanted any more.
+// Cut closes the connection without lingering: what is still in our buffers, a claim perhaps, is not wanted any more.
 func (s *Socket) Cut() {
 	if tcp, ok := s.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)

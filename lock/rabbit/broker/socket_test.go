@@ -16,8 +16,8 @@ func (p *pieces) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// A claim and the reading of the ledger are one piece: if the refusal of the claim
-// came between them, the broker would close the connection.
+// A claim and the reading of the ledger are one piece: if the refusal of the claim came between them, the broker
+// would close the connection.
 func TestGatheredWritesGoOutTogether(t *testing.T) {
 	var p pieces
 	b := &Socket{Conn: &p}

@@ -7,25 +7,21 @@ import (
 	"berth/lock"
 )
 
-// Naming says how the queues of a lock are called. All who contend for a lock
-// have to agree on it.
+// Naming says how the queues of a lock are called. All who contend for a lock have to agree on it.
 type Naming string
 
 const (
-	// NLA puts the slot before the letter: N-1-A, N-1-B. A mutex is
-	// N-1-B, so a mutex and slot 1 of a semaphore of the same name exclude
-	// each other.
+	// NLA puts the slot before the letter: N-1-A, N-1-B. A mutex is N-1-B, so a mutex and slot 1 of a semaphore of
+	// the same name exclude each other.
 	NLA Naming = "N-L-A"
 
-	// NAL puts the letter before the slot: N-A-1, N-B-1. A mutex is the
-	// queue N itself, which is also the administration mutex of a semaphore
-	// of the same name: in this naming do not give a mutex and a semaphore
-	// the same name.
+	// NAL puts the letter before the slot: N-A-1, N-B-1. A mutex is the queue N itself, which is also the
+	// administration mutex of a semaphore of the same name: in this naming do not give a mutex and a semaphore the
+	// same name.
 	NAL Naming = "N-A-L"
 )
 
-// Flags returns what a command line needs so that it uses the naming: nothing if
-// it is the default.
+// Flags returns what a command line needs so that it uses the naming: nothing if it is the default.
 func (n Naming) Flags() []string {
 	if n == NLA || n == "" {
 		return nil
@@ -33,10 +29,9 @@ func (n Naming) Flags() []string {
 	return []string{"--naming " + string(n)}
 }
 
-// LedgerLength is how many messages a ledger keeps, and the line: the newest. A term
-// leaves two records, and whoever holds the slot removes the older ones; the rest is
-// room for wills that come late. A ledger without the last holder's record says
-// "unknown", which is safe.
+// LedgerLength is how many messages a ledger keeps, and the line: the newest. A term leaves two records, and whoever
+// holds the slot removes the older ones; the rest is room for wills that come late. A ledger without the last
+// holder's record says "unknown", which is safe.
 const LedgerLength int32 = 100
 
 // Names gives the queues of one lock.
@@ -68,9 +63,8 @@ func (n Names) Administration() string { return n.ID.Name }
 // Absent is the error for a lock without a slot.
 func (n Names) Absent() error { return n.ID.Absent(n.Naming.Flags()...) }
 
-// Foreign is the error for a queue that is exclusive to nobody in the place of one
-// that has to be. The broker answers claims of it as if somebody had claimed it
-// (405), but whoever looks it up is told that it is there.
+// Foreign is the error for a queue that is exclusive to nobody in the place of one that has to be. The broker answers
+// claims of it as if somebody had claimed it (405), but whoever looks it up is told that it is there.
 func (n Names) Foreign(queue string) error {
 	remedy := "delete it, or give the lock another name"
 	if queue == n.ID.Name && n.ID.Kind == lock.Mutex {
@@ -79,8 +73,7 @@ func (n Names) Foreign(queue string) error {
 	return lock.Errorf(lock.ErrUnsafe, "queue %q is not berth's and takes the place of one that is; %s", queue, remedy)
 }
 
-// Queue returns the name of the queue of a slot that has this letter. No lock has
-// slot 0.
+// Queue returns the name of the queue of a slot that has this letter. No lock has slot 0.
 func (n Names) Queue(slot int, letter string) string {
 	if n.Naming == NAL {
 		return n.ID.Name + "-" + letter + "-" + strconv.Itoa(slot)
