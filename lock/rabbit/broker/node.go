@@ -40,13 +40,13 @@ func (n Node) User() string { return n.uri.Username }
 // Vhost is the virtual host of the URL.
 func (n Node) Vhost() string { return n.uri.Vhost }
 
-// Parse reads one URL. What can be wrong with one is said where configurations are read; errors of the URL parsers quote
-// their input, password and all, so they are never passed on.
+// Parse reads one URL. What can be wrong with one is said where configurations are read. Errors of the URL parsers
+// quote their input, password and all, so they are never passed on.
 func Parse(raw string) (Node, error) {
 	uri, err := amqp.ParseURI(raw)
 	if err != nil {
-		return Node{}, errors.New("not usable; write amqp://user:password@host:port/vhost or amqps://, percent-encode " +
-			"special characters and write spaces as %20, and check the query parameters")
+		return Node{}, errors.New("not usable; write amqp://user:password@host:port/vhost or amqps://..., " +
+			"percent-encode special characters, write spaces as %20, and check the query parameters")
 	}
 	for _, mechanism := range uri.AuthMechanism {
 		if _, ok := mechanisms(uri)[strings.ToLower(mechanism)]; !ok {

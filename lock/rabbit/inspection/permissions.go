@@ -94,7 +94,8 @@ func (i *inspection) missing(all []need) {
 			i.advise("%s: %s", text, first.without)
 			continue
 		}
-		i.problem(lock.ErrDenied, "%s; its %s pattern has to match that, as %s does", text, first.permission, i.pattern())
+		i.problem(lock.ErrDenied, "%s; its %s pattern has to match that, as %s does", text, first.permission,
+			i.pattern())
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // What a broker answers to an operation on a queue, besides yes.
 var (
 	ErrNoQueue = errors.New("no such queue")               // 404, and certain
-	ErrTaken   = errors.New("another connection owns it")  // 405; of a claim also: exclusive to nobody; 403: it alone consumes
+	ErrTaken   = errors.New("another connection owns it")  // 405, a claim's also if it is nobody's; 403: it consumes
 	ErrDiffers = errors.New("exists with other arguments") // 406
 
 	// ErrUnfit is 406 for another reason, such as a limit on queues: nothing is known of the queue.
@@ -90,7 +90,8 @@ func (c *Conn) explain(o operation, err error) error {
 		return fmt.Errorf("%s: %w (%s)", o, ErrDiffers, reason)
 	case answer.Code == amqp.PreconditionFailed:
 		return lock.Errorf(lock.ErrUnknown, "%s: %w (%s)", o, ErrUnfit, reason)
-	case answer.Code == amqp.AccessRefused && strings.HasPrefix(reason, "ACCESS_REFUSED - queue '"): // "in exclusive use"
+	case answer.Code == amqp.AccessRefused && strings.HasPrefix(reason, "ACCESS_REFUSED - queue '"):
+		// "in exclusive use"
 		return fmt.Errorf("%s: %w", o, ErrTaken)
 	case answer.Code == amqp.AccessRefused:
 		return lock.Errorf(lock.ErrDenied, "%s: grant the user the %s (%s)", o, o.permission, reason)
