@@ -77,23 +77,21 @@ func (c *Conn) explain(o operation, err error) error {
 		return lock.Errorf(lock.ErrUnknown, "%s: %s", o, broker.OneLine(err.Error()))
 	}
 	reason := broker.OneLine(answer.Reason)
+	is := func(code int, begin string) bool { return answer.Code == code && strings.HasPrefix(reason, begin) }
 	switch {
-	case answer.Code == amqp.NotFound && o.missing(reason):
+	case is(amqp.NotFound, "") && o.missing(reason):
 		return fmt.Errorf("%s: %w", o, ErrNoQueue)
-	case answer.Code == amqp.NotFound && strings.HasPrefix(reason, noQueue):
+	case is(amqp.NotFound, noQueue):
 		// Something that was asked on the channel before and not waited for.
 		return lock.Errorf(lock.ErrUnknown, "%s: the broker closed the channel because of another queue (%s)", o,
 			reason)
-	case answer.Code == amqp.ResourceLocked:
+	case is(amqp.ResourceLocked, ""), is(amqp.AccessRefused, "ACCESS_REFUSED - queue '"): // "in exclusive use"
 		return fmt.Errorf("%s: %w", o, ErrTaken)
-	case answer.Code == amqp.PreconditionFailed && strings.HasPrefix(reason, "PRECONDITION_FAILED - inequivalent arg "):
+	case is(amqp.PreconditionFailed, "PRECONDITION_FAILED - inequivalent arg "):
 		return fmt.Errorf("%s: %w (%s)", o, ErrDiffers, reason)
-	case answer.Code == amqp.PreconditionFailed:
+	case is(amqp.PreconditionFailed, ""):
 		return lock.Errorf(lock.ErrUnknown, "%s: %w (%s)", o, ErrUnfit, reason)
-	case answer.Code == amqp.AccessRefused && strings.HasPrefix(reason, "ACCESS_REFUSED - queue '"):
-		// "in exclusive use"
-		return fmt.Errorf("%s: %w", o, ErrTaken)
-	case answer.Code == amqp.AccessRefused:
+	case is(amqp.AccessRefused, ""):
 		return lock.Errorf(lock.ErrDenied, "%s: grant the user the %s (%s)", o, o.permission, reason)
 	default:
 		return lock.Errorf(lock.ErrUnknown, "%s: %d %s", o, answer.Code, reason)
