@@ -170,9 +170,12 @@ type Held interface {
 // Handover is what a guard is given when the slot is won, so that it can stand
 // in for a supervisor that has died. The zero value gives it nothing.
 type Handover struct {
-	// Files keep the slot held for as long as one process has them open. The
-	// guard never writes to them and closes them after the tree is dead. The
-	// receiver duplicates them; they stay the Held's to close.
+	// Files keep the slot held for as long as one process has them open and none has
+	// unlocked them. The guard closes them after the tree is dead. If nothing else is to
+	// run in the slot, it unlocks each (flock(2)), and truncates those that are open for
+	// writing, which have nothing in them, as soon as the tree is dead: Release finds the
+	// slot given back then, and Ready ErrLost if somebody else has it. The receiver
+	// duplicates them; they stay the Held's to close.
 	Files []*os.File
 
 	// Will is what the guard executes, after the tree is dead, if the

@@ -59,6 +59,7 @@ type Guard interface {
 type Start struct {
 	Vars     []string         // NAME=value, added to the command's environment
 	Files    []*os.File       // lock.Handover: kept open until the tree is dead
+	Last     bool             // no other run follows in the slot: the guard unlocks Files before it tells Dead
 	Deadline boottime.Instant // 0: none
 	Will     []byte           // lock.Handover
 }

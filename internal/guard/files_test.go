@@ -52,6 +52,44 @@ func TestFilesHandedOverStayOpenUntilTheTreeIsDead(t *testing.T) {
 	tr.nothingLeft()
 }
 
+// The supervisor has the file open as well, and may be slow.
+func TestFilesOfTheLastRunAreUnlockedWhenTheTreeIsDead(t *testing.T) {
+	for name, last := range map[string]bool{"the last run": true, "another one follows": false} {
+		t.Run(name, func(t *testing.T) {
+			withAndWithoutCgroup(t, func(t *testing.T) {
+				tr := prepare(t, `sleep 1000 & setsid sleep 1000 & exit 7`)
+				file, isLocked := locked(t)
+				defer file.Close()
+				tr.start(supervisor.Start{Files: []*os.File{file}, Last: last})
+				tr.next(supervisor.Started)
+				if exited := tr.next(supervisor.Exited); !exited.Left || !isLocked() {
+					t.Errorf("with %+v the file is locked: %t", exited, isLocked())
+				}
+				if err := tr.guard.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				tr.next(supervisor.Dead)
+				tr.nothingLeft()
+				if isLocked() == last {
+					t.Errorf("the file is locked when the tree is said to be dead: %t", !last)
+				}
+			})
+		})
+	}
+}
+
+func TestFilesAreUnlockedBeforeTheEndIsTold(t *testing.T) {
+	tr := prepare(t, `exit 7`)
+	file, isLocked := locked(t)
+	defer file.Close()
+	tr.start(supervisor.Start{Files: []*os.File{file}, Last: true})
+	tr.next(supervisor.Started)
+	if exited := tr.next(supervisor.Exited); exited.Left || isLocked() {
+		t.Errorf("with %+v the file is locked: %t", exited, isLocked())
+	}
+	tr.next(supervisor.Dead)
+}
+
 func TestCommandInheritsNeitherFilesNorConnection(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	file, _ := locked(t)

@@ -188,6 +188,7 @@ func (g *Guard) Start(start supervisor.Start) error {
 	close(g.started)
 	return g.order(wire.Order{
 		Op: wire.OpStart, Vars: start.Vars, Deadline: start.Deadline, Will: start.Will, Files: start.Files,
+		Last: start.Last,
 	})
 }
 

@@ -37,15 +37,18 @@ func (h *held) Term() uint64 {
 	return h.term
 }
 
-// Lease returns 0: the slot is ours until the last copy of its file is closed.
+// Lease returns 0: the slot is ours until its file is unlocked, or the last copy of it closed.
 func (h *held) Lease() time.Duration { return 0 }
 
 // Ready waits for nobody: whoever had the slot before has freed it, or its guard
-// has closed the file after its tree was dead. The first time it decides on the
-// term.
+// has unlocked or closed the file after its tree was dead. The first time it decides on
+// the term. Before another start it makes sure that no guard has unlocked the slot.
 func (h *held) Ready(ctx context.Context) error {
-	if err := h.Verify(ctx); err != nil || h.Term() != 0 {
+	if err := h.Verify(ctx); err != nil {
 		return err
+	}
+	if h.Term() != 0 {
+		return h.keep()
 	}
 	term, err := h.contender.dir.NextTerm(h.slot)
 	if err != nil {
@@ -55,6 +58,17 @@ func (h *held) Ready(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.term = term
+	return nil
+}
+
+func (h *held) keep() error {
+	switch err := h.claim.Keep(); {
+	case errors.Is(err, slotdir.ErrHeld):
+		return lock.Errorf(lock.ErrLost, "slot %d of %s was given back by the guard, and somebody else has it", h.slot,
+			h.contender.id)
+	case err != nil:
+		return h.unknown(err)
+	}
 	return nil
 }
 
@@ -129,7 +143,7 @@ func (h *held) Handover() lock.Handover {
 	return lock.Handover{Files: h.claim.Files()}
 }
 
-// Release frees the slot, whoever else has a copy of its files.
+// Release frees the slot, whoever else has a copy of its files, unless the guard has done so.
 func (h *held) Release(context.Context) error {
 	if err := h.free(); err != nil {
 		return fmt.Errorf("cannot release slot %d of %s: %w: %w", h.slot, h.contender.id, lock.ErrUnknown, err)

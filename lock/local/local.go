@@ -18,8 +18,9 @@
 //
 // A lock file is never removed, and neither is a term file. Its flock therefore outlives the slot: a slot
 // that was removed and added again stays with the holder that has not stopped
-// yet. The flock ends when the last copy of the open file is closed, so it
-// outlives a killed supervisor for as long as its guard has a copy.
+// yet. The flock ends when the file is unlocked through any copy, or the last copy is closed,
+// so it outlives a killed supervisor for as long as its guard has one. The guard unlocks it
+// once the command's tree is dead, if nothing else is to run in the slot.
 //
 // Terms count up from the clock in microseconds. Where a term file is lost, as
 // all are at a reboot if the directory is in /run, they begin at the clock

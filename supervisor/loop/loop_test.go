@@ -34,6 +34,23 @@ func TestCommandRunsInTheSlotAndItsStatusIsTheOutcome(t *testing.T) {
 	}
 }
 
+// The guard gives the slot back by itself then.
+func TestGuardIsToldWhichRunIsTheLastInASlot(t *testing.T) {
+	for restart, last := range map[supervisor.Restart]bool{
+		supervisor.Never: true, supervisor.OnFailure: false, supervisor.Always: false,
+	} {
+		b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = restart })
+		g := b.guard()
+		if start := g.awaitStart(t); start.Last != last {
+			t.Errorf("with --restart %s the run is the last one: %t", restart, start.Last)
+		}
+		b.signals <- unix.SIGTERM
+		g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+		g.dies(unix.SIGTERM, 0)
+		b.end()
+	}
+}
+
 func TestEveryStatusOfTheCommandIsTheOutcome(t *testing.T) {
 	for status := range 256 {
 		b := newBench(t, 0, nil)

@@ -62,7 +62,7 @@ func (l *loop) start(e event) {
 	}
 	handover := l.held.Handover()
 	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
-		Deadline: l.deadline})
+		Deadline: l.deadline, Last: !l.facts.Policy.Restarts()})
 	l.silence.Reset(l.env.guardPatience)
 }
 

@@ -217,8 +217,7 @@ func (f Facts) restarts() bool {
 	if f.Command.AtTerminal || f.HungUp() {
 		return false
 	}
-	always, onFailure := f.Policy.Restart == supervisor.Always, f.Policy.Restart == supervisor.OnFailure
-	return always || onFailure && f.Command.Status != 0
+	return f.Policy.Restarts() && (f.Policy.Restart == supervisor.Always || f.Command.Status != 0)
 }
 
 // Ends reports whether berth itself is about to end, as far as is known: while the

@@ -55,6 +55,11 @@ type Policy struct {
 	Restart supervisor.Restart
 }
 
+// Restarts reports whether the command can be started again in the slot in which it has run.
+func (p Policy) Restarts() bool {
+	return p.Restart == supervisor.Always || p.Restart == supervisor.OnFailure
+}
+
 // Use is what a slot has been used for.
 type Use int
 

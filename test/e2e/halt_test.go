@@ -53,3 +53,30 @@ func (b *berth) freezeGuard() {
 	until(b.t, "the guard to be frozen",
 		func() bool { return strings.Contains(read(filepath.Join(group, "cgroup.events")), "frozen 1") })
 }
+
+// On a host the guard gives the slot back, and not before the last process is dead.
+func TestBerthStoppedThenTheSlotIsFreeWhenTheTreeIsDead(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "mutex")
+		b := c.run(`echo >>"$E2E_DIR/runs"; while [ ! -e "$E2E_DIR/end" ]; do sleep 0.01; done
+			setsid sleep 1000 & echo $! >"$E2E_DIR/pid"; mv "$E2E_DIR/pid" "$E2E_DIR/left"; exit 7`)
+		b.awaitRuns(1)
+		kill(t, b.pid(), syscall.SIGSTOP)
+		if err := os.WriteFile(filepath.Join(b.dir, "end"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		left := filepath.Join(b.dir, "left")
+		until(t, "the command's end", func() bool { return read(left) != "" })
+		c.wantHeld()
+		pid, err := strconv.Atoi(strings.TrimSpace(read(left)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kill(t, pid, syscall.SIGKILL)
+		c.wantFreeSoon()
+		kill(t, b.pid(), syscall.SIGCONT)
+		b.wantStatus(7)
+		b.wantNothingLeft()
+		c.wantFree()
+	}, onHost)
+}

@@ -2,7 +2,6 @@ package process
 
 import (
 	"errors"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -13,9 +12,9 @@ import (
 	"berth/internal/guard/wire"
 )
 
-// forker forks the command beside the guard's loop, on a thread of its own that is
-// there before it is needed: to fork takes as long as the program's file takes to be
-// opened and read, which on a network file system can be for ever.
+// forker forks the command beside the guard's loop, on a thread of its own: to fork takes as
+// long as the program's file takes to be opened and read, which on a network file system can
+// be for ever.
 type forker struct {
 	args     wire.Args
 	requests chan *syscall.ProcAttr // never closed
@@ -48,14 +47,16 @@ func (f *forker) begin(attr *syscall.ProcAttr) {
 // decide reports whether it was this call that decided about the request.
 func (f *forker) decide() bool { return f.undecided.CompareAndSwap(true, false) }
 
-// run is the thread. The command's death signal comes when the thread that
-// forked it ends, not the process (PR_SET_PDEATHSIG(2const)): this one lives as
-// long as the process.
+// run waits for the first request, and then keeps its thread, which forks. The command's
+// death signal comes when the thread that forked it ends, not the process
+// (PR_SET_PDEATHSIG(2const)): this one lives as long as the process. It is the one that the
+// order has woken: another would have to be woken first.
 //
 // To go to the command's directory can take long as well, on a network file system
 // for ever, and there is nothing to be killed yet: if the guard has decided by then,
 // nothing is forked.
-func (f *forker) run() {
+func (f *forker) run(await func()) {
+	await()
 	runtime.LockOSThread()
 	parent.UnblockStops(f.args.Blocked)
 	for attr := range f.requests {
@@ -91,8 +92,7 @@ func (g *guard) fork() {
 		sys.UseCgroupFD, sys.CgroupFD = true, g.tree.Cgroup.FD()
 	}
 	g.phase = forking
-	env := append(wire.CommandEnv(os.Environ()), g.order.Vars...)
-	g.forker.begin(&syscall.ProcAttr{Env: env, Files: []uintptr{0, 1, 2}, Sys: sys})
+	g.forker.begin(&syscall.ProcAttr{Env: append(g.env, g.order.Vars...), Files: []uintptr{0, 1, 2}, Sys: sys})
 }
 
 // noteForked goes on when the command's number is known.

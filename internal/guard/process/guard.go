@@ -20,12 +20,13 @@ import (
 const _ = uint64(wire.KillingInterval - tree.LongestPause)
 
 // guard is the guard's process. One goroutine owns it: the one that waits and
-// decides.
+// decides. Until there is a command to be forked that is the forker's.
 type guard struct {
 	args       wire.Args
 	supervisor *supervisor
 	terminal   *terminal.Terminal
 	forker     *forker
+	env        []string // the command's, but for what comes with the order to start
 	tree       *tree.Tree
 	children   chan os.Signal // has room for one: a child has changed its state
 
@@ -34,6 +35,7 @@ type guard struct {
 	order    wire.Order // to start; holds the files open until this process ends
 	will     []byte
 	wills    chan<- []byte // has room for one: the will, once it is to be executed
+	willing  bool          // that is so
 	deadline boottime.Instant
 	timer    *boottime.Timer // of deadline
 
@@ -61,6 +63,15 @@ const (
 // anything was started.
 func (g *guard) run() {
 	signal.Notify(g.children, unix.SIGCHLD)
+	begun := make(chan struct{})
+	go g.forker.run(func() {
+		g.awaitStart()
+		close(begun) // everything but the forker is this goroutine's again
+	})
+	<-begun
+	if g.phase == forking {
+		g.tell(wire.Event{Kind: wire.Accepted}) // while the command is forked
+	}
 	orders := g.supervisor.orders()
 	for g.phase != over {
 		g.collectGarbage(1)
@@ -97,7 +108,24 @@ func (g *guard) run() {
 			g.lookAtUser()
 		}
 	}
+	if !g.willing {
+		giveWay()
+	}
 	g.tree.Close()
+}
+
+// awaitStart obeys orders until the command is to be forked, or never will be. The forker
+// calls it, and the loop begins when it returns.
+func (g *guard) awaitStart() {
+	for g.phase == idle {
+		g.collectGarbage(1)
+		o, err := g.supervisor.order()
+		if err != nil {
+			g.noteSupervisorGone()
+			return
+		}
+		g.obey(o)
+	}
 }
 
 // The guard collects its garbage itself (see wire.GuardEnv), after so many rounds of its
@@ -135,6 +163,7 @@ func (g *guard) handOverWill() {
 	if g.will == nil {
 		return
 	}
+	g.willing = true
 	select {
 	case g.wills <- g.will:
 	default: // it was handed over before
@@ -202,7 +231,6 @@ func (g *guard) start(o wire.Order) {
 		return
 	}
 	g.fork()
-	g.tell(wire.Event{Kind: wire.Accepted}) // while the command is forked
 }
 
 // reap takes what children ended or stopped, and sees whether any are left.
@@ -236,6 +264,9 @@ func (g *guard) reap() {
 	}
 	if ended != nil {
 		had := g.terminal.Ended(ended.Signaled())
+		if !left {
+			g.unlock()
+		}
 		g.tell(wire.Event{Kind: wire.Exited, Status: *ended, Left: left, Terminal: had})
 		if !left {
 			g.phase = over
@@ -250,6 +281,7 @@ func (g *guard) reap() {
 func (g *guard) finish() {
 	if g.phase != over {
 		g.phase = over
+		g.unlock()
 		g.tell(wire.Event{Kind: wire.Dead})
 	}
 }

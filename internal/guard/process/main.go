@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -93,11 +94,11 @@ func newGuard(arguments []string) (*guard, error) {
 	}
 	parent.ReserveThreads()
 	forker := newForker(args)
-	go forker.run()
 	env := procfs.Kernel()
 	g := &guard{
 		args: args, supervisor: s, terminal: terminal.New(env, groupOfParent()), forker: forker, timer: timer,
 		tree:        &tree.Tree{Env: env, Namespace: args.Namespace, Cgroup: tree.MakeCgroup(args.Cgroup)},
+		env:         slices.Grow(wire.CommandEnv(os.Environ()), 16),
 		children:    make(chan os.Signal, 1),
 		reapedEarly: make(map[int]syscall.WaitStatus),
 	}

@@ -88,7 +88,7 @@ func TestNothingIsForkedThatIsToBeDeadByNow(t *testing.T) {
 	late := newForker(wire.Args{Dir: here, Path: "/bin/true", Command: []string{"true"}})
 	late.requests <- &syscall.ProcAttr{} // about which the guard has decided
 	close(late.requests)
-	go late.run()
+	go late.run(func() {})
 	f := <-late.results
 	if !errors.Is(f.err, errTooLate) || f.pid != 0 {
 		t.Fatalf("%+v", f)

@@ -24,20 +24,25 @@ func (s *supervisor) tell(event wire.Event, timeout time.Duration) {
 	s.unresponsive = errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// orders returns a channel of what the supervisor says. It is closed when the
-// supervisor is dead, or says what cannot be understood. Its goroutine ends
-// with the process.
+// order waits for what the supervisor says. An error is the supervisor's end, or that it
+// says what cannot be understood.
+func (s *supervisor) order() (o wire.Order, err error) {
+	files, err := s.conn.Receive(&o)
+	o.Files = files
+	return o, err
+}
+
+// orders returns a channel of what order returns, closed after an error. Its goroutine
+// ends with the process.
 func (s *supervisor) orders() <-chan wire.Order {
 	orders := make(chan wire.Order)
 	go func() {
 		defer close(orders)
 		for {
-			var o wire.Order
-			files, err := s.conn.Receive(&o)
+			o, err := s.order()
 			if err != nil {
 				return
 			}
-			o.Files = files
 			orders <- o
 		}
 	}()

@@ -26,7 +26,7 @@ type Op string
 // dead.
 const (
 	OpWill     Op = "will"     // keep Will; none takes it back
-	OpStart    Op = "start"    // start the command with Vars, Deadline, Will and Files
+	OpStart    Op = "start"    // start the command with Vars, Deadline, Will, Files and Last
 	OpDeadline Op = "deadline" // kill the tree at Deadline, and no sooner
 	OpSignal   Op = "signal"   // send Signal to Scope
 	OpFreeze   Op = "freeze"
@@ -54,6 +54,7 @@ type Order struct {
 	Will     []byte
 
 	Files []*os.File // travel beside the message; the receiver's own copies
+	Last  bool       // Files are to be unlocked once the tree is dead
 }
 
 // Kind is what an event tells.

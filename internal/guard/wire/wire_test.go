@@ -37,7 +37,7 @@ func connected(t *testing.T) (ours, theirs *Conn) {
 func TestMessagesArriveAsTheyWereSent(t *testing.T) {
 	ours, theirs := connected(t)
 	sent := []Order{
-		{Op: OpStart, Vars: []string{"A=1\n2", "B="}, Deadline: 1 << 60},
+		{Op: OpStart, Vars: []string{"A=1\n2", "B="}, Deadline: 1 << 60, Last: true},
 		{Op: OpDeadline, Deadline: -1},
 		{Op: OpSignal, Signal: unix.SIGTERM, Scope: Tree},
 		{Op: OpKill},

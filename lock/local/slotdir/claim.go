@@ -77,13 +77,24 @@ func tryFlock(path string, how, flags int) (_ *Claim, err error) {
 	return c, nil
 }
 
-// Free gives the file up and tells the waiters so.
+// Keep flocks the file again if somebody with a copy of it has unlocked it. ErrHeld says that
+// it is somebody else's by now.
+func (c *Claim) Keep() error { return flock(c.lock, unix.LOCK_EX|unix.LOCK_NB) }
+
+// Free gives the file up and tells the waiters so, unless somebody else has it: a guard has
+// unlocked it then, and nobody is to be woken for nothing.
 func (c *Claim) Free() error {
 	// Closing is not enough: the guard may have copies. Unlocking ends it for
 	// all copies, and so does the truncation (IN_MODIFY) tell the waiters
 	// whether or not a copy of mark stays open.
-	err := flock(c.lock, unix.LOCK_UN)
-	return cmp.Or(err, c.mark.Truncate(0), c.lock.Close(), c.mark.Close())
+	err := c.Keep()
+	switch {
+	case err == nil:
+		err = cmp.Or(flock(c.lock, unix.LOCK_UN), c.mark.Truncate(0))
+	case errors.Is(err, ErrHeld):
+		err = nil
+	}
+	return cmp.Or(err, c.lock.Close(), c.mark.Close())
 }
 
 // Current reports whether the file at the claim's path still is the one that is
@@ -98,7 +109,7 @@ func (c *Claim) Current() (bool, error) {
 
 // Files are what keeps the file flocked while a process has copies of them. In this
 // order, a process that closes one after the other has freed the slot before the
-// waiters hear of it.
+// waiters hear of it, and so has one that unlocks and truncates them, as Free does.
 func (c *Claim) Files() []*os.File { return []*os.File{c.lock, c.mark} }
 
 // flock calls flock(2) and returns ErrHeld where that would have to wait.
