@@ -111,6 +111,7 @@ func (g *Guard) passOn() (exited, dead bool) {
 		overdue = overdue || e.Kind == wire.Overdue
 		dead = dead || e.Kind == wire.Dead || last
 		if dead { // nothing keeps the process any more but its will
+			_ = g.Bequeath(nil) // berth gives the slot back
 			timeout := leaveTimeout
 			if overdue {
 				timeout += wire.WillTimeout

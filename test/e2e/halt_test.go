@@ -80,3 +80,26 @@ func TestBerthStoppedThenTheSlotIsFreeWhenTheTreeIsDead(t *testing.T) {
 		c.wantFree()
 	}, onHost)
 }
+
+// fault: supervisor-killed
+//
+// A supervisor that dies beside its command has read nothing of that end.
+func TestBerthKilledWithItsCommandThenTheSlotIsFreeAtOnce(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "mutex")
+		b := c.run(`echo >>"$E2E_DIR/runs"; while [ ! -e "$E2E_DIR/end" ]; do sleep 0.01; done`,
+			"--heartbeat=60s")
+		b.awaitRuns(1)
+		first := b.commandPID()
+		kill(t, b.pid(), syscall.SIGSTOP)
+		if err := os.WriteFile(filepath.Join(b.dir, "end"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the command's end", func() bool {
+			_, alive := inspect(first)
+			return !alive
+		})
+		kill(t, b.pid(), syscall.SIGKILL)
+		c.wantFreeSoon()
+	})
+}

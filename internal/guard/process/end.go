@@ -1,6 +1,10 @@
 package process
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"berth/internal/guard/wire"
+)
 
 // unlock lets whoever waits for the slot have it before the supervisor is told, if no
 // other run follows in it. It is called where nothing of the tree is left, and before that
@@ -13,6 +17,22 @@ func (g *guard) unlock() {
 		fd := int(file.Fd())
 		_ = unix.Flock(fd, unix.LOCK_UN)
 		_ = unix.Ftruncate(fd, 0) // tells who watches it (IN_MODIFY); fails where it is open for reading
+	}
+}
+
+// awaitSupervisor waits until the supervisor, which can give the slot back now, has taken the
+// will back, or is gone: it may die beside its command, with the news of that end unread. It
+// need not hurry for one that is stopped.
+func (g *guard) awaitSupervisor(orders <-chan wire.Order) {
+	for g.will != nil && !g.willing {
+		o, open := <-orders
+		if !open {
+			g.handOverWill()
+			return
+		}
+		if o.Op == wire.OpWill {
+			g.will = o.Will
+		}
 	}
 }
 

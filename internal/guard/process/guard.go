@@ -108,6 +108,7 @@ func (g *guard) run() {
 			g.lookAtUser()
 		}
 	}
+	g.awaitSupervisor(orders)
 	if !g.willing {
 		giveWay()
 	}
