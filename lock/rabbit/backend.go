@@ -26,11 +26,11 @@ import (
 	"berth/lock/rabbit/administration"
 	"berth/lock/rabbit/broker"
 	"berth/lock/rabbit/contender"
-	"berth/lock/rabbit/holding"
 	"berth/lock/rabbit/inspection"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/transport"
+	"berth/lock/rabbit/will"
 )
 
 // DefaultHeartbeat is the heartbeat that is asked of the broker when none is configured. The lease is twice that, so
@@ -154,13 +154,13 @@ func (b *Backend) Inspect(ctx context.Context, id lock.ID) (Report, error) {
 type Report = inspection.Report
 
 // WillName is what the package's wills are written under; see lock.NewWill.
-const WillName = holding.WillName
+const WillName = will.Name
 
 // PrepareWill begins to connect for a will, in place of the supervisor that has died. It is executed when the tree is
 // dead.
-func PrepareWill(will []byte) (*holding.Executor, error) {
-	_, data := lock.OpenWill(will)
-	return holding.PrepareWill(data)
+func PrepareWill(written []byte) (*will.Executor, error) {
+	_, data := lock.OpenWill(written)
+	return will.Prepare(data)
 }
 
 func (b *Backend) names(id lock.ID) names.Names { return names.Names{Naming: b.cfg.Naming, ID: id} }

@@ -15,7 +15,7 @@ import (
 func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 	for kind, want := range map[lock.Kind]map[string]cost{
 		lock.Mutex: {
-			"first use": {"channel.open": 3, "queue.declare": 4, "basic.consume": 2, "confirm.select": 1,
+			"first use": {"channel.open": 4, "queue.declare": 5, "basic.consume": 2, "confirm.select": 1,
 				"basic.publish": 1}, // two channels are closed by "no queue"
 			"release of a short command": {"basic.publish": 2, "basic.cancel": 1, "basic.nack": 1, "queue.delete": 1,
 				"channel.close": 1},
@@ -31,7 +31,7 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 			"release":      {"basic.publish": 2, "queue.delete": 1, "queue.declare": 1},
 		},
 		lock.Semaphore: {
-			"first use": {"channel.open": 4, "queue.declare": 5, "basic.consume": 2, "confirm.select": 2,
+			"first use": {"channel.open": 4, "queue.declare": 6, "basic.consume": 2, "confirm.select": 2,
 				"basic.publish": 33},
 			"release of a short command": {"basic.publish": 2, "basic.cancel": 1, "basic.nack": 1, "queue.delete": 1,
 				"channel.close": 1},

@@ -131,17 +131,6 @@ func limited(t *testing.T, id lock.ID) (l lock.Lock, said func(string) int) {
 	return l, said
 }
 
-func TestFirstUserHasToProveThatItsQueueIsItsOwn(t *testing.T) {
-	id := fresh(lock.Mutex)
-	l, _ := limited(t, id)
-	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrDenied) {
-		t.Errorf("the first use: %v", err)
-	} else {
-		readable(t, err, "read permission", id.Name+"-1-B")
-	}
-	eventuallyFree(t, id)
-}
-
 func TestHolderThatMayNotReadItsQueueSaysSoOnce(t *testing.T) {
 	id := fresh(lock.Mutex)
 	first, h := holding(t, id, long)

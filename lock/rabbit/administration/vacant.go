@@ -207,6 +207,6 @@ func (a *action) readLedger(ctx context.Context, l *leaving, records int) (read 
 	} else if err != nil {
 		return false, err
 	}
-	l.known, l.records = door.Known(), records
+	l.known, l.records = door.View().History, records
 	return true, door.Close(ctx)
 }

@@ -68,51 +68,41 @@ func NewEnv() Env { return Env{Young: young, Settle: settleAfter} }
 // slot is somebody else's or being removed. With now it returns slots.ErrMustWait
 // for a slot in which a command could not be started at once.
 func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
-	if now {
-		return l.enter(ctx, slot, atOnce)
-	}
-	return l.enter(ctx, slot, mayWait)
+	return l.enter(ctx, slot, now, false)
 }
 
 // Next makes this contender the one that is next for a slot, which may be free or not.
 // Errors: as Claim; transport.ErrTaken if somebody is next.
 func (l *Holder) Next(ctx context.Context, slot int) (*Held, error) {
-	return l.enter(ctx, slot, asNext)
+	return l.enter(ctx, slot, false, true)
 }
 
-func (l *Holder) enter(ctx context.Context, slot int, how entry) (*Held, error) {
+func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, error) {
 	if why := l.Avoided.Why(slot); why != nil {
 		return nil, why
 	}
-	conn := l.Session.Conn()
 	l.unproven = cmp.Or(l.unproven, rand.Text())
 	h := l.newHeld(slot, l.unproven)
 	err := h.atDoor(ctx)
 	if err == nil {
-		err = h.enter(ctx, how)
+		err = h.enter(ctx, now, next)
+	}
+	if err == nil || h.Term() != 0 {
+		l.unproven = ""
 	}
 	if err == nil {
-		l.unproven = ""
 		return h, nil
 	}
 	if !errors.Is(err, transport.ErrTaken) {
 		l.avoidUnusable(ctx, slot, err)
 	}
-	// Nothing may stay behind, and what was read must be back before it is missed.
-	if h.recorded {
-		l.unproven = ""
-		_ = h.Release(ctx)
-		return nil, err
-	}
-	if undo := h.leave(ctx); undo != nil && !slots.LostRace(undo) {
-		conn.Abandon()
-	}
-	h.Settle()
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		return nil, fmt.Errorf("cannot take slot %d of %s: %w", slot, l.Names.ID, ctx.Err())
-	}
-	if conn.Broken() && ctx.Err() == nil {
-		return nil, conn.BrokenError(fmt.Sprintf("cannot take slot %d of %s", slot, l.Names.ID))
+	_ = h.Release(ctx) // nothing may stay behind, and what was read must be back before it is missed
+	switch what := fmt.Sprintf("cannot take slot %d of %s", slot, l.Names.ID); {
+	case h.Term() != 0:
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
+	case ctx.Err() == nil && h.Conn().Broken():
+		return nil, h.Conn().BrokenError(what)
 	}
 	return nil, err
 }

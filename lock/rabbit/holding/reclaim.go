@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"berth/lock"
-	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/claim"
 	"berth/lock/rabbit/transport"
 )
 
@@ -27,46 +27,23 @@ const young = 5 * time.Second
 
 // Reclaim implements lock.Held. Where the connection is gone it connects again and
 // claims B of the same slot. nil is proof that it is still ours: whoever is next starts
-// without our release only after it has had B for as long as we may live. It goes on
-// trying until ctx ends.
+// without our release only after it has had B for as long as we may live. Where the ledger
+// has lost our record, it is written again. It goes on trying until ctx ends; the next call
+// takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
-	c, err := h.look(ctx)
-	switch {
-	case errors.Is(err, lock.ErrInDoubt):
-		return h.reconnect(ctx)
-	case err != nil:
-		return err
-	case c.ledger == recorded:
-		return nil
-	}
-	return h.recordAgain(ctx, c.ledger)
-}
-
-// recordAgain records this holding in a ledger that somebody has deleted or purged, or
-// whose records a newcomer has in hand that has heard nothing of us, and waits. Until
-// then the slot is not proved to be ours.
-func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
-	what := "deleted"
-	if state == emptied {
-		what = "emptied"
-	}
-	if state == deleted || !h.wasEmptied {
-		h.Log.Warn("the slot's ledger was "+what+"; recording this holder again", "queue", h.t)
-	}
-	h.wasEmptied = state == emptied
-	if err := h.Writer.Write(ctx, h.t, h.again()); err != nil {
-		return lock.Errorf(lock.ErrInDoubt, "%s is held, but its ledger %s was %s and cannot be written: %s", h, h.t, what,
-			err.Error())
-	}
-	return nil
-}
-
-// reconnect reclaims the slot on another connection. The next call takes up where it
-// stopped.
-func (h *Held) reconnect(ctx context.Context) error {
 	pauses, asked := transport.Pauses(firstReclaimPause, longestReclaimPause), false
-	for {
-		err := h.reclaimOnce(ctx)
+	for tries := 0; ; tries++ {
+		state, err := h.look(ctx)
+		switch {
+		case errors.Is(err, lock.ErrInDoubt):
+			if err = h.reconnect(ctx); err == nil {
+				continue // and look
+			}
+		case err == nil && state != recorded:
+			err = h.recordAgain(ctx, state)
+		case tries == 0:
+			return err
+		}
 		if err == nil || errors.Is(err, lock.ErrLost) {
 			return err
 		}
@@ -81,41 +58,62 @@ func (h *Held) reconnect(ctx context.Context) error {
 	}
 }
 
-func (h *Held) reclaimOnce(ctx context.Context) error {
+// recordAgain records this holding in a ledger that somebody has deleted or purged, or
+// whose records a newcomer has in hand that has heard nothing of us, and waits. Until
+// then the slot is not proved to be ours.
+func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
+	if state == deleted {
+		if err := h.Writer.Create(ctx, h.t); err != nil {
+			return err
+		}
+	}
+	if err := h.Writer.Write(ctx, h.t, h.record(h.holding())); err != nil {
+		return err
+	}
+	if state == emptied && h.wasEmptied {
+		h.warnOfPolicy(h.t, "it is empty again although a command runs")
+	} else {
+		h.Log.Warn("the slot's ledger was "+string(state)+"; recording this holder again", "queue", h.t)
+	}
+	h.wasEmptied = state == emptied
+	return nil
+}
+
+// reconnect claims B on another connection, where that is necessary.
+func (h *Held) reconnect(ctx context.Context) error {
 	if err := h.Session.Connect(ctx); err != nil {
-		if ctx.Err() == nil && h.mayLoseLedger() {
-			return h.lose("the broker went down when it had just got to know of the slot: " + err.Error())
+		if ctx.Err() == nil && time.Since(h.made) < h.Env.Young {
+			return h.Lose("the broker went down when it had just got to know of the slot: " + err.Error())
 		}
 		return err
 	}
-	err := h.Session.Side().Claim(ctx, h.b)
-	if errors.Is(err, transport.ErrTaken) {
+	side := h.Session.Side()
+	if err := side.Claim(ctx, h.b); errors.Is(err, transport.ErrTaken) {
 		return errors.Join(err, h.askForIt(ctx))
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
 	}
-	return h.settleOn(ctx)
-}
-
-// again is the record of this holding, to be written once more.
-func (h *Held) again() ledger.Record { return h.holding(h.Term()).Held(h.handover, h.Host, h.PID) }
-
-func (h *Held) mayLoseLedger() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.made && time.Since(h.won) < h.Env.Young
+	<-h.settled
+	h.Settle() // what was asked on the broken connection
+	if err := h.MoveTo(ctx, side); err != nil {
+		return err
+	}
+	h.door.Store(nil)
+	h.Session.BePatient(true)
+	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
+	return nil
 }
 
 // askForIt asks whoever has B to give it back. The owner may also be our own
 // old connection, of which the broker does not know yet that it is gone.
 func (h *Held) askForIt(ctx context.Context) error {
-	m, err := transport.NewMessage(requestReclaim, request{Request: requestReclaim, Term: h.Term()})
-	if err != nil || h.userMismatch {
-		return err
+	if h.userMismatch {
+		return nil
 	}
-	m.UserID = cmp.Or(h.Env.User, h.conn().User())
-	_, err = h.Session.Deliver(ctx, h.b, m)
+	m, err := claim.ReclaimRequest(h.Term(), cmp.Or(h.Env.User, h.Conn().User()))
+	if err == nil {
+		_, err = h.Session.Deliver(ctx, h.b, m)
+	}
 	if errors.Is(err, transport.ErrUnfit) {
 		h.userMismatch = true
 		h.Log.Warn("a slot that a newcomer has won meanwhile cannot be asked back: the broker knows us by "+
@@ -123,26 +121,4 @@ func (h *Held) askForIt(ctx context.Context) error {
 		return nil
 	}
 	return err
-}
-
-// settleOn makes the holding go on, with B on the session's connection.
-func (h *Held) settleOn(ctx context.Context) error {
-	side := h.Session.Side()
-	consumer, err := consume(ctx, side, h.b, false)
-	if err != nil {
-		return err
-	}
-	if _, c := h.place(); c != nil && c.watch != nil {
-		c.watch.stop()
-	}
-	<-h.settled
-	h.Settle()
-	h.Session.BePatient(true)
-	h.renew()
-	h.mu.Lock()
-	h.door, h.claim, h.checks = nil, nil, &checks{held: h, channel: side}
-	h.mu.Unlock()
-	h.observe(consumer, side)
-	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
-	return h.await(ctx, h.present().begin())
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"berth/lock"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/transport"
 )
@@ -27,11 +26,11 @@ func (h *Held) settle(door *ledger.Door) {
 	defer close(h.settled)
 	select {
 	case <-time.After(h.Env.Settle):
-	case <-h.ended:
+	case <-h.Ended():
 		return
-	case <-door.Ended():
+	case <-door.View().Ended:
 	}
-	if !h.claimAfterStart(door) {
+	if !h.Ours() && !h.claimAfterStart(door) {
 		h.Waiter.PassOn()
 		return
 	}
@@ -39,9 +38,7 @@ func (h *Held) settle(door *ledger.Door) {
 	if err := door.GiveBack(context.Background()); err != nil {
 		h.Log.Debug("the ledger was not given back in order", "queue", h.t, "error", err)
 	}
-	h.mu.Lock()
-	h.door = nil
-	h.mu.Unlock()
+	h.door.Store(nil)
 	h.Waiter.PassOn()
 	h.Waiter.Leave()
 }
@@ -49,76 +46,30 @@ func (h *Held) settle(door *ledger.Door) {
 // claimAfterStart claims B. It reports false if it is not ours and there is nothing more
 // to wait for.
 func (h *Held) claimAfterStart(door *ledger.Door) bool {
-	if _, claim := h.place(); claim != nil {
-		return true
-	}
-	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
-	for {
-		err := h.claimB(context.Background()) // the channel is patient
+	ended := door.View().Ended
+	for pauses := transport.Pauses(firstClaimPause, longestClaimPause); ; {
+		err := h.Take(context.Background()) // the channel is patient
 		switch {
 		case err == nil:
 			return true
-		case h.conn().Broken():
-			_ = h.dropped()
+		case h.Conn().Broken():
+			_ = h.Dropped()
 			return false
-		case transport.IsClosed(door.Ended()) && door.Deleted() && errors.Is(err, transport.ErrTaken):
+		case transport.IsClosed(ended) && door.Deleted() && errors.Is(err, transport.ErrTaken):
 			// Who takes a slot without a ledger for one that was never used starts at once.
-			_ = h.lose("its ledger was deleted, and its queue is somebody else's")
+			_ = h.Lose("its ledger was deleted, and its queue is somebody else's")
 			return false
-		case transport.IsClosed(door.Ended()):
-			_ = h.note(lock.Errorf(lock.ErrInDoubt, "%s: %s, and %s", h, door.Lost(), err.Error()))
+		case transport.IsClosed(ended):
+			_ = h.Doubt(door.Lost().Error() + ", and " + err.Error())
 			return false
 		case !errors.Is(err, transport.ErrTaken):
 			h.Log.Debug("cannot claim the slot's queue yet", "queue", h.b, "error", err)
 		}
 		select {
 		case <-time.After(pauses.NextBackOff()):
-		case <-door.Ended():
-		case <-h.ended:
+		case <-ended:
+		case <-h.Ended():
 			return false
 		}
 	}
-}
-
-// claimB claims B and has it watched.
-func (h *Held) claimB(ctx context.Context) error {
-	side := h.present().channel // also if the session has another connection by now
-	if err := side.Claim(ctx, h.b); err != nil {
-		return err
-	}
-	consumer, err := consume(ctx, side, h.b, true)
-	if err != nil {
-		return err
-	}
-	h.observe(consumer, side)
-	return nil
-}
-
-// proveB proves that B is ours: only its owner may look at it, or consume from it.
-func (h *Held) proveB(ctx context.Context) error {
-	if _, claim := h.place(); claim.watch != nil {
-		return h.present().channel.Find(ctx, h.b)
-	}
-	main := h.Session.Main()
-	consumer, err := consume(ctx, main, h.b, false)
-	if err != nil {
-		return err
-	}
-	h.observe(consumer, main)
-	return nil
-}
-
-// observe has B watched, on a channel of the connection that owns it.
-func (h *Held) observe(consumer *transport.Consumer, channel *transport.Channel) {
-	w := &watch{
-		held: h, channel: channel, requests: make(chan uint64, 1), stopped: make(chan struct{}),
-		done: make(chan struct{}),
-	}
-	h.mu.Lock()
-	if h.claim == nil {
-		h.claim = &claim{won: time.Now()}
-	}
-	h.claim.watch = w
-	h.mu.Unlock()
-	go w.run(consumer)
 }

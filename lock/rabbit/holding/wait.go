@@ -9,7 +9,6 @@ import (
 	"berth/internal/boottime"
 	"berth/lock"
 	"berth/lock/rabbit/ledger"
-	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 )
 
@@ -39,11 +38,72 @@ const (
 	looksApart = 4
 )
 
+// MayStart reports whether nobody has to end before the command may start.
+func (h *Held) MayStart() bool { return h.free(h.door.Load().View()) }
+
+// free is MayStart, where this much is known at the door.
+func (h *Held) free(known ledger.View) bool {
+	return h.mayStart || h.Term() != 0 && (known.Over() || h.door.Load().Missing && known.Silent())
+}
+
+// Proven implements lock.Held.
+func (h *Held) Proven() boottime.Instant { return h.proven }
+
+// ErrStepBack says that a waiter of a higher priority is to be next.
+var ErrStepBack = errors.New("a waiter of a higher priority is next")
+
+// errElsewhere says that another slot may be free.
+var errElsewhere = errors.New("another slot may be free")
+
+// Stand waits at the door until the command may start. Errors: lock.ErrLost,
+// lock.ErrUnreachable, lock.ErrUnknown, that of ctx, ErrStepBack, or that another slot
+// may be free. The caller releases it then.
+func (h *Held) Stand(ctx context.Context) error { return h.stand(ctx, true) }
+
+// Ready implements lock.Held. A successor that has claimed B and only waits gives it back
+// if the last holder asks for it; Ready then returns lock.ErrFull.
+func (h *Held) Ready(ctx context.Context) error {
+	if err := h.Cause(); err != nil {
+		return err
+	}
+	if h.Started() {
+		return nil // the command is started again
+	}
+	if err := h.stand(ctx, false); err != nil {
+		return err
+	}
+	h.Start()
+	h.Session.KeepSilent(true)
+	h.Session.BePatient(true)
+	go h.settle(h.door.Load())
+	return nil
+}
+
+func (h *Held) stand(ctx context.Context, asNext bool) error {
+	w := wait{Held: h, door: h.door.Load(), asNext: asNext}
+	since, err := w.await(ctx)
+	if err == nil {
+		h.mayStart, h.proven = true, since
+		return nil
+	}
+	if cause := h.Cause(); ctx.Err() != nil {
+		// It may have cut the connection.
+		err = fmt.Errorf("gave up waiting for the last holder of %s: %w", h, ctx.Err())
+	} else if cause != nil {
+		err = cause
+	}
+	if !errors.Is(err, ErrStepBack) && !errors.Is(err, errElsewhere) {
+		h.avoidUnusable(ctx, h.slot, err)
+	}
+	return err
+}
+
 // wait is the time between the door and the start.
 type wait struct {
 	*Held
 	door   *ledger.Door
 	asNext bool   // it goes on to wait when the holder has asked for the slot
+	asked  bool   // the holder has asked for the slot
 	absent bool   // B was not there when it was last looked at
 	turns  int    // since the last look at B
 	told   uint64 // the term whose end the user was told is waited for; 0: none
@@ -61,209 +121,97 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
-		changed := w.door.Changed()
-		_, claim := w.place()
+		known := w.door.View()
+		var err error
 		switch {
 		case ctx.Err() != nil:
-			return 0, w.gaveUp(ctx)
-		case w.out && (w.mayStart || w.recorded && w.door.Over()):
-			if err := w.comeBack(ctx); err != nil {
-				return 0, err
-			}
-			continue
-		case !w.out && transport.IsClosed(w.door.Ended()):
-			return 0, w.lostDoor()
-		case w.recorded && w.door.Disowned():
-			return 0, w.lose("its guard has released it")
-		case claim != nil && w.door.Echoed():
-			if err := w.handBack(ctx, claim); err != nil {
-				return 0, err
-			}
+			err = ctx.Err()
+		case w.Cause() != nil:
+			err = w.Cause()
+		case !w.out && transport.IsClosed(known.Ended):
+			err = w.judgeDoor(w.door.Lost())
+		case known.Disowned() && w.Term() != 0:
+			err = w.Lose("its guard has released it")
+		case w.Ours() && !w.out && (w.asked || known.Echoed):
+			err = w.handBack(ctx)
 			look.Reset(turn)
-			continue
-		case w.mayStart || w.recorded && (w.first || w.door.Over()):
-			if since := w.door.Proven(); since.Add(w.lease/2).Until() > 0 {
+		case !w.out && w.free(known):
+			if known.Proven.Add(w.lease/2).Until() > 0 {
+				return known.Proven, nil
+			}
+			err = w.prove(ctx)
+		case w.Session.Blocked():
+			err = lock.Errorf(lock.ErrUnreachable, "%s: the broker serves this connection no more, because of an alarm", w)
+		case w.Ours():
+			var since boottime.Instant
+			if since, err = w.outside(ctx); since != 0 {
 				return since, nil
 			}
-			if err := w.door.Prove(ctx); err != nil {
-				return 0, w.judgeDoor(err)
-			}
-			if claim != nil {
-				if err := w.judge(w.proveB(ctx), "its queue is gone"); err != nil {
-					return 0, err
+		case w.asNext && known.Asked > w.Waiter.Priority:
+			err = ErrStepBack
+		default:
+			w.sayWaiting(known)
+			var next time.Duration
+			select {
+			case <-known.Changed:
+			case <-look.C:
+				next, err = w.look(ctx)
+				if err == nil && w.Waiter.Called() {
+					err = errElsewhere
 				}
-			}
-			continue
-		case claim != nil && claim.watch == nil:
-			if err := w.judge(w.proveB(ctx), "its queue is gone"); err != nil {
-				return 0, err
-			}
-			continue
-		case claim != nil && !w.out:
-			if err := w.door.StepOut(ctx); err != nil {
-				return 0, w.judgeDoor(err)
-			}
-			if w.out = true; w.alone.IsZero() {
-				w.alone = time.Now()
-			}
-			look.Reset(outLook)
-			continue
-		case claim != nil && w.left() <= 0:
-			if since, err := w.startUntold(ctx); since != 0 || err != nil {
-				return since, err
-			}
-			continue
-		case w.Session.Blocked():
-			return 0, lock.Errorf(lock.ErrUnreachable, "%s: the broker serves this connection no more, because of an alarm", w)
-		case w.asNext && claim == nil && w.door.Asked() > w.Waiter.Priority:
-			return 0, ErrStepBack
-		}
-		w.sayWaiting(claim)
-		var spares <-chan transport.Delivery
-		if w.asNext {
-			spares = w.Waiter.Spares()
-		}
-		var requests <-chan uint64
-		var enough <-chan time.Time
-		if claim != nil {
-			requests = claim.watch.requests
-			enough = time.After(w.left())
-		}
-		select {
-		case <-changed:
-		case <-enough:
-		case <-look.C:
-			if w.out {
-				if err := w.lookIn(ctx); err != nil {
-					return 0, err
+				look.Reset(min(next, turn))
+			case d, open := <-w.spares():
+				if w.Waiter.TakeSpare(d, open) {
+					err = errElsewhere
 				}
-				look.Reset(outLook)
-				break
+			case <-w.Session.Conn().Blocked():
+			case <-w.Lost():
+			case <-ctx.Done():
 			}
-			next, err := w.look(ctx)
-			if err != nil {
-				return 0, err
-			}
-			if w.Waiter.Called() {
-				return 0, errElsewhere
-			}
-			look.Reset(min(next, turn))
-		case term := <-requests:
-			if term != 0 && (w.door.Awaits(term) || w.door.Empty) {
-				if err := w.handBack(ctx, claim); err != nil {
-					return 0, err
-				}
-				look.Reset(turn)
-			}
-		case <-w.Session.Conn().Blocked():
-		case d, open := <-spares:
-			if w.Waiter.TakeSpare(d, open) {
-				return 0, errElsewhere
-			}
-		case <-w.Lost():
-			return 0, w.Cause()
-		case <-ctx.Done():
-			return 0, w.gaveUp(ctx)
+		}
+		if err != nil {
+			return 0, err
 		}
 	}
 }
 
-func (w *wait) gaveUp(ctx context.Context) error {
-	return fmt.Errorf("gave up waiting for the last holder of %s: %w", w, ctx.Err())
+// spares receives what nobody in line wants, for one that is next.
+func (w *wait) spares() <-chan transport.Delivery {
+	if w.asNext {
+		return w.Waiter.Spares()
+	}
+	return nil
 }
 
-// left is how long this holding has to wait for earlier ones if nothing more
-// becomes known, from when it had the door and B, and left the door. What comes later can
-// say that it takes longer.
-func (w *wait) left() time.Duration {
-	wait := w.door.Wait(w.lease)
-	if w.door.Empty {
-		wait = max(wait, w.lease) // what has come since is not all
-	}
-	return wait - time.Since(w.alone)
-}
-
-// comeBack takes the place at the door again. Somebody may be there for a moment, who
-// goes because B is ours.
-func (w *wait) comeBack(ctx context.Context) (err error) {
-	for pauses, tries := transport.Pauses(firstClaimPause, longestClaimPause), 0; ; tries++ {
-		if err = w.door.StepIn(ctx); !errors.Is(err, transport.ErrTaken) || tries == comeBackTries {
-			break
-		}
-		if transport.Sleep(ctx, pauses.NextBackOff()) != nil {
-			return w.gaveUp(ctx)
-		}
-	}
-	w.out = false
-	if ctx.Err() != nil {
-		return w.gaveUp(ctx)
-	}
-	return w.judgeDoor(err)
-}
-
-// lookIn is a look at a ledger that this contender has left: what has come there may be
-// the release, or a sign of life. Somebody who is there for longer than a moment was not
-// shown what is in hand here, and has to see it.
-func (w *wait) lookIn(ctx context.Context) error {
-	n, taken, err := w.door.Waiting(ctx)
-	if err != nil || n == 0 && !taken {
+// prove proves what this holding has: the door, and B where it was claimed.
+func (w *wait) prove(ctx context.Context) error {
+	if err := w.door.Prove(ctx); err != nil {
 		return w.judgeDoor(err)
 	}
-	return w.comeBack(ctx)
+	if w.Ours() {
+		return w.Prove(ctx)
+	}
+	return nil
 }
 
-// startUntold is for a holder that nobody has heard of for as long as it may live.
-func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
-	if err := w.comeBack(ctx); err != nil {
-		return 0, err
-	}
-	if w.door.Echoed() || w.recorded && w.door.Over() {
-		return 0, nil
-	}
-	if err := w.judge(w.exists(ctx), "the slot was removed"); err != nil {
-		return 0, err
-	}
-	if !w.recorded {
-		// Of whoever it was nothing is known, but that it is dead by now.
-		if err := w.record(ctx); err != nil {
-			return 0, w.judgeDoor(err)
-		}
-	} else if err := w.door.Prove(ctx); err != nil {
-		return 0, w.judgeDoor(err)
-	}
-	if err := w.judge(w.proveB(ctx), "its queue is gone"); err != nil {
-		return 0, err
-	}
-	if w.door.Echoed() {
-		return 0, nil
-	}
-	return w.door.Proven(), nil
-}
-
-// look proves what this holding has, finds out whether the slot is still there, and
+// look proves that this holding is next, finds out whether the slot is still there, and
 // whether its holder may be gone without a word. It returns when to look again at the
 // latest.
 func (w *wait) look(ctx context.Context) (time.Duration, error) {
-	if w.recorded {
-		if err := w.door.Prove(ctx); err != nil {
-			return 0, w.judgeDoor(err)
+	if w.Term() != 0 {
+		if err := w.prove(ctx); err != nil {
+			return 0, err
 		}
 		w.door.Prune()
 	}
-	if w.a != "" {
-		if err := w.judge(w.Session.Side().Find(ctx, w.a), "the slot was removed"); err != nil {
-			return 0, err
-		}
+	if err := w.Judge(w.exists(ctx), removed); err != nil {
+		return 0, err
 	}
 	again := w.lease
 	if w.asNext && !w.Waiter.Tend(ctx) {
 		again = lackAgain
 	}
-	_, claim := w.place()
-	if claim != nil || w.door.Over() {
-		return again, nil
-	}
-	if time.Now().Before(w.notBefore) {
+	if w.door.View().Over() || time.Now().Before(w.notBefore) {
 		return again, nil
 	}
 	if w.turns++; w.Session.Apart() && w.turns%looksApart != 1 && !w.absent {
@@ -274,83 +222,163 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 		w.absent = false
 		return again, nil // what is wrong shows elsewhere
 	}
-	if !w.absent && w.recorded {
-		w.absent = true
+	if w.absent = !w.absent; w.absent && w.Term() != 0 {
 		return lookAgain, nil
 	}
 	w.absent = false
-	if err := w.claimB(ctx); err != nil && !errors.Is(err, transport.ErrTaken) {
-		return 0, w.judge(err, "its queue is gone")
+	if err := w.Take(ctx); err != nil && !errors.Is(err, transport.ErrTaken) {
+		return 0, w.Judge(err, "its queue is gone")
 	}
 	return w.lease, nil
 }
 
-// handBack gives B back to a holder that is alive. The records go first: a newcomer
-// without them would know nothing of it.
-func (w *wait) handBack(ctx context.Context, c *claim) error {
-	w.Log.Debug("the holder lives and wants its slot", "queue", w.b)
-	var gone error
-	if w.out {
-		gone = w.comeBack(ctx)
+// outside waits away from the door, with B, for a holder that says nothing. It returns at
+// the door again with a proof once that one has been silent for as long as it may live, and
+// with 0 when there is something to read, or somebody has asked for the slot; and with 0
+// when the wait is over.
+func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
+	if !w.out {
+		if err := w.door.StepOut(ctx); err != nil {
+			return 0, w.judgeDoor(err)
+		}
+		if w.out = true; w.alone.IsZero() {
+			w.alone = time.Now()
+		}
 	}
-	if gone != nil {
-		_ = w.door.Close(ctx)
+	known := w.door.View()
+	w.sayWaiting(known)
+	enough, look := time.NewTimer(w.left(known)), time.NewTicker(outLook)
+	defer enough.Stop()
+	defer look.Stop()
+	for {
+		select {
+		case <-enough.C:
+			return w.startUntold(ctx)
+		case <-look.C:
+			if ctx.Err() != nil {
+				return 0, nil // a question now would cut the connection
+			}
+			// What has come may be the release, or a sign of life. Somebody who is there for
+			// longer than a moment was not shown what is in hand here, and has to see it.
+			n, taken, err := w.door.Waiting(ctx)
+			if err != nil {
+				return 0, w.judgeDoor(err)
+			}
+			if n > 0 || taken {
+				return 0, w.comeBack(ctx)
+			}
+		case term := <-w.Requests():
+			if w.asked = term != 0 && (known.Awaits(term) || w.door.Empty); w.asked {
+				return 0, w.comeBack(ctx)
+			}
+		case d, open := <-w.spares():
+			if w.Waiter.TakeSpare(d, open) {
+				return 0, errElsewhere
+			}
+		case <-w.Session.Conn().Blocked():
+			return 0, nil
+		case <-w.Lost():
+			return 0, nil
+		case <-ctx.Done():
+			return 0, nil
+		}
 	}
-	w.door.Heeded()
-	w.mu.Lock()
-	w.Held.claim = nil
-	w.mu.Unlock()
-	c.watch.stop()
-	w.absent, w.alone, w.notBefore = false, time.Time{}, time.Now().Add(w.lease)
-	err := w.Session.Side().Remove(ctx, w.b)
-	switch {
-	case gone != nil:
-		return gone
-	case err != nil && !slots.LostRace(err):
+}
+
+// left is how long this holding has to wait for earlier ones if nothing more
+// becomes known, from when it had the door and B, and left the door. What comes later can
+// say that it takes longer.
+func (w *wait) left(known ledger.View) time.Duration {
+	wait := known.Wait(w.lease)
+	if w.door.Empty {
+		wait = max(wait, w.lease) // what has come since is not all
+	}
+	return wait - time.Since(w.alone)
+}
+
+// comeBack takes the place at the door again. Somebody may be there for a moment, who
+// goes because B is ours. Where it fails, the records go back before B does: a newcomer
+// without them would know nothing of who lives.
+func (w *wait) comeBack(ctx context.Context) (err error) {
+	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
+	for range comeBackTries {
+		err = w.door.StepIn(ctx)
+		if !errors.Is(err, transport.ErrTaken) || transport.Sleep(ctx, pauses.NextBackOff()) != nil {
+			break
+		}
+	}
+	w.out = err != nil && ctx.Err() != nil
+	if err == nil || w.out {
 		return err
-	case !w.asNext || !w.recorded: // not recorded: the ledger said nothing, and has to be read anew
+	}
+	_ = w.door.Close(ctx)
+	return w.judgeDoor(err)
+}
+
+// startUntold is for a holder that nobody has heard of for as long as it may live. It
+// returns 0 if something is heard now.
+func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
+	if err := w.comeBack(ctx); err != nil {
+		return 0, err
+	}
+	if known := w.door.View(); known.Echoed || w.free(known) {
+		return 0, nil
+	}
+	if err := w.Judge(w.exists(ctx), removed); err != nil {
+		return 0, err
+	}
+	if w.Term() == 0 {
+		// Of whoever it was nothing is known, but that it is dead by now.
+		if err := w.recordTerm(ctx); err != nil {
+			return 0, w.judgeDoor(err)
+		}
+	} else if err := w.prove(ctx); err != nil {
+		return 0, err
+	}
+	known := w.door.View()
+	if known.Echoed {
+		return 0, nil
+	}
+	return known.Proven, nil
+}
+
+// handBack gives B back to a holder that is alive.
+func (w *wait) handBack(ctx context.Context) error {
+	w.Log.Debug("the holder lives and wants its slot", "queue", w.b)
+	w.door.Heeded()
+	w.asked, w.absent, w.alone, w.notBefore = false, false, time.Time{}, time.Now().Add(w.lease)
+	if err := w.GiveBack(ctx); err != nil {
+		return err
+	}
+	if !w.asNext || w.Term() == 0 { // not recorded: the ledger said nothing, and has to be read anew
 		w.Avoided.Add(w.slot, leaveAlone, transport.ErrTaken)
 		return lock.Errorf(lock.ErrFull, "%s: its holder lives and wants it back", w)
 	}
 	return nil
 }
 
-// lostDoor is for a place that was lost before the start.
-func (w *wait) lostDoor() error { return w.judgeDoor(w.door.Lost()) }
-
-// judgeDoor says what a failure at the door means for the slot.
-func (h *Held) judgeDoor(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, lock.ErrLost):
-		return h.lose(err.Error())
-	case errors.Is(err, lock.ErrUnreachable):
-		return h.dropped()
-	}
-	return err
-}
-
 // sayWaiting tells the user once for each holder that is waited for.
-func (w *wait) sayWaiting(c *claim) {
-	last := w.door.Newest()
-	switch {
-	case c == nil && w.told != last.Term:
+func (w *wait) sayWaiting(known ledger.View) {
+	last, ours := known.Newest(), w.Ours()
+	about := last.Term
+	if ours {
+		about++
+	}
+	if w.told == about {
+		return
+	}
+	w.told = about
+	if !ours {
 		w.Log.Info("waiting: all slots are held; next in line for this one", "slot", w.slot, "held_by", last.Host,
 			"held_by_pid", last.PID)
-	case c != nil && w.told != last.Term+1:
-		atMost := w.left().Round(time.Millisecond).String()
-		if last.Term == 0 {
-			w.Log.Info("waiting because the ledger does not say who held the slot last", "slot", w.slot, "queue", w.t,
-				"at_most", atMost)
-		} else {
-			w.Log.Info("waiting for the last holder's release", "slot", w.slot, "term", last.Term, "host", last.Host,
-				"at_most", atMost)
-		}
-		w.told = last.Term + 1
-		return
-	default:
 		return
 	}
-	w.told = last.Term
+	atMost := w.left(known).Round(time.Millisecond).String()
+	if last.Term == 0 {
+		w.Log.Info("waiting because the ledger does not say who held the slot last", "slot", w.slot, "queue", w.t,
+			"at_most", atMost)
+		return
+	}
+	w.Log.Info("waiting for the last holder's release", "slot", w.slot, "term", last.Term, "host", last.Host,
+		"at_most", atMost)
 }

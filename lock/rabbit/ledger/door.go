@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,37 +19,34 @@ const (
 	// looked at again.
 	readTimeout = 200 * time.Millisecond
 
-	// recordTries bounds the attempts to be recorded after everybody else.
-	recordTries = 5
+	// secondLook is after how long a ledger without a record is read again.
+	secondLook = 50 * time.Millisecond
 
 	// deliveryTimeout bounds the way of a message through the broker to oneself.
 	deliveryTimeout = 5 * time.Second
 )
 
-// Door is the place of the only consumer of a slot's ledger: of who may start next, or
-// has just started. Who stands there has every record in hand, unacknowledged; when its
-// channel ends, the broker puts them back, in one step with letting the next one in.
-// Enter makes it. Its methods may be called from several goroutines.
+// Door is the place of the only consumer of a slot's ledger: of who may start next, or has
+// just started. Who stands there has every record in hand, unacknowledged; when its channel
+// ends, the broker puts them back, in one step with letting the next one in. Enter and Make
+// make it. Its methods may be called from several goroutines.
 type Door struct {
 	Missing bool // the ledger did not exist before
 	Empty   bool // it had no record of a holder, so that nothing is known
 
 	channel *transport.Channel
 	queue   string
+	turn    chan struct{} // has one token; whoever took it may put records back, or go
 
-	turn chan struct{} // has one token; whoever took it may put records back
-
-	mu       sync.Mutex
-	consumer *transport.Consumer // guarded by mu
-	ended    chan struct{}       // closed when nothing is delivered any more; guarded by mu
-	known    History             // guarded by mu
-	inHand   []letter            // guarded by mu
-	seen     int                 // messages that were delivered; guarded by mu
-	fresh    bool                // what is delivered is none of what was in hand; guarded by mu
-	echoed   bool                // a holder that was known has written its record again; guarded by mu
-	proven   boottime.Instant    // when the last proof that this is our place began; guarded by mu
-	asked    int                 // the highest priority of those who ask for the place; -1: nobody; guarded by mu
-	changed  chan struct{}       // closed with the next change; guarded by mu
+	mu       sync.Mutex          // guards what follows
+	consumer *transport.Consumer // the last one
+	view     View
+	inHand   []letter
+	own      uint64 // the tag of the own record in hand; 0: it is not
+	seen     int    // messages that were delivered
+	fresh    bool   // what is delivered is none of what was in hand
+	changed  chan struct{}
+	ended    chan struct{}
 }
 
 // letter is a delivered message that was not acknowledged.
@@ -60,63 +55,102 @@ type letter struct {
 	record Record // its zero value: it is none
 }
 
+// View is what is known at a door.
+type View struct {
+	History                  // what was read
+	Proven  boottime.Instant // when the last proof began that the place is ours
+	Asked   int              // the highest priority of those who ask for the place; -1: nobody
+	Echoed  bool             // a holder has written its record again since StepOut: it lives
+	Changed <-chan struct{}  // closed when more is known
+	Ended   <-chan struct{}  // closed when nothing is delivered any more: after StepOut, or the place is lost
+}
+
+// View returns what is known now.
+func (d *Door) View() View {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	v := d.view
+	v.History, v.Changed, v.Ended = v.History.clone(), d.changed, d.ended
+	return v
+}
+
 // Enter takes the place at the door of a ledger, and reads what is there. id is that of
 // the holding that will be recorded, "" for nobody's.
 //
 // Errors: transport.ErrTaken if somebody stands there, transport.ErrNoQueue if there is no
-// ledger, lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable. Looking whether somebody
-// does is nothing that a broker logs.
+// ledger, lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable.
 func Enter(ctx context.Context, channel *transport.Channel, queue, id string) (*Door, error) {
-	records, consumers, err := channel.Count(ctx, queue)
-	switch {
-	case errors.Is(err, transport.ErrNoQueue):
-		return nil, err
-	case err != nil:
-		return nil, unreadable(err)
-	case consumers > 0:
-		return nil, taken(queue)
+	d, err := enter(ctx, channel, queue, id)
+	if err != nil || !d.Empty {
+		return d, err
 	}
-	consumer, err := channel.Consume(ctx, queue, transport.Consumption{Exclusive: true})
-	if errors.Is(err, transport.ErrTaken) {
+	// Who gives the door back lets the next one in a moment before its records.
+	if err := d.Close(ctx); err != nil {
 		return nil, err
-	} else if err != nil {
-		return nil, unreadable(err)
 	}
-	return enter(ctx, channel, queue, id, consumer, records)
+	if err := transport.Sleep(ctx, secondLook); err != nil {
+		return nil, err
+	}
+	return enter(ctx, channel, queue, id)
+}
+
+func enter(ctx context.Context, channel *transport.Channel, queue, id string) (*Door, error) {
+	d := newDoor(channel, queue, id)
+	records, err := d.consume(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.read(ctx, records); err != nil {
+		return nil, errors.Join(err, d.Close(ctx))
+	}
+	d.Empty = d.View().Silent()
+	return d, nil
 }
 
 // Make is Enter for a ledger that does not exist.
 func Make(ctx context.Context, channel *transport.Channel, queue, id string) (*Door, error) {
+	d := newDoor(channel, queue, id)
 	consumer, err := channel.Consume(ctx, queue, transport.Consumption{Create: names.LedgerLength, Exclusive: true})
 	if errors.Is(err, transport.ErrTaken) {
 		return nil, err
 	} else if err != nil {
 		return nil, unreadable(err)
 	}
-	d, err := enter(ctx, channel, queue, id, consumer, 0)
-	if err == nil {
-		d.Missing, d.Empty = d.Empty, false
-	}
-	return d, err
-}
-
-// enter reads so many records of a ledger.
-func enter(ctx context.Context, channel *transport.Channel, queue, id string, consumer *transport.Consumer,
-	records int) (*Door, error) {
-	d := &Door{
-		channel: channel, queue: queue, consumer: consumer, proven: boottime.Now(), known: History{id: id}, asked: -1,
-		ended: make(chan struct{}), changed: make(chan struct{}), turn: make(chan struct{}, 1),
-	}
-	d.turn <- struct{}{}
-	go d.run(consumer, d.ended)
-	if err := d.read(ctx, records); err != nil {
-		return nil, errors.Join(err, d.Close(ctx))
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.Empty = len(d.known.held) == 0
+	d.Missing = true
+	d.follow(consumer)
 	return d, nil
 }
+
+func newDoor(channel *transport.Channel, queue, id string) *Door {
+	d := &Door{channel: channel, queue: queue, turn: make(chan struct{}, 1), changed: make(chan struct{})}
+	d.view = View{History: History{id: id}, Proven: boottime.Now(), Asked: -1}
+	d.turn <- struct{}{}
+	return d
+}
+
+// consume takes the place, and returns how many messages have been delivered once all are
+// read that are there. Looking whether somebody has it is nothing that a broker logs.
+func (d *Door) consume(ctx context.Context) (records int, err error) {
+	waiting, consumers, err := d.channel.Count(ctx, d.queue)
+	switch {
+	case errors.Is(err, transport.ErrNoQueue):
+		return 0, err
+	case err != nil:
+		return 0, unreadable(err)
+	case consumers > 0:
+		return 0, fmt.Errorf("cannot consume from queue %q: %w: %w", d.queue, ErrNext, transport.ErrTaken)
+	}
+	consumer, err := d.channel.Consume(ctx, d.queue, transport.Consumption{Exclusive: true})
+	if errors.Is(err, transport.ErrTaken) {
+		return 0, err
+	} else if err != nil {
+		return 0, unreadable(err)
+	}
+	return waiting + d.follow(consumer), nil
+}
+
+// ErrNext says that somebody stands at the door. It comes with transport.ErrTaken.
+var ErrNext = errors.New("somebody is next")
 
 // unreadable keeps what is wrong with a ledger from being taken for what is said
 // about the slot.
@@ -130,15 +164,23 @@ func unreadable(err error) error {
 	return err
 }
 
-// run takes what is delivered until the consumer ends.
-func (d *Door) run(consumer *transport.Consumer, ended chan struct{}) {
-	for m := range consumer.Deliveries {
-		d.take(m)
-	}
+// follow takes what is delivered until the consumer ends. It returns how many messages were
+// delivered before.
+func (d *Door) follow(consumer *transport.Consumer) (seen int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	close(ended)
-	d.ring()
+	ended := make(chan struct{})
+	d.consumer, d.ended = consumer, ended
+	go func() {
+		for m := range consumer.Deliveries {
+			d.take(m)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		close(ended)
+		d.ring()
+	}()
+	return d.seen
 }
 
 // read waits until so many messages were delivered, or no more are there: some may have
@@ -154,25 +196,6 @@ func (d *Door) read(ctx context.Context, records int) error {
 			return err
 		}
 	}
-}
-
-// errLate says that something was not delivered in time.
-var errLate = errors.New("the broker did not deliver in time what was written")
-
-// Disowned reports whether this holding was released by somebody else: its guard.
-func (d *Door) Disowned() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.known.own > 0 && d.known.Released(d.known.own)
-}
-
-// ErrNext says that somebody stands at the door. It comes with transport.ErrTaken.
-var ErrNext = errors.New("somebody is next")
-
-func (d *Door) taken() error { return taken(d.queue) }
-
-func taken(queue string) error {
-	return fmt.Errorf("cannot consume from queue %q: %w: %w", queue, ErrNext, transport.ErrTaken)
 }
 
 // request is a message to who stands at the door.
@@ -194,21 +217,26 @@ func YieldRequest(priority int) (transport.Message, error) {
 func (d *Door) take(m transport.Delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	defer d.ring()
+	d.seen++
 	content := transport.Content(m)
 	record, ok := parse(content)
-	if ok {
-		d.echoed = d.echoed || d.fresh && record.Record == held && record.ID != d.known.id
-		d.known.add(record)
-	}
-	d.seen++
 	var r request
 	if !ok && json.Unmarshal(content, &r) == nil && r.Request == requestYield {
-		d.asked = max(d.asked, r.Priority)
+		d.view.Asked = max(d.view.Asked, r.Priority)
 		_ = m.Ack(false) // whoever comes next is not asked
-	} else {
-		d.inHand = append(d.inHand, letter{m.DeliveryTag, record})
+		return
 	}
-	d.ring()
+	d.inHand = append(d.inHand, letter{m.DeliveryTag, record})
+	if !ok {
+		return
+	}
+	d.view.add(record)
+	if record.Record == held && record.ID != d.view.id {
+		d.view.Echoed = d.view.Echoed || d.fresh
+	} else if record.Record == held && record.Term == d.view.own {
+		d.own = m.DeliveryTag
+	}
 }
 
 // ring tells everybody who waits for a change. The caller has mu.
@@ -217,19 +245,8 @@ func (d *Door) ring() {
 	d.changed = make(chan struct{})
 }
 
-// Changed returns a channel that is closed with the next change.
-func (d *Door) Changed() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changed
-}
-
-// Ended is closed when nothing is delivered any more: the place is lost or given back.
-func (d *Door) Ended() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.ended
-}
+// errLate says that something was not delivered in time.
+var errLate = errors.New("the broker did not deliver in time what was written")
 
 // await waits until the condition, which is asked with mu, holds.
 func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool) error {
@@ -259,10 +276,10 @@ func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool
 }
 
 // Deleted reports whether the place is lost because its ledger is gone. It says so once.
-// Valid after Ended.
+// Valid after the end of the deliveries.
 func (d *Door) Deleted() bool { return !d.channel.Closed() && d.consumer.Dropped() }
 
-// Lost says why the place is lost. Valid after Ended.
+// Lost says why the place is lost. Valid after the end of the deliveries.
 func (d *Door) Lost() error {
 	what := fmt.Sprintf("cannot consume from queue %q any more", d.queue)
 	switch {
@@ -272,222 +289,6 @@ func (d *Door) Lost() error {
 		return lock.Errorf(lock.ErrLost, "%s: it was deleted, or its node went down", what)
 	}
 	return lock.Errorf(lock.ErrLost, "%s: the broker has closed the channel", what)
-}
-
-// Over reports whether all others are known to be dead that were seen in the ledger.
-func (d *Door) Over() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.known.Over()
-}
-
-// Known returns what was seen of others by now.
-func (d *Door) Known() History {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return History{held: maps.Clone(d.known.held), released: maps.Clone(d.known.released)}
-}
-
-// Wait is History.Wait.
-func (d *Door) Wait(own time.Duration) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.known.Wait(own)
-}
-
-// Newest is History.Newest.
-func (d *Door) Newest() Record {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.known.Newest()
-}
-
-// Awaits reports whether the holding of this term is one that is not known to be over.
-func (d *Door) Awaits(term uint64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for who := range d.known.held {
-		if who.Term == term && !d.known.released[who] {
-			return true
-		}
-	}
-	return false
-}
-
-// Proven returns when the last proof began that the place is ours.
-func (d *Door) Proven() boottime.Instant {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.proven
-}
-
-// Asked returns the highest priority of those who have asked for the place, -1 if nobody has.
-func (d *Door) Asked() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.asked
-}
-
-// Record records this holding after everybody else, and returns its term. write returns
-// once the broker has the record, and is not tried again under the same term: a copy
-// that comes late would speak for a holding that is over. When the record has come back
-// through our own consumer, whoever enters later will read it: it is proof that the
-// place is ours.
-func (d *Door) Record(ctx context.Context, write func(Holding) error) (uint64, error) {
-	for range recordTries {
-		d.mu.Lock()
-		who := Holding{d.known.Next(), d.known.id}
-		d.mu.Unlock()
-		began := boottime.Now()
-		if err := write(who); err != nil {
-			return 0, err
-		}
-		if err := d.await(ctx, deliveryTimeout, func() bool { return d.known.own >= who.Term }); err != nil {
-			return 0, err
-		}
-		d.mu.Lock()
-		last := d.known.Current()
-		if last {
-			d.proven = began
-		}
-		d.mu.Unlock()
-		if last {
-			return who.Term, nil
-		}
-	}
-	return 0, lock.Errorf(lock.ErrUnknown, "others write to queue %q all the time", d.queue)
-}
-
-// Prove proves that the place is ours: it puts back all that is in hand and waits for
-// the own record to be delivered again, which only the queue's live consumer gets. So
-// no delivery gets so old that the broker minds (consumer_timeout). It ends with its
-// answer, with the channel, or with ctx.
-func (d *Door) Prove(ctx context.Context) error {
-	if err := d.begin(ctx); err != nil {
-		return err
-	}
-	defer d.end()
-	began := boottime.Now()
-	d.mu.Lock()
-	last, own := d.last(), d.ownLetter()
-	if own >= 0 {
-		d.inHand, d.fresh = nil, false
-	}
-	d.mu.Unlock()
-	if own < 0 {
-		return lock.Errorf(lock.ErrUnknown, "the own record is not back from queue %q yet", d.queue)
-	}
-	if err := d.consumer.PutBack(last); err != nil {
-		return d.Lost()
-	}
-	if err := d.await(ctx, deliveryTimeout, func() bool { return d.ownLetter() >= 0 }); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.proven = began
-	return nil
-}
-
-func (d *Door) begin(ctx context.Context) error {
-	select {
-	case <-d.turn:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (d *Door) end() { d.turn <- struct{}{} }
-
-// last is the newest delivery in hand, 0 if there is none. The caller has mu.
-func (d *Door) last() (tag uint64) {
-	for _, l := range d.inHand {
-		tag = max(tag, l.tag)
-	}
-	return tag
-}
-
-// ownLetter is the index of the newest own record in hand, -1 if there is none. The caller has mu.
-func (d *Door) ownLetter() int {
-	own := -1
-	for i, l := range d.inHand {
-		if l.record.Record == held && l.record.ID == d.known.id && l.record.Term == d.known.own {
-			own = i
-		}
-	}
-	return own
-}
-
-// Prune removes what says of others that they are over, and own records under which
-// nothing was started, once this holding is recorded: who waits for long behind many others must not fill the ledger.
-func (d *Door) Prune() {
-	d.remove(func(r Record) bool {
-		own := r.ID == d.known.id
-		return r.Term == 0 || own && r.Term < d.known.own || !own && d.known.released[Holding{r.Term, r.ID}]
-	})
-}
-
-// remove acknowledges what is not wanted. It does not wait: what comes to nothing is
-// there once more for the next one.
-func (d *Door) remove(unwanted func(Record) bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool {
-		return unwanted(l.record) && d.consumer.Ack(l.tag) == nil
-	})
-}
-
-// older returns the deliveries in hand that a holder removes, and the last that it
-// puts back: all of terms below its own, and copies of its own record.
-func (d *Door) older() (remove []uint64, keep uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	own := d.ownLetter()
-	for i, l := range d.inHand {
-		if i != own && (own >= 0 && l.record.Term <= d.known.own || l.record.Term == 0) {
-			remove = append(remove, l.tag)
-		} else {
-			keep = max(keep, l.tag)
-		}
-	}
-	d.inHand = nil
-	return remove, keep
-}
-
-// GiveBack lets the next one in, once this holder has another claim: the ledger keeps
-// its record alone. The channel stays open.
-func (d *Door) GiveBack(ctx context.Context) error {
-	if err := d.begin(ctx); err != nil {
-		return err
-	}
-	defer d.end()
-	if err := d.consumer.Cancel(ctx); err != nil {
-		return err
-	}
-	<-d.Ended() // of what was delivered before, none may stay behind
-	if d.channel.Conn().Broken() || d.channel.Closed() {
-		return d.Lost()
-	}
-	remove, keep := d.older()
-	for _, tag := range remove {
-		_ = d.consumer.Ack(tag)
-	}
-	if keep != 0 {
-		return d.consumer.PutBack(keep)
-	}
-	return nil
-}
-
-// Depart gives the place back in one write with what departure says.
-func (d *Door) Depart(ctx context.Context, departure transport.Departure) (transport.Presence, error) {
-	if err := d.begin(ctx); err != nil {
-		return transport.Unknown, err
-	}
-	defer d.end()
-	departure.Door = d.consumer
-	departure.Ack, departure.Keep = d.older()
-	return d.channel.Depart(ctx, departure)
 }
 
 // Close gives the place back with everything that was read, by closing the channel.

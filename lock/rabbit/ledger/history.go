@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"maps"
 	"time"
 )
 
@@ -31,8 +32,35 @@ func (h *History) add(r Record) {
 	}
 }
 
+func (h History) clone() History {
+	h.held, h.released = maps.Clone(h.held), maps.Clone(h.released)
+	return h
+}
+
+// Silent reports whether there is no record of another holder.
+func (h History) Silent() bool { return len(h.held) == 0 }
+
+// Awaits reports whether the holding of this term is one that is not known to be over.
+func (h History) Awaits(term uint64) bool {
+	for who := range h.held {
+		if who.Term == term && !h.released[who] {
+			return true
+		}
+	}
+	return false
+}
+
+// past reports whether a record says nothing any more: of another holding that is over, or
+// of an earlier term of this one.
+func (h History) past(r Record) bool {
+	if r.ID == h.id {
+		return r.Term < h.own
+	}
+	return h.released[Holding{r.Term, r.ID}]
+}
+
 // Newest returns the record of the last other holder; its Term is 0 if there is none.
-func (h *History) Newest() (last Record) {
+func (h History) Newest() (last Record) {
 	for _, r := range h.held {
 		if r.Term > last.Term {
 			last = r
@@ -44,7 +72,7 @@ func (h *History) Newest() (last Record) {
 // Over reports whether the trees of all other holders are known to be dead. Each
 // has to be released by itself: the holder of a higher term may have been
 // recorded and have lost the slot again before it started anything.
-func (h *History) Over() bool {
+func (h History) Over() bool {
 	for who := range h.held {
 		if !h.released[who] {
 			return false
@@ -56,7 +84,7 @@ func (h *History) Over() bool {
 // Lost reports whether the newest release is without the record that it belongs to,
 // which the ledger does not keep then. An older one has come late, after a successor
 // had removed that record.
-func (h *History) Lost() bool {
+func (h History) Lost() bool {
 	newest := h.Newest().Term
 	for who := range h.released {
 		if _, found := h.held[who]; !found && who.ID != h.id && who.Term > newest {
@@ -68,7 +96,7 @@ func (h *History) Lost() bool {
 
 // Wait is how long a successor has to wait if nothing more becomes known. own is
 // for a holder that does not say how long it may live, and for an unknown one.
-func (h *History) Wait(own time.Duration) (longest time.Duration) {
+func (h History) Wait(own time.Duration) (longest time.Duration) {
 	if len(h.held) == 0 {
 		return own
 	}
@@ -85,7 +113,7 @@ func (h *History) Wait(own time.Duration) (longest time.Duration) {
 }
 
 // Highest is the highest term of another holding that was seen.
-func (h *History) Highest() (term uint64) {
+func (h History) Highest() (term uint64) {
 	for who := range h.held {
 		term = max(term, who.Term)
 	}
@@ -98,13 +126,13 @@ func (h *History) Highest() (term uint64) {
 }
 
 // Current reports whether the record of this holding is the last one.
-func (h *History) Current() bool { return h.own > h.Highest() && !h.Released(h.own) }
+func (h History) Current() bool { return h.own > h.Highest() && !h.Disowned() }
 
-// Released reports whether a term of this holding is released.
-func (h *History) Released(term uint64) bool { return h.released[Holding{term, h.id}] }
+// Disowned reports whether this holding was released by somebody else: its guard.
+func (h History) Disowned() bool { return h.own > 0 && h.released[Holding{h.own, h.id}] }
 
 // Next is the term to record: above all that were seen, and no less than the clock in
 // microseconds, so that terms grow even if a ledger was lost.
-func (h *History) Next() uint64 {
+func (h History) Next() uint64 {
 	return max(h.own+1, h.Highest()+1, uint64(time.Now().UnixMicro()))
 }

@@ -20,38 +20,29 @@ func (d *Door) StepOut(ctx context.Context) error {
 	if err := d.consumer.Cancel(ctx); err != nil {
 		return err
 	}
-	<-d.Ended()
+	<-d.View().Ended
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fresh = true
 	return nil
 }
 
-// StepIn consumes again, and reads what has come meanwhile. Errors: as Enter.
+// StepIn consumes again, and reads what has come meanwhile. Errors: transport.ErrTaken for
+// as long as somebody else stands there, and as Enter.
 func (d *Door) StepIn(ctx context.Context) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
 	defer d.end()
-	records, consumers, err := d.channel.Count(ctx, d.queue)
-	if err != nil {
-		return unreadable(err)
-	}
-	if consumers > 0 {
-		return d.taken()
-	}
-	consumer, err := d.channel.Consume(ctx, d.queue, transport.Consumption{Exclusive: true})
-	if errors.Is(err, transport.ErrTaken) { // which has closed the channel, and put everything back
+	records, err := d.consume(ctx)
+	switch {
+	case errors.Is(err, transport.ErrTaken) && !errors.Is(err, ErrNext): // the channel is closed, and everything back
 		return lock.Errorf(lock.ErrLost, "%s", err.Error())
-	} else if err != nil {
+	case errors.Is(err, transport.ErrNoQueue):
+		return unreadable(err)
+	case err != nil:
 		return err
 	}
-	ended := make(chan struct{})
-	d.mu.Lock()
-	d.consumer, d.ended = consumer, ended
-	records += d.seen
-	d.mu.Unlock()
-	go d.run(consumer, ended)
 	return d.read(ctx, records)
 }
 
@@ -62,17 +53,9 @@ func (d *Door) Waiting(ctx context.Context) (records int, taken bool, err error)
 	return records, consumers > 0, unreadable(err)
 }
 
-// Echoed reports whether somebody else has written that it holds the slot since StepOut:
-// it lives.
-func (d *Door) Echoed() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.echoed
-}
-
 // Heeded is for an echo that was acted upon.
 func (d *Door) Heeded() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.echoed = false
+	d.view.Echoed = false
 }

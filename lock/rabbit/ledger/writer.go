@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -15,14 +14,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-const (
-	// recordTimeout bounds the attempts to write one record. A slot whose
-	// holder cannot be recorded is given back.
-	recordTimeout = 10 * time.Second
-
-	// releaseTimeout bounds the attempts to record a release.
-	releaseTimeout = 2 * time.Second
-)
+// releaseTimeout bounds the attempts to record a release.
+const releaseTimeout = 2 * time.Second
 
 // Writer writes the records of one contender. Its methods may be called from several
 // goroutines.
@@ -39,9 +32,9 @@ func NewWriter(via transport.Via, log hclog.Logger) *Writer {
 	return &Writer{via: via, log: log, owed: map[Holding]string{}}
 }
 
-// Once puts a record into a ledger that exists, and returns once the broker has it. It
+// Write puts a record into a ledger that exists, and returns once the broker has it. It
 // tries once. Errors: lock.ErrDenied, lock.ErrUnknown.
-func (w *Writer) Once(ctx context.Context, ledger string, rec Record) error {
+func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
 	message, err := rec.message()
 	if err != nil {
 		return err
@@ -50,48 +43,18 @@ func (w *Writer) Once(ctx context.Context, ledger string, rec Record) error {
 	switch {
 	case errors.Is(err, lock.ErrDenied):
 		return err
-	case err == nil && found != transport.Present:
-		err = errNotTaken
-	case err == nil:
+	case err == nil && found == transport.Present:
 		return nil
+	case err == nil:
+		err = errors.New("the broker has not taken it")
 	}
 	return fmt.Errorf("cannot record %q in queue %q: %w: %w", rec.Record, ledger, lock.ErrUnknown, err)
 }
 
-// Write puts a record into the ledger and returns once the broker has it. It
-// tries again for as long as ctx and 10 s allow: the same record twice does no
-// harm. A ledger that has gone meanwhile is made anew. Errors: lock.ErrDenied,
-// lock.ErrUnknown.
-func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
-	message, err := rec.message()
-	if err != nil {
-		return err
-	}
-	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
-	defer cancel()
-	reason := errNotTaken
-	for pauses := transport.RetryPauses(); ; {
-		found, err := w.via.Deliver(bounded, ledger, message)
-		switch {
-		case err == nil && found == transport.Present:
-			return nil
-		case errors.Is(err, lock.ErrDenied):
-			return err
-		case err == nil && found == transport.Absent:
-			err = w.via(bounded, func(c *transport.Channel) error { return c.Create(bounded, ledger, names.LedgerLength) })
-		}
-		if err != nil && bounded.Err() == nil {
-			reason = err
-		}
-		w.log.Debug("record not written yet", "queue", ledger, "record", rec.Record, "error", err)
-		if transport.Sleep(bounded, pauses.NextBackOff()) != nil {
-			return fmt.Errorf("cannot record %q in queue %q: %w: %w", rec.Record, ledger, lock.ErrUnknown, reason)
-		}
-	}
+// Create makes a ledger that somebody has deleted.
+func (w *Writer) Create(ctx context.Context, ledger string) error {
+	return w.via(ctx, func(c *transport.Channel) error { return c.Create(ctx, ledger, names.LedgerLength) })
 }
-
-// errNotTaken is why a record is not written if nothing else is known.
-var errNotTaken = errors.New("the broker has not taken it")
 
 // Release records that the tree of a holding is dead. It is not worth a long wait:
 // successors do without it, after the handover delay. What could not be recorded
@@ -117,22 +80,14 @@ func (w *Writer) Release(ctx context.Context, ledger string, who Holding) error 
 
 // Settle records the releases that could not be recorded when they were due, once
 // the broker answers again: every successor waits for them, this contender too.
-// Each is tried once.
 func (w *Writer) Settle(ctx context.Context) {
 	w.mu.Lock()
-	owed := maps.Clone(w.owed)
+	owed := w.owed
+	w.owed = map[Holding]string{}
 	w.mu.Unlock()
 	for who, ledger := range owed {
-		bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
-		err := Release(bounded, w.via, ledger, who)
-		cancel()
-		w.log.Debug("recording an earlier release", "queue", ledger, "term", who.Term, "error", err)
-		if err != nil && !errors.Is(err, lock.ErrDenied) {
-			continue
-		}
-		w.mu.Lock()
-		delete(w.owed, who)
-		w.mu.Unlock()
+		w.log.Debug("recording an earlier release", "queue", ledger, "term", who.Term)
+		_ = w.Release(ctx, ledger, who) // what fails is owed again
 	}
 }
 
@@ -159,7 +114,8 @@ func Release(ctx context.Context, via transport.Via, ledger string, who Holding)
 		return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q", who.Term,
 			ledger)
 	}
-	if err := via(ctx, func(c *transport.Channel) error { return c.Find(ctx, ledger) }); !errors.Is(err, transport.ErrNoQueue) {
+	err = via(ctx, func(c *transport.Channel) error { return c.Find(ctx, ledger) })
+	if !errors.Is(err, transport.ErrNoQueue) {
 		return lock.Errorf(lock.ErrUnknown,
 			"the broker returns what is written to queue %q and does not say that it is gone: %v", ledger, err)
 	}

@@ -57,13 +57,6 @@ func (o operation) missing(reason string) bool {
 	return strings.HasPrefix(reason, text) || cut && len(begin) > 240 && strings.HasPrefix(text, begin)
 }
 
-// refused reports whether this is the broker's answer to the claim of a queue that somebody else has.
-func refused(err error, queue string) bool {
-	var answer *amqp.Error
-	return errors.As(err, &answer) && strings.HasPrefix(answer.Reason,
-		"RESOURCE_LOCKED - cannot obtain exclusive access to locked queue '"+queue+"' in vhost ")
-}
-
 // explain turns what amqp091-go returned into one of our outcomes.
 func (c *Conn) explain(o operation, err error) error {
 	if err == nil {

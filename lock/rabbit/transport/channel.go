@@ -133,35 +133,6 @@ func (c *Channel) declare(ctx context.Context, verb, queue string, exclusive boo
 	})
 }
 
-// ClaimAndFind is Claim, and Find for another queue, in one round trip: the broker comes to the second only if it has
-// done the first.
-//
-// An error that wraps ErrTaken means that somebody else has the claim, one that wraps ErrNoQueue that the claim is
-// ours and the other queue does not exist. After any other it is not known which of the two failed.
-func (c *Channel) ClaimAndFind(ctx context.Context, claim, find string) error {
-	var raw error
-	err := c.do(ctx, operation{"claim", claim, configure}, func(ch *amqp.Channel) error {
-		// In one piece: a refusal that came between the two would close the channel under the second, and the broker
-		// closes the connection for that.
-		c.conn.socket.Begin(2)
-		defer c.conn.socket.End()
-		if _, raw = ch.QueueDeclare(claim, false, false, true, true, classic(0)); raw == nil {
-			_, raw = ch.QueueDeclarePassive(find, false, false, false, false, nil)
-		}
-		return raw
-	})
-	if missing := c.conn.explain(looking(find), raw); errors.Is(missing, ErrNoQueue) {
-		return missing
-	}
-	if errors.Is(err, ErrTaken) && !refused(raw, claim) {
-		// A long name may be cut before the letter that tells the two apart.
-		if again := c.Find(ctx, find); again != nil && !errors.Is(again, ErrNoQueue) {
-			return lock.Errorf(lock.ErrUnknown, "%s", err.Error())
-		}
-	}
-	return err
-}
-
 // Remove deletes the queue and waits for the answer. A queue that does not exist counts as removed.
 func (c *Channel) Remove(ctx context.Context, queue string) error {
 	return c.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {

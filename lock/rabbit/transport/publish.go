@@ -115,8 +115,8 @@ func (c *Channel) confirmMode(ch *amqp.Channel) error {
 	return err
 }
 
-// open opens the channel, for publishing, ahead of time.
-func (c *Channel) open(ctx context.Context) error {
+// Open opens the channel, for publishing, ahead of time.
+func (c *Channel) Open(ctx context.Context) error {
 	return c.do(ctx, operation{verb: "open a channel"}, c.confirmMode)
 }
 

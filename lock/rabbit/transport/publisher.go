@@ -57,7 +57,7 @@ func (p *Publisher) Connect() {
 		ctx, cancel := context.WithTimeout(context.Background(), broker.DialTimeout)
 		defer cancel()
 		if p.dial(ctx) == nil {
-			_ = p.channel.open(ctx)
+			_ = p.channel.Open(ctx)
 		}
 	}()
 }

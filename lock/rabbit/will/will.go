@@ -1,4 +1,6 @@
-package holding
+// Package will releases the term of a supervisor that has died: its guard publishes that the
+// tree is dead. It knows what a will says, and nothing of who holds a slot.
+package will
 
 import (
 	"context"
@@ -8,16 +10,19 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/lock"
 	"berth/lock/rabbit/broker"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/line"
 	"berth/lock/rabbit/transport"
 )
 
-// will is what a guard needs to publish the release of a term in place of its
-// supervisor. It has the broker's passwords and travels over the connection
-// between the two only.
-type will struct {
+// Name is what the wills of holdings are written under; see lock.NewWill.
+const Name = "rabbit"
+
+// Will is what a guard needs to publish a release. Written, it has the broker's passwords,
+// and travels over the connection between guard and supervisor only.
+type Will struct {
 	URLs      []string      `json:"urls"`
 	Name      string        `json:"name"` // of the supervisor, for the list of connections
 	Heartbeat time.Duration `json:"heartbeat"`
@@ -28,33 +33,30 @@ type will struct {
 	Slot      int           `json:"slot"`
 }
 
-// will returns what PrepareWill needs to release this holding. It contains passwords.
-func (h *Held) will(term uint64) []byte {
-	d := h.Session.Dialer()
-	last := will{
-		Name: d.Name, Heartbeat: d.Heartbeat, Ledger: h.t, Term: term, Holding: h.id, Line: h.Names.Line(), Slot: h.slot,
-	}
+// Handover returns the will, to be published as this dialer connects.
+func (w Will) Handover(d *transport.Dialer) lock.Handover {
+	w.Name, w.Heartbeat = d.Name, d.Heartbeat
 	for _, node := range d.Brokers {
-		last.URLs = append(last.URLs, node.URL())
+		w.URLs = append(w.URLs, node.URL())
 	}
-	data, err := json.Marshal(last)
+	data, err := json.Marshal(w)
 	if err != nil {
-		return nil // cannot happen: strings and numbers
+		return lock.Handover{} // cannot happen: strings and numbers
 	}
-	return data
+	return lock.Handover{Will: lock.NewWill(Name, data)}
 }
 
 // Executor executes a will: it publishes that a term is over and its tree is dead, for
 // the supervisor that has died.
 type Executor struct {
-	will      will
+	will      Will
 	publisher *transport.Publisher
 }
 
-// PrepareWill reads a will and begins to connect, for it to be executed as soon as the
+// Prepare reads a will and begins to connect, for it to be executed as soon as the
 // tree is dead. Execute, which has to be called, ends what it began.
-func PrepareWill(data []byte) (*Executor, error) {
-	var last will
+func Prepare(data []byte) (*Executor, error) {
+	var last Will
 	if err := json.Unmarshal(data, &last); err != nil {
 		return nil, fmt.Errorf("cannot read the will: %w", err)
 	}
@@ -81,7 +83,7 @@ func (e *Executor) Execute(ctx context.Context) error {
 		err := ledger.Release(ctx, e.publisher.Via, e.will.Ledger, who)
 		if err == nil {
 			_ = e.publisher.Via(ctx, func(c *transport.Channel) error {
-				call(ctx, c, e.will.Ledger, e.will.Line, e.will.Slot)
+				Call(ctx, c, e.will.Ledger, e.will.Line, e.will.Slot)
 				return nil
 			})
 			return nil
@@ -92,9 +94,9 @@ func (e *Executor) Execute(ctx context.Context) error {
 	}
 }
 
-// call has a waiter look at a slot that was released, if nobody is next for it.
-func call(ctx context.Context, p *transport.Channel, ledger, queue string, slot int) {
-	if _, next, err := p.Count(ctx, ledger); err == nil && next == 0 {
-		_, _ = p.Deliver(ctx, queue, line.Call(slot))
+// Call has a waiter look at a slot that was released, if nobody is next for it.
+func Call(ctx context.Context, c *transport.Channel, ledger, queue string, slot int) {
+	if _, next, err := c.Count(ctx, ledger); err == nil && next == 0 {
+		_, _ = c.Deliver(ctx, queue, line.Call(slot))
 	}
 }

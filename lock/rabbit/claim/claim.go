@@ -1,0 +1,238 @@
+// Package claim is queue B of one slot: claimed on a connection, watched there, asked back
+// by another holder, given back. It tells whether a holding is lost, or in doubt because
+// its connection is. It does not know when B is needed.
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
+	"berth/lock/rabbit/transport"
+)
+
+// Claim is what a holding claims of its slot. New makes it, without B. Its methods may be
+// called from several goroutines, those that claim and give back one at a time.
+type Claim struct {
+	what  string // is claimed, for messages
+	queue string // B
+	log   hclog.Logger
+	ended chan struct{} // closed by End
+
+	mu      sync.Mutex         // guards what follows
+	side    *transport.Channel // of the connection that the holding is on
+	watch   *watch             // nil: B is not ours
+	started bool
+	lost    chan struct{} // closed together with setting cause
+	cause   error
+}
+
+// New returns a claim on a channel for what the broker may refuse.
+func New(what, queue string, side *transport.Channel, log hclog.Logger) *Claim {
+	return &Claim{what: what, queue: queue, log: log, ended: make(chan struct{}), side: side, lost: make(chan struct{})}
+}
+
+// Side returns the channel that claims.
+func (c *Claim) Side() *transport.Channel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.side
+}
+
+// Conn returns the connection that the holding is on.
+func (c *Claim) Conn() *transport.Conn { return c.Side().Conn() }
+
+// Lost implements lock.Held.
+func (c *Claim) Lost() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lost
+}
+
+// Cause implements lock.Held.
+func (c *Claim) Cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
+// Start is called when the command may be alive: the end of the connection is doubt from
+// then on. Until the deadline the slot can be claimed again, because whoever is next waits
+// for our release, or for as long as we may live.
+func (c *Claim) Start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.started = true
+}
+
+// Started reports whether the command may have been started.
+func (c *Claim) Started() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.started
+}
+
+// Lose says that there is proof of the loss, unless there was some before.
+func (c *Claim) Lose(why string) error { return c.note(lock.ErrLost, why) }
+
+// Doubt says that the slot may be lost.
+func (c *Claim) Doubt(why string) error { return c.note(lock.ErrInDoubt, why) }
+
+// Dropped says that the connection is gone.
+func (c *Claim) Dropped() error {
+	why := fmt.Sprintf("the connection to %s %s", c.Conn().Label(), c.Conn().Why())
+	if c.Started() {
+		return c.Doubt(why)
+	}
+	return c.Lose(why)
+}
+
+// note keeps why the slot is lost or in doubt. Proof takes the place of doubt.
+func (c *Claim) note(outcome error, why string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cause != nil && (outcome != lock.ErrLost || errors.Is(c.cause, lock.ErrLost)) {
+		return c.cause
+	}
+	if c.cause == nil && !transport.IsClosed(c.ended) {
+		close(c.lost)
+	}
+	c.cause = lock.Errorf(outcome, "%s: %s", c.what, why)
+	return c.cause
+}
+
+// Judge says what an answer of the broker means for the slot. gone is what a missing queue
+// means.
+func (c *Claim) Judge(err error, gone string) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, transport.ErrNoQueue):
+		return c.Lose(gone)
+	case errors.Is(err, transport.ErrTaken):
+		return c.Lose("it is somebody else's")
+	case errors.Is(err, lock.ErrUnreachable):
+		return c.Dropped()
+	default:
+		return lock.Errorf(lock.ErrUnknown, "cannot verify %s: %s", c.what, err.Error())
+	}
+}
+
+// End makes everything that happens from now on no loss. It reports whether that was so
+// before.
+func (c *Claim) End() (before bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before = transport.IsClosed(c.ended); !before {
+		close(c.ended)
+	}
+	return before
+}
+
+// Ended is closed by End.
+func (c *Claim) Ended() <-chan struct{} { return c.ended }
+
+// Take claims B and has it watched. Errors: as transport.Channel.Claim.
+func (c *Claim) Take(ctx context.Context) error {
+	side := c.Side()
+	if err := side.Claim(ctx, c.queue); err != nil {
+		return err
+	}
+	consumer, err := consume(ctx, side, c.queue, true)
+	if err == nil {
+		c.follow(consumer, side)
+	}
+	return err
+}
+
+// MoveTo has the claim go on with B on another connection, which owns it already. That
+// ends the doubt. Settle comes before.
+func (c *Claim) MoveTo(ctx context.Context, side *transport.Channel) error {
+	consumer, err := consume(ctx, side, c.queue, false)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.side, c.lost, c.cause = side, make(chan struct{}), nil
+	c.mu.Unlock()
+	c.follow(consumer, side)
+	return nil
+}
+
+func (c *Claim) follow(consumer *transport.Consumer, side *transport.Channel) {
+	w := &watch{
+		Claim: c, channel: side, requests: make(chan uint64, 1), stopped: make(chan struct{}), done: make(chan struct{}),
+	}
+	c.mu.Lock()
+	c.watch = w
+	c.mu.Unlock()
+	go w.run(consumer)
+}
+
+func (c *Claim) present() *watch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.watch
+}
+
+// Ours reports whether B is ours, as far as is known.
+func (c *Claim) Ours() bool { return c.present() != nil }
+
+// Requests receives the terms whose holders ask for the slot; nil if B is not ours.
+func (c *Claim) Requests() <-chan uint64 {
+	if w := c.present(); w != nil {
+		return w.requests
+	}
+	return nil
+}
+
+// Presence is what is known of B before it is ours. Under an alarm a probe may not be
+// answered; a look is, and the broker logs it where B is somebody's.
+func (c *Claim) Presence(ctx context.Context, via transport.Via) (transport.Presence, error) {
+	if found, err := via.Deliver(ctx, c.queue, transport.Message{}); err == nil {
+		return found, nil
+	}
+	switch err := c.Side().Find(ctx, c.queue); {
+	case errors.Is(err, transport.ErrNoQueue):
+		return transport.Absent, nil
+	case err == nil, errors.Is(err, transport.ErrTaken):
+		return transport.Present, nil
+	default:
+		return transport.Unknown, err
+	}
+}
+
+// Prove proves that B is ours: only its owner may look at it.
+func (c *Claim) Prove(ctx context.Context) error {
+	return c.Judge(c.Side().Find(ctx, c.queue), "its queue is gone")
+}
+
+// GiveBack deletes B, if it is ours. That it is gone or somebody else's is fine too.
+func (c *Claim) GiveBack(ctx context.Context) error {
+	w := c.present()
+	if w == nil || c.Conn().Broken() {
+		return nil
+	}
+	close(w.stopped)
+	err := c.Side().Remove(ctx, c.queue)
+	<-w.done
+	c.mu.Lock()
+	c.watch = nil
+	c.mu.Unlock()
+	if errors.Is(err, transport.ErrTaken) {
+		return nil
+	}
+	return err
+}
+
+// Settle waits until B is not watched any more: the connection is closed, or the claim has
+// ended.
+func (c *Claim) Settle() {
+	if w := c.present(); w != nil {
+		<-w.done
+	}
+}

@@ -1,0 +1,136 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit/transport"
+)
+
+// againPause lies between attempts to consume again after the consumer's channel was
+// closed. The slot is verified meanwhile, so there is only the earlier news of a deletion
+// to regain.
+const againPause = 500 * time.Millisecond
+
+// request is a message to whoever owns B.
+type request struct {
+	Request string `json:"request"`
+	Term    uint64 `json:"term"`
+}
+
+const requestReclaim = "reclaim"
+
+// ReclaimRequest asks whoever has B to give it back to the holder of a term, which the
+// broker knows by this user.
+func ReclaimRequest(term uint64, user string) (transport.Message, error) {
+	m, err := transport.NewMessage(requestReclaim, request{Request: requestReclaim, Term: term})
+	m.UserID = user
+	return m, err
+}
+
+// watch consumes from B: the broker ends the consumer when B is deleted, and requests
+// arrive there.
+type watch struct {
+	*Claim
+	channel  *transport.Channel
+	requests chan uint64   // see Requests
+	stopped  chan struct{} // closed when B is about to be given back: what happens to it is no loss then
+	done     chan struct{} // closed when run has ended
+}
+
+// consume consumes from B. Without waiting for the answer, a refusal is the end of the
+// deliveries.
+func consume(ctx context.Context, channel *transport.Channel, b string, noWait bool) (*transport.Consumer, error) {
+	return channel.Consume(ctx, b, transport.Consumption{Exclusive: true, NoAck: true, NoWait: noWait})
+}
+
+// over reports whether nothing that happens to B is a loss any more.
+func (w *watch) over() bool { return transport.IsClosed(w.ended) || transport.IsClosed(w.stopped) }
+
+// run reports the loss of the slot as soon as the broker says so. It ends with that, with
+// the connection, or when all is over.
+func (w *watch) run(c *transport.Consumer) {
+	defer close(w.done)
+	for c != nil && w.drain(c) {
+		switch {
+		case c.Dropped():
+			_ = w.Lose("its queue was deleted")
+			return
+		case w.channel.Conn().Broken():
+			_ = w.Dropped()
+			return
+		}
+		c = w.again() // only the channel was closed, and B may still be ours
+	}
+}
+
+// drain reads what comes until nothing can come any more, and reports whether that matters.
+func (w *watch) drain(c *transport.Consumer) bool {
+	for {
+		select {
+		case <-w.ended:
+			return false
+		case <-w.stopped:
+			return false
+		case d, open := <-c.Deliveries:
+			if !open {
+				return !w.over()
+			}
+			w.heed(d)
+		}
+	}
+}
+
+// heed passes a request on to whom it concerns. Probes, which are empty, are ignored, and
+// what is not from our own user, as the broker has checked it. A request that nobody waits
+// for is dropped: it comes again.
+func (w *watch) heed(d transport.Delivery) {
+	var r request
+	text := transport.Content(d)
+	if len(text) == 0 || d.UserId == "" || d.UserId != w.channel.Conn().User() {
+		return
+	}
+	if err := json.Unmarshal(text, &r); err != nil || r.Request != requestReclaim {
+		return
+	}
+	select {
+	case w.requests <- r.Term:
+	default:
+	}
+}
+
+// again consumes again. It returns nil when there is nothing left to watch.
+func (w *watch) again() *transport.Consumer {
+	for {
+		c, err := consume(context.Background(), w.channel, w.queue, false)
+		again := time.After(againPause)
+		switch {
+		case err == nil:
+			w.log.Debug("consuming again", "queue", w.queue)
+			return c
+		case errors.Is(err, transport.ErrNoQueue), errors.Is(err, transport.ErrTaken):
+			_ = w.Lose(err.Error())
+			return nil
+		case errors.Is(err, lock.ErrUnreachable):
+			_ = w.Dropped()
+			return nil
+		case errors.Is(err, lock.ErrDenied):
+			w.log.Warn("a deletion of the slot's queue is noticed late, and a slot that was lost cannot be asked "+
+				"back", "error", err)
+			again = nil
+		default:
+			w.log.Debug("cannot consume again", "queue", w.queue, "error", err)
+		}
+		select {
+		case <-w.ended:
+			return nil
+		case <-w.stopped:
+			return nil
+		case <-w.channel.Conn().Done():
+		case <-again:
+		}
+	}
+}

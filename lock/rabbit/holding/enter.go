@@ -1,0 +1,139 @@
+package holding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/transport"
+)
+
+// atDoor takes the place at the door. A ledger that does not exist says that nobody has
+// held the slot, if it still does not exist once B is ours.
+func (h *Held) atDoor(ctx context.Context) error {
+	main := h.Session.Main()
+	door, err := ledger.Enter(ctx, main, h.t, h.id)
+	if errors.Is(err, transport.ErrNoQueue) {
+		opened := make(chan error, 1)
+		go func() { opened <- main.Open(ctx) }() // for the second look
+		if err = errors.Join(h.Take(ctx), <-opened); err == nil {
+			door, err = ledger.Enter(ctx, main, h.t, h.id)
+		}
+	}
+	if errors.Is(err, transport.ErrNoQueue) && h.Ours() {
+		if err := h.exists(ctx); err != nil {
+			return err // and there is no ledger either
+		}
+		h.made = time.Now()
+		if door, err = ledger.Make(ctx, main, h.t, h.id); err == nil && h.Session.Returned() {
+			door.Missing, door.Empty = false, true
+		}
+	}
+	if err == nil {
+		h.door.Store(door)
+	}
+	return err
+}
+
+// enter makes this holding known at the door, where that may be. What a ledger that is
+// missing or empty does not say, only B can: then it is claimed first. Where a command
+// cannot be started at once, now has it leave, and next has it stay although somebody holds
+// the slot.
+func (h *Held) enter(ctx context.Context, now, next bool) error {
+	door := h.door.Load()
+	known := door.View()
+	if !door.Missing {
+		if err := h.exists(ctx); err != nil {
+			return err
+		}
+	}
+	if door.Empty {
+		if known.Lost() {
+			h.warnOfPolicy(h.t, "it has a release without the record that it belongs to")
+		}
+		if !h.Ours() {
+			if err := h.Take(ctx); err != nil {
+				if errors.Is(err, transport.ErrTaken) {
+					h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
+				}
+				return err
+			}
+		}
+	}
+	free := known.Over() || door.Missing
+	if now && !free {
+		return slots.ErrMustWait
+	}
+	if door.Empty {
+		return nil // it is recorded once the delay has passed
+	}
+	if !h.Ours() {
+		// One that waits with B has records in hand, and what is to be seen is not all. One
+		// that is next asks for the sake of the question: under an alarm the record must not
+		// be the first that this connection publishes, which gets through while nothing after
+		// it is answered.
+		b, err := h.Presence(ctx, h.Session.Via)
+		switch {
+		case err != nil:
+			return err
+		case b != transport.Absent && (free || !next):
+			return fmt.Errorf("%s: %w", h, transport.ErrTaken)
+		case !free && !next:
+			if err := h.Take(ctx); err != nil {
+				return fmt.Errorf("%s: %w", h, err)
+			}
+		}
+	}
+	return h.recordTerm(ctx)
+}
+
+// record returns the record of this holding under a term.
+func (h *Held) record(who ledger.Holding) ledger.Record { return who.Held(h.handover, h.Host, h.PID) }
+
+// recordTerm records this holding under a new term. Once the record has come back, whoever
+// takes the place at the door from us reads it.
+func (h *Held) recordTerm(ctx context.Context) error {
+	door := h.door.Load()
+	term, err := door.Record(ctx, func(who ledger.Holding) error {
+		h.handover = h.lease
+		if known := door.View(); !known.Over() {
+			// A holder that did not end in order may have had a longer lease than ours, and
+			// may come back to a slot that we lose unnoticed.
+			h.handover = max(h.lease, known.Wait(h.lease))
+		}
+		return h.Writer.Write(ctx, h.t, h.record(who))
+	})
+	if err != nil {
+		return err
+	}
+	untold := door.Missing || door.Empty
+	if untold {
+		// The record says that this contender has had the door, and no more than that. A
+		// release of it must not make a ledger that says nothing look like one that does.
+		if err := h.Prove(ctx); err != nil {
+			return err
+		}
+	}
+	h.term.Store(term)
+	door.Prune()
+	if untold || h.Session.Apart() {
+		return nil
+	}
+	// Under an alarm of the broker a connection that has published gets no answer.
+	return h.judgeDoor(door.Prove(ctx))
+}
+
+// judgeDoor says what a failure at the door means for the slot.
+func (h *Held) judgeDoor(err error) error {
+	switch {
+	case errors.Is(err, lock.ErrLost):
+		return h.Lose(err.Error())
+	case errors.Is(err, lock.ErrUnreachable):
+		return h.Dropped()
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/lock/rabbit/transport"
+)
+
+// recordTries bounds the attempts to be recorded after everybody else.
+const recordTries = 5
+
+// Record records this holding after everybody else, and returns its term. write returns
+// once the broker has the record, and is not tried again under the same term: a copy
+// that comes late would speak for a holding that is over. When the record has come back
+// through our own consumer, whoever enters later will read it: it is proof that the
+// place is ours.
+func (d *Door) Record(ctx context.Context, write func(Holding) error) (uint64, error) {
+	for range recordTries {
+		known, began := d.View(), boottime.Now()
+		who := Holding{known.Next(), known.id}
+		if err := write(who); err != nil {
+			return 0, err
+		}
+		if err := d.await(ctx, deliveryTimeout, func() bool { return d.view.own >= who.Term }); err != nil {
+			return 0, err
+		}
+		if d.View().Current() {
+			d.proved(began)
+			return who.Term, nil
+		}
+	}
+	return 0, lock.Errorf(lock.ErrUnknown, "others write to queue %q all the time", d.queue)
+}
+
+// Prove proves that the place is ours: it puts back all that is in hand and waits for
+// the own record to be delivered again, which only the queue's live consumer gets. So
+// no delivery gets so old that the broker minds (consumer_timeout). It ends with its
+// answer, with the channel, or with ctx.
+func (d *Door) Prove(ctx context.Context) error {
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	defer d.end()
+	began := boottime.Now()
+	d.mu.Lock()
+	own, last := d.own, d.last()
+	if own != 0 {
+		d.inHand, d.own, d.fresh = nil, 0, false
+	}
+	d.mu.Unlock()
+	if own == 0 {
+		return lock.Errorf(lock.ErrUnknown, "the own record is not back from queue %q yet", d.queue)
+	}
+	if err := d.consumer.PutBack(last); err != nil {
+		return d.Lost()
+	}
+	if err := d.await(ctx, deliveryTimeout, func() bool { return d.own != 0 }); err != nil {
+		return err
+	}
+	d.proved(began)
+	return nil
+}
+
+func (d *Door) proved(began boottime.Instant) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.view.Proven = began
+}
+
+func (d *Door) begin(ctx context.Context) error {
+	select {
+	case <-d.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *Door) end() { d.turn <- struct{}{} }
+
+// last is the newest delivery in hand, 0 if there is none. The caller has mu.
+func (d *Door) last() (tag uint64) {
+	for _, l := range d.inHand {
+		tag = max(tag, l.tag)
+	}
+	return tag
+}
+
+// sift takes out of hand what the ledger need not keep, and returns it: what is no record,
+// who is over, and, if the command has started, all of terms up to the own but the own
+// record. The caller has mu.
+func (d *Door) sift(started bool) (tags []uint64) {
+	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool {
+		r := l.record
+		useless := r.Term == 0 || d.view.past(r) || started && d.own != 0 && r.Term <= d.view.own
+		if !useless || l.tag == d.own {
+			return false
+		}
+		tags = append(tags, l.tag)
+		return true
+	})
+	return tags
+}
+
+// Prune removes what says of others that they are over, and own records under which
+// nothing was started, once this holding is recorded: who waits for long behind many
+// others must not fill the ledger. It does not wait: what comes to nothing is there once
+// more for the next one.
+func (d *Door) Prune() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, tag := range d.sift(false) {
+		_ = d.consumer.Ack(tag)
+	}
+}
+
+// empty leaves nothing in hand of what a holder removes, and of what it keeps up to a tag.
+func (d *Door) empty() (remove []uint64, keep uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	remove, keep = d.sift(true), d.last()
+	d.inHand, d.own = nil, 0
+	return remove, keep
+}
+
+// GiveBack lets the next one in, once this holder has another claim: the ledger keeps
+// its record alone. The channel stays open.
+func (d *Door) GiveBack(ctx context.Context) error {
+	if err := d.begin(ctx); err != nil {
+		return err
+	}
+	defer d.end()
+	if err := d.consumer.Cancel(ctx); err != nil {
+		return err
+	}
+	<-d.View().Ended // of what was delivered before, none may stay behind
+	if d.channel.Conn().Broken() || d.channel.Closed() {
+		return d.Lost()
+	}
+	remove, keep := d.empty()
+	for _, tag := range remove {
+		_ = d.consumer.Ack(tag)
+	}
+	if keep != 0 {
+		return d.consumer.PutBack(keep)
+	}
+	return nil
+}
+
+// Depart gives the place back in one write with what departure says.
+func (d *Door) Depart(ctx context.Context, departure transport.Departure) (transport.Presence, error) {
+	if err := d.begin(ctx); err != nil {
+		return transport.Unknown, err
+	}
+	defer d.end()
+	departure.Door = d.consumer
+	departure.Ack, departure.Keep = d.empty()
+	return d.channel.Depart(ctx, departure)
+}
