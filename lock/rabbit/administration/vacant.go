@@ -201,10 +201,14 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 // readLedger reads the ledger of a slot that nobody holds, and leaves it as it was. It stands at the door for that
 // moment. It returns false if somebody else does.
 func (a *action) readLedger(ctx context.Context, l *leaving, records int) (read bool, err error) {
-	door, err := ledger.Enter(ctx, a.conn.Channel(), a.names.Ledger(l.slot), "")
-	if errors.Is(err, transport.ErrTaken) {
+	door, err := ledger.Enter(ctx, a.conn.Channel(), a.names.Ledger(l.slot), "", false)
+	switch {
+	case errors.Is(err, transport.ErrTaken):
 		return false, nil
-	} else if err != nil {
+	case errors.Is(err, ledger.ErrEmpty):
+		l.known, l.records = ledger.History{}, records
+		return true, nil
+	case err != nil:
 		return false, err
 	}
 	l.known, l.records = door.View().History, records

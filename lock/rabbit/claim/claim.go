@@ -1,6 +1,5 @@
-// Package claim is queue B of one slot: claimed on a connection, watched there, asked back
-// by another holder, given back. It tells whether a holding is lost, or in doubt because
-// its connection is. It does not know when B is needed.
+// Package claim is queue B of one slot: claimed on a connection, watched there, asked back by another holder, given
+// back. It tells whether a holding is lost, or in doubt because its connection is. It does not know when B is needed.
 package claim
 
 import (
@@ -15,8 +14,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// Claim is what a holding claims of its slot. New makes it, without B. Its methods may be
-// called from several goroutines, those that claim and give back one at a time.
+// Claim is what a holding claims of its slot. New makes it, without B. Its methods may be called from several
+// goroutines, those that claim and give back one at a time.
 type Claim struct {
 	what  string // is claimed, for messages
 	queue string // B
@@ -60,9 +59,8 @@ func (c *Claim) Cause() error {
 	return c.cause
 }
 
-// Start is called when the command may be alive: the end of the connection is doubt from
-// then on. Until the deadline the slot can be claimed again, because whoever is next waits
-// for our release, or for as long as we may live.
+// Start is called when the command may be alive: the end of the connection is doubt from then on. Until the deadline
+// the slot can be claimed again, because whoever is next waits for our release, or for as long as we may live.
 func (c *Claim) Start() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +103,7 @@ func (c *Claim) note(outcome error, why string) error {
 	return c.cause
 }
 
-// Judge says what an answer of the broker means for the slot. gone is what a missing queue
-// means.
+// Judge says what an answer of the broker means for the slot. gone is what a missing queue means.
 func (c *Claim) Judge(err error, gone string) error {
 	switch {
 	case err == nil:
@@ -122,8 +119,7 @@ func (c *Claim) Judge(err error, gone string) error {
 	}
 }
 
-// End makes everything that happens from now on no loss. It reports whether that was so
-// before.
+// End makes everything that happens from now on no loss. It reports whether that was so before.
 func (c *Claim) End() (before bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,8 +145,8 @@ func (c *Claim) Take(ctx context.Context) error {
 	return err
 }
 
-// MoveTo has the claim go on with B on another connection, which owns it already. That
-// ends the doubt. Settle comes before.
+// MoveTo has the claim go on with B on another connection, which owns it already. That ends the doubt. Settle comes
+// before.
 func (c *Claim) MoveTo(ctx context.Context, side *transport.Channel) error {
 	consumer, err := consume(ctx, side, c.queue, false)
 	if err != nil {
@@ -190,8 +186,8 @@ func (c *Claim) Requests() <-chan uint64 {
 	return nil
 }
 
-// Presence is what is known of B before it is ours. Under an alarm a probe may not be
-// answered; a look is, and the broker logs it where B is somebody's.
+// Presence is what is known of B before it is ours. Under an alarm a probe may not be answered; a look is, and the
+// broker logs it where B is somebody's.
 func (c *Claim) Presence(ctx context.Context, via transport.Via) (transport.Presence, error) {
 	if found, err := via.Deliver(ctx, c.queue, transport.Message{}); err == nil {
 		return found, nil
@@ -229,8 +225,7 @@ func (c *Claim) GiveBack(ctx context.Context) error {
 	return err
 }
 
-// Settle waits until B is not watched any more: the connection is closed, or the claim has
-// ended.
+// Settle waits until B is not watched any more: the connection is closed, or the claim has ended.
 func (c *Claim) Settle() {
 	if w := c.present(); w != nil {
 		<-w.done

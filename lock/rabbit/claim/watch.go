@@ -10,9 +10,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// againPause lies between attempts to consume again after the consumer's channel was
-// closed. The slot is verified meanwhile, so there is only the earlier news of a deletion
-// to regain.
+// againPause lies between attempts to consume again after the consumer's channel was closed. The slot is verified
+// meanwhile, so there is only the earlier news of a deletion to regain.
 const againPause = 500 * time.Millisecond
 
 // request is a message to whoever owns B.
@@ -23,16 +22,14 @@ type request struct {
 
 const requestReclaim = "reclaim"
 
-// ReclaimRequest asks whoever has B to give it back to the holder of a term, which the
-// broker knows by this user.
+// ReclaimRequest asks whoever has B to give it back to the holder of a term, which the broker knows by this user.
 func ReclaimRequest(term uint64, user string) (transport.Message, error) {
 	m, err := transport.NewMessage(requestReclaim, request{Request: requestReclaim, Term: term})
 	m.UserID = user
 	return m, err
 }
 
-// watch consumes from B: the broker ends the consumer when B is deleted, and requests
-// arrive there.
+// watch consumes from B: the broker ends the consumer when B is deleted, and requests arrive there.
 type watch struct {
 	*Claim
 	channel  *transport.Channel
@@ -41,8 +38,7 @@ type watch struct {
 	done     chan struct{} // closed when run has ended
 }
 
-// consume consumes from B. Without waiting for the answer, a refusal is the end of the
-// deliveries.
+// consume consumes from B. Without waiting for the answer, a refusal is the end of the deliveries.
 func consume(ctx context.Context, channel *transport.Channel, b string, noWait bool) (*transport.Consumer, error) {
 	return channel.Consume(ctx, b, transport.Consumption{Exclusive: true, NoAck: true, NoWait: noWait})
 }
@@ -50,8 +46,8 @@ func consume(ctx context.Context, channel *transport.Channel, b string, noWait b
 // over reports whether nothing that happens to B is a loss any more.
 func (w *watch) over() bool { return transport.IsClosed(w.ended) || transport.IsClosed(w.stopped) }
 
-// run reports the loss of the slot as soon as the broker says so. It ends with that, with
-// the connection, or when all is over.
+// run reports the loss of the slot as soon as the broker says so. It ends with that, with the connection, or when all
+// is over.
 func (w *watch) run(c *transport.Consumer) {
 	defer close(w.done)
 	for c != nil && w.drain(c) {
@@ -84,9 +80,8 @@ func (w *watch) drain(c *transport.Consumer) bool {
 	}
 }
 
-// heed passes a request on to whom it concerns. Probes, which are empty, are ignored, and
-// what is not from our own user, as the broker has checked it. A request that nobody waits
-// for is dropped: it comes again.
+// heed passes a request on to whom it concerns. Probes, which are empty, are ignored, and what is not from our own
+// user, as the broker has checked it. A request that nobody waits for is dropped: it comes again.
 func (w *watch) heed(d transport.Delivery) {
 	var r request
 	text := transport.Content(d)

@@ -1,6 +1,5 @@
-// Package contender contends for a lock that is made of queues A and B: it finds a
-// slot, claims it, and waits in line where there is none. What comes after the claim
-// is the holding's.
+// Package contender contends for a lock that is made of queues A and B: it finds a slot, claims it, and waits in line
+// where there is none. What comes after the claim is the holding's.
 package contender
 
 import (
@@ -117,7 +116,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if c.id.Kind == lock.Mutex {
 		err = c.claimMutex(ctx, claim)
 	} else {
-		err = c.finder.Search(ctx, c.Waiter.Hint(), claim)
+		err = c.finder.Search(ctx, claim)
 	}
 	if err != nil {
 		c.Waiter.Missed(c.outcome(err))
@@ -155,8 +154,7 @@ func (c *Contender) claimMutex(ctx context.Context, claim slots.Claim) error {
 	return err
 }
 
-// takeTurn makes the slot that this contender is next for the one that it holds, if its
-// command may start.
+// takeTurn makes the slot that this contender is next for the one that it holds, if its command may start.
 func (c *Contender) takeTurn() (lock.Held, error) {
 	if !c.next.MayStart() {
 		return nil, c.id.Full()
@@ -179,9 +177,8 @@ func (c *Contender) tell(h lock.Handover) {
 	c.handover <- h
 }
 
-// Wait implements lock.Lock. While every slot is held, or there is none, it becomes the
-// one that is next for a slot, or waits for a baton; otherwise, and where the broker
-// refuses batons, pause counts.
+// Wait implements lock.Lock. While every slot is held, or there is none, it becomes the one that is next for a slot,
+// or waits for a baton; otherwise, and where the broker refuses batons, pause counts.
 func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	if c.session.Conn() == nil {
 		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", c.id)
@@ -208,8 +205,8 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// becomeNext makes this contender the next for a slot, if there is one for which nobody
-// is: that of the baton in hand, or any.
+// becomeNext makes this contender the next for a slot, if there is one for which nobody is: that of the baton in hand,
+// or any.
 func (c *Contender) becomeNext(ctx context.Context) {
 	candidates := c.finder.Waitable()
 	if hint := c.Waiter.Hint(); hint > 0 {
@@ -238,8 +235,7 @@ func (c *Contender) becomeNext(ctx context.Context) {
 	}
 }
 
-// askForPlace asks the one that is next to step back, if this contender has a priority
-// above the least.
+// askForPlace asks the one that is next to step back, if this contender has a priority above the least.
 func (c *Contender) askForPlace(ctx context.Context, slot int) {
 	if c.Waiter.Priority == 0 {
 		return
@@ -252,8 +248,8 @@ func (c *Contender) askForPlace(ctx context.Context, slot int) {
 	c.log.Debug("asked the one that is next to step back", "slot", slot, "error", err)
 }
 
-// stand waits until the command may start in the slot that this contender is next for.
-// A place that is lost is none: another attempt follows.
+// stand waits until the command may start in the slot that this contender is next for. A place that is lost is none:
+// another attempt follows.
 func (c *Contender) stand(ctx context.Context) error {
 	err := c.next.Stand(ctx)
 	if err == nil {
@@ -284,11 +280,12 @@ func (c *Contender) leave(ctx context.Context) {
 	if err := next.Release(ctx); err != nil {
 		c.log.Debug("cannot give up in order being next", "slot", next.Slot(), "error", err)
 	}
+	c.Waiter.PassOn() // whatever has become of the slot: with a baton in hand no other would come
 	c.tell(lock.Handover{})
 }
 
-// seekForeign says once if what keeps the only slot of a lock is nobody's claim but a
-// foreign queue. Only a waiter that has looked in vain asks: a short wait is not to cost more.
+// seekForeign says once if what keeps the only slot of a lock is nobody's claim but a foreign queue. Only a waiter
+// that has looked in vain asks: a short wait is not to cost more.
 func (c *Contender) seekForeign(ctx context.Context) {
 	if c.soughtForeign {
 		return
@@ -299,8 +296,7 @@ func (c *Contender) seekForeign(ctx context.Context) {
 	}
 }
 
-// Close implements lock.Lock. It takes a second at most, and two more if something is
-// just being published.
+// Close implements lock.Lock. It takes a second at most, and two more if something is just being published.
 func (c *Contender) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	c.leave(ctx)

@@ -12,16 +12,20 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// atDoor takes the place at the door. A ledger that does not exist says that nobody has
-// held the slot, if it still does not exist once B is ours.
+// atDoor takes the place at the door. A ledger that does not exist says that nobody has held the slot, if it still
+// does not exist once B is ours. Nor is an empty one entered before.
 func (h *Held) atDoor(ctx context.Context) error {
 	main := h.Session.Main()
-	door, err := ledger.Enter(ctx, main, h.t, h.id)
-	if errors.Is(err, transport.ErrNoQueue) {
+	door, err := ledger.Enter(ctx, main, h.t, h.id, false)
+	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
 		go func() { opened <- main.Open(ctx) }() // for the second look
-		if err = errors.Join(h.Take(ctx), <-opened); err == nil {
-			door, err = ledger.Enter(ctx, main, h.t, h.id)
+		taking := h.Take(ctx)
+		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
+			h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
+		}
+		if err = errors.Join(taking, <-opened); err == nil {
+			door, err = ledger.Enter(ctx, main, h.t, h.id, true)
 		}
 	}
 	if errors.Is(err, transport.ErrNoQueue) && h.Ours() {
@@ -29,9 +33,12 @@ func (h *Held) atDoor(ctx context.Context) error {
 			return err // and there is no ledger either
 		}
 		h.made = time.Now()
-		if door, err = ledger.Make(ctx, main, h.t, h.id); err == nil && h.Session.Returned() {
+		if door, err = ledger.Make(ctx, main, h.t, h.id); err == nil && (h.Session.Returned() || h.unreleased[h.slot] > 0) {
 			door.Missing, door.Empty = false, true
 		}
+	}
+	if err == nil && !door.Missing && !door.Empty {
+		delete(h.unreleased, h.slot)
 	}
 	if err == nil {
 		h.door.Store(door)
@@ -39,10 +46,9 @@ func (h *Held) atDoor(ctx context.Context) error {
 	return err
 }
 
-// enter makes this holding known at the door, where that may be. What a ledger that is
-// missing or empty does not say, only B can: then it is claimed first. Where a command
-// cannot be started at once, now has it leave, and next has it stay although somebody holds
-// the slot.
+// enter makes this holding known at the door, where that may be. What a ledger that is missing or empty does not say,
+// only B can: then it is claimed first. Where a command cannot be started at once, now has it leave, and next has it
+// stay although somebody holds the slot.
 func (h *Held) enter(ctx context.Context, now, next bool) error {
 	door := h.door.Load()
 	known := door.View()
@@ -53,7 +59,7 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 	}
 	if door.Empty {
 		if known.Lost() {
-			h.warnOfPolicy(h.t, "it has a release without the record that it belongs to")
+			h.Writer.WarnOfPolicy(h.t, "it has a release without the record that it belongs to")
 		}
 		if !h.Ours() {
 			if err := h.Take(ctx); err != nil {
@@ -64,7 +70,7 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 			}
 		}
 	}
-	free := known.Over() || door.Missing
+	free := known.Over() && !door.Empty || door.Missing
 	if now && !free {
 		return slots.ErrMustWait
 	}
@@ -72,10 +78,9 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 		return nil // it is recorded once the delay has passed
 	}
 	if !h.Ours() {
-		// One that waits with B has records in hand, and what is to be seen is not all. One
-		// that is next asks for the sake of the question: under an alarm the record must not
-		// be the first that this connection publishes, which gets through while nothing after
-		// it is answered.
+		// One that waits with B has records in hand, and what is to be seen is not all. One that is next asks for the
+		// sake of the question: under an alarm the record must not be the first that this connection publishes, which
+		// gets through while nothing after it is answered.
 		b, err := h.Presence(ctx, h.Session.Via)
 		switch {
 		case err != nil:
@@ -94,15 +99,15 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 // record returns the record of this holding under a term.
 func (h *Held) record(who ledger.Holding) ledger.Record { return who.Held(h.handover, h.Host, h.PID) }
 
-// recordTerm records this holding under a new term. Once the record has come back, whoever
-// takes the place at the door from us reads it.
+// recordTerm records this holding under a new term. Once the record has come back, whoever takes the place at the door
+// from us reads it.
 func (h *Held) recordTerm(ctx context.Context) error {
 	door := h.door.Load()
 	term, err := door.Record(ctx, func(who ledger.Holding) error {
 		h.handover = h.lease
 		if known := door.View(); !known.Over() {
-			// A holder that did not end in order may have had a longer lease than ours, and
-			// may come back to a slot that we lose unnoticed.
+			// A holder that did not end in order may have had a longer lease than ours, and may come back to a slot that
+			// we lose unnoticed.
 			h.handover = max(h.lease, known.Wait(h.lease))
 		}
 		return h.Writer.Write(ctx, h.t, h.record(who))
@@ -112,8 +117,8 @@ func (h *Held) recordTerm(ctx context.Context) error {
 	}
 	untold := door.Missing || door.Empty
 	if untold {
-		// The record says that this contender has had the door, and no more than that. A
-		// release of it must not make a ledger that says nothing look like one that does.
+		// The record says that this contender has had the door, and no more than that. A release of it must not make a
+		// ledger that says nothing look like one that does.
 		if err := h.Prove(ctx); err != nil {
 			return err
 		}

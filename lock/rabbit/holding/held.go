@@ -19,12 +19,11 @@ import (
 // removed is why a slot without A is lost.
 const removed = "the slot was removed"
 
-// Held is lock.Held: the place at a slot's door, then B of the slot, owned by the
-// session's connection. Holder.Claim and Holder.Next make it.
+// Held is lock.Held: the place at a slot's door, then B of the slot, owned by the session's connection. Holder.Claim
+// and Holder.Next make it.
 //
-// Its way: at the door before the command starts (enter.go, wait.go), at the door while the
-// command is young, B after that (settle.go), and B on another connection where the
-// first one broke (reclaim.go).
+// Its way: at the door before the command starts (enter.go, wait.go), at the door while the command is young, B after
+// that (settle.go), and B on another connection where the first one broke (reclaim.go).
 type Held struct {
 	*Holder
 	*claim.Claim
@@ -75,9 +74,8 @@ func (h *Held) Slot() int { return h.slot }
 // Term implements lock.Held.
 func (h *Held) Term() uint64 { return h.term.Load() }
 
-// Lease implements lock.Held. The broker looks every heartbeat interval whether
-// it has heard from us and closes the connection after two looks without a
-// sign: never earlier than two intervals after the last byte it received
+// Lease implements lock.Held. The broker looks every heartbeat interval whether it has heard from us and closes the
+// connection after two looks without a sign: never earlier than two intervals after the last byte it received
 // (https://www.rabbitmq.com/docs/heartbeats).
 func (h *Held) Lease() time.Duration { return h.lease }
 
@@ -93,11 +91,17 @@ func (h *Held) Handover() lock.Handover {
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
 
-// exists finds out whether the slot is there. After the claim of B or of the door: who
-// removes a slot looks at these after that.
+// exists finds out whether the slot is there. After the claim of B or of the door: who removes a slot looks at these
+// after that.
 func (h *Held) exists(ctx context.Context) error {
 	if h.a == "" {
 		return nil
+	}
+	if !h.Session.Apart() {
+		// A probe that comes back proves nothing.
+		if found, err := h.Session.Deliver(ctx, h.a, transport.Message{}); err == nil && found == transport.Present {
+			return nil
+		}
 	}
 	return h.Side().Find(ctx, h.a)
 }
@@ -105,8 +109,8 @@ func (h *Held) exists(ctx context.Context) error {
 // Over reports whether Release has ended.
 func (h *Held) Over() bool { return transport.IsClosed(h.over) }
 
-// Settle waits for the goroutines of this slot. They end once they have their
-// answer or the connection is closed; the caller sees to either.
+// Settle waits for the goroutines of this slot. They end once they have their answer or the connection is closed; the
+// caller sees to either.
 func (h *Held) Settle() {
 	h.Claim.Settle()
 	<-h.asking
@@ -127,6 +131,7 @@ func (h *Held) Release(ctx context.Context) error {
 	h.Session.KeepSilent(false)
 	h.Session.BePatient(false)
 	h.dropUnfinishedClaim(ctx)
+	h.remember()
 	unrecorded, err := h.giveBack(ctx)
 	if err != nil {
 		h.Conn().Abandon()
@@ -139,9 +144,22 @@ func (h *Held) Release(ctx context.Context) error {
 	return fmt.Errorf("cannot confirm that %s was given back; the connection was closed, which frees it: %w", h, err)
 }
 
-// giveBack says that the tree is dead, and gives back what this holding has. Whoever is
-// next starts as soon as it hears of the first, so the rest follows in the same write
-// and is not waited for.
+// remember keeps whom a contender that gives up its place has waited for.
+func (h *Held) remember() {
+	door := h.door.Load()
+	if door == nil || h.Started() {
+		return
+	}
+	if known := door.View(); !known.Silent() && !known.Over() {
+		if h.unreleased == nil {
+			h.unreleased = make(map[int]time.Duration)
+		}
+		h.unreleased[h.slot] = known.Wait(h.lease)
+	}
+}
+
+// giveBack says that the tree is dead, and gives back what this holding has. Whoever is next starts as soon as it
+// hears of the first, so the rest follows in the same write and is not waited for.
 func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 	if h.Term() == 0 {
 		return nil, h.leave(ctx)
@@ -171,7 +189,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 	if found, departed := depart(ctx, departure); departed != nil || found != transport.Present {
 		unrecorded, err = h.recordRelease(ctx), departed
 	}
-	return unrecorded, h.unlessBlocked(func() error {
+	return unrecorded, h.Conn().UnlessBlocked(func() error {
 		switch {
 		case lost:
 			return h.leave(ctx)
@@ -189,31 +207,17 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 	})
 }
 
-// unlessBlocked runs f, which waits for an answer. Under an alarm the broker answers
-// nothing any more on a connection that has just published: then it is cut, which frees
-// what is left.
-func (h *Held) unlessBlocked(f func() error) error {
-	conn, done := h.Conn(), make(chan struct{})
-	go func() {
-		select {
-		case <-conn.Blocked():
-			conn.Abandon()
-		case <-done:
-		}
-	}()
-	err := f()
-	close(done)
-	if transport.IsClosed(conn.Blocked()) {
-		conn.Abandon()
-		return nil
-	}
-	return err
-}
-
-// recordRelease records that the tree of this holding is dead, or that there was none.
+// recordRelease records that the tree of this holding is dead, or that there was none, and has a waiter look at the
+// slot if nobody is next.
 func (h *Held) recordRelease(ctx context.Context) error {
 	if err := h.Writer.Release(ctx, h.t, h.holding()); err != nil {
 		return fmt.Errorf("%s: %w", h, err)
+	}
+	if h.Started() {
+		_ = h.Session.Via(ctx, func(c *transport.Channel) error {
+			will.Call(ctx, c, h.t, h.Names.Line(), h.slot)
+			return nil
+		})
 	}
 	return nil
 }
@@ -227,8 +231,7 @@ func (h *Held) leave(ctx context.Context) error {
 	return err
 }
 
-// dropUnfinishedClaim gives back what a reclaim has claimed that did not come to
-// its end.
+// dropUnfinishedClaim gives back what a reclaim has claimed that did not come to its end.
 func (h *Held) dropUnfinishedClaim(ctx context.Context) {
 	c := h.Session.Conn()
 	if c == nil || c == h.Conn() || c.Broken() { // nil: an attempt to connect has failed

@@ -1,6 +1,6 @@
-// Package holding is next for a slot of a lock that is made of queues A, B and T, and then
-// holds it: it takes the place at the door, waits for the last holder, claims B once the
-// command runs, verifies, reclaims and gives back. It does not know how a slot is found.
+// Package holding is next for a slot of a lock that is made of queues A, B and T, and then holds it: it takes the
+// place at the door, waits for the last holder, claims B once the command runs, verifies, reclaims and gives back. It
+// does not know how a slot is found.
 package holding
 
 import (
@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -24,17 +23,14 @@ import (
 )
 
 const (
-	// unusable is for how long a contender leaves a slot alone whose ledger it could
-	// not use, and tries the others.
+	// unusable is for how long a contender leaves a slot alone whose ledger it could not use, and tries the others.
 	unusable = 10 * time.Second
-
-	// hesitation is for how long one whose predecessor's ledger says nothing leaves a
-	// slot alone that is held: whoever holds it has recorded itself again by then.
+	// hesitation is for how long one whose predecessor's ledger says nothing leaves a slot alone that is held: whoever
+	// holds it has recorded itself again by then.
 	hesitation = time.Second
 )
 
-// Holder is what the holdings of one contender have in common. Its methods are called
-// one at a time.
+// Holder is what the holdings of one contender have in common. Its methods are called one at a time.
 type Holder struct {
 	Names   names.Names      // of the queues of the lock
 	Session *session.Session // whose connection owns what is claimed
@@ -46,12 +42,15 @@ type Holder struct {
 	Env     Env
 	Log     hclog.Logger
 
-	// The id of a holding that has come to nothing. It may have been recorded all the
-	// same, and the next one is to know that record for its own.
+	// The id of a holding that has come to nothing. It may have been recorded all the same, and the next one is to know
+	// that record for its own.
 	unproven string
 
-	policy       sync.Once // of warnOfPolicy
-	userMismatch bool      // the broker does not know us by the user of our URL
+	// The handover delay of holders that this contender has known and not seen released, by slot: should the ledger be
+	// deleted, nobody else knows of them.
+	unreleased map[int]time.Duration
+
+	userMismatch bool // the broker does not know us by the user of our URL
 }
 
 // Env is what tests replace. NewEnv makes it.
@@ -64,15 +63,14 @@ type Env struct {
 // NewEnv returns what berth works with.
 func NewEnv() Env { return Env{Young: young, Settle: settleAfter} }
 
-// Claim claims a slot that nobody holds. Where slots.LostRace says so of the error, the
-// slot is somebody else's or being removed. With now it returns slots.ErrMustWait
-// for a slot in which a command could not be started at once.
+// Claim claims a slot that nobody holds. Where slots.LostRace says so of the error, the slot is somebody else's or
+// being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
 func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
 	return l.enter(ctx, slot, now, false)
 }
 
-// Next makes this contender the one that is next for a slot, which may be free or not.
-// Errors: as Claim; transport.ErrTaken if somebody is next.
+// Next makes this contender the one that is next for a slot, which may be free or not. Errors: as Claim;
+// transport.ErrTaken if somebody is next.
 func (l *Holder) Next(ctx context.Context, slot int) (*Held, error) {
 	return l.enter(ctx, slot, false, true)
 }
@@ -107,23 +105,11 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 	return nil, err
 }
 
-// avoidUnusable leaves the slot alone for a while if it is its ledger that is in
-// the way: other slots may be free.
+// avoidUnusable leaves the slot alone for a while if it is its ledger that is in the way: other slots may be free.
 func (l *Holder) avoidUnusable(ctx context.Context, slot int, err error) {
 	passing := slots.LostRace(err) || errors.Is(err, slots.ErrMustWait) || !l.Session.Connected() ||
 		l.Session.Blocked() || ctx.Err() != nil
 	if l.Names.ID.Kind == lock.Semaphore && !passing {
 		l.Avoided.Add(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
 	}
-}
-
-// warnOfPolicy says once why every handover takes so long.
-func (l *Holder) warnOfPolicy(queue, why string) {
-	l.policy.Do(func() {
-		l.Log.Warn("the broker does not keep the records of who held the slot, so every handover takes the whole "+
-			"handover delay; "+
-			"exempt the queue from policies that set max-length, message-ttl or overflow (rabbitmqctl "+
-			"list_policies, list_operator_policies)",
-			"queue", queue, "because", why)
-	})
 }

@@ -11,24 +11,21 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// Attempts to reclaim follow each other quickly at first, because whoever has
-// the slot gives it back within milliseconds, and then less so: all holders of a
-// broker that has just started are at it.
+// Attempts to reclaim follow each other quickly at first, because whoever has the slot gives it back within
+// milliseconds, and then less so: all holders of a broker that has just started are at it.
 const (
 	firstReclaimPause   = 5 * time.Millisecond
 	longestReclaimPause = 250 * time.Millisecond
 )
 
-// young is how long a ledger may be lost again after the broker has confirmed
-// it: Mnesia writes its log with a delay (two seconds by default). A holder that
-// has just created its ledger does not survive a broker that goes down: if the
+// young is how long a ledger may be lost again after the broker has confirmed it: Mnesia writes its log with a delay
+// (two seconds by default). A holder that has just created its ledger does not survive a broker that goes down: if the
 // broker comes back without the ledger, a newcomer takes it for a first use.
 const young = 5 * time.Second
 
-// Reclaim implements lock.Held. Where the connection is gone it connects again and
-// claims B of the same slot. nil is proof that it is still ours: whoever is next starts
-// without our release only after it has had B for as long as we may live. Where the ledger
-// has lost our record, it is written again. It goes on trying until ctx ends; the next call
+// Reclaim implements lock.Held. Where the connection is gone it connects again and claims B of the same slot. nil is
+// proof that it is still ours: whoever is next starts without our release only after it has had B for as long as we
+// may live. Where the ledger has lost our record, it is written again. It goes on trying until ctx ends; the next call
 // takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
 	pauses, asked := transport.Pauses(firstReclaimPause, longestReclaimPause), false
@@ -58,9 +55,8 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	}
 }
 
-// recordAgain records this holding in a ledger that somebody has deleted or purged, or
-// whose records a newcomer has in hand that has heard nothing of us, and waits. Until
-// then the slot is not proved to be ours.
+// recordAgain records this holding in a ledger that somebody has deleted or purged, or whose records a newcomer has in
+// hand that has heard nothing of us, and waits. Until then the slot is not proved to be ours.
 func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 	if state == deleted {
 		if err := h.Writer.Create(ctx, h.t); err != nil {
@@ -71,7 +67,7 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 		return err
 	}
 	if state == emptied && h.wasEmptied {
-		h.warnOfPolicy(h.t, "it is empty again although a command runs")
+		h.Writer.WarnOfPolicy(h.t, "it is empty again although a command runs")
 	} else {
 		h.Log.Warn("the slot's ledger was "+string(state)+"; recording this holder again", "queue", h.t)
 	}
@@ -104,8 +100,8 @@ func (h *Held) reconnect(ctx context.Context) error {
 	return nil
 }
 
-// askForIt asks whoever has B to give it back. The owner may also be our own
-// old connection, of which the broker does not know yet that it is gone.
+// askForIt asks whoever has B to give it back. The owner may also be our own old connection, of which the broker does
+// not know yet that it is gone.
 func (h *Held) askForIt(ctx context.Context) error {
 	if h.userMismatch {
 		return nil

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// settleAfter is how long a command has run before its holder claims B and lets the
-	// next one to the door. A command that ends before that costs neither.
+	// settleAfter is how long a command has run before its holder claims B and lets the next one to the door. A command
+	// that ends before that costs neither.
 	settleAfter = 100 * time.Millisecond
 
 	// Pauses between attempts to claim a B that the last holder is deleting.
@@ -19,9 +19,8 @@ const (
 	longestClaimPause = time.Second
 )
 
-// settle exchanges the place at the door for B, once the command has run for a moment.
-// Until B is ours the door is the only claim. It ends with that, with the door, or with
-// Release.
+// settle exchanges the place at the door for B, once the command has run for a moment. Until B is ours the door is the
+// only claim. It ends with that, with the door, or with Release.
 func (h *Held) settle(door *ledger.Door) {
 	defer close(h.settled)
 	select {
@@ -43,8 +42,7 @@ func (h *Held) settle(door *ledger.Door) {
 	h.Waiter.Leave()
 }
 
-// claimAfterStart claims B. It reports false if it is not ours and there is nothing more
-// to wait for.
+// claimAfterStart claims B. It reports false if it is not ours and there is nothing more to wait for.
 func (h *Held) claimAfterStart(door *ledger.Door) bool {
 	ended := door.View().Ended
 	for pauses := transport.Pauses(firstClaimPause, longestClaimPause); ; {

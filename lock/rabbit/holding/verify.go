@@ -18,9 +18,8 @@ const (
 	deleted  ledgerState = "deleted"  // a successor takes the slot for one that was never used
 )
 
-// Verify implements lock.Held. It asks the broker for A and, as B's owner, for
-// B; and for the ledger, because a successor takes a slot without one for one
-// that was never used.
+// Verify implements lock.Held. It asks the broker for A and, as B's owner, for B; and for the ledger, because a
+// successor takes a slot without one for one that was never used.
 func (h *Held) Verify(ctx context.Context) error {
 	state, err := h.look(ctx)
 	if err == nil && state != recorded {
@@ -30,10 +29,9 @@ func (h *Held) Verify(ctx context.Context) error {
 	return err
 }
 
-// look asks the broker. The question has no deadline: giving it up would mean to cut the
-// connection, and the slot with it. When ctx ends first, it stays asked, and the next look
-// waits for its end before it asks its own. Only an answer to its own question is proof
-// for it that the slot is held: the other one was asked before the call began. A loss is
+// look asks the broker. The question has no deadline: giving it up would mean to cut the connection, and the slot with
+// it. When ctx ends first, it stays asked, and the next look waits for its end before it asks its own. Only an answer
+// to its own question is proof for it that the slot is held: the other one was asked before the call began. A loss is
 // a loss whoever asked.
 func (h *Held) look(ctx context.Context) (state ledgerState, err error) {
 	select {
@@ -86,11 +84,14 @@ func (h *Held) ask() (ledgerState, error) {
 		}
 		return recorded, h.judgeDoor(err)
 	}
-	if err := h.Prove(background); err != nil || door != nil { // with the door, the records are in hand
+	if door != nil && h.Started() {
+		<-h.settled // with the door, the records are in hand
+	}
+	if err := h.Prove(background); err != nil || !h.Started() {
 		return recorded, err
 	}
-	// A ledger that cannot be reached from here may be within reach of a successor,
-	// where a cluster is split: only its answer is proof.
+	// A ledger that cannot be reached from here may be within reach of a successor, where a cluster is split: only its
+	// answer is proof.
 	records, next, err := h.Side().Count(background, h.t)
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):

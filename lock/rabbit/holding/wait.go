@@ -13,28 +13,24 @@ import (
 )
 
 const (
-	// lookAgain is when one that is next and has seen no B looks once more before it
-	// claims it: a holder whose connection was reset has it back within milliseconds.
+	// lookAgain is when one that is next and has seen no B looks once more before it claims it: a holder whose
+	// connection was reset has it back within milliseconds.
 	lookAgain = 500 * time.Millisecond
 
-	// lackAgain is when one that is next and has no baton looks once more whether it has
-	// come, and then makes one: longer than one takes that is there already.
+	// lackAgain is when one that is next and has no baton looks once more whether it has come, and then makes one:
+	// longer than one takes that is there already.
 	lackAgain = 50 * time.Millisecond
 
-	// outLook is how often one that waits away from the door looks whether something has
-	// come to the ledger.
+	// outLook is how often one that waits away from the door looks whether something has come to the ledger.
 	outLook = 100 * time.Millisecond
 
-	// comeBackTries bounds the attempts to take the place at the door again, which take
-	// two seconds then.
+	// comeBackTries bounds the attempts to take the place at the door again, which take two seconds then.
 	comeBackTries = 10
 
-	// leaveAlone is for how long one that is next does not claim a B that it has given
-	// back to its holder.
+	// leaveAlone is for how long one that is next does not claim a B that it has given back to its holder.
 	leaveAlone = time.Second
 
-	// looksApart is after how many turns one that is next looks at B where a look costs a
-	// connection.
+	// looksApart is after how many turns one that is next looks at B where a look costs a connection.
 	looksApart = 4
 )
 
@@ -55,13 +51,12 @@ var ErrStepBack = errors.New("a waiter of a higher priority is next")
 // errElsewhere says that another slot may be free.
 var errElsewhere = errors.New("another slot may be free")
 
-// Stand waits at the door until the command may start. Errors: lock.ErrLost,
-// lock.ErrUnreachable, lock.ErrUnknown, that of ctx, ErrStepBack, or that another slot
-// may be free. The caller releases it then.
+// Stand waits at the door until the command may start. Errors: lock.ErrLost, lock.ErrUnreachable, lock.ErrUnknown,
+// that of ctx, ErrStepBack, or that another slot may be free. The caller releases it then.
 func (h *Held) Stand(ctx context.Context) error { return h.stand(ctx, true) }
 
-// Ready implements lock.Held. A successor that has claimed B and only waits gives it back
-// if the last holder asks for it; Ready then returns lock.ErrFull.
+// Ready implements lock.Held. A successor that has claimed B and only waits gives it back if the last holder asks for
+// it; Ready then returns lock.ErrFull.
 func (h *Held) Ready(ctx context.Context) error {
 	if err := h.Cause(); err != nil {
 		return err
@@ -106,6 +101,8 @@ type wait struct {
 	asked  bool   // the holder has asked for the slot
 	absent bool   // B was not there when it was last looked at
 	turns  int    // since the last look at B
+	lacks  int    // how often there was no baton
+	there  bool   // the slot was seen since nobody has to be waited for
 	told   uint64 // the term whose end the user was told is waited for; 0: none
 
 	notBefore time.Time // that B is claimed: its holder lives
@@ -113,9 +110,8 @@ type wait struct {
 
 // await returns when the proof began with which the command may start.
 //
-// While it waits it proves now and then that it is still next, so that it can start at
-// once: a release that it hears of may have lain in the socket for as long as this
-// process was stopped.
+// While it waits it proves now and then that it is still next, so that it can start at once: a release that it hears
+// of may have lain in the socket for as long as this process was stopped.
 func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 	turn := w.lease / 4
 	look := time.NewTimer(0)
@@ -136,10 +132,17 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 			err = w.handBack(ctx)
 			look.Reset(turn)
 		case !w.out && w.free(known):
-			if known.Proven.Add(w.lease/2).Until() > 0 {
+			switch {
+			case w.Term() != 0 && !known.Current(): // somebody was here meanwhile, and has gone
+				err = w.judgeDoor(w.recordTerm(ctx))
+			case known.Proven.Add(w.lease/2).Until() <= 0:
+				err = w.prove(ctx)
+			case w.asNext && !w.there:
+				err = w.Judge(w.exists(ctx), removed) // its last holder may have seen it removed
+				w.there = err == nil
+			default:
 				return known.Proven, nil
 			}
-			err = w.prove(ctx)
 		case w.Session.Blocked():
 			err = lock.Errorf(lock.ErrUnreachable, "%s: the broker serves this connection no more, because of an alarm", w)
 		case w.Ours():
@@ -194,9 +197,8 @@ func (w *wait) prove(ctx context.Context) error {
 	return nil
 }
 
-// look proves that this holding is next, finds out whether the slot is still there, and
-// whether its holder may be gone without a word. It returns when to look again at the
-// latest.
+// look proves that this holding is next, finds out whether the slot is still there, and whether its holder may be gone
+// without a word. It returns when to look again at the latest.
 func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	if w.Term() != 0 {
 		if err := w.prove(ctx); err != nil {
@@ -208,8 +210,13 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	again := w.lease
-	if w.asNext && !w.Waiter.Tend(ctx) {
-		again = lackAgain
+	switch {
+	case !w.asNext:
+	case w.Waiter.Tend(ctx):
+		w.lacks = 0
+	default:
+		again = lackAgain << min(w.lacks, 8)
+		w.lacks++
 	}
 	if w.door.View().Over() || time.Now().Before(w.notBefore) {
 		return again, nil
@@ -232,10 +239,9 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	return w.lease, nil
 }
 
-// outside waits away from the door, with B, for a holder that says nothing. It returns at
-// the door again with a proof once that one has been silent for as long as it may live, and
-// with 0 when there is something to read, or somebody has asked for the slot; and with 0
-// when the wait is over.
+// outside waits away from the door, with B, for a holder that says nothing. It returns at the door again with a proof
+// once that one has been silent for as long as it may live, and with 0 when there is something to read, or somebody
+// has asked for the slot; and with 0 when the wait is over.
 func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 	if !w.out {
 		if err := w.door.StepOut(ctx); err != nil {
@@ -247,7 +253,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 	}
 	known := w.door.View()
 	w.sayWaiting(known)
-	enough, look := time.NewTimer(w.left(known)), time.NewTicker(outLook)
+	enough, look := time.NewTimer(w.left(known)), time.NewTimer(outLook)
 	defer enough.Stop()
 	defer look.Stop()
 	for {
@@ -258,8 +264,8 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			if ctx.Err() != nil {
 				return 0, nil // a question now would cut the connection
 			}
-			// What has come may be the release, or a sign of life. Somebody who is there for
-			// longer than a moment was not shown what is in hand here, and has to see it.
+			// What has come may be the release, or a sign of life. Somebody who is there for longer than a moment was not
+			// shown what is in hand here, and has to see it.
 			n, taken, err := w.door.Waiting(ctx)
 			if err != nil {
 				return 0, w.judgeDoor(err)
@@ -267,6 +273,13 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			if n > 0 || taken {
 				return 0, w.comeBack(ctx)
 			}
+			if w.asNext {
+				w.Waiter.Tend(ctx)
+			}
+			if w.Waiter.Called() {
+				return 0, errElsewhere
+			}
+			look.Reset(outLook)
 		case term := <-w.Requests():
 			if w.asked = term != 0 && (known.Awaits(term) || w.door.Empty); w.asked {
 				return 0, w.comeBack(ctx)
@@ -285,27 +298,29 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 	}
 }
 
-// left is how long this holding has to wait for earlier ones if nothing more
-// becomes known, from when it had the door and B, and left the door. What comes later can
-// say that it takes longer.
+// left is how long this holding has to wait for earlier ones if nothing more becomes known, from when it had the door
+// and B, and left the door. What comes later can say that it takes longer.
 func (w *wait) left(known ledger.View) time.Duration {
 	wait := known.Wait(w.lease)
 	if w.door.Empty {
-		wait = max(wait, w.lease) // what has come since is not all
+		wait = max(wait, w.lease, w.unreleased[w.slot]) // what has come since is not all
 	}
 	return wait - time.Since(w.alone)
 }
 
-// comeBack takes the place at the door again. Somebody may be there for a moment, who
-// goes because B is ours. Where it fails, the records go back before B does: a newcomer
-// without them would know nothing of who lives.
+// comeBack takes the place at the door again. Somebody may be there for a moment, who goes because B is ours. Where it
+// fails, the records go back before B does: a newcomer without them would know nothing of who lives.
 func (w *wait) comeBack(ctx context.Context) (err error) {
 	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
+	before := w.door.View().Read
 	for range comeBackTries {
 		err = w.door.StepIn(ctx)
 		if !errors.Is(err, transport.ErrTaken) || transport.Sleep(ctx, pauses.NextBackOff()) != nil {
 			break
 		}
+	}
+	if w.door.View().Read > before {
+		w.alone = time.Time{} // what has come may have hidden from a holder that we have its record
 	}
 	w.out = err != nil && ctx.Err() != nil
 	if err == nil || w.out {
@@ -315,13 +330,13 @@ func (w *wait) comeBack(ctx context.Context) (err error) {
 	return w.judgeDoor(err)
 }
 
-// startUntold is for a holder that nobody has heard of for as long as it may live. It
-// returns 0 if something is heard now.
+// startUntold is for a holder that nobody has heard of for as long as it may live. It returns 0 if something is heard
+// now.
 func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 	if err := w.comeBack(ctx); err != nil {
 		return 0, err
 	}
-	if known := w.door.View(); known.Echoed || w.free(known) {
+	if known := w.door.View(); known.Echoed || w.free(known) || w.alone.IsZero() {
 		return 0, nil
 	}
 	if err := w.Judge(w.exists(ctx), removed); err != nil {
@@ -367,8 +382,7 @@ func (w *wait) sayWaiting(known ledger.View) {
 	if w.told == about {
 		return
 	}
-	w.told = about
-	if !ours {
+	if w.told = about; !ours {
 		w.Log.Info("waiting: all slots are held; next in line for this one", "slot", w.slot, "held_by", last.Host,
 			"held_by_pid", last.PID)
 		return
@@ -377,8 +391,8 @@ func (w *wait) sayWaiting(known ledger.View) {
 	if last.Term == 0 {
 		w.Log.Info("waiting because the ledger does not say who held the slot last", "slot", w.slot, "queue", w.t,
 			"at_most", atMost)
-		return
+	} else {
+		w.Log.Info("waiting for the last holder's release", "slot", w.slot, "term", last.Term, "host", last.Host,
+			"at_most", atMost)
 	}
-	w.Log.Info("waiting for the last holder's release", "slot", w.slot, "term", last.Term, "host", last.Host,
-		"at_most", atMost)
 }

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// readTimeout is how long the records take that a ledger was seen to have, before it is
-	// looked at again.
+	// readTimeout is how long the records take that a ledger was seen to have, before it is looked at again.
 	readTimeout = 200 * time.Millisecond
 
 	// secondLook is after how long a ledger without a record is read again.
@@ -26,13 +25,12 @@ const (
 	deliveryTimeout = 5 * time.Second
 )
 
-// Door is the place of the only consumer of a slot's ledger: of who may start next, or has
-// just started. Who stands there has every record in hand, unacknowledged; when its channel
-// ends, the broker puts them back, in one step with letting the next one in. Enter and Make
-// make it. Its methods may be called from several goroutines.
+// Door is the place of the only consumer of a slot's ledger: of who may start next, or has just started. Who stands
+// there has every record in hand, unacknowledged; when its channel ends, the broker puts them back, in one step with
+// letting the next one in. Enter and Make make it. Its methods may be called from several goroutines.
 type Door struct {
 	Missing bool // the ledger did not exist before
-	Empty   bool // it had no record of a holder, so that nothing is known
+	Empty   bool // it had no record of a holder, or was full: nothing is known
 
 	channel *transport.Channel
 	queue   string
@@ -43,7 +41,6 @@ type Door struct {
 	view     View
 	inHand   []letter
 	own      uint64 // the tag of the own record in hand; 0: it is not
-	seen     int    // messages that were delivered
 	fresh    bool   // what is delivered is none of what was in hand
 	changed  chan struct{}
 	ended    chan struct{}
@@ -59,6 +56,7 @@ type letter struct {
 type View struct {
 	History                  // what was read
 	Proven  boottime.Instant // when the last proof began that the place is ours
+	Read    int              // messages that were delivered, again maybe
 	Asked   int              // the highest priority of those who ask for the place; -1: nobody
 	Echoed  bool             // a holder has written its record again since StepOut: it lives
 	Changed <-chan struct{}  // closed when more is known
@@ -74,36 +72,45 @@ func (d *Door) View() View {
 	return v
 }
 
-// Enter takes the place at the door of a ledger, and reads what is there. id is that of
-// the holding that will be recorded, "" for nobody's.
+// Enter takes the place at the door of a ledger, and reads what is there. id is that of the holding that will be
+// recorded, "" for nobody's. A ledger without a message is entered by the owner of B alone: who waits outside for a
+// sign of life of its holder has the records in hand, and a visitor would look to that holder like one who has read
+// them.
 //
-// Errors: transport.ErrTaken if somebody stands there, transport.ErrNoQueue if there is no
-// ledger, lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable.
-func Enter(ctx context.Context, channel *transport.Channel, queue, id string) (*Door, error) {
-	d, err := enter(ctx, channel, queue, id)
-	if err != nil || !d.Empty {
+// Errors: ErrEmpty, transport.ErrTaken if somebody stands there, transport.ErrNoQueue if there is no ledger,
+// lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable.
+func Enter(ctx context.Context, channel *transport.Channel, queue, id string, owner bool) (*Door, error) {
+	d, err := enter(ctx, channel, queue, id, owner)
+	switch {
+	case errors.Is(err, ErrEmpty):
+	case err != nil || !d.Empty:
 		return d, err
+	default:
+		if err := d.Close(ctx); err != nil {
+			return nil, err
+		}
 	}
 	// Who gives the door back lets the next one in a moment before its records.
-	if err := d.Close(ctx); err != nil {
-		return nil, err
-	}
 	if err := transport.Sleep(ctx, secondLook); err != nil {
 		return nil, err
 	}
-	return enter(ctx, channel, queue, id)
+	return enter(ctx, channel, queue, id, owner)
 }
 
-func enter(ctx context.Context, channel *transport.Channel, queue, id string) (*Door, error) {
+// ErrEmpty says that a ledger has no message.
+var ErrEmpty = errors.New("the ledger is empty")
+
+func enter(ctx context.Context, channel *transport.Channel, queue, id string, owner bool) (*Door, error) {
 	d := newDoor(channel, queue, id)
-	records, err := d.consume(ctx)
+	records, err := d.consume(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
 	if err := d.read(ctx, records); err != nil {
 		return nil, errors.Join(err, d.Close(ctx))
 	}
-	d.Empty = d.View().Silent()
+	// Of a full ledger the oldest may be gone: the record of somebody who lives.
+	d.Empty = d.View().Silent() || records >= int(names.LedgerLength)
 	return d, nil
 }
 
@@ -128,9 +135,9 @@ func newDoor(channel *transport.Channel, queue, id string) *Door {
 	return d
 }
 
-// consume takes the place, and returns how many messages have been delivered once all are
-// read that are there. Looking whether somebody has it is nothing that a broker logs.
-func (d *Door) consume(ctx context.Context) (records int, err error) {
+// consume takes the place, and returns how many messages have been delivered once all are read that are there. Looking
+// whether somebody has it is nothing that a broker logs.
+func (d *Door) consume(ctx context.Context, owner bool) (records int, err error) {
 	waiting, consumers, err := d.channel.Count(ctx, d.queue)
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
@@ -139,6 +146,8 @@ func (d *Door) consume(ctx context.Context) (records int, err error) {
 		return 0, unreadable(err)
 	case consumers > 0:
 		return 0, fmt.Errorf("cannot consume from queue %q: %w: %w", d.queue, ErrNext, transport.ErrTaken)
+	case waiting == 0 && !owner:
+		return 0, ErrEmpty
 	}
 	consumer, err := d.channel.Consume(ctx, d.queue, transport.Consumption{Exclusive: true})
 	if errors.Is(err, transport.ErrTaken) {
@@ -152,8 +161,7 @@ func (d *Door) consume(ctx context.Context) (records int, err error) {
 // ErrNext says that somebody stands at the door. It comes with transport.ErrTaken.
 var ErrNext = errors.New("somebody is next")
 
-// unreadable keeps what is wrong with a ledger from being taken for what is said
-// about the slot.
+// unreadable keeps what is wrong with a ledger from being taken for what is said about the slot.
 func unreadable(err error) error {
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
@@ -164,8 +172,7 @@ func unreadable(err error) error {
 	return err
 }
 
-// follow takes what is delivered until the consumer ends. It returns how many messages were
-// delivered before.
+// follow takes what is delivered until the consumer ends. It returns how many messages were delivered before.
 func (d *Door) follow(consumer *transport.Consumer) (seen int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,15 +187,14 @@ func (d *Door) follow(consumer *transport.Consumer) (seen int) {
 		close(ended)
 		d.ring()
 	}()
-	return d.seen
+	return d.view.Read
 }
 
-// read waits until so many messages were delivered, or no more are there: some may have
-// expired. Nothing depends on it that all were read by then: the own record comes
-// after everything that was there.
+// read waits until so many messages were delivered, or no more are there: some may have expired. Nothing depends on it
+// that all were read by then: the own record comes after everything that was there.
 func (d *Door) read(ctx context.Context, records int) error {
 	for {
-		err := d.await(ctx, readTimeout, func() bool { return d.seen >= records })
+		err := d.await(ctx, readTimeout, func() bool { return d.view.Read >= records })
 		if !errors.Is(err, errLate) {
 			return err
 		}
@@ -206,8 +212,8 @@ type request struct {
 
 const requestYield = "yield"
 
-// YieldRequest asks who stands at a door and has a lower priority to step back. It is
-// of use for as long as the one who asks is fresh in line.
+// YieldRequest asks who stands at a door and has a lower priority to step back. It is of use for as long as the one
+// who asks is fresh in line.
 func YieldRequest(priority int) (transport.Message, error) {
 	m, err := transport.NewMessage(requestYield, request{Request: requestYield, Priority: priority})
 	m.Expires = time.Second
@@ -218,7 +224,7 @@ func (d *Door) take(m transport.Delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer d.ring()
-	d.seen++
+	d.view.Read++
 	content := transport.Content(m)
 	record, ok := parse(content)
 	var r request
@@ -275,8 +281,8 @@ func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool
 	}
 }
 
-// Deleted reports whether the place is lost because its ledger is gone. It says so once.
-// Valid after the end of the deliveries.
+// Deleted reports whether the place is lost because its ledger is gone. It says so once. Valid after the end of the
+// deliveries.
 func (d *Door) Deleted() bool { return !d.channel.Closed() && d.consumer.Dropped() }
 
 // Lost says why the place is lost. Valid after the end of the deliveries.

@@ -50,8 +50,8 @@ func (h History) Awaits(term uint64) bool {
 	return false
 }
 
-// past reports whether a record says nothing any more: of another holding that is over, or
-// of an earlier term of this one.
+// past reports whether a record says nothing any more: of another holding that is over, or of an earlier term of this
+// one.
 func (h History) past(r Record) bool {
 	if r.ID == h.id {
 		return r.Term < h.own
@@ -69,9 +69,8 @@ func (h History) Newest() (last Record) {
 	return last
 }
 
-// Over reports whether the trees of all other holders are known to be dead. Each
-// has to be released by itself: the holder of a higher term may have been
-// recorded and have lost the slot again before it started anything.
+// Over reports whether the trees of all other holders are known to be dead. Each has to be released by itself: the
+// holder of a higher term may have been recorded and have lost the slot again before it started anything.
 func (h History) Over() bool {
 	for who := range h.held {
 		if !h.released[who] {
@@ -81,9 +80,8 @@ func (h History) Over() bool {
 	return len(h.held) > 0
 }
 
-// Lost reports whether the newest release is without the record that it belongs to,
-// which the ledger does not keep then. An older one has come late, after a successor
-// had removed that record.
+// Lost reports whether the newest release is without the record that it belongs to, which the ledger does not keep
+// then. An older one has come late, after a successor had removed that record.
 func (h History) Lost() bool {
 	newest := h.Newest().Term
 	for who := range h.released {
@@ -94,8 +92,8 @@ func (h History) Lost() bool {
 	return false
 }
 
-// Wait is how long a successor has to wait if nothing more becomes known. own is
-// for a holder that does not say how long it may live, and for an unknown one.
+// Wait is how long a successor has to wait if nothing more becomes known. own is for a holder that does not say how
+// long it may live, and for an unknown one.
 func (h History) Wait(own time.Duration) (longest time.Duration) {
 	if len(h.held) == 0 {
 		return own
@@ -131,8 +129,8 @@ func (h History) Current() bool { return h.own > h.Highest() && !h.Disowned() }
 // Disowned reports whether this holding was released by somebody else: its guard.
 func (h History) Disowned() bool { return h.own > 0 && h.released[Holding{h.own, h.id}] }
 
-// Next is the term to record: above all that were seen, and no less than the clock in
-// microseconds, so that terms grow even if a ledger was lost.
+// Next is the term to record: above all that were seen, and no less than the clock in microseconds, so that terms grow
+// even if a ledger was lost.
 func (h History) Next() uint64 {
 	return max(h.own+1, h.Highest()+1, uint64(time.Now().UnixMicro()))
 }

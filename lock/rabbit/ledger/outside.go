@@ -8,10 +8,9 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// StepOut stops consuming, with all records in hand, for one that waits for a holder
-// which nobody has heard of: whoever holds the slot sees a ledger with neither record nor
-// consumer then, and writes its record again. It counts although the queues that are
-// the claims may be different ones on the sides of a split cluster: the ledger is one.
+// StepOut stops consuming, with all records in hand, for one that waits for a holder which nobody has heard of:
+// whoever holds the slot sees a ledger with neither record nor consumer then, and writes its record again. It counts
+// although the queues that are the claims may be different ones on the sides of a split cluster: the ledger is one.
 func (d *Door) StepOut(ctx context.Context) error {
 	if err := d.begin(ctx); err != nil {
 		return err
@@ -27,14 +26,14 @@ func (d *Door) StepOut(ctx context.Context) error {
 	return nil
 }
 
-// StepIn consumes again, and reads what has come meanwhile. Errors: transport.ErrTaken for
-// as long as somebody else stands there, and as Enter.
+// StepIn consumes again, and reads what has come meanwhile. Errors: transport.ErrTaken for as long as somebody else
+// stands there, and as Enter.
 func (d *Door) StepIn(ctx context.Context) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
 	defer d.end()
-	records, err := d.consume(ctx)
+	records, err := d.consume(ctx, true)
 	switch {
 	case errors.Is(err, transport.ErrTaken) && !errors.Is(err, ErrNext): // the channel is closed, and everything back
 		return lock.Errorf(lock.ErrLost, "%s", err.Error())
@@ -46,8 +45,7 @@ func (d *Door) StepIn(ctx context.Context) error {
 	return d.read(ctx, records)
 }
 
-// Waiting returns how many messages there are to be read after StepOut, and whether
-// somebody else reads them.
+// Waiting returns how many messages there are to be read after StepOut, and whether somebody else reads them.
 func (d *Door) Waiting(ctx context.Context) (records int, taken bool, err error) {
 	records, consumers, err := d.channel.Count(ctx, d.queue)
 	return records, consumers > 0, unreadable(err)

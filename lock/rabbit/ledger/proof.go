@@ -12,10 +12,9 @@ import (
 // recordTries bounds the attempts to be recorded after everybody else.
 const recordTries = 5
 
-// Record records this holding after everybody else, and returns its term. write returns
-// once the broker has the record, and is not tried again under the same term: a copy
-// that comes late would speak for a holding that is over. When the record has come back
-// through our own consumer, whoever enters later will read it: it is proof that the
+// Record records this holding after everybody else, and returns its term. write returns once the broker has the
+// record, and is not tried again under the same term: a copy that comes late would speak for a holding that is over.
+// When the record has come back through our own consumer, whoever enters later will read it: it is proof that the
 // place is ours.
 func (d *Door) Record(ctx context.Context, write func(Holding) error) (uint64, error) {
 	for range recordTries {
@@ -35,10 +34,9 @@ func (d *Door) Record(ctx context.Context, write func(Holding) error) (uint64, e
 	return 0, lock.Errorf(lock.ErrUnknown, "others write to queue %q all the time", d.queue)
 }
 
-// Prove proves that the place is ours: it puts back all that is in hand and waits for
-// the own record to be delivered again, which only the queue's live consumer gets. So
-// no delivery gets so old that the broker minds (consumer_timeout). It ends with its
-// answer, with the channel, or with ctx.
+// Prove proves that the place is ours: it puts back all that is in hand and waits for the own record to be delivered
+// again, which only the queue's live consumer gets. So no delivery gets so old that the broker minds
+// (consumer_timeout). It ends with its answer, with the channel, or with ctx.
 func (d *Door) Prove(ctx context.Context) error {
 	if err := d.begin(ctx); err != nil {
 		return err
@@ -89,9 +87,8 @@ func (d *Door) last() (tag uint64) {
 	return tag
 }
 
-// sift takes out of hand what the ledger need not keep, and returns it: what is no record,
-// who is over, and, if the command has started, all of terms up to the own but the own
-// record. The caller has mu.
+// sift takes out of hand what the ledger need not keep, and returns it: what is no record, who is over, and, if the
+// command has started, all of terms up to the own but the own record. The caller has mu.
 func (d *Door) sift(started bool) (tags []uint64) {
 	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool {
 		r := l.record
@@ -105,10 +102,9 @@ func (d *Door) sift(started bool) (tags []uint64) {
 	return tags
 }
 
-// Prune removes what says of others that they are over, and own records under which
-// nothing was started, once this holding is recorded: who waits for long behind many
-// others must not fill the ledger. It does not wait: what comes to nothing is there once
-// more for the next one.
+// Prune removes what says of others that they are over, and own records under which nothing was started, once this
+// holding is recorded: who waits for long behind many others must not fill the ledger. It does not wait: what comes to
+// nothing is there once more for the next one.
 func (d *Door) Prune() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,14 +122,15 @@ func (d *Door) empty() (remove []uint64, keep uint64) {
 	return remove, keep
 }
 
-// GiveBack lets the next one in, once this holder has another claim: the ledger keeps
-// its record alone. The channel stays open.
+// GiveBack lets the next one in, once this holder has another claim: the ledger keeps its record alone. The channel
+// stays open.
 func (d *Door) GiveBack(ctx context.Context) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
 	defer d.end()
-	if err := d.consumer.Cancel(ctx); err != nil {
+	err := d.consumer.Cancel(ctx)
+	if err != nil {
 		return err
 	}
 	<-d.View().Ended // of what was delivered before, none may stay behind
@@ -145,9 +142,12 @@ func (d *Door) GiveBack(ctx context.Context) error {
 		_ = d.consumer.Ack(tag)
 	}
 	if keep != 0 {
-		return d.consumer.PutBack(keep)
+		err = d.consumer.PutBack(keep)
 	}
-	return nil
+	if err == nil { // what is asked on this channel is answered when the record is back
+		_, _, err = d.channel.Count(ctx, d.queue)
+	}
+	return err
 }
 
 // Depart gives the place back in one write with what departure says.

@@ -1,6 +1,5 @@
-// Package ledger is what a slot's queue T says of those who held it: records that
-// the next holder reads before it starts its command. It knows queues and messages,
-// and nothing of who holds a slot now.
+// Package ledger is what a slot's queue T says of those who held it: records that the next holder reads before it
+// starts its command. It knows queues and messages, and nothing of who holds a slot now.
 package ledger
 
 import (
@@ -17,12 +16,11 @@ const (
 )
 
 const (
-	// LongestLease is the longest that berth can be configured to, 2 x
-	// timing.MaxHeartbeat. A holder that does not say may have it.
+	// LongestLease is the longest that berth can be configured to, 2 x timing.MaxHeartbeat. A holder that does not say
+	// may have it.
 	LongestLease = 2 * time.Minute
 
-	// longestHandover bounds what a record can make others wait, whoever
-	// wrote it.
+	// longestHandover bounds what a record can make others wait, whoever wrote it.
 	longestHandover = 10 * time.Minute
 )
 
@@ -33,22 +31,22 @@ type Record struct {
 
 	ID string `json:"id"` // of the holding, unlike that of any other
 
-	// Of a holder's record only: for how long after it won B a successor that finds
-	// no release has to wait, and who the holder is, for people.
+	// Of a holder's record only: for how long after it won B a successor that finds no release has to wait, and who the
+	// holder is, for people.
 	Handover int64  `json:"handover_ms,omitempty"`
 	Host     string `json:"host,omitempty"`
 	PID      int    `json:"pid,omitempty"`
 }
 
-// Holding is one holding of a slot, as records name it. The term alone does not:
-// after a ledger has lost its newest record, another holding can have the same.
+// Holding is one holding of a slot, as records name it. The term alone does not: after a ledger has lost its newest
+// record, another holding can have the same.
 type Holding struct {
 	Term uint64
 	ID   string
 }
 
-// Held returns the holder's record of a holding. It says for how long successors
-// have to wait without its release, and who it is.
+// Held returns the holder's record of a holding. It says for how long successors have to wait without its release, and
+// who it is.
 func (h Holding) Held(handover time.Duration, host string, pid int) Record {
 	return Record{Record: held, Term: h.Term, ID: h.ID, Handover: handover.Milliseconds(), Host: host, PID: pid}
 }

@@ -17,11 +17,12 @@ import (
 // releaseTimeout bounds the attempts to record a release.
 const releaseTimeout = 2 * time.Second
 
-// Writer writes the records of one contender. Its methods may be called from several
-// goroutines.
+// Writer writes the records of one contender. Its methods may be called from several goroutines.
 type Writer struct {
 	via transport.Via
 	log hclog.Logger
+
+	policy sync.Once // of WarnOfPolicy
 
 	mu   sync.Mutex
 	owed map[Holding]string // releases that the broker has not taken, with their ledgers; guarded by mu
@@ -32,8 +33,8 @@ func NewWriter(via transport.Via, log hclog.Logger) *Writer {
 	return &Writer{via: via, log: log, owed: map[Holding]string{}}
 }
 
-// Write puts a record into a ledger that exists, and returns once the broker has it. It
-// tries once. Errors: lock.ErrDenied, lock.ErrUnknown.
+// Write puts a record into a ledger that exists, and returns once the broker has it. It tries once. Errors:
+// lock.ErrDenied, lock.ErrUnknown.
 func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
 	message, err := rec.message()
 	if err != nil {
@@ -51,14 +52,22 @@ func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
 	return fmt.Errorf("cannot record %q in queue %q: %w: %w", rec.Record, ledger, lock.ErrUnknown, err)
 }
 
+// WarnOfPolicy says once why every handover takes so long.
+func (w *Writer) WarnOfPolicy(ledger, because string) {
+	w.policy.Do(func() {
+		w.log.Warn("the broker does not keep the records of who held the slot, so every handover takes the whole handover "+
+			"delay; exempt the queue from policies that set max-length, message-ttl or overflow (rabbitmqctl list_policies, "+
+			"list_operator_policies)", "queue", ledger, "because", because)
+	})
+}
+
 // Create makes a ledger that somebody has deleted.
 func (w *Writer) Create(ctx context.Context, ledger string) error {
 	return w.via(ctx, func(c *transport.Channel) error { return c.Create(ctx, ledger, names.LedgerLength) })
 }
 
-// Release records that the tree of a holding is dead. It is not worth a long wait:
-// successors do without it, after the handover delay. What could not be recorded
-// within 2 s is owed: the error is lock.ErrUnknown, and Settle tries again.
+// Release records that the tree of a holding is dead. It is not worth a long wait: successors do without it, after the
+// handover delay. What could not be recorded within 2 s is owed: the error is lock.ErrUnknown, and Settle tries again.
 func (w *Writer) Release(ctx context.Context, ledger string, who Holding) error {
 	bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
@@ -78,8 +87,8 @@ func (w *Writer) Release(ctx context.Context, ledger string, who Holding) error 
 	}
 }
 
-// Settle records the releases that could not be recorded when they were due, once
-// the broker answers again: every successor waits for them, this contender too.
+// Settle records the releases that could not be recorded when they were due, once the broker answers again: every
+// successor waits for them, this contender too.
 func (w *Writer) Settle(ctx context.Context) {
 	w.mu.Lock()
 	owed := w.owed
@@ -94,11 +103,10 @@ func (w *Writer) Settle(ctx context.Context) {
 // ReleaseMessage says that a holding is over and its tree dead.
 func ReleaseMessage(who Holding) (transport.Message, error) { return who.released().message() }
 
-// Release records in a ledger that a holding is over and its tree dead. A ledger that
-// does not exist needs no release.
+// Release records in a ledger that a holding is over and its tree dead. A ledger that does not exist needs no release.
 //
-// Errors: as transport.Publisher.Deliver, and lock.ErrUnknown if the broker has not
-// taken the record, or cannot say whether the ledger exists.
+// Errors: as transport.Publisher.Deliver, and lock.ErrUnknown if the broker has not taken the record, or cannot say
+// whether the ledger exists.
 func Release(ctx context.Context, via transport.Via, ledger string, who Holding) error {
 	message, err := ReleaseMessage(who)
 	if err != nil {

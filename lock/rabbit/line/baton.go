@@ -19,8 +19,8 @@ const (
 	passedHeader = "passed"
 )
 
-// Call returns a message that has one waiter look at a free slot, which nobody is next
-// for. It is no baton: where nobody waits it goes by itself.
+// Call returns a message that has one waiter look at a free slot, which nobody is next for. It is no baton: where
+// nobody waits it goes by itself.
 func Call(slot int) transport.Message {
 	m := baton{slot: slot}.message()
 	m.Kind, m.Expires = "call", callTime

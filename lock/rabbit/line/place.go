@@ -9,27 +9,24 @@ import (
 )
 
 const (
-	// Who is next is preferred as the consumer of its own baton, so that the ones that
-	// are left over go to waiters, who remove them. Waiters have twice
-	// lock.MaxPriority and one at most.
+	// Who is next is preferred as the consumer of its own baton, so that the ones that are left over go to waiters, who
+	// remove them. Waiters have twice lock.MaxPriority and one at most.
 	nextPriority = 1000
 
-	// sparePriority is that of one that is next, as the consumer of what nobody in line
-	// wants.
+	// sparePriority is that of one that is next, as the consumer of what nobody in line wants.
 	sparePriority = -1
 
-	// keepUseless is for how long a waiter keeps a baton that it has passed on:
-	// longer than the new one takes to reach another waiter.
+	// keepUseless is for how long a waiter keeps a baton that it has passed on: longer than the new one takes to reach
+	// another waiter.
 	keepUseless = 250 * time.Millisecond
 
-	// Renewal is how often one that is next has its baton delivered anew: brokers
-	// before 4.3 close the channel of a delivery that is older than
-	// consumer_timeout, 30 min by default, and the baton would wake a waiter.
+	// Renewal is how often one that is next has its baton delivered anew: brokers before 4.3 close the channel of a
+	// delivery that is older than consumer_timeout, 30 min by default, and the baton would wake a waiter.
 	Renewal = 10 * time.Minute
 )
 
-// place is a contender's place in the line on one connection. It consumes batons on a
-// channel of its own, and has one in hand at most.
+// place is a contender's place in the line on one connection. It consumes batons on a channel of its own, and has one
+// in hand at most.
 type place struct {
 	channel  *transport.Channel
 	queue    string
@@ -76,8 +73,8 @@ func (p *place) gone() bool {
 	}
 }
 
-// consume takes part with the given priority, and not with another any more. It
-// does not if there is a baton in hand, or one comes in the meantime.
+// consume takes part with the given priority, and not with another any more. It does not if there is a baton in hand,
+// or one comes in the meantime.
 func (p *place) consume(ctx context.Context, priority int32) (err error) {
 	if p.inHand != nil || p.current != nil && p.priority == priority {
 		return nil
@@ -117,8 +114,8 @@ func (p *place) consumeSpares(ctx context.Context) (err error) {
 	return err
 }
 
-// renew has the baton of one that is next delivered to it again: it is put back, and
-// whoever is next is the consumer of the highest priority.
+// renew has the baton of one that is next delivered to it again: it is put back, and whoever is next is the consumer
+// of the highest priority.
 func (p *place) renew(ctx context.Context) error {
 	d := p.inHand
 	p.inHand, p.kept = nil, time.Now()
@@ -153,26 +150,18 @@ func (p *place) dropCall() {
 	}
 }
 
-// pass lets the next waiter have the baton in hand, and reports whether there is one. The
-// consumers go first, or it would come back; what is on its way to them goes back too. A
-// call goes with it where the slot is free still. Nothing is waited for.
-func (p *place) pass(free bool) bool {
+// pass lets the next waiter have what is in hand, and reports whether that is a baton. The consumers go first, or it
+// would come back; what is on its way to them goes back too. Nothing is waited for.
+func (p *place) pass() bool {
 	p.receive()
-	if !free {
-		p.dropCall()
-	}
-	passed := p.inHand != nil
-	for _, c := range []*transport.Consumer{p.spare, p.current} {
-		if c != nil {
-			c.Leave()
-		}
-	}
+	current, inHand := p.current, p.inHand
+	p.leave()
+	p.inHand = nil
 	switch {
-	case p.current != nil:
-		passed = p.current.PutBack(0) == nil && passed
-	case passed:
-		passed = p.inHand.Nack(false, true) == nil
+	case current != nil && current.PutBack(0) != nil:
+		return false
+	case current == nil && inHand != nil && inHand.Nack(false, true) != nil:
+		return false
 	}
-	p.current, p.spare, p.inHand = nil, nil, nil
-	return passed
+	return inHand != nil && !isCall(*inHand)
 }

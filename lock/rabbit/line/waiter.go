@@ -1,7 +1,6 @@
-// Package line is where the waiters of a lock stand in line. Whoever is next for a slot
-// keeps one unacknowledged message of the queue W, its baton, and passes it on when its
-// command runs and somebody else may be next. If it dies, the broker hands the baton to
-// the waiter that has waited longest. A baton is a hint and never the lock: the package
+// Package line is where the waiters of a lock stand in line. Whoever is next for a slot keeps one unacknowledged
+// message of the queue W, its baton, and passes it on when its command runs and somebody else may be next. If it dies,
+// the broker hands the baton to the waiter that has waited longest. A baton is a hint and never the lock: the package
 // knows nothing of slots but their numbers.
 package line
 
@@ -21,15 +20,14 @@ import (
 )
 
 const (
-	// A baton can come a moment before its slot can be had: attempts go on, with pauses
-	// of 155 ms altogether, before the baton is taken for a leftover.
+	// A baton can come a moment before its slot can be had: attempts go on, with pauses of 155 ms altogether, before
+	// the baton is taken for a leftover.
 	batonTries      = 6
 	firstBatonPause = 5 * time.Millisecond
 
-	// A waiter that is woken by batons looks by itself as well, for the case
-	// that one was lost, or never made: soon at first, and after half a minute
-	// to a minute, in which whoever is next has had every chance to make
-	// one, every minute or two. A look is one question, which no broker logs.
+	// A waiter that is woken by batons looks by itself as well, for the case that one was lost, or never made: soon at
+	// first, and after half a minute to a minute, in which whoever is next has had every chance to make one, every
+	// minute or two. A look is one question, which no broker logs.
 	firstPoll  = 250 * time.Millisecond
 	closeLooks = 7 // 250 ms to 16 s, each with as much jitter
 	seldomPoll = time.Minute
@@ -37,9 +35,8 @@ const (
 	// slowPoll is for a waiter that batons do not reach for the time being.
 	slowPoll = 10 * time.Second
 
-	// Pauses between attempts to consume again after the channel was closed, for
-	// example by consumer_timeout, or W was deleted. The longest, and half of it, is
-	// shorter than the time for which waiters look by themselves.
+	// Pauses between attempts to consume again after the channel was closed, for example by consumer_timeout, or W was
+	// deleted. The longest, and half of it, is shorter than the time for which waiters look by themselves.
 	firstRejoinPause   = 100 * time.Millisecond
 	longestRejoinPause = 15 * time.Second
 	fewFailures        = 6 // that are not worth a word
@@ -66,8 +63,8 @@ const (
 	Doubtful                // and slots that were not looked at may be free
 )
 
-// Waiter is a contender's place in the line, through all its connections. Its
-// methods are called one at a time. NewWaiter makes it.
+// Waiter is a contender's place in the line, through all its connections. Its methods are called one at a time.
+// NewWaiter makes it.
 type Waiter struct {
 	Config
 	Looks int // how often it has looked without having been woken
@@ -94,8 +91,8 @@ func NewWaiter(c Config, s *session.Session) *Waiter {
 // Hint is the slot that the last baton was for; 0: unknown.
 func (w *Waiter) Hint() int { return w.hint }
 
-// Waited reports whether it has waited in vain since a baton came: the next attempt
-// is a look for the case that one was lost.
+// Waited reports whether it has waited in vain since a baton came: the next attempt is a look for the case that one
+// was lost.
 func (w *Waiter) Waited() bool { return w.Looks > 0 && w.tries == 0 }
 
 // Missed says that an attempt has got no slot.
@@ -109,8 +106,7 @@ func (w *Waiter) Missed(o Outcome) {
 // Patient reports whether it is worthwhile to wait for a slot until it is free.
 func (w *Waiter) Patient() bool { return w.outcome != Hindered }
 
-// StepBack is for one that is next and makes way for a waiter of a higher priority. It
-// will be the first after those.
+// StepBack is for one that is next and makes way for a waiter of a higher priority. It will be the first after those.
 func (w *Waiter) StepBack() { w.early, w.outcome = true, Full }
 
 // SteppedBack reports whether it is in line because it has stepped back.
@@ -175,15 +171,14 @@ func (w *Waiter) complain(msg string, err error) {
 	}
 }
 
-// Wait returns when another attempt is worthwhile. After a Full one it waits for a
-// baton, and reports whether one has come; otherwise, and where the broker refuses
-// batons, pause counts.
+// Wait returns when another attempt is worthwhile. After a Full one it waits for a baton, and reports whether one has
+// come; otherwise, and where the broker refuses batons, pause counts.
 func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, err error) {
 	p := w.at()
 	switch {
 	case !w.Patient():
 		if w.tries > 0 {
-			p.pass(true) // what keeps us from the slot need not keep others
+			p.pass() // what keeps us from the slot need not keep others
 			w.tries = 0
 		}
 		return false, w.sleep(ctx, pause)
@@ -196,9 +191,13 @@ func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, er
 		w.tries = 0
 	}
 	w.hint = 0
+	before := p.current
 	joined := w.Join(ctx)
-	if p.denied {
+	switch {
+	case p.denied:
 		return false, w.sleep(ctx, pause)
+	case joined && before == nil && p.inHand == nil:
+		return true, nil // who left before that has called nobody
 	}
 	timer := time.NewTimer(w.nextLook(joined))
 	defer timer.Stop()
@@ -248,10 +247,9 @@ func (w *Waiter) sleep(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// take heeds a baton. One for a slot that this waiter's lock cannot have is published
-// anew for others, and kept for longer than that takes to reach one of them: locks of
-// several kinds and one name share W. One that as many have passed on as are in line is
-// of use to nobody.
+// take heeds a baton. One for a slot that this waiter's lock cannot have is published anew for others, and kept for
+// longer than that takes to reach one of them: locks of several kinds and one name share W. One that as many have
+// passed on as are in line is of use to nobody.
 func (w *Waiter) take(ctx context.Context, b baton) (called bool, err error) {
 	if b.slot <= w.Limit {
 		w.hint, w.tries, w.Looks = b.slot, 1, 0
@@ -273,15 +271,16 @@ func (w *Waiter) publish(ctx context.Context, b baton) {
 	}
 }
 
-// Won says that an attempt has got this slot, and whether another holder has to end
-// before: then this contender is next, and Tend is due.
+// Won says that an attempt has got this slot, and whether another holder has to end before: then this contender is
+// next, and Tend is due.
 func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
 	w.outcome, w.tries, w.Looks, w.hint, w.early = Hindered, 0, 0, 0, false
-	if w.place != nil {
+	switch {
+	case w.place == nil:
+	case next:
 		w.place.dropCall()
-	}
-	if w.place != nil && !next {
-		w.place.leave()
+	default:
+		w.place.leave() // and a call goes to somebody who may be next, once the command runs
 	}
 	if next {
 		w.at().slot, w.at().kept = slot, time.Now()
@@ -289,8 +288,7 @@ func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
 	}
 }
 
-// Tend keeps a baton for one that is next, and reports whether it has one. It is called
-// now and then.
+// Tend keeps a baton for one that is next, and reports whether it has one. It is called now and then.
 func (w *Waiter) Tend(ctx context.Context) bool {
 	p := w.at()
 	if p.channel.Closed() {
@@ -341,8 +339,8 @@ func (w *Waiter) Drop() {
 	}
 }
 
-// Spares receives what nobody in line wants, for one that is next for one slot of
-// several: another may be free sooner, and all who wait may be next for some.
+// Spares receives what nobody in line wants, for one that is next for one slot of several: another may be free sooner,
+// and all who wait may be next for some.
 func (w *Waiter) Spares() <-chan transport.Delivery {
 	if w.place == nil || w.place.spare == nil {
 		return nil
@@ -350,9 +348,8 @@ func (w *Waiter) Spares() <-chan transport.Delivery {
 	return w.place.spare.Deliveries
 }
 
-// TakeSpare removes what Spares has received. A call is heeded: it returns whether
-// another slot is to be tried. A baton was passed on by a holder whose command runs, and
-// whoever comes looks at its slot anyway.
+// TakeSpare removes what Spares has received. A call is heeded: it returns whether another slot is to be tried. A
+// baton was passed on by a holder whose command runs, and whoever comes looks at its slot anyway.
 func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (heeded bool) {
 	if !open {
 		w.place.spare = nil
@@ -366,14 +363,13 @@ func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (heeded bool) {
 	return false
 }
 
-// PassOn lets the next one have the baton. It does not wait, and reports false if there
-// was none.
+// PassOn lets the next one have the baton. It does not wait, and reports false if there was none.
 func (w *Waiter) PassOn() bool {
-	return w.place != nil && w.place.channel.Conn() == w.session.Conn() && w.place.pass(false)
+	return w.place != nil && w.place.channel.Conn() == w.session.Conn() && w.place.pass()
 }
 
-// Leave closes the channel, so that nothing stays in hand that came at the last moment.
-// It ends with its answer or with the connection.
+// Leave closes the channel, so that nothing stays in hand that came at the last moment. It ends with its answer or
+// with the connection.
 func (w *Waiter) Leave() {
 	if w.place != nil && w.place.channel.Conn() == w.session.Conn() {
 		w.place.channel.BePatient(true)

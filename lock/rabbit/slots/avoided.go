@@ -2,8 +2,8 @@ package slots
 
 import "time"
 
-// Avoided are slots that a contender leaves alone for a while. The zero value has
-// none. Its methods are called one at a time.
+// Avoided are slots that a contender leaves alone for a while. The zero value has none. Its methods are called one at
+// a time.
 type Avoided struct {
 	slots map[int]avoided
 }
@@ -13,9 +13,8 @@ type avoided struct {
 	why   error
 }
 
-// Add leaves a slot alone for d. why is transport.ErrTaken for one that was given
-// back to its holder, and wraps lock.ErrUnknown for one whose ledger could not be
-// used.
+// Add leaves a slot alone for d. why is transport.ErrTaken for one that was given back to its holder, and wraps
+// lock.ErrUnknown for one whose ledger could not be used.
 func (a *Avoided) Add(slot int, d time.Duration, why error) {
 	if a.slots == nil {
 		a.slots = map[int]avoided{}

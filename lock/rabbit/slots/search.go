@@ -1,5 +1,5 @@
-// Package slots finds out which slots of a lock exist and which may be free, by
-// probes of their queues A and B. It does not know what it takes to hold one.
+// Package slots finds out which slots of a lock exist and which may be free, by probes of their queues A and B. It
+// does not know what it takes to hold one.
 package slots
 
 import (
@@ -18,33 +18,35 @@ import (
 )
 
 const (
-	// maxAttempts bounds the claims in one batch. Every lost race means that
-	// somebody else won; there may be less of a crowd in the next batch.
+	// maxAttempts bounds the claims in one batch. Every lost race means that somebody else won; there may be less of a
+	// crowd in the next batch.
 	maxAttempts = 8
 
-	// maxPassedOver bounds the slots that are passed over because their last holders
-	// would have to be waited for: that may be so of all, after a power failure.
+	// maxPassedOver bounds the slots that are passed over because their last holders would have to be waited for: that
+	// may be so of all, after a power failure.
 	maxPassedOver = 3
 
-	// maxBlind bounds the claims of a look without probes: the broker logs
-	// each that it turns down as an error, and there is one for every slot.
+	// maxBlind bounds the claims of a look without probes: the broker logs each that it turns down as an error, and
+	// there is one for every slot.
 	maxBlind = 32
 
-	// searchTimeout bounds one Acquire whatever the broker does: the longest
-	// search, of lock.MaxSlots slots without probes, is cut off.
+	// searchTimeout bounds one Acquire whatever the broker does: the longest search, of lock.MaxSlots slots without
+	// probes, is cut off.
 	searchTimeout = 30 * time.Second
 
 	// LargestBatch is how many slots are probed at once at most.
 	LargestBatch = 1024
 )
 
-// batches are how many slots are probed at once, one batch after the other; the
-// last goes for all that follow. Few at first, because most locks are small. The
-// second tells how many there can be, so that 1,000 take four round trips.
-var batches = [...]int{16, 64, LargestBatch}
+// batches are how many slots are probed at once, one batch after the other; the last goes for all that follow. Few at
+// first, because most locks are small. The third tells how many there can be, so that 1,000 take five round trips.
+var batches = [...]int{5, 16, 64, LargestBatch}
 
-// Finder finds the slots of one lock, for one contender: which exist, and which may
-// be free. Its methods are called one at a time.
+// wholeBatches are the batches in which everything is asked about every slot.
+const wholeBatches = 2
+
+// Finder finds the slots of one lock, for one contender: which exist, and which may be free. Its methods are called
+// one at a time.
 type Finder struct {
 	Names   names.Names      // of the queues of the lock
 	Session *session.Session // that asks
@@ -61,9 +63,8 @@ type Finder struct {
 	blind  int             // where in a lock of many slots the next look without probes begins; 0: with them
 }
 
-// Claim claims a slot. With atOnce it returns ErrMustWait, and has given the slot
-// back, where a command could not be started at once. Where LostRace says so of the
-// error, the slot is somebody else's or being removed.
+// Claim claims a slot. With atOnce it returns ErrMustWait, and has given the slot back, where a command could not be
+// started at once. Where LostRace says so of the error, the slot is somebody else's or being removed.
 type Claim func(ctx context.Context, slot int, atOnce bool) error
 
 // ErrMustWait says that what the last holder ran in the slot may be alive.
@@ -72,8 +73,7 @@ var ErrMustWait = errors.New("the slot's last holder would have to be waited for
 // errNone says that no slot was claimed, and that there may be others to try.
 var errNone = errors.New("no slot was claimed")
 
-// LostRace reports whether somebody else was faster, or the slot was removed
-// meanwhile.
+// LostRace reports whether somebody else was faster, or the slot was removed meanwhile.
 func LostRace(err error) bool {
 	return errors.Is(err, transport.ErrTaken) || errors.Is(err, transport.ErrNoQueue) || errors.Is(err, lock.ErrLost)
 }
@@ -84,8 +84,7 @@ func (f *Finder) Incomplete() bool { return f.blind > 0 || f.unsure }
 // maxWaitable bounds the slots that one who waits looks at.
 const maxWaitable = 8
 
-// Waitable returns some of the slots that the last search has seen to exist, which may be
-// waited for.
+// Waitable returns some of the slots that the last search has seen to exist, which may be waited for.
 func (f *Finder) Waitable() (slots []int) {
 	exist := f.exist
 	if f.Limit == 1 {
@@ -110,8 +109,8 @@ func (f *Finder) Leftover(ctx context.Context, slot int) bool {
 	return gap > 0
 }
 
-// Full is the error for a lock whose slots are all held. A contender that
-// tries once is told of a foreign queue in the place of the only one.
+// Full is the error for a lock whose slots are all held. A contender that tries once is told of a foreign queue in the
+// place of the only one.
 func (f *Finder) Full(ctx context.Context) error {
 	if b := f.Names.Holds(1); f.Once && f.Limit == 1 && f.Session.Side().Find(ctx, b) == nil {
 		return f.Names.Foreign(b)
@@ -119,9 +118,8 @@ func (f *Finder) Full(ctx context.Context) error {
 	return f.Names.ID.Full()
 }
 
-// Search looks for a free slot and claims it. hint is a slot that may be free, 0 if
-// none is known. Errors: as lock.Lock.Acquire, and those of claim.
-func (f *Finder) Search(ctx context.Context, hint int, claim Claim) error {
+// Search looks for a free slot and claims it. Errors: as lock.Lock.Acquire, and those of claim.
+func (f *Finder) Search(ctx context.Context, claim Claim) error {
 	if f.conn != f.Session.Conn() {
 		f.conn, f.gap = f.Session.Conn(), 0
 	}
@@ -129,9 +127,6 @@ func (f *Finder) Search(ctx context.Context, hint int, claim Claim) error {
 	defer cancel()
 	f.unsure = false
 	s := &attempt{Finder: f, claim: claim}
-	if err := s.hinted(bounded, hint); err != errNone {
-		return err
-	}
 	err := s.probing(bounded)
 	if errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) {
 		err = s.confirm(bounded, err)
@@ -164,33 +159,13 @@ type attempt struct {
 	unusable error // why the first slot that may be free could not be used; nil: there is none
 }
 
-// hinted claims the slot that a baton has named, without a search. It returns
-// errNone if there is none, if that would cost as much, or if the race was lost.
-func (s *attempt) hinted(ctx context.Context, hint int) error {
-	if hint == 0 || hint > min(s.Limit, LargestBatch) {
-		return errNone
-	}
-	// A slot beyond one that does not exist is a leftover, and nobody's.
-	var before []int
-	for slot := 1; slot < hint; slot++ {
-		before = append(before, slot)
-	}
-	if _, gap, err := s.existing(ctx, before); gap > 0 || s.unknown || errors.Is(err, transport.ErrUnanswered) {
-		*s = attempt{Finder: s.Finder, claim: s.claim}
-		return errNone
-	} else if err != nil {
-		return err
-	}
-	return s.claimAny(ctx, []int{hint})
-}
-
 // probing asks about many slots at once and claims a free one.
 func (s *attempt) probing(ctx context.Context) error {
 	s.end = s.Limit
 	for i, from := 0, 1; from <= s.end; i++ {
 		to := min(from+batches[min(i, len(batches)-1)]-1, s.end)
 		look := s.survey
-		if i > 0 {
+		if i >= wholeBatches {
 			look = s.surveyHeld
 		}
 		free, err := look(ctx, from, to)
@@ -205,9 +180,8 @@ func (s *attempt) probing(ctx context.Context) error {
 	return s.nothing(ctx)
 }
 
-// claimAny claims the lowest of the free slots and, after a lost race, any of
-// the others: those who lost the same race would meet again at the next one. A
-// slot whose last holder would have to be waited for is passed over at first. It
+// claimAny claims the lowest of the free slots and, after a lost race, any of the others: those who lost the same race
+// would meet again at the next one. A slot whose last holder would have to be waited for is passed over at first. It
 // returns errNone if no race was won.
 func (s *attempt) claimAny(ctx context.Context, free []int) error {
 	free = slices.DeleteFunc(free, s.avoids)
@@ -251,17 +225,17 @@ func (s *attempt) avoids(slot int) bool {
 	return true
 }
 
-// doubt notes why a slot could not be used. The first reason is the one that is
-// told, so that it does not change from search to search.
+// doubt notes why a slot could not be used. The first reason is the one that is told, so that it does not change from
+// search to search.
 func (s *attempt) doubt(why error) {
 	if s.unusable == nil {
 		s.unusable = why
 	}
 }
 
-// oneByOne looks at one slot after the other, for which nothing is published: the broker
-// answers that under an alarm too. A claim tells by itself whether the slot is free. Of many slots it claims some, beginning anywhere and in the next look
-// behind them.
+// oneByOne looks at one slot after the other, for which nothing is published: the broker answers that under an alarm
+// too. A claim tells by itself whether the slot is free. Of many slots it claims some, beginning anywhere and in the
+// next look behind them.
 func (s *attempt) oneByOne(ctx context.Context) error {
 	*s = attempt{Finder: s.Finder, claim: s.claim}
 	slots, err := s.list(ctx)
@@ -292,10 +266,9 @@ func (s *attempt) oneByOne(ctx context.Context) error {
 	return s.nothing(ctx)
 }
 
-// confirm returns the outcome of a search that ended at a slot whose A was not
-// found, once it is certain that the slot does not exist: a probe of A also comes
-// back if the queue's node is down. The broker logs the question as an error, so
-// it is not asked again while searches end at the same slot.
+// confirm returns the outcome of a search that ended at a slot whose A was not found, once it is certain that the slot
+// does not exist: a probe of A also comes back if the queue's node is down. The broker logs the question as an error,
+// so it is not asked again while searches end at the same slot.
 func (s *attempt) confirm(ctx context.Context, outcome error) error {
 	if s.absent == 0 || s.absent == s.gap {
 		return outcome

@@ -6,8 +6,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// survey probes A and B of the slots from..to and returns the free ones. It ends
-// the search if a slot does not exist, or nothing is known about any.
+// survey probes A and B of the slots from..to and returns the free ones. It ends the search if a slot does not exist,
+// or nothing is known about any.
 func (s *attempt) survey(ctx context.Context, from, to int) (free []int, err error) {
 	var queues []string
 	for slot := from; slot <= to; slot++ {
@@ -42,10 +42,9 @@ func (s *attempt) survey(ctx context.Context, from, to int) (free []int, err err
 	return free, nil
 }
 
-// surveyHeld does the same for slots that are probably there and held, with half
-// the messages: B of all, and A of the last and of those without B. With them it
-// asks about some slots far behind, and ends the search before the first of these
-// that does not exist.
+// surveyHeld does the same for slots that are probably there and held, with half the messages: B of all, and A of the
+// last and of those without B. With them it asks about some slots far behind, and ends the search before the first of
+// these that does not exist.
 func (s *attempt) surveyHeld(ctx context.Context, from, to int) (free []int, err error) {
 	var queues []string
 	for slot := from; slot <= to; slot++ {
@@ -93,8 +92,7 @@ func (s *attempt) surveyHeld(ctx context.Context, from, to int) (free []int, err
 	return free, nil
 }
 
-// milestones returns slot to, and of those behind it that the lock may have every
-// one whose number is a power of two.
+// milestones returns slot to, and of those behind it that the lock may have every one whose number is a power of two.
 func (s *attempt) milestones(to int) []int {
 	slots := []int{to}
 	for slot := 1; slot <= s.end; slot *= 2 {
@@ -105,8 +103,7 @@ func (s *attempt) milestones(to int) []int {
 	return slots
 }
 
-// existing returns those of the slots that are there, up to the first that is not,
-// which is the gap; 0: there is none.
+// existing returns those of the slots that are there, up to the first that is not, which is the gap; 0: there is none.
 func (s *attempt) existing(ctx context.Context, slots []int) (there []int, gap int, err error) {
 	if len(slots) == 0 {
 		return nil, 0, nil

@@ -94,6 +94,11 @@ func (c *Channel) use(f func(*amqp.Channel) error) error {
 	return f(c.ch)
 }
 
+// Open opens the channel ahead of time.
+func (c *Channel) Open(ctx context.Context) error {
+	return c.do(ctx, operation{verb: "open a channel"}, func(*amqp.Channel) error { return nil })
+}
+
 // Find declares the queue passively: nil means that it exists and is not somebody else's.
 func (c *Channel) Find(ctx context.Context, queue string) error {
 	_, _, err := c.Count(ctx, queue)

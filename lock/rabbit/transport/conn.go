@@ -163,3 +163,23 @@ func (c *Conn) Why() string {
 func (c *Conn) BrokenError(what string) error {
 	return lock.Errorf(lock.ErrUnreachable, "%s: the connection to %s %s", what, c.Label(), c.Why())
 }
+
+// UnlessBlocked runs f, which waits for an answer on the connection. Under an alarm the broker answers nothing any more
+// on one that has just published: then it is cut, which frees what is left.
+func (c *Conn) UnlessBlocked(f func() error) error {
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-c.Blocked():
+			c.Abandon()
+		case <-done:
+		}
+	}()
+	err := f()
+	close(done)
+	if IsClosed(c.Blocked()) {
+		c.Abandon()
+		return nil
+	}
+	return err
+}

@@ -115,11 +115,6 @@ func (c *Channel) confirmMode(ch *amqp.Channel) error {
 	return err
 }
 
-// Open opens the channel, for publishing, ahead of time.
-func (c *Channel) Open(ctx context.Context) error {
-	return c.do(ctx, operation{verb: "open a channel"}, c.confirmMode)
-}
-
 // send sends it all in one write.
 func (c *Channel) send(ch *amqp.Channel, queues []string, d Departure) (
 	confirms []*amqp.DeferredConfirmation, err error) {

@@ -57,7 +57,7 @@ func (p *Publisher) Connect() {
 		ctx, cancel := context.WithTimeout(context.Background(), broker.DialTimeout)
 		defer cancel()
 		if p.dial(ctx) == nil {
-			_ = p.channel.Open(ctx)
+			_ = p.channel.do(ctx, operation{verb: "open a channel"}, p.channel.confirmMode)
 		}
 	}()
 }

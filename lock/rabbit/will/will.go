@@ -1,5 +1,5 @@
-// Package will releases the term of a supervisor that has died: its guard publishes that the
-// tree is dead. It knows what a will says, and nothing of who holds a slot.
+// Package will releases the term of a supervisor that has died: its guard publishes that the tree is dead. It knows
+// what a will says, and nothing of who holds a slot.
 package will
 
 import (
@@ -20,8 +20,8 @@ import (
 // Name is what the wills of holdings are written under; see lock.NewWill.
 const Name = "rabbit"
 
-// Will is what a guard needs to publish a release. Written, it has the broker's passwords,
-// and travels over the connection between guard and supervisor only.
+// Will is what a guard needs to publish a release. Written, it has the broker's passwords, and travels over the
+// connection between guard and supervisor only.
 type Will struct {
 	URLs      []string      `json:"urls"`
 	Name      string        `json:"name"` // of the supervisor, for the list of connections
@@ -46,15 +46,14 @@ func (w Will) Handover(d *transport.Dialer) lock.Handover {
 	return lock.Handover{Will: lock.NewWill(Name, data)}
 }
 
-// Executor executes a will: it publishes that a term is over and its tree is dead, for
-// the supervisor that has died.
+// Executor executes a will: it publishes that a term is over and its tree is dead, for the supervisor that has died.
 type Executor struct {
 	will      Will
 	publisher *transport.Publisher
 }
 
-// Prepare reads a will and begins to connect, for it to be executed as soon as the
-// tree is dead. Execute, which has to be called, ends what it began.
+// Prepare reads a will and begins to connect, for it to be executed as soon as the tree is dead. Execute, which has to
+// be called, ends what it began.
 func Prepare(data []byte) (*Executor, error) {
 	var last Will
 	if err := json.Unmarshal(data, &last); err != nil {
@@ -73,9 +72,8 @@ func Prepare(data []byte) (*Executor, error) {
 	return &Executor{last, p}, nil
 }
 
-// Execute publishes the release, and calls a waiter if nobody is next. It tries the
-// brokers in turn until ctx ends. It does no harm if it comes late or twice: a release
-// counts for its own term only.
+// Execute publishes the release, and calls a waiter if nobody is next. It tries the brokers in turn until ctx ends. It
+// does no harm if it comes late or twice: a release counts for its own term only.
 func (e *Executor) Execute(ctx context.Context) error {
 	defer e.publisher.Close()
 	who := ledger.Holding{Term: e.will.Term, ID: e.will.Holding}

@@ -1,0 +1,118 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// mustNotStart makes sure that a contender that has a slot, or its place, does not start.
+func mustNotStart(t *testing.T, h lock.Held) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := h.Ready(ctx); err == nil {
+		t.Error("a command starts beside another one")
+	}
+}
+
+// A holder that has come back says so in the ledger before it counts on the slot.
+func TestReclaimedSlotWithoutALedgerIsRecorded(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
+	rabbit.CutConnection(h)
+	_ = lost(t, h)
+	must(t, h.Reclaim(within(t)))
+	rabbit.CutConnection(h) // before its next verification
+	_ = lost(t, h)
+	if _, newcomer := claimed(t, id, long); newcomer != nil {
+		mustNotStart(t, newcomer)
+	}
+}
+
+// Who was next knows whom it has waited for, also when the ledger does not.
+func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	next, woken := successor(t, lasting(), id)
+	rabbit.CutConnection(h) // which stays away, and its command runs
+	_ = lost(t, h)
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
+	must(t, <-woken)
+	for range 3 {
+		again, err := next.Acquire(within(t))
+		if err == nil {
+			mustNotStart(t, again)
+			return
+		}
+		if !errors.Is(err, lock.ErrFull) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// The broker drops the oldest messages of a full ledger, one record maybe.
+func TestFullLedgerSaysNothing(t *testing.T) {
+	id := fresh(lock.Mutex)
+	ledger := id.Name + "-1-T"
+	_, h := holding(t, id, long)
+	// Somebody was next, was asked to step back very often, and has died.
+	for _, what := range []string{"held", "released"} {
+		publish(t, ledger, written(fmt.Sprintf(`{"record": %q, "term": %d, "id": "N"}`, what, h.Term()+1)))
+	}
+	for range 98 {
+		publish(t, ledger, amqp.Publishing{Body: []byte("a request")})
+	}
+	rabbit.CutConnection(h)
+	_ = lost(t, h)
+	_, newcomer := claimed(t, id, long)
+	mustNotStart(t, newcomer)
+}
+
+// Who was next for a slot that was removed hears of the next one.
+func TestNextOfARemovedSlotHearsOfAnother(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	_, h := holding(t, id, long)
+	cfg := at(shared.URL())
+	cfg.Heartbeat = time.Second
+	next, woken := successor(t, cfg, id)
+	awaitBaton(t, id)
+	resize(t, shared, id, 0)
+	must(t, <-woken)
+	if _, err := next.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
+		t.Fatal(err)
+	}
+	rabbit.LookSeldom(next)
+	woken = untilWoken(t, next)
+	must(t, h.Release(within(t)))
+	awaitPlaces(t, id, 1)
+	resize(t, shared, id, 1)
+	must(t, <-woken)
+}
+
+// A slot that was removed while its command ran has no other.
+func TestNextDoesNotStartInARemovedSlot(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	_, h := holding(t, id, long)
+	next, woken := successor(t, lasting(), id)
+	resize(t, shared, id, 0)
+	must(t, h.Release(within(t)))
+	must(t, <-woken)
+	if again, err := next.Acquire(within(t)); err == nil {
+		if err = again.Ready(within(t)); err == nil {
+			t.Error("a command starts in a slot that was removed")
+		}
+	} else if !errors.Is(err, lock.ErrAbsent) {
+		t.Error(err)
+	}
+}
