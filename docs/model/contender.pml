@@ -12,25 +12,33 @@
     :: d_step { is(Line) && open[me] && door == 0 && runs[me] < RUNS && !bounded && WorthALook ->
         look(me, FirstMissing); go(Looked);
         if
-        :: LookIsEntry && past[me] != Missing -> enter(me)
+        :: LookIsEntry && past[me] != Missing && !BeforeTheDoor(me) -> enter(me)
         :: else
         fi; Say("%d looks: held %x released %x\n", me, tHeld, tReleased) }
     :: d_step { is(Looked) && open[me] && door != 0 ->
         forget(me); go(Leaving); Say("%d is refused the door\n", me) }
-    :: d_step { is(Looked) && open[me] && door == 0 && past[me] != Missing ->
+    :: d_step { is(Looked) && open[me] && BeforeTheDoor(me) && BIsFree(me) && door == 0 ->
+        claimB(me); delay[me] = DelayWithBFirst; look(me, Missing);
+        if
+        :: LookIsEntry && past[me] != Missing -> enter(me)
+        :: else
+        fi; Say("%d claims B before it goes to the door\n", me) }
+    :: d_step { is(Looked) && open[me] && BeforeTheDoor(me) && BIsTaken(me) ->
+        forget(me); go(Line); Say("%d is refused B\n", me) }
+    :: d_step { is(Looked) && open[me] && door == 0 && past[me] != Missing && !BeforeTheDoor(me) ->
         enter(me); Say("%d has the door\n", me) }
 #ifdef WITHOUT_DOOR
     /* somebody is at the door: B alone, and the delay */
-    :: d_step { is(Line) && open[me] && door != 0 && B == 0 && runs[me] < RUNS && !bounded ->
+    :: d_step { is(Line) && open[me] && door != 0 && BIsFree(me) && runs[me] < RUNS && !bounded ->
         claimB(me); delay[me] = DELAY; Say("%d claims B\n", me) }
-    :: d_step { is(Line) && open[me] && hasB[me] && delay[me] == 0 && B == Mine(me) && records < RECORDS ->
+    :: d_step { is(Line) && open[me] && hasB[me] && delay[me] == 0 && HasB(Mine(me)) && records < RECORDS ->
         publishHeld(me); start(me); Say("%d STARTS with B alone\n", me) }
 #endif
 
     /* ---- there was no T: B, and another look, rule 5 */
-    :: d_step { is(Looked) && open[me] && past[me] == Missing && !hasB[me] && B == 0 ->
-        claimB(me); delay[me] = DELAY; Say("%d claims B\n", me) }
-    :: d_step { is(Looked) && open[me] && past[me] == Missing && !hasB[me] && B != 0 ->
+    :: d_step { is(Looked) && open[me] && past[me] == Missing && !hasB[me] && BIsFree(me) ->
+        claimB(me); delay[me] = DelayWithBFirst; Say("%d claims B\n", me) }
+    :: d_step { is(Looked) && open[me] && past[me] == Missing && !hasB[me] && BIsTaken(me) ->
         forget(me); go(Line); Say("%d is refused B\n", me) }
     :: d_step { is(Looked) && open[me] && past[me] == Missing && hasB[me] && door == 0 ->
         look(me, MissingWithB);
@@ -41,29 +49,38 @@
 
     /* ---- it reads, rule 2 */
     :: d_step { AtDoor(me) && (sockHeld[me] | sockReleased[me]) != 0 ->
+        k = Echo(me, sockHeld[me]);
         seenHeld[me] = seenHeld[me] | sockHeld[me]; seenReleased[me] = seenReleased[me] | sockReleased[me];
         sockHeld[me] = 0; sockReleased[me] = 0;
+        if
+        :: k != 0 -> handBack(me)
+        :: else
+        fi;
+        k = 0;
         Say("%d reads: held %x released %x\n", me, seenHeld[me], seenReleased[me]) }
 #ifndef WITHOUT_END_OF_READING
     :: d_step { is(Reading) && toRead[me] > 0 ->
         forget(me); go(Leaving); Say("%d does not get all that it saw, leaves the door\n", me) }
 #endif
-    :: d_step { is(Reading) && toRead[me] == 0 && past[me] == Known && Telling(seenHeld[me], seenReleased[me]) == 0 ->
+    :: d_step { is(Reading) && toRead[me] == 0 && past[me] == Known && seenHeld[me] == 0 ->
         past[me] = Empty; Say("%d has read no held\n", me) }
 
     /* ---- nothing is known of the past: B, rule 4. If B is refused, it leaves the door and comes again. */
-    :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && B == 0 ->
+    :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && BIsFree(me) ->
         claimB(me); delay[me] = DelayWithB(me); Say("%d claims B\n", me) }
-    :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && B != 0 && B != Mine(me) ->
+    :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && BIsTaken(me) ->
         forget(me); go(Leaving); Say("%d is refused B, leaves the door\n", me) }
-    :: d_step { is(Reading) && past[me] != Known && open[me] && hasB[me] && B != Mine(me) ->
+    :: d_step { is(Reading) && past[me] != Known && open[me] && hasB[me] && !HasB(Mine(me)) ->
         forget(me); go(Leaving); Say("%d finds B lost, leaves the door\n", me) }
 
     /* ---- the record, rules 3, 6 and 7 */
-    :: d_step { is(Reading) && toRead[me] == 0 && MayRecord(me) && records < RECORDS ->
-        publishHeld(me); go(Writing);
+    :: d_step { is(Reading) && toRead[me] == 0 && open[me] && MayBeAway(me) ->
+        forget(me); go(Leaving); Say("%d has read that all are released, and finds B taken\n", me) }
+    :: d_step { (is(Reading) || (is(Back) && rec[me] == 0)) && toRead[me] == 0 && MayRecord(me) && NobodyIsAway(me) &&
+        records < RECORDS ->
+        former[me] = (rec[me] == 0 -> 0 : Own(me)); publishHeld(me); go(Writing);
         Say("%d publishes held: record %d, term %d\n", me, rec[me], term[rec[me]]) }
-    :: d_step { is(Reading) && records == RECORDS ->
+    :: d_step { (is(Reading) || (is(Back) && rec[me] == 0)) && records == RECORDS ->
         bounded = true; forget(me); go(Leaving); Say("") }
     :: d_step { is(Writing) && Safe(me) && Delivered(me) ->
         compareTerms(me);
@@ -94,59 +111,83 @@
 #endif
 
     /* ---- further proofs, rule 7: all that it has in hand given back, and the own record delivered again */
-    :: d_step { Proven(me) && open[me] && lease[me] < LEASE && door == Mine(me) && (is(Next) || B == Mine(me)) ->
+    :: d_step { (is(Next) || is(Waited)) && (!hasB[me] || HasB(Mine(me))) && open[me] && lease[me] < LEASE &&
+        door == Mine(me) ->
         lease[me] = LEASE; Say("%d proves the door\n", me) }
     :: d_step { AtDoor(me) && open[me] && door != Mine(me) -> stepBack(me); Say("%d finds the door lost\n", me) }
-    :: d_step { Proven(me) && open[me] && hasB[me] && B != Mine(me) ->
-        loseB(me); go(Next); Say("%d finds B lost\n", me) }
+    :: d_step { Proven(me) && !is(Out) && open[me] && hasB[me] && !HasB(Mine(me)) ->
+        stepBack(me); Say("%d finds B lost\n", me) }
 
-    /* ---- while it is next, it removes what is over, rule 11 */
+    /* ---- while it is next, it removes what is over, rule 11; but remembers the terms, rule 3 */
     :: d_step { is(Next) && open[me] && door == Mine(me) && (tHeld & Removable(me)) != 0 ->
-        k = Removable(me); tHeld = tHeld & ~k; tReleased = tReleased & ~k;
+        compareTerms(me);
+        state[me] = (overtaken && RecordsAgain -> Reading : Next); overtaken = 0;
+        k = (is(Next) -> Removable(me) : 0); tHeld = tHeld & ~k; tReleased = tReleased & ~k;
         seenHeld[me] = seenHeld[me] & ~k; seenReleased[me] = seenReleased[me] & ~k; k = 0;
         Say("%d acknowledges what is over\n", me) }
 
-    /* ---- nobody says "released": B, and the delay, rule 10 */
+    /* ---- nobody says "released": B, and the delay away from the door, rule 10 */
 #ifndef WITHOUT_TAKEOVER
-    :: d_step { is(Next) && open[me] && !hasB[me] && B == 0 && !AllReleased(me) ->
+    :: d_step { is(Next) && open[me] && !hasB[me] && BIsFree(me) && !AllReleased(me) ->
         claimB(me); delay[me] = DelayWithB(me); Say("%d claims B and waits\n", me) }
 #endif
-    :: d_step { is(Next) && hasB[me] && delay[me] == 0 && BothProven(me) ->
-        go(Waited); lease[me] = LEASE; Say("%d has waited, proves door and B\n", me) }
+    :: d_step { (is(Next) && hasB[me] && !AllReleased(me) || is(Reading) && hasB[me] && past[me] == Empty) &&
+        toRead[me] == 0 && open[me] && HasB(Mine(me)) && door == Mine(me) ->
+        stepOut(me); Say("%d steps out with held %x released %x\n", me, seenHeld[me], seenReleased[me]) }
+    :: d_step { is(Out) && open[me] && (door == 0 || !StepsOut) && ((tHeld | tReleased) != 0 || delay[me] == 0) ->
+        stepIn(me); Say("%d steps in: held %x released %x\n", me, tHeld, tReleased) }
+    :: d_step { is(Out) && open[me] && StepsOut && door != 0 ->
+        stepBack(me); Say("%d finds somebody at the door\n", me) }
+    :: d_step { is(Out) && open[me] && hasB[me] && !HasB(Mine(me)) -> stepBack(me); Say("%d finds B lost\n", me) }
+    :: d_step { is(Back) && rec[me] != 0 && BothProven(me) ->
+        compareTerms(me);
+        if
+        :: overtaken && RecordsAgain -> go(Reading); past[me] = Known
+        :: else -> go(Waited); lease[me] = LEASE
+        fi; overtaken = 0; Say("%d has waited, proves door and B\n", me) }
     /* a holder in doubt asks for B, rule 16 */
-    :: d_step { is(Next) && hasB[me] && open[me] && B == Mine(me) && Any(AsksForB) ->
-        B = 0; loseB(me); Say("%d gives B back to who asks\n", me) }
-    :: d_step { is(Reading) && hasB[me] && open[me] && B == Mine(me) && Any(AsksForB) ->
+    :: d_step { is(Next) && hasB[me] && open[me] && HasB(Mine(me)) && Any(AsksForB) ->
+        takeB(Mine(me)); loseB(me); Say("%d gives B back to who asks\n", me) }
+    :: d_step { is(Reading) && hasB[me] && open[me] && HasB(Mine(me)) && Any(AsksForB) ->
         forget(me); go(Leaving); Say("%d leaves the door, and B to who asks\n", me) }
+    :: d_step { is(Out) && open[me] && (door == 0 || !StepsOut) && HasB(Mine(me)) && Any(AsksForB) ->
+        stepIn(me);
+        if
+        :: hasB[me] -> handBack(me)
+        :: else
+        fi; Say("%d steps in and gives B back to who asks\n", me) }
 
-    /* ---- the start, rules 8, 9 and 10 */
+    /* ---- the start, rules 3, 8, 9 and 10 */
     :: d_step { is(Next) && AllReleased(me) && InLease(me) ->
-        start(me); lease[me] = Deadline(me); Say("%d STARTS record %d on released\n", me, rec[me]) }
+        compareTerms(me);
+        if
+        :: overtaken && RecordsAgain -> go(Reading); past[me] = Known
+        :: else -> go(Waited)
+        fi; overtaken = 0; Say("%d knows that all are released\n", me) }
     :: d_step { is(Waited) && InLease(me) ->
-        start(me); lease[me] = Deadline(me); Say("%d STARTS record %d after the delay\n", me, rec[me]) }
+        start(me); lease[me] = Deadline(me); Say("%d STARTS record %d\n", me, rec[me]) }
 
     /* ---- B; then the door is given back with the own record in T, rules 11 and 12 */
-    :: d_step { (is(Running) || is(Holding)) && alive[me] && open[me] && !hasB[me] && B == 0 ->
-        claimB(me); lease[me] = LEASE; Say("%d claims B\n", me) }
+    :: d_step { (is(Running) || is(Holding)) && alive[me] && open[me] && !hasB[me] && BIsFree(me) ->
+        claimB(me); Say("%d claims B\n", me) }
     /* it acknowledges what it had read before the start, or also what came since; all but its own record */
-    :: d_step { is(Running) && open[me] && hasB[me] ->
+    :: d_step { is(Running) && open[me] && hasB[me] && HandsAreEmpty ->
         giveDoorBack(me, seenHeld[me], seenReleased[me]); Say("%d gives the door back\n", me) }
-    :: d_step { is(Running) && open[me] && hasB[me] && door == Mine(me) ->
+    :: d_step { is(Running) && open[me] && hasB[me] && HandsAreEmpty && door == Mine(me) ->
         giveDoorBack(me, tHeld, tReleased); Say("%d gives the door back, having read it all\n", me) }
 
     /* ---- it verifies its claim */
-    :: d_step { is(Running) && alive[me] && open[me] && lease[me] < LEASE &&
-        (door == Mine(me) || (hasB[me] && B == Mine(me))) ->
+    :: d_step { is(Running) && alive[me] && open[me] && lease[me] < LEASE && ProvenWhileYoung(me) ->
         lease[me] = LEASE; Say("%d verifies\n", me) }
-    :: d_step { is(Holding) && alive[me] && open[me] && lease[me] < LEASE && B == Mine(me) &&
+    :: d_step { is(Holding) && alive[me] && open[me] && lease[me] < LEASE && HasB(Mine(me)) &&
         RecordIsSafe(me) ->
         lease[me] = LEASE; Say("%d verifies\n", me) }
 #ifndef WITHOUT_REPAIR
     /* T has lost its record, rule 14 */
-    :: d_step { is(Holding) && alive[me] && open[me] && B == Mine(me) && tExists && tHeld == 0 && tReleased == 0 &&
+    :: d_step { is(Holding) && alive[me] && open[me] && HasB(Mine(me)) && tExists && tHeld == 0 && tReleased == 0 &&
         door == 0 && !(heldFly & Bit(rec[me])) ->
-        heldFly = heldFly | Bit(rec[me]); Say("%d publishes held %d again\n", me, rec[me]) }
-    :: d_step { is(Holding) && alive[me] && open[me] && B == Mine(me) && !tExists ->
+        heldFly = heldFly | Bit(rec[me]); confirmed[me] = false; Say("%d publishes held %d again\n", me, rec[me]) }
+    :: d_step { is(Holding) && alive[me] && open[me] && HasB(Mine(me)) && !tExists ->
         tExists = true; heldFly = heldFly | Bit(rec[me]); confirmed[me] = false; Say("%d makes T again\n", me) }
 #endif
 
@@ -161,12 +202,12 @@
         runs[me]++; forget(me); go(Leaving); Say("%d finds its command dead\n", me) }
 #ifdef WITHOUT_END
     /* it finds its command dead and its claim alive */
-    :: d_step { Started(me) && !alive[me] && open[me] && B == Mine(me) ->
+    :: d_step { Started(me) && !alive[me] && open[me] && HasB(Mine(me)) ->
         lease[me] = LEASE; lastStarted--; start(me); Say("%d runs its command AGAIN\n", me) }
 #endif
     :: d_step { is(Killing) -> treeIsDead(me); forget(me); go(Gone); Say("... its guard killed\n") }
     :: d_step { is(Leaving) && open[me] ->
-        B = (B == Mine(me) -> 0 : B);
+        takeB(Mine(me));
         door = (door == Mine(me) -> 0 : door);
         open[me] = (runs[me] < RUNS && !bounded);
         state[me] = (runs[me] < RUNS && !bounded -> Line : Gone); Say("%d has given back everything\n", me) }
@@ -174,13 +215,16 @@
     /* ---- its connection is gone, and it notices */
     :: d_step { (is(Line) || is(Looked) || is(Leaving)) && !open[me] ->
         forget(me); go(Off); Say("") }
-    :: d_step { AtDoor(me) && !open[me] -> stepBack(me); go(Off); Say("%d notices: no connection\n", me) }
+    :: d_step { Waits(me) && !open[me] -> stepBack(me); go(Off); Say("%d notices: no connection\n", me) }
     :: d_step { (is(Running) || is(Holding)) && alive[me] && !open[me] ->
         hasB[me] = false; seenHeld[me] = 0; seenReleased[me] = 0; former[me] = 0; go(Doubt);
         Say("%d is in doubt\n", me) }
     :: d_step { is(Doubt) && alive[me] && OldIsGone(me) -> connect(me); Say("%d connects again\n", me) }
     :: d_step { is(Doubt) && alive[me] && open[me] && MayGoOn(me) ->
-        B = (B == 0 -> Mine(me) : B); hasB[me] = true; lease[me] = LEASE; confirmed[me] = true;
+        if
+        :: BIsFree(me) -> giveB(Mine(me))
+        :: else
+        fi; hasB[me] = true; lease[me] = LeaseOfReclaim(me); confirmed[me] = true;
         go(Holding); Say("%d goes on\n", me) }
 #undef me
 #undef is

@@ -1,6 +1,7 @@
     /* What goes wrong with contender _pid. Each takes one of FAULTS. */
 #ifdef RESET
-    :: d_step { faults > 0 && open[_pid] -> faults--; open[_pid] = false; Say("RESET of %d's connection\n", _pid) }
+    :: d_step { faults > 0 && open[_pid] ->
+        faults--; putBack(_pid); open[_pid] = false; Say("RESET of %d's connection\n", _pid) }
 #endif
 #ifdef CANCEL
     :: d_step { faults > 0 && open[_pid] && door == Mine(_pid) ->
@@ -9,9 +10,9 @@
 #ifdef CRASH
     /* rule 15: the guard of one that is next has the will already */
     :: d_step { faults > 0 && !alive[_pid] && state[_pid] != Off && state[_pid] != Gone ->
-        faults--;
+        faults--; putBack(_pid);
         if
-        :: MayRelease(_pid) -> withdraw(_pid)
+        :: MayRelease(_pid) -> publishReleased(_pid)
         :: else
         fi;
         forget(_pid); state[_pid] = Gone; Say("%d CRASHES\n", _pid) }
@@ -20,7 +21,8 @@
 #endif
 #ifdef CRASH_WITH_GUARD
     :: d_step { faults > 0 && state[_pid] != Off && state[_pid] != Gone ->
-        faults--; alive[_pid] = false; forget(_pid); state[_pid] = Gone; Say("%d CRASHES with its guard\n", _pid) }
+        faults--; putBack(_pid); alive[_pid] = false; forget(_pid); state[_pid] = Gone;
+        Say("%d CRASHES with its guard\n", _pid) }
 #endif
 #ifdef PAUSE
     /* its guard kills at the deadline and publishes the will; the supervisor may go on at any time, rule 13 */
@@ -28,5 +30,5 @@
         faults--; treeIsDead(_pid); Say("... by its guard, while %d is PAUSED\n", _pid) }
 #endif
 #ifdef STEP_BACK
-    :: d_step { faults > 0 && AtDoor(_pid) -> faults--; stepBack(_pid); Say("%d STEPS BACK\n", _pid) }
+    :: d_step { faults > 0 && Waits(_pid) -> faults--; stepBack(_pid); Say("%d STEPS BACK\n", _pid) }
 #endif

@@ -33,7 +33,9 @@ mtype = {
     Reading,    /* at the door: consumes T exclusively; has not published a record */
     Writing,    /* own record published, not yet confirmed and proven */
     Next,       /* own record confirmed and proven: waits for what lets it start */
-    Waited,     /* Next that has waited the delay with door and B, and has proven both since */
+    Out,        /* waits with B away from the door, with all in hand that T had; rec is 0 if it has no record yet */
+    Back,       /* at the door again, because the delay is over */
+    Waited,     /* may start: knows that all are released, or has proven door and B since the delay */
     Running,    /* command started; the door is its claim */
     Holding,    /* command started; B is its claim, the door is given back */
     Doubt,      /* command started; the connection is gone */
@@ -53,8 +55,10 @@ bool tExists;
 byte tHeld, tReleased;      /* messages of T. All of them are delivered to its consumer, if it has one */
 byte door;          /* T's exclusive consumer, a connection */
 byte B;             /* the connection that has B */
-#ifdef WITHDRAWN
-byte withdrawn;         /* records whose release says that nothing has run under them */
+byte backHeld, backReleased;    /* were in the hand of somebody away from the door, and go back to T */
+#ifdef SPLIT
+bool split;         /* there is a second B, which is in no other way different from the first */
+byte B2;            /* the connection that has it */
 #endif
 byte heldFly, releasedFly;  /* published, and on their way */
 #ifdef RESTART
@@ -78,7 +82,7 @@ byte former[CONTENDERS];    /* own records of lower terms, published since it ca
 bool confirmed[CONTENDERS]; /* has the confirm of its record */
 bool hasB[CONTENDERS];      /* believes that B is its own */
 byte lease[CONTENDERS];     /* ticks left, counted from the beginning of its last proof */
-byte delay[CONTENDERS];     /* ticks left of the handover delay */
+byte delay[CONTENDERS];     /* ticks left of the handover delay, or NotBegun */
 bool alive[CONTENDERS];     /* something of its command may be alive */
 byte runs[CONTENDERS];
 byte born;          /* how many have connected once */
@@ -100,26 +104,53 @@ byte k, top, overtaken;     /* scratch of one step, 0 between steps */
 #define Count(x)  (((x)>>1&1) + ((x)>>2&1) + ((x)>>3&1) + ((x)>>4&1) + ((x)>>5&1) + ((x)>>6&1))
 #define Own(i)    (Bit(rec[i]) | former[i])
 #define Others(i) (seenHeld[i] & ~Own(i))
-#define AtDoor(i) (state[i] == Reading || state[i] == Writing || Proven(i))
-#define Proven(i) (state[i] == Next || state[i] == Waited)
+#define AtDoor(i) (state[i] == Reading || state[i] == Writing || state[i] == Next || state[i] == Back || \
+    state[i] == Waited)
+#define IsOut(i) (state[i] == Out)
+#define Waits(i) (AtDoor(i) || IsOut(i))
+#define Proven(i) (state[i] == Next || state[i] == Waited || ((IsOut(i) || state[i] == Back) && rec[i] != 0))
 #define Started(i) (state[i] == Running || state[i] == Holding || state[i] == Doubt)
 #define AsksForB(i) (state[i] == Doubt && open[i])
 #define Each(is)  (is(0) && is(1) && is(CONTENDERS - 1))
 #define Any(is)   (is(0) || is(1) || is(CONTENDERS - 1))
 
 #define HasLease(i) (lease[i] > 0)
-#define HasDelay(i) (delay[i] > 0)
+#define NotBegun (DELAY + 1)
+#define HasDelay(i) (delay[i] > 0 && delay[i] != NotBegun)
 #define InTime(i) (!alive[i] || lease[i] > 1)
 #define IsGone(i) (state[i] == Gone)
-#define OldIsGone(i) (!open[i] && B != OldOf(i) && door != OldOf(i))
+#define OldIsGone(i) (!open[i] && !HasB(OldOf(i)) && door != OldOf(i))
+
+/* B. In a split cluster who claims it, or looks at it, is on any side. */
+#ifdef SPLIT
+#define HasB(c)    (B == (c) || B2 == (c))
+#define BIsFree(i) ((B == 0 || (split && B2 == 0)) && !HasB(Mine(i)))
+#define BIsTaken(i) ((B != 0 && B != Mine(i)) || (B2 != 0 && B2 != Mine(i)))
+#else
+#define HasB(c)    (B == (c))
+#define BIsFree(i) (B == 0)
+#define BIsTaken(i) (B != 0 && B != Mine(i))
+#endif
+/* The broker frees a connection's B and puts back what it has in hand at different moments, but no tick apart, nor
+ * the 100 ms of a command before it gives the door back. */
+#define HasOldB(i) (HasB(OldOf(i)) || (HasB(Mine(i)) && (!open[i] || state[i] == Gone || state[i] == Killing)))
+#define HandsAreEmpty ((backHeld | backReleased) == 0 || Any(HasOldB))
+/* What is in hand away from the door comes back to T, also if somebody else was there: see "Limits" in README.md. */
+#define IsAwayWithoutB(i) (IsOut(i) && !HasB(Mine(i)))
+#define HandsCount ((backHeld | backReleased) == 0 && !Any(IsAwayWithoutB))
 /* When looking for states in which nothing happens any more: no look again in vain, no clock that ticks for nobody. */
 #ifdef STUCK
-#define WorthALook (Telling(tHeld, tReleased) != 0 || B == 0)
+#define WorthALook (tHeld != 0 || BIsFree(_pid))
 #define ClockRuns (Any(HasDelay) || idle > 0)
 #else
 #define WorthALook true
 #define ClockRuns true
 #endif
+/* All that is in T or comes back to it if no connection is left. */
+#define HeldBy(i)     (IsOut(i) && open[i] -> seenHeld[i] : 0)
+#define ReleasedBy(i) (IsOut(i) && open[i] -> seenReleased[i] : 0)
+#define EveryHeld     (tHeld | backHeld | HeldBy(0) | HeldBy(1) | HeldBy(CONTENDERS - 1))
+#define EveryReleased (tReleased | backReleased | ReleasedBy(0) | ReleasedBy(1) | ReleasedBy(CONTENDERS - 1))
 #ifdef RESTART
 #define OnItsWayToDisk(x) ((tHeld & ~diskHeld & Bit(x)) != 0)
 #else

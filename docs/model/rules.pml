@@ -1,7 +1,7 @@
 /* The rules that are conditions. -DWITHOUT_X leaves one out; README.md says which property fails then. Rules that are
  * steps have their variant beside the step. */
 
-/* Rule 3: the clock, too, is below a new term; and who was overtaken publishes again. */
+/* Rule 3: the clock, too, is below a new term; and who was overtaken publishes again, also when it is to start. */
 #ifdef WITHOUT_CLOCK
 #define ClockIsAbove(t) false
 #else
@@ -12,16 +12,30 @@
 #else
 #define Again 1
 #endif
+#ifdef WITHOUT_TERM
+#define RecordsAgain false
+#else
+#define RecordsAgain true
+#endif
 
 /* Rule 4: an empty ledger says nothing. B first, then the delay, then the record. */
 #if defined(WITHOUT_UNKNOWN)
 #define MayRecord(i) true
 #elif defined(WITHOUT_DELAY_WHEN_EMPTY)
-#define MayRecord(i) (past[i] == Known -> Telling(seenHeld[i], seenReleased[i]) != 0 : hasB[i])
+#define MayRecord(i) (past[i] == Known -> seenHeld[i] != 0 : hasB[i])
 #else
-#define MayRecord(i) (past[i] == Known -> Telling(seenHeld[i], seenReleased[i]) != 0 : \
-    hasB[i] && (past[i] == Unused || delay[i] == 0))
+#define MayRecord(i) (past[i] == Known -> seenHeld[i] != 0 : \
+    hasB[i] && (past[i] == Unused || state[i] == Back))
 #endif
+/* Who sees no message claims B before it goes to the door: to a holder its consumer looks like who has all in hand. */
+#if defined(WITHOUT_LOOK) || defined(WITHOUT_UNKNOWN)
+#define BeforeTheDoor(i) false
+#else
+#define BeforeTheDoor(i) (past[i] == Empty && !hasB[i] && (seenHeld[i] | seenReleased[i]) == 0)
+#endif
+/* Where all are released, somebody away from the door may have more in hand: then B is taken. */
+#define MayBeAway(i) (past[i] == Known && AllReleased(i) && !hasB[i] && BIsTaken(i))
+#define NobodyIsAway(i) (past[i] != Known || !AllReleased(i) || hasB[i] || BIsFree(i))
 
 /* Rule 5: a missing ledger is a first use only for who has B, and if nothing else tells of a use. */
 #ifdef WITHOUT_SECOND_LOOK
@@ -51,20 +65,15 @@
 #if defined(WITHOUT_PROOF_OF_B) || defined(WITHOUT_UNKNOWN)
 #define ProvenWithB(i) true
 #else
-#define ProvenWithB(i) (past[i] == Known || (B == Mine(i) && open[i]))
+#define ProvenWithB(i) (past[i] == Known || (HasB(Mine(i)) && open[i]))
 #endif
 
 /* Rule 8: everybody who was recorded is released. */
 #ifdef WITHOUT_EVERY_RELEASE
 #define Top(x) ((x) >= 64 -> 64 : ((x) >= 32 -> 32 : ((x) >= 16 -> 16 : ((x) >= 8 -> 8 : ((x) >= 4 -> 4 : (x))))))
-#define NobodyElse(i) ((Top(Others(i)) & ~seenReleased[i]) == 0)
+#define AllReleased(i) ((Top(Others(i)) & ~seenReleased[i]) == 0)
 #else
-#define NobodyElse(i) ((Others(i) & ~seenReleased[i]) == 0)
-#endif
-#ifdef WITHDRAWN
-#define AllReleased(i) (NobodyElse(i) && ((Others(i) & seenReleased[i] & ~withdrawn) != 0 || past[i] == Unused))
-#else
-#define AllReleased(i) NobodyElse(i)
+#define AllReleased(i) ((Others(i) & ~seenReleased[i]) == 0)
 #endif
 
 /* Rule 9: the last proof is younger than the lease, and the deadline counts from it. */
@@ -85,56 +94,90 @@
 #if defined(WITHOUT_DELAY_SINCE_B)
 #define DelayAtTheDoor(i) DELAY
 #define DelayWithB(i) delay[i]
+#define DelayWithBFirst NotBegun
 #elif defined(WITHOUT_DELAY_SINCE_DOOR)
 #define DelayAtTheDoor(i) delay[i]
 #define DelayWithB(i) DELAY
+#define DelayWithBFirst DELAY
 #else
-#define DelayAtTheDoor(i) (hasB[i] -> DELAY : 0)
-#define DelayWithB(i) DELAY
+#define DelayAtTheDoor(i) (hasB[i] -> NotBegun : 0)
+#define DelayWithB(i) NotBegun
+#define DelayWithBFirst NotBegun
 #endif
 #ifdef WITHOUT_PROOF_AFTER_DELAY
 #define BothProven(i) true
 #else
-#define BothProven(i) (open[i] && B == Mine(i) && door == Mine(i))
+#define BothProven(i) (open[i] && HasB(Mine(i)) && door == Mine(i))
+#endif
+/* Meanwhile it is away from the door, and heeds a "held" of somebody else that is in T when it comes back. */
+#ifdef WITHOUT_STEP_OUT
+#define StepsOut false
+#else
+#define StepsOut true
+#endif
+#if defined(WITHOUT_ECHO) || defined(WITHOUT_STEP_OUT)
+#define Echo(i, h) 0
+#else
+#define Echo(i, h) ((hasB[i] && delay[i] <= DELAY && \
+    (state[i] != Writing || past[i] == Empty) && state[i] != Waited) -> (h) & ~Own(i) : 0)
+#endif
+/* The delay begins anew when a message is in T then: a holder may have taken that for its record. */
+#if defined(WITHOUT_DELAY) || defined(WITHOUT_STEP_OUT)
+#define DelayInside(i) delay[i]
+#elif defined(WITHOUT_ECHO)
+#define DelayInside(i) (tReleased != 0 -> NotBegun : delay[i])
+#else
+#define DelayInside(i) ((tHeld | tReleased) != 0 -> NotBegun : delay[i])
 #endif
 
 /* Rule 11: what is removed while the own command has not started is released. */
 #if defined(WITHOUT_PAIRS)
 #define Removable(i) Others(i)
-#elif defined(WITHDRAWN)
-#define Removable(i) (NobodyElse(i) -> 0 : Others(i) & seenReleased[i])
 #else
 #define Removable(i) (Others(i) & seenReleased[i])
+#endif
+
+/* Rule 12: the door is the claim, and its proof the verification, until B is ours. */
+#ifdef WITHOUT_SETTLE
+#define ProvenWhileYoung(i) (hasB[i] -> HasB(Mine(i)) : door == Mine(i))
+#else
+#define ProvenWhileYoung(i) (!hasB[i] && door == Mine(i))
 #endif
 
 /* Rule 14: a holder whose record is gone from T publishes it again. Then T is emptied once at most, see README.md. */
 #ifdef WITHOUT_REPAIR
 #define RecordIsSafe(i) true
-#define MayBeEmptied true
+#define MayBeEmptied HandsCount
 #else
-#define RecordIsSafe(i) (tExists && confirmed[i])
-#define MayBeEmptied (!emptied)
+#define RecordIsSafe(i) (tExists && confirmed[i] && (door != 0 || (tHeld | tReleased) != 0))
+#define MayBeEmptied (!emptied && HandsCount)
+#endif
+/* Who has B again looks at T before it counts on it. */
+#if defined(WITHOUT_RECLAIM)
+#define LeaseOfReclaim(i) LEASE
+#elif defined(WITHOUT_B_IN_DOUBT)
+#define LeaseOfReclaim(i) (HasB(Mine(i)) -> lease[i] : LEASE)
+#else
+#define LeaseOfReclaim(i) lease[i]
 #endif
 
-/* Rule 15: who steps back releases a record that was confirmed and proven, and no other.
- * With -DWITHDRAWN the release says that nothing has run under the record, and a reader takes the pair for nothing;
- * with -DEARLY as well it may follow any record. */
-#if defined(WITHOUT_PROOF_TO_RELEASE)
+/* Rule 15: who steps back releases a record that was confirmed and proven, and no other. */
+#ifdef WITHOUT_PROOF_TO_RELEASE
 #define MayRelease(i) (Proven(i) || (state[i] == Writing && confirmed[i]))
-#elif defined(EARLY)
-#define MayRelease(i) (Proven(i) || state[i] == Writing)
 #else
 #define MayRelease(i) Proven(i)
-#endif
-#ifdef WITHDRAWN
-#define Telling(h, rel) ((h) & ~((rel) & withdrawn))
-#else
-#define Telling(h, rel) (h)
 #endif
 
 /* Rule 16: in doubt, only B says that it goes on. */
 #ifdef WITHOUT_B_IN_DOUBT
-#define MayGoOn(i) (B == 0 || (tHeld & Bit(rec[i])))
+#define MayGoOn(i) (BIsFree(i) || door != 0)
 #else
-#define MayGoOn(i) (B == 0)
+#define MayGoOn(i) BIsFree(i)
+#endif
+
+/* The broker's, not berth's: what is under way arrives within a tick. */
+#ifdef PROMPT
+#define NothingIsUnderWay ((heldFly | releasedFly) == 0)
+#else
+#define NothingIsUnderWay true
 #endif

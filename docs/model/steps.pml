@@ -6,11 +6,6 @@ inline forget(i) {
 }
 
 inline publishReleased(i) { releasedFly = releasedFly | Bit(rec[i]) }
-#ifdef WITHDRAWN
-inline withdraw(i) { publishReleased(i); withdrawn = withdrawn | Bit(rec[i]) }
-#else
-inline withdraw(i) { publishReleased(i) }
-#endif
 
 /* A new record of i; its lease counts from here. Rule 3. */
 inline publishHeld(i) {
@@ -47,7 +42,7 @@ inline compareTerms(i) {
 
 /* What its look at T says. */
 inline look(i, ifMissing) {
-    past[i] = (!tExists -> ifMissing : (Telling(tHeld, tReleased) == 0 -> Empty : Known));
+    past[i] = (!tExists -> ifMissing : (tHeld == 0 -> Empty : Known));
     seenHeld[i] = tHeld; seenReleased[i] = tReleased
 }
 
@@ -62,13 +57,67 @@ inline enter(i) {
     state[i] = Reading
 }
 
-inline claimB(i) { B = Mine(i); hasB[i] = true }
+/* The connection c gets B, or loses it. */
+#ifdef SPLIT
+inline giveB(c) { B2 = (B == 0 -> B2 : c); B = (B == 0 -> c : B) }
+inline takeB(c) {
+    B2 = (B2 == (c) -> 0 : B2); B = (B == (c) -> B2 : B);
+    B2 = (B == B2 -> 0 : B2)
+}
+#else
+inline giveB(c) { B = c }
+inline takeB(c) { B = (B == (c) -> 0 : B) }
+#endif
+
+inline claimB(i) { giveB(Mine(i)); hasB[i] = true }
 inline loseB(i)  { hasB[i] = false; delay[i] = 0 }
+
+/* It stops consuming T, and keeps in hand what T had. Rule 10. */
+inline stepOut(i) {
+    if
+    :: StepsOut -> seenHeld[i] = tHeld; seenReleased[i] = tReleased; tHeld = 0; tReleased = 0; door = 0; lease[i] = 0
+    :: else
+    fi;
+    sockHeld[i] = 0; sockReleased[i] = 0;
+    delay[i] = (delay[i] == NotBegun -> DELAY : delay[i]); state[i] = Out
+}
+
+/* It consumes T again, and reads what has come. */
+inline stepIn(i) {
+    k = Echo(i, tHeld);
+    delay[i] = DelayInside(i);
+    tHeld = tHeld | seenHeld[i]; tReleased = tReleased | seenReleased[i];
+    seenHeld[i] = tHeld; seenReleased[i] = tReleased; sockHeld[i] = 0; sockReleased[i] = 0;
+    door = Mine(i); toRead[i] = 0;
+    state[i] = (delay[i] == 0 -> Back : (rec[i] == 0 -> Reading : Next));
+    if
+    :: k != 0 -> handBack(i)
+    :: else
+    fi;
+    k = 0
+}
+
+/* It gives B back, for a holder that lives. Without a record it goes, and reads T anew. */
+inline handBack(i) {
+    if
+    :: rec[i] != 0 && state[i] != Writing && HasB(Mine(i)) -> takeB(Mine(i)); loseB(i); state[i] = Next
+    :: else -> stepBack(i)
+    fi
+}
+
+/* The broker puts back what i has in hand away from the door. */
+inline putBack(i) {
+    if
+    :: IsOut(i) && open[i] -> backHeld = backHeld | seenHeld[i]; backReleased = backReleased | seenReleased[i]
+    :: else
+    fi
+}
 
 /* It stops being next, rule 15. */
 inline stepBack(i) {
+    putBack(i);
     if
-    :: MayRelease(i) -> withdraw(i)
+    :: MayRelease(i) -> publishReleased(i)
     :: else
     fi;
     forget(i); state[i] = Leaving
@@ -81,7 +130,9 @@ inline start(i) {
     :: else -> break
     od;
     k = 0;
+#ifndef NOT_TERMS
     assert(term[rec[i]] > lastStarted);         /* PROPERTY: terms grow in the order of starts */
+#endif
     lastStarted = term[rec[i]]; alive[i] = true; state[i] = Running;
     sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; delay[i] = 0
 }
@@ -101,6 +152,9 @@ inline treeIsDead(i) { alive[i] = false; publishReleased(i); printf("%d: its tre
 /* It connects anew: what the broker still has of it belongs to a connection of the past. */
 inline connect(i) {
     B = (B == Mine(i) -> OldOf(i) : B);
+#ifdef SPLIT
+    B2 = (B2 == Mine(i) -> OldOf(i) : B2);
+#endif
     door = (door == Mine(i) -> OldOf(i) : door);
     open[i] = true
 }
@@ -138,13 +192,21 @@ inline confirm(x) {
 }
 
 #ifdef RESTART
+/* What was in hand is in T. */
+inline gather() {
+    k = EveryHeld; tReleased = EveryReleased; tHeld = k; k = 0
+}
+
 /* The broker comes back with these messages in T. All connections are gone, and what was exclusive to them. */
 inline restart(h, rel) {
     faults--; B = 0; door = 0; k = 0;
+#ifdef SPLIT
+    B2 = 0; split = false;
+#endif
     do
     :: k < CONTENDERS -> open[k] = false; k++
     :: else -> break
     od;
-    k = 0; tHeld = h; tReleased = rel; diskHeld = tHeld; diskReleased = tReleased
+    k = 0; tHeld = h; tReleased = rel; backHeld = 0; backReleased = 0; diskHeld = tHeld; diskReleased = tReleased
 }
 #endif

@@ -12,7 +12,12 @@
 #define Load(field)  *byte++ = now.field[at];
 #define Store(field) now.field[at] = *byte++;
 c_code {
-    enum { Bytes = 18 };    /* the fields, and which of its connections have B and the door */
+#ifdef SPLIT
+#define Second now.B2
+#else
+#define Second 0
+#endif
+    enum { Bytes = 19 };    /* the fields, and which of its connections have B, the other B, and the door */
 
     static unsigned char owns(unsigned char owner, int at)
     {
@@ -38,6 +43,7 @@ c_code {
             byte = key[at];
             Fields(Load)
             *byte++ = owns(now.B, at);
+            *byte++ = owns(Second, at);
             *byte++ = owns(now.door, at);
             for (other = at; other > 0 && memcmp(key[order[other - 1]], key[at], Bytes) > 0; other--, moved = 1)
                 order[other] = order[other - 1];
@@ -52,6 +58,9 @@ c_code {
         }
         now.B = renamed(now.B, place);
         now.door = renamed(now.door, place);
+#ifdef SPLIT
+        now.B2 = renamed(now.B2, place);
+#endif
     }
 }
 #endif
