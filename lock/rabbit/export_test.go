@@ -38,6 +38,9 @@ func EndWhatIsRefused(ctx context.Context, h lock.Held) error {
 // CutConnection cuts the connection that owns B, as a network does.
 func CutConnection(h lock.Held) { h.(*holding.Held).Session.Conn().Abandon() }
 
+// Doubt has the holder doubt that it has the slot.
+func Doubt(h lock.Held) { _ = h.(*holding.Held).Doubt("the test says so") }
+
 // CutContender cuts the connection of a contender that waits, as its death does.
 func CutContender(l lock.Lock) { l.(*contender.Contender).Holder.Session.Conn().Abandon() }
 

@@ -62,8 +62,16 @@ func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
 // The broker drops the oldest messages of a full ledger, one record maybe.
 func TestFullLedgerSaysNothing(t *testing.T) {
 	id := fresh(lock.Mutex)
-	ledger := id.Name + "-1-T"
 	_, h := holding(t, id, long)
+	fillLedger(t, h)
+	_, newcomer := claimed(t, id, long)
+	mustNotStart(t, newcomer)
+}
+
+// fillLedger fills the ledger of a holder, so that its record is dropped, and has it vanish.
+func fillLedger(t *testing.T, h lock.Held) {
+	t.Helper()
+	_, ledger := rabbit.Queues(h)
 	// Somebody was next, was asked to step back very often, and has died.
 	for _, what := range []string{"held", "released"} {
 		publish(t, ledger, written(fmt.Sprintf(`{"record": %q, "term": %d, "id": "N"}`, what, h.Term()+1)))
@@ -73,8 +81,32 @@ func TestFullLedgerSaysNothing(t *testing.T) {
 	}
 	rabbit.CutConnection(h)
 	_ = lost(t, h)
-	_, newcomer := claimed(t, id, long)
-	mustNotStart(t, newcomer)
+}
+
+// Nor do administrators believe it.
+func TestFullLedgerDoesNotSayThatASlotIsVacant(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	_, h := holding(t, id, long)
+	fillLedger(t, h)
+	resize(t, shared, id, 0)
+	a := backend(t, at(shared.URL())).Administrator(id)
+	t.Cleanup(func() { a.Close() })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := a.AwaitVacant(ctx, 1, 1); err == nil {
+		t.Error("a slot is called vacant whose command may run")
+	}
+}
+
+// A doubt about a connection that lives, as after an alarm that is over.
+func TestReclaimOnALiveConnectionEnds(t *testing.T) {
+	_, h := holding(t, fresh(lock.Mutex), long)
+	rabbit.Doubt(h)
+	_ = lost(t, h)
+	must(t, h.Reclaim(within(t)))
+	must(t, h.Verify(within(t)))
+	must(t, h.Release(within(t)))
 }
 
 // Who was next for a slot that was removed hears of the next one.

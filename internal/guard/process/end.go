@@ -22,9 +22,10 @@ func (g *guard) unlock() {
 
 // awaitSupervisor waits until the supervisor, which can give the slot back now, has taken the
 // will back, or is gone: it may die beside its command, with the news of that end unread. It
-// need not hurry for one that is stopped.
+// need not hurry for one that is stopped. One that has no room for that news learns it by the
+// end of this process.
 func (g *guard) awaitSupervisor(orders <-chan wire.Order) {
-	for g.will != nil && !g.willing {
+	for g.will != nil && !g.willing && !g.supervisor.unresponsive {
 		o, open := <-orders
 		if !open {
 			g.handOverWill()

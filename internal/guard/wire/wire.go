@@ -108,8 +108,8 @@ const (
 	maxFiles   = 16
 )
 
-// Conn is one end of the connection. One goroutine at a time sends, one receives. It is
-// no net.Conn: what package net needs is initialised late; see package entry.
+// Conn is one end of the connection. Several goroutines may send, with one timeout; one receives.
+// It is no net.Conn: what package net needs is initialised late; see package entry.
 type Conn struct {
 	file *os.File
 	raw  syscall.RawConn

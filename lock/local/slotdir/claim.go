@@ -81,20 +81,14 @@ func tryFlock(path string, how, flags int) (_ *Claim, err error) {
 // it is somebody else's by now.
 func (c *Claim) Keep() error { return flock(c.lock, unix.LOCK_EX|unix.LOCK_NB) }
 
-// Free gives the file up and tells the waiters so, unless somebody else has it: a guard has
-// unlocked it then, and nobody is to be woken for nothing.
+// Free gives the file up and tells the waiters so. Somebody else who has it by now, because a
+// guard has unlocked it, keeps it.
 func (c *Claim) Free() error {
 	// Closing is not enough: the guard may have copies. Unlocking ends it for
 	// all copies, and so does the truncation (IN_MODIFY) tell the waiters
 	// whether or not a copy of mark stays open.
-	err := c.Keep()
-	switch {
-	case err == nil:
-		err = cmp.Or(flock(c.lock, unix.LOCK_UN), c.mark.Truncate(0))
-	case errors.Is(err, ErrHeld):
-		err = nil
-	}
-	return cmp.Or(err, c.lock.Close(), c.mark.Close())
+	err := flock(c.lock, unix.LOCK_UN)
+	return cmp.Or(err, c.mark.Truncate(0), c.lock.Close(), c.mark.Close())
 }
 
 // Current reports whether the file at the claim's path still is the one that is

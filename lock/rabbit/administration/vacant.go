@@ -211,6 +211,9 @@ func (a *action) readLedger(ctx context.Context, l *leaving, records int) (read 
 	case err != nil:
 		return false, err
 	}
-	l.known, l.records = door.View().History, records
+	l.known, l.records = ledger.History{}, records
+	if !door.Empty {
+		l.known = door.View().History
+	}
 	return true, door.Close(ctx)
 }

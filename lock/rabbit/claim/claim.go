@@ -163,6 +163,7 @@ func (c *Claim) follow(consumer *transport.Consumer, side *transport.Channel) {
 	w := &watch{
 		Claim: c, channel: side, requests: make(chan uint64, 1), stopped: make(chan struct{}), done: make(chan struct{}),
 	}
+	w.stop = sync.OnceFunc(func() { close(w.stopped) })
 	c.mu.Lock()
 	c.watch = w
 	c.mu.Unlock()
@@ -213,7 +214,7 @@ func (c *Claim) GiveBack(ctx context.Context) error {
 	if w == nil || c.Conn().Broken() {
 		return nil
 	}
-	close(w.stopped)
+	w.stop()
 	err := c.Side().Remove(ctx, c.queue)
 	<-w.done
 	c.mu.Lock()
@@ -223,6 +224,14 @@ func (c *Claim) GiveBack(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// Unwatch ends the watch of B on a connection that the claim is about to leave.
+func (c *Claim) Unwatch() {
+	if w := c.present(); w != nil {
+		w.stop()
+		<-w.done
+	}
 }
 
 // Settle waits until B is not watched any more: the connection is closed, or the claim has ended.

@@ -34,6 +34,7 @@ type watch struct {
 	*Claim
 	channel  *transport.Channel
 	requests chan uint64   // see Requests
+	stop     func()        // closes stopped, once
 	stopped  chan struct{} // closed when B is about to be given back: what happens to it is no loss then
 	done     chan struct{} // closed when run has ended
 }

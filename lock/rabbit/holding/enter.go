@@ -32,8 +32,9 @@ func (h *Held) atDoor(ctx context.Context) error {
 		if err := h.exists(ctx); err != nil {
 			return err // and there is no ledger either
 		}
+		door, err = ledger.Make(ctx, main, h.t, h.id)
 		h.made = time.Now()
-		if door, err = ledger.Make(ctx, main, h.t, h.id); err == nil && (h.Session.Returned() || h.unreleased[h.slot] > 0) {
+		if err == nil && (h.Session.Returned() || h.unreleased[h.slot] > 0) {
 			door.Missing, door.Empty = false, true
 		}
 	}

@@ -161,6 +161,9 @@ func (h *Held) remember() {
 // giveBack says that the tree is dead, and gives back what this holding has. Whoever is next starts as soon as it
 // hears of the first, so the rest follows in the same write and is not waited for.
 func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
+	if h.out { // what is in hand goes back before B is free
+		_ = h.door.Load().Close(ctx)
+	}
 	if h.Term() == 0 {
 		return nil, h.leave(ctx)
 	}

@@ -41,11 +41,9 @@ type Holder struct {
 	PID     int
 	Env     Env
 	Log     hclog.Logger
-
 	// The id of a holding that has come to nothing. It may have been recorded all the same, and the next one is to know
 	// that record for its own.
 	unproven string
-
 	// The handover delay of holders that this contender has known and not seen released, by slot: should the ledger be
 	// deleted, nobody else knows of them.
 	unreleased map[int]time.Duration

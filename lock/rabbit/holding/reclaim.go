@@ -90,6 +90,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 		return err
 	}
 	<-h.settled
+	h.Unwatch()
 	h.Settle() // what was asked on the broken connection
 	if err := h.MoveTo(ctx, side); err != nil {
 		return err

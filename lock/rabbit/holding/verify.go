@@ -71,8 +71,10 @@ func (h *Held) unanswered(ctx context.Context) error {
 
 func (h *Held) ask() (ledgerState, error) {
 	background := context.Background() // the channels are patient
-	if err := h.Judge(h.exists(background), removed); err != nil {
-		return recorded, err
+	if h.a != "" {
+		if err := h.Judge(h.Side().Find(background, h.a), removed); err != nil {
+			return recorded, err
+		}
 	}
 	door := h.door.Load()
 	if door != nil && !h.Ours() {

@@ -16,20 +16,15 @@ const (
 	// lookAgain is when one that is next and has seen no B looks once more before it claims it: a holder whose
 	// connection was reset has it back within milliseconds.
 	lookAgain = 500 * time.Millisecond
-
 	// lackAgain is when one that is next and has no baton looks once more whether it has come, and then makes one:
 	// longer than one takes that is there already.
 	lackAgain = 50 * time.Millisecond
-
 	// outLook is how often one that waits away from the door looks whether something has come to the ledger.
 	outLook = 100 * time.Millisecond
-
 	// comeBackTries bounds the attempts to take the place at the door again, which take two seconds then.
 	comeBackTries = 10
-
 	// leaveAlone is for how long one that is next does not claim a B that it has given back to its holder.
 	leaveAlone = time.Second
-
 	// looksApart is after how many turns one that is next looks at B where a look costs a connection.
 	looksApart = 4
 )
@@ -271,7 +266,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 				return 0, w.judgeDoor(err)
 			}
 			if n > 0 || taken {
-				return 0, w.comeBack(ctx)
+				return 0, w.comeBack(ctx, taken)
 			}
 			if w.asNext {
 				w.Waiter.Tend(ctx)
@@ -282,7 +277,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			look.Reset(outLook)
 		case term := <-w.Requests():
 			if w.asked = term != 0 && (known.Awaits(term) || w.door.Empty); w.asked {
-				return 0, w.comeBack(ctx)
+				return 0, w.comeBack(ctx, false)
 			}
 		case d, open := <-w.spares():
 			if w.Waiter.TakeSpare(d, open) {
@@ -310,7 +305,7 @@ func (w *wait) left(known ledger.View) time.Duration {
 
 // comeBack takes the place at the door again. Somebody may be there for a moment, who goes because B is ours. Where it
 // fails, the records go back before B does: a newcomer without them would know nothing of who lives.
-func (w *wait) comeBack(ctx context.Context) (err error) {
+func (w *wait) comeBack(ctx context.Context, visited bool) (err error) {
 	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
 	before := w.door.View().Read
 	for range comeBackTries {
@@ -319,8 +314,8 @@ func (w *wait) comeBack(ctx context.Context) (err error) {
 			break
 		}
 	}
-	if w.door.View().Read > before {
-		w.alone = time.Time{} // what has come may have hidden from a holder that we have its record
+	if visited || w.door.View().Read > before {
+		w.alone = time.Time{} // that may have hidden from a holder that we have its record
 	}
 	w.out = err != nil && ctx.Err() != nil
 	if err == nil || w.out {
@@ -333,7 +328,7 @@ func (w *wait) comeBack(ctx context.Context) (err error) {
 // startUntold is for a holder that nobody has heard of for as long as it may live. It returns 0 if something is heard
 // now.
 func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
-	if err := w.comeBack(ctx); err != nil {
+	if err := w.comeBack(ctx, false); err != nil {
 		return 0, err
 	}
 	if known := w.door.View(); known.Echoed || w.free(known) || w.alone.IsZero() {
@@ -342,7 +337,7 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 	if err := w.Judge(w.exists(ctx), removed); err != nil {
 		return 0, err
 	}
-	if w.Term() == 0 {
+	if w.Term() == 0 || !w.door.View().Current() {
 		// Of whoever it was nothing is known, but that it is dead by now.
 		if err := w.recordTerm(ctx); err != nil {
 			return 0, w.judgeDoor(err)

@@ -110,7 +110,8 @@ func enter(ctx context.Context, channel *transport.Channel, queue, id string, ow
 		return nil, errors.Join(err, d.Close(ctx))
 	}
 	// Of a full ledger the oldest may be gone: the record of somebody who lives.
-	d.Empty = d.View().Silent() || records >= int(names.LedgerLength)
+	known := d.View()
+	d.Empty = known.Silent() || max(records, known.Read) >= int(names.LedgerLength)
 	return d, nil
 }
 
