@@ -17,14 +17,8 @@ func renewing(t *testing.T, id lock.ID) (lock.Lock, <-chan error) {
 	t.Helper()
 	cfg := at(shared.URL())
 	cfg.Heartbeat = time.Second // it looks twice a second
-	l := backend(t, cfg).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-		t.Fatal(err)
-	}
+	l := refused(t, cfg, id)
 	rabbit.RenewBatons(l, time.Millisecond)
-	rabbit.LookSeldom(l)
 	return l, untilWoken(t, l)
 }
 

@@ -353,13 +353,7 @@ func TestWaitersAskTheBrokerForNothing(t *testing.T) {
 	for n := range 2 {
 		cfg := at(p.url())
 		cfg.Heartbeat = long
-		w := backend(t, cfg).Lock(id)
-		t.Cleanup(func() { w.Close() })
-		must(t, w.Connect(within(t)))
-		if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-			t.Fatal(err)
-		}
-		rabbit.LookSeldom(w)
+		w := refused(t, cfg, id)
 		woken := make(chan error, 1)
 		go func() { woken <- w.Wait(ctx, time.Hour) }()
 		ended = append(ended, woken)

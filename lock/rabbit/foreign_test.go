@@ -204,13 +204,7 @@ func TestHeldMutexIsNotTakenForAForeignQueue(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	cfg, said := journal()
-	w := backend(t, cfg).Lock(id)
-	t.Cleanup(func() { w.Close() })
-	must(t, w.Connect(within(t)))
-	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-		t.Fatal(err)
-	}
-	rabbit.LookSeldom(w)
+	w := refused(t, cfg, id)
 	woken := untilWoken(t, w)
 	awaitNext(t, id) // it has looked before
 	must(t, h.Release(within(t)))

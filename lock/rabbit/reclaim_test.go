@@ -38,17 +38,20 @@ func TestVerifyDoesNotConnectAgain(t *testing.T) {
 	})
 }
 
+// damages are what an operator may do to a ledger.
+var damages = map[string]func(*amqp.Channel, string) error{
+	"deleted": func(ch *amqp.Channel, ledger string) error {
+		_, err := ch.QueueDelete(ledger, false, false, false)
+		return err
+	},
+	"purged": func(ch *amqp.Channel, ledger string) error {
+		_, err := ch.QueuePurge(ledger, false)
+		return err
+	},
+}
+
 func TestVerifyDoesNotMendTheLedger(t *testing.T) {
-	for what, damage := range map[string]func(*amqp.Channel, string) error{
-		"deleted": func(ch *amqp.Channel, ledger string) error {
-			_, err := ch.QueueDelete(ledger, false, false, false)
-			return err
-		},
-		"purged": func(ch *amqp.Channel, ledger string) error {
-			_, err := ch.QueuePurge(ledger, false)
-			return err
-		},
-	} {
+	for what, damage := range damages {
 		t.Run(what, func(t *testing.T) {
 			id := fresh(lock.Mutex)
 			_, h := holder(t, shared, id)

@@ -12,8 +12,8 @@ import (
 	"berth/lock/rabbit"
 )
 
-// successor starts a waiter that becomes the one that is next for a mutex.
-func successor(t *testing.T, cfg rabbit.Config, id lock.ID) (lock.Lock, <-chan error) {
+// refused returns a contender that has found every slot held, and does not look by itself soon.
+func refused(t *testing.T, cfg rabbit.Config, id lock.ID) lock.Lock {
 	t.Helper()
 	l := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })
@@ -22,6 +22,13 @@ func successor(t *testing.T, cfg rabbit.Config, id lock.ID) (lock.Lock, <-chan e
 		t.Fatal(err)
 	}
 	rabbit.LookSeldom(l)
+	return l
+}
+
+// successor starts a waiter that becomes the one that is next for a mutex.
+func successor(t *testing.T, cfg rabbit.Config, id lock.ID) (lock.Lock, <-chan error) {
+	t.Helper()
+	l := refused(t, cfg, id)
 	woken := untilWoken(t, l)
 	awaitNext(t, id)
 	return l, woken
@@ -80,13 +87,7 @@ func TestNextStartsOnTheReleaseAlone(t *testing.T) {
 // inLine starts a waiter that stands in line because a command has just started.
 func inLine(t *testing.T, id lock.ID) <-chan error {
 	t.Helper()
-	l := backend(t, lasting()).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-		t.Fatal(err)
-	}
-	rabbit.LookSeldom(l)
+	l := refused(t, lasting(), id)
 	return untilWoken(t, l)
 }
 
@@ -315,21 +316,12 @@ func TestHolderWithoutAClaimKeepsItsSlot(t *testing.T) {
 
 // What happens to the ledger while somebody is next.
 func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
-	for what, tamper := range map[string]func(ch *amqp.Channel, ledger string) error{
-		"deleted": func(ch *amqp.Channel, ledger string) error {
-			_, err := ch.QueueDelete(ledger, false, false, false)
-			return err
-		},
-		"purged": func(ch *amqp.Channel, ledger string) error {
-			_, err := ch.QueuePurge(ledger, false)
-			return err
-		},
-	} {
+	for what, damage := range damages {
 		t.Run(what, func(t *testing.T) {
 			id := fresh(lock.Mutex)
 			_, h := holding(t, id, long)
 			served := waiters(t, id, 0, 0)
-			onChannel(t, func(ch *amqp.Channel) error { return tamper(ch, id.Name+"-1-T") })
+			onChannel(t, func(ch *amqp.Channel) error { return damage(ch, id.Name+"-1-T") })
 			select {
 			case <-served:
 				t.Fatal("a waiter was served beside the holder")

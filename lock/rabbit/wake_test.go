@@ -139,13 +139,7 @@ func TestNextLooksWithoutAClaim(t *testing.T) {
 	p := newTap(t)
 	cfg := at(p.url())
 	cfg.Heartbeat = time.Second // it looks twice a second
-	l := backend(t, cfg).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-		t.Fatal(err)
-	}
-	rabbit.LookSeldom(l)
+	l := refused(t, cfg, id)
 	untilWoken(t, l)
 	awaitBaton(t, id)
 	before := p.sum()

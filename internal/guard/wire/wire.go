@@ -25,7 +25,7 @@ type Op string
 // What the supervisor orders. The end of the connection says that the supervisor is
 // dead.
 const (
-	OpWill     Op = "will"     // keep Will; none takes it back
+	OpWill     Op = "will"     // keep Will; none takes it back, and is the answer to the tree's death
 	OpStart    Op = "start"    // start the command with Vars, Deadline, Will, Files and Last
 	OpDeadline Op = "deadline" // kill the tree at Deadline, and no sooner
 	OpSignal   Op = "signal"   // send Signal to Scope
