@@ -19,11 +19,11 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 				"basic.publish": 1}, // two channels are closed by "no queue"
 			"release of a short command": {"basic.publish": 2, "basic.cancel": 1, "basic.nack": 1, "queue.delete": 1,
 				"channel.close": 1},
-			"use": {"channel.open": 1, "queue.declare": 1, "basic.consume": 1, "confirm.select": 1,
+			"use": {"channel.open": 1, "queue.declare": 2, "basic.consume": 1, "confirm.select": 1,
 				"basic.publish": 2, "basic.nack": 1, "basic.ack": 2},
-			"attempt, full": {"channel.open": 1, "queue.declare": 1, "basic.consume": 1, "confirm.select": 1,
+			"attempt, full": {"channel.open": 1, "queue.declare": 2, "basic.consume": 1, "confirm.select": 1,
 				"basic.publish": 1, "channel.close": 1},
-			"become next": {"channel.open": 3, "queue.declare": 3, "basic.qos": 1, "basic.consume": 2,
+			"become next": {"channel.open": 3, "queue.declare": 4, "basic.qos": 1, "basic.consume": 2,
 				"confirm.select": 1, "basic.publish": 6, "basic.nack": 4}, // with the question whether B is a claim
 			"claim": {"channel.open": 1, "queue.declare": 2, "basic.consume": 1, "basic.cancel": 2, "basic.ack": 2, "channel.close": 1,
 				"basic.nack": 2},
@@ -35,7 +35,7 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 				"basic.publish": 12},
 			"release of a short command": {"basic.publish": 2, "basic.cancel": 1, "basic.nack": 1, "queue.delete": 1,
 				"channel.close": 1},
-			"use": {"channel.open": 1, "queue.declare": 1, "basic.consume": 1, "confirm.select": 1,
+			"use": {"channel.open": 1, "queue.declare": 2, "basic.consume": 1, "confirm.select": 1,
 				"basic.publish": 13, "basic.nack": 1, "basic.ack": 2},
 			"attempt, full": {"channel.open": 2, "queue.declare": 1, "confirm.select": 1,
 				"basic.publish": 10}, // is slot 2 really not there?
@@ -95,6 +95,10 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 			must(t, l.Close())
 
 			_, other := holding(t, id, long)
+			eventually(t, "nobody is called any more", func() bool {
+				line, err := batonQueue(t, id)
+				return err == nil && line.Messages == 0
+			})
 			l = tapped()
 			must(t, l.Connect(ctx))
 			step("attempt, full", func() {

@@ -74,7 +74,10 @@ func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender.Contender).W
 
 // LookSeldom makes the contender wait as one that has waited for long: its next
 // look by itself is a minute away, 10 s while batons do not reach it.
-func LookSeldom(l lock.Lock) { l.(*contender.Contender).Waiter.Looks = 100 }
+func LookSeldom(l lock.Lock) {
+	w := l.(*contender.Contender).Waiter
+	w.Looks, w.Arrived = 100, true
+}
 
 // Probe asks about all these queues at once, as the contender does.
 func Probe(ctx context.Context, l lock.Lock, queues ...string) error {

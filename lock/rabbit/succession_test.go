@@ -249,8 +249,8 @@ func TestShortCommandNeedsNeitherAClaimNorTheLine(t *testing.T) {
 	if left := queues(t, shared, id); len(left) > 0 {
 		t.Errorf("there are %q", left)
 	}
-	if _, found, err := shared.Queue(within(t), "/", id.Name+"-W"); found || err != nil {
-		t.Errorf("there is a line: %t, %v", found, err)
+	if line, _, err := shared.Queue(within(t), "/", id.Name+"-W"); line.Consumers > 0 || err != nil {
+		t.Errorf("it is in line: %d, %v", line.Consumers, err)
 	}
 	if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("a second holder: %v", err)

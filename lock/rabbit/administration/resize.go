@@ -174,7 +174,7 @@ func (a *action) leftovers(ctx context.Context, from, to int) (there []int) {
 func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 	for slot := present + 1; slot <= want; slot++ {
 		// One with other arguments exists as well.
-		if err := a.channel.Create(ctx, a.names.Exists(slot), 0); err != nil && !errors.Is(err, transport.ErrDiffers) {
+		if _, err := a.channel.Create(ctx, a.names.Exists(slot), 0); err != nil && !errors.Is(err, transport.ErrDiffers) {
 			return slot - 1, a.interrupted("create", slot, slot-1, err)
 		}
 	}

@@ -201,7 +201,7 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 // readLedger reads the ledger of a slot that nobody holds, and leaves it as it was. It stands at the door for that
 // moment. It returns false if somebody else does.
 func (a *action) readLedger(ctx context.Context, l *leaving, records int) (read bool, err error) {
-	door, err := ledger.Enter(ctx, a.conn.Channel(), a.names.Ledger(l.slot), "", false)
+	door, err := ledger.Enter(ctx, a.conn.Channel(), a.names.Ledger(l.slot), ledger.Visitor{})
 	switch {
 	case errors.Is(err, transport.ErrTaken):
 		return false, nil

@@ -68,7 +68,7 @@ func New(cfg Config) *Contender {
 	}
 	c := &Contender{id: cfg.Names.ID, session: s, log: cfg.Log, handover: handover}
 	c.Waiter = line.NewWaiter(line.Config{
-		ID: c.id, Queue: cfg.Names.Line(), Priority: cfg.Priority, Limit: limit,
+		ID: c.id, Queue: cfg.Names.Line(), Priority: cfg.Priority, Limit: limit, Once: cfg.Once,
 		Renewal: line.Renewal, Log: cfg.Log,
 	}, s)
 	c.writer = ledger.NewWriter(s.Via, cfg.Log)
@@ -187,7 +187,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 		c.seekForeign(ctx)
 	}
 	for {
-		if c.next == nil && c.Waiter.Patient() && !c.Waiter.SteppedBack() {
+		if c.next == nil && c.Waiter.Patient() && !c.Waiter.InLine() {
 			c.becomeNext(ctx)
 		}
 		if c.next != nil {

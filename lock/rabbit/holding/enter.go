@@ -16,7 +16,7 @@ import (
 // does not exist once B is ours. Nor is an empty one entered before.
 func (h *Held) atDoor(ctx context.Context) error {
 	main := h.Session.Main()
-	door, err := ledger.Enter(ctx, main, h.t, h.id, false)
+	door, err := ledger.Enter(ctx, main, h.t, ledger.Visitor{ID: h.id, Turn: h.turn})
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
 		go func() { opened <- main.Open(ctx) }() // for the second look
@@ -25,7 +25,7 @@ func (h *Held) atDoor(ctx context.Context) error {
 			h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
 		}
 		if err = errors.Join(taking, <-opened); err == nil {
-			door, err = ledger.Enter(ctx, main, h.t, h.id, true)
+			door, err = ledger.Enter(ctx, main, h.t, ledger.Visitor{ID: h.id, Owner: true})
 		}
 	}
 	if errors.Is(err, transport.ErrNoQueue) && h.Ours() {
@@ -45,6 +45,14 @@ func (h *Held) atDoor(ctx context.Context) error {
 		h.door.Store(door)
 	}
 	return err
+}
+
+// turn lets those go first who are in line: whoever has been called is on its way to the door.
+func (h *Held) turn(ctx context.Context) error {
+	if h.Waiter.Behind(ctx) {
+		return fmt.Errorf("%w; others are in line: %w", h.Names.ID.Full(), transport.ErrTaken)
+	}
+	return nil
 }
 
 // enter makes this holding known at the door, where that may be. What a ledger that is missing or empty does not say,

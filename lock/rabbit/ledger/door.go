@@ -72,15 +72,23 @@ func (d *Door) View() View {
 	return v
 }
 
-// Enter takes the place at the door of a ledger, and reads what is there. id is that of the holding that will be
-// recorded, "" for nobody's. A ledger without a message is entered by the owner of B alone: who waits outside for a
-// sign of life of its holder has the records in hand, and a visitor would look to that holder like one who has read
-// them.
+// Visitor is who comes to the door of a ledger. Its zero value is nobody who could hold the slot.
+type Visitor struct {
+	ID    string // of the holding that will be recorded
+	Owner bool   // it owns B
+
+	// Turn is asked where nobody stands at the door: its error keeps the visitor away. nil: it comes at once.
+	Turn func(context.Context) error
+}
+
+// Enter takes the place at the door of a ledger, and reads what is there. A ledger without a message is entered by the
+// owner of B alone: who waits outside for a sign of life of its holder has the records in hand, and a visitor would
+// look to that holder like one who has read them.
 //
 // Errors: ErrEmpty, transport.ErrTaken if somebody stands there, transport.ErrNoQueue if there is no ledger,
-// lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable.
-func Enter(ctx context.Context, channel *transport.Channel, queue, id string, owner bool) (*Door, error) {
-	d, err := enter(ctx, channel, queue, id, owner)
+// lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of Visitor.Turn.
+func Enter(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
+	d, err := enter(ctx, channel, queue, who)
 	switch {
 	case errors.Is(err, ErrEmpty):
 	case err != nil || !d.Empty:
@@ -94,15 +102,15 @@ func Enter(ctx context.Context, channel *transport.Channel, queue, id string, ow
 	if err := transport.Sleep(ctx, secondLook); err != nil {
 		return nil, err
 	}
-	return enter(ctx, channel, queue, id, owner)
+	return enter(ctx, channel, queue, who)
 }
 
 // ErrEmpty says that a ledger has no message.
 var ErrEmpty = errors.New("the ledger is empty")
 
-func enter(ctx context.Context, channel *transport.Channel, queue, id string, owner bool) (*Door, error) {
-	d := newDoor(channel, queue, id)
-	records, err := d.consume(ctx, owner)
+func enter(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
+	d := newDoor(channel, queue, who.ID)
+	records, err := d.consume(ctx, who)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +146,7 @@ func newDoor(channel *transport.Channel, queue, id string) *Door {
 
 // consume takes the place, and returns how many messages have been delivered once all are read that are there. Looking
 // whether somebody has it is nothing that a broker logs.
-func (d *Door) consume(ctx context.Context, owner bool) (records int, err error) {
+func (d *Door) consume(ctx context.Context, who Visitor) (records int, err error) {
 	waiting, consumers, err := d.channel.Count(ctx, d.queue)
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
@@ -147,8 +155,13 @@ func (d *Door) consume(ctx context.Context, owner bool) (records int, err error)
 		return 0, unreadable(err)
 	case consumers > 0:
 		return 0, fmt.Errorf("cannot consume from queue %q: %w: %w", d.queue, ErrNext, transport.ErrTaken)
-	case waiting == 0 && !owner:
+	case waiting == 0 && !who.Owner:
 		return 0, ErrEmpty
+	}
+	if who.Turn != nil {
+		if err := who.Turn(ctx); err != nil {
+			return 0, err
+		}
 	}
 	consumer, err := d.channel.Consume(ctx, d.queue, transport.Consumption{Exclusive: true})
 	if errors.Is(err, transport.ErrTaken) {

@@ -33,7 +33,7 @@ func (d *Door) StepIn(ctx context.Context) error {
 		return err
 	}
 	defer d.end()
-	records, err := d.consume(ctx, true)
+	records, err := d.consume(ctx, Visitor{Owner: true})
 	switch {
 	case errors.Is(err, transport.ErrTaken) && !errors.Is(err, ErrNext): // the channel is closed, and everything back
 		return lock.Errorf(lock.ErrLost, "%s", err.Error())

@@ -63,7 +63,10 @@ func (w *Writer) WarnOfPolicy(ledger, because string) {
 
 // Create makes a ledger that somebody has deleted.
 func (w *Writer) Create(ctx context.Context, ledger string) error {
-	return w.via(ctx, func(c *transport.Channel) error { return c.Create(ctx, ledger, names.LedgerLength) })
+	return w.via(ctx, func(c *transport.Channel) error {
+		_, err := c.Create(ctx, ledger, names.LedgerLength)
+		return err
+	})
 }
 
 // Release records that the tree of a holding is dead. It is not worth a long wait: successors do without it, after the

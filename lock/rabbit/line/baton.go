@@ -30,8 +30,8 @@ func Call(slot int) transport.Message {
 // isCall reports whether a message of W is from Call.
 func isCall(d transport.Delivery) bool { return d.Expiration != "" }
 
-// callTime is for how long a call is worth something.
-const callTime = 10 * time.Second
+// callTime is for how long a call is worth something: to who has found every slot held, and is about to stand in line.
+const callTime = 2 * time.Second
 
 // message is transient: after a restart of the broker those who are next make new batons.
 func (b baton) message() transport.Message {

@@ -90,11 +90,9 @@ func (p *place) consume(ctx context.Context, priority int32) (err error) {
 			return nil
 		}
 	}
-	if err := p.channel.Create(ctx, p.queue, names.LedgerLength); err != nil {
-		return err
-	}
 	p.priority = priority
-	p.current, err = p.channel.Consume(ctx, p.queue, transport.Consumption{Priority: priority, Prefetch: 1})
+	p.current, err = p.channel.Consume(ctx, p.queue,
+		transport.Consumption{Create: names.LedgerLength, Priority: priority, Prefetch: 1})
 	if err != nil {
 		p.current = nil
 	}

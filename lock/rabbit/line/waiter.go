@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/lock"
+	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/session"
 	"berth/lock/rabbit/transport"
 )
@@ -48,6 +49,7 @@ type Config struct {
 	Queue    string // W
 	Priority int    // as a waiter, 0 to lock.MaxPriority
 	Limit    int    // no slot beyond it can be of use to this waiter
+	Once     bool   // it does not wait, nor for those in line
 
 	Renewal time.Duration // how often the baton of one that is next is delivered anew
 	Log     hclog.Logger
@@ -67,7 +69,8 @@ const (
 // NewWaiter makes it.
 type Waiter struct {
 	Config
-	Looks int // how often it has looked without having been woken
+	Looks   int  // how often it has looked without having been woken
+	Arrived bool // it is in line, or has waited
 
 	session    *session.Session
 	place      *place // on the session's present connection; nil before the first wait
@@ -77,6 +80,7 @@ type Waiter struct {
 	tries   int     // attempts since a baton came that found no slot
 	hint    int     // the slot that the last baton was for; 0: unknown
 	early   bool    // it has stepped back for a higher priority, and is before its own
+	behind  bool    // others were in line when it came, and it has not waited yet
 
 	rejoin   *backoff.ExponentialBackOff
 	failures int
@@ -109,8 +113,22 @@ func (w *Waiter) Patient() bool { return w.outcome != Hindered }
 // StepBack is for one that is next and makes way for a waiter of a higher priority. It will be the first after those.
 func (w *Waiter) StepBack() { w.early, w.outcome = true, Full }
 
-// SteppedBack reports whether it is in line because it has stepped back.
-func (w *Waiter) SteppedBack() bool { return w.early && w.hint == 0 }
+// InLine reports whether it goes to no door before it is called: it has stepped back, or others are before it.
+func (w *Waiter) InLine() bool { return w.behind && !w.Arrived || w.early && w.hint == 0 }
+
+// Behind reports whether others were in line when this contender came, which has not waited yet. They go first through
+// a door that is open: who is called needs longer to get there than one that comes by.
+func (w *Waiter) Behind(ctx context.Context) bool {
+	if w.Arrived || w.Once {
+		return false
+	}
+	if !w.behind && !w.at().denied {
+		others, err := w.session.Main().Create(ctx, w.Queue, names.LedgerLength)
+		w.behind = err == nil && others > 0
+		w.deniedBy(err)
+	}
+	return w.behind
+}
 
 // rank is the priority with which this contender consumes from W.
 func (w *Waiter) rank() int32 {
@@ -138,16 +156,21 @@ func (w *Waiter) consume(ctx context.Context, priority int32) bool {
 		return false
 	}
 	err := p.consume(ctx, priority)
-	switch {
-	case err == nil:
-		return true
-	case errors.Is(err, lock.ErrDenied):
-		p.denied = true
-		w.complain("waiters of this lock cannot be woken and look from time to time instead", err)
-	default:
+	if err != nil && !w.deniedBy(err) {
 		w.disturbed(err)
 	}
-	return false
+	w.Arrived = w.Arrived || err == nil
+	return err == nil
+}
+
+// deniedBy reports whether the error says that the broker does not let this contender take part.
+func (w *Waiter) deniedBy(err error) bool {
+	if !errors.Is(err, lock.ErrDenied) {
+		return false
+	}
+	w.at().denied = true
+	w.complain("waiters of this lock cannot be woken and look from time to time instead", err)
+	return true
 }
 
 // disturbed is for a consumer that has ended, or could not be made.
@@ -191,12 +214,13 @@ func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, er
 		w.tries = 0
 	}
 	w.hint = 0
-	before := p.current
+	before, behind := p.current, w.Behind(ctx)
+	w.Arrived, w.behind = true, false
 	joined := w.Join(ctx)
 	switch {
 	case p.denied:
 		return false, w.sleep(ctx, pause)
-	case joined && before == nil && p.inHand == nil:
+	case joined && before == nil && p.inHand == nil && !behind:
 		return true, nil // who left before that has called nobody
 	}
 	timer := time.NewTimer(w.nextLook(joined))
@@ -275,6 +299,7 @@ func (w *Waiter) publish(ctx context.Context, b baton) {
 // next, and Tend is due.
 func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
 	w.outcome, w.tries, w.Looks, w.hint, w.early = Hindered, 0, 0, 0, false
+	w.Arrived, w.behind = false, false
 	switch {
 	case w.place == nil:
 	case next:
@@ -333,6 +358,7 @@ func (w *Waiter) Called() bool { return w.hint > 0 }
 
 // Drop removes the baton in hand, and leaves the line.
 func (w *Waiter) Drop() {
+	w.Arrived = false
 	if w.place != nil {
 		w.place.leave()
 		w.place.drop()
@@ -371,6 +397,7 @@ func (w *Waiter) PassOn() bool {
 // Leave closes the channel, so that nothing stays in hand that came at the last moment. It ends with its answer or
 // with the connection.
 func (w *Waiter) Leave() {
+	w.Arrived = false
 	if w.place != nil && w.place.channel.Conn() == w.session.Conn() {
 		w.place.channel.BePatient(true)
 		_ = w.place.channel.Close(context.Background())

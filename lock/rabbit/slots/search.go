@@ -204,7 +204,7 @@ func (s *attempt) claimAny(ctx context.Context, free []int) error {
 		switch {
 		case errors.Is(err, ErrMustWait):
 			passedOver = append(passedOver, slot)
-		case err == nil || !LostRace(err):
+		case err == nil || !LostRace(err) || errors.Is(err, lock.ErrFull):
 			return err
 		default:
 			s.lost = true

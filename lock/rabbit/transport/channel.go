@@ -123,19 +123,24 @@ func (c *Channel) Claim(ctx context.Context, queue string) error {
 
 // ClaimKeeping is Claim for a queue that keeps so many messages.
 func (c *Channel) ClaimKeeping(ctx context.Context, queue string, length int32) error {
-	return c.declare(ctx, "claim", queue, true, length)
+	_, err := c.declare(ctx, "claim", queue, true, length)
+	return err
 }
 
-// Create declares the queue as a durable one for everybody, which keeps so many messages: the newest.
-func (c *Channel) Create(ctx context.Context, queue string, length int32) error {
+// Create declares the queue as a durable one for everybody, which keeps so many messages: the newest. It returns how
+// many consume from it.
+func (c *Channel) Create(ctx context.Context, queue string, length int32) (consumers int, err error) {
 	return c.declare(ctx, "create", queue, false, length)
 }
 
-func (c *Channel) declare(ctx context.Context, verb, queue string, exclusive bool, length int32) error {
-	return c.do(ctx, operation{verb, queue, configure}, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclare(queue, !exclusive, false, exclusive, false, classic(length))
+func (c *Channel) declare(ctx context.Context, verb, queue string, exclusive bool, length int32) (
+	consumers int, err error) {
+	err = c.do(ctx, operation{verb, queue, configure}, func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclare(queue, !exclusive, false, exclusive, false, classic(length))
+		consumers = q.Consumers
 		return err
 	})
+	return consumers, err
 }
 
 // Remove deletes the queue and waits for the answer. A queue that does not exist counts as removed.
