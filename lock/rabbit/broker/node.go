@@ -21,18 +21,23 @@ const DialTimeout = 5 * time.Second
 
 // Node is one node that can be dialled. Parse makes it.
 type Node struct {
-	url   string // with the password: never shown
-	uri   amqp.URI
-	label string // without the password: for messages
-
-	timeout time.Duration // for one attempt to connect
+	url     string // with the password: never shown
+	uri     amqp.URI
+	logins  []amqp.Authentication // in order of preference
+	timeout time.Duration         // for one attempt to connect
 }
 
 // URL returns what was parsed, with the password.
 func (n Node) URL() string { return n.url }
 
 // Label names the node for messages, without user and password.
-func (n Node) Label() string { return n.label }
+func (n Node) Label() string {
+	u := url.URL{Scheme: n.uri.Scheme, Host: net.JoinHostPort(n.uri.Host, strconv.Itoa(n.uri.Port))}
+	if n.uri.Vhost != "/" {
+		u.Path, u.RawPath = "/"+n.uri.Vhost, "/"+url.PathEscape(n.uri.Vhost)
+	}
+	return u.String()
+}
 
 // User is the user of the URL.
 func (n Node) User() string { return n.uri.Username }
@@ -48,24 +53,26 @@ func Parse(raw string) (Node, error) {
 		return Node{}, errors.New("not usable; write amqp://user:password@host:port/vhost or amqps://..., " +
 			"percent-encode special characters, write spaces as %20, and check the query parameters")
 	}
+	n := Node{url: raw, uri: uri, timeout: DialTimeout}
+	if own := time.Duration(uri.ConnectionTimeout) * time.Millisecond; own > 0 {
+		n.timeout = min(n.timeout, own)
+	}
+	if len(uri.AuthMechanism) == 0 {
+		uri.AuthMechanism = []string{"plain"}
+	}
 	for _, mechanism := range uri.AuthMechanism {
-		if _, ok := mechanisms(uri)[strings.ToLower(mechanism)]; !ok {
+		switch strings.ToLower(mechanism) {
+		case "plain":
+			n.logins = append(n.logins, uri.PlainAuth())
+		case "amqplain":
+			n.logins = append(n.logins, uri.AMQPlainAuth())
+		case "external":
+			n.logins = append(n.logins, &amqp.ExternalAuth{})
+		default:
 			return Node{}, fmt.Errorf("auth_mechanism %q is not known; use plain, amqplain or external", mechanism)
 		}
 	}
-	timeout := DialTimeout
-	if own := time.Duration(uri.ConnectionTimeout) * time.Millisecond; own > 0 {
-		timeout = min(timeout, own)
-	}
-	return Node{url: raw, uri: uri, label: label(uri), timeout: timeout}, nil
-}
-
-func label(uri amqp.URI) string {
-	u := url.URL{Scheme: uri.Scheme, Host: net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))}
-	if uri.Vhost != "/" {
-		u.Path, u.RawPath = "/"+uri.Vhost, "/"+url.PathEscape(uri.Vhost)
-	}
-	return u.String()
+	return n, nil
 }
 
 // Dial connects and logs in. name is this process's in the broker's list of connections.
@@ -78,11 +85,14 @@ func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration) (*
 	properties := amqp.NewConnectionProperties()
 	properties["connection_name"] = name
 	properties["product"] = "berth"
-	asked := false
+	var logins []amqp.Authentication
+	for _, way := range n.logins {
+		logins = append(logins, &login{way, properties})
+	}
 	var socket *Socket
 	stop := func() bool { return true }
 	opened, err := amqp.DialConfig(n.url, amqp.Config{
-		SASL:       logins(n.uri, properties, &asked),
+		SASL:       logins,
 		Heartbeat:  heartbeat,
 		Properties: properties,
 		Dial: func(network, addr string) (net.Conn, error) {
@@ -103,14 +113,6 @@ func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration) (*
 	if socket != nil {
 		socket.Cut()
 	}
+	_, asked := properties["capabilities"] // amqp091-go adds them to answer connection.start
 	return nil, nil, refused(outer, ctx, err, n, asked, socket != nil)
-}
-
-// mechanisms are the ways to log in that a URL may name.
-func mechanisms(uri amqp.URI) map[string]amqp.Authentication {
-	return map[string]amqp.Authentication{
-		"plain":    uri.PlainAuth(),
-		"amqplain": uri.AMQPlainAuth(),
-		"external": &amqp.ExternalAuth{},
-	}
 }

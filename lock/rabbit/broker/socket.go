@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"cmp"
+	"math"
 	"net"
 	"sync"
 )
@@ -13,23 +15,18 @@ const batchSize = 64 << 10
 type Socket struct {
 	net.Conn
 
-	mu     sync.Mutex
-	gather bool   // guarded by mu
-	left   int    // writes to gather, guarded by mu; 0 or less: until End
-	data   []byte // guarded by mu
+	mu   sync.Mutex
+	left int    // writes to gather, guarded by mu
+	data []byte // guarded by mu
 }
 
 // Write implements net.Conn.
 func (s *Socket) Write(data []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.gather {
-		return s.Conn.Write(data)
-	}
 	s.data = append(s.data, data...)
-	s.left--
-	s.gather = s.left != 0
-	if s.gather && len(s.data) < batchSize {
+	s.left = max(s.left-1, 0)
+	if s.left > 0 && len(s.data) < batchSize {
 		return len(data), nil
 	}
 	return len(data), s.write()
@@ -39,14 +36,14 @@ func (s *Socket) Write(data []byte) (int, error) {
 func (s *Socket) Begin(writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gather, s.left = true, writes
+	s.left = cmp.Or(writes, math.MaxInt)
 }
 
 // End writes what was gathered. A failure closes the connection, which is how whoever waits for answers learns of it.
 func (s *Socket) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gather = false
+	s.left = 0
 	if err := s.write(); err != nil {
 		s.Conn.Close()
 	}
