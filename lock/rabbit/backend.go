@@ -14,6 +14,7 @@
 package rabbit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,31 +96,21 @@ func New(cfg Config) (*Backend, error) {
 		}
 		b.brokers = append(b.brokers, parsed)
 	}
-	if cfg.Naming == "" {
-		cfg.Naming = NamingNLA
-	}
+	cfg.Naming = cmp.Or(cfg.Naming, NamingNLA)
 	if cfg.Naming != NamingNLA && cfg.Naming != NamingNAL {
 		return nil, fmt.Errorf("unknown naming of queues %q; use %q or %q", string(cfg.Naming), NamingNLA, NamingNAL)
 	}
-	if cfg.Heartbeat == 0 {
-		cfg.Heartbeat = DefaultHeartbeat
-	}
+	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, DefaultHeartbeat)
 	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not know a holder's waits for
 	// the longest.
 	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.LongestLease/2 {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",
 			cfg.Heartbeat, (ledger.LongestLease / 2).Seconds())
 	}
-	if cfg.Host == "" {
-		// A host without a name is no reason to fail; it is shown to people only.
-		cfg.Host, _ = os.Hostname()
-	}
-	if cfg.PID == 0 {
-		cfg.PID = os.Getpid()
-	}
-	if cfg.Log == nil {
-		cfg.Log = hclog.NewNullLogger()
-	}
+	host, _ := os.Hostname() // one without a name is no reason to fail: it is shown to people only
+	cfg.Host = cmp.Or(cfg.Host, host)
+	cfg.PID = cmp.Or(cfg.PID, os.Getpid())
+	cfg.Log = cmp.Or(cfg.Log, hclog.NewNullLogger())
 	b.cfg = cfg
 	return b, nil
 }
