@@ -3,6 +3,7 @@
 package slots
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -98,15 +99,11 @@ func (f *Finder) Waitable() (slots []int) {
 
 // Leftover reports whether a slot is beyond one that does not exist, and so nobody's.
 func (f *Finder) Leftover(ctx context.Context, slot int) bool {
-	if slot > min(f.Limit, LargestBatch) {
+	if slot == 1 || slot > min(f.Limit, LargestBatch) {
 		return false
 	}
-	var before []int
-	for n := 1; n < slot; n++ {
-		before = append(before, n)
-	}
-	_, gap, _ := (&attempt{Finder: f}).existing(ctx, before)
-	return gap > 0
+	found, _ := f.Session.Probe(ctx, Queues(f.Names.Exists, 1, slot-1))
+	return slices.Contains(found, transport.Absent)
 }
 
 // Full is the error for a lock whose slots are all held. A contender that tries once is told of a foreign queue in the
@@ -131,14 +128,14 @@ func (f *Finder) Search(ctx context.Context, claim Claim) error {
 	if errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) {
 		err = s.confirm(bounded, err)
 	}
-	if errors.Is(err, transport.ErrUnanswered) && f.Session.Blocked() {
-		return err // nothing is answered on this connection
-	}
-	if errors.Is(err, transport.ErrUnanswered) {
-		f.Log.Debug("looking at one slot after the other", "lock", f.Names.ID.Name, "because", err)
-		err = s.oneByOne(bounded)
-	} else {
+	switch {
+	case !errors.Is(err, transport.ErrUnanswered):
 		f.blind = 0
+	case f.Session.Blocked():
+		return err // nothing is answered on this connection
+	default:
+		f.Log.Debug("looking at one slot after the other", "lock", f.Names.ID.Name, "because", err)
+		err = (&attempt{Finder: f, claim: claim}).oneByOne(bounded)
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return lock.Errorf(lock.ErrUnknown, "looking for a slot of %s took more than %s", f.Names.ID, searchTimeout)
@@ -184,7 +181,7 @@ func (s *attempt) probing(ctx context.Context) error {
 // would meet again at the next one. A slot whose last holder would have to be waited for is passed over at first. It
 // returns errNone if no race was won.
 func (s *attempt) claimAny(ctx context.Context, free []int) error {
-	free = slices.DeleteFunc(free, s.avoids)
+	free = slices.DeleteFunc(free, s.doubtful)
 	var passedOver []int
 	atOnce := true
 	for range maxAttempts {
@@ -215,29 +212,21 @@ func (s *attempt) claimAny(ctx context.Context, free []int) error {
 	return errNone
 }
 
-// avoids reports whether the slot is left alone because of its ledger.
-func (s *attempt) avoids(slot int) bool {
+// doubtful reports whether the slot is left alone because of its ledger. The first reason is the one that is told, so
+// that it does not change from search to search.
+func (s *attempt) doubtful(slot int) bool {
 	why := s.Avoided.Why(slot)
 	if !errors.Is(why, lock.ErrUnknown) {
 		return false
 	}
-	s.doubt(why)
+	s.unusable = cmp.Or(s.unusable, why)
 	return true
-}
-
-// doubt notes why a slot could not be used. The first reason is the one that is told, so that it does not change from
-// search to search.
-func (s *attempt) doubt(why error) {
-	if s.unusable == nil {
-		s.unusable = why
-	}
 }
 
 // oneByOne looks at one slot after the other, for which nothing is published: the broker answers that under an alarm
 // too. A claim tells by itself whether the slot is free. Of many slots it claims some, beginning anywhere and in the
 // next look behind them.
 func (s *attempt) oneByOne(ctx context.Context) error {
-	*s = attempt{Finder: s.Finder, claim: s.claim}
 	slots, err := s.list(ctx)
 	if err != nil {
 		return err
@@ -258,7 +247,7 @@ func (s *attempt) oneByOne(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, lock.ErrUnknown):
-			s.doubt(err)
+			s.unusable = cmp.Or(s.unusable, err)
 		case !LostRace(err):
 			return err
 		}

@@ -9,31 +9,23 @@ import (
 // survey probes A and B of the slots from..to and returns the free ones. It ends the search if a slot does not exist,
 // or nothing is known about any.
 func (s *attempt) survey(ctx context.Context, from, to int) (free []int, err error) {
-	var queues []string
-	for slot := from; slot <= to; slot++ {
-		queues = append(queues, s.Names.Exists(slot), s.Names.Holds(slot))
-	}
-	found, err := s.Session.Probe(ctx, queues)
+	found, err := s.Session.Probe(ctx, append(Queues(s.Names.Exists, from, to), Queues(s.Names.Holds, from, to)...))
 	if err != nil {
 		return nil, err
 	}
 	before := s.exist
 	for slot := from; slot <= to; slot++ {
-		a, b := found[2*(slot-from)], found[2*(slot-from)+1]
-		switch {
-		case a == transport.Absent:
+		a, b := found[slot-from], found[slot-from+len(found)/2]
+		if a == transport.Absent {
 			s.end, s.absent = slot-1, slot
 			return free, nil
-		case a == transport.Unknown:
-			s.unknown = true
-			continue
 		}
-		s.exist++
-		switch b {
-		case transport.Absent:
-			free = append(free, slot)
-		case transport.Unknown:
-			s.unknown = true
+		s.unknown = s.unknown || a == transport.Unknown || b == transport.Unknown
+		if a == transport.Present {
+			s.exist++
+			if b == transport.Absent {
+				free = append(free, slot)
+			}
 		}
 	}
 	if s.exist == before {
@@ -42,14 +34,19 @@ func (s *attempt) survey(ctx context.Context, from, to int) (free []int, err err
 	return free, nil
 }
 
+// Queues returns a queue of each of the slots from..to.
+func Queues(of func(slot int) string, from, to int) (all []string) {
+	for slot := from; slot <= to; slot++ {
+		all = append(all, of(slot))
+	}
+	return all
+}
+
 // surveyHeld does the same for slots that are probably there and held, with half the messages: B of all, and A of the
 // last and of those without B. With them it asks about some slots far behind, and ends the search before the first of
 // these that does not exist.
 func (s *attempt) surveyHeld(ctx context.Context, from, to int) (free []int, err error) {
-	var queues []string
-	for slot := from; slot <= to; slot++ {
-		queues = append(queues, s.Names.Holds(slot))
-	}
+	queues := Queues(s.Names.Holds, from, to)
 	ahead := s.milestones(to)
 	for _, slot := range ahead {
 		queues = append(queues, s.Names.Exists(slot))
