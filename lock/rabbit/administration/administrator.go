@@ -26,12 +26,8 @@ const (
 // administrator is lock.Administrator. Each action has a connection of its own: the administration mutex belongs to a
 // connection, so it keeps the actions of one administrator apart as well.
 type administrator struct {
-	id     lock.ID
-	names  names.Names
+	names.Names
 	dialer *transport.Dialer
-
-	life context.Context // over once it is closed
-	end  context.CancelFunc
 }
 
 // action is one piece of administration. Its connection does not publish, so it works under an alarm.
@@ -40,29 +36,23 @@ type action struct {
 	conn      *transport.Conn
 	channel   *transport.Channel
 	publisher *transport.Publisher
-	muted     bool        // it may not publish
-	spare     func() bool // has the end of the administrator not end it
+	muted     bool // it may not publish
 }
 
 // New returns the administrator of a lock. It does no I/O.
 func New(n names.Names, d *transport.Dialer) lock.Administrator {
-	a := &administrator{id: n.ID, names: n, dialer: d}
-	a.life, a.end = context.WithCancel(context.Background())
-	return a
+	return &administrator{n, d}
 }
 
-// Close implements lock.Administrator. It breaks off what is under way.
-func (a *administrator) Close() error {
-	a.end()
-	return nil
-}
+// Close implements lock.Administrator. Each action has closed its connections.
+func (a *administrator) Close() error { return nil }
 
 // begin connects. The caller closes the action.
 func (a *administrator) begin(ctx context.Context) (*action, error) {
-	if !a.id.Kind.Administered() {
-		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.id)
+	if !a.ID.Kind.Administered() {
+		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.ID)
 	}
-	if err := a.id.Check(); err != nil {
+	if err := a.ID.Check(); err != nil {
 		return nil, err
 	}
 	c, err := a.dialer.Dial(ctx, "administration")
@@ -71,13 +61,15 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 	}
 	return &action{
 		administrator: a, conn: c, channel: c.Channel(), publisher: transport.NewPublisher(a.dialer, "publisher"),
-		spare: context.AfterFunc(a.life, c.Abandon),
 	}, nil
 }
 
-// close closes the connections, and with them gives back what they own. It does not wait for an answer if ctx is over.
+// close closes the connections of an action, if it is one, and with them gives back what they own. It does not wait
+// for an answer if ctx is over.
 func (a *action) close(ctx context.Context) {
-	a.spare()
+	if a == nil {
+		return
+	}
 	a.publisher.Close()
 	a.conn.End(ctx)
 }
@@ -93,16 +85,16 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 }
 
 func (a *action) count(ctx context.Context) (int, error) {
-	n, err := slots.Count(ctx, a.channel, a.names)
+	n, err := slots.Count(ctx, a.channel, a.Names)
 	if err != nil {
-		return 0, fmt.Errorf("cannot count the slots of %s: %w", a.id, err)
+		return 0, fmt.Errorf("cannot count the slots of %s: %w", a.ID, err)
 	}
 	return n, nil
 }
 
 // enter takes the administration mutex.
 func (a *action) enter(ctx context.Context) error {
-	queue := a.names.Administration()
+	queue := a.Administration()
 	for met := 0; ; met++ { // how often somebody else was at work
 		err := a.channel.Claim(ctx, queue)
 		if !errors.Is(err, transport.ErrTaken) {
@@ -112,10 +104,10 @@ func (a *action) enter(ctx context.Context) error {
 			return err
 		}
 		if met%foreignLook == 0 && a.channel.Find(ctx, queue) == nil {
-			return a.names.Foreign(queue)
+			return a.Foreign(queue)
 		}
 		if met == 0 {
-			a.dialer.Log.Info("another administrator is at work on this lock; waiting for it", "lock", a.id.Name)
+			a.dialer.Log.Info("another administrator is at work on this lock; waiting for it", "lock", a.ID.Name)
 		}
 		if err := transport.Sleep(ctx, rand.N(2*adminPause)); err != nil {
 			return fmt.Errorf("%w: %w", lock.ErrBusy, err)
@@ -125,7 +117,7 @@ func (a *action) enter(ctx context.Context) error {
 
 // leave gives the administration mutex back. Where that fails the end of the connection does it.
 func (a *action) leave(ctx context.Context) {
-	if err := a.channel.Remove(ctx, a.names.Administration()); err != nil {
+	if err := a.channel.Remove(ctx, a.Administration()); err != nil {
 		a.conn.Abandon()
 	}
 }

@@ -47,7 +47,7 @@ func (a *action) resize(
 	ctx context.Context, sweep int, target func(present int) (int, error),
 ) (before, after int, err error) {
 	if err := a.enter(ctx); err != nil {
-		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.id, err)
+		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.ID, err)
 	}
 	defer a.leave(ctx)
 	before, err = a.count(ctx)
@@ -75,19 +75,19 @@ func (a *action) wake(ctx context.Context, count int, patience time.Duration) {
 	defer cancel()
 	if err := a.wakeUp(bounded, count); err != nil {
 		a.dialer.Log.Warn("waiters could not be told of free slots; they may take two minutes to see them",
-			"lock", a.id.Name, "error", err)
+			"lock", a.ID.Name, "error", err)
 	}
 }
 
 // wakeUp makes no more calls than there is room for.
 func (a *action) wakeUp(ctx context.Context, count int) error {
-	if errors.Is(a.channel.Find(ctx, a.names.Line()), transport.ErrNoQueue) {
+	if errors.Is(a.channel.Find(ctx, a.Line()), transport.ErrNoQueue) {
 		return nil // nobody has ever waited
 	}
 	made := int32(0)
 	for from := 1; from <= count; from += slots.LargestBatch {
 		to := min(from+slots.LargestBatch-1, count)
-		held, err := a.probe(ctx, a.names.Holds, from, to)
+		held, err := a.publisher.Probe(ctx, slots.Queues(a.Holds, from, to))
 		if errors.Is(err, transport.ErrUnanswered) { // under an alarm one message gets through all the same
 			held = make([]transport.Presence, to-from+1)
 		} else if err != nil {
@@ -100,7 +100,7 @@ func (a *action) wakeUp(ctx context.Context, count int) error {
 			if made++; made > names.LedgerLength {
 				return nil
 			}
-			w, err := a.publisher.Deliver(ctx, a.names.Line(), line.Call(from+i))
+			w, err := a.publisher.Deliver(ctx, a.Line(), line.Call(from+i))
 			if err == nil && w != transport.Present {
 				err = errors.New("the broker has not taken a message to them")
 			}
@@ -112,22 +112,13 @@ func (a *action) wakeUp(ctx context.Context, count int) error {
 	return nil
 }
 
-// probe asks about a queue of each of the slots from..to.
-func (a *action) probe(ctx context.Context, queue func(slot int) string, from, to int) ([]transport.Presence, error) {
-	var queues []string
-	for slot := from; slot <= to; slot++ {
-		queues = append(queues, queue(slot))
-	}
-	return a.publisher.Probe(ctx, queues)
-}
-
 func (a *administrator) checkSize(want int) error {
 	limit := lock.MaxSlots
-	if a.id.Kind == lock.PersistentMutex {
+	if a.ID.Kind == lock.PersistentMutex {
 		limit = 1
 	}
 	if want < 0 || want > limit {
-		return fmt.Errorf("cannot give %s %d slots; choose 0 to %d", a.id, want, limit)
+		return fmt.Errorf("cannot give %s %d slots; choose 0 to %d", a.ID, want, limit)
 	}
 	return nil
 }
@@ -142,12 +133,12 @@ func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, err
 	top := min(last+max(sweep, 1), lock.MaxSlots)
 	leftovers := a.leftovers(ctx, last+1, top)
 	for slot := top; slot > want; slot-- {
-		if err := a.channel.Remove(ctx, a.names.Exists(slot)); err != nil {
+		if err := a.channel.Remove(ctx, a.Exists(slot)); err != nil {
 			return min(present, slot), a.interrupted("remove", slot, min(present, slot), err)
 		}
 	}
 	if len(leftovers) > 0 {
-		a.dialer.Log.Warn("leftovers beyond the last slot were removed; their holders lose them", "lock", a.id.Name,
+		a.dialer.Log.Warn("leftovers beyond the last slot were removed; their holders lose them", "lock", a.ID.Name,
 			"slots", fmt.Sprint(leftovers))
 	}
 	return min(present, want), nil
@@ -158,9 +149,9 @@ func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, err
 func (a *action) leftovers(ctx context.Context, from, to int) (there []int) {
 	bounded, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	found, err := a.probe(bounded, a.names.Exists, from, to)
+	found, err := a.publisher.Probe(bounded, slots.Queues(a.Exists, from, to))
 	if err != nil {
-		a.dialer.Log.Debug("not known whether there are leftovers", "lock", a.id.Name, "error", err)
+		a.dialer.Log.Debug("not known whether there are leftovers", "lock", a.ID.Name, "error", err)
 	}
 	for i := range found {
 		if found[i] == transport.Present {
@@ -174,7 +165,7 @@ func (a *action) leftovers(ctx context.Context, from, to int) (there []int) {
 func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 	for slot := present + 1; slot <= want; slot++ {
 		// One with other arguments exists as well.
-		if _, err := a.channel.Create(ctx, a.names.Exists(slot), 0); err != nil && !errors.Is(err, transport.ErrDiffers) {
+		if _, err := a.channel.Create(ctx, a.Exists(slot), 0); err != nil && !errors.Is(err, transport.ErrDiffers) {
 			return slot - 1, a.interrupted("create", slot, slot-1, err)
 		}
 	}
@@ -186,5 +177,5 @@ func (a *action) interrupted(verb string, slot, left int, err error) error {
 	if errors.Is(err, lock.ErrUnreachable) || errors.Is(err, transport.ErrTaken) {
 		err = fmt.Errorf("%w: %w", err, lock.ErrUnknown)
 	}
-	return fmt.Errorf("%s was left with %d slots; slot %d was to be %sd: %w", a.id, left, slot, verb, err)
+	return fmt.Errorf("%s was left with %d slots; slot %d was to be %sd: %w", a.ID, left, slot, verb, err)
 }

@@ -30,19 +30,31 @@ type leaving struct {
 	said    bool               // the user was told what is waited for
 	told    transport.Presence // what the user was told of B last; transport.Absent: nothing
 	removed bool               // A was seen not to be there
+	vacant  bool               // it is known to be
 }
 
-// AwaitVacant implements lock.Administrator. A wait of days outlives the node that it began with.
+// AwaitVacant implements lock.Administrator. A wait of days outlives the node that it began with. Each pass looks at
+// all slots, so that their handover delays pass at the same time.
 func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 	var waited []*leaving // not known to be vacant yet, the lowest first
 	for slot := from; slot <= to; slot++ {
 		waited = append(waited, &leaving{slot: slot, told: transport.Absent})
 	}
+	var act *action // nil: not connected
+	defer func() { act.close(ctx) }()
 	reason := "" // why it cannot see, as the user was told
 	for pause := firstVacantPause; len(waited) > 0; pause = min(2*pause, lastVacantPause) {
 		var err error
-		waited, err = a.awaitVacant(ctx, waited)
-		if errors.Is(err, lock.ErrUnreachable) && a.life.Err() == nil {
+		if act == nil {
+			act, err = a.begin(ctx)
+		}
+		if err == nil {
+			err = act.lookForSlots(ctx, waited, pause > firstVacantPause)
+			waited = slices.DeleteFunc(waited, func(l *leaving) bool { return l.vacant })
+		}
+		if errors.Is(err, lock.ErrUnreachable) {
+			act.close(ctx)
+			act = nil
 			// While nobody looks, any B may come back and go once more: it has to be seen to be absent anew.
 			for _, l := range waited {
 				l.absent = time.Time{}
@@ -53,55 +65,31 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 					level = hclog.Debug
 				}
 				reason = err.Error()
-				a.dialer.Log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", a.id.Name,
+				a.dialer.Log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", a.ID.Name,
 					"slot", waited[0].slot, "error", err)
 			}
+			err = nil
+		}
+		if err == nil && len(waited) > 0 {
 			err = transport.Sleep(ctx, pause)
 		}
 		switch {
 		case errors.Is(err, lock.ErrBusy):
 			return err
 		case err != nil:
-			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", waited[0].slot, a.id, err)
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", waited[0].slot, a.ID, err)
 		}
 	}
 	return nil
 }
 
-// awaitVacant is AwaitVacant on one connection, and returns what is left to wait for. Each pass looks at all slots,
-// so that their handover delays pass at the same time.
-func (a *administrator) awaitVacant(ctx context.Context, waited []*leaving) ([]*leaving, error) {
-	act, err := a.begin(ctx)
-	if err != nil {
-		return waited, err
-	}
-	defer act.close(ctx)
-	for pause := firstVacantPause; ; pause = min(2*pause, lastVacantPause) {
-		if err := act.lookForSlots(ctx, waited, pause > firstVacantPause); err != nil {
-			return waited, err
-		}
-		waited = slices.DeleteFunc(waited, func(l *leaving) (vacant bool) {
-			if err == nil && !l.absent.IsZero() {
-				vacant, err = act.vacant(ctx, l)
-			}
-			return vacant
-		})
-		if err == nil && len(waited) > 0 {
-			err = transport.Sleep(ctx, pause)
-		}
-		if err != nil || len(waited) == 0 {
-			return waited, err
-		}
-	}
-}
-
-// lookForSlots notes which slots nobody holds. A slot that exists again can be held again at any time, so there is
+// lookForSlots notes which slots are vacant. A slot that exists again can be held again at any time, so there is
 // nothing to wait for. tell has the user told what keeps a slot from being vacant.
 func (a *action) lookForSlots(ctx context.Context, waited []*leaving, tell bool) error {
 	for batch := range slices.Chunk(waited, slots.LargestBatch/2) {
 		var queues []string
 		for _, l := range batch {
-			queues = append(queues, a.names.Holds(l.slot), a.names.Exists(l.slot))
+			queues = append(queues, a.Holds(l.slot), a.Exists(l.slot))
 		}
 		found, err := a.see(ctx, queues)
 		if err != nil {
@@ -112,15 +100,17 @@ func (a *action) lookForSlots(ctx context.Context, waited []*leaving, tell bool)
 			l.removed = l.removed || exists == transport.Absent
 			switch {
 			case l.removed && exists == transport.Present:
-				return lock.Errorf(lock.ErrBusy, "slot %d of %s was made again meanwhile", l.slot, a.id)
-			case held != transport.Absent:
+				return lock.Errorf(lock.ErrBusy, "slot %d of %s was made again meanwhile", l.slot, a.ID)
+			case held == transport.Absent:
+				if l.vacant, err = a.vacant(ctx, l); err != nil {
+					return err
+				}
+			default:
 				l.absent = time.Time{}
 				if tell && l.told != held {
 					l.told = held
 					a.tellOf(l)
 				}
-			case l.absent.IsZero():
-				l.absent, l.records, l.known = time.Now(), -1, ledger.History{}
 			}
 		}
 	}
@@ -130,10 +120,10 @@ func (a *action) lookForSlots(ctx context.Context, waited []*leaving, tell bool)
 // tellOf tells the user what is known of B.
 func (a *action) tellOf(l *leaving) {
 	if l.told == transport.Present {
-		a.dialer.Log.Info("the slot is still held", "lock", a.id.Name, "slot", l.slot)
+		a.dialer.Log.Info("the slot is still held", "lock", a.ID.Name, "slot", l.slot)
 	} else {
-		a.dialer.Log.Warn("the broker cannot say whether the slot is held", "lock", a.id.Name, "slot", l.slot,
-			"queue", a.names.Holds(l.slot))
+		a.dialer.Log.Warn("the broker cannot say whether the slot is held", "lock", a.ID.Name, "slot", l.slot,
+			"queue", a.Holds(l.slot))
 	}
 }
 
@@ -148,8 +138,7 @@ func (a *action) see(ctx context.Context, queues []string) (found []transport.Pr
 	}
 	for _, queue := range queues {
 		p := transport.Unknown
-		err := a.channel.Find(ctx, queue)
-		switch {
+		switch err := a.channel.Find(ctx, queue); {
 		case errors.Is(err, transport.ErrNoQueue):
 			p = transport.Absent
 		case err == nil, errors.Is(err, transport.ErrTaken):
@@ -165,21 +154,21 @@ func (a *action) see(ctx context.Context, queues []string) (found []transport.Pr
 // vacant judges as a successor would: B that is gone says that nobody holds the slot, and only the ledger, or time,
 // that what ran in it is dead. The ledger is read again only when it has changed.
 func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
-	records, consumers, err := a.channel.Count(ctx, a.names.Ledger(l.slot))
+	if l.absent.IsZero() {
+		l.absent, l.records, l.known = time.Now(), -1, ledger.History{}
+	}
+	records, consumers, err := a.channel.Count(ctx, a.Ledger(l.slot))
+	taken := consumers > 0 // somebody's command has just started there, or is about to
+	if err == nil && !taken && records != l.records {
+		err = a.readLedger(ctx, l, records)
+		taken = errors.Is(err, transport.ErrTaken)
+	}
 	switch {
-	case err == nil && consumers > 0: // somebody's command has just started there, or is about to
+	case taken:
 		l.absent = time.Time{}
 		return false, nil
 	case errors.Is(err, transport.ErrNoQueue): // nobody has ever held it
 		return true, nil
-	case err == nil && records != l.records:
-		var read bool
-		if read, err = a.readLedger(ctx, l, records); err == nil && !read {
-			l.absent = time.Time{} // somebody has claimed it
-			return false, nil
-		}
-	}
-	switch {
 	case errors.Is(err, lock.ErrDenied), errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken):
 		// Time will tell.
 	case err != nil:
@@ -192,28 +181,25 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 	if left > 0 && !l.said {
 		l.said = true
 		last := l.known.Newest()
-		a.dialer.Log.Info("waiting for the last holder's release", "lock", a.id.Name, "slot", l.slot, "term", last.Term,
+		a.dialer.Log.Info("waiting for the last holder's release", "lock", a.ID.Name, "slot", l.slot, "term", last.Term,
 			"host", last.Host, "at_most", left.Round(time.Millisecond).String())
 	}
 	return left <= 0, nil
 }
 
 // readLedger reads the ledger of a slot that nobody holds, and leaves it as it was. It stands at the door for that
-// moment. It returns false if somebody else does.
-func (a *action) readLedger(ctx context.Context, l *leaving, records int) (read bool, err error) {
-	door, err := ledger.Enter(ctx, a.conn.Channel(), a.names.Ledger(l.slot), ledger.Visitor{})
-	switch {
-	case errors.Is(err, transport.ErrTaken):
-		return false, nil
-	case errors.Is(err, ledger.ErrEmpty):
-		l.known, l.records = ledger.History{}, records
-		return true, nil
-	case err != nil:
-		return false, err
+// moment. Errors: as ledger.Enter, but for ErrEmpty.
+func (a *action) readLedger(ctx context.Context, l *leaving, records int) error {
+	door, err := ledger.Enter(ctx, a.conn.Channel(), a.Ledger(l.slot), ledger.Visitor{})
+	if err != nil && !errors.Is(err, ledger.ErrEmpty) {
+		return err
 	}
 	l.known, l.records = ledger.History{}, records
+	if err != nil {
+		return nil
+	}
 	if !door.Empty {
 		l.known = door.View().History
 	}
-	return true, door.Close(ctx)
+	return door.Close(ctx)
 }
