@@ -8,17 +8,6 @@ import (
 // release is a version of RabbitMQ: major, minor, patch.
 type release [3]int
 
-// parseRelease reports false for what does not begin with two numbers. What follows a third does not count.
-func parseRelease(text string) (r release, ok bool) {
-	n, _ := fmt.Sscanf(text, "%d.%d.%d", &r[0], &r[1], &r[2])
-	return r, n >= 2
-}
-
-// in reports whether the release is from or later, and before end.
-func (r release) in(from, end release) bool {
-	return slices.Compare(r[:], from[:]) >= 0 && slices.Compare(r[:], end[:]) < 0
-}
-
 // What is known about releases, each from the first that it applies to up to, and not including, the last.
 var known = []struct {
 	from, end release
@@ -49,14 +38,15 @@ const silentDeletion = "in a cluster this release can delete a live slot's queue
 
 // versionAdvice returns what is worth knowing about a broker's version.
 func versionAdvice(product, version string) []string {
-	r, ok := parseRelease(version)
-	if product != "RabbitMQ" || !ok {
+	var r release
+	numbers, _ := fmt.Sscanf(version, "%d.%d.%d", &r[0], &r[1], &r[2])
+	if product != "RabbitMQ" || numbers < 2 {
 		return []string{fmt.Sprintf("the broker is %q %q; berth is tried with RabbitMQ 3.10 to 4.3, and nothing "+
 			"is known here about this one", product, version)}
 	}
 	var all []string
 	for _, fact := range known {
-		if r.in(fact.from, fact.end) {
+		if slices.Compare(r[:], fact.from[:]) >= 0 && slices.Compare(r[:], fact.end[:]) < 0 {
 			all = append(all, fact.advice)
 		}
 	}

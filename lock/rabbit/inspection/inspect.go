@@ -65,8 +65,8 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer) (Report, e
 	}
 	d.Brokers = []broker.Node{node}
 	i := &inspection{
-		Report: &report, id: n.ID, names: n, conn: c, channel: c.Channel(), vhost: node.Vhost(),
-		publisher: transport.NewPublisher(d, "check"),
+		Report: &report, Names: n, conn: c, channel: c.Channel(), publisher: transport.NewPublisher(d, "check"),
+		vhost: node.Vhost(), trialB: n.Queue(0, "B"), trialT: n.Queue(0, "T"),
 	}
 	defer c.End(ctx)
 	defer i.publisher.Close()
@@ -77,9 +77,6 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer) (Report, e
 		if err := step(ctx); err != nil {
 			return report, err
 		}
-	}
-	if i.denied {
-		i.Grant = i.grant()
 	}
 	if n.ID.Kind.Administered() {
 		i.count(ctx)
@@ -111,13 +108,13 @@ func anyNode(ctx context.Context, d *transport.Dialer) (first *transport.Conn, n
 // inspection is one Inspect under way.
 type inspection struct {
 	*Report
-	id        lock.ID
-	names     names.Names
+	names.Names
 	conn      *transport.Conn
 	channel   *transport.Channel
 	publisher *transport.Publisher
 	vhost     string
-	denied    bool // something is not permitted
+
+	trialB, trialT string // the queues in slot 0, which no lock has: for trying
 }
 
 func (i *inspection) problem(kind error, format string, args ...any) {
@@ -128,16 +125,12 @@ func (i *inspection) advise(format string, args ...any) {
 	i.Advice = append(i.Advice, fmt.Sprintf(format, args...))
 }
 
-// The queues in slot 0, which no lock has: for trying.
-func (i *inspection) trialB() string { return i.names.Queue(0, "B") }
-func (i *inspection) trialT() string { return i.names.Queue(0, "T") }
-
 // publish finds out whether the user may publish, with a probe of a queue that is not there.
 func (i *inspection) publish(ctx context.Context) error {
-	_, err := i.publisher.Probe(ctx, []string{i.trialB()})
+	_, err := i.publisher.Probe(ctx, []string{i.trialB})
 	switch {
 	case errors.Is(err, lock.ErrDenied):
-		i.denied = true
+		i.Grant = i.grant()
 		i.problem(lock.ErrDenied,
 			"user %q has no write permission on the exchange amq.default; its write pattern has to match that, "+
 				"as %s does", i.conn.User(), writePattern)
@@ -153,9 +146,9 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	if len(i.Problems) > 0 {
 		return nil // it would fail for the reasons that are known already
 	}
-	err := i.channel.Claim(ctx, i.trialB())
+	err := i.channel.Claim(ctx, i.trialB)
 	if err == nil {
-		err = i.channel.ClaimKeeping(ctx, i.trialT(), names.LedgerLength)
+		err = i.channel.ClaimKeeping(ctx, i.trialT, names.LedgerLength)
 	}
 	switch {
 	case errors.Is(err, transport.ErrTaken):
@@ -172,11 +165,11 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	found, err := i.publisher.Probe(ctx, []string{i.trialB()})
+	found, err := i.publisher.Probe(ctx, []string{i.trialB})
 	if err == nil && found[0] != transport.Present {
 		i.problem(lock.ErrUnsafe,
 			"the broker does not confirm a probe of queue %q, which is there; look for a policy that matches it: "+
-				"rabbitmqctl list_policies -p %s", i.trialB(), shellescape.Quote(i.vhost))
+				"rabbitmqctl list_policies -p %s", i.trialB, shellescape.Quote(i.vhost))
 	}
 	if err == nil {
 		err = i.tryLedger(ctx)
@@ -191,14 +184,14 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 // tryLedger looks whether a ledger keeps what is written to it: of two records both are needed.
 func (i *inspection) tryLedger(ctx context.Context) error {
 	for range 2 {
-		if _, err := i.publisher.Deliver(ctx, i.trialT(), transport.Message{Kind: "check"}); err != nil {
+		if _, err := i.publisher.Deliver(ctx, i.trialT, transport.Message{Kind: "check"}); err != nil {
 			return err
 		}
 	}
-	kept, _, err := i.channel.Count(ctx, i.trialT())
+	kept, _, err := i.channel.Count(ctx, i.trialT)
 	if err == nil && kept < 2 {
 		i.advise("a queue like %q kept %d of 2 messages, so a policy limits it (max-length, message-ttl): every "+
-			"handover will take the whole handover delay; exempt queues of this name", i.trialT(), kept)
+			"handover will take the whole handover delay; exempt queues of this name", i.trialT, kept)
 	}
 	return err
 }
@@ -206,29 +199,29 @@ func (i *inspection) tryLedger(ctx context.Context) error {
 // lookForForeign looks for queues in the place of ours that are exclusive to nobody, which look like held ones to
 // whoever claims them.
 func (i *inspection) lookForForeign(ctx context.Context) error {
-	places := []string{i.names.Holds(1)}
-	if i.id.Kind.Administered() {
-		places = append(places, i.names.Administration())
+	places := []string{i.Holds(1)}
+	if i.ID.Kind.Administered() {
+		places = append(places, i.Administration())
 	}
 	for _, queue := range places {
 		if i.channel.Find(ctx, queue) == nil {
-			i.Problems = append(i.Problems, i.names.Foreign(queue))
+			i.Problems = append(i.Problems, i.Foreign(queue))
 		}
 	}
 	if ctx.Err() == nil && i.conn.Broken() {
-		return i.conn.BrokenError("cannot inspect " + i.id.String())
+		return i.conn.BrokenError("cannot inspect " + i.ID.String())
 	}
 	return ctx.Err()
 }
 
 // count notes how many slots the lock has.
 func (i *inspection) count(ctx context.Context) {
-	n, err := slots.Count(ctx, i.channel, i.names)
+	n, err := slots.Count(ctx, i.channel, i.Names)
 	if err != nil {
 		i.advise("the slots cannot be counted: %s", err.Error())
 		return
 	}
 	if i.Slots = n; n == 0 {
-		i.Advice = append([]string{i.names.Absent().Error()}, i.Advice...)
+		i.Advice = append([]string{i.Absent().Error()}, i.Advice...)
 	}
 }

@@ -33,7 +33,7 @@ func (i *inspection) needs() []need {
 		waking = "waiters are not woken and look from time to time"
 		admin  = "this user cannot change the number of slots"
 	)
-	n, c := i.names, i.channel
+	n, c := i.Names, i.channel
 	all := []need{
 		{"configure", n.Holds(1), "", c.MayConfigure},
 		{"read", n.Holds(1), "", c.MayRead},
@@ -42,7 +42,7 @@ func (i *inspection) needs() []need {
 		{"configure", n.Line(), waking, c.MayConfigure},
 		{"read", n.Line(), waking, c.MayRead},
 	}
-	if i.id.Kind.Administered() {
+	if i.ID.Kind.Administered() {
 		all = append(all,
 			need{"configure", n.Exists(1), "", c.Find}, // in some releases any permission will do
 			need{"configure", n.Exists(1), admin, c.MayConfigure},
@@ -77,8 +77,8 @@ func (i *inspection) askPermissions(ctx context.Context) error {
 
 // missing reports what is not permitted: a line for each permission and for what does not work without it.
 func (i *inspection) missing(all []need) {
-	i.denied = len(all) > 0
 	for len(all) > 0 {
+		i.Grant = i.grant()
 		first := all[0]
 		var queues []string
 		all = slices.DeleteFunc(all, func(n need) bool {
@@ -101,7 +101,7 @@ func (i *inspection) missing(all []need) {
 
 // pattern matches the queues of the lock and no others.
 func (i *inspection) pattern() string {
-	return "^" + regexp.QuoteMeta(i.id.Name) + `(-([0-9]+-[ABT]|[ABT]-[0-9]+|W))?$`
+	return "^" + regexp.QuoteMeta(i.ID.Name) + `(-([0-9]+-[ABT]|[ABT]-[0-9]+|W))?$`
 }
 
 // grant is the command that permits all that the lock needs.
