@@ -15,33 +15,38 @@ import (
 
 // refused says why a node could not be used. asked: it spoke AMQP 0-9-1; connected: something accepted the connection.
 func refused(outer, ctx context.Context, err error, n Node, asked, connected bool) error {
+	unreachable := func(format string, args ...any) error { return lock.Errorf(lock.ErrUnreachable, format, args...) }
 	var answer *amqp.Error
+	fromBroker := errors.As(err, &answer) && answer.Server
 	switch {
 	case outer.Err() != nil:
 		return fmt.Errorf("gave up connecting: %w", outer.Err())
 	case ctx.Err() != nil && connected && !asked:
-		return lock.Errorf(lock.ErrUnreachable,
-			"connected, but no AMQP 0-9-1 broker answered within %s; check host and port, and whether the broker "+
-				"is slow", n.timeout)
+		return unreachable("connected, but no AMQP 0-9-1 broker answered within %s; check host and port, and "+
+			"whether the broker is slow", n.timeout)
 	case ctx.Err() != nil:
-		return lock.Errorf(lock.ErrUnreachable, "no connection within %s; check host, port and network", n.timeout)
+		return unreachable("no connection within %s; check host, port and network", n.timeout)
 	case !connected:
-		return lock.Errorf(lock.ErrUnreachable, "%s; does the broker run, and does --broker name it?",
-			OneLine(err.Error()))
+		return unreachable("%s; does the broker run, and does --broker name it?", OneLine(err.Error()))
 	case errors.Is(err, amqp.ErrSASL):
 		return lock.Errorf(lock.ErrDenied,
 			"the broker offers none of our login mechanisms; set auth_mechanism in the URL")
-	case errors.As(err, &answer) && answer.Server:
-		return refusedByBroker(answer, n)
+	case fromBroker && answer.Code == amqp.AccessRefused:
+		return lock.Errorf(lock.ErrDenied, "login as %q failed; check user and password (%s)", n.uri.Username,
+			OneLine(answer.Reason))
+	case fromBroker && answer.Code == amqp.NotAllowed:
+		return lock.Errorf(lock.ErrDenied,
+			"vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits (%s)",
+			n.uri.Vhost, n.uri.Username, OneLine(answer.Reason))
+	case fromBroker:
+		return unreachable("the broker ended the login with %d %s; try again", answer.Code, OneLine(answer.Reason))
 	case asked:
-		return lock.Errorf(lock.ErrUnreachable,
-			"the broker dropped the connection during the login; try again, see its log")
+		return unreachable("the broker dropped the connection during the login; try again, see its log")
 	case answer == nil && err != nil && !hungUp(err):
 		// TLS, or a certificate file that cannot be read.
-		return lock.Errorf(lock.ErrUnreachable, "%s", OneLine(err.Error()))
+		return unreachable("%s", OneLine(err.Error()))
 	default:
-		return lock.Errorf(lock.ErrUnreachable,
-			"no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
+		return unreachable("no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
 	}
 }
 
@@ -51,20 +56,6 @@ func refused(outer, ctx context.Context, err error, n Node, asked, connected boo
 func hungUp(err error) bool {
 	var socket *net.OpError
 	return errors.Is(err, io.EOF) || errors.As(err, &socket) && (socket.Op == "read" || socket.Op == "write")
-}
-
-func refusedByBroker(answer *amqp.Error, n Node) error {
-	reason := OneLine(answer.Reason)
-	switch answer.Code {
-	case amqp.AccessRefused:
-		return lock.Errorf(lock.ErrDenied, "login as %q failed; check user and password (%s)", n.uri.Username, reason)
-	case amqp.NotAllowed:
-		return lock.Errorf(lock.ErrDenied,
-			"vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits "+
-				"(%s)", n.uri.Vhost, n.uri.Username, reason)
-	default:
-		return lock.Errorf(lock.ErrUnreachable, "the broker ended the login with %d %s; try again", answer.Code, reason)
-	}
 }
 
 // OneLine keeps foreign text from breaking a message into lines.

@@ -50,13 +50,11 @@ func (s *Socket) End() {
 	s.data = nil
 }
 
-func (s *Socket) write() error {
-	data := s.data
-	s.data = s.data[:0]
-	if len(data) == 0 {
-		return nil
+func (s *Socket) write() (err error) {
+	if len(s.data) > 0 {
+		_, err = s.Conn.Write(s.data)
 	}
-	_, err := s.Conn.Write(data)
+	s.data = s.data[:0]
 	return err
 }
 
