@@ -2,11 +2,8 @@ package slots
 
 import "time"
 
-// Avoided are slots that a contender leaves alone for a while. The zero value has none. Its methods are called one at
-// a time.
-type Avoided struct {
-	slots map[int]avoided
-}
+// Avoided are slots that a contender leaves alone for a while: Avoided{} is none. Its methods are called one at a time.
+type Avoided map[int]avoided
 
 type avoided struct {
 	until time.Time
@@ -15,16 +12,13 @@ type avoided struct {
 
 // Add leaves a slot alone for d. why is transport.ErrTaken for one that was given back to its holder, and wraps
 // lock.ErrUnknown for one whose ledger could not be used.
-func (a *Avoided) Add(slot int, d time.Duration, why error) {
-	if a.slots == nil {
-		a.slots = map[int]avoided{}
-	}
-	a.slots[slot] = avoided{until: time.Now().Add(d), why: why}
+func (a Avoided) Add(slot int, d time.Duration, why error) {
+	a[slot] = avoided{until: time.Now().Add(d), why: why}
 }
 
 // Why returns why the slot is left alone, or nil.
-func (a *Avoided) Why(slot int) error {
-	if s := a.slots[slot]; time.Now().Before(s.until) {
+func (a Avoided) Why(slot int) error {
+	if s := a[slot]; time.Now().Before(s.until) {
 		return s.why
 	}
 	return nil

@@ -227,9 +227,18 @@ func (s *attempt) doubtful(slot int) bool {
 // too. A claim tells by itself whether the slot is free. Of many slots it claims some, beginning anywhere and in the
 // next look behind them.
 func (s *attempt) oneByOne(ctx context.Context) error {
-	slots, err := s.list(ctx)
-	if err != nil {
-		return err
+	var slots []int // that exist, as far as that is known
+	var answer error
+	for slot := 1; slot <= s.Limit && !errors.Is(answer, transport.ErrNoQueue); slot++ {
+		answer = s.Session.Side().Find(ctx, s.Names.Exists(slot))
+		switch {
+		case answer == nil:
+			slots = append(slots, slot)
+		case errors.Is(answer, lock.ErrUnknown):
+			s.unknown = true
+		case !errors.Is(answer, transport.ErrNoQueue):
+			return answer
+		}
 	}
 	s.exist = len(slots)
 	begin := 0
@@ -275,24 +284,6 @@ func (s *attempt) confirm(ctx context.Context, outcome error) error {
 	default:
 		return err
 	}
-}
-
-// list returns the slots that exist, as far as that is known.
-func (s *attempt) list(ctx context.Context) (slots []int, err error) {
-	for slot := 1; slot <= s.Limit; slot++ {
-		err := s.Session.Side().Find(ctx, s.Names.Exists(slot))
-		switch {
-		case err == nil:
-			slots = append(slots, slot)
-		case errors.Is(err, transport.ErrNoQueue):
-			return slots, nil
-		case errors.Is(err, lock.ErrUnknown):
-			s.unknown = true
-		default:
-			return nil, err
-		}
-	}
-	return slots, nil
 }
 
 // nothing is the outcome of a search that ended without a slot.
