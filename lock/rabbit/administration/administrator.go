@@ -33,8 +33,7 @@ type administrator struct {
 // action is one piece of administration. Its connection does not publish, so it works under an alarm.
 type action struct {
 	*administrator
-	conn      *transport.Conn
-	channel   *transport.Channel
+	channel   *transport.Channel // for all that is not published
 	publisher *transport.Publisher
 	muted     bool // it may not publish
 }
@@ -59,9 +58,8 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &action{
-		administrator: a, conn: c, channel: c.Channel(), publisher: transport.NewPublisher(a.dialer, "publisher"),
-	}, nil
+	publisher := transport.NewPublisher(a.dialer, "publisher")
+	return &action{administrator: a, channel: c.Channel(), publisher: publisher}, nil
 }
 
 // close closes the connections of an action, if it is one, and with them gives back what they own. It does not wait
@@ -71,7 +69,7 @@ func (a *action) close(ctx context.Context) {
 		return
 	}
 	a.publisher.Close()
-	a.conn.End(ctx)
+	a.channel.Conn().End(ctx)
 }
 
 // Slots implements lock.Administrator. It changes nothing and therefore does not wait for other administrators.
@@ -112,12 +110,5 @@ func (a *action) enter(ctx context.Context) error {
 		if err := transport.Sleep(ctx, rand.N(2*adminPause)); err != nil {
 			return fmt.Errorf("%w: %w", lock.ErrBusy, err)
 		}
-	}
-}
-
-// leave gives the administration mutex back. Where that fails the end of the connection does it.
-func (a *action) leave(ctx context.Context) {
-	if err := a.channel.Remove(ctx, a.Administration()); err != nil {
-		a.conn.Abandon()
 	}
 }

@@ -38,7 +38,12 @@ func (a *administrator) Resize(
 		if err != nil {
 			patience = sweepTimeout
 		}
-		act.wake(ctx, after, patience)
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		defer cancel()
+		if err := act.wake(bounded, after); err != nil {
+			a.dialer.Log.Warn("waiters could not be told of free slots; they may take two minutes to see them",
+				"lock", a.ID.Name, "error", err)
+		}
 	}
 	return before, after, err
 }
@@ -49,7 +54,11 @@ func (a *action) resize(
 	if err := a.enter(ctx); err != nil {
 		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.ID, err)
 	}
-	defer a.leave(ctx)
+	defer func() { // where it cannot be given back, the end of the connection does that
+		if a.channel.Remove(ctx, a.Administration()) != nil {
+			a.channel.Conn().Abandon()
+		}
+	}()
 	before, err = a.count(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -69,18 +78,8 @@ func (a *action) resize(
 }
 
 // wake calls a waiter for every slot that nobody holds: those that were just made, and those that an action made
-// which was broken off before it came to this.
-func (a *action) wake(ctx context.Context, count int, patience time.Duration) {
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	if err := a.wakeUp(bounded, count); err != nil {
-		a.dialer.Log.Warn("waiters could not be told of free slots; they may take two minutes to see them",
-			"lock", a.ID.Name, "error", err)
-	}
-}
-
-// wakeUp makes no more calls than there is room for.
-func (a *action) wakeUp(ctx context.Context, count int) error {
+// which was broken off before it came to this. It makes no more calls than there is room for.
+func (a *action) wake(ctx context.Context, count int) error {
 	if errors.Is(a.channel.Find(ctx, a.Line()), transport.ErrNoQueue) {
 		return nil // nobody has ever waited
 	}
@@ -101,11 +100,10 @@ func (a *action) wakeUp(ctx context.Context, count int) error {
 				return nil
 			}
 			w, err := a.publisher.Deliver(ctx, a.Line(), line.Call(from+i))
-			if err == nil && w != transport.Present {
-				err = errors.New("the broker has not taken a message to them")
-			}
 			if err != nil {
 				return err
+			} else if w != transport.Present {
+				return errors.New("the broker has not taken a message to them")
 			}
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/lock"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/slots"
@@ -59,13 +57,9 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 			for _, l := range waited {
 				l.absent = time.Time{}
 			}
-			if ctx.Err() == nil {
-				level := hclog.Warn
-				if err.Error() == reason {
-					level = hclog.Debug
-				}
+			if ctx.Err() == nil && err.Error() != reason {
 				reason = err.Error()
-				a.dialer.Log.Log(level, "cannot see whether the slot is vacant; trying again", "lock", a.ID.Name,
+				a.dialer.Log.Warn("cannot see whether the slot is vacant; trying again", "lock", a.ID.Name,
 					"slot", waited[0].slot, "error", err)
 			}
 			err = nil
@@ -190,7 +184,7 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 // readLedger reads the ledger of a slot that nobody holds, and leaves it as it was. It stands at the door for that
 // moment. Errors: as ledger.Enter, but for ErrEmpty.
 func (a *action) readLedger(ctx context.Context, l *leaving, records int) error {
-	door, err := ledger.Enter(ctx, a.conn.Channel(), a.Ledger(l.slot), ledger.Visitor{})
+	door, err := ledger.Enter(ctx, a.channel.Conn().Channel(), a.Ledger(l.slot), ledger.Visitor{})
 	if err != nil && !errors.Is(err, ledger.ErrEmpty) {
 		return err
 	}
