@@ -1,6 +1,7 @@
 package inspection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,11 +107,6 @@ func (i *inspection) pattern() string {
 
 // grant is the command that permits all that the lock needs.
 func (i *inspection) grant() string {
-	user := i.conn.User()
-	if user == "" {
-		user = "USER"
-	}
-	return fmt.Sprintf("rabbitmqctl set_permissions -p %s %s %s %s %s", shellescape.Quote(i.vhost),
-		shellescape.Quote(user), shellescape.Quote(i.pattern()), shellescape.Quote(writePattern),
-		shellescape.Quote(i.pattern()))
+	return shellescape.QuoteCommand([]string{"rabbitmqctl", "set_permissions", "-p", i.vhost,
+		cmp.Or(i.conn.User(), "USER"), i.pattern(), writePattern, i.pattern()})
 }
