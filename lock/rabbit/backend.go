@@ -118,13 +118,12 @@ func New(cfg Config) (*Backend, error) {
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
 	return contender.New(contender.Config{
-		Names:  b.names(id),
-		Dialer: b.dialer(id),
-		Once:   b.cfg.Once,
-		Host:   b.cfg.Host,
-		PID:    b.cfg.PID,
-		Log:    b.cfg.Log,
-
+		Names:    b.names(id),
+		Dialer:   b.dialer(id),
+		Once:     b.cfg.Once,
+		Host:     b.cfg.Host,
+		PID:      b.cfg.PID,
+		Log:      b.cfg.Log,
 		Priority: b.cfg.Priority,
 	})
 }
