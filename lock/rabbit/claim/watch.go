@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -23,10 +22,10 @@ type request struct {
 const requestReclaim = "reclaim"
 
 // ReclaimRequest asks whoever has B to give it back to the holder of a term, which the broker knows by this user.
-func ReclaimRequest(term uint64, user string) (transport.Message, error) {
-	m, err := transport.NewMessage(requestReclaim, request{Request: requestReclaim, Term: term})
-	m.UserID = user
-	return m, err
+func ReclaimRequest(term uint64, user string) transport.Message {
+	m := transport.NewMessage(requestReclaim, request{Request: requestReclaim, Term: term})
+	m.UserId = user
+	return m
 }
 
 // watch consumes from B: the broker ends the consumer when B is deleted, and requests arrive there.
@@ -85,11 +84,8 @@ func (w *watch) drain(c *transport.Consumer) bool {
 // user, as the broker has checked it. A request that nobody waits for is dropped: it comes again.
 func (w *watch) heed(d transport.Delivery) {
 	var r request
-	text := transport.Content(d)
-	if len(text) == 0 || d.UserId == "" || d.UserId != w.channel.Conn().User() {
-		return
-	}
-	if err := json.Unmarshal(text, &r); err != nil || r.Request != requestReclaim {
+	ours := d.UserId != "" && d.UserId == w.channel.Conn().User()
+	if err := transport.Read(d, &r); err != nil || r.Request != requestReclaim || !ours {
 		return
 	}
 	select {

@@ -241,10 +241,7 @@ func (c *Contender) askForPlace(ctx context.Context, slot int) {
 		return
 	}
 	c.Waiter.Join(ctx) // or the place goes to somebody else
-	m, err := ledger.YieldRequest(c.Waiter.Priority)
-	if err == nil {
-		_, err = c.session.Deliver(ctx, c.Holder.Names.Ledger(slot), m)
-	}
+	_, err := c.session.Deliver(ctx, c.Holder.Names.Ledger(slot), ledger.YieldRequest(c.Waiter.Priority))
 	c.log.Debug("asked the one that is next to step back", "slot", slot, "error", err)
 }
 

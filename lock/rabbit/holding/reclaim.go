@@ -107,10 +107,7 @@ func (h *Held) askForIt(ctx context.Context) error {
 	if h.userMismatch {
 		return nil
 	}
-	m, err := claim.ReclaimRequest(h.Term(), cmp.Or(h.Env.User, h.Conn().User()))
-	if err == nil {
-		_, err = h.Session.Deliver(ctx, h.b, m)
-	}
+	_, err := h.Session.Deliver(ctx, h.b, claim.ReclaimRequest(h.Term(), cmp.Or(h.Env.User, h.Conn().User())))
 	if errors.Is(err, transport.ErrUnfit) {
 		h.userMismatch = true
 		h.Log.Warn("a slot that a newcomer has won meanwhile cannot be asked back: the broker knows us by "+

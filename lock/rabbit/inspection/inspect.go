@@ -184,7 +184,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 // tryLedger looks whether a ledger keeps what is written to it: of two records both are needed.
 func (i *inspection) tryLedger(ctx context.Context) error {
 	for range 2 {
-		if _, err := i.publisher.Deliver(ctx, i.trialT, transport.Message{Kind: "check"}); err != nil {
+		if _, err := i.publisher.Deliver(ctx, i.trialT, transport.Message{Type: "check"}); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,7 +33,7 @@ type Door struct {
 
 	channel *transport.Channel
 	queue   string
-	turn    chan struct{} // has one token; whoever took it may put records back, or go
+	turn    chan struct{} // full while somebody puts records back, or goes
 
 	mu       sync.Mutex          // guards what follows
 	consumer *transport.Consumer // the last one
@@ -139,8 +138,8 @@ func Make(ctx context.Context, channel *transport.Channel, queue, id string) (*D
 
 func newDoor(channel *transport.Channel, queue, id string) *Door {
 	d := &Door{channel: channel, queue: queue, turn: make(chan struct{}, 1), changed: make(chan struct{})}
-	d.view = View{History: History{id: id}, Proven: boottime.Now(), Asked: -1}
-	d.turn <- struct{}{}
+	known := History{id: id, held: map[Holding]Record{}, released: map[Holding]bool{}}
+	d.view = View{History: known, Proven: boottime.Now(), Asked: -1}
 	return d
 }
 
@@ -228,10 +227,10 @@ const requestYield = "yield"
 
 // YieldRequest asks who stands at a door and has a lower priority to step back. It is of use for as long as the one
 // who asks is fresh in line.
-func YieldRequest(priority int) (transport.Message, error) {
-	m, err := transport.NewMessage(requestYield, request{Request: requestYield, Priority: priority})
-	m.Expires = time.Second
-	return m, err
+func YieldRequest(priority int) transport.Message {
+	m := transport.NewMessage(requestYield, request{Request: requestYield, Priority: priority})
+	m.Expiration = "1000" // ms
+	return m
 }
 
 func (d *Door) take(m transport.Delivery) {
@@ -239,10 +238,9 @@ func (d *Door) take(m transport.Delivery) {
 	defer d.mu.Unlock()
 	defer d.ring()
 	d.view.Read++
-	content := transport.Content(m)
-	record, ok := parse(content)
+	record, ok := read(m)
 	var r request
-	if !ok && json.Unmarshal(content, &r) == nil && r.Request == requestYield {
+	if !ok && transport.Read(m, &r) == nil && r.Request == requestYield {
 		d.view.Asked = max(d.view.Asked, r.Priority)
 		_ = m.Ack(false) // whoever comes next is not asked
 		return

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -15,20 +16,13 @@ type History struct {
 
 // add notes a record. The same one twice changes nothing.
 func (h *History) add(r Record) {
-	who := Holding{r.Term, r.ID}
 	switch {
 	case r.Record == released:
-		if h.released == nil {
-			h.released = make(map[Holding]bool)
-		}
-		h.released[who] = true
+		h.released[r.Holding] = true
 	case r.ID != "" && r.ID == h.id:
 		h.own = max(h.own, r.Term)
 	default:
-		if h.held == nil {
-			h.held = make(map[Holding]Record)
-		}
-		h.held[who] = r
+		h.held[r.Holding] = r
 	}
 }
 
@@ -40,14 +34,19 @@ func (h History) clone() History {
 // Silent reports whether there is no record of another holder.
 func (h History) Silent() bool { return len(h.held) == 0 }
 
-// Awaits reports whether the holding of this term is one that is not known to be over.
-func (h History) Awaits(term uint64) bool {
-	for who := range h.held {
-		if who.Term == term && !h.released[who] {
-			return true
+// open returns the records of other holders that are not known to be over.
+func (h History) open() (records []Record) {
+	for who, r := range h.held {
+		if !h.released[who] {
+			records = append(records, r)
 		}
 	}
-	return false
+	return records
+}
+
+// Awaits reports whether the holding of this term is one that is not known to be over.
+func (h History) Awaits(term uint64) bool {
+	return slices.ContainsFunc(h.open(), func(r Record) bool { return r.Term == term })
 }
 
 // past reports whether a record says nothing any more: of another holding that is over, or of an earlier term of this
@@ -56,7 +55,7 @@ func (h History) past(r Record) bool {
 	if r.ID == h.id {
 		return r.Term < h.own
 	}
-	return h.released[Holding{r.Term, r.ID}]
+	return h.released[r.Holding]
 }
 
 // Newest returns the record of the last other holder; its Term is 0 if there is none.
@@ -71,39 +70,22 @@ func (h History) Newest() (last Record) {
 
 // Over reports whether the trees of all other holders are known to be dead. Each has to be released by itself: the
 // holder of a higher term may have been recorded and have lost the slot again before it started anything.
-func (h History) Over() bool {
-	for who := range h.held {
-		if !h.released[who] {
-			return false
-		}
-	}
-	return len(h.held) > 0
-}
+func (h History) Over() bool { return !h.Silent() && len(h.open()) == 0 }
 
 // Lost reports whether the newest release is without the record that it belongs to, which the ledger does not keep
 // then. An older one has come late, after a successor had removed that record.
-func (h History) Lost() bool {
-	newest := h.Newest().Term
-	for who := range h.released {
-		if _, found := h.held[who]; !found && who.ID != h.id && who.Term > newest {
-			return true
-		}
-	}
-	return false
-}
+func (h History) Lost() bool { return h.Highest() > h.Newest().Term }
 
 // Wait is how long a successor has to wait if nothing more becomes known. own is for a holder that does not say how
 // long it may live, and for an unknown one.
 func (h History) Wait(own time.Duration) (longest time.Duration) {
-	if len(h.held) == 0 {
+	if h.Silent() {
 		return own
 	}
-	for who, r := range h.held {
-		switch {
-		case h.released[who]:
-		case r.Handover <= 0:
+	for _, r := range h.open() {
+		if r.Handover <= 0 {
 			longest = max(longest, own)
-		default:
+		} else {
 			longest = max(longest, min(time.Duration(r.Handover)*time.Millisecond, longestHandover))
 		}
 	}
@@ -112,9 +94,7 @@ func (h History) Wait(own time.Duration) (longest time.Duration) {
 
 // Highest is the highest term of another holding that was seen.
 func (h History) Highest() (term uint64) {
-	for who := range h.held {
-		term = max(term, who.Term)
-	}
+	term = h.Newest().Term
 	for who := range h.released {
 		if who.ID != h.id {
 			term = max(term, who.Term)

@@ -44,7 +44,7 @@ func (d *Door) Prove(ctx context.Context) error {
 	defer d.end()
 	began := boottime.Now()
 	d.mu.Lock()
-	own, last := d.own, d.last()
+	own, inHand := d.own, d.inHand
 	if own != 0 {
 		d.inHand, d.own, d.fresh = nil, 0, false
 	}
@@ -52,7 +52,7 @@ func (d *Door) Prove(ctx context.Context) error {
 	if own == 0 {
 		return lock.Errorf(lock.ErrUnknown, "the own record is not back from queue %q yet", d.queue)
 	}
-	if err := d.consumer.PutBack(last); err != nil {
+	if err := d.consumer.PutBack(inHand[len(inHand)-1].tag); err != nil {
 		return d.Lost()
 	}
 	if err := d.await(ctx, deliveryTimeout, func() bool { return d.own != 0 }); err != nil {
@@ -70,22 +70,14 @@ func (d *Door) proved(began boottime.Instant) {
 
 func (d *Door) begin(ctx context.Context) error {
 	select {
-	case <-d.turn:
+	case d.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (d *Door) end() { d.turn <- struct{}{} }
-
-// last is the newest delivery in hand, 0 if there is none. The caller has mu.
-func (d *Door) last() (tag uint64) {
-	for _, l := range d.inHand {
-		tag = max(tag, l.tag)
-	}
-	return tag
-}
+func (d *Door) end() { <-d.turn }
 
 // sift takes out of hand what the ledger need not keep, and returns it: what is no record, who is over, and, if the
 // command has started, all of terms up to the own but the own record. The caller has mu.
@@ -113,13 +105,13 @@ func (d *Door) Prune() {
 	}
 }
 
-// empty leaves nothing in hand of what a holder removes, and of what it keeps up to a tag.
-func (d *Door) empty() (remove []uint64, keep uint64) {
+// empty leaves nothing in hand, and returns what a holder removes. The rest is to be put back.
+func (d *Door) empty() (remove []uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	remove, keep = d.sift(true), d.last()
+	remove = d.sift(true)
 	d.inHand, d.own = nil, 0
-	return remove, keep
+	return remove
 }
 
 // GiveBack lets the next one in, once this holder has another claim: the ledger keeps its record alone. The channel
@@ -137,14 +129,10 @@ func (d *Door) GiveBack(ctx context.Context) error {
 	if d.channel.Conn().Broken() || d.channel.Closed() {
 		return d.Lost()
 	}
-	remove, keep := d.empty()
-	for _, tag := range remove {
+	for _, tag := range d.empty() {
 		_ = d.consumer.Ack(tag)
 	}
-	if keep != 0 {
-		err = d.consumer.PutBack(keep)
-	}
-	if err == nil { // what is asked on this channel is answered when the record is back
+	if err = d.consumer.PutBack(0); err == nil { // what is asked on this channel is answered when the record is back
 		_, _, err = d.channel.Count(ctx, d.queue)
 	}
 	return err
@@ -156,7 +144,6 @@ func (d *Door) Depart(ctx context.Context, departure transport.Departure) (trans
 		return transport.Unknown, err
 	}
 	defer d.end()
-	departure.Door = d.consumer
-	departure.Ack, departure.Keep = d.empty()
+	departure.Door, departure.Ack = d.consumer, d.empty()
 	return d.channel.Depart(ctx, departure)
 }

@@ -3,7 +3,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"time"
 
 	"berth/lock/rabbit/transport"
@@ -27,9 +26,7 @@ const (
 // Record is one message in a slot's ledger.
 type Record struct {
 	Record string `json:"record"` // held or released
-	Term   uint64 `json:"term"`
-
-	ID string `json:"id"` // of the holding, unlike that of any other
+	Holding
 
 	// Of a holder's record only: for how long after it won B a successor that finds no release has to wait, and who the
 	// holder is, for people.
@@ -41,28 +38,29 @@ type Record struct {
 // Holding is one holding of a slot, as records name it. The term alone does not: after a ledger has lost its newest
 // record, another holding can have the same.
 type Holding struct {
-	Term uint64
-	ID   string
+	Term uint64 `json:"term"`
+	ID   string `json:"id"` // unlike that of any other holding
 }
 
 // Held returns the holder's record of a holding. It says for how long successors have to wait without its release, and
 // who it is.
 func (h Holding) Held(handover time.Duration, host string, pid int) Record {
-	return Record{Record: held, Term: h.Term, ID: h.ID, Handover: handover.Milliseconds(), Host: host, PID: pid}
+	return Record{Record: held, Holding: h, Handover: handover.Milliseconds(), Host: host, PID: pid}
 }
 
-func (h Holding) released() Record { return Record{Record: released, Term: h.Term, ID: h.ID} }
+// Released returns the message that a holding is over and its tree dead.
+func (h Holding) Released() transport.Message { return Record{Record: released, Holding: h}.message() }
 
-func (r Record) message() (transport.Message, error) {
-	m, err := transport.NewMessage(r.Record, r)
-	m.Persistent = true
-	return m, err
+func (r Record) message() transport.Message {
+	m := transport.NewMessage(r.Record, r)
+	m.DeliveryMode = transport.Persistent
+	return m
 }
 
-// parse returns false for what is no record: anybody may publish.
-func parse(text []byte) (Record, bool) {
+// read returns false for what is no record: anybody may publish.
+func read(d transport.Delivery) (Record, bool) {
 	var r Record
-	if err := json.Unmarshal(text, &r); err != nil || r.Term == 0 {
+	if err := transport.Read(d, &r); err != nil || r.Term == 0 {
 		return Record{}, false
 	}
 	return r, r.Record == held || r.Record == released

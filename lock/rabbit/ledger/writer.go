@@ -36,11 +36,7 @@ func NewWriter(via transport.Via, log hclog.Logger) *Writer {
 // Write puts a record into a ledger that exists, and returns once the broker has it. It tries once. Errors:
 // lock.ErrDenied, lock.ErrUnknown.
 func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
-	message, err := rec.message()
-	if err != nil {
-		return err
-	}
-	found, err := w.via.Deliver(ctx, ledger, message)
+	found, err := w.via.Deliver(ctx, ledger, rec.message())
 	switch {
 	case errors.Is(err, lock.ErrDenied):
 		return err
@@ -103,32 +99,19 @@ func (w *Writer) Settle(ctx context.Context) {
 	}
 }
 
-// ReleaseMessage says that a holding is over and its tree dead.
-func ReleaseMessage(who Holding) (transport.Message, error) { return who.released().message() }
-
 // Release records in a ledger that a holding is over and its tree dead. A ledger that does not exist needs no release.
 //
-// Errors: as transport.Publisher.Deliver, and lock.ErrUnknown if the broker has not taken the record, or cannot say
-// whether the ledger exists.
+// Errors: as transport.Via.Deliver, and lock.ErrUnknown if the broker has not taken the record, or cannot say whether
+// the ledger exists.
 func Release(ctx context.Context, via transport.Via, ledger string, who Holding) error {
-	message, err := ReleaseMessage(who)
-	if err != nil {
+	found, err := via.Deliver(ctx, ledger, who.Released())
+	if err != nil || found == transport.Present {
 		return err
-	}
-	found, err := via.Deliver(ctx, ledger, message)
-	switch {
-	case err != nil:
-		return err
-	case found == transport.Present:
-		return nil
-	case found == transport.Unknown:
-		return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q", who.Term,
-			ledger)
 	}
 	err = via(ctx, func(c *transport.Channel) error { return c.Find(ctx, ledger) })
-	if !errors.Is(err, transport.ErrNoQueue) {
-		return lock.Errorf(lock.ErrUnknown,
-			"the broker returns what is written to queue %q and does not say that it is gone: %v", ledger, err)
+	if errors.Is(err, transport.ErrNoQueue) {
+		return nil
 	}
-	return nil
+	return lock.Errorf(lock.ErrUnknown, "queue %q has not taken the release of term %d, and is not known to be gone: %v",
+		ledger, who.Term, err)
 }

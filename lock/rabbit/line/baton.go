@@ -1,8 +1,6 @@
 package line
 
 import (
-	"time"
-
 	"berth/lock"
 	"berth/lock/rabbit/transport"
 )
@@ -23,15 +21,16 @@ const (
 // nobody waits it goes by itself.
 func Call(slot int) transport.Message {
 	m := baton{slot: slot}.message()
-	m.Kind, m.Expires = "call", callTime
+	m.Type, m.Expiration = "call", callTime
 	return m
 }
 
 // isCall reports whether a message of W is from Call.
 func isCall(d transport.Delivery) bool { return d.Expiration != "" }
 
-// callTime is for how long a call is worth something: to who has found every slot held, and is about to stand in line.
-const callTime = 2 * time.Second
+// callTime is for how many milliseconds a call is worth something: to who has found every slot held, and is about to
+// stand in line.
+const callTime = "2000"
 
 // message is transient: after a restart of the broker those who are next make new batons.
 func (b baton) message() transport.Message {
@@ -39,7 +38,7 @@ func (b baton) message() transport.Message {
 	if b.passed > 0 {
 		headers[passedHeader] = int32(b.passed)
 	}
-	return transport.Message{Kind: "baton", Headers: headers}
+	return transport.Message{Type: "baton", Headers: headers}
 }
 
 // readBaton returns what a message of W says; anybody may publish.

@@ -25,7 +25,7 @@ const operationTimeout = 5 * time.Second
 // lock.ErrUnreachable and that of ctx.
 type Channel struct {
 	conn    *Conn
-	turn    chan struct{} // has one token; whoever took it makes the present operation
+	turn    chan struct{} // full while an operation is made
 	ch      *amqp.Channel // nil, open, or closed by a refusal; of the operation
 	patient atomic.Bool   // see BePatient
 
@@ -38,9 +38,7 @@ type Channel struct {
 // Channel returns another channel of the connection, which is opened when it is first used. An operation whose ctx
 // ends, or that takes too long, cuts the connection: what it may have obtained dies with it.
 func (c *Conn) Channel() *Channel {
-	channel := &Channel{conn: c, turn: make(chan struct{}, 1)}
-	channel.turn <- struct{}{}
-	return channel
+	return &Channel{conn: c, turn: make(chan struct{}, 1)}
 }
 
 // BePatient has operations end with their answers or with the connection, whatever ctx says, or not any more: to give
@@ -56,13 +54,13 @@ func (c *Channel) Closed() bool { return c.ch == nil || c.ch.IsClosed() }
 // do makes an operation, on a channel that is open.
 func (c *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) error) error {
 	select {
-	case <-c.turn:
+	case c.turn <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", o, ctx.Err())
 	case <-c.conn.done:
 		return c.conn.BrokenError(o.String())
 	}
-	defer func() { c.turn <- struct{}{} }()
+	defer func() { <-c.turn }()
 	if c.patient.Load() {
 		return c.conn.explain(o, c.use(f))
 	}
@@ -188,12 +186,8 @@ func (c *Channel) MayRead(ctx context.Context, queue string) error {
 	})
 }
 
-// classic returns the arguments of a classic queue of that length, whatever the default of the virtual host. From 4.0
-// on a quorum queue discards a message that has come back 20 times (delivery limit): a baton comes back with every
-// holder, and a record with everybody who reads it.
-//
-// What does not fit pushes out the oldest. The overflow is given although it is the default because a policy could
-// set reject-publish, with which every probe would be nacked; an argument overrides the policy.
+// classic returns the arguments of a classic queue of that length, where what does not fit pushes out the oldest.
+// They override policies and the default type of the virtual host; docs/protocol.md says what would go wrong.
 func classic(length int32) amqp.Table {
 	return amqp.Table{"x-queue-type": "classic", "x-max-length": length, "x-overflow": "drop-head"}
 }

@@ -2,25 +2,19 @@ package transport
 
 import (
 	"encoding/json"
-	"strconv"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Message is what berth publishes. The zero value is a probe.
+// Message is what berth publishes. Its type is for people who look into a queue. The zero value is a probe.
 //
 // The body of every message is empty: under a memory or disk alarm the broker reads a connection's first publish up
 // to the end of its properties, and not its body, so that a message with a body is not complete until the alarm is
 // over (RabbitMQ 3.10.8).
-type Message struct {
-	Kind       string // for people who look into a queue
-	Headers    map[string]any
-	UserID     string // the broker checks that it is the sender's; "": not given
-	Persistent bool   // the broker confirms it once it is on disk
+type Message = amqp.Publishing
 
-	Expires time.Duration // from the queue, where nobody takes it; 0: never
-}
+// Persistent is the delivery mode of a message that the broker confirms once it is on disk.
+const Persistent = amqp.Persistent
 
 // Delivery is a message that was consumed. Its Ack and Nack end with the channel, and their errors say only that it
 // has ended.
@@ -29,25 +23,14 @@ type Delivery = amqp.Delivery
 // contentHeader is the header that has what a message says, as JSON.
 const contentHeader = "content"
 
-// NewMessage returns a transient message that says v, which JSON can encode.
-func NewMessage(kind string, v any) (Message, error) {
-	text, err := json.Marshal(v)
-	return Message{Kind: kind, Headers: map[string]any{contentHeader: string(text)}}, err
+// NewMessage returns a transient message that says v, which consists of strings and numbers.
+func NewMessage(kind string, v any) Message {
+	text, _ := json.Marshal(v)
+	return Message{Type: kind, Headers: amqp.Table{contentHeader: string(text)}}
 }
 
-// Content returns what a message of NewMessage says, nothing if it is none.
-func Content(d Delivery) []byte {
+// Read reads what a message of NewMessage says into v. It fails if it is none.
+func Read(d Delivery, v any) error {
 	text, _ := d.Headers[contentHeader].(string)
-	return []byte(text)
-}
-
-func (m Message) publishing() amqp.Publishing {
-	p := amqp.Publishing{Type: m.Kind, Headers: m.Headers, UserId: m.UserID}
-	if m.Persistent {
-		p.DeliveryMode = amqp.Persistent
-	}
-	if m.Expires > 0 {
-		p.Expiration = strconv.FormatInt(m.Expires.Milliseconds(), 10)
-	}
-	return p
+	return json.Unmarshal([]byte(text), v)
 }

@@ -36,8 +36,7 @@ type Departure struct {
 	Message Message
 
 	Door *Consumer // ends before the message is sent; nil: there is none
-	Ack  []uint64  // of its deliveries, that are removed
-	Keep uint64    // the last of those that are put back; 0: none
+	Ack  []uint64  // of its deliveries, that are removed; the others are put back
 
 	Remove string // a queue that is deleted after it; "": none
 
@@ -53,15 +52,10 @@ func (c *Channel) Probe(ctx context.Context, queues []string) ([]Presence, error
 	return c.publish(ctx, operation{"probe for queues", "", publishPermission}, queues, Departure{}, false)
 }
 
-// Deliver publishes one message to a queue and returns whether the queue exists.
+// Depart does all of it, waits for the confirm of the message only, and returns whether its queue exists.
 //
 // Errors: as Probe, and ErrUnfit if the broker knows us by another name than the message's user-id. After
 // ErrUnanswered the message may or may not have arrived.
-func (c *Channel) Deliver(ctx context.Context, queue string, m Message) (Presence, error) {
-	return c.Depart(ctx, Departure{Queue: queue, Message: m})
-}
-
-// Depart does all of it and waits for the confirm of the message only. Errors: as Deliver.
 func (c *Channel) Depart(ctx context.Context, d Departure) (Presence, error) {
 	found, err := c.publish(ctx, operation{"publish to", d.Queue, publishPermission}, []string{d.Queue}, d, true)
 	if err != nil {
@@ -127,15 +121,12 @@ func (c *Channel) send(ch *amqp.Channel, queues []string, d Departure) (
 	}
 	if d.Door != nil {
 		d.Door.Leave()
-	}
-	if d.Keep != 0 {
-		if err := d.Door.PutBack(d.Keep); err != nil {
+		if err := d.Door.PutBack(0); err != nil {
 			return nil, err
 		}
 	}
-	publishing := d.Message.publishing()
 	for _, queue := range queues {
-		confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, publishing)
+		confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, d.Message)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +138,7 @@ func (c *Channel) send(ch *amqp.Channel, queues []string, d Departure) (
 		}
 	}
 	if d.Wake != "" {
-		_, err = ch.PublishWithDeferredConfirm("", d.Wake, true, false, d.Call.publishing())
+		_, err = ch.PublishWithDeferredConfirm("", d.Wake, true, false, d.Call)
 	}
 	return confirms, err
 }
@@ -191,7 +182,7 @@ func (c *Channel) confirmed(confirms []*amqp.DeferredConfirmation, queues []stri
 
 // declined says that there is a point in looking another way, unless ctx is over or somebody has to change something.
 func declined(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil || errors.Is(err, lock.ErrDenied) || errors.Is(err, ErrUnfit) {
+	if ctx.Err() != nil || errors.Is(err, lock.ErrDenied) || errors.Is(err, ErrUnfit) {
 		return err
 	}
 	return fmt.Errorf("%w: %s", ErrUnanswered, err.Error())

@@ -18,10 +18,10 @@ func (v Via) Probe(ctx context.Context, queues []string) (found []Presence, err 
 	return found, err
 }
 
-// Deliver is Channel.Deliver.
+// Deliver publishes one message to a queue and returns whether the queue exists. Errors: as Channel.Depart.
 func (v Via) Deliver(ctx context.Context, queue string, m Message) (found Presence, err error) {
 	err = v(ctx, func(c *Channel) (err error) {
-		found, err = c.Deliver(ctx, queue, m)
+		found, err = c.Depart(ctx, Departure{Queue: queue, Message: m})
 		return err
 	})
 	return found, err
@@ -29,15 +29,12 @@ func (v Via) Deliver(ctx context.Context, queue string, m Message) (found Presen
 
 // Publisher publishes over a connection of its own, which it makes when it has something to publish. Its methods may
 // be called from several goroutines.
-//
-// Under a memory or disk alarm the broker stops serving a connection that has published, so nothing that must be
-// answered goes over it; a fresh connection gets its first publish through.
 type Publisher struct {
 	Via
 
 	dialer  *Dialer
 	role    string
-	turn    chan struct{} // has one token; whoever took it may use channel
+	turn    chan struct{} // full while somebody uses channel
 	channel *Channel      // nil: there is no connection
 }
 
@@ -45,15 +42,14 @@ type Publisher struct {
 func NewPublisher(d *Dialer, role string) *Publisher {
 	p := &Publisher{dialer: d, role: role, turn: make(chan struct{}, 1)}
 	p.Via = p.lend
-	p.turn <- struct{}{}
 	return p
 }
 
 // Connect begins to connect, and does not wait. What comes of it is seen when something is to be published.
 func (p *Publisher) Connect() {
-	<-p.turn
+	p.turn <- struct{}{}
 	go func() {
-		defer func() { p.turn <- struct{}{} }()
+		defer func() { <-p.turn }()
 		ctx, cancel := context.WithTimeout(context.Background(), broker.DialTimeout)
 		defer cancel()
 		if p.dial(ctx) == nil {
@@ -73,11 +69,11 @@ func (p *Publisher) dial(ctx context.Context) error {
 // lend connects where that is necessary, and drops a connection that has failed.
 func (p *Publisher) lend(ctx context.Context, use func(*Channel) error) error {
 	select {
-	case <-p.turn:
+	case p.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { p.turn <- struct{}{} }()
+	defer func() { <-p.turn }()
 	if c := p.channel; c != nil && (c.conn.Broken() || c.unsure || IsClosed(c.conn.Blocked())) {
 		c.conn.Abandon()
 		p.channel = nil
@@ -93,8 +89,8 @@ func (p *Publisher) lend(ctx context.Context, use func(*Channel) error) error {
 // Close ends the connection, if there is one, as Conn.Close does. The publisher may be used again. It reports whether
 // the broker has answered, which it does not under an alarm.
 func (p *Publisher) Close() (answered bool) {
-	<-p.turn // whoever has it gives it back: everything that is asked has a deadline
-	defer func() { p.turn <- struct{}{} }()
+	p.turn <- struct{}{} // whoever has filled it empties it: everything that is asked has a deadline
+	defer func() { <-p.turn }()
 	if p.channel == nil {
 		return true
 	}

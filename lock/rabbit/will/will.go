@@ -39,10 +39,7 @@ func (w Will) Handover(d *transport.Dialer) lock.Handover {
 	for _, node := range d.Brokers {
 		w.URLs = append(w.URLs, node.URL())
 	}
-	data, err := json.Marshal(w)
-	if err != nil {
-		return lock.Handover{} // cannot happen: strings and numbers
-	}
+	data, _ := json.Marshal(w) // strings and numbers
 	return lock.Handover{Will: lock.NewWill(Name, data)}
 }
 
@@ -95,6 +92,6 @@ func (e *Executor) Execute(ctx context.Context) error {
 // Call has a waiter look at a slot that was released, if nobody is next for it.
 func Call(ctx context.Context, c *transport.Channel, ledger, queue string, slot int) {
 	if _, next, err := c.Count(ctx, ledger); err == nil && next == 0 {
-		_, _ = c.Deliver(ctx, queue, line.Call(slot))
+		_, _ = c.Depart(ctx, transport.Departure{Queue: queue, Message: line.Call(slot)})
 	}
 }
