@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -20,27 +21,29 @@ type Claim struct {
 	what  string // is claimed, for messages
 	queue string // B
 	log   hclog.Logger
-	ended chan struct{} // closed by End
 
-	mu      sync.Mutex         // guards what follows
-	side    *transport.Channel // of the connection that the holding is on
-	watch   *watch             // nil: B is not ours
-	started bool
-	lost    chan struct{} // closed together with setting cause
-	cause   error
+	life context.Context // over once the claim has ended
+	end  context.CancelFunc
+
+	side    atomic.Pointer[transport.Channel] // of the connection that the holding is on
+	watch   atomic.Pointer[watch]             // nil: B is not ours
+	started atomic.Bool
+
+	mu    sync.Mutex    // guards what follows
+	lost  chan struct{} // closed together with setting cause
+	cause error
 }
 
 // New returns a claim on a channel for what the broker may refuse.
 func New(what, queue string, side *transport.Channel, log hclog.Logger) *Claim {
-	return &Claim{what: what, queue: queue, log: log, ended: make(chan struct{}), side: side, lost: make(chan struct{})}
+	c := &Claim{what: what, queue: queue, log: log, lost: make(chan struct{})}
+	c.life, c.end = context.WithCancel(context.Background())
+	c.side.Store(side)
+	return c
 }
 
 // Side returns the channel that claims.
-func (c *Claim) Side() *transport.Channel {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.side
-}
+func (c *Claim) Side() *transport.Channel { return c.side.Load() }
 
 // Conn returns the connection that the holding is on.
 func (c *Claim) Conn() *transport.Conn { return c.Side().Conn() }
@@ -61,18 +64,10 @@ func (c *Claim) Cause() error {
 
 // Start is called when the command may be alive: the end of the connection is doubt from then on. Until the deadline
 // the slot can be claimed again, because whoever is next waits for our release, or for as long as we may live.
-func (c *Claim) Start() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.started = true
-}
+func (c *Claim) Start() { c.started.Store(true) }
 
 // Started reports whether the command may have been started.
-func (c *Claim) Started() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.started
-}
+func (c *Claim) Started() bool { return c.started.Load() }
 
 // Lose says that there is proof of the loss, unless there was some before.
 func (c *Claim) Lose(why string) error { return c.note(lock.ErrLost, why) }
@@ -96,7 +91,7 @@ func (c *Claim) note(outcome error, why string) error {
 	if c.cause != nil && (outcome != lock.ErrLost || errors.Is(c.cause, lock.ErrLost)) {
 		return c.cause
 	}
-	if c.cause == nil && !transport.IsClosed(c.ended) {
+	if c.cause == nil && c.life.Err() == nil {
 		close(c.lost)
 	}
 	c.cause = lock.Errorf(outcome, "%s: %s", c.what, why)
@@ -123,14 +118,13 @@ func (c *Claim) Judge(err error, gone string) error {
 func (c *Claim) End() (before bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if before = transport.IsClosed(c.ended); !before {
-		close(c.ended)
-	}
+	before = c.life.Err() != nil
+	c.end()
 	return before
 }
 
 // Ended is closed by End.
-func (c *Claim) Ended() <-chan struct{} { return c.ended }
+func (c *Claim) Ended() <-chan struct{} { return c.life.Done() }
 
 // Take claims B and has it watched. Errors: as transport.Channel.Claim.
 func (c *Claim) Take(ctx context.Context) error {
@@ -152,36 +146,27 @@ func (c *Claim) MoveTo(ctx context.Context, side *transport.Channel) error {
 	if err != nil {
 		return err
 	}
+	c.side.Store(side)
 	c.mu.Lock()
-	c.side, c.lost, c.cause = side, make(chan struct{}), nil
+	c.lost, c.cause = make(chan struct{}), nil
 	c.mu.Unlock()
 	c.follow(consumer, side)
 	return nil
 }
 
 func (c *Claim) follow(consumer *transport.Consumer, side *transport.Channel) {
-	w := &watch{
-		Claim: c, channel: side, requests: make(chan uint64, 1), stopped: make(chan struct{}), done: make(chan struct{}),
-	}
-	w.stop = sync.OnceFunc(func() { close(w.stopped) })
-	c.mu.Lock()
-	c.watch = w
-	c.mu.Unlock()
+	w := &watch{Claim: c, channel: side, requests: make(chan uint64, 1), done: make(chan struct{})}
+	w.life, w.stop = context.WithCancel(c.life)
+	c.watch.Store(w)
 	go w.run(consumer)
 }
 
-func (c *Claim) present() *watch {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.watch
-}
-
 // Ours reports whether B is ours, as far as is known.
-func (c *Claim) Ours() bool { return c.present() != nil }
+func (c *Claim) Ours() bool { return c.watch.Load() != nil }
 
 // Requests receives the terms whose holders ask for the slot; nil if B is not ours.
 func (c *Claim) Requests() <-chan uint64 {
-	if w := c.present(); w != nil {
+	if w := c.watch.Load(); w != nil {
 		return w.requests
 	}
 	return nil
@@ -210,16 +195,12 @@ func (c *Claim) Prove(ctx context.Context) error {
 
 // GiveBack deletes B, if it is ours. That it is gone or somebody else's is fine too.
 func (c *Claim) GiveBack(ctx context.Context) error {
-	w := c.present()
-	if w == nil || c.Conn().Broken() {
+	if !c.Ours() || c.Conn().Broken() {
 		return nil
 	}
-	w.stop()
+	c.Unwatch()
 	err := c.Side().Remove(ctx, c.queue)
-	<-w.done
-	c.mu.Lock()
-	c.watch = nil
-	c.mu.Unlock()
+	c.watch.Store(nil)
 	if errors.Is(err, transport.ErrTaken) {
 		return nil
 	}
@@ -228,7 +209,7 @@ func (c *Claim) GiveBack(ctx context.Context) error {
 
 // Unwatch ends the watch of B on a connection that the claim is about to leave.
 func (c *Claim) Unwatch() {
-	if w := c.present(); w != nil {
+	if w := c.watch.Load(); w != nil {
 		w.stop()
 		<-w.done
 	}
@@ -236,7 +217,7 @@ func (c *Claim) Unwatch() {
 
 // Settle waits until B is not watched any more: the connection is closed, or the claim has ended.
 func (c *Claim) Settle() {
-	if w := c.present(); w != nil {
+	if w := c.watch.Load(); w != nil {
 		<-w.done
 	}
 }

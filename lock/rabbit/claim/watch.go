@@ -32,9 +32,9 @@ func ReclaimRequest(term uint64, user string) transport.Message {
 type watch struct {
 	*Claim
 	channel  *transport.Channel
-	requests chan uint64   // see Requests
-	stop     func()        // closes stopped, once
-	stopped  chan struct{} // closed when B is about to be given back: what happens to it is no loss then
+	requests chan uint64     // see Requests
+	life     context.Context // over when B is about to be given back: what happens to it is no loss then
+	stop     context.CancelFunc
 	done     chan struct{} // closed when run has ended
 }
 
@@ -43,23 +43,16 @@ func consume(ctx context.Context, channel *transport.Channel, b string, noWait b
 	return channel.Consume(ctx, b, transport.Consumption{Exclusive: true, NoAck: true, NoWait: noWait})
 }
 
-// over reports whether nothing that happens to B is a loss any more.
-func (w *watch) over() bool { return transport.IsClosed(w.ended) || transport.IsClosed(w.stopped) }
-
 // run reports the loss of the slot as soon as the broker says so. It ends with that, with the connection, or when all
 // is over.
 func (w *watch) run(c *transport.Consumer) {
 	defer close(w.done)
 	for c != nil && w.drain(c) {
-		switch {
-		case c.Dropped():
+		if c.Dropped() {
 			_ = w.Lose("its queue was deleted")
 			return
-		case w.channel.Conn().Broken():
-			_ = w.Dropped()
-			return
 		}
-		c = w.again() // only the channel was closed, and B may still be ours
+		c = w.again() // the channel was closed, and B may still be ours
 	}
 }
 
@@ -67,13 +60,11 @@ func (w *watch) run(c *transport.Consumer) {
 func (w *watch) drain(c *transport.Consumer) bool {
 	for {
 		select {
-		case <-w.ended:
-			return false
-		case <-w.stopped:
+		case <-w.life.Done():
 			return false
 		case d, open := <-c.Deliveries:
 			if !open {
-				return !w.over()
+				return w.life.Err() == nil
 			}
 			w.heed(d)
 		}
@@ -117,9 +108,7 @@ func (w *watch) again() *transport.Consumer {
 			w.log.Debug("cannot consume again", "queue", w.queue, "error", err)
 		}
 		select {
-		case <-w.ended:
-			return nil
-		case <-w.stopped:
+		case <-w.life.Done():
 			return nil
 		case <-w.channel.Conn().Done():
 		case <-again:
