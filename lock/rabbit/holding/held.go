@@ -81,12 +81,12 @@ func (h *Held) Lease() time.Duration { return h.lease }
 
 // Handover implements lock.Held. There is no will while there is no term to release.
 func (h *Held) Handover() lock.Handover {
-	term := h.Term()
-	if term == 0 {
+	who := h.holding()
+	if who.Term == 0 {
 		return lock.Handover{}
 	}
-	w := will.Will{Ledger: h.t, Term: term, Holding: h.id, Line: h.Names.Line(), Slot: h.slot}
-	return w.Handover(h.Session.Dialer())
+	w := will.Will{Ledger: h.t, Holding: who, Line: h.Names.Line(), Slot: h.slot}
+	return w.Handover(h.Session.Dialer)
 }
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
@@ -129,7 +129,6 @@ func (h *Held) Release(ctx context.Context) error {
 		<-h.settled
 	}
 	h.Session.KeepSilent(false)
-	h.Session.BePatient(false)
 	h.dropUnfinishedClaim(ctx)
 	h.remember()
 	unrecorded, err := h.giveBack(ctx)

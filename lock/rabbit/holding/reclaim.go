@@ -96,7 +96,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 		return err
 	}
 	h.door.Store(nil)
-	h.Session.BePatient(true)
+	h.Session.KeepSilent(true)
 	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
 	return nil
 }

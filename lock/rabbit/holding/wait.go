@@ -64,7 +64,6 @@ func (h *Held) Ready(ctx context.Context) error {
 	}
 	h.Start()
 	h.Session.KeepSilent(true)
-	h.Session.BePatient(true)
 	go h.settle(h.door.Load())
 	return nil
 }

@@ -19,9 +19,9 @@ import (
 // Session is the connection of one contender, and of the slot that it holds. Connect and Close are called one at a
 // time, the others from several goroutines. New makes it.
 type Session struct {
-	transport.Via // publishes over the connection that may
+	transport.Via                   // publishes over the connection that may
+	Dialer        *transport.Dialer // connects
 
-	dialer    *transport.Dialer
 	publisher *transport.Publisher // the other connection
 	link      atomic.Pointer[link] // nil before the first Connect
 	silent    atomic.Bool          // a command may be alive: see KeepSilent
@@ -37,13 +37,10 @@ type link struct {
 
 // New returns a session that is not connected. Close ends it.
 func New(d *transport.Dialer) *Session {
-	s := &Session{dialer: d, publisher: transport.NewPublisher(d, "publisher")}
+	s := &Session{Dialer: d, publisher: transport.NewPublisher(d, "publisher")}
 	s.Via = s.lend
 	return s
 }
-
-// Dialer returns what connects.
-func (s *Session) Dialer() *transport.Dialer { return s.dialer }
 
 // Conn returns the connection, nil before the first Connect.
 func (s *Session) Conn() *transport.Conn {
@@ -59,13 +56,6 @@ func (s *Session) Main() *transport.Channel { return s.link.Load().main }
 // Side returns the channel for what the broker may refuse: a refusal ends what else a channel does. There is none
 // before the first Connect.
 func (s *Session) Side() *transport.Channel { return s.link.Load().side }
-
-// BePatient has both channels wait for every answer, or not: to give one up means to cut the connection, and with it
-// the claims of a command that runs.
-func (s *Session) BePatient(patient bool) {
-	s.Main().BePatient(patient)
-	s.Side().BePatient(patient)
-}
 
 // Connected reports whether there is a connection of any use.
 func (s *Session) Connected() bool {
@@ -92,19 +82,19 @@ func (s *Session) Connect(ctx context.Context) error {
 	if last != nil {
 		if s.Blocked() {
 			s.apart.Store(true)
-			s.dialer.Log.Info("the broker blocks publishers, because of an alarm; publishing over another connection")
+			s.Dialer.Log.Info("the broker blocks publishers, because of an alarm; publishing over another connection")
 		} else if last.Abandoned() {
 			// A node that did not answer is not the first to be asked again. One that has closed or reset the
 			// connection answers: another may be silent, and a slot is to be reclaimed in time.
-			s.dialer.MoveOn()
+			s.Dialer.MoveOn()
 		}
 		last.Abandon()
 	}
-	conn, err := s.dialer.Dial(ctx, "holding")
+	conn, err := s.Dialer.Dial(ctx, "holding")
 	if err != nil {
 		return err
 	}
-	s.dialer.Log.Debug("connected", "broker", conn.Label())
+	s.Dialer.Log.Debug("connected", "broker", conn.Label())
 	s.link.Store(&link{main: conn.Channel(), side: conn.Channel(), since: time.Now(), again: last != nil})
 	return nil
 }
@@ -117,8 +107,12 @@ func (s *Session) Returned() bool {
 }
 
 // KeepSilent says whether a command may be alive that this connection holds the slot for: nothing is published over
-// it then.
-func (s *Session) KeepSilent(silent bool) { s.silent.Store(silent) }
+// it then, and both channels wait for every answer, because to give one up means to cut the connection.
+func (s *Session) KeepSilent(silent bool) {
+	s.silent.Store(silent)
+	s.Main().BePatient(silent)
+	s.Side().BePatient(silent)
+}
 
 // Apart reports whether publishing needs another connection now.
 func (s *Session) Apart() bool {

@@ -27,10 +27,10 @@ type Will struct {
 	Name      string        `json:"name"` // of the supervisor, for the list of connections
 	Heartbeat time.Duration `json:"heartbeat"`
 	Ledger    string        `json:"ledger"`
-	Term      uint64        `json:"term"`
-	Holding   string        `json:"holding"` // ledger.Record.ID
 	Line      string        `json:"line"`
 	Slot      int           `json:"slot"`
+
+	Holding ledger.Holding `json:"holding"` // that is over
 }
 
 // Handover returns the will, to be published as this dialer connects.
@@ -73,9 +73,8 @@ func Prepare(data []byte) (*Executor, error) {
 // does no harm if it comes late or twice: a release counts for its own term only.
 func (e *Executor) Execute(ctx context.Context) error {
 	defer e.publisher.Close()
-	who := ledger.Holding{Term: e.will.Term, ID: e.will.Holding}
 	for pauses := transport.RetryPauses(); ; {
-		err := ledger.Release(ctx, e.publisher.Via, e.will.Ledger, who)
+		err := ledger.Release(ctx, e.publisher.Via, e.will.Ledger, e.will.Holding)
 		if err == nil {
 			_ = e.publisher.Via(ctx, func(c *transport.Channel) error {
 				Call(ctx, c, e.will.Ledger, e.will.Line, e.will.Slot)
@@ -84,7 +83,7 @@ func (e *Executor) Execute(ctx context.Context) error {
 			return nil
 		}
 		if transport.Sleep(ctx, pauses.NextBackOff()) != nil {
-			return fmt.Errorf("cannot publish the release of term %d: %w: %w", e.will.Term, ctx.Err(), err)
+			return fmt.Errorf("cannot publish the release of term %d: %w: %w", e.will.Holding.Term, ctx.Err(), err)
 		}
 	}
 }
