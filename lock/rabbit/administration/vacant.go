@@ -131,13 +131,8 @@ func (a *action) see(ctx context.Context, queues []string) (found []transport.Pr
 		}
 	}
 	for _, queue := range queues {
-		p := transport.Unknown
-		switch err := a.channel.Find(ctx, queue); {
-		case errors.Is(err, transport.ErrNoQueue):
-			p = transport.Absent
-		case err == nil, errors.Is(err, transport.ErrTaken):
-			p = transport.Present
-		case !errors.Is(err, lock.ErrUnknown):
+		p, err := a.channel.Look(ctx, queue)
+		if err != nil && !errors.Is(err, lock.ErrUnknown) {
 			return nil, err
 		}
 		found = append(found, p)

@@ -178,14 +178,7 @@ func (c *Claim) Presence(ctx context.Context, via transport.Via) (transport.Pres
 	if found, err := via.Deliver(ctx, c.queue, transport.Message{}); err == nil {
 		return found, nil
 	}
-	switch err := c.Side().Find(ctx, c.queue); {
-	case errors.Is(err, transport.ErrNoQueue):
-		return transport.Absent, nil
-	case err == nil, errors.Is(err, transport.ErrTaken):
-		return transport.Present, nil
-	default:
-		return transport.Unknown, err
-	}
+	return c.Side().Look(ctx, c.queue)
 }
 
 // Prove proves that B is ours: only its owner may look at it.

@@ -103,6 +103,18 @@ func (c *Channel) Find(ctx context.Context, queue string) error {
 	return err
 }
 
+// Look is Find, and says what its answer means.
+func (c *Channel) Look(ctx context.Context, queue string) (Presence, error) {
+	switch err := c.Find(ctx, queue); {
+	case errors.Is(err, ErrNoQueue):
+		return Absent, nil
+	case err == nil, errors.Is(err, ErrTaken):
+		return Present, nil
+	default:
+		return Unknown, err
+	}
+}
+
 // Count is Find, and returns how many messages the queue has that are in nobody's hand, and how many consume from it.
 func (c *Channel) Count(ctx context.Context, queue string) (messages, consumers int, err error) {
 	err = c.do(ctx, looking(queue), func(ch *amqp.Channel) error {

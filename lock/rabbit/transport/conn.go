@@ -19,9 +19,8 @@ import (
 // CloseTimeout bounds an orderly close. After it the socket is closed, which frees the same things a little later.
 const CloseTimeout = time.Second
 
-// blockedPatience is for how long a connection that the broker has blocked is kept. The broker does confirm what it
-// has read before, but what has to be written to disk a little later: the news of the alarm overtakes it (RabbitMQ
-// 3.10.8). Nothing else is answered before the alarm is over.
+// blockedPatience is for how long a connection that the broker has blocked is kept: the news of the alarm overtakes
+// confirms (RabbitMQ 3.10.8). Nothing else is answered before the alarm is over.
 const blockedPatience = 2 * time.Second
 
 // Conn is a connection that can be abandoned at any time: no call on it outlives its socket. A Dialer makes it. Its

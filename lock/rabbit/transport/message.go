@@ -8,9 +8,8 @@ import (
 
 // Message is what berth publishes. Its type is for people who look into a queue. The zero value is a probe.
 //
-// The body of every message is empty: under a memory or disk alarm the broker reads a connection's first publish up
-// to the end of its properties, and not its body, so that a message with a body is not complete until the alarm is
-// over (RabbitMQ 3.10.8).
+// The body of every message is empty: under a memory or disk alarm the broker reads the properties of a connection's
+// first publish, and no body (RabbitMQ 3.10.8).
 type Message = amqp.Publishing
 
 // Persistent is the delivery mode of a message that the broker confirms once it is on disk.

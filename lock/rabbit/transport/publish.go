@@ -44,17 +44,9 @@ type Departure struct {
 	Call Message
 }
 
-// Probe finds out which queues exist: one empty mandatory message to each, all sent before the first answer is
-// awaited. The message comes back if the queue does not exist, and is confirmed either way.
-//
-// Errors: ErrUnanswered if the answers did not come, lock.ErrDenied, or that of ctx.
-func (c *Channel) Probe(ctx context.Context, queues []string) ([]Presence, error) {
-	return c.publish(ctx, operation{"probe for queues", "", publishPermission}, queues, Departure{}, false)
-}
-
 // Depart does all of it, waits for the confirm of the message only, and returns whether its queue exists.
 //
-// Errors: as Probe, and ErrUnfit if the broker knows us by another name than the message's user-id. After
+// Errors: as Via.Probe, and ErrUnfit if the broker knows us by another name than the message's user-id. After
 // ErrUnanswered the message may or may not have arrived.
 func (c *Channel) Depart(ctx context.Context, d Departure) (Presence, error) {
 	found, err := c.publish(ctx, operation{"publish to", d.Queue, publishPermission}, []string{d.Queue}, d, true)

@@ -9,10 +9,13 @@ import (
 // Via publishes over the channel that it lends, or says why there is none.
 type Via func(ctx context.Context, use func(*Channel) error) error
 
-// Probe is Channel.Probe.
+// Probe finds out which queues exist: one empty mandatory message to each, all sent before the first answer is
+// awaited. The message comes back if the queue does not exist, and is confirmed either way.
+//
+// Errors: ErrUnanswered if the answers did not come, lock.ErrDenied, or that of ctx.
 func (v Via) Probe(ctx context.Context, queues []string) (found []Presence, err error) {
 	err = v(ctx, func(c *Channel) (err error) {
-		found, err = c.Probe(ctx, queues)
+		found, err = c.publish(ctx, operation{"probe for queues", "", publishPermission}, queues, Departure{}, false)
 		return err
 	})
 	return found, err

@@ -22,9 +22,6 @@ func RetryPauses() *backoff.ExponentialBackOff {
 
 // Sleep pauses, or returns the error of ctx when it ends first.
 func Sleep(ctx context.Context, pause time.Duration) error {
-	if pause <= 0 {
-		return ctx.Err()
-	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
