@@ -52,9 +52,7 @@ func (d *Door) Prove(ctx context.Context) error {
 	if own == 0 {
 		return lock.Errorf(lock.ErrUnknown, "the own record is not back from queue %q yet", d.queue)
 	}
-	if err := d.consumer.PutBack(inHand[len(inHand)-1].tag); err != nil {
-		return d.Lost()
-	}
+	_ = d.consumer.PutBack(inHand[len(inHand)-1].tag)
 	if err := d.await(ctx, deliveryTimeout, func() bool { return d.own != 0 }); err != nil {
 		return err
 	}
@@ -121,8 +119,7 @@ func (d *Door) GiveBack(ctx context.Context) error {
 		return err
 	}
 	defer d.end()
-	err := d.consumer.Cancel(ctx)
-	if err != nil {
+	if err := d.consumer.Cancel(ctx); err != nil {
 		return err
 	}
 	<-d.View().Ended // of what was delivered before, none may stay behind
@@ -132,10 +129,8 @@ func (d *Door) GiveBack(ctx context.Context) error {
 	for _, tag := range d.empty() {
 		_ = d.consumer.Ack(tag)
 	}
-	if err = d.consumer.PutBack(0); err == nil { // what is asked on this channel is answered when the record is back
-		_, _, err = d.channel.Count(ctx, d.queue)
-	}
-	return err
+	_ = d.consumer.PutBack(0)
+	return d.channel.Find(ctx, d.queue) // answered on this channel once the record is back
 }
 
 // Depart gives the place back in one write with what departure says.

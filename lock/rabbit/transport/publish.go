@@ -101,21 +101,17 @@ func (c *Channel) confirmMode(ch *amqp.Channel) error {
 	return err
 }
 
-// send sends it all in one write.
+// send sends it all in one write. Where the channel of the door has ended, the broker has put back all of it.
 func (c *Channel) send(ch *amqp.Channel, queues []string, d Departure) (
 	confirms []*amqp.DeferredConfirmation, err error) {
 	c.conn.socket.Begin(0)
 	defer c.conn.socket.End()
 	for _, tag := range d.Ack {
-		if err := d.Door.Ack(tag); err != nil {
-			return nil, err
-		}
+		_ = d.Door.Ack(tag)
 	}
 	if d.Door != nil {
 		d.Door.Leave()
-		if err := d.Door.PutBack(0); err != nil {
-			return nil, err
-		}
+		_ = d.Door.PutBack(0)
 	}
 	for _, queue := range queues {
 		confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, d.Message)
@@ -125,11 +121,9 @@ func (c *Channel) send(ch *amqp.Channel, queues []string, d Departure) (
 		confirms = append(confirms, confirm)
 	}
 	if d.Remove != "" {
-		if _, err := ch.QueueDelete(d.Remove, false, false, true); err != nil {
-			return nil, err
-		}
+		_, err = ch.QueueDelete(d.Remove, false, false, true)
 	}
-	if d.Wake != "" {
+	if err == nil && d.Wake != "" {
 		_, err = ch.PublishWithDeferredConfirm("", d.Wake, true, false, d.Call)
 	}
 	return confirms, err
