@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -67,7 +68,8 @@ func (d *Door) View() View {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	v := d.view
-	v.History, v.Changed, v.Ended = v.History.clone(), d.changed, d.ended
+	v.held, v.released = maps.Clone(v.held), maps.Clone(v.released)
+	v.Changed, v.Ended = d.changed, d.ended
 	return v
 }
 

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -24,11 +23,6 @@ func (h *History) add(r Record) {
 	default:
 		h.held[r.Holding] = r
 	}
-}
-
-func (h History) clone() History {
-	h.held, h.released = maps.Clone(h.held), maps.Clone(h.released)
-	return h
 }
 
 // Silent reports whether there is no record of another holder.
