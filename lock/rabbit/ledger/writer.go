@@ -109,9 +109,12 @@ func Release(ctx context.Context, via transport.Via, ledger string, who Holding)
 		return err
 	}
 	err = via(ctx, func(c *transport.Channel) error { return c.Find(ctx, ledger) })
-	if errors.Is(err, transport.ErrNoQueue) {
+	switch {
+	case errors.Is(err, transport.ErrNoQueue):
 		return nil
+	case err == nil:
+		err = errors.New("the queue is there")
 	}
-	return lock.Errorf(lock.ErrUnknown, "queue %q has not taken the release of term %d, and is not known to be gone: %v",
-		ledger, who.Term, err)
+	return lock.Errorf(lock.ErrUnknown, "the broker has not taken the release of term %d into queue %q: %s", who.Term,
+		ledger, err.Error())
 }
