@@ -11,6 +11,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit"
+	"berth/lock/rabbit/names"
 )
 
 // mustNotStart makes sure that a contender that has a slot, or its place, does not start.
@@ -81,9 +82,19 @@ func fillLedger(t *testing.T, h lock.Held) {
 	for _, what := range []string{"held", "released"} {
 		publish(t, ledger, written(fmt.Sprintf(`{"record": %q, "term": %d, "id": "N"}`, what, h.Term()+1)))
 	}
-	for range 98 {
-		publish(t, ledger, amqp.Publishing{Body: []byte("a request")})
-	}
+	onChannel(t, func(ch *amqp.Channel) error {
+		must(t, ch.Confirm(false))
+		var last *amqp.DeferredConfirmation
+		for range names.LedgerLength - 2 {
+			var err error
+			if last, err = ch.PublishWithDeferredConfirm("", ledger, false, false, amqp.Publishing{
+				Expiration: "10000", Headers: amqp.Table{"content": `{"request":"yield","priority":5}`}}); err != nil {
+				return err
+			}
+		}
+		_, err := last.WaitContext(within(t))
+		return err
+	})
 	rabbit.CutConnection(h)
 	_ = lost(t, h)
 }
@@ -152,4 +163,27 @@ func TestNextDoesNotStartInARemovedSlot(t *testing.T) {
 	} else if !errors.Is(err, lock.ErrAbsent) {
 		t.Error(err)
 	}
+}
+
+// One that waits away from the door, and is blocked there, does not keep others waiting when it gives up.
+func TestWaiterOutsideGivesUpUnderAnAlarm(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, _ := holding(t, id, long)
+	vanish(t, l)
+	l, w := claimed(t, id, long)
+	ready := make(chan error, 1)
+	go func() { ready <- w.Ready(within(t)) }()
+	_, ledger := rabbit.Queues(w)
+	eventually(t, "it waits away from the door", func() bool {
+		q, _, err := shared.Queue(within(t), "/", ledger)
+		return err == nil && q.Consumers == 0 && q.Unacked > 0
+	})
+	raiseAlarm(t)
+	go func() { _ = rabbit.Probe(within(t), l, "whatever") }() // or the broker has no reason to block it
+	if err := <-ready; err == nil {
+		t.Error("it may start")
+	}
+	ctx, cancel := context.WithTimeout(within(t), 2*time.Second) // as long as Close takes for it
+	defer cancel()
+	must(t, w.Release(ctx))
 }

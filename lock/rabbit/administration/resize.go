@@ -96,7 +96,7 @@ func (a *action) wake(ctx context.Context, count int) error {
 			if b == transport.Present {
 				continue
 			}
-			if made++; made > names.LedgerLength {
+			if made++; made > names.LineLength {
 				return nil
 			}
 			w, err := a.publisher.Deliver(ctx, a.Line(), line.Call(from+i))

@@ -124,8 +124,7 @@ func (h *Held) recordTerm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	untold := door.Missing || door.Empty
-	if untold {
+	if h.Ours() {
 		// The record says that this contender has had the door, and no more than that. A release of it must not make a
 		// ledger that says nothing look like one that does.
 		if err := h.Prove(ctx); err != nil {
@@ -134,7 +133,7 @@ func (h *Held) recordTerm(ctx context.Context) error {
 	}
 	h.term.Store(term)
 	door.Prune()
-	if untold || h.Session.Apart() {
+	if door.Missing || door.Empty || h.Session.Apart() {
 		return nil
 	}
 	// Under an alarm of the broker a connection that has published gets no answer.

@@ -160,7 +160,7 @@ func (h *Held) remember() {
 // giveBack says that the tree is dead, and gives back what this holding has. Whoever is next starts as soon as it
 // hears of the first, so the rest follows in the same write and is not waited for.
 func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
-	if h.out { // what is in hand goes back before B is free
+	if h.out && !h.Session.Blocked() { // what is in hand goes back before B is free
 		_ = h.door.Load().Close(ctx)
 	}
 	if h.Term() == 0 {
@@ -232,8 +232,9 @@ func (h *Held) leave(ctx context.Context) error {
 
 // dropUnfinishedClaim gives back what a reclaim has claimed that did not come to its end.
 func (h *Held) dropUnfinishedClaim(ctx context.Context) {
-	c := h.Session.Conn()
-	if c == nil || c == h.Conn() || c.Broken() { // nil: an attempt to connect has failed
+	c := h.Session.Conn() // nil: an attempt to connect has failed
+	inDoubt := h.Started() && h.Cause() != nil && !h.Ours()
+	if c == nil || c == h.Conn() && !inDoubt || c.Broken() {
 		return
 	}
 	err := h.Session.Side().Remove(ctx, h.b)

@@ -145,6 +145,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 				return since, nil
 			}
 		case w.asNext && known.Asked > w.Waiter.Priority:
+			w.door.Prune() // whoever comes next is not asked
 			err = ErrStepBack
 		default:
 			w.sayWaiting(known)
@@ -309,7 +310,9 @@ func (w *wait) comeBack(ctx context.Context, visited bool) (err error) {
 	before := w.door.View().Read
 	for range comeBackTries {
 		err = w.door.StepIn(ctx)
-		if !errors.Is(err, transport.ErrTaken) || transport.Sleep(ctx, pauses.NextBackOff()) != nil {
+		taken := errors.Is(err, transport.ErrTaken)
+		visited = visited || taken
+		if !taken || transport.Sleep(ctx, pauses.NextBackOff()) != nil {
 			break
 		}
 	}
@@ -356,10 +359,16 @@ func (w *wait) handBack(ctx context.Context) error {
 	w.Log.Debug("the holder lives and wants its slot", "queue", w.b)
 	w.door.Heeded()
 	w.asked, w.absent, w.alone, w.notBefore = false, false, time.Time{}, time.Now().Add(w.lease)
+	leaving := !w.asNext || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read anew
+	if leaving {                          // before B, or the holder takes us for somebody who has read its record
+		if err := w.door.Close(ctx); err != nil {
+			return err
+		}
+	}
 	if err := w.GiveBack(ctx); err != nil {
 		return err
 	}
-	if !w.asNext || w.Term() == 0 { // not recorded: the ledger said nothing, and has to be read anew
+	if leaving {
 		w.Avoided.Add(w.slot, leaveAlone, transport.ErrTaken)
 		return lock.Errorf(lock.ErrFull, "%s: its holder lives and wants it back", w)
 	}

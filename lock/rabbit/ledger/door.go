@@ -92,7 +92,7 @@ func Enter(ctx context.Context, channel *transport.Channel, queue string, who Vi
 	d, err := enter(ctx, channel, queue, who)
 	switch {
 	case errors.Is(err, ErrEmpty):
-	case err != nil || !d.Empty:
+	case err != nil || !d.View().Silent():
 		return d, err
 	default:
 		if err := d.Close(ctx); err != nil {
@@ -241,14 +241,12 @@ func (d *Door) take(m transport.Delivery) {
 	defer d.ring()
 	d.view.Read++
 	record, ok := read(m)
-	var r request
-	if !ok && transport.Read(m, &r) == nil && r.Request == requestYield {
-		d.view.Asked = max(d.view.Asked, r.Priority)
-		_ = m.Ack(false) // whoever comes next is not asked
-		return
-	}
 	d.inHand = append(d.inHand, letter{m.DeliveryTag, record})
 	if !ok {
+		var r request
+		if transport.Read(m, &r) == nil && r.Request == requestYield {
+			d.view.Asked = max(d.view.Asked, r.Priority)
+		}
 		return
 	}
 	d.view.add(record)

@@ -92,7 +92,7 @@ func (p *place) consume(ctx context.Context, priority int32) (err error) {
 	}
 	p.priority = priority
 	p.current, err = p.channel.Consume(ctx, p.queue,
-		transport.Consumption{Create: names.LedgerLength, Priority: priority, Prefetch: 1})
+		transport.Consumption{Create: names.LineLength, Priority: priority, Prefetch: 1})
 	if err != nil {
 		p.current = nil
 	}

@@ -123,7 +123,7 @@ func (w *Waiter) Behind(ctx context.Context) bool {
 		return false
 	}
 	if !w.behind && !w.at().denied {
-		others, err := w.session.Main().Create(ctx, w.Queue, names.LedgerLength)
+		others, err := w.session.Main().Create(ctx, w.Queue, names.LineLength)
 		w.behind = err == nil && others > 0
 		w.deniedBy(err)
 	}

@@ -29,10 +29,14 @@ func (n Naming) Flags() []string {
 	return []string{"--naming " + string(n)}
 }
 
-// LedgerLength is how many messages a ledger keeps, and the line: the newest. A term leaves two records, and whoever
-// holds the slot removes the older ones; the rest is room for wills that come late. A ledger without the last
-// holder's record says "unknown", which is safe.
-const LedgerLength int32 = 100
+const (
+	// LedgerLength is how many messages a ledger keeps: more than requests can come to it while whoever stands at its
+	// door is stopped, because what does not fit pushes out records of those who live.
+	LedgerLength int32 = 10_000
+
+	// LineLength is how many messages the line keeps. All it needs is one baton for a slot.
+	LineLength int32 = 100
+)
 
 // Names gives the queues of one lock.
 type Names struct {
