@@ -47,13 +47,12 @@ type Contender struct {
 	writer  *ledger.Writer
 	log     hclog.Logger
 
-	soughtForeign bool // whether something foreign is in the place of B was found out
+	foreign sync.Once // whether something foreign is in the place of B
 
 	next     *holding.Held      // of the slot that this contender is next for; nil: none
 	handover chan lock.Handover // what belongs to next
 
-	mu   sync.Mutex    // Release comes from elsewhere
-	held *holding.Held // the last one; guarded by mu
+	held *holding.Held // the last one
 }
 
 var _ lock.Lock = (*Contender)(nil)
@@ -93,31 +92,22 @@ func (c *Contender) Connect(ctx context.Context) error {
 // Acquire implements lock.Lock.
 func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	switch conn := c.session.Conn(); {
-	case c.holds():
+	case c.held != nil && !c.held.Over():
 		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", c.id)
 	case conn == nil:
 		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", c.id)
-	case conn.Broken():
+	case !c.session.Usable():
 		return nil, conn.BrokenError("cannot acquire " + c.id.String())
-	case c.session.Blocked():
-		return nil, lock.Errorf(lock.ErrUnreachable,
-			"cannot acquire %s: the broker serves this connection no more, because of an alarm", c.id)
 	}
 	c.writer.Settle(ctx)
 	if c.next != nil {
 		return c.takeTurn()
 	}
 	var h *holding.Held
-	claim := func(ctx context.Context, slot int, atOnce bool) (err error) {
+	err := c.finder.Search(ctx, func(ctx context.Context, slot int, atOnce bool) (err error) {
 		h, err = c.Holder.Claim(ctx, slot, atOnce)
 		return err
-	}
-	var err error
-	if c.id.Kind == lock.Mutex {
-		err = c.claimMutex(ctx, claim)
-	} else {
-		err = c.finder.Search(ctx, claim)
-	}
+	})
 	if err != nil {
 		c.Waiter.Missed(c.outcome(err))
 		if c.session.Blocked() {
@@ -126,32 +116,20 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return nil, err
 	}
 	c.Waiter.Won(ctx, h.Slot(), false)
-	c.mu.Lock()
 	c.held = h
-	c.mu.Unlock()
 	return h, nil
 }
 
 // outcome is what a waiter has to know of a failed attempt.
 func (c *Contender) outcome(err error) line.Outcome {
-	incomplete := c.finder.Incomplete()
+	none := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent)
 	switch {
-	case errors.Is(err, lock.ErrFull), errors.Is(err, lock.ErrAbsent), errors.Is(err, lock.ErrUnknown) && incomplete:
-		if incomplete {
-			return line.Doubtful
-		}
+	case c.finder.Incomplete() && (none || errors.Is(err, lock.ErrUnknown)):
+		return line.Doubtful
+	case none:
 		return line.Full
 	}
 	return line.Hindered
-}
-
-// claimMutex claims the only slot, which needs no search.
-func (c *Contender) claimMutex(ctx context.Context, claim slots.Claim) error {
-	err := claim(ctx, 1, false)
-	if err != nil && slots.LostRace(err) {
-		return c.finder.Full(ctx)
-	}
-	return err
 }
 
 // takeTurn makes the slot that this contender is next for the one that it holds, if its command may start.
@@ -159,8 +137,6 @@ func (c *Contender) takeTurn() (lock.Held, error) {
 	if !c.next.MayStart() {
 		return nil, c.id.Full()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.held, c.next = c.next, nil
 	return c.held, nil
 }
@@ -184,7 +160,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", c.id)
 	}
 	if c.finder.Limit == 1 && c.Waiter.Waited() {
-		c.seekForeign(ctx)
+		c.foreign.Do(func() { c.seekForeign(ctx) })
 	}
 	for {
 		if c.next == nil && c.Waiter.Patient() && !c.Waiter.InLine() {
@@ -229,7 +205,7 @@ func (c *Contender) becomeNext(ctx context.Context) {
 		} else if slot == c.Waiter.Hint() && !slots.LostRace(err) {
 			c.Waiter.Missed(line.Hindered) // others may be able to use the slot
 		}
-		if !c.session.Connected() || c.session.Blocked() {
+		if !c.session.Usable() {
 			return
 		}
 	}
@@ -261,7 +237,7 @@ func (c *Contender) stand(ctx context.Context) error {
 	if errors.Is(err, holding.ErrStepBack) {
 		return err
 	}
-	if !c.session.Connected() || c.session.Blocked() {
+	if !c.session.Usable() {
 		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: %s", c.id, err.Error())
 	}
 	return nil
@@ -281,13 +257,9 @@ func (c *Contender) leave(ctx context.Context) {
 	c.tell(lock.Handover{})
 }
 
-// seekForeign says once if what keeps the only slot of a lock is nobody's claim but a foreign queue. Only a waiter
+// seekForeign says if what keeps the only slot of a lock is nobody's claim but a foreign queue. Only a waiter
 // that has looked in vain asks: a short wait is not to cost more.
 func (c *Contender) seekForeign(ctx context.Context) {
-	if c.soughtForeign {
-		return
-	}
-	c.soughtForeign = true
 	if b := c.Holder.Names.Holds(1); c.session.Side().Find(ctx, b) == nil {
 		c.log.Warn("waiting for a queue that nobody has claimed", "error", c.Holder.Names.Foreign(b))
 	}
@@ -299,23 +271,13 @@ func (c *Contender) Close() error {
 	c.leave(ctx)
 	cancel()
 	confirmed := c.session.Close()
-	c.mu.Lock()
-	held := c.held
-	c.held = nil
-	c.mu.Unlock()
-	if held != nil {
-		held.Settle()
+	if c.held != nil {
+		c.held.Settle()
+		c.held = nil
 	}
 	if !confirmed {
 		return fmt.Errorf("cannot close %s in order: the broker did not answer within %s; the connection was cut",
 			c.id, transport.CloseTimeout)
 	}
 	return nil
-}
-
-// holds reports whether the last slot was not given back yet.
-func (c *Contender) holds() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.held != nil && !c.held.Over()
 }

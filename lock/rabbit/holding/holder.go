@@ -105,8 +105,8 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 
 // avoidUnusable leaves the slot alone for a while if it is its ledger that is in the way: other slots may be free.
 func (l *Holder) avoidUnusable(ctx context.Context, slot int, err error) {
-	passing := slots.LostRace(err) || errors.Is(err, slots.ErrMustWait) || !l.Session.Connected() ||
-		l.Session.Blocked() || ctx.Err() != nil
+	passing := slots.LostRace(err) || errors.Is(err, slots.ErrMustWait) || !l.Session.Usable() ||
+		ctx.Err() != nil
 	if l.Names.ID.Kind == lock.Semaphore && !passing {
 		l.Avoided.Add(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
 	}

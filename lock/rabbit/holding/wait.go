@@ -138,7 +138,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 				return known.Proven, nil
 			}
 		case w.Session.Blocked():
-			err = lock.Errorf(lock.ErrUnreachable, "%s: the broker serves this connection no more, because of an alarm", w)
+			err = w.Session.Conn().BrokenError(w.String())
 		case w.Ours():
 			var since boottime.Instant
 			if since, err = w.outside(ctx); since != 0 {
@@ -154,7 +154,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 			case <-known.Changed:
 			case <-look.C:
 				next, err = w.look(ctx)
-				if err == nil && w.Waiter.Called() {
+				if err == nil && w.Waiter.Hint() > 0 {
 					err = errElsewhere
 				}
 				look.Reset(min(next, turn))
@@ -271,7 +271,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			if w.asNext {
 				w.Waiter.Tend(ctx)
 			}
-			if w.Waiter.Called() {
+			if w.Waiter.Hint() > 0 {
 				return 0, errElsewhere
 			}
 			look.Reset(outLook)

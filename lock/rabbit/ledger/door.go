@@ -283,8 +283,7 @@ func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool
 		select {
 		case <-changed:
 		case <-d.channel.Conn().Blocked():
-			return lock.Errorf(lock.ErrUnreachable, "queue %q: the broker serves this connection no more, because of an alarm",
-				d.queue)
+			return d.channel.Conn().BrokenError(fmt.Sprintf("cannot read queue %q", d.queue))
 		case <-ctx.Done():
 			return fmt.Errorf("gave up waiting for queue %q: %w", d.queue, ctx.Err())
 		case <-timer.C:

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -72,9 +73,9 @@ type Waiter struct {
 	Looks   int  // how often it has looked without having been woken
 	Arrived bool // it is in line, or has waited
 
-	session    *session.Session
-	place      *place // on the session's present connection; nil before the first wait
-	complained bool   // a line that does not work is worth one warning
+	session   *session.Session
+	place     *place    // on the session's present connection; nil before the first wait
+	complaint sync.Once // a line that does not work is worth one warning
 
 	outcome Outcome // of the last attempt
 	tries   int     // attempts since a baton came that found no slot
@@ -92,7 +93,8 @@ func NewWaiter(c Config, s *session.Session) *Waiter {
 	return &Waiter{Config: c, session: s, rejoin: transport.Pauses(firstRejoinPause, longestRejoinPause)}
 }
 
-// Hint is the slot that the last baton was for; 0: unknown.
+// Hint is the slot that the last baton was for, or a call for another slot than that which this contender is next for;
+// 0: none, or unknown.
 func (w *Waiter) Hint() int { return w.hint }
 
 // Waited reports whether it has waited in vain since a baton came: the next attempt is a look for the case that one
@@ -130,15 +132,6 @@ func (w *Waiter) Behind(ctx context.Context) bool {
 	return w.behind
 }
 
-// rank is the priority with which this contender consumes from W.
-func (w *Waiter) rank() int32 {
-	rank := int32(2 * w.Priority)
-	if w.early {
-		rank++
-	}
-	return rank
-}
-
 // at returns the place on the session's present connection.
 func (w *Waiter) at() *place {
 	if conn := w.session.Conn(); w.place == nil || w.place.channel.Conn() != conn {
@@ -148,7 +141,13 @@ func (w *Waiter) at() *place {
 }
 
 // Join stands in line. It reports false where that does not work for the time being.
-func (w *Waiter) Join(ctx context.Context) bool { return w.consume(ctx, w.rank()) }
+func (w *Waiter) Join(ctx context.Context) bool {
+	rank := int32(2 * w.Priority)
+	if w.early {
+		rank++
+	}
+	return w.consume(ctx, rank)
+}
 
 func (w *Waiter) consume(ctx context.Context, priority int32) bool {
 	p := w.at()
@@ -188,10 +187,7 @@ func (w *Waiter) disturbed(err error) {
 
 // complain warns once.
 func (w *Waiter) complain(msg string, err error) {
-	if !w.complained {
-		w.complained = true
-		w.Log.Warn(msg, "queue", w.Queue, "error", err)
-	}
+	w.complaint.Do(func() { w.Log.Warn(msg, "queue", w.Queue, "error", err) })
 }
 
 // Wait returns when another attempt is worthwhile. After a Full one it waits for a baton, and reports whether one has
@@ -352,9 +348,6 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 	}
 	return p.inHand != nil
 }
-
-// Called reports whether a call has come for another slot, which is to be tried next.
-func (w *Waiter) Called() bool { return w.hint > 0 }
 
 // Drop removes the baton in hand, and leaves the line.
 func (w *Waiter) Drop() {

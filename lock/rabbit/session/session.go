@@ -57,10 +57,10 @@ func (s *Session) Main() *transport.Channel { return s.link.Load().main }
 // before the first Connect.
 func (s *Session) Side() *transport.Channel { return s.link.Load().side }
 
-// Connected reports whether there is a connection of any use.
-func (s *Session) Connected() bool {
+// Usable reports whether there is a connection, and the broker serves it.
+func (s *Session) Usable() bool {
 	conn := s.Conn()
-	return conn != nil && !conn.Broken()
+	return conn != nil && !conn.Broken() && !s.Blocked()
 }
 
 // Blocked reports whether the broker, because of an alarm, does not serve the connection any more. Connect then makes
@@ -75,7 +75,7 @@ func (s *Session) Connect(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("cannot connect: %w", err) // and leave the order of the nodes as it is
 	}
-	if s.Connected() && !s.Blocked() {
+	if s.Usable() {
 		return nil
 	}
 	last := s.Conn()
@@ -116,7 +116,7 @@ func (s *Session) KeepSilent(silent bool) {
 
 // Apart reports whether publishing needs another connection now.
 func (s *Session) Apart() bool {
-	return s.silent.Load() || s.apart.Load() || !s.Connected() || s.Blocked()
+	return s.silent.Load() || s.apart.Load() || !s.Usable()
 }
 
 // lend lends the own channel where that may publish, and otherwise that of another connection, which is closed again.

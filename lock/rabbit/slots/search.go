@@ -106,9 +106,9 @@ func (f *Finder) Leftover(ctx context.Context, slot int) bool {
 	return slices.Contains(found, transport.Absent)
 }
 
-// Full is the error for a lock whose slots are all held. A contender that tries once is told of a foreign queue in the
+// full is the error for a lock whose slots are all held. A contender that tries once is told of a foreign queue in the
 // place of the only one.
-func (f *Finder) Full(ctx context.Context) error {
+func (f *Finder) full(ctx context.Context) error {
 	if b := f.Names.Holds(1); f.Once && f.Limit == 1 && f.Session.Side().Find(ctx, b) == nil {
 		return f.Names.Foreign(b)
 	}
@@ -117,6 +117,13 @@ func (f *Finder) Full(ctx context.Context) error {
 
 // Search looks for a free slot and claims it. Errors: as lock.Lock.Acquire, and those of claim.
 func (f *Finder) Search(ctx context.Context, claim Claim) error {
+	if !f.Names.ID.Kind.Administered() { // there is one
+		err := claim(ctx, 1, false)
+		if err != nil && LostRace(err) {
+			return f.full(ctx)
+		}
+		return err
+	}
 	if f.conn != f.Session.Conn() {
 		f.conn, f.gap = f.Session.Conn(), 0
 	}
@@ -304,6 +311,6 @@ func (s *attempt) nothing(ctx context.Context) error {
 	case s.exist == 0:
 		return s.Names.Absent()
 	default:
-		return s.Full(ctx)
+		return s.full(ctx)
 	}
 }

@@ -145,6 +145,8 @@ func (c *Conn) Orderly() bool { return c.closed.Load() || c.reason != nil && c.r
 func (c *Conn) Why() string {
 	select {
 	case <-c.done:
+	case <-c.Blocked():
+		return "is not served any more, because of an alarm of the broker"
 	case <-time.After(CloseTimeout):
 		return "was closed" // closing, but the library has not told its listeners yet
 	}
