@@ -63,7 +63,7 @@ var table = []Option{
 		Usage: "Give up after DURATION without a slot. Left out, berth waits for ever."},
 	{Name: "priority", Group: groupWaiting, Value: "NUMBER", Kind: Number, Default: "0", set: setPriority,
 		Usage: "Which waiter gets a slot first: 0 to 100, the highest first, and those of equal priority in the " +
-			"order in which they came. It needs a broker. A free slot goes to the first that asks."},
+			"order in which they came. It needs a broker. A newcomer lets those who wait go first."},
 	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(supervisor.Retry),
 		set: oneOf(func(s *settings) *supervisor.OnLoss { return &s.OnLoss }, supervisor.Retry, supervisor.Exit),
 		Usage: "After a slot was lost and the command is dead: queue up for the next slot, or exit with 76, as with " +

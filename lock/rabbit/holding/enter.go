@@ -17,6 +17,7 @@ import (
 func (h *Held) atDoor(ctx context.Context) error {
 	main := h.Session.Main()
 	door, err := ledger.Enter(ctx, main, h.t, ledger.Visitor{ID: h.id, Turn: h.turn})
+	h.Waiter.Taken = errors.Is(err, ledger.ErrNext) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
 		go func() { opened <- main.Open(ctx) }() // for the second look

@@ -179,14 +179,14 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 	if h.Ours() && !lost { // B may be somebody else's, which would close the channel
 		departure.Remove = h.b
 	}
-	depart := h.Session.Main().Depart
+	depart, gone := h.Session.Main().Depart, false
 	if door != nil && h.Started() { // otherwise the records of those who may live have to go back
-		depart = door.Depart
+		depart, gone = door.Depart, true
 		h.Waiter.Drop() // a baton would come before the door is open
 		departure.Wake, departure.Call = h.Names.Line(), line.Call(h.slot)
 	}
 	if found, departed := depart(ctx, departure); departed != nil || found != transport.Present {
-		unrecorded, err = h.recordRelease(ctx), departed
+		unrecorded, err, gone = h.recordRelease(ctx), departed, false
 	}
 	return unrecorded, h.Conn().UnlessBlocked(func() error {
 		switch {
@@ -195,7 +195,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		case door == nil && err == nil:
 			will.Call(ctx, h.Session.Main(), h.t, h.Names.Line(), h.slot)
 			fallthrough
-		case door == nil:
+		case door == nil || gone:
 			return err
 		}
 		err := door.Close(ctx)

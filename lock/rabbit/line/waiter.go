@@ -72,6 +72,7 @@ type Waiter struct {
 	Config
 	Looks   int  // how often it has looked without having been woken
 	Arrived bool // it is in line, or has waited
+	Taken   bool // somebody was at the door when it came, and it cannot have the place
 
 	session   *session.Session
 	place     *place    // on the session's present connection; nil before the first wait
@@ -115,8 +116,9 @@ func (w *Waiter) Patient() bool { return w.outcome != Hindered }
 // StepBack is for one that is next and makes way for a waiter of a higher priority. It will be the first after those.
 func (w *Waiter) StepBack() { w.early, w.outcome = true, Full }
 
-// InLine reports whether it goes to no door before it is called: it has stepped back, or others are before it.
-func (w *Waiter) InLine() bool { return w.behind && !w.Arrived || w.early && w.hint == 0 }
+// InLine reports whether it stands in line before it goes to a door: it has stepped back, others are before it, or the
+// door that it comes from is taken.
+func (w *Waiter) InLine() bool { return (w.behind || w.Taken) && !w.Arrived || w.early && w.hint == 0 }
 
 // Behind reports whether others were in line when this contender came, which has not waited yet. They go first through
 // a door that is open: who is called needs longer to get there than one that comes by.
@@ -295,7 +297,7 @@ func (w *Waiter) publish(ctx context.Context, b baton) {
 // next, and Tend is due.
 func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
 	w.outcome, w.tries, w.Looks, w.hint, w.early = Hindered, 0, 0, 0, false
-	w.Arrived, w.behind = false, false
+	w.Arrived, w.Taken, w.behind = false, false, false
 	switch {
 	case w.place == nil:
 	case next:
