@@ -264,44 +264,6 @@ func TestWhoComesBackAtOnceDoesNotOvertakeTheWaiter(t *testing.T) {
 }
 
 // What may happen to the queue of batons while all wait for one.
-// Who is called to a free slot needs a moment to get there. One that does not come is not waited for any longer.
-func TestNewcomerGoesBehindThoseInLine(t *testing.T) {
-	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
-		t.Run(string(kind), func(t *testing.T) {
-			id := fresh(kind)
-			if kind.Administered() {
-				resize(t, shared, id, 1)
-				defer resize(t, shared, id, 0)
-			}
-			l, h := holding(t, id, long)
-			must(t, h.Release(within(t)))
-			must(t, l.Close())
-			onChannel(t, func(ch *amqp.Channel) error {
-				_, err := ch.QueueDeclare(id.Name+"-W", true, false, false, false, amqp.Table{
-					"x-queue-type": "classic", "x-max-length": int32(100), "x-overflow": "drop-head"})
-				if err == nil {
-					_, err = ch.Consume(id.Name+"-W", "", false, false, false, false, nil)
-				}
-				if err != nil {
-					return err
-				}
-				newcomer := connected(t, shared, id)
-				if _, err := newcomer.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
-					t.Errorf("the newcomer: %v", err)
-				}
-				cfg := at(shared.URL())
-				cfg.Once = true
-				try := backend(t, cfg).Lock(id)
-				must(t, try.Connect(within(t)))
-				h, err := try.Acquire(within(t))
-				must(t, err)
-				must(t, errors.Join(h.Ready(within(t)), h.Release(within(t)), try.Close()))
-				return awaitTurn(within(t), newcomer)
-			})
-		})
-	}
-}
-
 func TestWaiterIsWokenThoughTheBatonsWereTamperedWith(t *testing.T) {
 	for name, tamper := range map[string]func(t *testing.T, queue string){
 		"deleted": func(t *testing.T, queue string) {

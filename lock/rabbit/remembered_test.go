@@ -68,6 +68,9 @@ func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
 // The broker drops the oldest messages of a full ledger, one record maybe.
 func TestFullLedgerSaysNothing(t *testing.T) {
 	id := fresh(lock.Mutex)
+	set := `rabbit_policy:set(<<"/">>, <<"short">>, <<"^%s-1-T$">>, [{<<"max-length">>, 100}], 0, <<"queues">>, <<"guest">>).`
+	_, err := shared.Eval(within(t), fmt.Sprintf(set, id.Name)) // which is less than berth says
+	must(t, err)
 	_, h := holding(t, id, long)
 	fillLedger(t, h)
 	_, newcomer := claimed(t, id, long)
@@ -85,7 +88,7 @@ func fillLedger(t *testing.T, h lock.Held) {
 	onChannel(t, func(ch *amqp.Channel) error {
 		must(t, ch.Confirm(false))
 		var last *amqp.DeferredConfirmation
-		for range names.LedgerLength - 2 {
+		for range names.LedgerFull - 2 {
 			var err error
 			if last, err = ch.PublishWithDeferredConfirm("", ledger, false, false, amqp.Publishing{
 				Expiration: "10000", Headers: amqp.Table{"content": `{"request":"yield","priority":5}`}}); err != nil {

@@ -120,7 +120,7 @@ func enter(ctx context.Context, channel *transport.Channel, queue string, who Vi
 	}
 	// Of a full ledger the oldest may be gone: the record of somebody who lives.
 	known := d.View()
-	d.Empty = known.Silent() || max(records, known.Read) >= int(names.LedgerLength)
+	d.Empty = known.Silent() || max(records, known.Read) >= names.LedgerFull
 	return d, nil
 }
 

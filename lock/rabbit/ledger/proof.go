@@ -140,5 +140,7 @@ func (d *Door) Depart(ctx context.Context, departure transport.Departure) (trans
 	}
 	defer d.end()
 	departure.Door, departure.Ack = d.consumer, d.empty()
-	return d.channel.Depart(ctx, departure)
+	found, err := d.channel.Depart(ctx, departure)
+	_ = d.consumer.PutBack(0) // what the queue had sent before it knew that the consumer goes
+	return found, err
 }

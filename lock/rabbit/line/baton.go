@@ -30,7 +30,7 @@ func isCall(d transport.Delivery) bool { return d.Expiration != "" }
 
 // callTime is for how many milliseconds a call is worth something: to who has found every slot held, and is about to
 // stand in line.
-const callTime = "2000"
+const callTime = "10000"
 
 // message is transient: after a restart of the broker those who are next make new batons.
 func (b baton) message() transport.Message {

@@ -126,10 +126,10 @@ func (w *Waiter) Behind(ctx context.Context) bool {
 	if w.Arrived || w.Once {
 		return false
 	}
-	if !w.behind && !w.at().denied {
+	if !w.behind {
 		others, err := w.session.Main().Create(ctx, w.Queue, names.LineLength)
 		w.behind = err == nil && others > 0
-		w.deniedBy(err)
+		w.Once = errors.Is(err, lock.ErrDenied) // it cannot see who is in line
 	}
 	return w.behind
 }
@@ -157,21 +157,16 @@ func (w *Waiter) consume(ctx context.Context, priority int32) bool {
 		return false
 	}
 	err := p.consume(ctx, priority)
-	if err != nil && !w.deniedBy(err) {
+	switch {
+	case err == nil:
+		w.Arrived = true
+	case errors.Is(err, lock.ErrDenied):
+		p.denied = true
+		w.complain("waiters of this lock cannot be woken and look from time to time instead", err)
+	default:
 		w.disturbed(err)
 	}
-	w.Arrived = w.Arrived || err == nil
 	return err == nil
-}
-
-// deniedBy reports whether the error says that the broker does not let this contender take part.
-func (w *Waiter) deniedBy(err error) bool {
-	if !errors.Is(err, lock.ErrDenied) {
-		return false
-	}
-	w.at().denied = true
-	w.complain("waiters of this lock cannot be woken and look from time to time instead", err)
-	return true
 }
 
 // disturbed is for a consumer that has ended, or could not be made.
@@ -196,6 +191,8 @@ func (w *Waiter) complain(msg string, err error) {
 // come; otherwise, and where the broker refuses batons, pause counts.
 func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, err error) {
 	p := w.at()
+	before, behind := p.current, w.Patient() && w.Behind(ctx)
+	w.Arrived, w.behind = true, false
 	switch {
 	case !w.Patient():
 		if w.tries > 0 {
@@ -212,8 +209,6 @@ func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, er
 		w.tries = 0
 	}
 	w.hint = 0
-	before, behind := p.current, w.Behind(ctx)
-	w.Arrived, w.behind = true, false
 	joined := w.Join(ctx)
 	switch {
 	case p.denied:
@@ -297,7 +292,7 @@ func (w *Waiter) publish(ctx context.Context, b baton) {
 // next, and Tend is due.
 func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
 	w.outcome, w.tries, w.Looks, w.hint, w.early = Hindered, 0, 0, 0, false
-	w.Arrived, w.Taken, w.behind = false, false, false
+	w.Arrived, w.Taken, w.behind = next, false, false
 	switch {
 	case w.place == nil:
 	case next:

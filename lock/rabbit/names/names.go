@@ -34,6 +34,10 @@ const (
 	// door is stopped, because what does not fit pushes out records of those who live.
 	LedgerLength int32 = 10_000
 
+	// LedgerFull is with how many messages a ledger is not believed: a policy may have it keep fewer than berth says.
+	// Nobody leaves as many behind but those who ask for the place of somebody who is stopped.
+	LedgerFull = 100
+
 	// LineLength is how many messages the line keeps. All it needs is one baton for a slot.
 	LineLength int32 = 100
 )
