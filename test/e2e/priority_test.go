@@ -22,9 +22,17 @@ func TestWaitersAreServedByPriority(t *testing.T) {
 	}
 	waiting[2].awaitLog("next in line")
 	slices.Reverse(waiting)
-	for _, next := range waiting {
+	for i, next := range waiting {
+		last := i == len(waiting)-1
+		var before int
+		if !last {
+			before = len(waiting[i+1].logged("next in line"))
+		}
 		holder.signal(unix.SIGTERM)
 		next.awaitRunning()
+		if !last { // whoever is just on its way to the door gets there first where commands end at once
+			waiting[i+1].awaitLogs(before+1, "next in line")
+		}
 		holder = next
 	}
 }

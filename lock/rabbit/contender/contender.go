@@ -167,12 +167,15 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 			c.becomeNext(ctx)
 		}
 		if c.next != nil {
-			err := c.stand(ctx)
-			if errors.Is(err, holding.ErrStepBack) {
+			switch err := c.stand(ctx); {
+			case errors.Is(err, holding.ErrStepBack):
 				c.Waiter.StepBack()
-				continue
+			case errors.Is(err, holding.ErrElsewhere): // which nobody else was told of
+				c.Waiter.Called()
+			default:
+				return err
 			}
-			return err
+			continue
 		}
 		called, err := c.Waiter.Wait(ctx, pause)
 		if err != nil || !called {
@@ -234,7 +237,7 @@ func (c *Contender) stand(ctx context.Context) error {
 	}
 	c.log.Debug("not next any more", "slot", c.next.Slot(), "because", err)
 	c.leave(ctx)
-	if errors.Is(err, holding.ErrStepBack) {
+	if errors.Is(err, holding.ErrStepBack) || errors.Is(err, holding.ErrElsewhere) {
 		return err
 	}
 	if !c.session.Usable() {

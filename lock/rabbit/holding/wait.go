@@ -43,11 +43,11 @@ func (h *Held) Proven() boottime.Instant { return h.proven }
 // ErrStepBack says that a waiter of a higher priority is to be next.
 var ErrStepBack = errors.New("a waiter of a higher priority is next")
 
-// errElsewhere says that another slot may be free.
-var errElsewhere = errors.New("another slot may be free")
+// ErrElsewhere says that another slot may be free: that of line.Waiter.Hint.
+var ErrElsewhere = errors.New("another slot may be free")
 
 // Stand waits at the door until the command may start. Errors: lock.ErrLost, lock.ErrUnreachable, lock.ErrUnknown,
-// that of ctx, ErrStepBack, or that another slot may be free. The caller releases it then.
+// that of ctx, ErrStepBack, or ErrElsewhere. The caller releases it then.
 func (h *Held) Stand(ctx context.Context) error { return h.stand(ctx, true) }
 
 // Ready implements lock.Held. A successor that has claimed B and only waits gives it back if the last holder asks for
@@ -81,7 +81,7 @@ func (h *Held) stand(ctx context.Context, asNext bool) error {
 	} else if cause != nil {
 		err = cause
 	}
-	if !errors.Is(err, ErrStepBack) && !errors.Is(err, errElsewhere) {
+	if !errors.Is(err, ErrStepBack) && !errors.Is(err, ErrElsewhere) {
 		h.avoidUnusable(ctx, h.slot, err)
 	}
 	return err
@@ -155,12 +155,12 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 			case <-look.C:
 				next, err = w.look(ctx)
 				if err == nil && w.Waiter.Hint() > 0 {
-					err = errElsewhere
+					err = ErrElsewhere
 				}
 				look.Reset(min(next, turn))
 			case d, open := <-w.spares():
 				if w.Waiter.TakeSpare(d, open) {
-					err = errElsewhere
+					err = ErrElsewhere
 				}
 			case <-w.Session.Conn().Blocked():
 			case <-w.Lost():
@@ -272,7 +272,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 				w.Waiter.Tend(ctx)
 			}
 			if w.Waiter.Hint() > 0 {
-				return 0, errElsewhere
+				return 0, ErrElsewhere
 			}
 			look.Reset(outLook)
 		case term := <-w.Requests():
@@ -281,7 +281,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			}
 		case d, open := <-w.spares():
 			if w.Waiter.TakeSpare(d, open) {
-				return 0, errElsewhere
+				return 0, ErrElsewhere
 			}
 		case <-w.Session.Conn().Blocked():
 			return 0, nil

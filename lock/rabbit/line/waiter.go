@@ -116,6 +116,9 @@ func (w *Waiter) Patient() bool { return w.outcome != Hindered }
 // StepBack is for one that is next and makes way for a waiter of a higher priority. It will be the first after those.
 func (w *Waiter) StepBack() { w.early, w.outcome = true, Full }
 
+// Called is for one that is next, and was called to another slot.
+func (w *Waiter) Called() { w.outcome, w.tries = Full, 1 }
+
 // InLine reports whether it stands in line before it goes to a door: it has stepped back, others are before it, or the
 // door that it comes from is taken.
 func (w *Waiter) InLine() bool { return (w.behind || w.Taken) && !w.Arrived || w.early && w.hint == 0 }
