@@ -98,6 +98,8 @@ type Config struct {
 	Beat time.Duration
 
 	Holder string // what the command gets as BERTH_HOLDER
+	// Self is what others are told of this berth (lock.AskStatus) beside what changes: who it is, and its command.
+	Self lock.Report
 	Log    hclog.Logger
 }
 

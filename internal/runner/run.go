@@ -47,7 +47,7 @@ func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcom
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
-	host, err := guard.NewHost()
+	guards, err := guard.NewHost()
 	if err != nil {
 		return supervisor.Outcome{Err: lock.Errorf(ErrNoGuard, "%w", err)}
 	}
@@ -67,7 +67,7 @@ func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcom
 	outcome := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     backend.Lock(cfg.Lock),
-		Launch:   func() (supervisor.Guard, error) { return host.Launch(spec) },
+		Launch:   func() (supervisor.Guard, error) { return guards.Launch(spec) },
 		Signals:  queue.out,
 		Terminal: terminal(),
 		Rewrites: cfg.Rewrites,
@@ -90,9 +90,10 @@ func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcom
 		Beat:     watched.systemd.Beats(),
 
 		Holder: holder(),
+		Self:   self(cfg),
 		Log:    log.With("lock", cfg.Lock.Name),
 	})
-	host.Close() // not when Run panics: it would wait for a guard that waits for our end
+	guards.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {
 	case errors.Is(outcome.Err, supervisor.ErrNotExecuted):
 		outcome.Err = notExecuted(spec, outcome.Err)
@@ -121,11 +122,21 @@ func terminal() func() bool {
 	return hasTerminal
 }
 
-// holder names this berth among all others: host and process.
-func holder() string {
-	host, err := os.Hostname()
+// host is this host's name.
+func host() string {
+	name, err := os.Hostname()
 	if err != nil {
-		host = "localhost"
+		name = "localhost"
 	}
-	return fmt.Sprintf("%s:%d", host, os.Getpid())
+	return name
+}
+
+// holder names this berth among all others: host and process.
+func holder() string { return fmt.Sprintf("%s:%d", host(), os.Getpid()) }
+
+// self is what does not change of what this berth says of itself.
+func self(cfg config.Run) lock.Report {
+	return lock.Report{
+		Holder: holder(), Host: host(), PID: os.Getpid(), Command: cfg.Command[0], Priority: cfg.Priority,
+	}
 }

@@ -166,6 +166,9 @@ func (c *contender) Wait(ctx context.Context, pause time.Duration) error {
 // Next implements lock.Lock: who waits in the kernel leaves nothing behind.
 func (c *contender) Next() <-chan lock.Handover { return nil }
 
+// Requests implements lock.Lock.
+func (c *contender) Requests() <-chan lock.Request { return nil }
+
 // Close frees a slot that is still held.
 func (c *contender) Close() error {
 	var err error

@@ -101,6 +101,9 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	return &administrator{id: id, dir: b.path(id), backend: b}
 }
 
+// Inspector implements lock.Backend.
+func (b *Backend) Inspector(lock.ID) lock.Inspector { return nil }
+
 func (b *Backend) path(id lock.ID) slotdir.Dir {
 	return slotdir.Dir(filepath.Join(b.dir, slotdir.Name(id.Name)))
 }

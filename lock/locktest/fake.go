@@ -26,6 +26,8 @@ type Fake struct {
 	lease time.Duration
 	next  chan lock.Handover
 
+	requests chan lock.Request
+
 	mu     sync.Mutex
 	faults map[Op]*plan // mu
 	locks  []*fakeLock  // mu
@@ -188,6 +190,9 @@ func (f *Fake) Lock(id lock.ID) lock.Lock {
 func (f *Fake) Administrator(id lock.ID) lock.Administrator {
 	return &fakeAdministrator{fake: f, id: id}
 }
+
+// Inspector implements lock.Backend.
+func (f *Fake) Inspector(lock.ID) lock.Inspector { return nil }
 
 func checkID(id lock.ID) error {
 	switch id.Kind {

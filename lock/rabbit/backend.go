@@ -135,6 +135,9 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	return administration.New(b.names(id), d)
 }
 
+// Inspector implements lock.Backend.
+func (b *Backend) Inspector(lock.ID) lock.Inspector { return nil }
+
 // Inspect finds out whether the broker can carry the lock; see inspection.Inspect.
 func (b *Backend) Inspect(ctx context.Context, id lock.ID) (Report, error) {
 	return inspection.Inspect(ctx, b.names(id), b.dialer(id))

@@ -73,6 +73,7 @@ type loop struct {
 	state supervisor.State
 	facts machine.Facts
 	calls *calls.Calls
+	replies *replies
 	timers
 
 	reconnect, poll, rest *backoff.ExponentialBackOff
@@ -86,6 +87,8 @@ type loop struct {
 	held     lock.Held        // nil: none
 	lostC    <-chan struct{}  // nil: nothing more is to be heard for now
 	deadline boottime.Instant // 0: none
+	since    time.Time        // when it was won, or the wait for one began
+	verified boottime.Instant // when the last proof that it is held began; 0: there is none
 	verifyAt time.Time        // when the next verification begins
 
 	command  command
@@ -129,6 +132,7 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 	l := &loop{
 		cfg: cfg, env: e, log: cfg.Log, timers: timers,
 		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout),
+		replies:   newReplies(),
 		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
 		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
@@ -202,6 +206,7 @@ func (l *loop) close() {
 	if l.guard != nil && l.facts.Command.Phase == machine.Absent {
 		l.guard.Retire()
 	}
+	l.replies.close()
 	if !l.calls.Close(l.env.callPatience) {
 		l.log.Error("a call to the backend did not return", "lock", l.cfg.ID.Name)
 	}

@@ -20,6 +20,7 @@ const longRun = 10 * time.Second
 func (l *loop) prepare(e event) {
 	l.reconnect.Reset()
 	l.held, l.lostC = e.held, e.held.Lost()
+	l.since, l.verified = time.Now(), 0
 	l.facts.LastErr, l.facts.Fallen, l.facts.Use = nil, 0, machine.Unused
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
 	l.log.Debug("slot won")
@@ -102,7 +103,7 @@ func (l *loop) renew(e event) {
 
 // renewed ends a doubt, and sets when the tree has to be dead.
 func (l *loop) renewed(since boottime.Instant) {
-	l.facts.Doubted = false
+	l.facts.Doubted, l.verified = false, since
 	if l.lostC == nil {
 		l.lostC = l.held.Lost() // of a doubt that is over, or that has to be looked at
 	}

@@ -62,7 +62,7 @@ func (l *loop) news(err error) bool {
 
 // restartTimeout begins a new period of waiting.
 func (l *loop) restartTimeout() {
-	l.facts.LastErr, l.said = nil, ""
+	l.facts.LastErr, l.said, l.since = nil, "", time.Now()
 	l.poll.Reset()
 	if l.cfg.Timeout > 0 {
 		l.timeout.Reset(l.cfg.Timeout)

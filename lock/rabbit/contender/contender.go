@@ -144,6 +144,9 @@ func (c *Contender) takeTurn() (lock.Held, error) {
 // Next implements lock.Lock.
 func (c *Contender) Next() <-chan lock.Handover { return c.handover }
 
+// Requests implements lock.Lock.
+func (c *Contender) Requests() <-chan lock.Request { return nil }
+
 // tell makes known what belongs to the place that this contender has.
 func (c *Contender) tell(h lock.Handover) {
 	select {
