@@ -67,12 +67,12 @@ func run(cfg supervisor.Config, e env) supervisor.Outcome {
 
 // loop is one run. Everything in it belongs to the goroutine in run.
 type loop struct {
-	cfg   supervisor.Config
-	env   env
-	log   hclog.Logger // with what is held now
-	state supervisor.State
-	facts machine.Facts
-	calls *calls.Calls
+	cfg     supervisor.Config
+	env     env
+	log     hclog.Logger // with what is held now
+	state   supervisor.State
+	facts   machine.Facts
+	calls   *calls.Calls
 	replies *replies
 	timers
 
