@@ -12,6 +12,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
@@ -90,6 +91,11 @@ type Config struct {
 	// CreateCommand is the command line that makes the lock, told to a user who
 	// waits for one that does not exist. Default "": none.
 	CreateCommand string
+
+	// Takeover asks the holder of a slot, or of any that is held for 0, to step down, and
+	// returns when it does or ctx ends. It runs while this berth waits for that slot.
+	// Default nil: nobody is asked.
+	Takeover func(ctx context.Context, slot int) error
 
 	// Observer is told what happens. Default nil: nobody is.
 	Observer Observer

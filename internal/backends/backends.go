@@ -21,8 +21,9 @@ import (
 // Contender is how a process wants to wait for a lock. The zero value is for one
 // that does not contend, such as an administrator.
 type Contender struct {
-	Priority int  // among the waiters, 0 to lock.MaxPriority
-	Once     bool // it makes one attempt and does not wait
+	Priority int      // among the waiters, 0 to lock.MaxPriority
+	Once     bool     // it makes one attempt and does not wait
+	Admins   []string // who may ask it for something; nil: its own user
 }
 
 // Open returns the backend that the configuration names. It does no I/O. Its error

@@ -40,6 +40,12 @@ func Load(in Input) (Run, error) {
 	if err := s.checkBroker(); err != nil {
 		return Run{}, err
 	}
+	switch {
+	case s.Takeover && s.Try:
+		return Run{}, Usagef("--takeover and --try exclude each other: a holder that steps down takes time")
+	case !s.Takeover && s.ReadyFile+s.ReadyCommand != "":
+		return Run{}, Usagef("--ready-file and --ready-command need --takeover: they say when the holder is asked")
+	}
 	if s.PassNotify && (s.OnLoss != supervisor.Exit || s.Restart != supervisor.Never) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
 			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")

@@ -11,6 +11,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/internal/guard"
+	"berth/internal/takeover"
 	"berth/internal/timing"
 	"berth/lock"
 	"berth/supervisor"
@@ -43,7 +45,7 @@ func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcom
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
-	backend, err := backends.Open(cfg.Connection, backends.Contender{Priority: cfg.Priority, Once: cfg.Try}, log)
+	backend, err := backends.Open(cfg.Connection, contender(cfg), log)
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
@@ -84,6 +86,8 @@ func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcom
 		OnDoubt: cfg.InDoubt,
 		Restart: cfg.Restart,
 
+		Takeover: takeOver(cfg, backend, log),
+
 		CreateCommand: cfg.Lock.CreateCommand(backends.NamingFlags(cfg.Connection)...),
 
 		Observer: watched,
@@ -120,6 +124,28 @@ func terminal() func() bool {
 		return nil
 	}
 	return hasTerminal
+}
+
+// contender is how this berth waits. One that takes over goes before all others.
+func contender(cfg config.Run) backends.Contender {
+	c := backends.Contender{Priority: cfg.Priority, Once: cfg.Try, Admins: cfg.Admins}
+	if cfg.Takeover && !cfg.Local {
+		c.Priority = lock.MaxPriority + 1
+	}
+	return c
+}
+
+// takeOver returns what asks the holder to step down, nil if nobody is to be asked.
+func takeOver(cfg config.Run, backend lock.Backend, log hclog.Logger) func(context.Context, int) error {
+	if !cfg.Takeover {
+		return nil
+	}
+	return func(ctx context.Context, slot int) error {
+		t := takeover.Takeover{
+			ReadyFile: cfg.ReadyFile, ReadyCommand: cfg.ReadyCommand, Inspector: backend.Inspector(cfg.Lock), Log: log,
+		}
+		return t.Ask(ctx, slot)
+	}
 }
 
 // host is this host's name.

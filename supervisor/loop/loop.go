@@ -67,13 +67,14 @@ func run(cfg supervisor.Config, e env) supervisor.Outcome {
 
 // loop is one run. Everything in it belongs to the goroutine in run.
 type loop struct {
-	cfg     supervisor.Config
-	env     env
-	log     hclog.Logger // with what is held now
-	state   supervisor.State
-	facts   machine.Facts
-	calls   *calls.Calls
-	replies *replies
+	cfg      supervisor.Config
+	env      env
+	log      hclog.Logger // with what is held now
+	state    supervisor.State
+	facts    machine.Facts
+	calls    *calls.Calls
+	replies  *replies
+	takeover takeover
 	timers
 
 	reconnect, poll, rest *backoff.ExponentialBackOff
@@ -206,6 +207,7 @@ func (l *loop) close() {
 	if l.guard != nil && l.facts.Command.Phase == machine.Absent {
 		l.guard.Retire()
 	}
+	l.takeover.end()
 	l.replies.close()
 	if !l.calls.Close(l.env.callPatience) {
 		l.log.Error("a call to the backend did not return", "lock", l.cfg.ID.Name)
