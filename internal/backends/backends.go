@@ -37,6 +37,13 @@ func Open(cfg config.Connection, as Contender, log hclog.Logger) (lock.Backend, 
 	return checked(rabbit.New(broker))
 }
 
+// SetAdmins says anew who may ask contenders of a backend of Open for something; see Contender.Admins.
+func SetAdmins(backend lock.Backend, users []string) {
+	if b, ok := backend.(interface{ SetAdmins(users []string) }); ok {
+		b.SetAdmins(users)
+	}
+}
+
 // InspectBroker asks the broker whether it can carry the lock; see
 // rabbit.Backend.Inspect. An error that wraps config.ErrInvalid means that it was
 // not asked.

@@ -130,6 +130,8 @@ type Run struct {
 	// Account is the entry that the user database has for --user. Nil (default)
 	// if none was given, or if there is no entry.
 	Account *identity.Account
+
+	texts map[string][]string // what was given for each option, by its name; for Reload
 }
 
 // Timings returns the part of the configuration that the promise rests on.

@@ -97,12 +97,13 @@ func (in Input) settle(options []Option) (*settings, error) {
 		return nil, err
 	}
 	s := &settings{}
-	s.Rewrites = signals.Rewrites{}
+	s.Rewrites, s.texts = signals.Rewrites{}, map[string][]string{}
 	for _, option := range table {
 		value, found := values[option.Name]
 		if !found {
 			continue
 		}
+		s.texts[option.Name] = value.texts
 		if err := option.set(s, value.texts); err != nil {
 			return nil, value.wrong(err)
 		}

@@ -67,14 +67,17 @@ func run(cfg supervisor.Config, e env) supervisor.Outcome {
 
 // loop is one run. Everything in it belongs to the goroutine in run.
 type loop struct {
-	cfg      supervisor.Config
-	env      env
-	log      hclog.Logger // with what is held now
-	state    supervisor.State
-	facts    machine.Facts
-	calls    *calls.Calls
-	replies  *replies
-	takeover takeover
+	cfg     supervisor.Config
+	env     env
+	log     hclog.Logger // with what is held now
+	state   supervisor.State
+	facts   machine.Facts
+	calls   *calls.Calls
+	replies *replies
+
+	reloading bool          // the configuration is being read again
+	reloads   chan reloaded // has room for the one
+	takeover  takeover
 	timers
 
 	reconnect, poll, rest *backoff.ExponentialBackOff
@@ -134,6 +137,7 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 		cfg: cfg, env: e, log: cfg.Log, timers: timers,
 		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout),
 		replies:   newReplies(),
+		reloads:   make(chan reloaded, 1),
 		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
 		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
