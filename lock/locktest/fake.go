@@ -48,6 +48,8 @@ const (
 	Slots       Op = "Slots"
 	Resize      Op = "Resize"
 	AwaitVacant Op = "AwaitVacant"
+	Look        Op = "Look"
+	Ask         Op = "Ask"
 )
 
 // Fault is what happens to one call. The zero value is a call that works.
@@ -195,7 +197,7 @@ func (f *Fake) Administrator(id lock.ID) lock.Administrator {
 func (f *Fake) Ask(r lock.Request) { f.requests <- r }
 
 // Inspector implements lock.Backend.
-func (f *Fake) Inspector(lock.ID) lock.Inspector { return nil }
+func (f *Fake) Inspector(id lock.ID) lock.Inspector { return &fakeInspector{fake: f, id: id} }
 
 func checkID(id lock.ID) error {
 	switch id.Kind {
