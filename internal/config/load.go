@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/internal/identity"
+	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
 )
@@ -80,6 +81,17 @@ func LoadConnection(in Input) (Connection, error) {
 		return Connection{}, err
 	}
 	return s.Connection, s.checkBroker()
+}
+
+// LoadLock returns what commands need that are about one lock, whose name may be
+// missing (it is empty then): what LoadConnection returns, and the lock. Errors are
+// those of Load.
+func LoadLock(in Input) (Connection, lock.ID, error) {
+	s, err := in.settle(append(LockOptions(), ConnectionOptions()...))
+	if err != nil {
+		return Connection{}, lock.ID{}, err
+	}
+	return s.Connection, s.Lock, s.checkBroker()
 }
 
 func (s *settings) checkBroker() error {
