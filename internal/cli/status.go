@@ -10,12 +10,14 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/urfave/cli/v2"
 
+	"berth/internal/backends"
 	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/display"
 	"berth/internal/inquire"
 	"berth/internal/interrupt"
 	"berth/internal/logging"
+	"berth/internal/management"
 	"berth/lock"
 	"berth/supervisor"
 )
@@ -30,10 +32,15 @@ several slots in a line if there are many, and slots that have changed stand out
 Elsewhere it prints the table, or with --json an object, after each change. A broker
 that goes away is said there, and waited for.
 
+Without a lock it lists those that are there: on this host all of them; over a broker,
+with --management-url, semaphores (a persistent mutex is one of a single slot) and
+mutexes that are held.
+
 Examples:
   berth status --semaphore workers
   berth status --semaphore workers --watch
   berth status --mutex importer --json
+  berth status --management-url http://rabbit:15672
 `
 
 // defaultInterval is half of what a change may take to be seen.
@@ -45,13 +52,17 @@ var statusOptions = []config.Option{
 	flagOnly("watch", "", config.Switch, "Go on, and show what changes, until Ctrl-C."),
 	flagOnly("interval", "DURATION", config.Duration,
 		"How often --watch looks, "+inquire.LeastInterval.String()+" at least. Default: "+defaultInterval.String()+"."),
+	flagOnly("management-url", "URL", config.Text,
+		"http://HOST:15672 or https://: RabbitMQ's management API, which knows what queues there are. Its login is "+
+			"that of --broker, unless the URL has one."),
 }
 
 func statusCommand() *cli.Command {
 	return command(cli.Command{
-		Name:        "status",
-		Usage:       "say who holds the slots of a lock, and who is next",
-		UsageText:   "berth status LOCK [--json] [--watch [--interval DURATION]] [flags]",
+		Name:  "status",
+		Usage: "say who holds the slots of a lock, and who is next",
+		UsageText: "berth status LOCK [--json] [--watch [--interval DURATION]] [flags]\n" +
+			"berth status [--management-url URL] [--json] [flags]",
 		Description: aboutStatus,
 		Flags:       append(flags.For(statusOptions), flags.For(inquiryOptions())...),
 		Action:      statusAction,
@@ -62,11 +73,13 @@ func statusCommand() *cli.Command {
 type statusRequest struct {
 	json, watch bool
 	interval    time.Duration
+	management  string // a URL
 }
 
 func readStatusRequest(given map[string][]string) (statusRequest, error) {
 	read := flags.Read(given)
-	r := statusRequest{json: read.Switch("json"), watch: read.Switch("watch"), interval: read.Duration("interval")}
+	r := statusRequest{json: read.Switch("json"), watch: read.Switch("watch"), interval: read.Duration("interval"),
+		management: read.URL("management-url", "http", "https")}
 	switch {
 	case read.Err() != nil:
 		return r, read.Err()
@@ -85,9 +98,15 @@ func statusAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, id, err := oneLock(c)
+	cfg, id, err := lockOf(c)
 	if err != nil {
 		return err
+	}
+	if id.Name == "" {
+		return list(c, cfg, request)
+	}
+	if request.management != "" {
+		return config.Usagef("--management-url is for listing locks; leave it out, or the lock")
 	}
 	var terminal *display.Terminal
 	if request.watch && !request.json {
@@ -118,6 +137,52 @@ func statusAction(c *cli.Context) error {
 		err = once(ctx, q, view, c.App.Writer, request.json)
 	}
 	return errors.Join(err, q.Close())
+}
+
+// list prints which locks there are.
+func list(c *cli.Context, cfg config.Connection, r statusRequest) error {
+	if r.watch {
+		return config.Usagef("--watch needs a lock; give --mutex, --semaphore or --persistent-mutex with its name")
+	}
+	log, flush := logging.New(cfg)
+	defer flush()
+	ctx, release := interrupt.Context(c.Context, actionTimeout)
+	defer release()
+	ids, err := locks(ctx, cfg, r.management, log)
+	switch {
+	case err != nil:
+		return interrupt.Because(ctx, err)
+	case r.json:
+		return display.WriteJSONList(c.App.Writer, ids)
+	}
+	return display.WriteList(c.App.Writer, ids)
+}
+
+// locks returns which locks there are. A broker says that by its management API alone.
+func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Logger) ([]lock.ID, error) {
+	if !cfg.Local {
+		if api == "" {
+			return nil, config.Usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its name, " +
+				"or --management-url http://HOST:15672 to list locks, because a broker does not tell otherwise")
+		}
+		return management.Locks(ctx, management.Access{
+			URL: api, Broker: cfg.Brokers[0], NAL: cfg.Naming == config.NamingNAL,
+		})
+	}
+	if api != "" {
+		return nil, config.Usagef("--management-url is a broker's; locks of this host are listed without it")
+	}
+	backend, err := backends.Open(cfg, backends.Contender{}, log)
+	if err != nil {
+		return nil, err
+	}
+	all, ok := backend.(interface {
+		Locks(ctx context.Context) ([]lock.ID, error)
+	})
+	if !ok {
+		return nil, config.Usagef("locks of this host are not listed; name one")
+	}
+	return all.Locks(ctx)
 }
 
 // once prints what a look finds. A lock that does not exist is printed too where a script reads it.

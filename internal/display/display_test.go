@@ -132,7 +132,7 @@ func TestStrangersWordsDoNothingToATerminal(t *testing.T) {
 func many(n int) View {
 	v := view()
 	for slot := 1; slot <= n; slot++ {
-		s := held(slot, report(fmt.Sprintf("worker-%02d.example.com", slot), 1000+slot, time.Duration(slot)*time.Hour))
+		s := held(slot, report(fmt.Sprintf("web-%02d.example.com", slot), 1000+slot, time.Duration(slot)*time.Hour))
 		switch {
 		case slot%17 == 0:
 			s = lock.SlotStatus{Slot: slot, State: lock.SlotFree}
@@ -161,7 +161,7 @@ func TestHundredSlotsAreReadableAt80Columns(t *testing.T) {
 			t.Errorf("slot %d is missing", slot)
 		}
 	}
-	wants(t, screen, "95 of 100 slots held", reverse+" 42! ~er-42 42h"+plain, " 29? held", " 10> ~er-10 10h", " 17  free",
+	wants(t, screen, "95 of 100 slots held", reverse+" 42! web-42 42h"+plain, " 29? held", " 10> web-10 10h", "100> ~b-100  4d", " 17  free",
 		"slots 29, 58, 87: the holder does not answer", "slot 42: the slot is in doubt", "Ctrl-C ends")
 	if strings.Count(screen, reverse) != 1 {
 		t.Error("what has changed some time ago stands out")
@@ -190,7 +190,7 @@ func TestScreenFitsEveryWindow(t *testing.T) {
 
 func TestFewSlotsKeepTheirRowsAndLoseColumns(t *testing.T) {
 	lines := strings.Join(many(5).Screen(80, 24), "\n")
-	wants(t, lines, "SLOT  STATE  HOST", "PID", "COMMAND", "worker-03.example.com")
+	wants(t, lines, "SLOT  STATE  HOST", "PID", "COMMAND", "web-03.example.com")
 	if strings.Contains(lines, "TERM") {
 		t.Errorf("80 columns have no room for the term beside the rest:\n%s", lines)
 	}
