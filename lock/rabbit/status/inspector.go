@@ -5,6 +5,7 @@ package status
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"berth/lock"
@@ -126,7 +127,8 @@ func cannotAsk(err error) string {
 	if errors.Is(err, transport.ErrUnfit) {
 		return "nobody can be asked: the broker knows this user by another name than that in the URL"
 	}
-	return "nobody can be asked: " + err.Error()
+	why := strings.TrimPrefix(err.Error(), transport.ErrUnanswered.Error()+": ")
+	return "nobody can be asked: " + strings.TrimPrefix(why, "cannot publish: ")
 }
 
 // count returns how many slots there are. Probes that come back prove nothing: the node of a queue may be down.

@@ -159,7 +159,7 @@ func (c *Channel) confirmed(confirms []*amqp.DeferredConfirmation, letters []Let
 				back[r.RoutingKey] = true
 			case <-blocked:
 				c.unsure = true
-				return nil, errors.New("the broker blocks publishers")
+				return nil, errors.New("the broker blocks publishers, because of an alarm")
 			}
 		}
 	}
