@@ -17,9 +17,10 @@ import (
 const (
 	// firstBatch is how many slots are probed first while nothing is known of the lock.
 	firstBatch = 16
-	// unmade is for how long a ledger or a line that does not exist is not looked for again: the broker logs each look
-	// that it refuses. Both are made once in the life of a lock.
-	unmade = 5 * time.Second
+	// For how long a ledger or a line that does not exist is not looked for again, unless something else says that it
+	// was made: the broker logs each look that it refuses. Both are made once in the life of a lock.
+	unmadeLedger = time.Minute
+	unmadeLine   = 5 * time.Second
 	// startTries bounds the attempts to ask a holder that has just started its command, with these pauses.
 	startTries = 20
 	startPause = 50 * time.Millisecond
@@ -177,8 +178,10 @@ func (i *Inspector) firstAbsent(ctx context.Context, limit int) (int, error) {
 	return limit + 1, nil
 }
 
-// consumers returns how many messages and consumers a queue has that is made when it is first needed.
-func (i *Inspector) consumers(ctx context.Context, queue string) (messages, consumers int, err error) {
+// consumers returns how many messages and consumers a queue has that is made when it is first needed. One that does
+// not exist is not looked for again for that long.
+func (i *Inspector) consumers(ctx context.Context, queue string, unmade time.Duration) (
+	messages, consumers int, err error) {
 	if time.Now().Before(i.absent[queue]) {
 		return 0, 0, nil
 	}

@@ -57,7 +57,7 @@ func (l *look) run(ctx context.Context) (err error) {
 
 // door returns whether somebody is at the door of a slot, and whether a question would be read there.
 func (l *look) door(ctx context.Context, slot int) (door transport.Presence, reads bool, err error) {
-	messages, consumers, err := l.consumers(ctx, l.names.Ledger(slot))
+	messages, consumers, err := l.consumers(ctx, l.names.Ledger(slot), unmadeLedger)
 	switch {
 	case errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken):
 		return transport.Unknown, false, nil
@@ -129,7 +129,7 @@ func (l *look) line(ctx context.Context) error {
 	if next > 0 {
 		delete(l.absent, l.names.Line()) // it was made since
 	}
-	_, consumers, err := l.consumers(ctx, l.names.Line())
+	_, consumers, err := l.consumers(ctx, l.names.Line(), unmadeLine)
 	switch {
 	case errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken), errors.Is(err, lock.ErrDenied):
 		l.waiting = -1
