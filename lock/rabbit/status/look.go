@@ -176,7 +176,7 @@ func (l *look) slot(slot int) lock.SlotStatus {
 	case held == transport.Absent && other == nil:
 		s.Problem = "who has just started, or is about to, does not answer"
 	case held == transport.Absent:
-		s.Problem = "its holder has gone, and who is next waits until it is certain that the command is dead"
+		s.Problem = "its holder has gone; who is next starts as soon as the command is certainly dead"
 	case holder == nil:
 		s.Problem = "its holder does not answer"
 	case atDoor && other == nil:
