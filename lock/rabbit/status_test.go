@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -287,5 +288,25 @@ func TestInspectorConnectsAgain(t *testing.T) {
 	down := inspector(t, at("amqp://guest:guest@127.0.0.1:1"), id)
 	if _, err := down.Look(within(t)); !errors.Is(err, lock.ErrUnreachable) {
 		t.Errorf("without a broker: %v", err)
+	}
+}
+
+// The broker logs every look that it refuses as an error.
+func TestLookingAgainIsRefusedNothing(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 3)
+	defer resize(t, shared, id, 0)
+	p := newTap(t)
+	l, _ := holding(t, id, long)
+	heeding(t, l, says("one", 1))
+	i := inspector(t, at(p.url()), id)
+	for range 2 { // the first opens the channel, and so does the one after a refusal
+		seen(t, i, "1 held by one, 2 free, 3 free; 0 wait")
+	}
+	before := p.sum()
+	seen(t, i, "1 held by one, 2 free, 3 free; 0 wait")
+	want := cost{"basic.publish": 7, "queue.declare": 1} // A of 4, B of 3; T of the one that was held
+	if got := p.sum().minus(before); !maps.Equal(got, want) {
+		t.Errorf("a look costs %v", got)
 	}
 }

@@ -162,7 +162,10 @@ func (i *Inspector) count(ctx context.Context) (int, error) {
 
 // firstAbsent returns the first slot whose A a probe has not found.
 func (i *Inspector) firstAbsent(ctx context.Context, limit int) (int, error) {
-	size := max(firstBatch, i.known+1)
+	size := firstBatch
+	if i.known > 0 {
+		size = i.known + 1
+	}
 	for from := 1; from <= limit; from, size = from+size, slots.LargestBatch {
 		size = min(size, slots.LargestBatch, limit-from+1)
 		found, err := i.asker.publisher.Probe(ctx, slots.Queues(i.names.Exists, from, from+size-1))
