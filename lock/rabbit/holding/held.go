@@ -58,7 +58,7 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 		settled: make(chan struct{}), asking: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	h.asking <- struct{}{}
-	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), l.Log)
+	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), l.Inbox.Heed, l.Log)
 	if l.Names.ID.Kind.Administered() {
 		h.a = l.Names.Exists(slot)
 	}
