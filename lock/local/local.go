@@ -9,6 +9,7 @@
 //	N.lock      is flocked by whoever holds slot N
 //	N.term      has the last term of slot N; its holder reads and replaces it
 //	admin.lock  is flocked during every administrative action
+//	sockets     has a unix socket of each contender, over which it is asked; see package sockets
 //
 // Slots count from 1 up to the first number that is missing; what lies beyond
 // a gap is a leftover that nobody obtains. A mutex is 1.lock alone. A name is
@@ -30,6 +31,9 @@
 // A directory in which other users could replace lock files is refused: one
 // that belongs to neither root nor this user, or is writable for everybody.
 //
+// Who looks at a lock asks its holders. The flock alone says that a slot is free, and
+// term files which term somebody has who does not answer.
+//
 // What it does not guarantee: somebody who removes or replaces lock files by
 // hand can let a second holder in while the first is still stopping. The
 // directory must be on a file system of this host, not on NFS.
@@ -41,6 +45,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -48,6 +53,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/local/slotdir"
+	"berth/lock/local/sockets"
 )
 
 // DefaultDir is the directory used where Config.Dir is empty. It is on a file
@@ -60,17 +66,22 @@ type Config struct {
 	// It is made when it is first needed. Empty means DefaultDir.
 	Dir string
 
-	// Log is told what administration waits for and removes. Nil means nowhere.
+	// Admins are users of this host, by name or number, who may ask who holds a slot or waits for one, beside root
+	// and the user who does.
+	Admins []string
+
+	// Log is told what administration waits for and removes, and why nobody can ask a contender. Nil means nowhere.
 	Log hclog.Logger
 }
 
 // Backend is a directory of locks. Its methods may be called from several
 // goroutines.
 type Backend struct {
-	dir   string
-	log   hclog.Logger
-	looks []time.Duration   // see slotdir.Looks
-	woken func(name string) // nil, or told of every event that wakes a contender; for tests
+	dir    string
+	admins []string
+	log    hclog.Logger
+	looks  []time.Duration   // see slotdir.Looks
+	woken  func(name string) // nil, or told of every event that wakes a contender; for tests
 }
 
 // New returns the backend for cfg, without touching the file system. It fails
@@ -88,12 +99,15 @@ func New(cfg Config) (*Backend, error) {
 	if log == nil {
 		log = hclog.NewNullLogger()
 	}
-	return &Backend{dir: filepath.Clean(dir), log: log, looks: slotdir.Looks}, nil
+	return &Backend{dir: filepath.Clean(dir), admins: slices.Clone(cfg.Admins), log: log, looks: slotdir.Looks}, nil
 }
 
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
-	return &contender{id: id, dir: b.path(id), backend: b}
+	dir := b.path(id)
+	return &contender{id: id, dir: dir, backend: b, asked: sockets.NewServer(sockets.Config{
+		Dir: dir.SocketsPath(), Admins: b.admins, Log: b.log.With("lock", id.Name),
+	})}
 }
 
 // Administrator implements lock.Backend.
@@ -102,7 +116,7 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 }
 
 // Inspector implements lock.Backend.
-func (b *Backend) Inspector(lock.ID) lock.Inspector { return nil }
+func (b *Backend) Inspector(id lock.ID) lock.Inspector { return &inspector{id: id, dir: b.path(id)} }
 
 func (b *Backend) path(id lock.ID) slotdir.Dir {
 	return slotdir.Dir(filepath.Join(b.dir, slotdir.Name(id.Name)))
