@@ -35,6 +35,15 @@ func answering(t *testing.T, l lock.Lock, report lock.Report) {
 	}()
 }
 
+func heldAndAnswering(t *testing.T, b *Backend) lock.Held {
+	t.Helper()
+	l := contend(t, b, mutex)
+	answering(t, l, lock.Report{})
+	held, err := l.Acquire(t.Context())
+	must(t, err)
+	return held
+}
+
 func look(t *testing.T, b *Backend, id lock.ID) lock.Status {
 	t.Helper()
 	status, err := b.Inspector(id).Look(patience(t))
@@ -74,10 +83,11 @@ func TestLookShowsWhoHoldsWhatAndHowManyWait(t *testing.T) {
 
 func TestLookCountsThoseWhoWait(t *testing.T) {
 	b := open(t, t.TempDir())
-	held := hold(t, b, mutex)
+	held := heldAndAnswering(t, b)
 	won := make(chan lock.Held, 3)
 	for range cap(won) {
 		l := contend(t, b, mutex)
+		answering(t, l, lock.Report{})
 		go func() {
 			if h, err := obtain(t.Context(), l); err == nil {
 				won <- h
@@ -167,7 +177,7 @@ func TestLookingWakesNobodyWhoWaits(t *testing.T) {
 	b := open(t, t.TempDir())
 	woken := make(chan string, 100)
 	b.woken = func(name string) { woken <- name }
-	hold(t, b, mutex)
+	heldAndAnswering(t, b)
 	waits := contend(t, b, mutex)
 	full(t, waits)
 	ctx, cancel := context.WithCancel(t.Context())
