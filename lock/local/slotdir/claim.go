@@ -95,9 +95,9 @@ func take(path string) (_ *Claim, err error) {
 // A flock that is shared for a moment tells them apart, as a look of our own: a holder refuses
 // it.
 func flockPastLooks(f *os.File) error {
-	// Ten milliseconds in all: who looks may be off the processor for a while.
-	const first, last = 10 * time.Microsecond, 5 * time.Millisecond
-	for pause := first; pause <= last; pause *= 2 {
+	// A tenth of a second in all: who looks may be off the processor for a while.
+	const first, last = 10 * time.Microsecond, 50 * time.Millisecond
+	for pause := first; ; pause *= 2 {
 		if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, ErrHeld) {
 			return err
 		}
@@ -107,9 +107,11 @@ func flockPastLooks(f *os.File) error {
 		if err := flock(f, unix.LOCK_UN); err != nil {
 			return err
 		}
+		if pause > last {
+			return ErrHeld
+		}
 		time.Sleep(pause)
 	}
-	return ErrHeld
 }
 
 // Keep flocks the file again if somebody with a copy of it has unlocked it. ErrHeld says that
