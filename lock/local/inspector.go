@@ -20,11 +20,13 @@ import (
 const (
 	// lookPatience is for all who are asked in one look.
 	lookPatience = 1500 * time.Millisecond
-	// begun is after how long a holder that has a socket at all has it.
-	begun = sockets.After + 50*time.Millisecond
 	// looksAtOnce is how many are asked at once.
 	looksAtOnce = 32
 )
+
+// begun are the pauses after each of which a holder that has had no socket is looked for again: it begins to listen
+// sockets.After it has won its slot, if the host is not too busy.
+var begun = []time.Duration{sockets.After + 50*time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond}
 
 // inspector implements lock.Inspector. It keeps nothing open between two calls.
 type inspector struct {
@@ -39,18 +41,25 @@ func (i *inspector) Look(ctx context.Context) (lock.Status, error) {
 		return lock.Status{}, err
 	}
 	status, waits, err := i.look(ctx)
-	if err == nil && waits {
-		select {
-		case <-time.After(begun):
-			status, _, err = i.look(ctx)
-		case <-ctx.Done():
-			err = ctx.Err()
+	for n := 0; err == nil && waits && n < len(begun); n++ {
+		if err = pause(ctx, begun[n]); err == nil {
+			status, waits, err = i.look(ctx)
 		}
 	}
 	if err != nil {
 		return lock.Status{}, i.failure("cannot look at "+i.id.String(), err)
 	}
 	return status, nil
+}
+
+// pause returns after d, or what has ended ctx.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // look returns what is known now, and whether more will soon be.
@@ -171,12 +180,8 @@ func (i *inspector) Ask(ctx context.Context, slot int, verb lock.Verb) ([]byte, 
 		return nil, err
 	}
 	answer, waits, err := i.ask(ctx, slot, verb)
-	if waits {
-		select {
-		case <-time.After(begun):
-			answer, _, err = i.ask(ctx, slot, verb)
-		case <-ctx.Done():
-		}
+	for n := 0; waits && n < len(begun) && pause(ctx, begun[n]) == nil; n++ {
+		answer, waits, err = i.ask(ctx, slot, verb)
 	}
 	if err != nil {
 		return nil, i.failure(what, err)

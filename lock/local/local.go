@@ -46,6 +46,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -77,11 +78,14 @@ type Config struct {
 // Backend is a directory of locks. Its methods may be called from several
 // goroutines.
 type Backend struct {
-	dir    string
-	admins []string
-	log    hclog.Logger
-	looks  []time.Duration   // see slotdir.Looks
-	woken  func(name string) // nil, or told of every event that wakes a contender; for tests
+	dir   string
+	log   hclog.Logger
+	looks []time.Duration   // see slotdir.Looks
+	woken func(name string) // nil, or told of every event that wakes a contender; for tests
+
+	mu     sync.Mutex
+	admins []string          // mu
+	asked  []*sockets.Server // of all contenders; mu
 }
 
 // New returns the backend for cfg, without touching the file system. It fails
@@ -105,9 +109,23 @@ func New(cfg Config) (*Backend, error) {
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
 	dir := b.path(id)
-	return &contender{id: id, dir: dir, backend: b, asked: sockets.NewServer(sockets.Config{
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	asked := sockets.NewServer(sockets.Config{
 		Dir: dir.SocketsPath(), Admins: b.admins, Log: b.log.With("lock", id.Name),
-	})}
+	})
+	b.asked = append(b.asked, asked)
+	return &contender{id: id, dir: dir, backend: b, asked: asked}
+}
+
+// SetAdmins says anew who may ask the contenders; see Config.Admins.
+func (b *Backend) SetAdmins(users []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.admins = slices.Clone(users)
+	for _, s := range b.asked {
+		s.SetAdmins(b.admins)
+	}
 }
 
 // Administrator implements lock.Backend.

@@ -76,6 +76,10 @@ func (f folder) rename(from, to string) error {
 	return unix.Renameat(int(f.Fd()), from, int(f.Fd()), to)
 }
 
+func (f folder) chmod(name string, mode uint32) error {
+	return unix.Fchmodat(int(f.Fd()), name, mode, 0)
+}
+
 func (f folder) remove(name string) error { return unix.Unlinkat(int(f.Fd()), name, 0) }
 
 // newID is what makes a socket's name unique, with the process in it for whoever reads it.

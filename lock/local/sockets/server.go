@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"golang.org/x/sys/unix"
 
 	"berth/lock"
 )
@@ -31,7 +30,7 @@ const (
 // Config says where a contender is asked, and by whom.
 type Config struct {
 	Dir    string       // of the sockets; the one above is there. It is made when it is first needed.
-	Admins []string     // users, by name or number, who may ask beside root and our own
+	Admins []string     // see Server.SetAdmins
 	Log    hclog.Logger // is told why nobody can ask
 }
 
@@ -40,14 +39,18 @@ type Server struct {
 	cfg      Config
 	requests chan lock.Request
 
-	mu    sync.Mutex
-	later *time.Timer // listens; nil: it has not begun, or has ended; mu
-	slot  int         // that is held; 0: none; mu
-	open  *listening  // nil: it does not listen; mu
+	mu     sync.Mutex
+	later  *time.Timer  // listens; nil: it has not begun, or has ended; mu
+	slot   int          // that is held; 0: none; mu
+	admins []string     // as they are named; mu
+	uids   map[int]bool // of them; known while it listens; mu
+	open   *listening   // nil: it does not listen; mu
 }
 
 // NewServer returns a server that has not begun. It does no I/O.
-func NewServer(cfg Config) *Server { return &Server{cfg: cfg, requests: make(chan lock.Request)} }
+func NewServer(cfg Config) *Server {
+	return &Server{cfg: cfg, admins: cfg.Admins, requests: make(chan lock.Request)}
+}
 
 // Requests receives what is asked.
 func (s *Server) Requests() <-chan lock.Request { return s.requests }
@@ -72,6 +75,43 @@ func (s *Server) Holds(slot int) {
 	if s.open != nil {
 		s.open.rename(slot)
 	}
+}
+
+// SetAdmins makes known which users may ask beside root and our own, by name or number. Unless there are some, no
+// other user can even connect.
+func (s *Server) SetAdmins(users []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.admins = users
+	if s.open == nil {
+		return
+	}
+	s.lookUpAdmins()
+	if err := s.open.folder.chmod(s.open.name, s.mode()); err != nil {
+		s.cfg.Log.Warn("the users who may ask this berth cannot", "because", err)
+	}
+}
+
+// lookUpAdmins needs mu, as mode does.
+func (s *Server) lookUpAdmins() {
+	var unknown []string
+	if s.uids, unknown = lookUp(s.admins); len(unknown) > 0 {
+		s.cfg.Log.Warn("of those who may ask this berth, some are no users of this host", "users", unknown)
+	}
+}
+
+// mode is the socket's.
+func (s *Server) mode() uint32 {
+	if len(s.uids) > 0 {
+		return 0o666
+	}
+	return 0o600
+}
+
+func (s *Server) mayAsk(uid int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return uid == 0 || uid == os.Geteuid() || s.uids[uid]
 }
 
 func (s *Server) holds() int {
@@ -112,7 +152,6 @@ func (s *Server) listen() {
 // listening is a socket that is there.
 type listening struct {
 	server   *Server
-	admins   map[int]bool
 	folder   folder
 	listener *net.UnixListener
 	id       string
@@ -126,15 +165,12 @@ type listening struct {
 // newListening makes a socket under another name first: one that is there and refuses connections counts as
 // left behind.
 func (s *Server) newListening() (*listening, error) {
-	admins, unknown := lookUp(s.cfg.Admins)
-	if len(unknown) > 0 {
-		s.cfg.Log.Warn("of those who may ask this berth, some are no users of this host", "users", unknown)
-	}
+	s.lookUpAdmins()
 	dir, err := makeFolder(s.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	l := &listening{server: s, admins: admins, folder: dir, id: newID(), free: make(chan struct{}, mostAtOnce)}
+	l := &listening{server: s, folder: dir, id: newID(), free: make(chan struct{}, mostAtOnce)}
 	first := "new-" + l.id
 	l.listener, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: dir.address(first)})
 	if err != nil {
@@ -142,12 +178,8 @@ func (s *Server) newListening() (*listening, error) {
 		return nil, err
 	}
 	l.listener.SetUnlinkOnClose(false) // it would use the path
-	mode := uint32(0o600)
-	if len(admins) > 0 {
-		mode = 0o666
-	}
 	l.name = nameOf(s.slot, l.id)
-	if err = unix.Fchmodat(int(dir.Fd()), first, mode, 0); err == nil {
+	if err = dir.chmod(first, s.mode()); err == nil {
 		err = dir.rename(first, l.name)
 	}
 	if err != nil {
@@ -190,7 +222,7 @@ func (l *listening) run() {
 			}
 		}
 		uid, err := peer(conn)
-		if err != nil || !l.mayAsk(uid) {
+		if err != nil || !l.server.mayAsk(uid) {
 			_ = conn.SetDeadline(time.Now().Add(readPatience))
 			_ = send(conn, response{Denied: fmt.Sprintf("the user %d may not ask this berth", uid)})
 			_ = conn.Close()
@@ -207,8 +239,6 @@ func (l *listening) run() {
 		}
 	}
 }
-
-func (l *listening) mayAsk(uid int) bool { return uid == 0 || uid == os.Geteuid() || l.admins[uid] }
 
 // hear reads a request, passes it on, and waits for the answer.
 func (l *listening) hear(conn *net.UnixConn, from string) {

@@ -233,6 +233,22 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 	}
 }
 
+func TestAdministratorsCanBeOthersFromNowOn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sockets")
+	must(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755))
+	s, c := serve(t, dir)
+	for _, admins := range [][]string{{"65534"}, nil, {"65534", "daemon"}, {"daemon"}} {
+		s.SetAdmins(admins)
+		asNobody(t, func() error {
+			_, err := c.Ask(t.Context(), one(t, c), 0, lock.AskReload)
+			if denied := !slices.Contains(admins, "65534"); errors.Is(err, lock.ErrDenied) != denied {
+				t.Errorf("administrators are %q: %v", admins, err)
+			}
+			return nil
+		})
+	}
+}
+
 func TestAnswerOfAnotherUserDoesNotCount(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o777))
