@@ -30,7 +30,7 @@ type Contender struct {
 // wraps config.ErrInvalid.
 func Open(cfg config.Connection, as Contender, log hclog.Logger) (lock.Backend, error) {
 	if cfg.Local {
-		return checked(local.New(local.Config{Dir: cfg.Directory, Log: log}))
+		return checked(local.New(local.Config{Dir: cfg.Directory, Admins: as.Admins, Log: log}))
 	}
 	broker := rabbitConfig(cfg, log)
 	broker.Priority, broker.Once = as.Priority, as.Once
