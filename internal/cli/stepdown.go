@@ -78,7 +78,7 @@ func stepDownAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, release := interrupt.Context(c.Context, limitOf(request.timeout, request.wait))
+	ctx, release := interrupt.Context(c.Context, limit(request.timeout, request.wait))
 	defer release()
 	err = stepDown(ctx, q, request, c.App.Writer)
 	return interrupt.Because(ctx, errors.Join(err, q.Close()))

@@ -79,6 +79,9 @@ func TestStatusSaysWhoHasEachSlot(t *testing.T) {
 			got.State != "running" || float64(got.Term) != want {
 			t.Errorf("got %+v of process %d with term %s", got, b.pid(), term)
 		}
+		if said := c.ask(0, "reload").stdout(); !strings.Contains(said, "(pid "+strconv.Itoa(b.pid())+") reloads") {
+			t.Errorf("reload says %q", said)
+		}
 		table := c.ask(0, "status").stdout()
 		for _, want := range []string{`semaphore "` + c.name + `": 1 of 2 slots held, nobody waits`, "SLOT  STATE",
 			strconv.Itoa(b.pid()), "\n2     free"} {
