@@ -59,6 +59,9 @@ type Backend interface {
 	// Only kinds with Kind.Administered have one; for others every method
 	// fails.
 	Administrator(id ID) Administrator
+
+	// Inspector returns what looks at the lock from outside. It does no I/O.
+	Inspector(id ID) Inspector
 }
 
 // Lock is one contender for one lock. Its methods are called one at a time, by
@@ -96,6 +99,10 @@ type Lock interface {
 	// can leave something behind when it dies. The newest counts; the zero value
 	// takes it back. nil where a backend has nothing of that kind.
 	Next() <-chan Handover
+
+	// Requests receives what others ask of this contender while it holds a slot or is next for one. A request that
+	// nobody receives is dropped; who asks sees that from the time. nil where a backend has none.
+	Requests() <-chan Request
 
 	// Close gives up everything the contender has, including a slot that it
 	// still holds, within a bounded time.
@@ -183,6 +190,9 @@ type Handover struct {
 	// holding is dead, so that it does no harm if it is executed late or twice.
 	// It may contain secrets. NewWill makes it; nil: there is none.
 	Will []byte
+
+	// Slot is the slot that all this is for; 0: there is nothing yet.
+	Slot int
 }
 
 // NewWill returns a will that the named backend's executor can execute, from data

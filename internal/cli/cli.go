@@ -98,7 +98,8 @@ func NewApp() *cli.App {
 		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "version"}},
 		Action:                    bare,
 		Commands: []*cli.Command{
-			runCommand(), semaphoreCommand(), persistentMutexCommand(), checkCommand(),
+			runCommand(), semaphoreCommand(), persistentMutexCommand(),
+			statusCommand(), stepDownCommand(), reloadCommand(), checkCommand(),
 			completionCommand(), versionCommand(), helpCommand(),
 		},
 	}

@@ -14,6 +14,9 @@ import (
 	"berth/supervisor"
 )
 
+// errRefused: a holder does not do what it is asked to.
+var errRefused = errors.New("refused")
+
 // statuses maps what an error wraps to an exit status. The first match counts,
 // so that what a user has to correct comes before what may pass by itself.
 var statuses = []struct {
@@ -33,6 +36,7 @@ var statuses = []struct {
 	{lock.ErrBusy, supervisor.ExitNotObtained},
 	{lock.ErrUnknown, supervisor.ExitNotObtained},
 	{administer.ErrConflict, supervisor.ExitNotObtained},
+	{errRefused, supervisor.ExitNotObtained},
 	{context.DeadlineExceeded, supervisor.ExitNotObtained},
 	{syscall.ENOENT, supervisor.ExitNotFound},
 	{syscall.EACCES, supervisor.ExitCannotExecute},
@@ -108,6 +112,20 @@ Exit status:
        local lock may not be used
   78   the configuration is invalid
   128+n  signal n ended berth
+`
+
+	exitStatusesOfInquiry = `
+Exit status:
+  0    done
+  64   wrong usage
+  69   the broker could not be reached
+  70   another error, such as output that cannot be written
+  75   not done: there is no such lock, nobody holds the slot, the holder refuses or
+       does not answer, the broker gave no clear answer, or the time was over
+  77   the broker refused the login or a permission; the directory of a
+       local lock may not be used
+  78   the configuration is invalid
+  128+n  signal n ended berth, as Ctrl-C ends --watch with 130
 `
 
 	exitStatusesOfCheck = `

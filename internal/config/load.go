@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/internal/identity"
+	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
 )
@@ -39,6 +40,12 @@ func Load(in Input) (Run, error) {
 	}
 	if err := s.checkBroker(); err != nil {
 		return Run{}, err
+	}
+	switch {
+	case s.Takeover && s.Try:
+		return Run{}, Usagef("--takeover and --try exclude each other: a holder that steps down takes time")
+	case !s.Takeover && s.ReadyFile+s.ReadyCommand != "":
+		return Run{}, Usagef("--ready-file and --ready-command need --takeover: they say when the holder is asked")
 	}
 	if s.PassNotify && (s.OnLoss != supervisor.Exit || s.Restart != supervisor.Never) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
@@ -76,6 +83,17 @@ func LoadConnection(in Input) (Connection, error) {
 	return s.Connection, s.checkBroker()
 }
 
+// LoadLock returns what commands need that are about one lock, whose name may be
+// missing (it is empty then): what LoadConnection returns, and the lock. Errors are
+// those of Load.
+func LoadLock(in Input) (Connection, lock.ID, error) {
+	s, err := in.settle(append(LockOptions(), ConnectionOptions()...))
+	if err != nil {
+		return Connection{}, lock.ID{}, err
+	}
+	return s.Connection, s.Lock, s.checkBroker()
+}
+
 func (s *settings) checkBroker() error {
 	if !s.Local && len(s.Brokers) == 0 {
 		return Usagef("no broker is named; give --broker URL or set BERTH_BROKER ('local' for locks on this host only)")
@@ -91,12 +109,13 @@ func (in Input) settle(options []Option) (*settings, error) {
 		return nil, err
 	}
 	s := &settings{}
-	s.Rewrites = signals.Rewrites{}
+	s.Rewrites, s.texts = signals.Rewrites{}, map[string][]string{}
 	for _, option := range table {
 		value, found := values[option.Name]
 		if !found {
 			continue
 		}
+		s.texts[option.Name] = value.texts
 		if err := option.set(s, value.texts); err != nil {
 			return nil, value.wrong(err)
 		}

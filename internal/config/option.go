@@ -83,3 +83,8 @@ func RunOptions() []Option { return slices.Clone(table) }
 func ConnectionOptions() []Option {
 	return slices.DeleteFunc(RunOptions(), func(o Option) bool { return !o.connection })
 }
+
+// LockOptions returns the options that name a lock.
+func LockOptions() []Option {
+	return slices.DeleteFunc(RunOptions(), func(o Option) bool { return o.exclusive != exclusiveLock })
+}

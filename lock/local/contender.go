@@ -9,6 +9,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/local/slotdir"
+	"berth/lock/local/sockets"
 )
 
 // contender implements lock.Lock.
@@ -16,6 +17,7 @@ type contender struct {
 	id      lock.ID
 	dir     slotdir.Dir
 	backend *Backend
+	asked   *sockets.Server
 
 	waiter *slotdir.Waiter      // nil before Connect
 	held   atomic.Pointer[held] // also read by the watcher's goroutine
@@ -84,11 +86,13 @@ func (c *contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.asked.Holds(h.slot)
+	c.asked.Begin()
 	return h, nil
 }
 
 func (c *contender) search(ctx context.Context) (*held, error) {
-	slots, err := c.slots()
+	slots, err := slotsOf(c.id, c.dir)
 	if err != nil {
 		return nil, failure("cannot read the slots of "+c.id.String(), c.dir, err, lock.ErrUnknown)
 	}
@@ -117,14 +121,14 @@ func (c *contender) search(ctx context.Context) (*held, error) {
 	return nil, c.id.Absent()
 }
 
-// slots returns how many slots there are for us. A semaphore of the same name
+// slotsOf returns how many slots there are for a lock. A semaphore of the same name
 // may have more than the one of a persistent mutex.
-func (c *contender) slots() (int, error) {
-	if !c.id.Kind.Administered() {
+func slotsOf(id lock.ID, dir slotdir.Dir) (int, error) {
+	if !id.Kind.Administered() {
 		return 1, nil
 	}
-	n, err := c.dir.Slots()
-	if c.id.Kind == lock.PersistentMutex {
+	n, err := dir.Slots()
+	if id.Kind == lock.PersistentMutex {
 		n = min(n, 1)
 	}
 	return n, err
@@ -152,6 +156,7 @@ func (c *contender) Wait(ctx context.Context, pause time.Duration) error {
 	if c.waiter == nil {
 		return failure("cannot wait for "+c.id.String(), c.dir, slotdir.ErrUnwatched, lock.ErrUnreachable)
 	}
+	c.asked.Begin()
 	if c.unsure {
 		pause = max(pause, time.Millisecond)
 	} else {
@@ -166,6 +171,9 @@ func (c *contender) Wait(ctx context.Context, pause time.Duration) error {
 // Next implements lock.Lock: who waits in the kernel leaves nothing behind.
 func (c *contender) Next() <-chan lock.Handover { return nil }
 
+// Requests implements lock.Lock.
+func (c *contender) Requests() <-chan lock.Request { return c.asked.Requests() }
+
 // Close frees a slot that is still held.
 func (c *contender) Close() error {
 	var err error
@@ -177,6 +185,7 @@ func (c *contender) Close() error {
 }
 
 func (c *contender) disconnect() {
+	c.asked.End()
 	if c.waiter != nil {
 		c.waiter.Close()
 		c.waiter = nil

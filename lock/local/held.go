@@ -158,6 +158,7 @@ func (h *held) free() error {
 		return nil
 	}
 	h.freed = true
+	h.contender.asked.Holds(0)
 	h.contender.held.CompareAndSwap(h, nil)
 	return h.claim.Free()
 }

@@ -9,6 +9,7 @@
 //	N.lock      is flocked by whoever holds slot N
 //	N.term      has the last term of slot N; its holder reads and replaces it
 //	admin.lock  is flocked during every administrative action
+//	sockets     has a unix socket of each contender, over which it is asked; see package sockets
 //
 // Slots count from 1 up to the first number that is missing; what lies beyond
 // a gap is a leftover that nobody obtains. A mutex is 1.lock alone. A name is
@@ -30,6 +31,9 @@
 // A directory in which other users could replace lock files is refused: one
 // that belongs to neither root nor this user, or is writable for everybody.
 //
+// Who looks at a lock asks its holders. The flock alone says that a slot is free, and
+// term files which term somebody has who does not answer.
+//
 // What it does not guarantee: somebody who removes or replaces lock files by
 // hand can let a second holder in while the first is still stopping. The
 // directory must be on a file system of this host, not on NFS.
@@ -41,6 +45,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -48,6 +54,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/local/slotdir"
+	"berth/lock/local/sockets"
 )
 
 // DefaultDir is the directory used where Config.Dir is empty. It is on a file
@@ -60,7 +67,11 @@ type Config struct {
 	// It is made when it is first needed. Empty means DefaultDir.
 	Dir string
 
-	// Log is told what administration waits for and removes. Nil means nowhere.
+	// Admins are users of this host, by name or number, who may ask who holds a slot or waits for one, beside root
+	// and the user who does.
+	Admins []string
+
+	// Log is told what administration waits for and removes, and why nobody can ask a contender. Nil means nowhere.
 	Log hclog.Logger
 }
 
@@ -71,6 +82,10 @@ type Backend struct {
 	log   hclog.Logger
 	looks []time.Duration   // see slotdir.Looks
 	woken func(name string) // nil, or told of every event that wakes a contender; for tests
+
+	mu     sync.Mutex
+	admins []string          // mu
+	asked  []*sockets.Server // of all contenders; mu
 }
 
 // New returns the backend for cfg, without touching the file system. It fails
@@ -88,18 +103,38 @@ func New(cfg Config) (*Backend, error) {
 	if log == nil {
 		log = hclog.NewNullLogger()
 	}
-	return &Backend{dir: filepath.Clean(dir), log: log, looks: slotdir.Looks}, nil
+	return &Backend{dir: filepath.Clean(dir), admins: slices.Clone(cfg.Admins), log: log, looks: slotdir.Looks}, nil
 }
 
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
-	return &contender{id: id, dir: b.path(id), backend: b}
+	dir := b.path(id)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	asked := sockets.NewServer(sockets.Config{
+		Dir: dir.SocketsPath(), Admins: b.admins, Log: b.log.With("lock", id.Name),
+	})
+	b.asked = append(b.asked, asked)
+	return &contender{id: id, dir: dir, backend: b, asked: asked}
+}
+
+// SetAdmins says anew who may ask the contenders; see Config.Admins.
+func (b *Backend) SetAdmins(users []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.admins = slices.Clone(users)
+	for _, s := range b.asked {
+		s.SetAdmins(b.admins)
+	}
 }
 
 // Administrator implements lock.Backend.
 func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	return &administrator{id: id, dir: b.path(id), backend: b}
 }
+
+// Inspector implements lock.Backend.
+func (b *Backend) Inspector(id lock.ID) lock.Inspector { return &inspector{id: id, dir: b.path(id)} }
 
 func (b *Backend) path(id lock.ID) slotdir.Dir {
 	return slotdir.Dir(filepath.Join(b.dir, slotdir.Name(id.Name)))

@@ -26,6 +26,8 @@ type Fake struct {
 	lease time.Duration
 	next  chan lock.Handover
 
+	requests chan lock.Request
+
 	mu     sync.Mutex
 	faults map[Op]*plan // mu
 	locks  []*fakeLock  // mu
@@ -46,6 +48,8 @@ const (
 	Slots       Op = "Slots"
 	Resize      Op = "Resize"
 	AwaitVacant Op = "AwaitVacant"
+	Look        Op = "Look"
+	Ask         Op = "Ask"
 )
 
 // Fault is what happens to one call. The zero value is a call that works.
@@ -188,6 +192,12 @@ func (f *Fake) Lock(id lock.ID) lock.Lock {
 func (f *Fake) Administrator(id lock.ID) lock.Administrator {
 	return &fakeAdministrator{fake: f, id: id}
 }
+
+// Ask has a contender of this fake receive a request, and returns when it has.
+func (f *Fake) Ask(r lock.Request) { f.requests <- r }
+
+// Inspector implements lock.Backend.
+func (f *Fake) Inspector(id lock.ID) lock.Inspector { return &fakeInspector{fake: f, id: id} }
 
 func checkID(id lock.ID) error {
 	switch id.Kind {

@@ -170,3 +170,32 @@ func TestUnreachableNeedsConnect(t *testing.T) {
 		t.Fatalf("lease is %v", held.Lease())
 	}
 }
+
+func TestLookSaysWhoHoldsWhatAndWhoIsSilent(t *testing.T) {
+	place := locktest.NewPlace()
+	id := lock.ID{Kind: lock.Semaphore, Name: "s"}
+	place.AddSlot(id, 1)
+	place.AddSlot(id, 2)
+	fake := place.Open(0)
+	l := fake.Lock(id)
+	if err := l.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	acquired(t, l)
+	inspector := place.Open(0).Inspector(id)
+	status, err := inspector.Look(t.Context()) // nobody receives requests
+	if err != nil || len(status.Slots) != 2 || status.Slots[0].State != lock.SlotHeld ||
+		status.Slots[0].Problem == "" || status.Slots[1].State != lock.SlotFree {
+		t.Errorf("a silent holder: %+v, %v", status, err)
+	}
+	go func() {
+		request := <-l.Requests()
+		_ = request.Reply(t.Context(), []byte(`{"host":"web1"}`))
+	}()
+	status, err = inspector.Look(t.Context())
+	if err != nil || status.Slots[0].Holder == nil || status.Slots[0].Holder.Host != "web1" {
+		t.Errorf("a holder that answers: %+v, %v", status, err)
+	}
+	_, err = inspector.Ask(t.Context(), 2, lock.AskStatus)
+	want(t, err, lock.ErrAbsent)
+}

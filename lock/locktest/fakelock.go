@@ -128,6 +128,8 @@ func (l *fakeLock) Wait(ctx context.Context, pause time.Duration) error {
 
 func (l *fakeLock) Next() <-chan lock.Handover { return l.fake.next }
 
+func (l *fakeLock) Requests() <-chan lock.Request { return l.fake.requests }
+
 func (l *fakeLock) Close() error {
 	l.setConnected(false)
 	if h := l.current(); h != nil {

@@ -30,6 +30,7 @@ import (
 	"berth/lock/rabbit/inspection"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/status"
 	"berth/lock/rabbit/transport"
 	"berth/lock/rabbit/will"
 )
@@ -62,6 +63,10 @@ type Config struct {
 	// Priority is this process's among the waiters of a lock: 0 to lock.MaxPriority, the higher the sooner. Zero: as
 	// everybody.
 	Priority int
+
+	// Admins are the users of the broker whose requests contenders heed: what they do, to step down, to read their
+	// configuration again. Zero: the user of the URL.
+	Admins []string
 
 	// Once says that no attempt follows the first: it may take a question more to say what is in the way. Zero:
 	// contenders wait.
@@ -107,6 +112,11 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",
 			cfg.Heartbeat, (ledger.LongestLease / 2).Seconds())
 	}
+	if len(cfg.Admins) == 0 {
+		for _, node := range b.brokers {
+			cfg.Admins = append(cfg.Admins, node.User())
+		}
+	}
 	host, _ := os.Hostname() // one without a name is no reason to fail: it is shown to people only
 	cfg.Host = cmp.Or(cfg.Host, host)
 	cfg.PID = cmp.Or(cfg.PID, os.Getpid())
@@ -125,6 +135,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 		PID:      b.cfg.PID,
 		Log:      b.cfg.Log,
 		Priority: b.cfg.Priority,
+		Admins:   b.cfg.Admins,
 	})
 }
 
@@ -133,6 +144,13 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
 	d.Leaseless = true
 	return administration.New(b.names(id), d)
+}
+
+// Inspector implements lock.Backend.
+func (b *Backend) Inspector(id lock.ID) lock.Inspector {
+	d := b.dialer(id)
+	d.Leaseless = true
+	return status.New(b.names(id), d)
 }
 
 // Inspect finds out whether the broker can carry the lock; see inspection.Inspect.

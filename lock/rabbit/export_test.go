@@ -98,3 +98,8 @@ func ExecuteWill(ctx context.Context, will []byte) error {
 	}
 	return executor.Execute(ctx)
 }
+
+// KeepAnswering makes the contender keep its connection for answers for that long after the last one.
+func KeepAnswering(l lock.Lock, idle time.Duration) {
+	l.(*contender.Contender).Holder.Inbox.Idle = idle
+}

@@ -57,7 +57,7 @@ var actions = map[machine.Action]func(*loop, event){
 	machine.QueueAgain:    (*loop).queueAgain,
 	machine.LeaveStuck:    func(l *loop, _ event) { l.held = nil },
 	machine.Stop:          (*loop).stop,
-	machine.StopLeftovers: (*loop).stopLeftovers,
+	machine.StopInOrder:   (*loop).stopInOrder,
 	machine.Lose:          (*loop).lose,
 	machine.HandOn:        (*loop).handOn,
 	machine.HandOnSooner:  (*loop).handOnSooner,

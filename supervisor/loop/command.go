@@ -167,10 +167,12 @@ func (l *loop) noteExit(g supervisor.GuardEvent) {
 	l.log.Info("command ended", "status", supervisor.EndedStatus(g.Status))
 }
 
-// stopLeftovers ends in order what the first process leaves behind, before the slot
-// is given back.
-func (l *loop) stopLeftovers(event) {
-	l.log.Info("ending what the command has left running")
+// stopInOrder ends what the first process leaves behind, before the slot is given back, or
+// a command whose berth was asked to step down.
+func (l *loop) stopInOrder(e event) {
+	if e.on == machine.Exited {
+		l.log.Info("ending what the command has left running")
+	}
 	l.beginSequence(l.cfg.Stop)
 }
 

@@ -52,6 +52,10 @@ func (l *loop) receive() event {
 		return l.told(g, open)
 	case h := <-l.cfg.Lock.Next():
 		l.inherit(h)
+	case r := <-l.cfg.Lock.Requests():
+		return l.asked(r)
+	case r := <-l.reloads:
+		l.noteReloaded(r)
 	case <-l.lostC:
 		cause := l.held.Cause()
 		if l.lostC = nil; cause == nil { // reclaimed before this loop came to it

@@ -67,12 +67,17 @@ func run(cfg supervisor.Config, e env) supervisor.Outcome {
 
 // loop is one run. Everything in it belongs to the goroutine in run.
 type loop struct {
-	cfg   supervisor.Config
-	env   env
-	log   hclog.Logger // with what is held now
-	state supervisor.State
-	facts machine.Facts
-	calls *calls.Calls
+	cfg     supervisor.Config
+	env     env
+	log     hclog.Logger // with what is held now
+	state   supervisor.State
+	facts   machine.Facts
+	calls   *calls.Calls
+	replies *replies
+
+	reloading bool          // the configuration is being read again
+	reloads   chan reloaded // has room for the one
+	takeover  takeover
 	timers
 
 	reconnect, poll, rest *backoff.ExponentialBackOff
@@ -86,6 +91,8 @@ type loop struct {
 	held     lock.Held        // nil: none
 	lostC    <-chan struct{}  // nil: nothing more is to be heard for now
 	deadline boottime.Instant // 0: none
+	since    time.Time        // when it was won, or the wait for one began
+	verified boottime.Instant // when the last proof that it is held began; 0: there is none
 	verifyAt time.Time        // when the next verification begins
 
 	command  command
@@ -129,6 +136,8 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 	l := &loop{
 		cfg: cfg, env: e, log: cfg.Log, timers: timers,
 		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout),
+		replies:   newReplies(),
+		reloads:   make(chan reloaded, 1),
 		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
 		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
@@ -202,6 +211,8 @@ func (l *loop) close() {
 	if l.guard != nil && l.facts.Command.Phase == machine.Absent {
 		l.guard.Retire()
 	}
+	l.takeover.end()
+	l.replies.close()
 	if !l.calls.Close(l.env.callPatience) {
 		l.log.Error("a call to the backend did not return", "lock", l.cfg.ID.Name)
 	}

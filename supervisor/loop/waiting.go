@@ -25,6 +25,9 @@ func (l *loop) waitForChange(e event) {
 		l.facts.Admitted = true
 	}
 	l.say(e.err)
+	if l.cfg.Lock.Next() == nil && errors.Is(e.err, lock.ErrFull) {
+		l.askToStepDown(0)
+	}
 	l.calls.Wait(l.poll.NextBackOff())
 }
 
@@ -62,7 +65,7 @@ func (l *loop) news(err error) bool {
 
 // restartTimeout begins a new period of waiting.
 func (l *loop) restartTimeout() {
-	l.facts.LastErr, l.said = nil, ""
+	l.facts.LastErr, l.said, l.since = nil, "", time.Now()
 	l.poll.Reset()
 	if l.cfg.Timeout > 0 {
 		l.timeout.Reset(l.cfg.Timeout)

@@ -28,6 +28,7 @@ const (
 	Finished    Reason = "finished"       // the command ended by itself
 	Lost        Reason = "slot lost"      // or not proved to be ours in time
 	NotObtained Reason = "not obtained"   // there is no slot, and waiting would not help
+	Asked       Reason = "stepped down"   // somebody who may asked for it
 	Late        Reason = "timeout"        // --timeout has passed
 	NotBegun    Reason = "cannot execute" // the command
 	Unguarded   Reason = "no guard"       // none works here
@@ -75,6 +76,8 @@ func why(state supervisor.State, on Event, f Facts) Ending {
 	switch on {
 	case ToldToEnd:
 		return Ending{Reason: Told, Signal: f.Signal, Status: supervisor.ExitSignal + int(f.Signal), Then: End}
+	case AskedToGo:
+		return afterRequest(state, f)
 	case TimedOut:
 		return Ending{Reason: Late, Cause: late(state, f), Then: End}
 	case NotConnected, NotAcquired, NotWoken:
@@ -169,6 +172,25 @@ func afterIdleLoss(f Facts) Ending {
 	return Ending{Reason: Lost, Cause: reason, Then: Queue}
 }
 
+// afterRequest is for a holder that is asked to step down. While a command runs, what then its death decides.
+func afterRequest(state supervisor.State, f Facts) Ending {
+	switch state {
+	case supervisor.Preparing, supervisor.Resting:
+		return Ending{Reason: Asked, Then: f.afterStepDown()}
+	case supervisor.Starting, supervisor.Running, supervisor.InDoubt:
+		return Ending{Reason: Asked}
+	}
+	return f.Ending
+}
+
+// afterStepDown is the end of the line, unless nothing is waited for there.
+func (f Facts) afterStepDown() Then {
+	if f.Policy.Try || f.HungUp() {
+		return End
+	}
+	return Queue
+}
+
 // afterDeath decides what follows the end of the command's last process: the slot
 // may be used by somebody again, us included.
 func afterDeath(f Facts) Ending {
@@ -180,6 +202,9 @@ func afterDeath(f Facts) Ending {
 		return f.Ending
 	case f.Ending.Reason == Unguarded:
 		return f.Ending
+	case f.Ending.Reason == Asked:
+		ended.Reason, ended.Then = Asked, f.afterStepDown()
+		return ended
 	case fell && !lost && f.Fallen < maxFallen:
 		return Ending{Then: NextGuard}
 	case fell && !lost:

@@ -35,6 +35,7 @@ const (
 
 	// What the user and the clock tell.
 	ToldToEnd Event = "ending signal"
+	AskedToGo Event = "asked to step down"
 	TimedOut  Event = "timeout"
 	PauseOver Event = "pause over"
 )
@@ -74,7 +75,7 @@ const (
 
 	// About the command.
 	Stop          Action = "begin the stop sequence with it"
-	StopLeftovers Action = "begin the stop sequence"
+	StopInOrder   Action = "begin the stop sequence"
 	Lose          Action = "begin the loss sequence unless one kills sooner"
 	HandOn        Action = "hand it on"
 	HandOnSooner  Action = "hand it on, kill no later than the stop sequence would"

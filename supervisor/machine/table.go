@@ -76,6 +76,7 @@ var table = map[supervisor.State][]Row{
 	supervisor.Stopping: holding(
 		Row{Started, always, BeginSequence, stays},
 		Row{Exited, always, Nothing, stays},
+		Row{AskedToGo, always, Nothing, stays}, // it goes already
 		Row{ToldToEnd, always, HandOn, stays},
 		Row{GuardUnusable, always, Nothing, stays},
 	),
@@ -126,6 +127,7 @@ func idle(rows ...Row) []Row {
 		Row{LossDue, always, ReleaseLost, supervisor.Releasing},
 		Row{GuardUnusable, always, Release, supervisor.Releasing},
 		Row{ToldToEnd, always, Release, supervisor.Releasing},
+		Row{AskedToGo, always, Release, supervisor.Releasing},
 	)
 }
 
@@ -140,9 +142,10 @@ func holding(rows ...Row) []Row {
 		Row{LossDue, always, Lose, supervisor.Losing},
 		Row{Overdue, always, Lose, supervisor.Losing},
 		Row{Exited, nothingLeft, Nothing, stays},
-		Row{Exited, always, StopLeftovers, supervisor.Stopping},
+		Row{Exited, always, StopInOrder, supervisor.Stopping},
 		Row{TreeDied, thenStart, Rest, supervisor.Resting},
 		Row{TreeDied, always, Release, supervisor.Releasing},
 		Row{ToldToEnd, always, Stop, supervisor.Stopping},
+		Row{AskedToGo, always, StopInOrder, supervisor.Stopping},
 	)
 }

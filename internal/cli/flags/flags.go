@@ -12,6 +12,7 @@ package flags
 import (
 	"errors"
 	"flag"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,4 +169,18 @@ func (r *Reader) Duration(name string) time.Duration {
 		r.wrong("--%s %q: %v", name, text, err)
 	}
 	return d
+}
+
+// URL returns a URL of one of the schemes, "" if none was given. It can have a
+// password, so that no error repeats it.
+func (r *Reader) URL(name string, schemes ...string) string {
+	text := r.text(name)
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
+		r.wrong("--%s: is not a URL that begins with %s://", name, strings.Join(schemes, ":// or "))
+	}
+	return text
 }

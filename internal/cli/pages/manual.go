@@ -43,12 +43,14 @@ func Manual(app *cli.App, date string) string {
 	}
 	m.section("OPTIONS")
 	m.text("These are the options of berth run and berth check. The administration commands have those of the " +
-		"connection and the log too. Flags override variables, and variables override the file.")
+		"connection and the log too, and berth status, step-down and reload also those of the lock. Flags override variables, and variables override the file.")
 	m.options(find(all, "berth run").options(), config.Option.Flag, elsewhere)
 	m.section("EXIT STATUS")
 	m.exitStatuses(find(all, "berth run"))
 	m.text("The administration commands and berth check:")
 	m.exitStatuses(find(all, "berth semaphore create"))
+	m.text("berth status, step-down and reload:")
+	m.exitStatuses(find(all, "berth status"))
 	m.section("ENVIRONMENT")
 	m.text("Each option of berth run has a variable, which is named beside it. The command is told about its slot:")
 	for _, v := range [][2]string{

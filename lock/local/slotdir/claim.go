@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,35 +37,45 @@ func (d Dir) Claim(slot int) (*Claim, error) { return take(d.LockPath(slot)) }
 // ClaimAdministration is Claim for the file of the administration mutex.
 func (d Dir) ClaimAdministration() (*Claim, error) { return take(d.AdminPath()) }
 
-func take(path string) (*Claim, error) { return tryFlock(path, unix.LOCK_EX, os.O_CREATE) }
-
 // Vacant reports whether nobody has the lock file of a slot flocked. It flocks it
-// shared for that, so several can look at once, and a contender that came in
-// between is woken afterwards. (/proc/locks would not disturb anybody, but does
+// shared for that, and at once no more: several can look at once, and a claim that
+// comes in between is tried again, see flockPastLooks. Those who wait are woken
+// afterwards all the same. (/proc/locks would not disturb anybody, but does
 // not show the locks of other PID namespaces.)
 func (d Dir) Vacant(slot int) (bool, error) {
-	c, err := tryFlock(d.LockPath(slot), unix.LOCK_SH, 0)
-	switch {
-	case err == nil:
-		return true, c.Free()
-	case errors.Is(err, ErrHeld):
-		return false, nil
-	case Gone(err):
+	path := d.LockPath(slot)
+	look, err := openFile(path, os.O_RDONLY, 0)
+	if Gone(err) {
 		return true, nil
 	}
-	return false, err
+	if err != nil {
+		return false, err
+	}
+	err = flock(look, unix.LOCK_SH|unix.LOCK_NB)
+	_ = look.Close() // ends it
+	switch {
+	case errors.Is(err, ErrHeld):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if look, err = openFile(path, os.O_WRONLY, 0); err != nil {
+		return false, err
+	}
+	return true, look.Close() // IN_CLOSE_WRITE
 }
 
-// tryFlock opens the file at path and tries once to flock it.
-func tryFlock(path string, how, flags int) (_ *Claim, err error) {
+// take opens the file at path, which it makes if it is not there, and tries once to
+// flock it.
+func take(path string) (_ *Claim, err error) {
 	c := &Claim{path: path}
 	// It is opened with O_CLOEXEC: a copy in some other child of this process
 	// would keep the slot held. 0600, because who can read a file can flock it,
 	// and so keep everybody else waiting.
-	if c.lock, err = openFile(path, os.O_RDONLY|flags, 0o600); err != nil {
+	if c.lock, err = openFile(path, os.O_RDONLY|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
-	if err = flock(c.lock, how|unix.LOCK_NB); err == nil {
+	if err = flockPastLooks(c.lock); err == nil {
 		c.info, err = c.lock.Stat()
 	}
 	if err == nil {
@@ -77,9 +88,35 @@ func tryFlock(path string, how, flags int) (_ *Claim, err error) {
 	return c, nil
 }
 
+// flockPastLooks flocks a file, or returns ErrHeld if somebody has it flocked who is not
+// only looking, see Vacant. A look is over in microseconds; who met one would else be told
+// that a free slot is held, and with --try not come back.
+//
+// A flock that is shared for a moment tells them apart, as a look of our own: a holder refuses
+// it.
+func flockPastLooks(f *os.File) error {
+	// A tenth of a second in all: who looks may be off the processor for a while.
+	const first, last = 10 * time.Microsecond, 50 * time.Millisecond
+	for pause := first; ; pause *= 2 {
+		if err := flock(f, unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, ErrHeld) {
+			return err
+		}
+		if err := flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
+			return err
+		}
+		if err := flock(f, unix.LOCK_UN); err != nil {
+			return err
+		}
+		if pause > last {
+			return ErrHeld
+		}
+		time.Sleep(pause)
+	}
+}
+
 // Keep flocks the file again if somebody with a copy of it has unlocked it. ErrHeld says that
 // it is somebody else's by now.
-func (c *Claim) Keep() error { return flock(c.lock, unix.LOCK_EX|unix.LOCK_NB) }
+func (c *Claim) Keep() error { return flockPastLooks(c.lock) }
 
 // Free gives the file up and tells the waiters so. Somebody else who has it by now, because a
 // guard has unlocked it, keeps it.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -30,7 +31,7 @@ func (d Dir) Make() error {
 	if err := os.Mkdir(string(d), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return unmade(err)
 	}
-	if err := trustDir(string(d)); err != nil {
+	if err := trustDir(string(d), os.Geteuid()); err != nil {
 		return err
 	}
 	return d.MayMakeFiles()
@@ -102,19 +103,34 @@ func (d Dir) Trust() error {
 	if err := d.Base().TrustAsBase(); err != nil {
 		return err
 	}
-	return trustDir(string(d))
+	return trustDir(string(d), os.Geteuid())
+}
+
+// TrustToLook is Trust for who only looks: the directory may be of any user, who then is whose word counts in it.
+func (d Dir) TrustToLook() (owner int, err error) {
+	info, err := os.Lstat(string(d))
+	if err != nil {
+		return 0, err
+	}
+	owner = ownerOf(info)
+	if err := d.Base().trustAsBase(os.Geteuid(), owner); err != nil {
+		return 0, err
+	}
+	return owner, trustDir(string(d), owner)
 }
 
 // TrustAsBase is Trust for the directory that has those of all locks in it. It may be a
 // link, as /var/run is one, but not one that somebody else can turn.
-func (d Dir) TrustAsBase() error {
+func (d Dir) TrustAsBase() error { return d.trustAsBase(os.Geteuid()) }
+
+func (d Dir) trustAsBase(owners ...int) error {
 	base := string(d)
 	for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} {
 		info, err := look(base)
 		if err != nil {
 			return err
 		}
-		if err := trustOwner(base, info); err != nil {
+		if err := trustOwner(base, info, owners); err != nil {
 			return err
 		}
 		if info.IsDir() && everybodyWrites(info) && info.Mode()&fs.ModeSticky == 0 {
@@ -126,12 +142,12 @@ func (d Dir) TrustAsBase() error {
 }
 
 // trustDir is for the directory of one lock.
-func trustDir(dir string) error {
+func trustDir(dir string, owners ...int) error {
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return err
 	}
-	if err := trustOwner(dir, info); err != nil {
+	if err := trustOwner(dir, info, owners); err != nil {
 		return err
 	}
 	switch {
@@ -143,9 +159,12 @@ func trustDir(dir string) error {
 	return nil
 }
 
-func trustOwner(path string, info fs.FileInfo) error {
-	owner := int(info.Sys().(*syscall.Stat_t).Uid)
-	if owner == 0 || owner == os.Geteuid() {
+func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+// trustOwner refuses what is neither root's nor one of the owners'.
+func trustOwner(path string, info fs.FileInfo, owners []int) error {
+	owner := ownerOf(info)
+	if owner == 0 || slices.Contains(owners, owner) {
 		return nil
 	}
 	return distrust("%s belongs to the user %s, who can replace the lock files in it", path, userName(owner))

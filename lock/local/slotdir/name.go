@@ -3,6 +3,7 @@ package slotdir
 import (
 	"crypto/sha256"
 	"fmt"
+	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -42,6 +43,13 @@ func Name(name string) string {
 		return all.String()
 	}
 	return fmt.Sprintf("%s%%sha256-%x", all.String()[:cut], sha256.Sum256([]byte(name)))
+}
+
+// LockName returns the lock's name for that of its directory. There is none for a directory that is not
+// berth's, nor for one that has only the hash of a name.
+func LockName(dir string) (name string, ok bool) {
+	name, err := url.PathUnescape(dir) // %XX, too
+	return name, err == nil && Name(name) == dir
 }
 
 // plain reports whether a character stands for itself. A dot in front does not:

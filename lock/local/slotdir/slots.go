@@ -27,6 +27,7 @@ const (
 	lockSuffix = ".lock"
 	termSuffix = ".term"
 	adminFile  = "admin.lock"
+	socketsDir = "sockets"
 )
 
 // Dir is the absolute path of a lock's directory.
@@ -43,6 +44,9 @@ func (d Dir) TermPath(slot int) string { return d.path(strconv.Itoa(slot) + term
 
 // AdminPath is the file that is flocked during an administrative action.
 func (d Dir) AdminPath() string { return d.path(adminFile) }
+
+// SocketsPath is the directory with the sockets of those who hold a slot or wait for one.
+func (d Dir) SocketsPath() string { return d.path(socketsDir) }
 
 func (d Dir) path(name string) string { return filepath.Join(string(d), name) }
 

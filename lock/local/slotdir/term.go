@@ -48,6 +48,20 @@ func (d Dir) NextTerm(slot int) (uint64, error) {
 	return next, cmp.Or(writeTerm(f, termText(next, boot)), f.Close())
 }
 
+// LastTerm returns the last term of the slot, 0 if it is not known, or of another boot.
+func (d Dir) LastTerm(slot int) uint64 {
+	f, err := openFile(d.TermPath(slot), os.O_RDONLY, 0)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	last, of := readTerm(f)
+	if of != Boot() {
+		return 0
+	}
+	return last
+}
+
 // openTerm opens the file, and makes it if it is not there. What cannot be used
 // is replaced: no such thing may keep the slot from being used. Only a directory
 // stays.

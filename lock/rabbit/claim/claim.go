@@ -20,6 +20,7 @@ import (
 type Claim struct {
 	what  string // is claimed, for messages
 	queue string // B
+	heed  func(transport.Delivery)
 	log   hclog.Logger
 
 	life context.Context // over once the claim has ended
@@ -34,9 +35,10 @@ type Claim struct {
 	cause error
 }
 
-// New returns a claim on a channel for what the broker may refuse.
-func New(what, queue string, side *transport.Channel, log hclog.Logger) *Claim {
-	c := &Claim{what: what, queue: queue, log: log, lost: make(chan struct{})}
+// New returns a claim on a channel for what the broker may refuse. heed gets what comes to B and is not about the claim;
+// it does not wait.
+func New(what, queue string, side *transport.Channel, heed func(transport.Delivery), log hclog.Logger) *Claim {
+	c := &Claim{what: what, queue: queue, heed: heed, log: log, lost: make(chan struct{})}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.side.Store(side)
 	return c

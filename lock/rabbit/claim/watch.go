@@ -66,22 +66,25 @@ func (w *watch) drain(c *transport.Consumer) bool {
 			if !open {
 				return w.life.Err() == nil
 			}
-			w.heed(d)
+			w.read(d)
 		}
 	}
 }
 
-// heed passes a request on to whom it concerns. Probes, which are empty, are ignored, and what is not from our own
-// user, as the broker has checked it. A request that nobody waits for is dropped: it comes again.
-func (w *watch) heed(d transport.Delivery) {
+// read passes a request on to whom it concerns. Probes, which are empty, are ignored, and what does not say from whom
+// it is. That the slot is to be given back is for our own user to say, as the broker has checked it; that is dropped
+// where nobody waits for it: it comes again.
+func (w *watch) read(d transport.Delivery) {
 	var r request
-	ours := d.UserId != "" && d.UserId == w.channel.Conn().User()
-	if err := transport.Read(d, &r); err != nil || r.Request != requestReclaim || !ours {
-		return
-	}
-	select {
-	case w.requests <- r.Term:
-	default:
+	switch {
+	case d.UserId == "":
+	case transport.Read(d, &r) != nil || r.Request != requestReclaim:
+		w.heed(d)
+	case d.UserId == w.channel.Conn().User():
+		select {
+		case w.requests <- r.Term:
+		default:
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/line"
 	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/session"
 	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
@@ -30,7 +31,8 @@ type Config struct {
 	PID    int
 	Log    hclog.Logger
 
-	Priority int // among the waiters, 0 to lock.MaxPriority
+	Priority int      // among the waiters, 0 to lock.MaxPriority
+	Admins   []string // users of the broker whose requests are heeded
 }
 
 // leaveTimeout bounds giving up in order being next.
@@ -73,7 +75,8 @@ func New(cfg Config) *Contender {
 	c.writer = ledger.NewWriter(s.Via, cfg.Log)
 	c.Holder = &holding.Holder{
 		Names: cfg.Names, Session: s, Writer: c.writer, Waiter: c.Waiter, Avoided: &slots.Avoided{},
-		Host: cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
+		Inbox: request.New(cfg.Admins, cfg.Dialer),
+		Host:  cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
 	}
 	c.finder = &slots.Finder{
 		Names: cfg.Names, Session: s, Avoided: c.Holder.Avoided, Limit: limit, Once: cfg.Once, Log: cfg.Log,
@@ -143,6 +146,9 @@ func (c *Contender) takeTurn() (lock.Held, error) {
 
 // Next implements lock.Lock.
 func (c *Contender) Next() <-chan lock.Handover { return c.handover }
+
+// Requests implements lock.Lock.
+func (c *Contender) Requests() <-chan lock.Request { return c.Holder.Inbox.Requests() }
 
 // tell makes known what belongs to the place that this contender has.
 func (c *Contender) tell(h lock.Handover) {
@@ -273,7 +279,13 @@ func (c *Contender) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	c.leave(ctx)
 	cancel()
+	answered := make(chan struct{})
+	go func() {
+		c.Holder.Inbox.Close()
+		close(answered)
+	}()
 	confirmed := c.session.Close()
+	<-answered
 	if c.held != nil {
 		c.held.Settle()
 		c.held = nil

@@ -16,7 +16,7 @@ import (
 // does not exist once B is ours. Nor is an empty one entered before.
 func (h *Held) atDoor(ctx context.Context) error {
 	main := h.Session.Main()
-	door, err := ledger.Enter(ctx, main, h.t, ledger.Visitor{ID: h.id, Turn: h.turn})
+	door, err := ledger.Enter(ctx, main, h.t, ledger.Visitor{ID: h.id, Turn: h.turn, Heed: h.Inbox.HeedQuestion})
 	h.Waiter.Taken = errors.Is(err, ledger.ErrNext) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
@@ -26,14 +26,14 @@ func (h *Held) atDoor(ctx context.Context) error {
 			h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
 		}
 		if err = errors.Join(taking, <-opened); err == nil {
-			door, err = ledger.Enter(ctx, main, h.t, ledger.Visitor{ID: h.id, Owner: true})
+			door, err = ledger.Enter(ctx, main, h.t, ledger.Visitor{ID: h.id, Owner: true, Heed: h.Inbox.HeedQuestion})
 		}
 	}
 	if errors.Is(err, transport.ErrNoQueue) && h.Ours() {
 		if err := h.exists(ctx); err != nil {
 			return err // and there is no ledger either
 		}
-		door, err = ledger.Make(ctx, main, h.t, h.id)
+		door, err = ledger.Make(ctx, main, h.t, ledger.Visitor{ID: h.id, Heed: h.Inbox.HeedQuestion})
 		h.made = time.Now()
 		if err == nil && (h.Session.Returned() || h.unreleased[h.slot] > 0) {
 			door.Missing, door.Empty = false, true

@@ -58,7 +58,7 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 		settled: make(chan struct{}), asking: make(chan struct{}, 1), over: make(chan struct{}),
 	}
 	h.asking <- struct{}{}
-	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), l.Log)
+	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), l.Inbox.Heed, l.Log)
 	if l.Names.ID.Kind.Administered() {
 		h.a = l.Names.Exists(slot)
 	}
@@ -86,7 +86,9 @@ func (h *Held) Handover() lock.Handover {
 		return lock.Handover{}
 	}
 	w := will.Will{Ledger: h.t, Holding: who, Line: h.Names.Line(), Slot: h.slot}
-	return w.Handover(h.Session.Dialer)
+	handover := w.Handover(h.Session.Dialer)
+	handover.Slot = h.slot
+	return handover
 }
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }

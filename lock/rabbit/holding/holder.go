@@ -17,6 +17,7 @@ import (
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/line"
 	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/session"
 	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
@@ -37,6 +38,7 @@ type Holder struct {
 	Writer  *ledger.Writer   // of the records
 	Waiter  *line.Waiter     // which passes slots on
 	Avoided *slots.Avoided   // shared with whoever looks for slots
+	Inbox   *request.Inbox   // for what comes to the queues of a slot and is not about holding it
 	Host    string           // for the ledger
 	PID     int
 	Env     Env

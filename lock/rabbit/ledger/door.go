@@ -34,13 +34,15 @@ type Door struct {
 
 	channel *transport.Channel
 	queue   string
-	turn    chan struct{} // full while somebody puts records back, or goes
+	heed    func(transport.Delivery) // see Visitor; nil: nobody minds
+	turn    chan struct{}            // full while somebody puts records back, or goes
 
 	mu       sync.Mutex          // guards what follows
 	consumer *transport.Consumer // the last one
 	view     View
 	inHand   []letter
 	own      uint64 // the tag of the own record in hand; 0: it is not
+	pruned   bool   // the own record counts: what is no record may be removed
 	fresh    bool   // what is delivered is none of what was in hand
 	changed  chan struct{}
 	ended    chan struct{}
@@ -80,6 +82,9 @@ type Visitor struct {
 
 	// Turn is asked where nobody stands at the door: its error keeps the visitor away. nil: it comes at once.
 	Turn func(context.Context) error
+
+	// Heed gets what comes to who stands at the door and is no record. It does not wait.
+	Heed func(transport.Delivery)
 }
 
 // Enter takes the place at the door of a ledger, and reads what is there. A ledger without a message is entered by the
@@ -110,7 +115,7 @@ func Enter(ctx context.Context, channel *transport.Channel, queue string, who Vi
 var ErrEmpty = errors.New("the ledger is empty")
 
 func enter(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
-	d := newDoor(channel, queue, who.ID)
+	d := newDoor(channel, queue, who)
 	records, err := d.consume(ctx, who)
 	if err != nil {
 		return nil, err
@@ -125,8 +130,8 @@ func enter(ctx context.Context, channel *transport.Channel, queue string, who Vi
 }
 
 // Make is Enter for a ledger that does not exist.
-func Make(ctx context.Context, channel *transport.Channel, queue, id string) (*Door, error) {
-	d := newDoor(channel, queue, id)
+func Make(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
+	d := newDoor(channel, queue, who)
 	consumer, err := channel.Consume(ctx, queue, transport.Consumption{Create: names.LedgerLength, Exclusive: true})
 	if errors.Is(err, transport.ErrTaken) {
 		return nil, err
@@ -138,9 +143,11 @@ func Make(ctx context.Context, channel *transport.Channel, queue, id string) (*D
 	return d, nil
 }
 
-func newDoor(channel *transport.Channel, queue, id string) *Door {
-	d := &Door{channel: channel, queue: queue, turn: make(chan struct{}, 1), changed: make(chan struct{})}
-	known := History{id: id, held: map[Holding]Record{}, released: map[Holding]bool{}}
+func newDoor(channel *transport.Channel, queue string, who Visitor) *Door {
+	d := &Door{
+		channel: channel, queue: queue, heed: who.Heed, turn: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+	known := History{id: who.ID, held: map[Holding]Record{}, released: map[Holding]bool{}}
 	d.view = View{History: known, Proven: boottime.Now(), Asked: -1}
 	return d
 }
@@ -195,7 +202,7 @@ func (d *Door) follow(consumer *transport.Consumer) (seen int) {
 	d.consumer, d.ended = consumer, ended
 	go func() {
 		for m := range consumer.Deliveries {
-			d.take(m)
+			d.take(consumer, m)
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -235,17 +242,23 @@ func YieldRequest(priority int) transport.Message {
 	return m
 }
 
-func (d *Door) take(m transport.Delivery) {
+func (d *Door) take(from *transport.Consumer, m transport.Delivery) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer d.ring()
 	d.view.Read++
 	record, ok := read(m)
-	d.inHand = append(d.inHand, letter{m.DeliveryTag, record})
+	if ok || !d.pruned {
+		d.inHand = append(d.inHand, letter{m.DeliveryTag, record})
+	} else {
+		_ = from.Ack(m.DeliveryTag) // what anybody may publish is not to fill the ledger, nor our memory
+	}
 	if !ok {
 		var r request
 		if transport.Read(m, &r) == nil && r.Request == requestYield {
 			d.view.Asked = max(d.view.Asked, r.Priority)
+		} else if d.heed != nil {
+			d.heed(m)
 		}
 		return
 	}

@@ -98,6 +98,7 @@ func (d *Door) sift(started bool) (tags []uint64) {
 func (d *Door) Prune() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.pruned = true
 	for _, tag := range d.sift(false) {
 		_ = d.consumer.Ack(tag)
 	}

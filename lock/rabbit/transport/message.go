@@ -28,8 +28,11 @@ func NewMessage(kind string, v any) Message {
 	return Message{Type: kind, Headers: amqp.Table{contentHeader: string(text)}}
 }
 
-// Read reads what a message of NewMessage says into v. It fails if it is none.
-func Read(d Delivery, v any) error {
+// Text returns what a message of NewMessage says, as JSON, or "" if it is none.
+func Text(d Delivery) string {
 	text, _ := d.Headers[contentHeader].(string)
-	return json.Unmarshal([]byte(text), v)
+	return text
 }
+
+// Read reads what a message of NewMessage says into v. It fails if it is none.
+func Read(d Delivery, v any) error { return json.Unmarshal([]byte(Text(d)), v) }

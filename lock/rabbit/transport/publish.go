@@ -49,16 +49,29 @@ type Departure struct {
 // Errors: as Via.Probe, and ErrUnfit if the broker knows us by another name than the message's user-id. After
 // ErrUnanswered the message may or may not have arrived.
 func (c *Channel) Depart(ctx context.Context, d Departure) (Presence, error) {
-	found, err := c.publish(ctx, operation{"publish to", d.Queue, publishPermission}, []string{d.Queue}, d, true)
+	letters := []Letter{{d.Queue, d.Message}}
+	found, err := c.publish(ctx, operation{"publish to", d.Queue, publishPermission}, letters, d, true)
 	if err != nil {
 		return Unknown, err
 	}
 	return found[0], nil
 }
 
-// publish departs as d says, with its message to every queue. If the broker blocks the connection meanwhile, only a
+// Letter is a message, and the queue that it goes to.
+type Letter struct {
+	Queue   string
+	Message Message
+}
+
+// Send publishes letters to different queues, all sent before the first answer is awaited, and returns which of the
+// queues exist. Errors: as Via.Probe, and ErrUnfit as Depart.
+func (c *Channel) Send(ctx context.Context, letters []Letter) ([]Presence, error) {
+	return c.publish(ctx, operation{"publish", "", publishPermission}, letters, Departure{}, false)
+}
+
+// publish departs as d says, with letters instead of its message. If the broker blocks the connection meanwhile, only a
 // patient caller waits for confirms from then on.
-func (c *Channel) publish(ctx context.Context, o operation, queues []string, d Departure, patient bool) (
+func (c *Channel) publish(ctx context.Context, o operation, letters []Letter, d Departure, patient bool) (
 	found []Presence, err error) {
 	err = c.do(ctx, o, func(ch *amqp.Channel) (err error) {
 		if c.unsure {
@@ -70,9 +83,9 @@ func (c *Channel) publish(ctx context.Context, o operation, queues []string, d D
 		for len(c.returns) > 0 {
 			<-c.returns // of what was sent and not waited for
 		}
-		confirms, err := c.send(ch, queues, d)
+		confirms, err := c.send(ch, letters, d)
 		if err == nil {
-			found, err = c.confirmed(confirms, queues, patient)
+			found, err = c.confirmed(confirms, letters, patient)
 		}
 		if ch.IsClosed() { // amqp091-go nacks what is outstanding then
 			if reason := <-c.closes; reason != nil {
@@ -102,7 +115,7 @@ func (c *Channel) confirmMode(ch *amqp.Channel) error {
 }
 
 // send sends it all in one write. Where the channel of the door has ended, the broker has put back all of it.
-func (c *Channel) send(ch *amqp.Channel, queues []string, d Departure) (
+func (c *Channel) send(ch *amqp.Channel, letters []Letter, d Departure) (
 	confirms []*amqp.DeferredConfirmation, err error) {
 	c.conn.socket.Begin(0)
 	defer c.conn.socket.End()
@@ -113,8 +126,8 @@ func (c *Channel) send(ch *amqp.Channel, queues []string, d Departure) (
 		d.Door.Leave()
 		_ = d.Door.PutBack(0)
 	}
-	for _, queue := range queues {
-		confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, d.Message)
+	for _, l := range letters {
+		confirm, err := ch.PublishWithDeferredConfirm("", l.Queue, true, false, l.Message)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +143,7 @@ func (c *Channel) send(ch *amqp.Channel, queues []string, d Departure) (
 }
 
 // confirmed waits for confirms, and says by what came back before them which of the queues exist.
-func (c *Channel) confirmed(confirms []*amqp.DeferredConfirmation, queues []string, patient bool) (
+func (c *Channel) confirmed(confirms []*amqp.DeferredConfirmation, letters []Letter, patient bool) (
 	found []Presence, err error) {
 	blocked := c.conn.Blocked()
 	if patient {
@@ -146,7 +159,7 @@ func (c *Channel) confirmed(confirms []*amqp.DeferredConfirmation, queues []stri
 				back[r.RoutingKey] = true
 			case <-blocked:
 				c.unsure = true
-				return nil, errors.New("the broker blocks publishers")
+				return nil, errors.New("the broker blocks publishers, because of an alarm")
 			}
 		}
 	}
@@ -154,11 +167,11 @@ func (c *Channel) confirmed(confirms []*amqp.DeferredConfirmation, queues []stri
 	for len(c.returns) > 0 {
 		back[(<-c.returns).RoutingKey] = true
 	}
-	for i, queue := range queues {
+	for i, l := range letters {
 		p := Present
 		if !confirms[i].Acked() {
 			p = Unknown
-		} else if back[queue] {
+		} else if back[l.Queue] {
 			p = Absent
 		}
 		found = append(found, p)

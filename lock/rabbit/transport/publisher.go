@@ -14,8 +14,12 @@ type Via func(ctx context.Context, use func(*Channel) error) error
 //
 // Errors: ErrUnanswered if the answers did not come, lock.ErrDenied, or that of ctx.
 func (v Via) Probe(ctx context.Context, queues []string) (found []Presence, err error) {
+	letters := make([]Letter, len(queues))
+	for i, queue := range queues {
+		letters[i].Queue = queue
+	}
 	err = v(ctx, func(c *Channel) (err error) {
-		found, err = c.publish(ctx, operation{"probe for queues", "", publishPermission}, queues, Departure{}, false)
+		found, err = c.publish(ctx, operation{"probe for queues", "", publishPermission}, letters, Departure{}, false)
 		return err
 	})
 	return found, err

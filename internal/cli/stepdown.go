@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"berth/internal/cli/flags"
+	"berth/internal/config"
+	"berth/internal/inquire"
+	"berth/internal/interrupt"
+	"berth/internal/logging"
+	"berth/lock"
+)
+
+const aboutStepDown = `Asks the holder of a slot to end its command by the stop sequence, to give the slot
+back and to go to the end of the line: whoever is next starts. A lock of several
+slots needs --slot, unless only one is held. A holder heeds those logins only that
+are on its list of administrators, by default its own.
+
+With --wait, returns when a command runs in the slot again and says whose: that of the
+same berth, if nobody else waits. It says too for how long the slot was nobody's, at
+most: that is as exact as the clocks of the hosts agree, and otherwise to 0.1s or so.
+
+Examples:
+  berth step-down --mutex importer --wait
+  berth step-down --semaphore workers --slot 3
+`
+
+// The flags that only `berth step-down` has.
+var stepDownOptions = []config.Option{
+	slotOption,
+	flagOnly("wait", "", config.Switch, "Return when a command runs in the slot again, and say whose."),
+	flagOnly("timeout", "DURATION", config.Duration,
+		fmt.Sprintf("Give up after DURATION. Default: %s, and with --wait no limit.", actionTimeout)),
+	jsonOption,
+}
+
+func stepDownCommand() *cli.Command {
+	return command(cli.Command{
+		Name:        "step-down",
+		Usage:       "have a holder give its slot to the next one",
+		UsageText:   "berth step-down LOCK [--slot L] [--wait] [--timeout DURATION] [--json] [flags]",
+		Description: aboutStepDown,
+		Flags:       append(flags.For(stepDownOptions), flags.For(inquiryOptions())...),
+		Action:      stepDownAction,
+	}, exitStatusesOfInquiry)
+}
+
+// stepDownRequest is what `berth step-down` is asked for.
+type stepDownRequest struct {
+	slot       int // 0: the only one that is held
+	wait, json bool
+	timeout    time.Duration
+}
+
+func stepDownAction(c *cli.Context) error {
+	read := flags.Read(flags.Given(c, stepDownOptions))
+	request := stepDownRequest{
+		slot: read.Number("slot", 1, lock.MaxSlots, 0), wait: read.Switch("wait"), json: read.Switch("json"),
+		timeout: read.Duration("timeout"),
+	}
+	if err := read.Err(); err != nil {
+		return err
+	}
+	cfg, id, err := oneLock(c)
+	if err != nil {
+		return err
+	}
+	log, flush := logging.New(cfg)
+	defer flush()
+	q, err := about(cfg, id, log)
+	if err != nil {
+		return err
+	}
+	ctx, release := interrupt.Context(c.Context, limit(request.timeout, request.wait))
+	defer release()
+	err = stepDown(ctx, q, request, c.App.Writer)
+	return interrupt.Because(ctx, errors.Join(err, q.Close()))
+}
+
+// stepDown asks, and says what became of it.
+func stepDown(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, w io.Writer) error {
+	asked, err := q.StepDown(ctx, r.slot)
+	if err != nil {
+		return err
+	}
+	result := newResult(q.ID, asked)
+	if !asked.Decision.Heeded {
+		err := notHeeded(q.ID, asked)
+		if r.json {
+			err = errors.Join(result.writeJSON(w), err)
+		}
+		return err
+	}
+	if !r.json {
+		what := "steps down"
+		if asked.Decision.Why != "" {
+			what = "heeds it: " + inquire.Printable(asked.Decision.Why)
+		}
+		if err := result.say(w, "%s %s", by(asked.Holder), what); err != nil {
+			return err
+		}
+	}
+	if r.wait {
+		next, err := q.AwaitSuccessor(ctx, asked)
+		if err != nil {
+			return err
+		}
+		result.To = &next.Holder
+		result.After, result.Gap = milliseconds(next.After), milliseconds(next.Gap)
+		if !r.json {
+			return result.say(w, "%s runs under term %d, %s after it was asked; the slot was nobody's for %s at most",
+				by(&next.Holder), next.Holder.Term, next.After.Round(time.Millisecond),
+				next.Gap.Round(time.Millisecond))
+		}
+	}
+	if r.json {
+		return result.writeJSON(w)
+	}
+	return nil
+}
+
+// result is what a request has come to. Its keys in JSON are stable.
+type result struct {
+	Kind   lock.Kind    `json:"kind"`
+	Name   string       `json:"name"`
+	Slot   int          `json:"slot"`
+	Heeded bool         `json:"heeded"`
+	Why    string       `json:"why,omitempty"`
+	From   *lock.Report `json:"from,omitempty"`     // who was asked
+	To     *lock.Report `json:"to,omitempty"`       // who runs now, with --wait
+	After  *int64       `json:"after_ms,omitempty"` // from the request to that
+	Gap    *int64       `json:"gap_ms,omitempty"`   // how long the slot was nobody's, at most
+}
+
+func newResult(id lock.ID, asked inquire.Asked) *result {
+	return &result{Kind: id.Kind, Name: id.Name, Slot: asked.Slot, Heeded: asked.Decision.Heeded,
+		Why: asked.Decision.Why, From: asked.Holder}
+}
+
+func (r *result) say(w io.Writer, format string, args ...any) error {
+	_, err := fmt.Fprintf(w, "%s: slot %d: %s\n", lock.ID{Kind: r.Kind, Name: r.Name}, r.Slot,
+		fmt.Sprintf(format, args...))
+	return err
+}
+
+func (r *result) writeJSON(w io.Writer) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("cannot print the result: %w", err)
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}
+
+// notHeeded is the error for a request that is refused.
+func notHeeded(id lock.ID, asked inquire.Asked) error {
+	return lock.Errorf(errRefused, "slot %d of %s: the holder (%s) refuses: %s", asked.Slot, id,
+		inquire.Who(asked.Holder), inquire.Printable(asked.Decision.Why))
+}
+
+// by names a berth at the beginning of a sentence.
+func by(r *lock.Report) string {
+	if r == nil {
+		return "the holder"
+	}
+	return fmt.Sprintf("%s (pid %d)", inquire.Printable(r.Host), r.PID)
+}
+
+func milliseconds(d time.Duration) *int64 {
+	ms := d.Milliseconds()
+	return &ms
+}

@@ -1,0 +1,33 @@
+package display
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"berth/lock"
+)
+
+// WriteJSON prints the lock as one JSON object, in one line. Its keys are stable.
+func (v View) WriteJSON(w io.Writer) error {
+	object := struct {
+		Kind lock.Kind `json:"kind"`
+		Name string    `json:"name"`
+		lock.Status
+		At      time.Time `json:"at"`                // when it was looked at
+		Problem string    `json:"problem,omitempty"` // why nothing newer than slots and waiting is known
+	}{Kind: v.ID.Kind, Name: v.ID.Name, Status: v.Seen.Status, At: v.Seen.At}
+	if object.Slots == nil {
+		object.Slots = []lock.SlotStatus{}
+	}
+	if v.Seen.Err != nil {
+		object.Problem = oneLine(v.Seen.Err.Error())
+	}
+	line, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("cannot print the status: %w", err)
+	}
+	_, err = w.Write(append(line, '\n'))
+	return err
+}

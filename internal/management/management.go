@@ -1,0 +1,190 @@
+// Package management lists the locks of a virtual host, by the HTTP API of RabbitMQ's management plugin: AMQP has no
+// way to list queues.
+//
+//	ids, err := management.Locks(ctx, management.Access{URL: "http://rabbit:15672", Broker: brokerURL})
+//
+// It goes by names and arguments of queues, and knows nothing of what is in them. A semaphore of one slot and a
+// persistent mutex look the same. A mutex is there only while somebody holds it.
+package management
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"berth/lock"
+)
+
+const (
+	// pageSize is the most that RabbitMQ gives at once.
+	pageSize = 500
+	// mostPages bounds what is asked for: far more queues than a node can have.
+	mostPages = 2000
+	// mostBytes bounds one page: 500 queues with names of 255 bytes need half a megabyte.
+	mostBytes = 8 << 20
+)
+
+// Access says where the API is, and who asks.
+type Access struct {
+	URL    string // http://HOST:15672 or https://, perhaps with user and password
+	Broker string // an amqp:// URL: its virtual host is listed, with its login where URL has none
+	NAL    bool   // queues are named N-A-L and not N-L-A
+}
+
+// Locks returns the locks that are there: semaphores with slot 1, and mutexes that somebody holds. Errors:
+// ErrUnreachable, ErrDenied, ErrUnknown.
+func Locks(ctx context.Context, access Access) ([]lock.ID, error) {
+	client := &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}},
+		// It would be asked with the same login.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	defer client.CloseIdleConnections()
+	request, err := access.request(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := newQueues(access.NAL)
+	for number := 1; number <= mostPages; number++ {
+		query := url.Values{"page": {fmt.Sprint(number)}, "page_size": {fmt.Sprint(pageSize)},
+			"columns": {"name,arguments"}}
+		request.URL.RawQuery = query.Encode()
+		p, err := get(client, request)
+		if err != nil {
+			return nil, err
+		}
+		found.add(p.Items)
+		if number >= p.PageCount {
+			return found.locks(), nil
+		}
+	}
+	return nil, lock.Errorf(lock.ErrUnknown, "the management API lists more queues than %d", mostPages*pageSize)
+}
+
+// request is for the queues of the virtual host.
+func (a Access) request(ctx context.Context) (*http.Request, error) {
+	at, err := url.Parse(a.URL)
+	if err != nil {
+		return nil, errors.New("the URL of the management API is none") // the error would repeat its password
+	}
+	broker, err := url.Parse(a.Broker)
+	if err != nil {
+		return nil, errors.New("the broker's URL is none")
+	}
+	login := at.User
+	if login == nil {
+		login = broker.User
+	}
+	at.User = nil
+	vhost := strings.TrimPrefix(broker.EscapedPath(), "/")
+	if vhost == "" {
+		vhost = "%2F"
+	}
+	vhost, err = url.PathUnescape(vhost)
+	if err != nil {
+		return nil, errors.New("the broker's URL has a virtual host that cannot be read")
+	}
+	at = at.JoinPath("api", "queues", url.PathEscape(vhost))
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return nil, errors.New("the URL of the management API is none")
+	}
+	user, password := "guest", "guest" // as for a broker's URL without a login
+	if login != nil {
+		user = login.Username()
+		password, _ = login.Password()
+	}
+	request.SetBasicAuth(user, password)
+	return request, nil
+}
+
+// page is what the API answers.
+type page struct {
+	PageCount int     `json:"page_count"`
+	Items     []queue `json:"items"`
+}
+
+type queue struct {
+	Name      string `json:"name"`
+	Arguments struct {
+		MaxLength *int   `json:"x-max-length"`
+		Overflow  string `json:"x-overflow"`
+	} `json:"arguments"`
+}
+
+func get(client *http.Client, request *http.Request) (p page, err error) {
+	response, err := client.Do(request)
+	if err != nil {
+		if ctx := request.Context(); ctx.Err() != nil {
+			return p, ctx.Err()
+		}
+		return p, lock.Errorf(lock.ErrUnreachable, "cannot reach the management API at %s: %w", request.URL.Host, err)
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return p, lock.Errorf(lock.ErrDenied, "the management API at %s refuses the login; the user needs the tag "+
+			"management, and permissions in the virtual host", request.URL.Host)
+	default:
+		return p, lock.Errorf(lock.ErrUnknown, "%s answers with %q; it is not the management API, or has no such "+
+			"virtual host", request.URL.Host, response.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, mostBytes)).Decode(&p); err != nil {
+		return p, lock.Errorf(lock.ErrUnknown, "the answer of the management API at %s cannot be read: %w",
+			request.URL.Host, err)
+	}
+	return p, nil
+}
+
+// queues are those of locks, by the names of the locks: whether slot 1 exists (A), and whether it is held (B).
+// newQueues makes it.
+type queues struct {
+	form        *regexp.Regexp // of their names
+	exist, held map[string]bool
+}
+
+func newQueues(nal bool) *queues {
+	form := `^(.+)-1-([AB])$`
+	if nal {
+		form = `^(.+)-([AB])-1$`
+	}
+	return &queues{form: regexp.MustCompile(form), exist: map[string]bool{}, held: map[string]bool{}}
+}
+
+func (q *queues) add(all []queue) {
+	for _, queue := range all {
+		parts := q.form.FindStringSubmatch(queue.Name)
+		length := queue.Arguments.MaxLength
+		ours := length != nil && *length == 0 && queue.Arguments.Overflow == "drop-head"
+		switch {
+		case parts == nil || !ours || lock.CheckName(parts[1]) != nil:
+		case parts[2] == "A":
+			q.exist[parts[1]] = true
+		default:
+			q.held[parts[1]] = true
+		}
+	}
+}
+
+// locks returns the locks in the order of their names.
+func (q *queues) locks() (ids []lock.ID) {
+	for name := range q.exist {
+		ids = append(ids, lock.ID{Kind: lock.Semaphore, Name: name})
+	}
+	for name := range q.held {
+		if !q.exist[name] {
+			ids = append(ids, lock.ID{Kind: lock.Mutex, Name: name})
+		}
+	}
+	slices.SortFunc(ids, func(a, b lock.ID) int { return strings.Compare(a.Name, b.Name) })
+	return ids
+}

@@ -1,0 +1,311 @@
+package sockets
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"berth/lock"
+)
+
+const (
+	roleVariable = "SOCKETS_TEST_DIR" // the test binary listens there until it is killed
+	nobody       = 65534
+)
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(roleVariable)
+	if dir == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	NewServer(Config{Dir: dir, Log: hclog.Default()}).Begin()
+	_, _ = bufio.NewReader(os.Stdin).ReadByte()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve returns a server in dir that listens, and the client for it. The server answers every request with the
+// number of requests before it, and its user.
+func serve(t *testing.T, dir string, admins ...string) (*Server, Client) {
+	t.Helper()
+	s := NewServer(Config{Dir: dir, Admins: admins, Log: hclog.NewNullLogger()})
+	s.Begin()
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		s.End()
+		close(ended)
+	})
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case r := <-s.Requests():
+				answer, _ := json.Marshal(struct {
+					N    int
+					Verb lock.Verb
+					From string
+				}{n, r.Verb, r.From})
+				_ = r.Reply(context.Background(), answer)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	c := Client{Dir: dir, Owners: []int{0, os.Geteuid()}}
+	one(t, c)
+	return s, c
+}
+
+// one waits for the only socket in the directory.
+func one(t *testing.T, c Client) Socket {
+	t.Helper()
+	return there(t, c, func(all []Socket) bool { return len(all) == 1 })[0]
+}
+
+func there(t *testing.T, c Client, enough func([]Socket) bool) []Socket {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		all, err := c.List()
+		must(t, err)
+		if enough(all) {
+			return all
+		}
+		if time.Since(begin) > time.Minute {
+			t.Fatalf("the sockets are %v", all)
+		}
+	}
+}
+
+func dial(t *testing.T, c Client) *net.UnixConn {
+	t.Helper()
+	conn, err := c.connect(t.Context(), one(t, c))
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func TestHolderIsAskedForTheSlotItHas(t *testing.T) {
+	s, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
+	if got := one(t, c); got.Slot != 0 {
+		t.Errorf("who waits has slot %d", got.Slot)
+	}
+	s.Holds(3)
+	got := one(t, c)
+	answer, err := c.Ask(t.Context(), got, 3, lock.AskStatus)
+	if want := `{"N":0,"Verb":"status","From":"` + userName(os.Geteuid()) + `"}`; got.Slot != 3 || string(answer) != want {
+		t.Errorf("slot %d, answer %s, %v; want %s", got.Slot, answer, err, want)
+	}
+	if _, err := c.Ask(t.Context(), got, 4, lock.AskStepDown); !errors.Is(err, ErrRefused) {
+		t.Errorf("asked for another slot: %v, want %v", err, ErrRefused)
+	}
+	s.Holds(0)
+	if got := one(t, c); got.Slot != 0 || !c.Listens(t.Context(), got) {
+		t.Errorf("who waits again has slot %d", got.Slot)
+	}
+	s.End()
+	if all, err := c.List(); err != nil || len(all) != 0 {
+		t.Errorf("left behind: %v, %v", all, err)
+	}
+	s.Begin()
+	one(t, c)
+}
+
+func TestPathMayBeLongerThanAnAddress(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long", 50))
+	must(t, os.Mkdir(dir, 0o755))
+	_, c := serve(t, filepath.Join(dir, "sockets"))
+	_, err := c.Ask(t.Context(), one(t, c), 0, lock.AskStatus)
+	must(t, err)
+}
+
+func TestWhatIsNoRequestChangesNothing(t *testing.T) {
+	_, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
+	for _, sent := range []string{
+		"\n", "{}\n", "null\n", "[]\n", "status\n", "\x00\xff\n", `{"request":"steal"}` + "\n", `{"request":1}` + "\n",
+		`{"request":"step-down"}{"request":"step-down"}` + "\n", `{"request":"step-down","slot":-1}` + "\n",
+		`{"request":"step-down","slot":100000}` + "\n", `{"request":"step-down","slot":1e99}` + "\n",
+		`{"request":"step-down"}` + "\n" + `{"request":"step-down"}` + "\n",
+		`{"request":"step-down","x":"` + strings.Repeat("x", maxRequest) + `"}` + "\n",
+		strings.Repeat("[", maxRequest-1) + "\n", strings.Repeat("x", 1<<20),
+	} {
+		conn := dial(t, c)
+		go func() { _, _ = conn.Write([]byte(sent)) }() // it may be closed meanwhile
+		if r, err := readResponse(conn); err == nil && r.Refused == "" {
+			t.Errorf("%.50q is answered with %s", sent, r.Answer)
+		}
+	}
+	asked(t, c, "0")
+}
+
+// asked fails unless c is answered, and as the n-th.
+func asked(t *testing.T, c Client, n string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	answer, err := c.Ask(ctx, one(t, c), 0, lock.AskStatus)
+	if err != nil || !strings.Contains(string(answer), `"N":`+n+`,`) {
+		t.Errorf("the answer is %s, %v; want number %s", answer, err, n)
+	}
+}
+
+func TestWhoSaysNothingKeepsNobodyOutAndCostsLittle(t *testing.T) {
+	_, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
+	for range 2 * mostAtOnce {
+		dial(t, c)
+	}
+	asked(t, c, "0")
+	before := runtime.NumGoroutine()
+	for range 200 {
+		dial(t, c)
+	}
+	if now := runtime.NumGoroutine(); now > before+3*mostAtOnce {
+		t.Errorf("%d goroutines before 200 more who say nothing, %d after", before, now)
+	}
+}
+
+func TestRequestOfWhoHasGivenUpIsNotPassedOn(t *testing.T) {
+	_, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
+	for range mostAtOnce { // keep the next from being read for a second
+		dial(t, c)
+	}
+	conn := dial(t, c)
+	must(t, send(conn, request{Request: lock.AskStepDown}))
+	must(t, conn.Close())
+	asked(t, c, "0")
+}
+
+// asNobody runs do on a thread that is another user's, for SO_PEERCRED. Needs root.
+func asNobody(t *testing.T, do func() error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		unchanged := ^uintptr(0)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, unchanged, nobody, unchanged); errno != 0 {
+			done <- errno
+			return
+		}
+		done <- do()
+	}()
+	must(t, <-done)
+}
+
+func TestOtherUsersAreSentAway(t *testing.T) {
+	for name, test := range map[string]struct {
+		admins []string
+		denied bool
+	}{
+		"no administrators": {nil, true}, "another administrator": {[]string{"daemon", "no such user"}, true},
+		"by number": {[]string{"65534"}, false}, "by name": {[]string{userName(nobody)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "sockets")
+			must(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755))
+			_, c := serve(t, dir, test.admins...)
+			asNobody(t, func() error {
+				answer, err := c.Ask(t.Context(), one(t, c), 0, lock.AskStepDown)
+				if errors.Is(err, lock.ErrDenied) != test.denied ||
+					!test.denied && !strings.Contains(string(answer), userName(nobody)) {
+					t.Errorf("answer %s, %v", answer, err)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func TestAdministratorsCanBeOthersFromNowOn(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sockets")
+	must(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755))
+	s, c := serve(t, dir)
+	for _, admins := range [][]string{{"65534"}, nil, {"65534", "daemon"}, {"daemon"}} {
+		s.SetAdmins(admins)
+		asNobody(t, func() error {
+			_, err := c.Ask(t.Context(), one(t, c), 0, lock.AskReload)
+			if denied := !slices.Contains(admins, "65534"); errors.Is(err, lock.ErrDenied) != denied {
+				t.Errorf("administrators are %q: %v", admins, err)
+			}
+			return nil
+		})
+	}
+}
+
+func TestAnswerOfAnotherUserDoesNotCount(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Chmod(dir, 0o777))
+	must(t, os.Chmod(filepath.Dir(dir), 0o755))
+	var l *net.UnixListener
+	asNobody(t, func() (err error) {
+		l, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(dir, "1-1-00000000")})
+		return err
+	})
+	defer l.Close()
+	c := Client{Dir: dir, Owners: []int{0}}
+	if _, err := c.Ask(t.Context(), one(t, c), 1, lock.AskStatus); !errors.Is(err, lock.ErrDenied) {
+		t.Errorf("error is %v, want %v", err, lock.ErrDenied)
+	}
+	if c.Listens(t.Context(), one(t, c)) {
+		t.Error("it counts as one that waits")
+	}
+}
+
+func TestDirectoryOfAnotherUserIsNotListenedIn(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"of another user": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, nobody, -1)) },
+		"writable for everybody": func(dir string) error {
+			return errors.Join(os.Mkdir(dir, 0o755), os.Chmod(dir, 0o777))
+		},
+		"a link": func(dir string) error { return os.Symlink(t.TempDir(), dir) },
+		"a file": func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
+	} {
+		dir := filepath.Join(t.TempDir(), "sockets")
+		must(t, spoil(dir))
+		if f, err := makeFolder(dir); err == nil {
+			_ = f.Close()
+			t.Errorf("%s: it is used", name)
+		}
+	}
+}
+
+func TestSocketOfAKilledProcessIsRemovedByTheNext(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sockets")
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), roleVariable+"="+dir)
+	input, err := cmd.StdinPipe()
+	must(t, err)
+	defer input.Close()
+	must(t, cmd.Start())
+	c := Client{Dir: dir, Owners: []int{os.Geteuid()}}
+	left := one(t, c)
+	if !c.Listens(t.Context(), left) {
+		t.Error("the process does not listen")
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	if _, err := c.Ask(t.Context(), left, 0, lock.AskStatus); !errors.Is(err, ErrDead) {
+		t.Errorf("who is asked is dead: %v, want %v", err, ErrDead)
+	}
+	next := NewServer(Config{Dir: dir, Log: hclog.NewNullLogger()})
+	next.Begin()
+	defer next.End()
+	there(t, c, func(all []Socket) bool { return len(all) == 1 && !slices.Contains(all, left) })
+}

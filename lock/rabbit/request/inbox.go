@@ -1,0 +1,121 @@
+package request
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// mostWaiting is how many requests wait to be received; more are dropped.
+	mostWaiting = 4
+	// idle is for how long the connection for answers is kept after one: somebody who looks does so every second.
+	idle = 10 * time.Second
+)
+
+// Inbox is what comes of requests to one contender. New makes it. Its methods may be called from several goroutines.
+type Inbox struct {
+	Idle time.Duration // for how long the connection for answers is kept after one
+
+	admins   []string
+	requests chan lock.Request
+
+	// Answers go over a connection of their own: the one that holds a slot must not publish while a command may be
+	// alive.
+	answers *transport.Publisher
+	life    context.Context // over after Close
+	end     context.CancelFunc
+
+	mu      sync.Mutex
+	closing *time.Timer // closes the connection for answers; nil: there is none; guarded by mu
+}
+
+// New returns an inbox for what these users of the broker ask. The dialer connects for answers.
+func New(admins []string, d *transport.Dialer) *Inbox {
+	i := &Inbox{
+		Idle: idle, admins: admins, requests: make(chan lock.Request, mostWaiting),
+		answers: transport.NewPublisher(d, "answers"),
+	}
+	i.life, i.end = context.WithCancel(context.Background())
+	return i
+}
+
+// Requests implements lock.Lock.
+func (i *Inbox) Requests() <-chan lock.Request { return i.requests }
+
+// Heed takes a message that came to the holder of a slot. It drops what is no request, what does not come from an
+// administrator, as the broker has checked it, and what is too much. It never waits.
+func (i *Inbox) Heed(d transport.Delivery) {
+	i.heed(d, lock.AskStatus, lock.AskStepDown, lock.AskReload)
+}
+
+// HeedQuestion is Heed for one that is next, and has nothing to step down from.
+func (i *Inbox) HeedQuestion(d transport.Delivery) {
+	if !d.Redelivered { // it was answered when it came first
+		i.heed(d, lock.AskStatus)
+	}
+}
+
+func (i *Inbox) heed(d transport.Delivery, verbs ...lock.Verb) {
+	if d.UserId == "" || !slices.Contains(i.admins, d.UserId) || !answerable(d) {
+		return
+	}
+	verb, ok := read(d)
+	if !ok || !slices.Contains(verbs, verb) {
+		return
+	}
+	r := lock.Request{Verb: verb, From: d.UserId}
+	if to, id := d.ReplyTo, d.CorrelationId; to != "" {
+		r.Reply = func(ctx context.Context, answer []byte) error { return i.reply(ctx, to, id, answer) }
+	}
+	select {
+	case i.requests <- r:
+	default:
+	}
+}
+
+// reply answers. That whoever asked is gone is no error.
+func (i *Inbox) reply(ctx context.Context, to, id string, answer []byte) error {
+	if len(answer) > longestAnswer || !json.Valid(answer) {
+		return fmt.Errorf("cannot answer a request: an answer of %d bytes is no JSON or has more than %d bytes",
+			len(answer), longestAnswer)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(i.life, cancel)()
+	_, err := i.answers.Deliver(ctx, to, answerTo(id, answer))
+	i.keep()
+	return err
+}
+
+// keep keeps the connection for a while.
+func (i *Inbox) keep() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closing != nil {
+		i.closing.Stop()
+	}
+	idle := i.Idle
+	if i.life.Err() != nil {
+		idle = 0
+	}
+	i.closing = time.AfterFunc(idle, func() { i.answers.Close() })
+}
+
+// Close ends the connection for answers, and answers nothing more.
+func (i *Inbox) Close() {
+	i.end()
+	i.mu.Lock()
+	closing := i.closing
+	i.mu.Unlock()
+	if closing != nil {
+		closing.Stop()
+	}
+	i.answers.Close()
+}

@@ -1,0 +1,67 @@
+// Package request is what others ask of a contender over the broker, and what it answers: the messages, who may ask,
+// and the connection for answers. It does not know what a request does.
+package request
+
+import (
+	"encoding/json"
+	"strings"
+
+	"berth/lock"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// ReplyTo is the queue that whoever asks consumes from, on the channel that it asks on: the broker gives each
+	// message of that channel an address for its answer instead (https://www.rabbitmq.com/docs/direct-reply-to).
+	ReplyTo = "amq.rabbitmq.reply-to"
+
+	// longestRequest and longestAnswer are in bytes. A header has to fit in one frame, which RabbitMQ bounds to 128 KiB.
+	longestRequest = 256
+	longestAnswer  = 16 << 10
+)
+
+// content is what a request says.
+type content struct {
+	Request lock.Verb `json:"request"`
+}
+
+// Message returns a request of a user, whose name the broker checks. The answer has the id. It is for whoever consumes
+// from the queue now: the broker keeps it for nobody.
+func Message(verb lock.Verb, user, id string) transport.Message {
+	m := transport.NewMessage(string(verb), content{verb})
+	m.UserId, m.ReplyTo, m.CorrelationId, m.Expiration = user, ReplyTo, id, "0"
+	return m
+}
+
+// read returns what a message asks. Anybody may publish.
+func read(d transport.Delivery) (verb lock.Verb, ok bool) {
+	text := transport.Text(d)
+	var c content
+	if len(text) > longestRequest || json.Unmarshal([]byte(text), &c) != nil {
+		return "", false
+	}
+	switch c.Request {
+	case lock.AskStatus, lock.AskStepDown, lock.AskReload:
+		return c.Request, true
+	}
+	return "", false
+}
+
+// answerable reports whether an answer to the message goes to whoever has asked, and not to a queue of its choice.
+func answerable(d transport.Delivery) bool {
+	return d.ReplyTo == "" || strings.HasPrefix(d.ReplyTo, ReplyTo+".")
+}
+
+// answerTo returns the message that answers.
+func answerTo(id string, answer []byte) transport.Message {
+	m := transport.NewMessage("answer", json.RawMessage(answer))
+	m.CorrelationId = id
+	return m
+}
+
+// Answer returns the id and the text of an answer, if a message is one. Anybody may answer.
+func Answer(d transport.Delivery) (id string, answer []byte, ok bool) {
+	text := transport.Text(d)
+	ok = d.CorrelationId != "" && text != "" && len(text) <= longestAnswer
+	return d.CorrelationId, []byte(text), ok
+}

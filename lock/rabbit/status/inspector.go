@@ -1,0 +1,197 @@
+// Package status looks at a lock from outside: which slots exist, who holds them, who is next, how many wait. It asks
+// them themselves, and reads no ledger: a record that it had in hand would be missing to who is next.
+package status
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// firstBatch is how many slots are probed first while nothing is known of the lock.
+	firstBatch = 16
+	// For how long a ledger or a line that does not exist is not looked for again, unless something else says that it
+	// was made: the broker logs each look that it refuses. Both are made once in the life of a lock.
+	unmadeLedger = time.Minute
+	unmadeLine   = 5 * time.Second
+	// startTries bounds the attempts to ask a holder that has just started its command, with these pauses.
+	startTries = 20
+	startPause = 50 * time.Millisecond
+)
+
+// Inspector is lock.Inspector. New makes it. It has a connection that looks, and one that publishes: under an alarm the
+// broker does not serve that.
+type Inspector struct {
+	names   names.Names
+	dialer  *transport.Dialer
+	channel *transport.Channel // that looks; nil: not connected
+	asker   *asker
+
+	known  int                  // how many slots there were last time
+	gap    int                  // the slot that is certain not to exist, as seen on this connection; 0: none
+	absent map[string]time.Time // queues that do not exist, and when to look for them again
+}
+
+var _ lock.Inspector = (*Inspector)(nil)
+
+// New returns an inspector that is not connected. It does no I/O.
+func New(n names.Names, d *transport.Dialer) *Inspector {
+	return &Inspector{
+		names: n, dialer: d, asker: &asker{publisher: transport.NewPublisher(d, "asking")},
+		absent: map[string]time.Time{},
+	}
+}
+
+// connect connects where that is necessary.
+func (i *Inspector) connect(ctx context.Context) error {
+	if err := i.names.ID.Check(); err != nil {
+		return err
+	}
+	if i.channel != nil && !i.channel.Conn().Broken() {
+		return nil
+	}
+	conn, err := i.dialer.Dial(ctx, "looking")
+	if err != nil {
+		return err
+	}
+	i.channel, i.gap = conn.Channel(), 0
+	clear(i.absent)
+	return nil
+}
+
+// Close implements lock.Inspector.
+func (i *Inspector) Close() error {
+	i.asker.close()
+	if i.channel != nil {
+		i.channel.Conn().Close()
+	}
+	return nil
+}
+
+// Look implements lock.Inspector.
+func (i *Inspector) Look(ctx context.Context) (lock.Status, error) {
+	if err := i.connect(ctx); err != nil {
+		return lock.Status{Waiting: -1}, err
+	}
+	l := look{Inspector: i}
+	if err := l.run(ctx); err != nil {
+		return lock.Status{Waiting: -1}, err
+	}
+	return l.status(), nil
+}
+
+// Ask implements lock.Inspector. A holder whose command has just started can be asked a moment later.
+func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer []byte, err error) {
+	if err := i.connect(ctx); err != nil {
+		return nil, err
+	}
+	queue := []string{i.names.Holds(slot)}
+	for try := 1; ; try++ {
+		asked, err := i.asker.ask(ctx, verb, queue)
+		switch {
+		case err != nil && (errors.Is(err, lock.ErrDenied) || ctx.Err() != nil):
+			return nil, err
+		case err != nil:
+			return nil, lock.Errorf(lock.ErrUnknown, "slot %d of %s: %s", slot, i.names.ID, cannotAsk(err))
+		case asked.found[0] == transport.Unknown:
+			return nil, lock.Errorf(lock.ErrUnknown, "the broker cannot say whether slot %d of %s is held", slot,
+				i.names.ID)
+		case asked.found[0] == transport.Present:
+			if answer = i.asker.await(ctx, asked, 1)[0]; answer == nil {
+				return nil, lock.Errorf(lock.ErrUnknown, "the holder of slot %d of %s does not answer; is your user one "+
+					"of its administrators?", slot, i.names.ID)
+			}
+			return answer, nil
+		}
+		_, consumers, err := i.channel.Count(ctx, i.names.Ledger(slot))
+		switch {
+		case err != nil && !errors.Is(err, transport.ErrNoQueue):
+			return nil, err
+		case consumers == 0 || try == startTries:
+			return nil, lock.Errorf(lock.ErrAbsent, "nobody holds slot %d of %s", slot, i.names.ID)
+		}
+		if err := transport.Sleep(ctx, startPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// cannotAsk says in one sentence why nobody can be asked.
+func cannotAsk(err error) string {
+	if errors.Is(err, transport.ErrUnfit) {
+		return "nobody can be asked: the broker knows this user by another name than that in the URL"
+	}
+	why := strings.TrimPrefix(err.Error(), transport.ErrUnanswered.Error()+": ")
+	return "nobody can be asked: " + strings.TrimPrefix(why, "cannot publish: ")
+}
+
+// count returns how many slots there are. Probes that come back prove nothing: the node of a queue may be down.
+func (i *Inspector) count(ctx context.Context) (int, error) {
+	if !i.names.ID.Kind.Administered() {
+		return 1, nil
+	}
+	limit := lock.MaxSlots
+	if i.names.ID.Kind == lock.PersistentMutex {
+		limit = 1
+	}
+	gap, err := i.firstAbsent(ctx, limit)
+	switch {
+	case errors.Is(err, transport.ErrUnanswered):
+		return slots.Count(ctx, i.channel, i.names)
+	case err != nil:
+		return 0, err
+	case gap <= limit && gap != i.gap:
+		err := i.channel.Find(ctx, i.names.Exists(gap))
+		if err != nil && !errors.Is(err, transport.ErrNoQueue) {
+			return 0, err
+		}
+		if err == nil { // it appeared just now, and others may have
+			return slots.Count(ctx, i.channel, i.names)
+		}
+		i.gap = gap
+	}
+	return gap - 1, nil
+}
+
+// firstAbsent returns the first slot whose A a probe has not found.
+func (i *Inspector) firstAbsent(ctx context.Context, limit int) (int, error) {
+	size := firstBatch
+	if i.known > 0 {
+		size = i.known + 1
+	}
+	for from := 1; from <= limit; from, size = from+size, slots.LargestBatch {
+		size = min(size, slots.LargestBatch, limit-from+1)
+		found, err := i.asker.publisher.Probe(ctx, slots.Queues(i.names.Exists, from, from+size-1))
+		if err != nil {
+			return 0, err
+		}
+		for n, a := range found {
+			if a == transport.Absent {
+				return from + n, nil
+			}
+		}
+	}
+	return limit + 1, nil
+}
+
+// consumers returns how many messages and consumers a queue has that is made when it is first needed. One that does
+// not exist is not looked for again for that long.
+func (i *Inspector) consumers(ctx context.Context, queue string, unmade time.Duration) (
+	messages, consumers int, err error) {
+	if time.Now().Before(i.absent[queue]) {
+		return 0, 0, nil
+	}
+	messages, consumers, err = i.channel.Count(ctx, queue)
+	if errors.Is(err, transport.ErrNoQueue) {
+		i.absent[queue] = time.Now().Add(unmade)
+		return 0, 0, nil
+	}
+	return messages, consumers, err
+}

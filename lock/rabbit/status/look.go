@@ -1,0 +1,208 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"unicode"
+
+	"berth/lock"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/transport"
+)
+
+// mostWaiting is how many messages may lie in a ledger to which a question is published: it has room for records, and
+// its consumer reads.
+const mostWaiting = 100
+
+// look is one Look. Its slices have what is known of slot s at s-1.
+type look struct {
+	*Inspector
+	doors   []transport.Presence // whether somebody is at the door
+	held    []transport.Presence // whether somebody has B
+	holders []*lock.Report       // that have B; nil: no answer
+	others  []*lock.Report       // that are at the door; nil: no answer
+	waiting int
+	trouble string // why nobody was asked; "": they were
+}
+
+func (l *look) run(ctx context.Context) (err error) {
+	if l.known, err = l.count(ctx); err != nil {
+		return err
+	}
+	var asked []int // slots with somebody at the door
+	for slot := 1; slot <= l.known; slot++ {
+		door, reads, err := l.door(ctx, slot)
+		if err != nil {
+			return err
+		}
+		l.doors = append(l.doors, door)
+		if reads {
+			asked = append(asked, slot)
+		}
+	}
+	l.held = make([]transport.Presence, l.known)
+	l.holders, l.others = make([]*lock.Report, l.known), make([]*lock.Report, l.known)
+	if err := l.ask(ctx, asked); err != nil {
+		return err
+	}
+	for n, held := range l.held {
+		if held != transport.Absent {
+			delete(l.absent, l.names.Ledger(n+1)) // it was made since
+		}
+	}
+	return l.line(ctx)
+}
+
+// door returns whether somebody is at the door of a slot, and whether a question would be read there.
+func (l *look) door(ctx context.Context, slot int) (door transport.Presence, reads bool, err error) {
+	messages, consumers, err := l.consumers(ctx, l.names.Ledger(slot), unmadeLedger)
+	switch {
+	case errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken):
+		return transport.Unknown, false, nil
+	case err != nil:
+		return transport.Unknown, false, err
+	case consumers == 0:
+		return transport.Absent, false, nil
+	}
+	return transport.Present, messages < mostWaiting, nil
+}
+
+// ask finds out who holds slots by asking them, and whoever is at the doors of these. Where nothing can be published,
+// it looks.
+func (l *look) ask(ctx context.Context, doors []int) error {
+	queues := slots.Queues(l.names.Holds, 1, l.known)
+	for _, slot := range doors {
+		queues = append(queues, l.names.Ledger(slot))
+	}
+	if l.known == 0 {
+		return nil
+	}
+	asked, err := l.asker.ask(ctx, lock.AskStatus, queues)
+	if err != nil && (errors.Is(err, lock.ErrDenied) || ctx.Err() != nil) {
+		return err
+	} else if err != nil {
+		l.trouble = cannotAsk(err)
+		return l.seeHeld(ctx)
+	}
+	copy(l.held, asked.found)
+	answers := 0
+	for _, p := range asked.found {
+		if p == transport.Present {
+			answers++
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	texts := l.asker.await(bounded, asked, answers)
+	for n, text := range texts {
+		if n < l.known {
+			l.holders[n] = report(text)
+		} else {
+			l.others[doors[n-l.known]-1] = report(text)
+		}
+	}
+	return ctx.Err()
+}
+
+// seeHeld looks at B of one slot after the other. The broker answers that under an alarm too.
+func (l *look) seeHeld(ctx context.Context) error {
+	for n := range l.held {
+		found, err := l.channel.Look(ctx, l.names.Holds(n+1))
+		if err != nil && !errors.Is(err, lock.ErrUnknown) {
+			return err
+		}
+		l.held[n] = found
+	}
+	return nil
+}
+
+// line counts who waits. Who is next for a slot of a semaphore consumes twice.
+func (l *look) line(ctx context.Context) error {
+	next := 0
+	for _, door := range l.doors {
+		if door == transport.Present {
+			next++
+		}
+	}
+	if next > 0 {
+		delete(l.absent, l.names.Line()) // it was made since
+	}
+	_, consumers, err := l.consumers(ctx, l.names.Line(), unmadeLine)
+	switch {
+	case errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken), errors.Is(err, lock.ErrDenied):
+		l.waiting = -1
+		return nil
+	case err != nil:
+		return err
+	}
+	l.waiting = consumers
+	if l.names.ID.Kind == lock.Semaphore {
+		l.waiting = max(consumers-next, min(consumers, next))
+	}
+	return nil
+}
+
+func (l *look) status() lock.Status {
+	s := lock.Status{Waiting: l.waiting}
+	for slot := 1; slot <= l.known; slot++ {
+		s.Slots = append(s.Slots, l.slot(slot))
+	}
+	return s
+}
+
+// slot puts together what is known of one slot. Who starts is at its door before it has B; who waits for a holder that
+// has gone without a word can have B before it starts.
+func (l *look) slot(slot int) lock.SlotStatus {
+	held, door, holder, other := l.held[slot-1], l.doors[slot-1], l.holders[slot-1], l.others[slot-1]
+	s := lock.SlotStatus{Slot: slot, State: lock.SlotHeld}
+	atDoor := door == transport.Present
+	if atDoor && (held == transport.Absent && other != nil && other.Slot == slot || same(holder, other)) {
+		holder, other, atDoor, held = other, nil, false, transport.Present
+	} else if holder != nil && holder.Slot != slot && !atDoor {
+		holder, other, atDoor, held = nil, holder, true, transport.Absent
+	}
+	s.Holder, s.Next, s.HasNext = holder, other, atDoor
+	switch {
+	case held == transport.Unknown:
+		s.State, s.Problem = lock.SlotUnknown, "the broker cannot say whether it is held"
+	case held == transport.Absent && door == transport.Unknown:
+		s.State, s.Problem = lock.SlotUnknown, "the broker cannot say whether somebody is about to start"
+	case held == transport.Absent && !atDoor:
+		s.State = lock.SlotFree
+	case l.trouble != "":
+		s.Problem = l.trouble
+	case held == transport.Absent && other == nil:
+		s.Problem = "who has just started, or is about to, does not answer"
+	case held == transport.Absent:
+		s.Problem = "its holder has gone; who is next starts as soon as the command is certainly dead"
+	case holder == nil:
+		s.Problem = "its holder does not answer"
+	case atDoor && other == nil:
+		s.Problem = "who is next does not answer"
+	}
+	return s
+}
+
+// same reports whether both are the same process.
+func same(a, b *lock.Report) bool {
+	return a != nil && b != nil && a.Holder == b.Holder && a.Host == b.Host && a.PID == b.PID
+}
+
+// report reads an answer; nil: there is none. What it says is up to whoever has sent it, and is made fit to be shown.
+func report(text []byte) *lock.Report {
+	var r lock.Report
+	if text == nil || json.Unmarshal(text, &r) != nil {
+		return nil
+	}
+	for _, s := range []*string{&r.Holder, &r.Host, &r.Version, &r.State, &r.Command, &r.Trouble} {
+		*s = strings.Map(func(c rune) rune {
+			if !unicode.IsPrint(c) {
+				return '?'
+			}
+			return c
+		}, *s)
+	}
+	return &r
+}

@@ -1,0 +1,151 @@
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/lock"
+	"berth/supervisor"
+	"berth/supervisor/machine"
+)
+
+const (
+	// replyTimeout bounds an answer, for which a backend may have to connect.
+	replyTimeout = 5 * time.Second
+	// mostReplies is how many answers are on their way at once. Who asks in between asks again.
+	mostReplies = 4
+)
+
+// replies are the answers that are on their way. newReplies makes it.
+type replies struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	free   chan struct{} // has one token for each that may begin
+	under  sync.WaitGroup
+}
+
+func newReplies() *replies {
+	r := &replies{free: make(chan struct{}, mostReplies)}
+	r.ctx, r.cancel = context.WithCancel(context.Background())
+	for range mostReplies {
+		r.free <- struct{}{}
+	}
+	return r
+}
+
+// send answers a request beside the loop.
+func (r *replies) send(to lock.Request, what any) {
+	answer, err := json.Marshal(what)
+	if err != nil || to.Reply == nil {
+		return
+	}
+	select {
+	case <-r.free:
+	default:
+		return
+	}
+	r.under.Go(func() {
+		defer func() { r.free <- struct{}{} }()
+		ctx, cancel := context.WithTimeout(r.ctx, replyTimeout)
+		defer cancel()
+		_ = to.Reply(ctx, answer) // who asks sees that no answer comes
+	})
+}
+
+// close ends those that are on their way.
+func (r *replies) close() {
+	r.cancel()
+	r.under.Wait()
+}
+
+// asked is for a request of somebody who may ask.
+func (l *loop) asked(r lock.Request) event {
+	switch r.Verb {
+	case lock.AskStatus:
+		l.replies.send(r, l.report())
+	case lock.AskStepDown:
+		decision := l.mayStepDown()
+		l.replies.send(r, decision)
+		if decision.Heeded && decision.Why == "" {
+			l.log.Info("asked to step down", "by", r.From)
+			return event{on: machine.AskedToGo}
+		}
+		l.log.Debug("asked to step down", "by", r.From, "because_not", decision.Why)
+	case lock.AskReload:
+		l.reload(r)
+	}
+	return event{}
+}
+
+// mayStepDown says whether there is something to step down from.
+func (l *loop) mayStepDown() lock.Decision {
+	switch l.state {
+	case supervisor.Preparing, supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Resting:
+		return lock.Decision{Heeded: true}
+	case supervisor.Stopping, supervisor.Losing, supervisor.Releasing:
+		return lock.Decision{Heeded: true, Why: "it is giving the slot back already"}
+	}
+	return lock.Decision{Why: "it holds no slot"}
+}
+
+// report is what others are told of this berth.
+func (l *loop) report() lock.Report {
+	now := l.situation()
+	r := l.cfg.Self
+	r.State, r.Slot, r.Term, r.Trouble = string(now.State), now.Slot, now.Term, now.Waiting
+	r.Since, r.Ending = l.since, now.State == supervisor.Stopping || now.State == supervisor.Losing
+	if l.held != nil && l.verified != 0 {
+		r.Verified = time.Now().Add(l.verified.Until())
+	}
+	if now.State == supervisor.InDoubt {
+		r.Trouble = "the slot is in doubt: it is not verified"
+	}
+	return r
+}
+
+// reloaded is what reading the configuration again has come to, for somebody who has asked for it.
+type reloaded struct {
+	supervisor.Reloaded
+	err error
+	by  lock.Request
+}
+
+// reload begins to read the configuration again, once at a time.
+func (l *loop) reload(r lock.Request) {
+	switch {
+	case l.cfg.Reload == nil:
+		l.replies.send(r, lock.Decision{Why: "there is nothing to reload"})
+	case l.reloading:
+		l.replies.send(r, lock.Decision{Why: "a reload is under way; ask again"})
+	default:
+		l.reloading = true
+		read := l.cfg.Reload
+		l.replies.under.Go(func() {
+			what, err := read()
+			l.reloads <- reloaded{what, err, r}
+		})
+	}
+}
+
+// noteReloaded has the new configuration take effect, or says why it does not.
+func (l *loop) noteReloaded(r reloaded) {
+	l.reloading = false
+	if r.err != nil {
+		l.log.Error("asked to reload; everything stays as it was", "by", r.by.From, "error", r.err)
+		l.replies.send(r.by, lock.Decision{Why: r.err.Error()})
+		return
+	}
+	l.cfg.Stop, l.cfg.Loss = r.Stop, r.Loss
+	if err := l.lossTimer.Set(l.lossAt()); err != nil {
+		l.log.Error("cannot set the timer of the loss sequence", "error", err)
+	}
+	decision := lock.Decision{Heeded: true}
+	if len(r.Kept) > 0 {
+		decision.Why = "these stay as they were until berth is started anew: " + strings.Join(r.Kept, ", ")
+	}
+	l.log.Info("configuration reloaded", "by", r.by.From, "kept", strings.Join(r.Kept, ", "))
+	l.replies.send(r.by, decision)
+}
