@@ -93,6 +93,8 @@ type Config struct {
 
 	// Observer is told what happens. Default nil: nobody is.
 	Observer Observer
+	// Tally is told what can be counted. Default nil: nobody is.
+	Tally Tally
 	// Beat is how often the observer is told that the supervisor is there. Default
 	// 0: never.
 	Beat time.Duration
@@ -100,7 +102,7 @@ type Config struct {
 	Holder string // what the command gets as BERTH_HOLDER
 	// Self is what others are told of this berth (lock.AskStatus) beside what changes: who it is, and its command.
 	Self lock.Report
-	Log    hclog.Logger
+	Log  hclog.Logger
 }
 
 // Outcome is how a run ended.

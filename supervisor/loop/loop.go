@@ -67,13 +67,14 @@ func run(cfg supervisor.Config, e env) supervisor.Outcome {
 
 // loop is one run. Everything in it belongs to the goroutine in run.
 type loop struct {
-	cfg   supervisor.Config
-	env   env
-	log   hclog.Logger // with what is held now
-	state supervisor.State
-	facts machine.Facts
-	calls *calls.Calls
+	cfg     supervisor.Config
+	env     env
+	log     hclog.Logger // with what is held now
+	state   supervisor.State
+	facts   machine.Facts
+	calls   *calls.Calls
 	replies *replies
+	tally   supervisor.Tally
 	timers
 
 	reconnect, poll, rest *backoff.ExponentialBackOff
@@ -90,6 +91,7 @@ type loop struct {
 	since    time.Time        // when it was won, or the wait for one began
 	verified boottime.Instant // when the last proof that it is held began; 0: there is none
 	verifyAt time.Time        // when the next verification begins
+	began    time.Time        // the verification under way
 
 	command  command
 	sequence sequence
@@ -133,6 +135,7 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 		cfg: cfg, env: e, log: cfg.Log, timers: timers,
 		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout),
 		replies:   newReplies(),
+		tally:     tally(cfg),
 		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
 		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
