@@ -110,6 +110,13 @@
 # on_loss = "exit" without restart.
 #pass_notify = false
 
+# ---- Watching it ----
+
+# A page for people at /, Prometheus' metrics at /metrics, JSON at /status, probes at
+# /healthz and /readyz. Anybody who reaches another address than this host's own may
+# read it. No default: berth listens nowhere.
+#listen = "127.0.0.1:9420"
+
 # ---- Timings that the promise rests on ----
 #
 # The lease is 2 x heartbeat: for so long the broker certainly keeps the slot

@@ -97,6 +97,13 @@ var rules = []struct {
 	{"berth/internal/takeover", []string{"berth/lock"}, "it asks, and holds nothing"},
 	{"berth/internal/observe", []string{"berth/lock", "berth/supervisor"},
 		"it tells what a supervisor does, and knows nothing else"},
+	{"berth/internal/observe/feed", []string{"berth/internal/boottime", "berth/lock", "berth/signals",
+		"berth/supervisor"},
+		"it tells what a supervisor does, and knows nothing of who is told"},
+	{"berth/internal/observe/web", []string{"berth/internal/observe/feed", "berth/supervisor"},
+		"it serves what it is told, and knows nothing else"},
+	{"berth/internal/observe/berth-listen", []string{"berth/internal/observe/feed", "berth/internal/observe/web"},
+		"it only puts socket and feed together"},
 	{"berth/internal/activation", nil, "it is about sockets alone"},
 	{"berth/internal/administer", []string{"berth/internal/config", "berth/internal/interrupt", "berth/lock"},
 		"it asks an administrator, whatever the backend"},
@@ -116,7 +123,8 @@ var rules = []struct {
 		"it writes, whatever is logged"},
 	{"berth/internal/runner", []string{"berth/internal/activation", "berth/internal/backends",
 		"berth/internal/brokerurl", "berth/internal/config",
-		"berth/internal/guard", "berth/internal/identity", "berth/internal/observe", "berth/internal/takeover", "berth/internal/timing",
+		"berth/internal/guard", "berth/internal/identity", "berth/internal/observe", "berth/internal/observe/feed",
+		"berth/internal/takeover", "berth/internal/timing",
 		"berth/lock", "berth/signals",
 		"berth/supervisor", "berth/supervisor/loop"},
 		"it is given a configuration, and knows no command line"},
@@ -141,10 +149,12 @@ var confined = map[string][]string{
 	"github.com/rabbitmq/amqp091-go": {"berth/lock/rabbit/transport", "berth/lock/rabbit/broker"},
 	"github.com/urfave/cli/v2": {"berth/internal/cli", "berth/internal/cli/flags",
 		"berth/internal/cli/pages"},
-	"github.com/hashicorp/hcl/v2":             {"berth/internal/config"},
-	"github.com/coreos/go-systemd/v22/daemon": {"berth/internal/observe"},
-	"github.com/moby/sys/mountinfo":           {"berth/internal/guard"},
-	"berth/internal/guard/guardtest":          nil,
+	"github.com/hashicorp/hcl/v2":                             {"berth/internal/config"},
+	"github.com/coreos/go-systemd/v22/daemon":                 {"berth/internal/observe"},
+	"github.com/moby/sys/mountinfo":                           {"berth/internal/guard"},
+	"github.com/prometheus/client_golang/prometheus":          {"berth/internal/observe/web"},
+	"github.com/prometheus/client_golang/prometheus/promhttp": {"berth/internal/observe/web"},
+	"berth/internal/guard/guardtest":                          nil,
 }
 
 // rabbit returns these rooms below lock/rabbit, and the contract.
@@ -201,6 +211,20 @@ func TestGuardsProcessImportsLittle(t *testing.T) {
 		host, _, _ := strings.Cut(pkg, "/")
 		if strings.Contains(host, ".") && pkg != "golang.org/x/sys/unix" || within(pkg, late) {
 			t.Errorf("it imports %s", pkg)
+		}
+	}
+}
+
+// Each start of berth would pay for them, whether --listen is wanted or not: see package feed.
+func TestBerthDoesWithoutAServer(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.Lines(string(out)) {
+		pkg = strings.TrimSpace(pkg)
+		if pkg == "net/http" || strings.HasPrefix(pkg, "github.com/prometheus/") {
+			t.Errorf("it is built with %s", pkg)
 		}
 	}
 }

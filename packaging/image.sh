@@ -3,14 +3,15 @@
 # Dockerfile does it in a stage of its own; `docker import` takes the tar file that
 # `make packages` makes of it.
 #
-# It has berth, the user 65532 that it runs as, the certificates that amqps:// needs,
+# It has berth, berth-listen for --listen, the user 65532 that it runs as, the certificates that amqps:// needs,
 # and a place for locks of the host, should somebody mount one there.
 set -eu
 binary=$1 root=$2
 rm -rf "$root"
 mkdir -p "$root/usr/bin" "$root/etc/ssl/certs" "$root/etc/berth" "$root/run/berth" "$root/tmp" "$root/proc" "$root/sys" "$root/dev"
 cp "$binary" "$root/usr/bin/berth"
-chmod 755 "$root/usr/bin/berth"
+cp "$(dirname "$binary")/berth-listen" "$root/usr/bin/berth-listen"
+chmod 755 "$root/usr/bin/berth" "$root/usr/bin/berth-listen"
 printf 'root:x:0:0:root:/:/sbin/nologin\nberth:x:65532:65532:berth:/:/sbin/nologin\n' >"$root/etc/passwd"
 printf 'root:x:0:\nberth:x:65532:\n' >"$root/etc/group"
 for certificates in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do

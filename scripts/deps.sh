@@ -21,6 +21,7 @@ missing() {
 	fi
 	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || echo rabbitmq-server
 	command -v epmd >/dev/null && command -v erl >/dev/null || echo erlang-base
+	command -v promtool >/dev/null || echo prometheus
 	command -v make >/dev/null || echo make
 	command -v git >/dev/null || echo git
 	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2

@@ -102,6 +102,8 @@ type Config struct {
 
 	// Observer is told what happens. Default nil: nobody is.
 	Observer Observer
+	// Tally is told what can be counted. Default nil: nobody is.
+	Tally Tally
 	// Beat is how often the observer is told that the supervisor is there. Default
 	// 0: never.
 	Beat time.Duration

@@ -63,6 +63,7 @@ func runAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	cfg.Version = version
 	log, flush := logging.New(cfg.Connection)
 	defer flush()
 	err = ended(runner.Run(cfg, load, queue, log))

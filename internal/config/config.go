@@ -123,6 +123,12 @@ type Run struct {
 	// PassNotify hands systemd's notifications over to the command, default false.
 	PassNotify bool
 
+	// Version is that of the program, for others to see. Load leaves it alone.
+	Version string
+
+	// Listen is the address and port at which berth says how it is, "" (default): nowhere.
+	Listen string
+
 	// Credential is whom the command runs as. Nil (default, and when user and
 	// group are berth's own) means as berth itself.
 	Credential *syscall.Credential

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
+	"net/netip"
 	"regexp"
 	"slices"
 	"strconv"
@@ -134,6 +136,23 @@ func setPriority(s *settings, texts []string) error {
 		return errors.New("needs a broker: on one host the kernel says who is next; leave it out")
 	}
 	s.Priority = n
+	return nil
+}
+
+// setListen takes an address of this host and a port. A host's name might resolve to somewhere else one day.
+func setListen(s *settings, texts []string) error {
+	text := strings.TrimSpace(texts[0])
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return errors.New("must be an address and a port, such as 127.0.0.1:9420")
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return errors.New("must end in a port, a number up to 65535, such as 127.0.0.1:9420")
+	}
+	if _, err := netip.ParseAddr(host); err != nil && host != "" && host != "localhost" {
+		return errors.New("must begin with an address of this host, such as 127.0.0.1:9420, or with localhost")
+	}
+	s.Listen = text
 	return nil
 }
 

@@ -17,6 +17,7 @@ const (
 	groupWaiting = "Waiting for a slot"
 	groupCommand = "The command"
 	groupSystemd = "As a service of systemd"
+	groupWatch   = "Watching it"
 	groupTimings = "Timings that the promise rests on"
 	groupLog     = "Log"
 )
@@ -124,6 +125,11 @@ var table = []Option{
 		set: setSwitch(func(s *settings) *bool { return &s.PassNotify }),
 		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it says by itself that it is ready, and while " +
 			"it runs that it is there. Needs NotifyAccess=all in the unit, --on-loss exit, and no --restart."},
+
+	{Name: "listen", Group: groupWatch, Value: "ADDRESS:PORT", set: setListen,
+		Usage: "Serve a page for people at /, Prometheus' metrics at /metrics, JSON at /status, and probes at " +
+			"/healthz and /readyz, which follows --ready: for example on 127.0.0.1:9420. Anybody who reaches " +
+			"another address than this host's own may read it."},
 
 	{Name: "heartbeat", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "5s", set: setHeartbeat,
 		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice " +

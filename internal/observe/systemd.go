@@ -144,18 +144,24 @@ func (s *Systemd) Observe(now supervisor.Situation) {
 }
 
 // isReady judges a situation. A slot that is held, or has been, was waited for.
-func (s *Systemd) isReady() bool {
-	switch s.now.State {
+func (s *Systemd) isReady() bool { return s.cfg.Ready.At(s.now) }
+
+// At reports whether a service counts as started in a situation.
+func (r Ready) At(now supervisor.Situation) bool {
+	switch now.State {
 	case supervisor.Waiting, supervisor.Preparing, supervisor.Starting:
-		return s.cfg.Ready != Holding
+		return r != Holding
 	case supervisor.Running, supervisor.InDoubt:
 		return true
 	}
 	return false
 }
 
-// Beat implements supervisor.Observer.
+// Beat implements supervisor.Observer. It does nothing for nil.
 func (s *Systemd) Beat() {
+	if s == nil {
+		return
+	}
 	if s.watchdog > 0 && !(s.cfg.Passed && s.now.Pid != 0 && !s.now.Frozen) {
 		s.say("WATCHDOG", "1")
 	}

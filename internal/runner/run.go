@@ -51,12 +51,18 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
+	contender := backend.Lock(cfg.Lock)
+	told, err := listen(cfg, contender, log)
+	if err != nil {
+		return supervisor.Outcome{Err: err}
+	}
+	defer told.Close()
 	guards, err := guard.NewHost()
 	if err != nil {
 		return supervisor.Outcome{Err: lock.Errorf(ErrNoGuard, "%w", err)}
 	}
 
-	watched, err := watch(cfg)
+	watched, err := watch(cfg, told)
 	if err != nil {
 		return supervisor.Outcome{Err: config.Invalidf("%v", err)}
 	}
@@ -70,7 +76,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	queue.queueAll()
 	outcome := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,
-		Lock:     backend.Lock(cfg.Lock),
+		Lock:     contender,
 		Launch:   func() (supervisor.Guard, error) { return guards.Launch(spec) },
 		Signals:  queue.out,
 		Terminal: terminal(),
@@ -94,7 +100,8 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		CreateCommand: cfg.Lock.CreateCommand(backends.NamingFlags(cfg.Connection)...),
 
 		Observer: watched,
-		Beat:     watched.systemd.Beats(),
+		Tally:    watched.tally(),
+		Beat:     watched.beats(),
 
 		Holder: holder(),
 		Self:   self(cfg),
@@ -189,6 +196,6 @@ func holder() string { return fmt.Sprintf("%s:%d", host(), os.Getpid()) }
 // self is what does not change of what this berth says of itself.
 func self(cfg config.Run) lock.Report {
 	return lock.Report{
-		Holder: holder(), Host: host(), PID: os.Getpid(), Command: cfg.Command[0], Priority: cfg.Priority,
+		Holder: holder(), Host: host(), PID: os.Getpid(), Version: cfg.Version, Command: cfg.Command[0], Priority: cfg.Priority,
 	}
 }

@@ -92,12 +92,22 @@ func TestContenderSurvivesAnAlarmAndGoesOnAfterIt(t *testing.T) {
 		start(t, h)
 		must(t, h.Release(within(t)))
 	}
+	alarm := l.(interface{ Alarm() string }).Alarm
 	cycle()
+	if said := alarm(); said != "" {
+		t.Errorf("before the alarm it says %q", said)
+	}
 	must(t, shared.RaiseMemoryAlarm(within(t)))
 	cycle()
+	if alarm() == "" {
+		t.Error("it says nothing of the alarm")
+	}
 	cycle()
 	must(t, shared.ClearMemoryAlarm(within(t)))
 	cycle()
+	if said := alarm(); said != "" {
+		t.Errorf("after the alarm it says %q", said)
+	}
 	resize(t, shared, id, 0)
 	if _, err := acquire(t, l); !errors.Is(err, lock.ErrAbsent) {
 		t.Errorf("acquiring a lock that was removed: %v", err)

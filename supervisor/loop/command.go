@@ -52,6 +52,11 @@ func (l *loop) noteAccepted() {
 // noteStarted hands on what came while the command was being started.
 func (l *loop) noteStarted(pid int) {
 	l.facts.Command.Phase = machine.Alive
+	if again := l.facts.Use == machine.HasRun; again {
+		l.tally.Started(time.Since(l.command.began), true)
+	} else {
+		l.tally.Started(time.Since(l.since), false)
+	}
 	l.facts.Fallen, l.facts.Use = 0, machine.HasRun
 	if !l.sequence.killing {
 		l.silence.Stop()
@@ -193,6 +198,7 @@ func (l *loop) handOnSooner(e event) {
 func (l *loop) lose(e event) {
 	l.verifyTimer.Stop()
 	l.log.Error("slot lost, ending the command", "error", e.err)
+	l.tally.Lost(causeOf(e.err))
 	loss := l.cfg.Loss
 	switch {
 	case !l.sequence.killsWithin(loss.Duration()):
@@ -245,12 +251,14 @@ func (l *loop) step() {
 		l.kill()
 		return
 	}
+	l.tally.Step(next.Signal)
 	l.send(next.Signal, supervisor.Tree)
 	l.stepTimer.Reset(next.Wait)
 }
 
 func (l *loop) kill() {
 	l.sequence.killing = true
+	l.tally.Step(unix.SIGKILL)
 	_ = l.guard.Kill()
 	l.silence.Reset(l.env.guardPatience)
 }

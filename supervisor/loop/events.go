@@ -102,6 +102,8 @@ func (l *loop) returned(r calls.Result) event {
 	switch e.on {
 	case machine.NotConnected, machine.NotAcquired, machine.NotWoken:
 		l.facts.LastErr = e.err
+	case machine.Verified, machine.Unverified:
+		l.tally.Verified(time.Since(l.began), e.err)
 	case machine.Released:
 		l.noteReleased(e.err)
 	case machine.Ready:

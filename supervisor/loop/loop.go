@@ -78,6 +78,7 @@ type loop struct {
 	reloading bool          // the configuration is being read again
 	reloads   chan reloaded // has room for the one
 	takeover  takeover
+	tally     supervisor.Tally
 	timers
 
 	reconnect, poll, rest *backoff.ExponentialBackOff
@@ -94,6 +95,7 @@ type loop struct {
 	since    time.Time        // when it was won, or the wait for one began
 	verified boottime.Instant // when the last proof that it is held began; 0: there is none
 	verifyAt time.Time        // when the next verification begins
+	began    time.Time        // the verification under way
 
 	command  command
 	sequence sequence
@@ -138,6 +140,7 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout),
 		replies:   newReplies(),
 		reloads:   make(chan reloaded, 1),
+		tally:     tally(cfg),
 		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
 		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),

@@ -93,15 +93,9 @@ func (l *loop) mayStepDown() lock.Decision {
 
 // report is what others are told of this berth.
 func (l *loop) report() lock.Report {
-	now := l.situation()
-	r := l.cfg.Self
-	r.State, r.Slot, r.Term, r.Trouble = string(now.State), now.Slot, now.Term, now.Waiting
-	r.Since, r.Ending = l.since, now.State == supervisor.Stopping || now.State == supervisor.Losing
+	r := l.situation().Report(l.cfg.Self)
 	if l.held != nil && l.verified != 0 {
 		r.Verified = time.Now().Add(l.verified.Until())
-	}
-	if now.State == supervisor.InDoubt {
-		r.Trouble = "the slot is in doubt: it is not verified"
 	}
 	return r
 }

@@ -17,7 +17,7 @@ func (l *loop) observe() {
 }
 
 func (l *loop) situation() supervisor.Situation {
-	now := supervisor.Situation{State: l.state, Ending: l.facts.Ends(l.state)}
+	now := supervisor.Situation{State: l.state, Ending: l.facts.Ends(l.state), Since: l.since}
 	if l.held != nil {
 		now.Slot, now.Term = l.held.Slot(), l.held.Term()
 	} else if l.facts.LastErr != nil {

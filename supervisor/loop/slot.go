@@ -19,6 +19,7 @@ const longRun = 10 * time.Second
 // prepare takes the slot that was won.
 func (l *loop) prepare(e event) {
 	l.reconnect.Reset()
+	l.tally.Won(time.Since(l.since))
 	l.held, l.lostC = e.held, e.held.Lost()
 	l.since, l.verified = time.Now(), 0
 	l.takeover.end()
@@ -117,6 +118,7 @@ func (l *loop) renewed(since boottime.Instant) {
 	if lease := l.held.Lease(); lease > 0 {
 		l.deadline = since.Add(lease - l.cfg.Margin)
 	}
+	l.tally.Proved(since, l.deadline)
 	if err := l.lossTimer.Set(l.lossAt()); err != nil {
 		l.log.Error("cannot set the timer of the loss sequence", "error", err)
 	}
@@ -134,7 +136,8 @@ func (l *loop) lossAt() boottime.Instant {
 func (l *loop) verify() {
 	if !l.calls.UnderWay() {
 		l.calls.Verify(l.held, l.lossAt())
-		l.verifyAt = time.Now().Add(l.cfg.VerifyInterval)
+		l.began = time.Now()
+		l.verifyAt = l.began.Add(l.cfg.VerifyInterval)
 	}
 }
 
@@ -209,6 +212,9 @@ func (l *loop) renewAndRest(e event) {
 func (l *loop) releaseLost(e event) {
 	used, lost := l.facts.Use != machine.Unused, errors.Is(e.err, lock.ErrLost)
 	l.facts.LastErr = l.facts.Ending.Cause
+	if l.facts.Use == machine.HasRun && lost {
+		l.tally.Lost(causeOf(e.err))
+	}
 	switch {
 	case l.facts.Hopeless(l.facts.Ending.Cause): // berth says it when it ends
 	case used && lost:

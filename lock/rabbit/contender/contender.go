@@ -84,6 +84,9 @@ func New(cfg Config) *Contender {
 	return c
 }
 
+// Alarm says in one sentence that the broker is under an alarm, "" if that is not known. It may be called at any time.
+func (c *Contender) Alarm() string { return c.session.Alarm() }
+
 // Connect implements lock.Lock.
 func (c *Contender) Connect(ctx context.Context) error {
 	if err := c.id.Check(); err != nil {

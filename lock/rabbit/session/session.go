@@ -70,6 +70,18 @@ func (s *Session) Blocked() bool {
 	return conn != nil && transport.IsClosed(conn.Blocked())
 }
 
+// blocking is what an alarm of the broker is called.
+const blocking = "the broker blocks publishers, because of an alarm"
+
+// Alarm says that the broker is under an alarm, as far as this session has noticed: "" if it has not. Who does not
+// publish is not told.
+func (s *Session) Alarm() string {
+	if s.apart.Load() || s.Blocked() {
+		return blocking
+	}
+	return ""
+}
+
 // Connect connects where that is necessary. Errors: as transport.Dialer.Dial.
 func (s *Session) Connect(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -82,7 +94,7 @@ func (s *Session) Connect(ctx context.Context) error {
 	if last != nil {
 		if s.Blocked() {
 			s.apart.Store(true)
-			s.Dialer.Log.Info("the broker blocks publishers, because of an alarm; publishing over another connection")
+			s.Dialer.Log.Info(blocking + "; publishing over another connection")
 		} else if last.Abandoned() {
 			// A node that did not answer is not the first to be asked again. One that has closed or reset the
 			// connection answers: another may be silent, and a slot is to be reclaimed in time.

@@ -1,0 +1,121 @@
+package feed
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/supervisor"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+// told is a feed, and what comes out of it.
+func told(t *testing.T) (*Feed, *os.File) {
+	t.Helper()
+	reads, writes, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reads.Close() })
+	f := New(Config{
+		Self: lock.Report{Host: "here"}, Lock: lock.ID{Kind: lock.Mutex, Name: "m"}, Log: hclog.NewNullLogger(),
+		Ready: func(now supervisor.Situation) bool { return now.State == supervisor.Running },
+	})
+	f.to, f.done = writes, make(chan struct{})
+	go f.send()
+	return f, reads
+}
+
+// await reads until a line is as wanted.
+func await(t *testing.T, from *bufio.Scanner, wanted func(Snapshot) bool) Snapshot {
+	t.Helper()
+	for from.Scan() {
+		var s Snapshot
+		if err := json.Unmarshal(from.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		if wanted(s) {
+			return s
+		}
+	}
+	t.Fatal("it is not told")
+	return Snapshot{}
+}
+
+func TestWhatASupervisorDoesIsTold(t *testing.T) {
+	f, reads := told(t)
+	_ = reads.SetReadDeadline(time.Now().Add(patience))
+	from := bufio.NewScanner(reads)
+	f.Observe(supervisor.Situation{State: supervisor.Pausing, Waiting: "no broker answers"})
+	s := await(t, from, func(s Snapshot) bool { return s.State == "pausing" })
+	if s.Ready || s.Trouble != "no broker answers" || s.Lock != "m" || s.Host != "here" {
+		t.Errorf("while there is no broker: %+v", s)
+	}
+	f.Won(time.Second)
+	f.Observe(supervisor.Situation{State: supervisor.Running, Slot: 1, Term: 7, Pid: 12})
+	since := boottime.Now()
+	f.Proved(since, since.Add(10*time.Second))
+	f.Started(time.Millisecond, false)
+	f.Verified(time.Millisecond, nil)
+	f.Verified(time.Millisecond, errors.New("no answer"))
+	s = await(t, from, func(s Snapshot) bool { return s.Counts.Failures == 1 })
+	if !s.Ready || s.Slot != 1 || s.Term != 7 || s.CommandPID != 12 || s.Deadline.Sub(s.Verified).Round(time.Second) != 10*time.Second {
+		t.Errorf("while the command runs: %+v", s)
+	}
+	if c := s.Counts; c.Acquires != 1 || c.Starts != 1 || c.Restarts != 0 || c.Verification.Counts[0] != 2 {
+		t.Errorf("it has counted %+v", c)
+	}
+	f.Lost(supervisor.Proven)
+	f.Observe(supervisor.Situation{State: supervisor.Ended})
+	f.Close()
+	s = await(t, from, func(s Snapshot) bool { return s.State == "ended" })
+	if !s.Deadline.IsZero() || s.Counts.Losses["proven"] != 1 {
+		t.Errorf("in the end: %+v", s)
+	}
+}
+
+func TestNobodyWaitsForAServerThatDoesNotRead(t *testing.T) {
+	f, _ := told(t)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for n := range 100000 { // far more than a pipe holds
+			f.Observe(supervisor.Situation{State: supervisor.Waiting, Waiting: fmt.Sprint(n)})
+			f.Beat()
+		}
+		f.Close()
+	}()
+	select {
+	case <-over:
+	case <-time.After(patience):
+		t.Fatal("the supervisor is kept waiting")
+	}
+}
+
+func TestPastThatIsToldIsBounded(t *testing.T) {
+	f := New(Config{})
+	for range 10 * mostChanges {
+		f.Observe(supervisor.Situation{State: supervisor.Running, Slot: 1})
+		f.Observe(supervisor.Situation{State: supervisor.InDoubt, Slot: 1})
+	}
+	for range 1000 { // a waiter that looks now and then
+		f.Observe(supervisor.Situation{State: supervisor.Attempting})
+		f.Observe(supervisor.Situation{State: supervisor.Waiting})
+	}
+	line := f.said.Timeline
+	if n := len(line); n != mostChanges || line[n-1].State != "waiting" || line[n-2].State != "in doubt" {
+		t.Errorf("%d changes, the last ones %+v", n, line[max(0, n-3):])
+	}
+}

@@ -1,0 +1,72 @@
+package feed
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Program is the server, which is beside berth.
+const Program = "berth-listen"
+
+// Listener is the descriptor at which the server finds the socket that it is to serve.
+const Listener = 3
+
+// errNoServer says what to do about a server that is not there.
+var errNoServer = errors.New("berth-listen is missing beside berth, which --listen needs; " +
+	"the packages have it, and 'make build' builds it")
+
+// Serve listens on the address and starts the server. What the server is told comes over a pipe, whose end it
+// outlives by no more than a moment.
+//
+// It is called before this process has become the parent of guards: children that are there by then are left alone.
+func (f *Feed) Serve(address string) (net.Addr, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("cannot find out where berth is: %w", err)
+	}
+	program := filepath.Join(filepath.Dir(self), Program)
+	if _, err := os.Stat(program); err != nil {
+		return nil, errNoServer
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
+	}
+	defer listener.Close() // the server has a descriptor of its own
+	socket, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		return nil, fmt.Errorf("cannot hand on the socket of %s: %w", address, err)
+	}
+	defer socket.Close()
+	if err := f.start(program, socket); err != nil {
+		return nil, err
+	}
+	return listener.Addr(), nil
+}
+
+func (f *Feed) start(program string, socket *os.File) error {
+	reads, writes, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("cannot start %s: %w", program, err)
+	}
+	defer reads.Close()
+	// No environment, in which there may be a password. A group of its own, so that the terminal's keys, which
+	// end the command in order, leave it alone.
+	process, err := os.StartProcess(program, []string{Program}, &os.ProcAttr{
+		Env:   []string{},
+		Files: []*os.File{reads, nil, os.Stderr, socket},
+		Sys:   &syscall.SysProcAttr{Setpgid: true},
+	})
+	if err != nil {
+		writes.Close()
+		return fmt.Errorf("cannot start berth-listen: %w", err)
+	}
+	_ = process.Release() // reaped with the guards
+	f.to, f.done = writes, make(chan struct{})
+	go f.send()
+	return nil
+}

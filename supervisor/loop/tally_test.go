@@ -1,0 +1,44 @@
+package loop
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/signals"
+	"berth/supervisor"
+)
+
+func TestWhatHappensIsCountedOnceEach(t *testing.T) {
+	said := make(recorder, 100)
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Loss, cfg.OnLoss, cfg.Tally = steps(t, "TERM 10ms, KILL"), supervisor.Exit, said
+	})
+	g := b.running()
+	b.backend.ReportLost(mutex, lock.ErrLost)
+	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "kill")
+	g.dies(9, 0)
+	b.end()
+	close(said)
+	var all []string
+	for what := range said {
+		all = append(all, what)
+	}
+	if got, want := fmt.Sprint(all), "[won proved started lost proven step TERM step KILL]"; got != want {
+		t.Errorf("counted %s, not %s", got, want)
+	}
+}
+
+// recorder is a tally.
+type recorder chan string
+
+func (r recorder) Won(time.Duration)                         { r <- "won" }
+func (r recorder) Started(time.Duration, bool)               { r <- "started" }
+func (r recorder) Proved(boottime.Instant, boottime.Instant) { r <- "proved" }
+func (r recorder) Verified(time.Duration, error)             {}
+func (r recorder) Lost(cause supervisor.LossCause)           { r <- "lost " + string(cause) }
+func (r recorder) Step(sig syscall.Signal)                   { r <- "step " + signals.Name(sig) }

@@ -1,0 +1,216 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "berth/internal/observe/web" // so that go test runs the tests anew when it has changed
+)
+
+// listener is a berth that says over HTTP how it is.
+type listener struct {
+	*berth
+	url string
+}
+
+// withServer returns the path of a berth that has berth-listen beside it.
+var withServer = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(filepath.Dir(binary), "served")
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "berth-listen"), "./internal/observe/berth-listen")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("cannot build berth-listen: %w\n%s", err, out)
+	}
+	path := filepath.Join(dir, "berth")
+	return path, os.Link(binary, path)
+})
+
+func listen(t *testing.T, args ...string) listener {
+	t.Helper()
+	path, err := withServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := setup{
+		env: []string{"BERTH_LISTEN=127.0.0.1:0"},
+		via: []string{"sh", "-c", `shift; exec "$0" "$@"`, path},
+	}.start(t, append([]string{"run"}, args...)...)
+	return listener{b, "http://" + b.awaitLog("listening").text("on")}
+}
+
+// get returns what is answered, 0 if nobody does.
+func (l listener) get(path string) (status int, body string) {
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get(l.url + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(text)
+}
+
+func (l listener) await(path string, status int, text string) {
+	l.t.Helper()
+	until(l.t, fmt.Sprintf("%s to answer %d with %q", path, status, text), func() bool {
+		got, body := l.get(path)
+		return got == status && strings.Contains(body, text)
+	})
+}
+
+// server returns the process number of berth-listen, 0 if there is none.
+func (l listener) server() (pid int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", l.pid()))
+	for _, task := range tasks {
+		for child := range strings.FieldsSeq(read(task)) {
+			if strings.TrimSpace(read("/proc/"+child+"/comm")) == "berth-listen" {
+				_, _ = fmt.Sscan(child, &pid)
+			}
+		}
+	}
+	return pid
+}
+
+func TestListenerSaysHowTheBerthIs(t *testing.T) {
+	t.Parallel()
+	l := listen(t, "--broker", calmBroker(t).URL(), "--mutex", unique("listen"), "--", "sleep", "1000")
+	l.awaitRunning()
+	l.await("/readyz", 200, "running")
+	l.await("/healthz", 200, "ok")
+	l.await("/", 200, "</html>")
+	l.await("/metrics", 200, "berth_held{")
+	var status struct {
+		State, Command     string
+		Slot, Pid          int
+		Verified, Deadline time.Time
+		Arithmetic         struct{ Lease float64 }
+	}
+	_, body := l.get("/status")
+	if err := json.Unmarshal([]byte(body), &status); err != nil {
+		t.Fatal(err)
+	}
+	if status.State != "running" || status.Slot != 1 || status.Pid != l.pid() || status.Command != "sleep" ||
+		status.Arithmetic.Lease != 10 || status.Deadline.Sub(status.Verified).Round(time.Second/10) != 9500*time.Millisecond {
+		t.Errorf("it says %s", body)
+	}
+	if strings.Contains(body, "amqp") || strings.Contains(body, "guest") {
+		t.Errorf("it says where the broker is: %s", body)
+	}
+	l.signal(syscall.SIGTERM)
+	l.wantStatus(143)
+	l.wantNothingLeft()
+	l.await("/healthz", 0, "refused")
+}
+
+func TestListenerThatDiesTakesNobodyWithIt(t *testing.T) {
+	t.Parallel()
+	l := listen(t, "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
+	l.awaitRunning()
+	l.await("/readyz", 200, "running")
+	if err := syscall.Kill(l.server(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitLog("nobody answers on --listen")
+	l.await("/healthz", 0, "refused")
+	l.stays()
+	l.signal(syscall.SIGTERM)
+	l.wantStatus(143)
+}
+
+// What falls to berth when a guard has died is killed; the listener does not.
+func TestListenerOutlivesAGuard(t *testing.T) {
+	t.Parallel()
+	l := listen(t, "--broker", localURL(t), "--mutex", "m", "--restart", "always", "--", "sleep", "1000")
+	l.awaitRunning()
+	server := l.server()
+	if err := syscall.Kill(l.guardPID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	l.awaitLogs(2, "command started")
+	l.await("/metrics", 200, `berth_restarts_total{kind="mutex",lock="m"} 1`)
+	if now := l.server(); now != server || now == 0 {
+		t.Errorf("the listener is process %d, not %d", now, server)
+	}
+}
+
+func TestListenerEndsWithABerthThatIsKilled(t *testing.T) {
+	t.Parallel()
+	l := listen(t, "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
+	l.awaitRunning()
+	l.signal(syscall.SIGKILL)
+	l.wantStatus(137)
+	l.await("/healthz", 0, "refused")
+	l.wantNothingLeft()
+}
+
+func TestStoppedBerthIsNotHealthy(t *testing.T) {
+	t.Parallel()
+	l := listen(t, "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
+	l.awaitRunning()
+	l.signal(syscall.SIGSTOP)
+	l.await("/healthz", 503, "has said nothing since")
+	l.signal(syscall.SIGCONT)
+	l.await("/healthz", 200, "ok")
+}
+
+func TestCommandDoesNotGetTheListenersFiles(t *testing.T) {
+	t.Parallel()
+	l := listen(t, "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
+	l.awaitRunning()
+	server, command := files(l.server()), files(l.commandPID())
+	for number, file := range server {
+		if number != "0" && !strings.HasPrefix(file, "socket:") { // what berth tells it, and where it listens
+			continue
+		}
+		for theirs, other := range command {
+			if other == file {
+				t.Errorf("the command has %s as %s", file, theirs)
+			}
+		}
+	}
+	if !strings.HasPrefix(server["0"], "pipe:") {
+		t.Errorf("the listener has %v", server)
+	}
+}
+
+// files returns what a process has open, by number.
+func files(pid int) map[string]string {
+	all := make(map[string]string)
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, link := range links {
+		all[filepath.Base(link)], _ = os.Readlink(link)
+	}
+	return all
+}
+
+func TestListenerThatCannotBeIsSaidAtOnce(t *testing.T) {
+	t.Parallel()
+	l := listen(t, "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
+	taken := strings.TrimPrefix(l.url, "http://")
+	path, err := withServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ binary, address, says string }{
+		"taken":      {path, taken, "address already in use"},
+		"no server":  {binary, "127.0.0.1:0", "berth-listen is missing beside berth"},
+		"no address": {binary, "rabbit:9420", "must begin with an address of this host"},
+	} {
+		cmd := exec.Command(c.binary, "run", "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
+		cmd.Env = append(ownEnvironment(), "BERTH_LISTEN="+c.address)
+		out, _ := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 78 || !strings.Contains(string(out), c.says) {
+			t.Errorf("%s: status %d, %s", name, cmd.ProcessState.ExitCode(), out)
+		}
+	}
+}
