@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +133,40 @@ func TestAnswersThatAreNotTakenAreDropped(t *testing.T) {
 		}})
 	}
 	b.backend.Ask(lock.Request{Verb: "nonsense"})
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestReloadChangesTheSequencesFromNowOn(t *testing.T) {
+	var wrong error
+	b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Reload = func() (supervisor.Reloaded, error) {
+			return supervisor.Reloaded{Stop: steps(t, "USR1 50ms, KILL"), Loss: cfg.Loss, Kept: []string{"broker"}}, wrong
+		}
+	})
+	g := b.running()
+	var d lock.Decision
+	if b.ask(lock.AskReload, &d); !d.Heeded || !strings.Contains(d.Why, "broker") {
+		t.Errorf("asked to reload: %+v", d)
+	}
+	wrong = errors.New("no such key")
+	if b.ask(lock.AskReload, &d); d.Heeded || d.Why != "no such key" {
+		t.Errorf("with a configuration that is wrong: %+v", d)
+	}
+	b.stepDown()
+	g.awaitOrder(t, "USR1 tree")
+	g.dies(0, 0)
+	b.running().dies(0, 0)
+	b.end()
+}
+
+func TestNothingToReloadIsSaid(t *testing.T) {
+	b := newBench(t, 0, nil)
+	g := b.running()
+	var d lock.Decision
+	if b.ask(lock.AskReload, &d); d.Heeded || d.Why == "" {
+		t.Errorf("asked to reload: %+v", d)
+	}
 	g.dies(0, 0)
 	b.end()
 }
