@@ -38,7 +38,7 @@ var rules = []struct {
 		"administrators hold nothing"},
 	{"berth/lock/rabbit/inspection", rabbit("names", "broker", "transport", "slots"), "it looks, and does not contend"},
 	{"berth/lock/rabbit", rabbit("names", "broker", "transport", "ledger", "will", "contender", "administration",
-		"inspection", "status"),
+		"inspection", "request", "status"),
 		"a backend knows the contract and nothing of berth beyond it"},
 	{"berth/lock/local",
 		[]string{"berth/internal/boottime", "berth/lock", "berth/lock/local/slotdir", "berth/lock/local/sockets"},

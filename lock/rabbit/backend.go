@@ -30,6 +30,7 @@ import (
 	"berth/lock/rabbit/inspection"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/status"
 	"berth/lock/rabbit/transport"
 	"berth/lock/rabbit/will"
@@ -84,6 +85,7 @@ type Config struct {
 type Backend struct {
 	cfg     Config
 	brokers []broker.Node
+	admins  request.Admins
 }
 
 var _ lock.Backend = (*Backend)(nil)
@@ -112,11 +114,7 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",
 			cfg.Heartbeat, (ledger.LongestLease / 2).Seconds())
 	}
-	if len(cfg.Admins) == 0 {
-		for _, node := range b.brokers {
-			cfg.Admins = append(cfg.Admins, node.User())
-		}
-	}
+	b.SetAdmins(cfg.Admins)
 	host, _ := os.Hostname() // one without a name is no reason to fail: it is shown to people only
 	cfg.Host = cmp.Or(cfg.Host, host)
 	cfg.PID = cmp.Or(cfg.PID, os.Getpid())
@@ -135,8 +133,18 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 		PID:      b.cfg.PID,
 		Log:      b.cfg.Log,
 		Priority: b.cfg.Priority,
-		Admins:   b.cfg.Admins,
+		Admins:   &b.admins,
 	})
+}
+
+// SetAdmins says anew whose requests contenders heed; see Config.Admins.
+func (b *Backend) SetAdmins(users []string) {
+	if len(users) == 0 {
+		for _, node := range b.brokers {
+			users = append(users, node.User())
+		}
+	}
+	b.admins.Set(users)
 }
 
 // Administrator implements lock.Backend.

@@ -99,7 +99,8 @@ func TestAdministratorsAreThoseThatAreNamed(t *testing.T) {
 	id := fresh(lock.Mutex)
 	cfg := at(shared.URL())
 	cfg.Heartbeat, cfg.Admins = long, []string{"stranger"}
-	l := backend(t, cfg).Lock(id)
+	contenders := backend(t, cfg)
+	l := contenders.Lock(id)
 	t.Cleanup(func() { l.Close() })
 	must(t, l.Connect(within(t)))
 	h, err := l.Acquire(within(t))
@@ -107,7 +108,11 @@ func TestAdministratorsAreThoseThatAreNamed(t *testing.T) {
 	start(t, h)
 	heeding(t, l, says("one", 1))
 	seen(t, inspector(t, at(shared.URL()), id), "1 held (its holder does not answer); 0 wait")
-	seen(t, inspector(t, at(shared.URLFor("stranger", "right", "/")), id), "1 held by one; 0 wait")
+	theirs := inspector(t, at(shared.URLFor("stranger", "right", "/")), id)
+	seen(t, theirs, "1 held by one; 0 wait")
+	contenders.SetAdmins(nil) // its own user again, while it holds the slot
+	seen(t, inspector(t, at(shared.URL()), id), "1 held by one; 0 wait")
+	seen(t, theirs, "1 held (its holder does not answer); 0 wait")
 }
 
 // heap returns how much memory is in use.

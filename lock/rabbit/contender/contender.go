@@ -31,8 +31,8 @@ type Config struct {
 	PID    int
 	Log    hclog.Logger
 
-	Priority int      // among the waiters, 0 to lock.MaxPriority
-	Admins   []string // users of the broker whose requests are heeded
+	Priority int             // among the waiters, 0 to lock.MaxPriority
+	Admins   *request.Admins // whose requests are heeded
 }
 
 // leaveTimeout bounds giving up in order being next.

@@ -23,7 +23,7 @@ const (
 type Inbox struct {
 	Idle time.Duration // for how long the connection for answers is kept after one
 
-	admins   []string
+	admins   *Admins
 	requests chan lock.Request
 
 	// Answers go over a connection of their own: the one that holds a slot must not publish while a command may be
@@ -37,7 +37,7 @@ type Inbox struct {
 }
 
 // New returns an inbox for what these users of the broker ask. The dialer connects for answers.
-func New(admins []string, d *transport.Dialer) *Inbox {
+func New(admins *Admins, d *transport.Dialer) *Inbox {
 	i := &Inbox{
 		Idle: idle, admins: admins, requests: make(chan lock.Request, mostWaiting),
 		answers: transport.NewPublisher(d, "answers"),
@@ -63,7 +63,7 @@ func (i *Inbox) HeedQuestion(d transport.Delivery) {
 }
 
 func (i *Inbox) heed(d transport.Delivery, verbs ...lock.Verb) {
-	if d.UserId == "" || !slices.Contains(i.admins, d.UserId) || !answerable(d) {
+	if !i.admins.have(d.UserId) || !answerable(d) {
 		return
 	}
 	verb, ok := read(d)
