@@ -146,7 +146,7 @@ func (s *Systemd) Observe(now supervisor.Situation) {
 // isReady judges a situation. A slot that is held, or has been, was waited for.
 func (s *Systemd) isReady() bool {
 	switch s.now.State {
-	case supervisor.Waiting, supervisor.Preparing, supervisor.Starting:
+	case supervisor.Waiting, supervisor.Preparing, supervisor.Entering, supervisor.Starting:
 		return s.cfg.Ready != Holding
 	case supervisor.Running, supervisor.InDoubt:
 		return true
