@@ -47,6 +47,10 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
+	programs, err := findHooks(cfg.Hooks)
+	if err != nil {
+		return supervisor.Outcome{Err: err}
+	}
 	backend, err := backends.Open(cfg.Connection, contender(cfg), log)
 	if err != nil {
 		return supervisor.Outcome{Err: err}
@@ -90,6 +94,9 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 
 		Takeover: takeOver(cfg, backend, log),
 		Reload:   reload(cfg, again, spec.Dir, backend, log),
+
+		Hooks:       launchers(guards, spec, programs),
+		HookTimeout: cfg.HookTimeout,
 
 		CreateCommand: cfg.Lock.CreateCommand(backends.NamingFlags(cfg.Connection)...),
 
