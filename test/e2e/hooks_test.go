@@ -282,6 +282,40 @@ func TestHookInASlotThatIsTakenAwayIsEnded(t *testing.T) {
 	}
 }
 
+func TestHookInANamespaceOfItsOwn(t *testing.T) {
+	t.Parallel()
+	c := onHost.contest(t, "mutex")
+	b := do(t, 75, c.args(note, hook(t, "acquire", stubborn), "--hook-timeout=500ms", "--try", inNamespace)...)
+	b.wantNothingLeft()
+	b = do(t, 0, c.args(note, append(notes(t), inNamespace)...)...)
+	b.wantTurns("acquired", "", "ended")
+	b.wantNothingLeft()
+}
+
+// fault: ctrl-c
+func TestHooksLeaveTheTerminalToBerthAndTheCommand(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	term.types(`"$BINARY" run --mutex m --on-acquire "sleep 2000" -- sleep 1000; echo "status $?"` + "\n")
+	term.find("sleep", "2000")
+	term.types(ctrlC)
+	term.sees("status 130")
+	term.worksAgain()
+
+	term.types(`"$BINARY" run --mutex m --try --hook-timeout 300ms --on-acquire "sh -c 'read x </dev/tty'" -- ` +
+		`sleep 1000; echo "status $?"` + "\n")
+	term.sees("status 75")
+	term.worksAgain()
+
+	term.types(`"$BINARY" run --mutex m --on-acquire true --on-release true -- ` +
+		`sh -c 'printf "na""me: "; read x; echo "hello $x"'; echo "status $?"` + "\n")
+	term.sees("name: ")
+	term.types("you\n")
+	term.sees("hello you")
+	term.sees("status 0")
+	term.worksAgain()
+}
+
 // From the beginning of on_acquire to the end of on_release nobody else is in the slot.
 func TestHooksOfTwoHoldersDoNotOverlap(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
