@@ -99,6 +99,24 @@
 #user = "nobody"
 #group = "nogroup"
 
+# ---- Hooks ----
+#
+# Programs with the command's environment and BERTH_REASON. A string is split into
+# words as a shell does, a list is taken as it is; no shell is involved.
+
+# Before the command is started in a slot. If it fails, the slot is given back, and
+# berth queues up again after a pause.
+#on_acquire = ["/usr/bin/myhook", "--attach"]
+
+# When the command is dead, before the slot is given back.
+#on_release = "/usr/bin/myhook --detach"
+
+# After the slot was lost and the command is dead.
+#on_lost = "/usr/bin/myalarm"
+
+# A hook, and all that it has started, is killed after this time.
+#hook_timeout = "5s"
+
 # ---- As a service of systemd, with Type=notify ----
 
 # When the service counts as started: "waiting" is when berth is connected and in

@@ -58,6 +58,21 @@ const (
 	Freeze OnDoubt = "freeze"
 )
 
+// Hook is a program of the user's that runs at a turn in the life of a slot, with the command's environment.
+type Hook string
+
+// The hooks. None delays the end of a command, or outlives HookTimeout.
+const (
+	// OnAcquire runs in the slot before the command is started there for the first time. If it fails, the command
+	// is not started and the slot given back.
+	OnAcquire Hook = "on_acquire"
+	// OnRelease runs in the slot when the command's tree is dead and nothing more is to run there. A slot that is
+	// lost meanwhile ends it as it would end the command.
+	OnRelease Hook = "on_release"
+	// OnLost runs when a slot was lost in which the command was to run, its tree is dead and the slot was given up.
+	OnLost Hook = "on_lost"
+)
+
 // Config is everything that loop.Run needs. Fields without a stated default are
 // required.
 type Config struct {
@@ -88,6 +103,11 @@ type Config struct {
 	OnDoubt OnDoubt // "" is GoOn
 	Restart Restart
 
+	// Hooks launch a guard for each hook that there is. Default nil: there is none.
+	Hooks map[Hook]func() (Guard, error)
+	// HookTimeout is after which time a hook is killed.
+	HookTimeout time.Duration
+
 	// CreateCommand is the command line that makes the lock, told to a user who
 	// waits for one that does not exist. Default "": none.
 	CreateCommand string
@@ -117,7 +137,9 @@ type Config struct {
 // Reloaded is what has changed in the middle of a run.
 type Reloaded struct {
 	Stop, Loss signals.Sequence // from now on; one that is under way goes on
-	Kept       []string         // what is different and cannot change before berth is started anew
+	Hooks      map[Hook]func() (Guard, error)
+	HookTime   time.Duration // Config.HookTimeout
+	Kept       []string      // what is different and cannot change before berth is started anew
 }
 
 // Outcome is how a run ended.
@@ -133,3 +155,6 @@ type Outcome struct {
 // ErrNotExecuted: the slot was won and the command could not be executed. What
 // wraps it wraps a syscall.Errno too.
 var ErrNotExecuted = errors.New("cannot execute the command")
+
+// ErrRefused: the slot was won, and on_acquire did not let the command start there.
+var ErrRefused = errors.New("on_acquire has refused the slot")

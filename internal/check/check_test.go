@@ -2,6 +2,9 @@ package check
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
 	"strings"
 	"testing"
 
@@ -65,6 +68,41 @@ func TestVerdictTellsFindingsApart(t *testing.T) {
 		}
 		if !strings.Contains(r.verdict(), want) {
 			t.Errorf("%v: %q", err, r.verdict())
+		}
+	}
+}
+
+func TestReportShowsWhatHooksDelay(t *testing.T) {
+	for _, broker := range []string{"amqp://h", "local"} {
+		r := reportOn(t, map[string][]string{"broker": {broker}, "on-acquire": {"a"}, "on-release": {"b"},
+			"hook-timeout": {"4s"}, "stop": {"TERM 8s, KILL"}})
+		var text, object bytes.Buffer
+		if err := errors.Join(r.WriteText(&text), r.WriteJSON(&object)); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"up to 4s       on_acquire", "up to 4s       on_release",
+			"stop 8s + on_release 4s = 12s"} {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("%s: no %q in %s", broker, want, text.String())
+			}
+		}
+		if strings.Contains(text.String(), "on_lost") {
+			t.Errorf("%s: on_lost is not there: %s", broker, text.String())
+		}
+		if broker != "local" && !strings.Contains(text.String(), "  up to 8s       after the tree is dead") {
+			t.Errorf("no handover of 8s in %s", text.String())
+		}
+		var got struct {
+			Safe  bool
+			Hooks map[string]int64
+		}
+		if err := json.Unmarshal(object.Bytes(), &got); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]int64{"on_acquire_ms": 4000, "on_release_ms": 4000, "on_lost_ms": 0, "turnover_ms": 8000,
+			"ending_ms": 12000}
+		if !got.Safe || !maps.Equal(got.Hooks, want) {
+			t.Errorf("%s: %+v", broker, got)
 		}
 	}
 }

@@ -18,6 +18,7 @@ type (
 		Local    bool         `json:"local"`
 		Timings  *jsonTimings `json:"timings,omitempty"` // not for local locks
 		Timeline []jsonMoment `json:"timeline,omitempty"`
+		Hooks    *jsonHooks   `json:"hooks,omitempty"`
 		Broker   *jsonBroker  `json:"broker,omitempty"` // with --connect
 		Problems []string     `json:"problems"`
 		Advice   []string     `json:"advice"`
@@ -45,6 +46,13 @@ type (
 		Event  timing.Event `json:"event"`
 		Signal string       `json:"signal,omitempty"`
 		Late   bool         `json:"late,omitempty"`
+	}
+	jsonHooks struct {
+		OnAcquire int64 `json:"on_acquire_ms"` // how long it may take, 0: there is none
+		OnRelease int64 `json:"on_release_ms"`
+		OnLost    int64 `json:"on_lost_ms"`
+		Turnover  int64 `json:"turnover_ms"`
+		Ending    int64 `json:"ending_ms"` // of berth, stop sequence included
 	}
 	jsonBroker struct {
 		URL       string `json:"url"`
@@ -76,7 +84,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	if !r.cfg.Local {
 		out.Timings, out.Timeline = r.jsonTimings(), r.jsonTimeline()
 	}
-	out.Broker = r.jsonBroker()
+	out.Hooks, out.Broker = r.jsonHooks(), r.jsonBroker()
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
@@ -100,6 +108,15 @@ func (r *Report) jsonTimeline() []jsonMoment {
 		line = append(line, jsonMoment{ms(m.At), m.Event, m.Signal, m.Late})
 	}
 	return line
+}
+
+func (r *Report) jsonHooks() *jsonHooks {
+	if len(r.cfg.Hooks) == 0 {
+		return nil
+	}
+	h := r.cfg.HookTimes()
+	return &jsonHooks{OnAcquire: ms(h.OnAcquire), OnRelease: ms(h.OnRelease), OnLost: ms(h.OnLost),
+		Turnover: ms(h.Turnover()), Ending: ms(h.Ending(r.cfg.Stop.Duration()))}
 }
 
 func (r *Report) jsonBroker() *jsonBroker {

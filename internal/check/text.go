@@ -40,6 +40,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		b.WriteString("\n")
 		r.writeFailover(&b)
 	}
+	if len(r.cfg.Hooks) > 0 {
+		r.writeHooks(&b)
+	}
 	if len(r.Advice) > 0 {
 		b.WriteString("\nGood to know:\n")
 	}
@@ -154,7 +157,8 @@ func (r *Report) writeFailover(b *strings.Builder) {
 	least, most := t.Freed()
 	b.WriteString("How long until the next holder starts:\n\n")
 	for _, row := range [][2]string{
-		{"milliseconds", "after the tree is dead: the command ended, berth was told to end, or was killed"},
+		{inOrder(r.cfg.HookTimes().Turnover()),
+			"after the tree is dead: the command ended, berth was told to end, or was killed"},
 		{fmt.Sprintf("up to %s", most),
 			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so"},
 		{"not at all", "the connection was cut and is back in time: the command goes on"},
@@ -166,5 +170,36 @@ func (r *Report) writeFailover(b *strings.Builder) {
 				least, most, t.Noticed(), t.Handover())},
 	} {
 		writeItem(b, fmt.Sprintf("  %-14s ", row[0]), row[1])
+	}
+}
+
+// inOrder says how long it takes when nothing is wrong.
+func inOrder(hooks time.Duration) string {
+	if hooks == 0 {
+		return "milliseconds"
+	}
+	return fmt.Sprintf("up to %s", hooks)
+}
+
+func (r *Report) writeHooks(b *strings.Builder) {
+	h, stop := r.cfg.HookTimes(), r.cfg.Stop.Duration()
+	fmt.Fprintf(b, "\nHooks, killed after hook-timeout %s:\n\n", r.cfg.HookTimeout)
+	for _, row := range []struct {
+		time time.Duration
+		text string
+	}{
+		{h.OnAcquire, "on_acquire, in the slot, before the command starts there"},
+		{h.OnRelease, "on_release, in the slot, when the command is dead and before the slot is given back"},
+		{h.OnLost, "on_lost, after a loss, when the command is dead and the slot given up: it delays nobody"},
+	} {
+		if row.time > 0 {
+			writeItem(b, fmt.Sprintf("  %-14s ", fmt.Sprintf("up to %s", row.time)), row.text)
+		}
+	}
+	writeItem(b, "", fmt.Sprintf("\nberth ends in order within stop %s + on_release %s = %s.", stop, h.OnRelease,
+		h.Ending(stop)))
+	if !r.cfg.Local {
+		writeItem(b, "", "In the slot, a hook has the command's deadline: it is verified like the command, and ends by "+
+			"the same loss sequence. So it adds nothing to what has to fit into the lease.")
 	}
 }

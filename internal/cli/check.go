@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -93,6 +95,11 @@ func adviseOnHost(r *check.Report, cfg config.Run) {
 	if len(cfg.Command) > 0 {
 		if _, err := runner.FindCommand(cfg.Command[0]); err != nil {
 			r.Advise("on this host: " + err.Error())
+		}
+	}
+	for _, hook := range slices.Sorted(maps.Keys(cfg.Hooks)) {
+		if _, err := runner.FindCommand(cfg.Hooks[hook][0]); err != nil {
+			r.Advise(fmt.Sprintf("on this host: %s: %v", hook, err))
 		}
 	}
 	if cfg.PIDNamespace && !identity.Capable(unix.CAP_SYS_ADMIN) {

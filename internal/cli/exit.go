@@ -37,6 +37,7 @@ var statuses = []struct {
 	{lock.ErrUnknown, supervisor.ExitNotObtained},
 	{administer.ErrConflict, supervisor.ExitNotObtained},
 	{errRefused, supervisor.ExitNotObtained},
+	{supervisor.ErrRefused, supervisor.ExitNotObtained},
 	{context.DeadlineExceeded, supervisor.ExitNotObtained},
 	{syscall.ENOENT, supervisor.ExitNotFound},
 	{syscall.EACCES, supervisor.ExitCannotExecute},
@@ -91,7 +92,7 @@ Exit status:
   64   wrong usage
   69   no broker could be reached (with --try or --timeout)
   70   another error, such as output that cannot be written, or a fault of berth's own
-  75   no slot was obtained (with --try or --timeout)
+  75   no slot was obtained, or on_acquire refused it (with --try or --timeout)
   76   the slot was lost (with --on-loss exit or --try)
   77   the broker refused the login or a permission; the directory of a
        local lock may not be used

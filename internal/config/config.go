@@ -116,6 +116,12 @@ type Run struct {
 	// supervisor.Never.
 	Restart supervisor.Restart
 
+	// Hooks are the hooks that there are, programs and their arguments, default nil.
+	Hooks map[supervisor.Hook][]string
+
+	// HookTimeout is after which time a hook is killed, default 5s.
+	HookTimeout time.Duration
+
 	// Ready is when a service of systemd counts as started, default
 	// observe.Waiting.
 	Ready observe.Ready
@@ -148,4 +154,16 @@ func (r Run) Timings() timing.Timings {
 		VerifyTimeout:  r.VerifyTimeout,
 		Loss:           r.Loss.Duration(),
 	}
+}
+
+// HookTimes returns how long the hooks may take.
+func (r Run) HookTimes() timing.Hooks {
+	most := func(hook supervisor.Hook) time.Duration {
+		if r.Hooks[hook] == nil {
+			return 0
+		}
+		return r.HookTimeout
+	}
+	return timing.Hooks{OnAcquire: most(supervisor.OnAcquire), OnRelease: most(supervisor.OnRelease),
+		OnLost: most(supervisor.OnLost)}
 }

@@ -78,7 +78,7 @@ func decode(option Option, attr *hcl.Attribute, path string) (given, error) {
 		return given{}, Invalidf("%s: %s %v", at, attr.Name, err)
 	}
 	where := at + ": " + attr.Name
-	if option.Kind != List {
+	if option.Kind != List && option.Kind != CommandLine {
 		where += " = " + short(texts[0])
 	}
 	return given{option, texts, where, ErrInvalid}, nil
@@ -93,8 +93,10 @@ func textsOf(option Option, value cty.Value) ([]string, error) {
 		return []string{fmt.Sprint(value.True())}, nil
 	case option.Kind == Number && t == cty.Number:
 		return []string{value.AsBigFloat().Text('f', -1)}, nil
-	case option.Kind == List && t.IsTupleType():
+	case (option.Kind == List || option.Kind == CommandLine) && t.IsTupleType():
 		return elements(option, value)
+	case option.Kind == CommandLine && t == cty.String:
+		return splitWords(value.AsString())
 	case option.Kind == List && t == cty.String && !option.fileOnly,
 		option.Kind != List && option.Kind != Switch && t == cty.String:
 		return []string{value.AsString()}, nil
@@ -120,6 +122,8 @@ func example(option Option) string {
 		return "true or false, without quotes"
 	case List:
 		return `strings in brackets, such as ["first", "second"]`
+	case CommandLine:
+		return `a program and its arguments, such as "/usr/bin/myhook --flag" or ["/usr/bin/myhook", "--flag"]`
 	case Number:
 		return "a whole number, without quotes"
 	case Duration:

@@ -104,7 +104,14 @@ func flagLayer(flags map[string][]string, command []string) (layer, error) {
 		if option.Kind != List && (option.Kind != Switch || texts[0] != "true") {
 			where += " " + short(texts[0])
 		}
-		l[option.Name] = given{option, texts, where, ErrUsage}
+		value := given{option, texts, where, ErrUsage}
+		if option.Kind == CommandLine {
+			var err error
+			if value.texts, err = splitWords(texts[0]); err != nil {
+				return nil, value.wrong(err)
+			}
+		}
+		l[option.Name] = value
 	}
 	if len(command) > 0 {
 		l[commandOption.Name] = given{commandOption, command, "the command line's COMMAND", ErrUsage}
@@ -125,6 +132,12 @@ func envLayer(options []Option, lookupEnv func(string) (string, bool)) (layer, e
 			continue
 		}
 		value := given{option, []string{text}, option.Env() + "=" + short(text), ErrInvalid}
+		if option.Kind == CommandLine {
+			var err error
+			if value.texts, err = splitWords(text); err != nil {
+				return nil, value.wrong(err)
+			}
+		}
 		switch option.Name {
 		case "broker":
 			value.where = option.Env()

@@ -218,3 +218,31 @@ func TestLoadCheckWantsNeitherLockNorBrokerNorCommand(t *testing.T) {
 		t.Errorf("nonsense: %v", err)
 	}
 }
+
+func TestHookIsATextOrAList(t *testing.T) {
+	want := []string{"/bin/my hook", "--flag", "a b"}
+	for name, words := range map[string][]string{
+		"flag":     {"--on-acquire", `'/bin/my hook' --flag "a b"`},
+		"variable": {`BERTH_ON_ACQUIRE=/bin/my\ hook --flag 'a b'`},
+		"text":     {"--config", write(t, `on_acquire = "'/bin/my hook' --flag 'a b'"`)},
+		"list":     {"--config", write(t, `on_acquire = ["/bin/my hook", "--flag", "a b"]`)},
+		"flag over file": {"--on-acquire", `'/bin/my hook' --flag "a b"`,
+			"--config", write(t, `on_acquire = "other"`)},
+	} {
+		run, err := Load(input(append(words, "--broker", "local", "--mutex", "m", "--", "x")...))
+		if err != nil || len(run.Hooks) != 1 || !slices.Equal(run.Hooks[supervisor.OnAcquire], want) {
+			t.Errorf("%s: %q, %v", name, run.Hooks, err)
+		}
+	}
+}
+
+func TestHookTimesAreThoseOfTheHooksThatThereAre(t *testing.T) {
+	run, err := Load(input("--on-release", "x", "--hook-timeout", "7s", "--broker", "local", "--mutex", "m", "--", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h := run.HookTimes(); h.OnAcquire != 0 || h.OnLost != 0 || h.Turnover() != 7*time.Second ||
+		h.Ending(run.Stop.Duration()) != 15*time.Second {
+		t.Errorf("%+v", h)
+	}
+}

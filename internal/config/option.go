@@ -10,11 +10,12 @@ type ValueKind int
 
 // The kinds of values.
 const (
-	Text     ValueKind = iota // one string
-	List                      // strings; the flag is repeatable
-	Duration                  // a number with a unit, such as 1m30s
-	Number                    // a whole number
-	Switch                    // true or false; the flag alone means true
+	Text        ValueKind = iota // one string
+	List                         // strings; the flag is repeatable
+	Duration                     // a number with a unit, such as 1m30s
+	Number                       // a whole number
+	Switch                       // true or false; the flag alone means true
+	CommandLine                  // a program and its arguments: words in one string, in the file also a list
 )
 
 // Option describes one setting: everything that help pages, the example file

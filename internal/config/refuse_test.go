@@ -53,6 +53,10 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--user|54321|--broker|local|--mutex|m|--|x", ErrUsage, `--user "54321": is not in this host's user database`},
 		{"BERTH_USER=54321|--broker|local|--mutex|m|--|x", ErrInvalid,
 			`BERTH_USER="54321": is not in this host's user database`},
+		{"--on-lost|a 'b", ErrUsage, "--on-lost \"a 'b\": has a quote that is not closed"},
+		{"--on-lost|  ", ErrUsage, "--on-lost \"  \": names no program"},
+		{"BERTH_ON_RELEASE=a \\", ErrInvalid, `BERTH_ON_RELEASE="a \\": ends in a backslash`},
+		{"--hook-timeout|0s", ErrUsage, "must be above zero"},
 		{"--config|/does/not/exist", ErrInvalid, `--config "/does/not/exist": cannot read the file: no such file`},
 	} {
 		_, err := Load(input(strings.Split(c.words, "|")...))

@@ -18,6 +18,7 @@ import (
 	"berth/internal/timing"
 	"berth/lock"
 	"berth/signals"
+	"berth/supervisor"
 )
 
 // settings is a Run in the making.
@@ -75,6 +76,22 @@ func setGroup(s *settings, texts []string) error {
 }
 
 func setCommand(s *settings, texts []string) error {
+	s.Command = texts
+	return checkCommand(texts)
+}
+
+func setHook(hook supervisor.Hook) func(*settings, []string) error {
+	return func(s *settings, texts []string) error {
+		if s.Hooks == nil {
+			s.Hooks = map[supervisor.Hook][]string{}
+		}
+		s.Hooks[hook] = texts
+		return checkCommand(texts)
+	}
+}
+
+// checkCommand says what is wrong with a program and its arguments.
+func checkCommand(texts []string) error {
 	if len(texts) == 0 || texts[0] == "" {
 		return errors.New("names no program; begin with one, such as [\"/usr/bin/myprogram\", \"--flag\"]")
 	}
@@ -83,7 +100,6 @@ func setCommand(s *settings, texts []string) error {
 			return fmt.Errorf("has a NUL character in place %d, which no argument can have; take it out", i+1)
 		}
 	}
-	s.Command = texts
 	return nil
 }
 
@@ -125,6 +141,13 @@ func setTimeout(s *settings, texts []string) error {
 	}
 	s.Timeout = d
 	return nil
+}
+
+func setHookTimeout(s *settings, texts []string) (err error) {
+	if s.HookTimeout, err = ParseDuration(texts[0]); err == nil && s.HookTimeout <= 0 {
+		err = errors.New("must be above zero; write a duration such as 5s")
+	}
+	return err
 }
 
 func setPriority(s *settings, texts []string) error {

@@ -16,6 +16,7 @@ const (
 	groupBroker  = "Where it lives"
 	groupWaiting = "Waiting for a slot"
 	groupCommand = "The command"
+	groupHooks   = "Hooks"
 	groupSystemd = "As a service of systemd"
 	groupWatch   = "Watching it"
 	groupTimings = "Timings that the promise rests on"
@@ -116,6 +117,21 @@ var table = []Option{
 	{Name: "group", Group: groupCommand, Value: "GROUP", set: setGroup,
 		Usage: "Run the command with this group, a name or a number, in place of the user's main one. Needs " +
 			"CAP_SETGID."},
+
+	{Name: "on-acquire", Group: groupHooks, Value: "COMMAND", Kind: CommandLine,
+		set: setHook(supervisor.OnAcquire),
+		Usage: "Run COMMAND in the slot before the command is started there. If it fails or takes too long, the slot " +
+			"is given back, and berth queues up again after a pause. Words are split as a shell does; no shell runs."},
+	{Name: "on-release", Group: groupHooks, Value: "COMMAND", Kind: CommandLine,
+		set: setHook(supervisor.OnRelease),
+		Usage: "Run COMMAND when the command is dead and before the slot is given back, unless the slot was lost. " +
+			"How it ends changes nothing."},
+	{Name: "on-lost", Group: groupHooks, Value: "COMMAND", Kind: CommandLine,
+		set: setHook(supervisor.OnLost),
+		Usage: "Run COMMAND after the slot was lost, the command is dead and the slot is given up. The slot may be " +
+			"somebody else's."},
+	{Name: "hook-timeout", Group: groupHooks, Value: "DURATION", Kind: Duration, Default: "5s", set: setHookTimeout,
+		Usage: "Kill a hook, and all that it has started, after DURATION."},
 
 	{Name: "ready", Group: groupSystemd, Value: "waiting|holding", Default: string(observe.Waiting),
 		set: oneOf(func(s *settings) *observe.Ready { return &s.Ready }, observe.Waiting, observe.Holding),

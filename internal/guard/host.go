@@ -73,6 +73,10 @@ type Spec struct {
 	Env        []string            // the command's environment but for Start.Vars
 	Credential *syscall.Credential // the user; nil: the one who started berth
 
+	// Aside is for what is not the command, a hook: it reads nothing, writes to standard error alone, and is not given
+	// the terminal. What the command reads and writes is the command's alone.
+	Aside bool
+
 	// Numbered are variables, of Env or not, whose value is to be the process number
 	// of the command. Default none.
 	Numbered []string
@@ -219,12 +223,22 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 	defer unix.Close(inherited)
 	args := wire.Args{
 		Conn: inherited, Cgroup: g.cgroup, Credential: spec.Credential, Namespace: spec.Namespace,
-		Dir: spec.Dir, Numbered: spec.Numbered, Path: spec.Path, Command: spec.Args,
+		Aside: spec.Aside,
+		Dir:   spec.Dir, Numbered: spec.Numbered, Path: spec.Path, Command: spec.Args,
 	}
 	// A group of its own: whatever kills berth's group must not hit both.
 	sys := &syscall.SysProcAttr{Setpgid: true}
 	if spec.Namespace {
 		sys.Cloneflags = namespaceFlags
+	}
+	files := []uintptr{0, 1, 2}
+	if spec.Aside {
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return fmt.Errorf("cannot start the guard: %w", err)
+		}
+		defer null.Close()
+		files = []uintptr{null.Fd(), 2, 2}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -233,7 +247,7 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 		// /proc/self/exe is this very binary, even if it was replaced meanwhile.
 		g.pid, err = syscall.ForkExec("/proc/self/exe", args.Strings(), &syscall.ProcAttr{
 			Env:   wire.GuardEnv(spec.Env),
-			Files: []uintptr{0, 1, 2},
+			Files: files,
 			Sys:   sys,
 		})
 		return err

@@ -17,6 +17,8 @@ func status(id lock.ID, now supervisor.Situation) string {
 		return because("waiting for "+id.Name, now.Waiting)
 	case supervisor.Preparing:
 		return slot + ": making sure that nobody else's command runs"
+	case supervisor.Entering:
+		return slot + ": running on_acquire"
 	case supervisor.Starting:
 		return slot + ": starting the command"
 	case supervisor.Running:
@@ -29,6 +31,10 @@ func status(id lock.ID, now supervisor.Situation) string {
 		return slot + ", lost: ending the command"
 	case supervisor.Resting:
 		return slot + ": about to start the command again"
+	case supervisor.Leaving:
+		return slot + ": running on_release"
+	case supervisor.Reporting:
+		return "lost " + id.Name + ": running on_lost"
 	case supervisor.Releasing:
 		return slot + ": giving it back"
 	}

@@ -149,7 +149,7 @@ func (s *Systemd) isReady() bool { return s.cfg.Ready.At(s.now) }
 // At reports whether a service counts as started in a situation.
 func (r Ready) At(now supervisor.Situation) bool {
 	switch now.State {
-	case supervisor.Waiting, supervisor.Preparing, supervisor.Starting:
+	case supervisor.Waiting, supervisor.Preparing, supervisor.Entering, supervisor.Starting:
 		return r != Holding
 	case supervisor.Running, supervisor.InDoubt:
 		return true

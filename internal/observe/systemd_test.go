@@ -103,7 +103,8 @@ func TestServiceIsReadyWhenItIsInLine(t *testing.T) {
 			m := listen(t)
 			s := start(t, SystemdConfig{Ready: c.ready, Passed: c.passed})
 			for _, state := range []supervisor.State{supervisor.Connecting, supervisor.Pausing, supervisor.Attempting,
-				supervisor.Waiting, supervisor.Preparing, supervisor.Starting, supervisor.Running, supervisor.InDoubt} {
+				supervisor.Waiting, supervisor.Preparing, supervisor.Entering, supervisor.Starting, supervisor.Running,
+				supervisor.InDoubt} {
 				s.Observe(supervisor.Situation{State: state})
 				if state == supervisor.Waiting {
 					s.Beat()
@@ -133,6 +134,14 @@ func TestStatusSaysWhatIsHeld(t *testing.T) {
 	m.await("STATUS", "holding slot 2 of workers, term 7")
 	s.Observe(supervisor.Situation{State: supervisor.Losing, Slot: 2, Term: 7})
 	m.await("STATUS", "holding slot 2 of workers, term 7, lost: ending the command")
+	for state, want := range map[supervisor.State]string{
+		supervisor.Entering:  "holding slot 2 of workers, term 7: running on_acquire",
+		supervisor.Leaving:   "holding slot 2 of workers, term 7: running on_release",
+		supervisor.Reporting: "lost workers: running on_lost",
+	} {
+		s.Observe(supervisor.Situation{State: state, Slot: 2, Term: 7})
+		m.await("STATUS", want)
+	}
 	if said := m.all(); said["STOPPING"] != "" {
 		t.Errorf("it says that the service stops, which goes on: %v", said)
 	}
@@ -151,6 +160,12 @@ func TestEndIsToldWithTheTimeThatItTakes(t *testing.T) {
 	}
 	if d := extended(); d < 5*time.Minute || d > 5*time.Minute+afterKill {
 		t.Errorf("it asks for %s", d)
+	}
+	s.Observe(supervisor.Situation{State: supervisor.Leaving, Slot: 1, Ending: true,
+		KillAt: time.Now().Add(9 * time.Minute)})
+	m.await("STATUS", "holding slot 1 of workers: running on_release")
+	if d := extended(); d < 8*time.Minute {
+		t.Errorf("for on_release it asks for %s", d)
 	}
 	s.Observe(supervisor.Situation{State: supervisor.Releasing, Slot: 1, Ending: true})
 	s.Observe(supervisor.Situation{State: supervisor.Ended, Ending: true})

@@ -25,7 +25,7 @@ func private(name string) bool {
 	switch name {
 	case pidfdVar:
 		return true // it names berth too, and without it LISTEN_PID alone counts
-	case "BERTH_NAME", "BERTH_KIND", "BERTH_SLOT", "BERTH_TERM", "BERTH_HOLDER":
+	case "BERTH_NAME", "BERTH_KIND", "BERTH_SLOT", "BERTH_TERM", "BERTH_HOLDER", "BERTH_REASON":
 		return true
 	}
 	return strings.HasPrefix(name, "BERTH_BROKER") || strings.HasPrefix(name, "BERTH_PASSWORD")

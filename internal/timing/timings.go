@@ -47,6 +47,20 @@ type Timings struct {
 	Loss           time.Duration // from the first signal of the loss sequence to its KILL
 }
 
+// Hooks are how long the hooks may take, 0 for one that there is not. They are no part of what has to fit into the
+// lease: one that runs in the slot is verified and has the command's deadline, and ends by the same loss sequence.
+type Hooks struct {
+	OnAcquire time.Duration // between the win of a slot and the start of the command
+	OnRelease time.Duration // between the end of the command and the slot's return
+	OnLost    time.Duration // after a loss, when the slot is given up
+}
+
+// Turnover returns how long a slot that is handed over in order may be without a command because of hooks.
+func (h Hooks) Turnover() time.Duration { return sum(h.OnRelease, h.OnAcquire) }
+
+// Ending returns how long berth may take to end in order, with a stop sequence that takes so long.
+func (h Hooks) Ending(stop time.Duration) time.Duration { return sum(stop, h.OnRelease) }
+
 // Lease returns how long the broker certainly keeps a slot after it last heard
 // from its holder.
 func (t Timings) Lease() time.Duration { return 2 * t.Heartbeat }

@@ -52,20 +52,24 @@ func (l *loop) noteAccepted() {
 // noteStarted hands on what came while the command was being started.
 func (l *loop) noteStarted(pid int) {
 	l.facts.Command.Phase = machine.Alive
-	if again := l.facts.Use == machine.HasRun; again {
-		l.tally.Started(time.Since(l.command.began), true)
-	} else {
-		l.tally.Started(time.Since(l.since), false)
-	}
-	l.facts.Fallen, l.facts.Use = 0, machine.HasRun
 	if !l.sequence.killing {
 		l.silence.Stop()
 	}
-	if pid != 0 {
-		l.command.pid = pid
-		l.log = l.log.With("pid", pid)
+	if l.facts.Command.Hook != "" {
+		l.log.Info("hook started", "hook", string(l.facts.Command.Hook), "process", pid)
+	} else {
+		if again := l.facts.Use == machine.HasRun; again {
+			l.tally.Started(time.Since(l.command.began), true)
+		} else {
+			l.tally.Started(time.Since(l.since), false)
+		}
+		l.facts.Fallen, l.facts.Use = 0, machine.HasRun
+		if pid != 0 {
+			l.command.pid = pid
+			l.log = l.log.With("pid", pid)
+		}
+		l.log.Info("slot held, command started")
 	}
-	l.log.Info("slot held, command started")
 	for _, kept := range l.command.kept {
 		l.send(kept.sig, kept.to)
 	}
@@ -79,7 +83,7 @@ func (l *loop) sequenceAfterStart(event) {
 		return
 	}
 	steps := l.sequence.steps
-	l.log.Info("ending the command", "sequence", steps.String())
+	l.log.Info(l.either("ending the command", "ending the hook"), "sequence", steps.String())
 	l.sequence.killAt = time.Now().Add(steps.Duration())
 	if len(steps) == 1 { // KILL
 		l.step()
@@ -92,6 +96,10 @@ func (l *loop) sequenceAfterStart(event) {
 func (l *loop) noteNotStarted(errno syscall.Errno) {
 	l.silence.Stop()
 	l.facts.Command.Phase = machine.NotExecuted
+	if l.facts.Command.Hook != "" {
+		l.facts.Command.Err = errno
+		return
+	}
 	l.facts.Command.Err = fmt.Errorf("%w: %w", supervisor.ErrNotExecuted, errno)
 }
 
@@ -130,7 +138,7 @@ func (l *loop) send(sig syscall.Signal, to supervisor.Scope) {
 // once it gets it.
 func (l *loop) noteSuspended(wantsTerminal bool) {
 	switch {
-	case l.state == supervisor.Losing: // it is about to end
+	case l.state == supervisor.Losing, l.facts.Command.Hook != "": // it is about to end, or will be killed in time
 		return
 	case wantsTerminal:
 		l.log.Warn("command stopped until it has the terminal, the slot is still held; " +
@@ -166,6 +174,10 @@ func (l *loop) noteExit(g supervisor.GuardEvent) {
 	c.Phase, c.Status = machine.Over, g.Status
 	c.ByItself = l.facts.Ending.Reason == ""
 	c.AtTerminal = g.Terminal && supervisor.Interrupted(g.Status)
+	if c.Hook != "" {
+		l.noteHookExit()
+		return
+	}
 	if g.Orphans {
 		l.log.Error("the guard was killed, and the command with it")
 	}
@@ -197,8 +209,9 @@ func (l *loop) handOnSooner(e event) {
 // lose begins the loss sequence, unless a sequence is under way that kills sooner.
 func (l *loop) lose(e event) {
 	l.verifyTimer.Stop()
-	l.log.Error("slot lost, ending the command", "error", e.err)
+	l.log.Error(l.either("slot lost, ending the command", "slot lost, ending the hook"), "error", e.err)
 	l.tally.Lost(causeOf(e.err))
+	l.facts.Lost, l.hooks.loss = true, e.err
 	loss := l.cfg.Loss
 	switch {
 	case !l.sequence.killsWithin(loss.Duration()):
@@ -228,7 +241,7 @@ func (l *loop) beginSequence(seq signals.Sequence) {
 		l.stepTimer.Reset(seq.Duration())
 		return
 	}
-	l.log.Info("ending the command", "sequence", seq.String())
+	l.log.Info(l.either("ending the command", "ending the hook"), "sequence", seq.String())
 	l.step()
 	l.thaw()
 }
@@ -238,7 +251,8 @@ func (l *loop) beginSequence(seq signals.Sequence) {
 func (l *loop) step() {
 	switch {
 	case !l.facts.Command.Started():
-		l.log.Warn("the command's program has not begun to run; killing it")
+		l.log.Warn(l.either("the command's program has not begun to run; killing it",
+			"the hook's program has not begun to run; killing it"))
 		l.kill()
 		return
 	case len(l.sequence.steps) == 0:
@@ -247,7 +261,7 @@ func (l *loop) step() {
 	next := l.sequence.steps[0]
 	l.sequence.steps = l.sequence.steps[1:]
 	if next.Signal == unix.SIGKILL {
-		l.log.Debug("killing what is left of the command")
+		l.log.Debug(l.either("killing what is left of the command", "killing what is left of the hook"))
 		l.kill()
 		return
 	}
@@ -279,7 +293,10 @@ func (l *loop) abandon() {
 func (l *loop) treeDied() {
 	l.stepTimer.Stop()
 	l.silence.Stop()
-	l.guard, l.guardEvents = nil, nil
-	l.facts.Command.Phase = machine.Absent
+	l.hookTime.Stop()
+	l.noteHookDeath()
+	l.guard, l.guardEvents = l.hooks.spare, l.hooks.spareEvents // nil but after a hook
+	l.hooks.spare, l.hooks.spareEvents = nil, nil
+	l.facts.Command.Phase, l.facts.Command.Hook = machine.Absent, ""
 	l.command.frozen = false
 }

@@ -73,6 +73,8 @@ func (l *loop) receive() event {
 		return event{on: machine.PauseOver}
 	case <-l.stepTimer.C:
 		l.step()
+	case <-l.hookTime.C:
+		l.killHook()
 	case <-l.silence.C:
 		l.abandon()
 	case <-l.overtime.C:
@@ -176,7 +178,7 @@ func (l *loop) signalled(s os.Signal) event {
 		l.log.Debug("signal dropped, as --rewrite says", "signal", signals.Name(sig))
 		return event{}
 	}
-	absent, hungUp := l.facts.Command.Phase == machine.Absent, false
+	absent, hungUp := l.facts.Command.Phase == machine.Absent || l.facts.Command.Hook != "", false
 	if sig == syscall.SIGHUP && l.cfg.Terminal != nil {
 		l.hup = true
 		l.hangup.Reset(hangupPatience)

@@ -82,6 +82,7 @@ type loop struct {
 	timers
 
 	reconnect, poll, rest *backoff.ExponentialBackOff
+	refusals              *backoff.ExponentialBackOff
 	said                  string // what the user was last told about waiting
 	hup                   bool   // HUP was received, and may tell of the terminal's end
 
@@ -89,15 +90,17 @@ type loop struct {
 	guardEvents <-chan supervisor.GuardEvent
 	guarded     bool // a guard could begin to start the command once
 
-	held     lock.Held        // nil: none
-	lostC    <-chan struct{}  // nil: nothing more is to be heard for now
-	deadline boottime.Instant // 0: none
-	since    time.Time        // when it was won, or the wait for one began
-	verified boottime.Instant // when the last proof that it is held began; 0: there is none
-	verifyAt time.Time        // when the next verification begins
-	began    time.Time        // the verification under way
+	held       lock.Held        // nil: none
+	lostC      <-chan struct{}  // nil: nothing more is to be heard for now
+	deadline   boottime.Instant // 0: none
+	since      time.Time        // when it was won, or the wait for one began
+	waitsSince time.Time        // when the wait for one began that --timeout limits
+	verified   boottime.Instant // when the last proof that it is held began; 0: there is none
+	verifyAt   time.Time        // when the next verification begins
+	began      time.Time        // the verification under way
 
 	command  command
+	hooks    hooks
 	sequence sequence
 
 	observed supervisor.Situation // what the observer was told last
@@ -109,6 +112,7 @@ type timers struct {
 
 	timeout   *time.Timer     // of waiting for a slot
 	silence   *time.Timer     // the guard's
+	hookTime  *time.Timer     // of the hook that runs
 	hangup    *time.Timer     // since HUP was received
 	overtime  *time.Timer     // of the last call before the end, or before another slot
 	lossTimer *boottime.Timer // goes on through a suspend
@@ -119,7 +123,7 @@ func newTimers() (timers, error) {
 	lossTimer, err := boottime.NewTimer()
 	return timers{
 		verifyTimer: stopped(), pauseTimer: stopped(), stepTimer: stopped(), timeout: stopped(), silence: stopped(),
-		hangup: stopped(), overtime: stopped(), lossTimer: lossTimer,
+		hookTime: stopped(), hangup: stopped(), overtime: stopped(), lossTimer: lossTimer,
 	}, err
 }
 
@@ -144,11 +148,13 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
 		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
+		refusals:  newBackOff(time.Second, 30*time.Second),
 	}
 	l.facts.HungUp = l.hungUp
 	l.facts.Policy = machine.Policy{
 		ID: cfg.ID, Try: cfg.Try, Timeout: cfg.Timeout, OnLoss: cfg.OnLoss, Restart: cfg.Restart,
 	}
+	l.noteHooks()
 	if cfg.Observer != nil && cfg.Beat > 0 {
 		l.beat = time.NewTicker(cfg.Beat)
 	}

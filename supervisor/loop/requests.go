@@ -83,9 +83,9 @@ func (l *loop) asked(r lock.Request) event {
 // mayStepDown says whether there is something to step down from.
 func (l *loop) mayStepDown() lock.Decision {
 	switch l.state {
-	case supervisor.Preparing, supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Resting:
+	case supervisor.Preparing, supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Resting:
 		return lock.Decision{Heeded: true}
-	case supervisor.Stopping, supervisor.Losing, supervisor.Releasing:
+	case supervisor.Stopping, supervisor.Losing, supervisor.Leaving, supervisor.Releasing:
 		return lock.Decision{Heeded: true, Why: "it is giving the slot back already"}
 	}
 	return lock.Decision{Why: "it holds no slot"}
@@ -133,6 +133,8 @@ func (l *loop) noteReloaded(r reloaded) {
 		return
 	}
 	l.cfg.Stop, l.cfg.Loss = r.Stop, r.Loss
+	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTime
+	l.noteHooks()
 	if err := l.lossTimer.Set(l.lossAt()); err != nil {
 		l.log.Error("cannot set the timer of the loss sequence", "error", err)
 	}

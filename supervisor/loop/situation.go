@@ -23,12 +23,15 @@ func (l *loop) situation() supervisor.Situation {
 	} else if l.facts.LastErr != nil {
 		now.Waiting = l.facts.LastErr.Error()
 	}
-	if phase := l.facts.Command.Phase; phase != machine.Absent && phase != machine.Over {
+	if phase := l.facts.Command.Phase; phase != machine.Absent && phase != machine.Over && l.facts.Command.Hook == "" {
 		now.Frozen = l.command.frozen
 		now.Pid = l.command.pid
 	}
-	if l.state == supervisor.Stopping || l.state == supervisor.Losing {
+	switch l.state {
+	case supervisor.Stopping, supervisor.Losing:
 		now.KillAt = l.sequence.killAt
+	case supervisor.Leaving, supervisor.Reporting:
+		now.KillAt = l.hooks.killAt
 	}
 	return now
 }

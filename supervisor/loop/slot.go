@@ -24,6 +24,7 @@ func (l *loop) prepare(e event) {
 	l.since, l.verified = time.Now(), 0
 	l.takeover.end()
 	l.facts.LastErr, l.facts.Fallen, l.facts.Use = nil, 0, machine.Unused
+	l.facts.Lost, l.facts.Last = false, false
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
 	l.log.Debug("slot won")
 	held := l.held
@@ -64,14 +65,20 @@ func (l *loop) start(e event) {
 	l.facts.Command = machine.Command{Phase: machine.Beginning}
 	l.command = command{began: time.Now(), kept: l.command.kept} // kept for the guard that is replaced
 	l.sequence = sequence{}
+	l.logSlot()
+	l.facts.Last = !l.facts.Policy.Restarts() && !l.facts.Policy.OnRelease
+	handover := l.held.Handover()
+	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
+		Deadline: l.deadline, Last: l.facts.Last})
+	l.silence.Reset(l.env.guardPatience)
+}
+
+// logSlot has the log say what is held.
+func (l *loop) logSlot() {
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
 	if term := l.held.Term(); term != 0 {
 		l.log = l.log.With("term", term)
 	}
-	handover := l.held.Handover()
-	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
-		Deadline: l.deadline, Last: !l.facts.Policy.Restarts()})
-	l.silence.Reset(l.env.guardPatience)
 }
 
 // proved is for a slot that is proved to be held, where the command may start.
@@ -211,6 +218,8 @@ func (l *loop) renewAndRest(e event) {
 // releaseLost gives up a slot in which no command runs, and says why.
 func (l *loop) releaseLost(e event) {
 	used, lost := l.facts.Use != machine.Unused, errors.Is(e.err, lock.ErrLost)
+	l.facts.Lost = true
+	l.hooks.loss = e.err
 	l.facts.LastErr = l.facts.Ending.Cause
 	if l.facts.Use == machine.HasRun && lost {
 		l.tally.Lost(causeOf(e.err))
@@ -234,6 +243,9 @@ func (l *loop) release(e event) {
 	l.command.kept = nil
 	if e.held != nil { // won when berth had been told to end
 		l.held = e.held
+	}
+	if l.facts.Policy.OnLost {
+		l.hooks.vars = l.vars()
 	}
 	l.pauseTimer.Stop()
 	l.verifyTimer.Stop()
@@ -266,6 +278,11 @@ func (l *loop) queueAgain(event) {
 	}
 	if l.facts.Use != machine.Unused {
 		l.restartTimeout()
+	}
+	if l.facts.Ending.Reason == machine.Refused {
+		l.resumeTimeout()
+		l.pauseTimer.Reset(l.refusals.NextBackOff())
+		return
 	}
 	l.pauseTimer.Reset(l.poll.NextBackOff())
 }

@@ -66,9 +66,16 @@ func (l *loop) news(err error) bool {
 // restartTimeout begins a new period of waiting.
 func (l *loop) restartTimeout() {
 	l.facts.LastErr, l.said, l.since = nil, "", time.Now()
+	l.waitsSince = l.since
 	l.poll.Reset()
+	l.resumeTimeout()
+}
+
+// resumeTimeout goes on with the period of waiting that began last.
+func (l *loop) resumeTimeout() {
+	l.since = l.waitsSince
 	if l.cfg.Timeout > 0 {
-		l.timeout.Reset(l.cfg.Timeout)
+		l.timeout.Reset(atLeastNow(l.waitsSince.Add(l.cfg.Timeout)))
 	}
 }
 

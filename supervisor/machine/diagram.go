@@ -12,8 +12,9 @@ import (
 // order is in which the states are shown.
 var order = []supervisor.State{
 	supervisor.Connecting, supervisor.Pausing, supervisor.Attempting, supervisor.Waiting, supervisor.Quitting,
-	supervisor.Preparing, supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Stopping,
-	supervisor.Losing, supervisor.Resting, supervisor.Releasing, supervisor.Ended,
+	supervisor.Preparing, supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt,
+	supervisor.Stopping, supervisor.Losing, supervisor.Resting, supervisor.Leaving, supervisor.Releasing,
+	supervisor.Reporting, supervisor.Ended,
 }
 
 // intro is the beginning of the page.
@@ -21,9 +22,10 @@ const intro = `# The supervisor's states
 
 Generated from the table in ` + "`supervisor/machine/table.go` by `make docs`" + `; do not edit it by hand.
 A slot is held in every state from *preparing* to *releasing*; the command can be alive from
-*starting* to *losing*. What stays in its state is in the table below the picture only. What changes
-no state and no ending, such as a signal for the command, is in neither. With ` + "`--in-doubt freeze`" + ` the
-command is frozen when *in doubt* begins, and goes on when *running* does.
+*starting* to *losing*, a hook in *entering*, *stopping*, *losing*, *leaving* and *reporting*. What
+stays in its state is in the table below the picture only. What changes no state and no ending, such
+as a signal for the command or the kill of a hook that takes too long, is in neither. With ` + "`--in-doubt freeze`" + `
+the command is frozen when *in doubt* begins, and goes on when *running* does.
 
 `
 

@@ -30,6 +30,7 @@ const (
 	NotObtained Reason = "not obtained"   // there is no slot, and waiting would not help
 	Asked       Reason = "stepped down"   // somebody who may asked for it
 	Late        Reason = "timeout"        // --timeout has passed
+	Refused     Reason = "refused"        // by on_acquire
 	NotBegun    Reason = "cannot execute" // the command
 	Unguarded   Reason = "no guard"       // none works here
 	Unanswered  Reason = "no answer"      // a call to the backend does not return
@@ -45,6 +46,7 @@ const (
 	Queue      Then = "queue"       // the slot is given back, and berth waits for the next one
 	StartAgain Then = "start again" // the command is, in the same slot
 	NextGuard  Then = "next guard"  // another one is told to start the command, at once
+	Proceed    Then = "proceed"     // on_acquire has no objection: the command is started
 )
 
 // Outcome is what berth exits with.
@@ -143,7 +145,7 @@ var ErrNotVerified = fmt.Errorf("not verified in time: %w", lock.ErrLost)
 // is given up.
 func afterLoss(state supervisor.State, on Event, f Facts) Ending {
 	switch state {
-	case supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Stopping:
+	case supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Stopping:
 		if lossProven.holds(f) {
 			return Ending{Reason: Lost, Cause: f.Err}
 		}
@@ -177,7 +179,7 @@ func afterRequest(state supervisor.State, f Facts) Ending {
 	switch state {
 	case supervisor.Preparing, supervisor.Resting:
 		return Ending{Reason: Asked, Then: f.afterStepDown()}
-	case supervisor.Starting, supervisor.Running, supervisor.InDoubt:
+	case supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt:
 		return Ending{Reason: Asked}
 	}
 	return f.Ending
@@ -194,6 +196,9 @@ func (f Facts) afterStepDown() Then {
 // afterDeath decides what follows the end of the command's last process: the slot
 // may be used by somebody again, us included.
 func afterDeath(f Facts) Ending {
+	if f.Command.Hook != "" {
+		return afterHook(f)
+	}
 	c, told, lost := f.Command, f.Ending.Reason == Told, f.Ending.Reason == Lost
 	fell := !c.Started() && f.Guard.Orphans // the guard, before it could say that it started anything
 	ended := Ending{Reason: Finished, Status: supervisor.EndedStatus(c.Status), Then: End}
@@ -227,6 +232,50 @@ func afterDeath(f Facts) Ending {
 		return Ending{Then: StartAgain}
 	}
 	return ended
+}
+
+// afterHook decides what follows the end of a hook. How those for the end of a slot go changes
+// nothing.
+func afterHook(f Facts) Ending {
+	if f.Command.Hook != supervisor.OnAcquire {
+		return f.Ending
+	}
+	switch f.Ending.Reason {
+	case Told, Unguarded:
+		return f.Ending
+	case Asked:
+		return Ending{Reason: Asked, Then: f.afterStepDown()}
+	case Lost:
+		f.Err = f.Ending.Cause
+		return afterIdleLoss(f)
+	}
+	problem := f.Command.Problem()
+	if problem == "" {
+		return Ending{Then: Proceed}
+	}
+	refusal := Ending{Reason: Refused, Cause: fmt.Errorf("%s: %w: %s", f.Policy.ID, supervisor.ErrRefused, problem),
+		Then: Queue}
+	if f.Policy.Try {
+		refusal.Then = End
+	}
+	return refusal
+}
+
+// Problem says in a few words what went wrong with a hook that has ended, "" if nothing did.
+func (c Command) Problem() string {
+	switch {
+	case c.Overtime:
+		return "it took too long and was killed"
+	case c.Phase == NotExecuted:
+		return fmt.Sprintf("it cannot be executed: %v", c.Err)
+	case c.Phase != Over:
+		return "its guard died"
+	case c.Status.Signaled():
+		return fmt.Sprintf("signal %d ended it", c.Status.Signal())
+	case c.Status != 0:
+		return fmt.Sprintf("it ended with %d", c.Status.ExitStatus())
+	}
+	return ""
 }
 
 // lossEnds reports whether berth ends when a slot is lost in which the command

@@ -57,6 +57,9 @@ const (
 
 	// About the slot.
 	Prepare      Action = "wait for the last holder, verify"
+	Enter        Action = "have on_acquire started"
+	Admit        Action = "verify, to start the command"
+	Refuse       Action = "log the refusal, give the slot back"
 	PrepareAgain Action = "verify"
 	PrepareRetry Action = "take another guard, verify"
 	Start        Action = "have the command started"
@@ -68,8 +71,10 @@ const (
 	RestInDoubt  Action = "log the doubt, pause, then verify"
 	Rest         Action = "pause, then start again"
 	RenewAndRest Action = "renew the deadline, pause, then start again"
+	Leave        Action = "have on_release started"
 	ReleaseLost  Action = "log the loss, give the slot back"
 	Release      Action = "give the slot back"
+	Report       Action = "have on_lost started"
 	QueueAgain   Action = "pause, then queue up again"
 	LeaveStuck   Action = "leave the slot to the end of berth"
 
@@ -80,4 +85,7 @@ const (
 	HandOn        Action = "hand it on"
 	HandOnSooner  Action = "hand it on, kill no later than the stop sequence would"
 	BeginSequence Action = "begin the sequence that waited for it"
+
+	// About a hook, which is ended like the command otherwise.
+	KillRest Action = "kill what it has left running"
 )

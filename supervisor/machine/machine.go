@@ -39,9 +39,11 @@ type Facts struct {
 	LastErr  error // why there is no slot yet, nil: not known
 	Admitted bool  // the backend has let us in and answered an attempt
 	Use      Use   // of the slot that is held
+	Last     bool  // the guard of the command gives the slot back: nothing else can run there when its tree is dead
 	Doubted  bool  // since the last proof something spoke against the slot
 	Command  Command
-	Fallen   int // guards in a row that died before they had started anything
+	Fallen   int  // guards in a row that died before they had started anything
+	Lost     bool // the slot that is held, or was held last, is given up because it is lost
 
 	Ending Ending
 }
@@ -53,6 +55,8 @@ type Policy struct {
 	Timeout time.Duration // for messages
 	OnLoss  supervisor.OnLoss
 	Restart supervisor.Restart
+
+	OnAcquire, OnRelease, OnLost bool // there is such a hook
 }
 
 // Restarts reports whether the command can be started again in the slot in which it has run.
@@ -66,17 +70,19 @@ type Use int
 // The uses, in ascending order.
 const (
 	Unused  Use = iota // the command was not to be started in it
-	Ordered            // it was, and did not get so far
+	Ordered            // it was, and did not get so far; on_acquire had no objection
 	HasRun             // it was started once at least
 )
 
-// Command is the command of one start.
+// Command is what was started in one start: the command, or a hook.
 type Command struct {
+	Hook       supervisor.Hook // "": it is the command
 	Phase      Phase
 	Status     syscall.WaitStatus // Over: of its first process
 	ByItself   bool               // Over: nothing was to end it
 	AtTerminal bool               // Over: the user ended it there
 	Err        error              // NotExecuted: why
+	Overtime   bool               // it is a hook, and was killed because it took too long
 }
 
 // Phase is how far a command has got.
@@ -109,6 +115,15 @@ var (
 	thenEnd       = Condition{"berth ends", func(f Facts) bool { return f.Ending.Then == End }}
 	thenStart     = Condition{"it starts again", func(f Facts) bool { return f.Ending.Then == StartAgain }}
 	thenNextGuard = Condition{"another guard is to start it", func(f Facts) bool { return f.Ending.Then == NextGuard }}
+
+	// The hooks. One for a slot's end is for every slot in which the command was to be started.
+	enters   = Condition{"there is on_acquire", func(f Facts) bool { return f.Policy.OnAcquire && f.Use == Unused }}
+	admitted = Condition{"on_acquire succeeded", func(f Facts) bool { return f.Ending.Then == Proceed }}
+	refused  = Condition{"on_acquire failed", func(f Facts) bool { return f.Ending.Reason == Refused }}
+	leaves   = Condition{"there is on_release", func(f Facts) bool { return f.Policy.OnRelease && f.Use != Unused && !f.Last }}
+	reports  = Condition{"lost in use, and there is on_lost", func(f Facts) bool {
+		return f.Policy.OnLost && f.Lost && f.Use != Unused
+	}}
 
 	givenUp = Condition{"the slot is given up", func(f Facts) bool {
 		return f.Ending.Then == End || f.Ending.Then == Queue

@@ -242,3 +242,84 @@ func TestDiagramIsWhatTheTableSays(t *testing.T) {
 		t.Error("docs/states.md is not what the table says; run make docs")
 	}
 }
+
+func TestWhatFollowsAHook(t *testing.T) {
+	told := Ending{Reason: Told, Status: 143, Then: End}
+	finished := Ending{Reason: Finished, Status: 3, Then: End}
+	lost := Ending{Reason: Lost, Cause: errTaken}
+	for name, c := range map[string]struct {
+		hook   supervisor.Hook
+		change func(*Facts)
+		want   Ending
+	}{
+		"it has no objection": {supervisor.OnAcquire, func(*Facts) {}, Ending{Then: Proceed}},
+		"it refuses": {supervisor.OnAcquire, func(f *Facts) { f.Command.Status = failed },
+			Ending{Reason: Refused, Then: Queue}},
+		"it refuses, --try": {supervisor.OnAcquire, func(f *Facts) { f.Command.Status, f.Policy.Try = failed, true },
+			Ending{Reason: Refused, Then: End}},
+		"it takes too long": {supervisor.OnAcquire, func(f *Facts) { f.Command.Overtime = true },
+			Ending{Reason: Refused, Then: Queue}},
+		"its guard falls": {supervisor.OnAcquire, func(f *Facts) { f.Command.Phase = Beginning },
+			Ending{Reason: Refused, Then: Queue}},
+		"berth is told to end": {supervisor.OnAcquire, func(f *Facts) { f.Ending = told }, told},
+		"it is to step down": {supervisor.OnAcquire, func(f *Facts) { f.Ending = Ending{Reason: Asked} },
+			Ending{Reason: Asked, Then: Queue}},
+		"the slot is lost before anything ran": {supervisor.OnAcquire, func(f *Facts) {
+			f.Ending, f.Policy.OnLoss = lost, supervisor.Exit
+		}, Ending{Reason: Lost, Then: Queue}},
+		"the slot is lost, and it had succeeded": {supervisor.OnAcquire, func(f *Facts) {
+			f.Ending, f.Policy.OnLoss, f.Use = lost, supervisor.Exit, Ordered
+		}, Ending{Reason: Lost, Then: End}},
+		"at the end, it fails": {supervisor.OnRelease, func(f *Facts) { f.Ending, f.Command.Status = finished, failed },
+			finished},
+		"after a loss, it fails": {supervisor.OnLost, func(f *Facts) { f.Ending, f.Command.Status = lost, failed }, lost},
+	} {
+		f := facts()
+		f.Command = over(0)
+		f.Command.Hook = c.hook
+		c.change(&f)
+		got := afterDeath(f)
+		got.Cause, c.want.Cause = nil, nil
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestWhereHooksAreRun(t *testing.T) {
+	acquires := func(f *Facts) { f.Policy.OnAcquire = true }
+	used := func(f *Facts) {
+		f.Policy.OnAcquire, f.Policy.OnRelease, f.Policy.OnLost, f.Use = true, true, true, Ordered
+	}
+	unused := func(f *Facts) { used(f); f.Use = Unused }
+	lostIn := func(use Use) func(*Facts) { return func(f *Facts) { used(f); f.Use, f.Lost = use, true } }
+	for name, c := range map[string]struct {
+		state  supervisor.State
+		on     Event
+		change func(*Facts)
+		to     supervisor.State
+	}{
+		"without a hook it starts":       {supervisor.Preparing, Ready, func(*Facts) {}, supervisor.Starting},
+		"with one it does not":           {supervisor.Preparing, Ready, acquires, supervisor.Entering},
+		"again, it does":                 {supervisor.Preparing, Ready, used, supervisor.Starting},
+		"its command is dead":            {supervisor.Running, TreeDied, used, supervisor.Leaving},
+		"it was stopped":                 {supervisor.Stopping, TreeDied, used, supervisor.Leaving},
+		"it was lost":                    {supervisor.Losing, TreeDied, used, supervisor.Releasing},
+		"between two runs":               {supervisor.Resting, ToldToEnd, used, supervisor.Leaving},
+		"asked between two runs":         {supervisor.Resting, AskedToGo, used, supervisor.Leaving},
+		"lost between two runs":          {supervisor.Resting, LossDue, used, supervisor.Releasing},
+		"told before anything ran":       {supervisor.Preparing, ToldToEnd, unused, supervisor.Releasing},
+		"on_acquire was stopped":         {supervisor.Stopping, TreeDied, unused, supervisor.Releasing},
+		"the slot is lost in on_release": {supervisor.Leaving, LossDue, used, supervisor.Losing},
+		"it was given up in order":       {supervisor.Releasing, Released, used, supervisor.Pausing},
+		"it was given up, lost":          {supervisor.Releasing, Released, lostIn(HasRun), supervisor.Reporting},
+		"lost before anything ran":       {supervisor.Releasing, Released, lostIn(Unused), supervisor.Pausing},
+	} {
+		f := facts()
+		f.Command, f.Err = over(0), ErrNotVerified
+		c.change(&f)
+		if row, _ := Next(c.state, c.on, &f); row.To != c.to {
+			t.Errorf("%s: %s in %q leads to %q, not %q", name, c.on, c.state, row.To, c.to)
+		}
+	}
+}

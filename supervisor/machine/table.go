@@ -49,6 +49,7 @@ var table = map[supervisor.State][]Row{
 		Row{TimedOut, always, Nothing, stays},
 	),
 	supervisor.Preparing: idle(
+		Row{Ready, enters, Enter, supervisor.Entering},
 		Row{Ready, always, Start, supervisor.Starting},
 		Row{NoGuard, thenEnd, Release, supervisor.Releasing},
 		Row{NoGuard, always, RenewAndRest, supervisor.Resting},
@@ -57,6 +58,14 @@ var table = map[supervisor.State][]Row{
 		Row{TimedOut, always, Release, supervisor.Releasing},
 		Row{Verified, always, Nothing, stays}, // of the call before, which was cancelled
 		Row{Unverified, always, Nothing, stays},
+	),
+	// A doubt does not end a hook: it is killed in time if the slot is not verified.
+	supervisor.Entering: hook(
+		Row{TreeDied, admitted, Admit, supervisor.Preparing},
+		Row{TreeDied, refused, Refuse, supervisor.Releasing},
+		Row{TreeDied, always, Release, supervisor.Releasing},
+		Row{ToldToEnd, always, Stop, supervisor.Stopping},
+		Row{AskedToGo, always, StopInOrder, supervisor.Stopping},
 	),
 	supervisor.Starting: holding(
 		Row{Started, doubted, Nothing, supervisor.InDoubt},
@@ -81,7 +90,7 @@ var table = map[supervisor.State][]Row{
 		Row{GuardUnusable, always, Nothing, stays},
 	),
 	supervisor.Losing: append(
-		each(stays, Verified, Unverified, LossReported, LossDue, Overdue, Exited, GuardUnusable),
+		each(stays, Verified, Unverified, Ready, NotReady, LossReported, LossDue, Overdue, Exited, GuardUnusable),
 		Row{Started, always, BeginSequence, stays},
 		Row{ToldToEnd, always, HandOnSooner, stays},
 		Row{TreeDied, always, Release, supervisor.Releasing},
@@ -92,12 +101,28 @@ var table = map[supervisor.State][]Row{
 		Row{Unverified, givenUp, ReleaseLost, supervisor.Releasing},
 		Row{Unverified, always, VerifyAgain, stays},
 	),
+	// Berth is about to leave the slot: whoever wants it to end gets what he wants once the hook has.
+	supervisor.Leaving: hook(
+		Row{Ready, always, Renew, stays}, // of a call before
+		Row{NotReady, lossProven, Lose, supervisor.Losing},
+		Row{NotReady, always, Doubt, stays},
+		Row{TreeDied, always, Release, supervisor.Releasing},
+		Row{ToldToEnd, always, Nothing, stays},
+	),
 	// Of a call before the release there may still be a result.
 	supervisor.Releasing: append(
 		each(stays, Verified, Unverified, Ready, NotReady, GuardUnusable, ToldToEnd, TimedOut),
+		Row{Released, reports, Report, supervisor.Reporting},
 		Row{Released, thenEnd, Nothing, supervisor.Ended},
 		Row{Released, always, QueueAgain, supervisor.Pausing},
 		Row{Stuck, always, LeaveStuck, supervisor.Ended},
+	),
+	supervisor.Reporting: append(
+		each(stays, Started, GuardUnusable, ToldToEnd),
+		Row{Exited, nothingLeft, Nothing, stays},
+		Row{Exited, always, KillRest, stays},
+		Row{TreeDied, thenEnd, Nothing, supervisor.Ended},
+		Row{TreeDied, always, QueueAgain, supervisor.Pausing},
 	),
 	supervisor.Ended: {},
 }
@@ -126,7 +151,9 @@ func idle(rows ...Row) []Row {
 		Row{LossReported, always, VerifyNow, stays},
 		Row{LossDue, always, ReleaseLost, supervisor.Releasing},
 		Row{GuardUnusable, always, Release, supervisor.Releasing},
+		Row{ToldToEnd, leaves, Leave, supervisor.Leaving},
 		Row{ToldToEnd, always, Release, supervisor.Releasing},
+		Row{AskedToGo, leaves, Leave, supervisor.Leaving},
 		Row{AskedToGo, always, Release, supervisor.Releasing},
 	)
 }
@@ -144,8 +171,26 @@ func holding(rows ...Row) []Row {
 		Row{Exited, nothingLeft, Nothing, stays},
 		Row{Exited, always, StopInOrder, supervisor.Stopping},
 		Row{TreeDied, thenStart, Rest, supervisor.Resting},
+		Row{TreeDied, leaves, Leave, supervisor.Leaving},
 		Row{TreeDied, always, Release, supervisor.Releasing},
 		Row{ToldToEnd, always, Stop, supervisor.Stopping},
 		Row{AskedToGo, always, StopInOrder, supervisor.Stopping},
+	)
+}
+
+// hook adds what happens to a slot in which a hook may be alive.
+func hook(rows ...Row) []Row {
+	return append(rows,
+		Row{Started, always, Nothing, stays},
+		Row{GuardUnusable, always, Nothing, stays}, // TreeDied comes next
+		Row{Verified, always, Renew, stays},
+		Row{Unverified, lossProven, Lose, supervisor.Losing},
+		Row{Unverified, always, Doubt, stays},
+		Row{LossReported, lossProven, Lose, supervisor.Losing},
+		Row{LossReported, always, VerifyNow, stays},
+		Row{LossDue, always, Lose, supervisor.Losing},
+		Row{Overdue, always, Lose, supervisor.Losing},
+		Row{Exited, nothingLeft, Nothing, stays},
+		Row{Exited, always, KillRest, stays},
 	)
 }

@@ -19,6 +19,7 @@ func TestBrokerThatIsDisturbed(t *testing.T) {
 		{"BrokerKilledAndBack", brokerKilledAndBack},
 		{"BrokerSilentForLongerThanTheLease", brokerSilentForLongerThanTheLease},
 		{"AlarmDisturbsNobody", alarmDisturbsNobody},
+		{"HookEndsWhileTheBrokerIsSilent", hookEndsWhileTheBrokerIsSilent},
 		{"SupervisorKilledThenTheGuardEndsThoughNoBrokerAnswers",
 			supervisorKilledThenTheGuardEndsThoughNoBrokerAnswers},
 	} {

@@ -96,7 +96,7 @@ func newGuard(arguments []string) (*guard, error) {
 	forker := newForker(args)
 	env := procfs.Kernel()
 	g := &guard{
-		args: args, supervisor: s, terminal: terminal.New(env, groupOfParent()), forker: forker, timer: timer,
+		args: args, supervisor: s, terminal: newTerminal(env, args), forker: forker, timer: timer,
 		tree:        &tree.Tree{Env: env, Namespace: args.Namespace, Cgroup: tree.MakeCgroup(args.Cgroup)},
 		env:         slices.Grow(wire.CommandEnv(os.Environ()), 16),
 		children:    make(chan os.Signal, 1),
@@ -104,6 +104,14 @@ func newGuard(arguments []string) (*guard, error) {
 	}
 	g.tree.Overdue = func() bool { return g.deadline.Passed() }
 	return g, nil
+}
+
+// newTerminal returns the terminal that the command can be given.
+func newTerminal(env *procfs.Env, args wire.Args) *terminal.Terminal {
+	if args.Aside {
+		return &terminal.Terminal{}
+	}
+	return terminal.New(env, groupOfParent())
 }
 
 // groupOfParent returns the supervisor's process group as a guard sees it, 0 if it

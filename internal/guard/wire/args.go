@@ -19,6 +19,7 @@ type Args struct {
 	Cgroup     string              // directory of the control group to make, "" for none
 	Credential *syscall.Credential // nil: the command runs as the user who started berth
 	Namespace  bool                // the guard is the first process of a PID namespace
+	Aside      bool                // it must not have the terminal
 	Blocked    uint32              // keyboard stops that the command is to have blocked, as bits of a mask
 	Dir        string              // the command's working directory, "" for the guard's own
 	Numbered   []string            // variables that are to have the command's process number
@@ -32,28 +33,36 @@ const none = "-"
 // The forms of Args.Namespace.
 const ownNamespace, sharedNamespace = "own", none
 
+// aside is the form of Args.Aside.
+const aside = "aside"
+
 // Strings returns the arguments, from argv[0] on.
 func (a Args) Strings() []string {
 	namespace := sharedNamespace
 	if a.Namespace {
 		namespace = ownNamespace
 	}
+	place := none
+	if a.Aside {
+		place = aside
+	}
 	numbered := none
 	if len(a.Numbered) > 0 {
 		numbered = strings.Join(a.Numbered, ",")
 	}
 	return append([]string{
-		Name, strconv.Itoa(a.Conn), a.Cgroup, formatCredential(a.Credential), namespace,
+		Name, strconv.Itoa(a.Conn), a.Cgroup, formatCredential(a.Credential), namespace, place,
 		strconv.FormatUint(uint64(a.Blocked), 16), a.Dir, numbered, a.Path,
 	}, a.Command...)
 }
 
 // ParseArgs reads what Strings has written.
 func ParseArgs(args []string) (a Args, err error) {
-	if len(args) < 10 {
+	if len(args) < 11 {
 		return a, fmt.Errorf("arguments are missing")
 	}
-	a = Args{Cgroup: args[2], Namespace: args[4] == ownNamespace, Dir: args[6], Path: args[8], Command: args[9:]}
+	a = Args{Cgroup: args[2], Namespace: args[4] == ownNamespace, Aside: args[5] == aside, Dir: args[7],
+		Path: args[9], Command: args[10:]}
 	if a.Conn, err = strconv.Atoi(args[1]); err != nil {
 		return a, fmt.Errorf("%q is not a descriptor", args[1])
 	}
@@ -63,13 +72,16 @@ func ParseArgs(args []string) (a Args, err error) {
 	if !a.Namespace && args[4] != sharedNamespace {
 		return a, fmt.Errorf("%q is not a namespace", args[4])
 	}
-	blocked, err := strconv.ParseUint(args[5], 16, 32)
+	if !a.Aside && args[5] != none {
+		return a, fmt.Errorf("%q is not a place", args[5])
+	}
+	blocked, err := strconv.ParseUint(args[6], 16, 32)
 	if err != nil {
-		return a, fmt.Errorf("%q is not a signal mask", args[5])
+		return a, fmt.Errorf("%q is not a signal mask", args[6])
 	}
 	a.Blocked = uint32(blocked)
-	if args[7] != none {
-		a.Numbered = strings.Split(args[7], ",")
+	if args[8] != none {
+		a.Numbered = strings.Split(args[8], ",")
 	}
 	return a, nil
 }

@@ -150,7 +150,7 @@ func TestArgumentsArriveAsTheyWereGiven(t *testing.T) {
 		{
 			Conn: 57, Cgroup: "/sys/fs/cgroup/a b", Credential: &syscall.Credential{Uid: 1000, Gid: 100,
 				Groups: []uint32{4}},
-			Namespace: true, Blocked: 1<<19 | 1<<21, Dir: "/srv", Numbered: []string{"LISTEN_PID", "WATCHDOG_PID"},
+			Namespace: true, Aside: true, Blocked: 1<<19 | 1<<21, Dir: "/srv", Numbered: []string{"LISTEN_PID", "WATCHDOG_PID"},
 			Path: "-", Command: []string{"-", "", "own"},
 		},
 	} {

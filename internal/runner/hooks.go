@@ -1,0 +1,42 @@
+package runner
+
+import (
+	"maps"
+	"slices"
+
+	"berth/internal/config"
+	"berth/internal/guard"
+	"berth/supervisor"
+)
+
+// program is a program of the user's, found, and its arguments.
+type program struct {
+	path string
+	args []string
+}
+
+// findHooks finds the hooks' programs. Its error wraps config.ErrInvalid.
+func findHooks(hooks map[supervisor.Hook][]string) (map[supervisor.Hook]program, error) {
+	found := map[supervisor.Hook]program{}
+	for _, hook := range slices.Sorted(maps.Keys(hooks)) {
+		path, err := FindCommand(hooks[hook][0])
+		if err != nil {
+			return nil, config.Invalidf("%s: %v", hook, err)
+		}
+		found[hook] = program{path, hooks[hook]}
+	}
+	return found, nil
+}
+
+// launchers returns what launches a guard for each hook. A hook is like the command, beside which it runs, but for
+// what it reads and writes, and for what is told to one process by its number.
+func launchers(guards *guard.Host, command guard.Spec, programs map[supervisor.Hook]program,
+) map[supervisor.Hook]func() (supervisor.Guard, error) {
+	all := map[supervisor.Hook]func() (supervisor.Guard, error){}
+	for hook, program := range programs {
+		spec := command
+		spec.Path, spec.Args, spec.Numbered, spec.Aside = program.path, program.args, nil, true
+		all[hook] = func() (supervisor.Guard, error) { return guards.Launch(spec) }
+	}
+	return all
+}
