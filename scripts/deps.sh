@@ -22,6 +22,8 @@ missing() {
 	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || echo rabbitmq-server
 	command -v epmd >/dev/null && command -v erl >/dev/null || echo erlang-base
 	command -v make >/dev/null || echo make
+	# Of the recipe that has a database refuse a lower term.
+	[ -n "$suite" ] || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo postgresql
 	command -v git >/dev/null || echo git
 	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2
 	[ "$suite" != brokers ] || command -v debootstrap >/dev/null || echo debootstrap
