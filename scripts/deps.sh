@@ -23,6 +23,8 @@ missing() {
 	command -v epmd >/dev/null && command -v erl >/dev/null || echo erlang-base
 	command -v promtool >/dev/null || echo prometheus
 	command -v make >/dev/null || echo make
+	# Of the recipe that has a database refuse a lower term.
+	[ -n "$suite" ] || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo postgresql
 	command -v git >/dev/null || echo git
 	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2
 	[ "$suite" != brokers ] || command -v debootstrap >/dev/null || echo debootstrap
