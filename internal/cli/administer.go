@@ -87,7 +87,7 @@ func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, do act
 		if err != nil {
 			return err
 		}
-		ctx, release := interrupt.Context(c.Context, limit(request))
+		ctx, release := interrupt.Context(c.Context, limit(request.Timeout, request.Wait))
 		defer release()
 		a := &administer.Action{
 			Administrator: backend.Administrator(id), ID: id, Request: request,
@@ -126,13 +126,4 @@ func readRequest(given map[string][]string) (administer.Request, error) {
 		Wait:      read.Switch("wait"),
 		Timeout:   read.Duration("timeout"),
 	}, read.Err()
-}
-
-// limit is how long the action may take, 0 for ever: only one that waits for
-// holders has no limit of its own.
-func limit(r administer.Request) time.Duration {
-	if r.Timeout == 0 && !r.Wait {
-		return actionTimeout
-	}
-	return r.Timeout
 }

@@ -19,7 +19,7 @@ func TestOnlyAnActionThatWaitsHasNoTimeLimit(t *testing.T) {
 		{administer.Request{Wait: true}, 0},
 		{administer.Request{Wait: true, Timeout: time.Hour}, time.Hour},
 	} {
-		if got := limit(c.request); got != c.want {
+		if got := limit(c.request.Timeout, c.request.Wait); got != c.want {
 			t.Errorf("%+v: got %s", c.request, got)
 		}
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -22,7 +23,11 @@ var (
 
 // inquiryOptions are those that a command about one lock has beside its own.
 func inquiryOptions() []config.Option {
-	return append(config.LockOptions(), config.ConnectionOptions()...)
+	locks := config.LockOptions()
+	for i := range locks { // whose usage is about holding it
+		locks[i].Usage = "The " + strings.ReplaceAll(locks[i].Name, "-", " ") + " NAME."
+	}
+	return append(locks, config.ConnectionOptions()...)
 }
 
 // lockOf reads where locks live, and which one is meant, if any.
@@ -52,8 +57,9 @@ func about(cfg config.Connection, id lock.ID, log hclog.Logger) (*inquire.Inquir
 	return &inquire.Inquiry{Inspector: backend.Inspector(id), ID: id, Naming: backends.NamingFlags(cfg)}, nil
 }
 
-// limitOf is the time limit of a command that waits for others only with --wait.
-func limitOf(timeout time.Duration, wait bool) time.Duration {
+// limit is how long a command may take, 0 for ever: only one that waits for others
+// has no limit of its own.
+func limit(timeout time.Duration, wait bool) time.Duration {
 	if timeout == 0 && !wait {
 		return actionTimeout
 	}

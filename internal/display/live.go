@@ -35,7 +35,7 @@ func (v View) Live(ctx context.Context, terminal *Terminal, looks <-chan inquire
 		case <-seconds.C:
 		case <-resized:
 		case <-suspended:
-			if err := terminal.suspend(); err != nil {
+			if err := terminal.suspend(ctx); err != nil {
 				return err
 			}
 		}
@@ -63,12 +63,19 @@ func (v View) note() {
 }
 
 // suspend stops this process, as Ctrl-Z means it, with the terminal as the shell wants it.
-func (t *Terminal) suspend() error {
+func (t *Terminal) suspend(ctx context.Context) error {
 	if err := t.say(leave); err != nil {
 		return err
 	}
+	continued := make(chan os.Signal, 1) // this goroutine may run on for a moment after the signal was sent
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return err
+	}
+	select {
+	case <-continued:
+	case <-ctx.Done():
 	}
 	return t.say(enter)
 }

@@ -17,14 +17,17 @@ const (
 )
 
 // Terminal is what a screen is drawn on. OpenTerminal makes it.
-type Terminal struct{ file *os.File }
+type Terminal struct {
+	file  *os.File
+	shown []byte // what was drawn last, nil: nothing
+}
 
 // OpenTerminal returns the terminal that a file is, nil if it is none.
 func OpenTerminal(file *os.File) *Terminal {
 	if _, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS); err != nil {
 		return nil
 	}
-	return &Terminal{file}
+	return &Terminal{file: file}
 }
 
 // size returns how many columns and lines there are.
@@ -47,11 +50,17 @@ func (t *Terminal) draw(v View) error {
 		b.WriteString(line + toRight)
 	}
 	b.WriteString(below)
-	_, err := t.file.Write(b.Bytes())
+	if bytes.Equal(b.Bytes(), t.shown) {
+		return nil
+	}
+	t.shown = b.Bytes()
+	_, err := t.file.Write(t.shown)
 	return err
 }
 
+// say writes what is no part of a picture.
 func (t *Terminal) say(text string) error {
+	t.shown = nil
 	_, err := t.file.WriteString(text)
 	return err
 }

@@ -39,8 +39,8 @@ type Access struct {
 	NAL    bool   // queues are named N-A-L and not N-L-A
 }
 
-// Locks returns the locks that are there: semaphores with slot 1, and mutexes that somebody holds. Errors: ErrUnreachable,
-// ErrDenied, ErrUnknown.
+// Locks returns the locks that are there: semaphores with slot 1, and mutexes that somebody holds. Errors:
+// ErrUnreachable, ErrDenied, ErrUnknown.
 func Locks(ctx context.Context, access Access) ([]lock.ID, error) {
 	client := &http.Client{
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}},
