@@ -21,7 +21,7 @@ import (
 const aboutStepDown = `Asks the holder of a slot to end its command by the stop sequence, to give the slot
 back and to go to the end of the line: whoever is next starts. A lock of several
 slots needs --slot, unless only one is held. A holder heeds those logins only that
-are on its list of administrators, by default its own.
+are on its list (--admins of berth run), by default its own.
 
 With --wait, returns when a command runs in the slot again and says whose: that of the
 same berth, if nobody else waits. It says too for how long the slot was nobody's, at

@@ -23,7 +23,7 @@ func (c contest) sockets(of string) []string {
 
 // ask sends a line to the one berth that has such a socket, once there is one, and returns the line that comes
 // back.
-func (c contest) askSocket(of, line string) string {
+func (c contest) ask(of, line string) string {
 	c.t.Helper()
 	until(c.t, "one socket of "+of, func() bool { return len(c.sockets(of)) == 1 })
 	conn, err := net.Dial("unix", c.sockets(of)[0])
@@ -59,7 +59,7 @@ func TestAskedBerths(t *testing.T) { // a short name: a socket's path has 108 by
 				Term           uint64
 			}
 		}
-		answer := c.askSocket(of, `{"request":"status"}`)
+		answer := c.ask(of, `{"request":"status"}`)
 		if err := json.Unmarshal([]byte(answer), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -68,14 +68,14 @@ func TestAskedBerths(t *testing.T) { // a short name: a socket's path has 108 by
 			t.Errorf("%s says %s", of, answer)
 		}
 	}
-	if said := c.askSocket("waiting", `{"request":"step-down","slot":1}`); !strings.Contains(said, `"refused":`) {
+	if said := c.ask("waiting", `{"request":"step-down","slot":1}`); !strings.Contains(said, `"refused":`) {
 		t.Errorf("who holds nothing says %s", said)
 	}
-	if said := c.askSocket("1", `{"request":"step-down","slot":1}`); said != `{"answer":{"heeded":true}}`+"\n" {
+	if said := c.ask("1", `{"request":"step-down","slot":1}`); said != `{"answer":{"heeded":true}}`+"\n" {
 		t.Errorf("the holder says %s", said)
 	}
 	next.awaitRunning()
-	if said := c.askSocket("1", `{"request":"status"}`); !strings.Contains(said, `"state":"running"`) {
+	if said := c.ask("1", `{"request":"status"}`); !strings.Contains(said, `"state":"running"`) {
 		t.Errorf("the next holder says %s", said)
 	}
 	next.signal(syscall.SIGKILL)

@@ -43,8 +43,8 @@ func (s status) holders() string {
 	return fmt.Sprint(held)
 }
 
-// ask runs a command about the lock to its end.
-func (c contest) ask(want int, command string, flags ...string) *berth {
+// inquire runs a command about the lock to its end.
+func (c contest) inquire(want int, command string, flags ...string) *berth {
 	c.t.Helper()
 	return do(c.t, want, slices.Concat([]string{command, "--" + c.kind, c.name}, c.flags, flags)...)
 }
@@ -61,14 +61,14 @@ func object[T any](t testing.TB, text string) (read T) {
 func TestStatusSaysWhoHasEachSlot(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "semaphore")
-		absent := c.ask(75, "status")
+		absent := c.inquire(75, "status")
 		if !strings.Contains(absent.stderr(), "create it with: berth semaphore create "+c.name+" --slots N") {
 			t.Errorf("it does not say how to create the lock: %s", absent.stderr())
 		}
 		c.administer("create", "--slots=2")
 		b := c.run(plain)
 		b.awaitRuns(1)
-		s := object[status](t, c.ask(0, "status", "--json").stdout())
+		s := object[status](t, c.inquire(0, "status", "--json").stdout())
 		if s.Kind != c.kind || s.Name != c.name || len(s.Slots) != 2 || s.Slots[0].Holder == nil ||
 			s.Slots[1].Holder != nil || s.Slots[0].State != "held" || s.Slots[1].State != "free" || s.Waiting != 0 {
 			t.Fatalf("got %+v", s)
@@ -79,10 +79,10 @@ func TestStatusSaysWhoHasEachSlot(t *testing.T) {
 			got.State != "running" || float64(got.Term) != want {
 			t.Errorf("got %+v of process %d with term %s", got, b.pid(), term)
 		}
-		if said := c.ask(0, "reload").stdout(); !strings.Contains(said, "(pid "+strconv.Itoa(b.pid())+") reloads") {
+		if said := c.inquire(0, "reload").stdout(); !strings.Contains(said, "(pid "+strconv.Itoa(b.pid())+") reloads") {
 			t.Errorf("reload says %q", said)
 		}
-		table := c.ask(0, "status").stdout()
+		table := c.inquire(0, "status").stdout()
 		for _, want := range []string{`semaphore "` + c.name + `": 1 of 2 slots held, nobody waits`, "SLOT  STATE",
 			strconv.Itoa(b.pid()), "\n2     free"} {
 			if !strings.Contains(table, want) {
@@ -102,7 +102,7 @@ type handover struct {
 func TestStepDownGivesTheSlotToTheNextOne(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
-		c.ask(75, "step-down")
+		c.inquire(75, "step-down")
 		first := c.run(tree, quickStop)
 		first.awaitRuns(1)
 		second := c.run(tree, quickStop)
@@ -111,7 +111,7 @@ func TestStepDownGivesTheSlotToTheNextOne(t *testing.T) {
 		c.handOver(second, first)
 		first.stays()
 		second.stays()
-		if table := c.ask(0, "status").stdout(); !strings.Contains(table, strconv.Itoa(first.pid())) {
+		if table := c.inquire(0, "status").stdout(); !strings.Contains(table, strconv.Itoa(first.pid())) {
 			t.Errorf("the first does not have it back:\n%s", table)
 		}
 	}, inquiries...)
@@ -122,7 +122,7 @@ func TestStepDownGivesTheSlotToTheNextOne(t *testing.T) {
 func (c contest) handOver(from, to *berth) {
 	c.t.Helper()
 	until(c.t, "a handover", func() bool {
-		said := object[handover](c.t, c.ask(0, "step-down", "--wait", "--json").stdout())
+		said := object[handover](c.t, c.inquire(0, "step-down", "--wait", "--json").stdout())
 		if !said.Heeded || said.From.PID != from.pid() || said.Gap == nil || *said.Gap < 0 ||
 			said.From.Term >= said.To.Term || said.To.PID != to.pid() && said.To.PID != from.pid() {
 			c.t.Fatalf("got %+v, processes %d and %d", said, from.pid(), to.pid())
@@ -142,15 +142,15 @@ func TestStepDownNeedsASlotOfSeveral(t *testing.T) {
 		for _, b := range all {
 			b.awaitRunning()
 		}
-		refused := c.ask(64, "step-down").stderr()
+		refused := c.inquire(64, "step-down").stderr()
 		for _, b := range all {
 			if !strings.Contains(refused, "pid "+strconv.Itoa(b.pid())) {
 				t.Errorf("process %d is not listed: %s", b.pid(), refused)
 			}
 		}
-		before := object[status](t, c.ask(0, "status", "--json").stdout())
-		c.ask(0, "step-down", "--slot", "2", "--wait") // the same berth has it again: nobody else waits
-		after := object[status](t, c.ask(0, "status", "--json").stdout())
+		before := object[status](t, c.inquire(0, "status", "--json").stdout())
+		c.inquire(0, "step-down", "--slot", "2", "--wait") // the same berth has it again: nobody else waits
+		after := object[status](t, c.inquire(0, "status", "--json").stdout())
 		if before.Slots[0].Holder.Term != after.Slots[0].Holder.Term || before.holders() == fmt.Sprint(map[int]int{}) {
 			t.Errorf("before %+v, after %+v", before, after)
 		}
