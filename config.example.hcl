@@ -34,6 +34,10 @@
 # amqp://user@rabbit1
 #password_file = "/run/secrets/rabbitmq-password"
 
+# Who may ask this berth for its status, to step down and to reload: users of the broker,
+# or of this host with "local". Left out, its own user there, and root on this host.
+#admins = ["operator"]
+
 # How queues are named: name, slot and letter in this order, N-L-A or N-A-L. Every
 # berth that uses a lock must agree on it.
 #naming = "N-L-A"
@@ -48,6 +52,14 @@
 
 # Which waiter gets a slot first, 0 to 100, the highest first; it needs a broker.
 #priority = 0
+
+# true takes over from the berth that holds the slot: this one goes before all who wait
+# and, once it is connected and prepared, asks the holder to give the slot back. With
+# ready_file it asks once the file exists, with ready_command once that script, run by
+# sh -c again and again, ends with status 0.
+#takeover = false
+#ready_file = "/run/importer/ready"
+#ready_command = "curl -fs http://127.0.0.1:8080/ready"
 
 # After a slot was lost and the command is dead: "retry" queues up for the next
 # slot, "exit" exits with status 76, as with try, which makes one attempt.

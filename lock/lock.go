@@ -190,6 +190,9 @@ type Handover struct {
 	// holding is dead, so that it does no harm if it is executed late or twice.
 	// It may contain secrets. NewWill makes it; nil: there is none.
 	Will []byte
+
+	// Slot is the slot that all this is for; 0: there is nothing yet.
+	Slot int
 }
 
 // NewWill returns a will that the named backend's executor can execute, from data

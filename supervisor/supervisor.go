@@ -12,6 +12,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
@@ -91,6 +92,14 @@ type Config struct {
 	// waits for one that does not exist. Default "": none.
 	CreateCommand string
 
+	// Takeover asks the holder of a slot, or of any that is held for 0, to step down, and
+	// returns when it does or ctx ends. It runs while this berth waits for that slot.
+	// Default nil: nobody is asked.
+	Takeover func(ctx context.Context, slot int) error
+
+	// Reload reads again what can change while a slot is held. Default nil: nothing can.
+	Reload func() (Reloaded, error)
+
 	// Observer is told what happens. Default nil: nobody is.
 	Observer Observer
 	// Tally is told what can be counted. Default nil: nobody is.
@@ -103,6 +112,12 @@ type Config struct {
 	// Self is what others are told of this berth (lock.AskStatus) beside what changes: who it is, and its command.
 	Self lock.Report
 	Log  hclog.Logger
+}
+
+// Reloaded is what has changed in the middle of a run.
+type Reloaded struct {
+	Stop, Loss signals.Sequence // from now on; one that is under way goes on
+	Kept       []string         // what is different and cannot change before berth is started anew
 }
 
 // Outcome is how a run ended.

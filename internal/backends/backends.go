@@ -21,8 +21,9 @@ import (
 // Contender is how a process wants to wait for a lock. The zero value is for one
 // that does not contend, such as an administrator.
 type Contender struct {
-	Priority int  // among the waiters, 0 to lock.MaxPriority
-	Once     bool // it makes one attempt and does not wait
+	Priority int      // among the waiters, 0 to lock.MaxPriority
+	Once     bool     // it makes one attempt and does not wait
+	Admins   []string // who may ask it for something; nil: its own user
 }
 
 // Open returns the backend that the configuration names. It does no I/O. Its error
@@ -34,6 +35,13 @@ func Open(cfg config.Connection, as Contender, log hclog.Logger) (lock.Backend, 
 	broker := rabbitConfig(cfg, log)
 	broker.Priority, broker.Once = as.Priority, as.Once
 	return checked(rabbit.New(broker))
+}
+
+// SetAdmins says anew who may ask contenders of a backend of Open for something; see Contender.Admins.
+func SetAdmins(backend lock.Backend, users []string) {
+	if b, ok := backend.(interface{ SetAdmins(users []string) }); ok {
+		b.SetAdmins(users)
+	}
 }
 
 // InspectBroker asks the broker whether it can carry the lock; see

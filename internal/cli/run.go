@@ -52,18 +52,21 @@ func runCommand() *cli.Command {
 func runAction(c *cli.Context) error {
 	queue := runner.QueueSignals(func(sig syscall.Signal) { os.Exit(supervisor.ExitSignal + int(sig)) })
 	defer queue.End()
-	cfg, err := config.Load(config.Input{
-		Flags:     flags.Given(c, config.RunOptions()),
-		Command:   c.Args().Slice(),
-		LookupEnv: os.LookupEnv,
-	})
+	load := func() (config.Run, error) {
+		return config.Load(config.Input{
+			Flags:     flags.Given(c, config.RunOptions()),
+			Command:   c.Args().Slice(),
+			LookupEnv: os.LookupEnv,
+		})
+	}
+	cfg, err := load()
 	if err != nil {
 		return err
 	}
 	cfg.Version = version
 	log, flush := logging.New(cfg.Connection)
 	defer flush()
-	err = ended(runner.Run(cfg, queue, log))
+	err = ended(runner.Run(cfg, load, queue, log))
 	if cfg.LogFormat == "json" {
 		return logged(log, failed(c.Command.HelpName, err))
 	}

@@ -90,6 +90,17 @@ type Run struct {
 	// lock.MaxPriority, the highest first. Zero if Local is set.
 	Priority int
 
+	// Admins are the users who may ask this berth for something. Nil (default): its own.
+	Admins []string
+
+	// Takeover asks the holder to step down once this berth is prepared, default false.
+	// Never set together with Try.
+	Takeover bool
+
+	// ReadyFile exists, and ReadyCommand (for sh -c) ends with status 0, once the holder
+	// may be asked. Empty (default): at once. Never set without Takeover.
+	ReadyFile, ReadyCommand string
+
 	// OnLoss is what to do after a loss, default supervisor.Retry.
 	OnLoss supervisor.OnLoss
 
@@ -125,6 +136,8 @@ type Run struct {
 	// Account is the entry that the user database has for --user. Nil (default)
 	// if none was given, or if there is no entry.
 	Account *identity.Account
+
+	texts map[string][]string // what was given for each option, by its name; for Reload
 }
 
 // Timings returns the part of the configuration that the promise rests on.

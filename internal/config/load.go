@@ -40,6 +40,12 @@ func Load(in Input) (Run, error) {
 	if err := s.checkBroker(); err != nil {
 		return Run{}, err
 	}
+	switch {
+	case s.Takeover && s.Try:
+		return Run{}, Usagef("--takeover and --try exclude each other: a holder that steps down takes time")
+	case !s.Takeover && s.ReadyFile+s.ReadyCommand != "":
+		return Run{}, Usagef("--ready-file and --ready-command need --takeover: they say when the holder is asked")
+	}
 	if s.PassNotify && (s.OnLoss != supervisor.Exit || s.Restart != supervisor.Never) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
 			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")
@@ -91,12 +97,13 @@ func (in Input) settle(options []Option) (*settings, error) {
 		return nil, err
 	}
 	s := &settings{}
-	s.Rewrites = signals.Rewrites{}
+	s.Rewrites, s.texts = signals.Rewrites{}, map[string][]string{}
 	for _, option := range table {
 		value, found := values[option.Name]
 		if !found {
 			continue
 		}
+		s.texts[option.Name] = value.texts
 		if err := option.set(s, value.texts); err != nil {
 			return nil, value.wrong(err)
 		}

@@ -98,6 +98,23 @@ func setSwitch(field func(*settings) *bool) func(*settings, []string) error {
 	}
 }
 
+func setText(field func(*settings) *string) func(*settings, []string) error {
+	return func(s *settings, texts []string) error {
+		if *field(s) = texts[0]; texts[0] == "" {
+			return errors.New("is empty; leave it out")
+		}
+		return nil
+	}
+}
+
+func setAdmins(s *settings, texts []string) error {
+	if slices.Contains(texts, "") {
+		return errors.New("has an empty name; give users, or leave it out")
+	}
+	s.Admins = texts
+	return nil
+}
+
 func setTimeout(s *settings, texts []string) error {
 	d, err := ParseDuration(texts[0])
 	if err != nil {

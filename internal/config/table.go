@@ -49,6 +49,10 @@ var table = []Option{
 			"in the variable of --broker."},
 	{Name: "password-file", Group: groupBroker, Value: "FILE", connection: true, set: setPasswordFile,
 		Usage: "Read the password from FILE, for URLs that name a user and none: amqp://USER@HOST."},
+	{Name: "admins", Group: groupBroker, Value: "USER", Kind: List, set: setAdmins,
+		Usage: "Who may ask this berth for its status, to step down and to reload: users of the broker, or of this " +
+			"host with 'local'. Repeatable. Left out, it is berth's own user there, and root on this host. In the " +
+			"variable, separated by spaces or commas."},
 	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
 		Usage: "Read settings from FILE. The environment overrides the file, flags override both."},
 	{Name: "naming", Group: groupBroker, Value: "N-L-A|N-A-L", Default: NamingNLA, connection: true,
@@ -65,6 +69,17 @@ var table = []Option{
 	{Name: "priority", Group: groupWaiting, Value: "NUMBER", Kind: Number, Default: "0", set: setPriority,
 		Usage: "Which waiter gets a slot first: 0 to 100, the highest first, and those of equal priority in the " +
 			"order in which they came. It needs a broker. A newcomer lets those who wait go first."},
+	{Name: "takeover", Group: groupWaiting, Kind: Switch, Default: "false",
+		set: setSwitch(func(s *settings) *bool { return &s.Takeover }),
+		Usage: "Take over from the berth that holds the slot: go before all who wait and, once this one is connected " +
+			"and prepared, ask the holder to end its command in order and to give the slot back. For rolling " +
+			"deployments."},
+	{Name: "ready-file", Group: groupWaiting, Value: "FILE",
+		set:   setText(func(s *settings) *string { return &s.ReadyFile }),
+		Usage: "With --takeover: ask the holder once FILE exists."},
+	{Name: "ready-command", Group: groupWaiting, Value: "SCRIPT",
+		set:   setText(func(s *settings) *string { return &s.ReadyCommand }),
+		Usage: "With --takeover: ask the holder once SCRIPT, run by sh -c again and again, ends with status 0."},
 	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(supervisor.Retry),
 		set: oneOf(func(s *settings) *supervisor.OnLoss { return &s.OnLoss }, supervisor.Retry, supervisor.Exit),
 		Usage: "After a slot was lost and the command is dead: queue up for the next slot, or exit with 76, as with " +

@@ -1,6 +1,10 @@
 package guard
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
 
 // LeaveDir has this process leave its working directory for "/", so that its file
 // system can be unmounted while berth waits, and returns the path by which a guard comes
@@ -26,4 +30,16 @@ func LeaveDir() (path string) {
 func isHere(dir int) bool {
 	var one, other unix.Stat_t
 	return unix.Fstat(dir, &one) == nil && unix.Stat(".", &other) == nil && one.Dev == other.Dev && one.Ino == other.Ino
+}
+
+// InDir does something in the directory that LeaveDir has left, for paths that are relative to it.
+func InDir(path string, do func() error) error {
+	if path == "" { // it was not left
+		return do()
+	}
+	if err := unix.Chdir(path); err != nil {
+		return fmt.Errorf("cannot go back to %s, where berth was started: %w", path, err)
+	}
+	defer func() { _ = unix.Chdir("/") }()
+	return do()
 }

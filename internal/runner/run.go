@@ -3,7 +3,7 @@
 //
 //	queue := runner.QueueSignals(exit)
 //	defer queue.End()
-//	outcome := runner.Run(cfg, queue, log)
+//	outcome := runner.Run(cfg, load, queue, log)
 //
 // It makes what the supervisor is given: the program's path, its environment, the
 // signals, the observers. It knows no flags, and decides nothing that the
@@ -11,6 +11,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -22,6 +23,7 @@ import (
 	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/internal/guard"
+	"berth/internal/takeover"
 	"berth/internal/timing"
 	"berth/lock"
 	"berth/supervisor"
@@ -35,7 +37,9 @@ var ErrNoGuard = errors.New("cannot start guards")
 // that the error alone says what happened: it wraps one of package lock's,
 // config.ErrInvalid, guard.ErrNamespace, ErrNoGuard or, where the command cannot be
 // executed, ENOENT or EACCES.
-func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcome {
+//
+// again reads the configuration once more, when somebody who may has asked for that.
+func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, log hclog.Logger) supervisor.Outcome {
 	// This process waits, mostly. What one goroutine wakes goes on at once on the
 	// same processor, instead of on another that has to be woken for it.
 	runtime.GOMAXPROCS(1)
@@ -43,7 +47,7 @@ func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcom
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
-	backend, err := backends.Open(cfg.Connection, backends.Contender{Priority: cfg.Priority, Once: cfg.Try}, log)
+	backend, err := backends.Open(cfg.Connection, contender(cfg), log)
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
@@ -90,6 +94,9 @@ func Run(cfg config.Run, queue *SignalQueue, log hclog.Logger) supervisor.Outcom
 		OnDoubt: cfg.InDoubt,
 		Restart: cfg.Restart,
 
+		Takeover: takeOver(cfg, backend, log),
+		Reload:   reload(cfg, again, spec.Dir, backend, log),
+
 		CreateCommand: cfg.Lock.CreateCommand(backends.NamingFlags(cfg.Connection)...),
 
 		Observer: watched,
@@ -127,6 +134,51 @@ func terminal() func() bool {
 		return nil
 	}
 	return hasTerminal
+}
+
+// contender is how this berth waits. One that takes over goes before all others.
+func contender(cfg config.Run) backends.Contender {
+	c := backends.Contender{Priority: cfg.Priority, Once: cfg.Try, Admins: cfg.Admins}
+	if cfg.Takeover && !cfg.Local {
+		c.Priority = lock.MaxPriority + 1
+	}
+	return c
+}
+
+// takeOver returns what asks the holder to step down, nil if nobody is to be asked.
+func takeOver(cfg config.Run, backend lock.Backend, log hclog.Logger) func(context.Context, int) error {
+	if !cfg.Takeover {
+		return nil
+	}
+	return func(ctx context.Context, slot int) error {
+		t := takeover.Takeover{
+			ReadyFile: cfg.ReadyFile, ReadyCommand: cfg.ReadyCommand, Inspector: backend.Inspector(cfg.Lock), Log: log,
+		}
+		return t.Ask(ctx, slot)
+	}
+}
+
+// reload returns what reads the configuration again, in the directory that berth was started in, and has take effect
+// what is not the supervisor's.
+func reload(cfg config.Run, again func() (config.Run, error), dir string, backend lock.Backend, log hclog.Logger,
+) func() (supervisor.Reloaded, error) {
+	return func() (supervisor.Reloaded, error) {
+		var now config.Run
+		err := guard.InDir(dir, func() (err error) {
+			now, err = again()
+			return err
+		})
+		if err != nil {
+			return supervisor.Reloaded{}, err
+		}
+		next, kept, err := cfg.Reload(now)
+		if err != nil {
+			return supervisor.Reloaded{}, err
+		}
+		log.SetLevel(hclog.LevelFromString(next.LogLevel))
+		backends.SetAdmins(backend, next.Admins)
+		return supervisor.Reloaded{Stop: next.Stop, Loss: next.Loss, Kept: kept}, nil
+	}
 }
 
 // host is this host's name.

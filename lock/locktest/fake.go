@@ -191,6 +191,9 @@ func (f *Fake) Administrator(id lock.ID) lock.Administrator {
 	return &fakeAdministrator{fake: f, id: id}
 }
 
+// Ask has a contender of this fake receive a request, and returns when it has.
+func (f *Fake) Ask(r lock.Request) { f.requests <- r }
+
 // Inspector implements lock.Backend.
 func (f *Fake) Inspector(lock.ID) lock.Inspector { return nil }
 

@@ -32,7 +32,7 @@ func NewPlace() *Place { return &Place{locks: map[string]*state{}} }
 // waits for the lease of a last holder that was ready as well and was closed
 // without a release.
 func (p *Place) Open(lease time.Duration) *Fake {
-	return &Fake{place: p, lease: lease, faults: map[Op]*plan{}}
+	return &Fake{place: p, lease: lease, faults: map[Op]*plan{}, requests: make(chan lock.Request)}
 }
 
 // AddSlot makes one slot exist, without administration.

@@ -75,6 +75,10 @@ type loop struct {
 	calls   *calls.Calls
 	replies *replies
 	tally   supervisor.Tally
+
+	reloading bool          // the configuration is being read again
+	reloads   chan reloaded // has room for the one
+	takeover  takeover
 	timers
 
 	reconnect, poll, rest *backoff.ExponentialBackOff
@@ -136,6 +140,7 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout),
 		replies:   newReplies(),
 		tally:     tally(cfg),
+		reloads:   make(chan reloaded, 1),
 		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
 		poll:      newBackOff(50*time.Millisecond, 500*time.Millisecond),
 		rest:      newBackOff(100*time.Millisecond, 10*time.Second),
@@ -209,6 +214,7 @@ func (l *loop) close() {
 	if l.guard != nil && l.facts.Command.Phase == machine.Absent {
 		l.guard.Retire()
 	}
+	l.takeover.end()
 	l.replies.close()
 	if !l.calls.Close(l.env.callPatience) {
 		l.log.Error("a call to the backend did not return", "lock", l.cfg.ID.Name)

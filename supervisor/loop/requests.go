@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
@@ -73,6 +74,8 @@ func (l *loop) asked(r lock.Request) event {
 			return event{on: machine.AskedToGo}
 		}
 		l.log.Debug("asked to step down", "by", r.From, "because_not", decision.Why)
+	case lock.AskReload:
+		l.reload(r)
 	}
 	return event{}
 }
@@ -95,4 +98,48 @@ func (l *loop) report() lock.Report {
 		r.Verified = time.Now().Add(l.verified.Until())
 	}
 	return r
+}
+
+// reloaded is what reading the configuration again has come to, for somebody who has asked for it.
+type reloaded struct {
+	supervisor.Reloaded
+	err error
+	by  lock.Request
+}
+
+// reload begins to read the configuration again, once at a time.
+func (l *loop) reload(r lock.Request) {
+	switch {
+	case l.cfg.Reload == nil:
+		l.replies.send(r, lock.Decision{Why: "there is nothing to reload"})
+	case l.reloading:
+		l.replies.send(r, lock.Decision{Why: "a reload is under way; ask again"})
+	default:
+		l.reloading = true
+		read := l.cfg.Reload
+		l.replies.under.Go(func() {
+			what, err := read()
+			l.reloads <- reloaded{what, err, r}
+		})
+	}
+}
+
+// noteReloaded has the new configuration take effect, or says why it does not.
+func (l *loop) noteReloaded(r reloaded) {
+	l.reloading = false
+	if r.err != nil {
+		l.log.Error("asked to reload; everything stays as it was", "by", r.by.From, "error", r.err)
+		l.replies.send(r.by, lock.Decision{Why: r.err.Error()})
+		return
+	}
+	l.cfg.Stop, l.cfg.Loss = r.Stop, r.Loss
+	if err := l.lossTimer.Set(l.lossAt()); err != nil {
+		l.log.Error("cannot set the timer of the loss sequence", "error", err)
+	}
+	decision := lock.Decision{Heeded: true}
+	if len(r.Kept) > 0 {
+		decision.Why = "these stay as they were until berth is started anew: " + strings.Join(r.Kept, ", ")
+	}
+	l.log.Info("configuration reloaded", "by", r.by.From, "kept", strings.Join(r.Kept, ", "))
+	l.replies.send(r.by, decision)
 }

@@ -22,6 +22,7 @@ func (l *loop) prepare(e event) {
 	l.tally.Won(time.Since(l.since))
 	l.held, l.lostC = e.held, e.held.Lost()
 	l.since, l.verified = time.Now(), 0
+	l.takeover.end()
 	l.facts.LastErr, l.facts.Fallen, l.facts.Use = nil, 0, machine.Unused
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
 	l.log.Debug("slot won")
@@ -41,6 +42,11 @@ func (l *loop) enough(held lock.Held, proven boottime.Instant) bool {
 func (l *loop) inherit(h lock.Handover) {
 	if l.guard != nil && l.held == nil {
 		_ = l.guard.Bequeath(h.Will)
+	}
+	if h.Slot > 0 {
+		l.askToStepDown(h.Slot)
+	} else {
+		l.takeover.end()
 	}
 }
 

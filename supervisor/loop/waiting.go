@@ -25,6 +25,9 @@ func (l *loop) waitForChange(e event) {
 		l.facts.Admitted = true
 	}
 	l.say(e.err)
+	if l.cfg.Lock.Next() == nil && errors.Is(e.err, lock.ErrFull) {
+		l.askToStepDown(0)
+	}
 	l.calls.Wait(l.poll.NextBackOff())
 }
 

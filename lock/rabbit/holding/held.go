@@ -86,7 +86,9 @@ func (h *Held) Handover() lock.Handover {
 		return lock.Handover{}
 	}
 	w := will.Will{Ledger: h.t, Holding: who, Line: h.Names.Line(), Slot: h.slot}
-	return w.Handover(h.Session.Dialer)
+	handover := w.Handover(h.Session.Dialer)
+	handover.Slot = h.slot
+	return handover
 }
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }

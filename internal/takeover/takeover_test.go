@@ -1,0 +1,112 @@
+package takeover
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/lock"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patience = 20 * time.Second
+
+// holder answers as one that holds slot 2 does, with one answer after the other.
+type holder struct {
+	answers []string
+	asked   []int
+	closed  bool
+}
+
+func (h *holder) Look(context.Context) (lock.Status, error) {
+	return lock.Status{Slots: []lock.SlotStatus{{Slot: 1, State: lock.SlotFree}, {Slot: 2, State: lock.SlotHeld}}}, nil
+}
+
+func (h *holder) Ask(_ context.Context, slot int, verb lock.Verb) ([]byte, error) {
+	h.asked = append(h.asked, slot)
+	answer := h.answers[0]
+	h.answers = h.answers[1:]
+	if answer == "" || verb != lock.AskStepDown {
+		return nil, lock.ErrUnknown
+	}
+	return []byte(answer), nil
+}
+
+func (h *holder) Close() error {
+	h.closed = true
+	return nil
+}
+
+func TestHolderIsAskedUntilItHeeds(t *testing.T) {
+	h := &holder{answers: []string{"", "nonsense", `{"heeded":false,"why":"not now"}`, `{"heeded":true}`}}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var log strings.Builder
+	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
+	if err := (Takeover{Inspector: h, Log: logger}).Ask(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.asked) != 4 || h.asked[3] != 2 || !h.closed {
+		t.Errorf("asked %v, closed %t", h.asked, h.closed)
+	}
+	if !strings.Contains(log.String(), "not now") {
+		t.Errorf("nothing is said of the refusal: %s", log.String())
+	}
+}
+
+func TestHolderIsAskedOnceTheCommandCouldWork(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "ready")
+	h := &holder{answers: []string{`{"heeded":true}`}}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	log := &waitFor{text: "not taking over", then: func() {
+		if len(h.asked) > 0 {
+			t.Error("asked before that")
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}}
+	take := Takeover{
+		ReadyFile: file, ReadyCommand: "test -e '" + file + "'", Inspector: h,
+		Log: hclog.New(&hclog.LoggerOptions{Output: log}),
+	}
+	if err := take.Ask(ctx, 7); err != nil || len(h.asked) != 1 || h.asked[0] != 7 {
+		t.Errorf("%v, asked %v", err, h.asked)
+	}
+}
+
+func TestNobodyIsAskedAnyMoreAtTheEnd(t *testing.T) {
+	h := &holder{}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	take := Takeover{ReadyCommand: "sleep 100", Inspector: h, Log: hclog.NewNullLogger()}
+	began := time.Now()
+	if err := take.Ask(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > patience {
+		t.Errorf("%v after %s", err, time.Since(began))
+	}
+	if len(h.asked) > 0 || !h.closed {
+		t.Errorf("asked %v, closed %t", h.asked, h.closed)
+	}
+}
+
+// waitFor does something when a text is written.
+type waitFor struct {
+	text string
+	then func()
+}
+
+func (w *waitFor) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.text) {
+		w.then()
+	}
+	return len(p), nil
+}
