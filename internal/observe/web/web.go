@@ -28,10 +28,10 @@ import (
 const (
 	// mostConnections is how many are served at once. Others wait in the kernel, which refuses them when those are
 	// too many.
-	mostConnections = 32
+	mostConnections = 256
 
 	// headerTimeout and the others bound for how long one of them is kept by somebody who is slow.
-	headerTimeout, writeTimeout, idleTimeout = 2 * time.Second, 5 * time.Second, 10 * time.Second
+	headerTimeout, writeTimeout, idleTimeout = time.Second, 5 * time.Second, 10 * time.Second
 
 	mostHeaderBytes = 8 << 10
 

@@ -21,7 +21,10 @@ import (
 	"berth/lock"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// For half a second it keeps a connection whose request it has refused.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 const patience = 20 * time.Second
 
