@@ -33,7 +33,7 @@ func Open(cfg config.Connection, as Contender, log hclog.Logger) (lock.Backend, 
 		return checked(local.New(local.Config{Dir: cfg.Directory, Admins: as.Admins, Log: log}))
 	}
 	broker := rabbitConfig(cfg, log)
-	broker.Priority, broker.Once = as.Priority, as.Once
+	broker.Priority, broker.Once, broker.Admins = as.Priority, as.Once, as.Admins
 	return checked(rabbit.New(broker))
 }
 
