@@ -23,11 +23,14 @@ func TestReloadTakesWhatCanChange(t *testing.T) {
 	before := loaded(t, map[string][]string{"priority": {"3"}})
 	now := loaded(t, map[string][]string{
 		"stop": {"TERM 9s, KILL"}, "loss": {"TERM 1s, KILL"}, "log-level": {"debug"}, "admins": {"operator"},
-		"priority": {"4"}, "verify-interval": {"2s"},
+		"priority": {"4"}, "verify-interval": {"2s"}, "on-lost": {"alarm"}, "hook-timeout": {"9s"},
 	})
 	next, kept, err := before.Reload(now)
 	if err != nil || !slices.Equal(kept, []string{"priority", "verify-interval"}) {
 		t.Errorf("kept %q, %v", kept, err)
+	}
+	if next.HookTimes().OnLost != 9*time.Second {
+		t.Errorf("hooks %v, %s", next.Hooks, next.HookTimeout)
 	}
 	if next.Stop.Duration() != 9*time.Second || next.Loss.Duration() != time.Second || next.LogLevel != "debug" ||
 		!slices.Equal(next.Admins, []string{"operator"}) || next.Priority != 3 || next.VerifyInterval != time.Second {

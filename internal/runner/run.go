@@ -93,7 +93,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Restart: cfg.Restart,
 
 		Takeover: takeOver(cfg, backend, log),
-		Reload:   reload(cfg, again, spec.Dir, backend, log),
+		Reload:   reload(cfg, again, guards, spec, backend, log),
 
 		Hooks:       launchers(guards, spec, programs),
 		HookTimeout: cfg.HookTimeout,
@@ -160,12 +160,16 @@ func takeOver(cfg config.Run, backend lock.Backend, log hclog.Logger) func(conte
 
 // reload returns what reads the configuration again, in the directory that berth was started in, and has take effect
 // what is not the supervisor's.
-func reload(cfg config.Run, again func() (config.Run, error), dir string, backend lock.Backend, log hclog.Logger,
+func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host, spec guard.Spec,
+	backend lock.Backend, log hclog.Logger,
 ) func() (supervisor.Reloaded, error) {
 	return func() (supervisor.Reloaded, error) {
 		var now config.Run
-		err := guard.InDir(dir, func() (err error) {
-			now, err = again()
+		var programs map[supervisor.Hook]program
+		err := guard.InDir(spec.Dir, func() (err error) {
+			if now, err = again(); err == nil {
+				programs, err = findHooks(now.Hooks)
+			}
 			return err
 		})
 		if err != nil {
@@ -177,7 +181,8 @@ func reload(cfg config.Run, again func() (config.Run, error), dir string, backen
 		}
 		log.SetLevel(hclog.LevelFromString(next.LogLevel))
 		backends.SetAdmins(backend, next.Admins)
-		return supervisor.Reloaded{Stop: next.Stop, Loss: next.Loss, Kept: kept}, nil
+		return supervisor.Reloaded{Stop: next.Stop, Loss: next.Loss, Hooks: launchers(guards, spec, programs),
+			HookTime: next.HookTimeout, Kept: kept}, nil
 	}
 }
 

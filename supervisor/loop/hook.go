@@ -39,6 +39,13 @@ const (
 	reasonDeadline    = "deadline"     // the guard killed the command: berth was stopped, or too slow
 )
 
+// noteHooks tells the machine which hooks there are.
+func (l *loop) noteHooks() {
+	policy, hooks := &l.facts.Policy, l.cfg.Hooks
+	policy.OnAcquire, policy.OnRelease = hooks[supervisor.OnAcquire] != nil, hooks[supervisor.OnRelease] != nil
+	policy.OnLost = hooks[supervisor.OnLost] != nil
+}
+
 // enter has on_acquire run in a slot that is ready.
 func (l *loop) enter(e event) {
 	l.proved(e.since)

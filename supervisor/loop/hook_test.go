@@ -345,3 +345,55 @@ func TestOnAcquireRunsOncePerSlot(t *testing.T) {
 		t.Error("another hook was launched")
 	}
 }
+
+func TestReloadedHookRunsAtTheNextTurn(t *testing.T) {
+	for name, before := range map[string][]supervisor.Hook{
+		"in the slot that is held":                          {supervisor.OnRelease},
+		"not where the guard of the command frees the slot": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, time.Minute, func(b *bench, cfg *supervisor.Config) {
+				cfg.Hooks, cfg.HookTimeout = map[supervisor.Hook]func() (supervisor.Guard, error){}, patience
+				for _, hook := range before {
+					cfg.Hooks[hook] = func() (supervisor.Guard, error) { return nil, unix.ENOENT }
+				}
+				cfg.Reload = func() (supervisor.Reloaded, error) {
+					hooks := map[supervisor.Hook]func() (supervisor.Guard, error){supervisor.OnRelease: b.launch}
+					return supervisor.Reloaded{Stop: cfg.Stop, Loss: cfg.Loss, Hooks: hooks, HookTime: patience}, nil
+				}
+			})
+			g := b.running()
+			var decision lock.Decision
+			if b.ask(lock.AskReload, &decision); !decision.Heeded {
+				t.Fatalf("%+v", decision)
+			}
+			g.dies(0, 6)
+			if before != nil {
+				b.hook("BERTH_REASON=ended").dies(0, 0)
+			}
+			if o := b.end(); o.Status != 6 {
+				t.Errorf("outcome %+v, want 6", o)
+			}
+			if len(b.guards) != 0 {
+				t.Error("another hook was launched")
+			}
+		})
+	}
+}
+
+func TestHolderThatIsAskedToStepDownRunsOnRelease(t *testing.T) {
+	b := hooked(t, time.Minute, func(cfg *supervisor.Config) { cfg.Try = true }, supervisor.OnRelease)
+	g := b.running()
+	if d := b.stepDown(); !d.Heeded {
+		t.Errorf("%+v", d)
+	}
+	g.awaitOrder(t, "TERM tree")
+	g.dies(term, 0)
+	release := b.hook("BERTH_REASON=step-down")
+	if d := b.stepDown(); !d.Heeded || d.Why == "" {
+		t.Errorf("during on_release: %+v", d)
+	}
+	release.dies(0, 0)
+	b.end()
+}

@@ -150,9 +150,8 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 	l.facts.HungUp = l.hungUp
 	l.facts.Policy = machine.Policy{
 		ID: cfg.ID, Try: cfg.Try, Timeout: cfg.Timeout, OnLoss: cfg.OnLoss, Restart: cfg.Restart,
-		OnAcquire: cfg.Hooks[supervisor.OnAcquire] != nil, OnRelease: cfg.Hooks[supervisor.OnRelease] != nil,
-		OnLost: cfg.Hooks[supervisor.OnLost] != nil,
 	}
+	l.noteHooks()
 	if cfg.Observer != nil && cfg.Beat > 0 {
 		l.beat = time.NewTicker(cfg.Beat)
 	}

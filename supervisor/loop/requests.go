@@ -139,6 +139,8 @@ func (l *loop) noteReloaded(r reloaded) {
 		return
 	}
 	l.cfg.Stop, l.cfg.Loss = r.Stop, r.Loss
+	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTime
+	l.noteHooks()
 	if err := l.lossTimer.Set(l.lossAt()); err != nil {
 		l.log.Error("cannot set the timer of the loss sequence", "error", err)
 	}

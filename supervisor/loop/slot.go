@@ -22,7 +22,8 @@ func (l *loop) prepare(e event) {
 	l.held, l.lostC = e.held, e.held.Lost()
 	l.since, l.verified = time.Now(), 0
 	l.takeover.end()
-	l.facts.LastErr, l.facts.Fallen, l.facts.Use, l.facts.Lost = nil, 0, machine.Unused, false
+	l.facts.LastErr, l.facts.Fallen, l.facts.Use = nil, 0, machine.Unused
+	l.facts.Lost, l.facts.Last = false, false
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
 	l.log.Debug("slot won")
 	held := l.held
@@ -64,9 +65,10 @@ func (l *loop) start(e event) {
 	l.command = command{began: time.Now(), kept: l.command.kept} // kept for the guard that is replaced
 	l.sequence = sequence{}
 	l.logSlot()
+	l.facts.Last = !l.facts.Policy.Restarts() && !l.facts.Policy.OnRelease
 	handover := l.held.Handover()
 	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
-		Deadline: l.deadline, Last: !l.facts.Policy.Restarts() && !l.facts.Policy.OnRelease})
+		Deadline: l.deadline, Last: l.facts.Last})
 	l.silence.Reset(l.env.guardPatience)
 }
 

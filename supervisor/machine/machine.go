@@ -39,6 +39,7 @@ type Facts struct {
 	LastErr  error // why there is no slot yet, nil: not known
 	Admitted bool  // the backend has let us in and answered an attempt
 	Use      Use   // of the slot that is held
+	Last     bool  // the guard of the command gives the slot back: nothing else can run there when its tree is dead
 	Doubted  bool  // since the last proof something spoke against the slot
 	Command  Command
 	Fallen   int  // guards in a row that died before they had started anything
@@ -119,8 +120,10 @@ var (
 	enters   = Condition{"there is on_acquire", func(f Facts) bool { return f.Policy.OnAcquire && f.Use == Unused }}
 	admitted = Condition{"on_acquire succeeded", func(f Facts) bool { return f.Ending.Then == Proceed }}
 	refused  = Condition{"on_acquire failed", func(f Facts) bool { return f.Ending.Reason == Refused }}
-	leaves   = Condition{"there is on_release", func(f Facts) bool { return f.Policy.OnRelease && f.Use != Unused }}
-	reports  = Condition{"lost in use, and there is on_lost", func(f Facts) bool {
+	leaves   = Condition{"there is on_release", func(f Facts) bool {
+		return f.Policy.OnRelease && f.Use != Unused && !f.Last
+	}}
+	reports = Condition{"lost in use, and there is on_lost", func(f Facts) bool {
 		return f.Policy.OnLost && f.Lost && f.Use != Unused
 	}}
 
