@@ -120,8 +120,10 @@ var (
 	enters   = Condition{"there is on_acquire", func(f Facts) bool { return f.Policy.OnAcquire && f.Use == Unused }}
 	admitted = Condition{"on_acquire succeeded", func(f Facts) bool { return f.Ending.Then == Proceed }}
 	refused  = Condition{"on_acquire failed", func(f Facts) bool { return f.Ending.Reason == Refused }}
-	leaves   = Condition{"there is on_release", func(f Facts) bool { return f.Policy.OnRelease && f.Use != Unused && !f.Last }}
-	reports  = Condition{"lost in use, and there is on_lost", func(f Facts) bool {
+	leaves   = Condition{"there is on_release", func(f Facts) bool {
+		return f.Policy.OnRelease && f.Use != Unused && !f.Last
+	}}
+	reports = Condition{"lost in use, and there is on_lost", func(f Facts) bool {
 		return f.Policy.OnLost && f.Lost && f.Use != Unused
 	}}
 
