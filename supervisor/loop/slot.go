@@ -16,6 +16,10 @@ import (
 // one in a row of failures.
 const longRun = 10 * time.Second
 
+// stepDownPause is how long one that was asked to step down leaves the slot to those who wait, also where the backend
+// knows no order among them.
+const stepDownPause = 500 * time.Millisecond
+
 // prepare takes the slot that was won.
 func (l *loop) prepare(e event) {
 	l.reconnect.Reset()
@@ -284,5 +288,9 @@ func (l *loop) queueAgain(event) {
 		l.pauseTimer.Reset(l.refusals.NextBackOff())
 		return
 	}
-	l.pauseTimer.Reset(l.poll.NextBackOff())
+	pause := l.poll.NextBackOff()
+	if l.facts.Ending.Reason == machine.Asked {
+		pause += stepDownPause
+	}
+	l.pauseTimer.Reset(pause)
 }

@@ -93,8 +93,9 @@ var families = []family{
 // states are those that berth_state has.
 var states = []supervisor.State{
 	supervisor.Connecting, supervisor.Pausing, supervisor.Attempting, supervisor.Waiting, supervisor.Quitting,
-	supervisor.Preparing, supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Stopping,
-	supervisor.Losing, supervisor.Resting, supervisor.Releasing, supervisor.Ended,
+	supervisor.Preparing, supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt,
+	supervisor.Stopping, supervisor.Losing, supervisor.Resting, supervisor.Leaving, supervisor.Releasing,
+	supervisor.Reporting, supervisor.Ended,
 }
 
 func inLine(s *feed.Snapshot) bool {
