@@ -138,9 +138,10 @@ func TestStepDownNeedsASlotOfSeveral(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "semaphore")
 		c.administer("create", "--slots=3")
-		all := []*berth{c.run(plain), c.run(plain)}
-		for _, b := range all {
-			b.awaitRunning()
+		var all []*berth
+		for range 2 { // one after the other, so in slots 1 and 2
+			all = append(all, c.run(plain))
+			all[len(all)-1].awaitRunning()
 		}
 		refused := c.inquire(64, "step-down").stderr()
 		for _, b := range all {
