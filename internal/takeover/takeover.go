@@ -36,12 +36,15 @@ type Takeover struct {
 	ReadyFile    string // that exists once the command could do its work; "": nothing is waited for
 	ReadyCommand string // for sh -c, with status 0 from then on; "": nothing is waited for
 
+	Dir string // that ReadyCommand runs in; "": the present one
+
+	Again     time.Duration  // after which one that has heeded is asked again, if the slot is not ours by then
 	Inspector lock.Inspector // of the lock; Ask closes it
 	Log       hclog.Logger
 }
 
 // Ask waits until the command could do its work, and asks the holder of a slot, or of any that is held for 0, to step
-// down until that is heeded. It returns then, or when ctx ends, with the error of ctx.
+// down: again and again, because somebody else may be faster to take the place. It returns when ctx ends.
 func (t Takeover) Ask(ctx context.Context, slot int) error {
 	defer t.Inspector.Close()
 	if err := t.awaitReady(ctx); err != nil {
@@ -51,15 +54,17 @@ func (t Takeover) Ask(ctx context.Context, slot int) error {
 		backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
 	said := ""
 	for {
-		err := t.ask(ctx, slot)
-		if err == nil || ctx.Err() != nil {
+		err, pause := t.ask(ctx, slot), pauses.NextBackOff()
+		switch {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		if reason := err.Error(); reason != said {
+		case err == nil:
+			pause, said = t.Again, ""
+		case err.Error() != said:
 			t.Log.Warn("the holder was asked to step down and does not yet; asking again", "error", err)
-			said = reason
+			said = err.Error()
 		}
-		if err := sleep(ctx, pauses.NextBackOff()); err != nil {
+		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -91,6 +96,7 @@ func (t Takeover) ready(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", t.ReadyCommand)
+	cmd.Dir = t.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second

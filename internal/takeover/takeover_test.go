@@ -24,6 +24,7 @@ type holder struct {
 	answers []string
 	asked   []int
 	closed  bool
+	then    func() // once all are given
 }
 
 func (h *holder) Look(context.Context) (lock.Status, error) {
@@ -33,7 +34,9 @@ func (h *holder) Look(context.Context) (lock.Status, error) {
 func (h *holder) Ask(_ context.Context, slot int, verb lock.Verb) ([]byte, error) {
 	h.asked = append(h.asked, slot)
 	answer := h.answers[0]
-	h.answers = h.answers[1:]
+	if h.answers = h.answers[1:]; len(h.answers) == 0 {
+		h.then()
+	}
 	if answer == "" || verb != lock.AskStepDown {
 		return nil, lock.ErrUnknown
 	}
@@ -46,15 +49,16 @@ func (h *holder) Close() error {
 }
 
 func TestHolderIsAskedUntilItHeeds(t *testing.T) {
-	h := &holder{answers: []string{"", "nonsense", `{"heeded":false,"why":"not now"}`, `{"heeded":true}`}}
+	h := &holder{answers: []string{"", "nonsense", `{"heeded":false,"why":"not now"}`, `{"heeded":true}`, `{"heeded":true}`}}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	h.then = cancel
 	var log strings.Builder
 	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
-	if err := (Takeover{Inspector: h, Log: logger}).Ask(ctx, 0); err != nil {
+	if err := (Takeover{Inspector: h, Log: logger, Again: time.Millisecond}).Ask(ctx, 0); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	if len(h.asked) != 4 || h.asked[3] != 2 || !h.closed {
+	if len(h.asked) != 5 || h.asked[4] != 2 || !h.closed {
 		t.Errorf("asked %v, closed %t", h.asked, h.closed)
 	}
 	if !strings.Contains(log.String(), "not now") {
@@ -67,6 +71,7 @@ func TestHolderIsAskedOnceTheCommandCouldWork(t *testing.T) {
 	h := &holder{answers: []string{`{"heeded":true}`}}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
+	h.then = cancel
 	log := &waitFor{text: "not taking over", then: func() {
 		if len(h.asked) > 0 {
 			t.Error("asked before that")
@@ -79,7 +84,7 @@ func TestHolderIsAskedOnceTheCommandCouldWork(t *testing.T) {
 		ReadyFile: file, ReadyCommand: "test -e '" + file + "'", Inspector: h,
 		Log: hclog.New(&hclog.LoggerOptions{Output: log}),
 	}
-	if err := take.Ask(ctx, 7); err != nil || len(h.asked) != 1 || h.asked[0] != 7 {
+	if err := take.Ask(ctx, 7); !errors.Is(err, context.Canceled) || len(h.asked) != 1 || h.asked[0] != 7 {
 		t.Errorf("%v, asked %v", err, h.asked)
 	}
 }

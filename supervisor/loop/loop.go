@@ -220,7 +220,7 @@ func (l *loop) close() {
 	if l.guard != nil && l.facts.Command.Phase == machine.Absent {
 		l.guard.Retire()
 	}
-	l.takeover.end()
+	l.takeover.close(l.env.callPatience)
 	l.replies.close()
 	if !l.calls.Close(l.env.callPatience) {
 		l.log.Error("a call to the backend did not return", "lock", l.cfg.ID.Name)

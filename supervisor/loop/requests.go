@@ -83,9 +83,15 @@ func (l *loop) asked(r lock.Request) event {
 // mayStepDown says whether there is something to step down from.
 func (l *loop) mayStepDown() lock.Decision {
 	switch l.state {
-	case supervisor.Preparing, supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Resting:
+	case supervisor.Preparing, supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt,
+		supervisor.Resting:
 		return lock.Decision{Heeded: true}
-	case supervisor.Stopping, supervisor.Losing, supervisor.Leaving, supervisor.Releasing:
+	case supervisor.Stopping:
+		if l.facts.Ending.Reason == "" { // what the command has left is ended, and it might start again
+			return lock.Decision{Heeded: true}
+		}
+		return lock.Decision{Heeded: true, Why: "it is giving the slot back already"}
+	case supervisor.Losing, supervisor.Leaving, supervisor.Releasing:
 		return lock.Decision{Heeded: true, Why: "it is giving the slot back already"}
 	}
 	return lock.Decision{Why: "it holds no slot"}
@@ -117,10 +123,10 @@ func (l *loop) reload(r lock.Request) {
 	default:
 		l.reloading = true
 		read := l.cfg.Reload
-		l.replies.under.Go(func() {
+		go func() { // which may hang, on a dead file system: nobody waits for it
 			what, err := read()
 			l.reloads <- reloaded{what, err, r}
-		})
+		}()
 	}
 }
 

@@ -170,3 +170,19 @@ func TestNothingToReloadIsSaid(t *testing.T) {
 	g.dies(0, 0)
 	b.end()
 }
+
+// What a command has left is being ended, and it would start again.
+func TestStepDownWhileLeftoversEndIsNotForgotten(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.Always })
+	g := b.running()
+	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Left: true})
+	g.awaitOrder(t, "TERM tree")
+	if d := b.stepDown(); !d.Heeded {
+		t.Errorf("asked to step down: %+v", d)
+	}
+	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.gone()
+	eventually(t, "the slot is given back", func() bool { return b.another() == nil })
+	b.signals <- term
+	b.end()
+}

@@ -31,15 +31,13 @@ func (l *loop) prepare(e event) {
 	l.facts.Lost, l.facts.Last = false, false
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
 	l.log.Debug("slot won")
-	held := l.held
-	l.calls.Prepare(held, func(proven boottime.Instant) bool { return l.enough(held, proven) })
+	l.calls.Prepare(l.held, enough(l.held.Lease(), l.cfg.Margin+l.cfg.Loss.Duration()+l.cfg.VerifyTimeout))
 }
 
-// enough reports whether a proof leaves the next one the time that it may take. A proof
-// from before a wait can be older than the interval of verification.
-func (l *loop) enough(held lock.Held, proven boottime.Instant) bool {
-	lease := held.Lease()
-	return lease == 0 || proven.Add(lease-l.cfg.Margin-l.cfg.Loss.Duration()-l.cfg.VerifyTimeout).Until() > 0
+// enough returns what reports whether a proof leaves the next one the time that it may take. A proof from before a wait
+// can be older than the interval of verification.
+func enough(lease, need time.Duration) func(proven boottime.Instant) bool {
+	return func(proven boottime.Instant) bool { return lease == 0 || proven.Add(lease-need).Until() > 0 }
 }
 
 // inherit has the guard that waits keep what belongs to the place in which this berth
@@ -247,10 +245,9 @@ func (l *loop) release(e event) {
 	l.command.kept = nil
 	if e.held != nil { // won when berth had been told to end
 		l.held = e.held
+		l.facts.Lost, l.facts.Last, l.facts.Use = false, false, machine.Unused
 	}
-	if l.facts.Policy.OnLost {
-		l.hooks.vars = l.vars()
-	}
+	l.hooks.vars = l.vars()
 	l.pauseTimer.Stop()
 	l.verifyTimer.Stop()
 	l.lostC, l.deadline = nil, 0
@@ -282,9 +279,10 @@ func (l *loop) queueAgain(event) {
 	}
 	if l.facts.Use != machine.Unused {
 		l.restartTimeout()
+	} else {
+		l.resumeTimeout()
 	}
 	if l.facts.Ending.Reason == machine.Refused {
-		l.resumeTimeout()
 		l.pauseTimer.Reset(l.refusals.NextBackOff())
 		return
 	}

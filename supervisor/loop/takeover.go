@@ -1,6 +1,9 @@
 package loop
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // takeover is the question to the holder of a slot whether it steps down, while this berth waits for that slot. Its
 // zero value asks nobody.
@@ -26,11 +29,21 @@ func (l *loop) askToStepDown(slot int) {
 	}()
 }
 
-// end ends it, for a slot that is won, or for which this berth is not next any more.
+// end ends it, for a slot that is won, or for which this berth is not next any more. It does not wait: what looks
+// whether the command could work may hang, on a dead file system for example.
 func (t *takeover) end() {
 	if t.cancel != nil {
 		t.cancel()
-		<-t.done
-		*t = takeover{}
+		t.cancel = nil
+	}
+}
+
+// close is end, and waits for as long as patience.
+func (t *takeover) close(patience time.Duration) {
+	if t.end(); t.done != nil {
+		select {
+		case <-t.done:
+		case <-time.After(patience):
+		}
 	}
 }

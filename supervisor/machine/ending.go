@@ -178,9 +178,20 @@ func afterIdleLoss(f Facts) Ending {
 func afterRequest(state supervisor.State, f Facts) Ending {
 	switch state {
 	case supervisor.Preparing, supervisor.Resting:
-		return Ending{Reason: Asked, Then: f.afterStepDown()}
+		asked := Ending{Reason: Asked, Then: f.afterStepDown()}
+		if asked.Then == End {
+			asked.Status = supervisor.EndedStatus(f.Command.Status) // of the last run
+		}
+		if asked.Then == End && f.Use != HasRun {
+			asked.Cause = fmt.Errorf("%s: %w: asked to step down before the command was started", f.Policy.ID, lock.ErrUnknown)
+		}
+		return asked
 	case supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt:
 		return Ending{Reason: Asked}
+	case supervisor.Stopping:
+		if f.Ending.Reason == "" { // what the command has left is being ended
+			return Ending{Reason: Asked}
+		}
 	}
 	return f.Ending
 }
@@ -207,7 +218,7 @@ func afterDeath(f Facts) Ending {
 		return f.Ending
 	case f.Ending.Reason == Unguarded:
 		return f.Ending
-	case f.Ending.Reason == Asked:
+	case f.Ending.Reason == Asked && !(c.ByItself && !f.restarts()):
 		ended.Reason, ended.Then = Asked, f.afterStepDown()
 		return ended
 	case fell && !lost && f.Fallen < maxFallen:
