@@ -1,0 +1,254 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit"
+	"berth/test/brokertest"
+)
+
+func withinMinute(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// pause stops the broker until the returned function is called.
+func pause(t *testing.T, b *brokertest.Broker) (resume func()) {
+	t.Helper()
+	must(t, b.Pause())
+	resume = func() { must(t, b.Continue()) }
+	t.Cleanup(resume)
+	// The signal reaches the threads of the node one after the other.
+	eventually(t, "the broker is silent", func() bool {
+		c, err := net.Dial("tcp", b.Addr())
+		must(t, err)
+		defer c.Close()
+		must(t, c.SetDeadline(time.Now().Add(100*time.Millisecond)))
+		_, err = c.Write([]byte("AMQP\x00\x00\x09\x01"))
+		must(t, err)
+		_, err = c.Read(make([]byte, 1))
+		return errors.Is(err, os.ErrDeadlineExceeded)
+	})
+	return resume
+}
+
+func shortly() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), 100*time.Millisecond)
+}
+
+func TestVerifyOfAPausedBrokerIsUnknownAndSucceedsAfterwards(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		_, h := holder(t, shared, id)
+		resume := pause(t, shared)
+		for range 3 {
+			ctx, cancel := shortly()
+			err := proven(ctx, h)
+			cancel()
+			if !errors.Is(err, lock.ErrUnknown) || !errors.Is(err, context.DeadlineExceeded) ||
+				errors.Is(err, lock.ErrLost) {
+				t.Errorf("verifying while the broker is stopped: %v", err)
+			}
+		}
+		resume()
+		must(t, proven(within(t), h))
+		must(t, h.Cause())
+		must(t, h.Release(within(t)))
+	})
+}
+
+func TestLossAfterAnUnansweredVerifyIsSeen(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	_, h := holder(t, shared, id)
+	resume := pause(t, shared)
+	ctx, cancel := shortly()
+	defer cancel()
+	if err := proven(ctx, h); !errors.Is(err, lock.ErrUnknown) {
+		t.Fatalf("verifying while the broker is stopped: %v", err)
+	}
+	resume()
+	resize(t, shared, id, 0)
+	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("the answer to an earlier question was taken for proof: %v", err)
+	}
+}
+
+func TestWhatCtxBreaksOffLeavesNothingBehind(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		operations := map[string]func(ctx context.Context, l lock.Lock) error{
+			"Connect": func(ctx context.Context, l lock.Lock) error { return l.Connect(ctx) },
+			"Acquire": func(ctx context.Context, l lock.Lock) error { _, err := l.Acquire(ctx); return err },
+			"Wait":    func(ctx context.Context, l lock.Lock) error { return l.Wait(ctx, time.Hour) },
+		}
+		for name, operation := range operations {
+			t.Run(name, func(t *testing.T) {
+				l := contender(t, shared, id)
+				if name != "Connect" {
+					must(t, l.Connect(within(t)))
+				}
+				resume := pause(t, shared)
+				ctx, cancel := shortly()
+				defer cancel()
+				if err := operation(ctx, l); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("with the broker stopped: %v", err)
+				}
+				resume()
+				eventuallyFree(t, id)
+			})
+		}
+	})
+}
+
+// eventuallyFree waits until no B of the lock is left.
+func eventuallyFree(t *testing.T, id lock.ID) {
+	t.Helper()
+	eventually(t, "nothing is held", func() bool {
+		for _, name := range queues(t, shared, id) {
+			if name[len(name)-1] == 'B' {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestAcquireThatEndsAtAnyMomentLeavesNothingBehind(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		for step := range 30 {
+			cfg := at(shared.URL())
+			cfg.Heartbeat = time.Second
+			l := backend(t, cfg).Lock(id)
+			succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(step)*200*time.Microsecond)
+			h, err := l.Acquire(ctx)
+			cancel()
+			switch {
+			case err == nil:
+				must(t, h.Release(within(t)))
+			// A claim that was cut off may take effect for a moment before the
+			// broker notices the end of its connection.
+			case !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrFull):
+				t.Errorf("after %d steps: %v", step, err)
+			}
+			must(t, l.Close())
+		}
+		slots := 1
+		if id.Kind.Administered() {
+			slots = 2
+		}
+		for range slots { // maybe after a lease: a record may have been left
+			claimed, h := claimed(t, id, time.Second)
+			must(t, h.Ready(within(t)))
+			defer claimed.Close()
+		}
+	})
+}
+
+func TestReleaseThatIsNotAnsweredSaysSoAndFreesTheSlot(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := holder(t, shared, id)
+	resume := pause(t, shared)
+	ctx, cancel := shortly()
+	defer cancel()
+	if err := h.Release(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("releasing with the broker stopped: %v", err)
+	}
+	select {
+	case <-h.Lost():
+		t.Error("the release was reported as a loss")
+	default:
+	}
+	resume()
+	eventuallyFree(t, id)
+	must(t, l.Connect(within(t)))
+	succeeds(t, "the slot", func() error {
+		_, err := l.Acquire(within(t))
+		return err
+	})
+}
+
+func TestCloseOfAStoppedBrokersConnectionsReturns(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	l, h := holder(t, shared, id)
+	resume := pause(t, shared)
+	if err := l.Close(); err == nil {
+		t.Error("closing was confirmed by nobody and reported no error")
+	}
+	if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("cause: %v", err)
+	}
+	resume()
+	eventuallyFree(t, id)
+}
+
+func TestWaitEndsWithTheConnection(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l := connected(t, shared, id)
+	done := make(chan error, 1)
+	ctx := within(t)
+	go func() { done <- l.Wait(ctx, time.Hour) }()
+	if n, err := shared.CloseConnections(ctx, fmt.Sprintf("%s @", id.Name)); err != nil || n == 0 {
+		t.Fatalf("closed %d connections, %v", n, err)
+	}
+	if err := <-done; !errors.Is(err, lock.ErrUnreachable) {
+		t.Errorf("waiting: %v", err)
+	}
+}
+
+func TestRemovalThatIsNotAnsweredSaysHowFarItGot(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 5)
+	a := backend(t, at(shared.URL())).Administrator(id)
+	defer a.Close()
+	var resume func()
+	_, after, err := a.Resize(within(t), 0, func(int) (int, error) {
+		resume = pause(t, shared)
+		return 1, nil
+	})
+	if !errors.Is(err, lock.ErrUnknown) || after != 5 {
+		t.Errorf("left with %d slots, %v", after, err)
+	}
+	resume()
+	resize(t, shared, id, 0)
+}
+
+// RabbitMQ can delete a B that was just claimed, in the place of the one before,
+// whose connection was cut; the consumer of it is then refused.
+func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
+	eachKind(t, func(t *testing.T, id lock.ID) {
+		for range 20 {
+			_, h := holder(t, shared, id)
+			must(t, rabbit.EndWhatIsRefused(within(t), h))
+			must(t, h.Release(within(t)))
+		}
+	})
+}
+
+func TestClosingAChannelOfABrokenConnectionFails(t *testing.T) {
+	p := newTap(t)
+	l := backend(t, at(p.url())).Lock(fresh(lock.Mutex))
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	before := p.sum()["channel.close"]
+	resume := pause(t, shared) // so that the broker cannot answer
+	defer resume()
+	ended := make(chan error, 1)
+	ctx := within(t)
+	go func() { ended <- rabbit.CloseConsumer(ctx, h) }()
+	eventually(t, "the close is sent", func() bool { return p.sum()["channel.close"] > before })
+	rabbit.CutConnection(h)
+	if err := <-ended; !errors.Is(err, lock.ErrUnreachable) {
+		t.Errorf("closing it said: %v", err)
+	}
+}
