@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"os"
 	"strings"
 	"time"
@@ -12,6 +14,8 @@ import (
 	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/inquire"
+	"berth/internal/interrupt"
+	"berth/internal/logging"
 	"berth/lock"
 )
 
@@ -64,4 +68,22 @@ func limit(timeout time.Duration, wait bool) time.Duration {
 		return actionTimeout
 	}
 	return timeout
+}
+
+// ask asks about the one lock that the command line names, for as long as timeout.
+func ask(c *cli.Context, timeout time.Duration, question func(context.Context, *inquire.Inquiry) error) error {
+	cfg, id, err := oneLock(c)
+	if err != nil {
+		return err
+	}
+	log, flush := logging.New(cfg)
+	defer flush()
+	q, err := about(cfg, id, log)
+	if err != nil {
+		return err
+	}
+	ctx, release := interrupt.Context(c.Context, timeout)
+	defer release()
+	err = question(ctx, q)
+	return interrupt.Because(ctx, errors.Join(err, q.Close()))
 }

@@ -11,8 +11,6 @@ import (
 	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/inquire"
-	"berth/internal/interrupt"
-	"berth/internal/logging"
 	"berth/lock"
 )
 
@@ -47,20 +45,9 @@ func reloadAction(c *cli.Context) error {
 	if err := read.Err(); err != nil {
 		return err
 	}
-	cfg, id, err := oneLock(c)
-	if err != nil {
-		return err
-	}
-	log, flush := logging.New(cfg)
-	defer flush()
-	q, err := about(cfg, id, log)
-	if err != nil {
-		return err
-	}
-	ctx, release := interrupt.Context(c.Context, actionTimeout)
-	defer release()
-	err = reload(ctx, q, slot, asJSON, c.App.Writer)
-	return interrupt.Because(ctx, errors.Join(err, q.Close()))
+	return ask(c, actionTimeout, func(ctx context.Context, q *inquire.Inquiry) error {
+		return reload(ctx, q, slot, asJSON, c.App.Writer)
+	})
 }
 
 // reload asks, and says what became of it: an object or a line for each holder.

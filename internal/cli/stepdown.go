@@ -13,8 +13,6 @@ import (
 	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/inquire"
-	"berth/internal/interrupt"
-	"berth/internal/logging"
 	"berth/lock"
 )
 
@@ -68,20 +66,9 @@ func stepDownAction(c *cli.Context) error {
 	if err := read.Err(); err != nil {
 		return err
 	}
-	cfg, id, err := oneLock(c)
-	if err != nil {
-		return err
-	}
-	log, flush := logging.New(cfg)
-	defer flush()
-	q, err := about(cfg, id, log)
-	if err != nil {
-		return err
-	}
-	ctx, release := interrupt.Context(c.Context, limit(request.timeout, request.wait))
-	defer release()
-	err = stepDown(ctx, q, request, c.App.Writer)
-	return interrupt.Because(ctx, errors.Join(err, q.Close()))
+	return ask(c, limit(request.timeout, request.wait), func(ctx context.Context, q *inquire.Inquiry) error {
+		return stepDown(ctx, q, request, c.App.Writer)
+	})
 }
 
 // stepDown asks, and says what became of it.
