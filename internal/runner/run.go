@@ -25,6 +25,7 @@ import (
 	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/internal/guard"
+	"berth/internal/pidsocket"
 	"berth/internal/takeover"
 	"berth/internal/timing"
 	"berth/lock"
@@ -80,6 +81,8 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Credential: cfg.Credential, Namespace: cfg.PIDNamespace,
 	}
 	queue.queueAll()
+	asked := pidsocket.NewServer(log)
+	asked.Begin()
 	outcome := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     contender,
@@ -101,6 +104,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Restart: cfg.Restart,
 
 		Takeover: takeOver(cfg, spec.Dir, backend, log),
+		Asked:    asked.Requests(),
 		Reload:   reload(cfg, again, guards, spec, backend, log),
 
 		Hooks:       launchers(guards, spec, programs),
@@ -116,6 +120,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Self:   self(cfg),
 		Log:    log.With("lock", cfg.Lock.Name),
 	})
+	asked.End()
 	guards.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {
 	case errors.Is(outcome.Err, supervisor.ErrNotExecuted):
