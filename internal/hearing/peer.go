@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Peer returns the process at the other end and its user, as the kernel has noted them: of who connected, or of who began
-// to listen. The process is 0 if it has no number here.
+// Peer returns the process at the other end and its user, as the kernel has noted them: of who connected, or of who
+// began to listen. The process is 0 if it has no number here.
 func Peer(conn *net.UnixConn) (pid, uid int, err error) {
 	var cred *unix.Ucred
 	err = control(conn, func(fd int) (err error) {

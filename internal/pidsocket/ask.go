@@ -42,7 +42,8 @@ func Ask(ctx context.Context, pid int, verb lock.Verb) ([]byte, error) {
 	case errors.Is(err, lock.ErrDenied):
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	case err != nil:
-		return nil, lock.Errorf(lock.ErrUnknown, "process %d has not answered, so it may not have heeded this: %w", pid, err)
+		return nil, lock.Errorf(lock.ErrUnknown, "process %d has not answered, so it may not have heeded this: %w",
+			pid, err)
 	}
 	return answer, nil
 }
@@ -76,8 +77,8 @@ func check(conn *net.UnixConn, pid int) error {
 	case err != nil:
 		return lock.Errorf(lock.ErrUnknown, "cannot tell who listens in the place of process %d: %w", pid, err)
 	case listener != pid:
-		return lock.Errorf(lock.ErrDenied, "process %d of the user %s listens in the place of process %d; nothing was asked",
-			listener, hearing.UserName(uid), pid)
+		return lock.Errorf(lock.ErrDenied, "process %d of the user %s listens in the place of process %d; "+
+			"nothing was asked", listener, hearing.UserName(uid), pid)
 	case !slices.Contains([]int{0, os.Geteuid(), userOf(pid)}, uid):
 		return lock.Errorf(lock.ErrDenied, "the user %s listens in the place of process %d; nothing was asked",
 			hearing.UserName(uid), pid)
