@@ -81,6 +81,7 @@ func New(cfg Config) *Contender {
 	c.finder = &slots.Finder{
 		Names: cfg.Names, Session: s, Avoided: c.Holder.Avoided, Limit: limit, Once: cfg.Once, Log: cfg.Log,
 	}
+	c.Holder.Finder = c.finder
 	return c
 }
 

@@ -38,6 +38,7 @@ type Holder struct {
 	Writer  *ledger.Writer   // of the records
 	Waiter  *line.Waiter     // which passes slots on
 	Avoided *slots.Avoided   // shared with whoever looks for slots
+	Finder  *slots.Finder    // of other slots, for one that is next for one
 	Inbox   *request.Inbox   // for what comes to the queues of a slot and is not about holding it
 	Host    string           // for the ledger
 	PID     int
