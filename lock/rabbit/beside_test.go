@@ -77,3 +77,27 @@ func TestSlotThatIsLeftAtTheDoorGoesToWhoIsNextForAnother(t *testing.T) {
 	must(t, leaver.Close())
 	must(t, <-started)
 }
+
+// Told to end at any moment on its way to the door, it leaves no record behind that others would have to wait for.
+func TestWaiterThatGivesUpOnItsWayKeepsNobody(t *testing.T) {
+	for round := range 3 {
+		id := fresh(lock.Mutex)
+		_, h := holding(t, id, long)
+		for n := range 25 {
+			w := refused(t, at(shared.URL()), id)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n+round)*400*time.Microsecond)
+			_ = w.Wait(ctx, time.Hour)
+			cancel()
+			must(t, w.Close())
+		}
+		must(t, h.Release(within(t)))
+		next := connected(t, shared, id)
+		h, err := next.Acquire(within(t))
+		if err == nil {
+			err = h.Ready(within(t))
+		} else {
+			err = awaitTurn(within(t), next)
+		}
+		must(t, err)
+	}
+}

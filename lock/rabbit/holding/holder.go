@@ -95,7 +95,9 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 	if !errors.Is(err, transport.ErrTaken) {
 		l.avoidUnusable(ctx, slot, err)
 	}
-	_ = h.Release(ctx) // nothing may stay behind, and what was read must be back before it is missed
+	leaving, cancel := finishing(ctx)
+	defer cancel()
+	_ = h.Release(leaving) // nothing may stay behind, and what was read must be back before it is missed
 	switch what := fmt.Sprintf("cannot take slot %d of %s", slot, l.Names.ID); {
 	case h.Term() != 0:
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
