@@ -113,7 +113,8 @@ type Config struct {
 	CreateCommand string
 
 	// Takeover asks the holder of a slot, or of any that is held for 0, to step down, and
-	// returns when it does or ctx ends. It runs while this berth waits for that slot.
+	// returns when ctx ends. It runs while this berth waits for that slot, and no more
+	// once it has had one.
 	// Default nil: nobody is asked.
 	Takeover func(ctx context.Context, slot int) error
 
