@@ -132,7 +132,7 @@ func statusAction(c *cli.Context) error {
 	case terminal != nil:
 		err = live(ctx, q, view, terminal, request.interval)
 	case request.watch:
-		err = follow(ctx, q, view, c.App.Writer, request)
+		err = follow(ctx, q, view, os.Stdout, request)
 	default:
 		err = once(ctx, q, view, c.App.Writer, request.json)
 	}
@@ -203,13 +203,18 @@ func show(view display.View, w io.Writer, asJSON bool) error {
 	return view.WriteTable(w)
 }
 
-// follow prints every change until a signal comes.
-func follow(parent context.Context, q *inquire.Inquiry, view display.View, w io.Writer, r statusRequest) error {
-	ctx, cancel := context.WithCancel(parent)
+// follow prints every change until a signal comes, or until nobody reads it any more.
+func follow(parent context.Context, q *inquire.Inquiry, view display.View, w *os.File, r statusRequest) error {
+	read, release, err := interrupt.WhenUnread(parent, w)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithCancel(read)
 	defer cancel()
 	var failed error
 	first := true
-	err := q.Watch(ctx, r.interval, func(seen inquire.Seen) {
+	err = q.Watch(ctx, r.interval, func(seen inquire.Seen) {
 		if !seen.News {
 			return
 		}
@@ -222,7 +227,7 @@ func follow(parent context.Context, q *inquire.Inquiry, view display.View, w io.
 			cancel()
 		}
 	})
-	return errors.Join(err, failed, signalled(parent))
+	return errors.Join(err, failed, signalled(read))
 }
 
 // live keeps a terminal up to date until a signal comes.
