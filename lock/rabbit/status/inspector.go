@@ -105,8 +105,8 @@ func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 				i.names.ID)
 		case asked.found[0] == transport.Present:
 			if answer = i.asker.await(ctx, asked, 1)[0]; answer == nil {
-				return nil, lock.Errorf(lock.ErrUnknown, "the holder of slot %d of %s does not answer; is your user one "+
-					"of its administrators?", slot, i.names.ID)
+				return nil, lock.Errorf(lock.ErrUnknown, "slot %d of %s: its holder does not answer: it is cut "+
+					"off or stopped, or your user is none of its administrators (--admins)", slot, i.names.ID)
 			}
 			return answer, nil
 		}
