@@ -64,6 +64,8 @@ func Manual(app *cli.App, date string) string {
 			"a number that only grows from holder to holder of a slot: what the command writes to can refuse " +
 				"a lower one"},
 		{"BERTH_HOLDER", "host and process number of this berth"},
+		{"BERTH_REASON", "why a hook runs, which alone has it: acquired (on_acquire); ended, signal, step-down or " +
+			"not-started (on_release); lost, not-verified or deadline (on_lost)"},
 	} {
 		m.item(v[0], v[1]+".")
 	}
