@@ -95,7 +95,8 @@ func TestReportShowsWhatHooksDelay(t *testing.T) {
 			t.Errorf("no handover of 8s in %s", text.String())
 		}
 		if broker != "local" {
-			for _, want := range []string{"  up to 19s      berth was stopped", "  up to 17s      the connection was cut for good",
+			for _, want := range []string{"  up to 19s      berth was stopped",
+				"  up to 17s      the connection was cut for good",
 				"  up to 32s      the host is dead", "then on_acquire for up to 4s"} {
 				if !strings.Contains(text.String(), want) {
 					t.Errorf("on_acquire is not part of a failover: no %q in %s", want, text.String())

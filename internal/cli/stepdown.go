@@ -130,7 +130,7 @@ func awaitSuccessor(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, 
 type result struct {
 	Kind   lock.Kind    `json:"kind"`
 	Name   string       `json:"name"`
-	Slot   int          `json:"slot"` // 0: it was not named, and nobody was asked
+	Slot   int          `json:"slot"` // 0: it was not named, and nobody has answered
 	Heeded bool         `json:"heeded"`
 	Why    string       `json:"why,omitempty"`
 	From   *lock.Report `json:"from,omitempty"`     // who was asked

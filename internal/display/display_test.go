@@ -200,8 +200,10 @@ func TestWhatToDoIsReadableInANarrowWindow(t *testing.T) {
 	absent := strings.Join(view().Screen(40, 24), " ")
 	wants(t, absent, "create it with: berth semaphore create workers --slots N")
 	doubt := many(5)
-	doubt.Seen.Status.Slots[2].Holder.Trouble = "the slot is in doubt: the connection broke; nothing is known before it is back"
-	wants(t, strings.Join(strings.Fields(strings.Join(doubt.Screen(60, 24), " ")), " "), "nothing is known before it is back")
+	doubt.Seen.Status.Slots[2].Holder.Trouble = "the slot is in doubt: the connection broke; nothing is known before " +
+		"it is back"
+	narrow := strings.Join(doubt.Screen(60, 24), " ")
+	wants(t, strings.Join(strings.Fields(narrow), " "), "nothing is known before it is back")
 }
 
 func TestFewSlotsKeepTheirRowsAndLoseColumns(t *testing.T) {

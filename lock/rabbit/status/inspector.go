@@ -77,8 +77,8 @@ func (i *Inspector) Close() error {
 	return nil
 }
 
-// Look implements lock.Inspector. Amid a handover it looks a second time. For those who were silent in the look before it
-// waits no longer than for others: who watches a lock is not to see changes late because somebody hangs.
+// Look implements lock.Inspector. Amid a handover it looks a second time. For those who were silent in the look before,
+// it waits no longer than for others: who watches a lock is not to see changes late because somebody hangs.
 func (i *Inspector) Look(ctx context.Context) (lock.Status, error) {
 	if err := i.connect(ctx); err != nil {
 		return lock.Status{Waiting: -1}, err
