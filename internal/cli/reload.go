@@ -11,12 +11,14 @@ import (
 	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/inquire"
+	"berth/internal/logging"
 	"berth/lock"
 )
 
-const aboutReload = `Asks holders to read their configuration again, for what can change while a slot is
-held: what cannot is said. Of a lock of several slots those on this host are asked,
-or that of --slot. HUP does not do it: a HUP is the command's own.
+const aboutReload = `Asks holders to read their configuration again, for what can change while a
+slot is held: what cannot is said. Of a lock of several slots those on this
+host are asked, or that of --slot. HUP does not do it: a HUP is the command's
+own.
 
 In a unit of systemd, so that 'systemctl reload' does it:
   ExecReload=/usr/bin/berth reload --config /etc/berth/%i.hcl
@@ -36,7 +38,7 @@ func reloadCommand() *cli.Command {
 		Description: aboutReload,
 		Flags:       append(flags.For(reloadOptions), flags.For(inquiryOptions())...),
 		Action:      reloadAction,
-	}, exitStatusesOfInquiry)
+	}, exitStatusesOfRequest)
 }
 
 func reloadAction(c *cli.Context) error {
@@ -57,6 +59,10 @@ func reload(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool, w io
 		host = "localhost" // as holders say who do not know it either
 	}
 	all, err := q.Reload(ctx, slot, host)
+	if err != nil && len(all) == 0 && asJSON {
+		nobody := &result{Kind: q.ID.Kind, Name: q.ID.Name, Slot: slot, Why: logging.OneLine(err)}
+		return errors.Join(nobody.writeJSON(w), err)
+	}
 	for _, asked := range all {
 		result := newResult(q.ID, asked)
 		switch {

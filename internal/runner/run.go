@@ -25,6 +25,7 @@ import (
 	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/internal/guard"
+	"berth/internal/observe/feed"
 	"berth/internal/takeover"
 	"berth/internal/timing"
 	"berth/lock"
@@ -101,7 +102,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Restart: cfg.Restart,
 
 		Takeover: takeOver(cfg, spec.Dir, backend, log),
-		Reload:   reload(cfg, again, guards, spec, backend, log),
+		Reload:   reload(cfg, again, guards, spec, backend, told, log),
 
 		Hooks:       launchers(guards, spec, programs),
 		HookTimeout: cfg.HookTimeout,
@@ -177,7 +178,7 @@ func takeOver(cfg config.Run, dir string, backend lock.Backend, log hclog.Logger
 // reload returns what reads the configuration again, in the directory that berth was started in, and has take effect
 // what is not the supervisor's.
 func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host, spec guard.Spec,
-	backend lock.Backend, log hclog.Logger,
+	backend lock.Backend, told *feed.Feed, log hclog.Logger,
 ) func() (supervisor.Reloaded, error) {
 	return func() (supervisor.Reloaded, error) {
 		var now config.Run
@@ -197,6 +198,7 @@ func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host
 		}
 		log.SetLevel(hclog.LevelFromString(next.LogLevel))
 		backends.SetAdmins(backend, next.Admins)
+		told.SetArithmetic(arithmetic(next))
 		return supervisor.Reloaded{Stop: next.Stop, Loss: next.Loss, Hooks: launchers(guards, spec, programs),
 			HookTime: next.HookTimeout, Kept: kept}, nil
 	}

@@ -74,7 +74,14 @@ func (t Takeover) Ask(ctx context.Context, slot int) error {
 func (t Takeover) awaitReady(ctx context.Context) error {
 	for said := false; !t.ready(ctx); {
 		if !said {
-			t.Log.Info("not taking over before this is ready", "ready_file", t.ReadyFile, "ready_command", t.ReadyCommand)
+			log := t.Log
+			if t.ReadyFile != "" {
+				log = log.With("ready_file", t.ReadyFile)
+			}
+			if t.ReadyCommand != "" {
+				log = log.With("ready_command", t.ReadyCommand)
+			}
+			log.Info("not taking over before this is ready")
 			said = true
 		}
 		if err := sleep(ctx, readyPoll); err != nil {

@@ -192,6 +192,27 @@ func TestStatusOfWhoDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// What a holder was asked in its last moment is lost, and the next one has its slot by then.
+func TestLookThatIsNotAnsweredIsRepeated(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, _ := holding(t, id, long)
+	i := inspector(t, at(shared.URL()), id)
+	looked := make(chan string, 1)
+	go func() {
+		s, err := i.Look(within(t))
+		looked <- fmt.Sprint(describe(s), err)
+	}()
+	select {
+	case <-l.Requests():
+	case <-within(t).Done():
+		t.Fatal("the holder is not asked")
+	}
+	heeding(t, l, says("one", 1))
+	if got, want := <-looked, "1 held by one; 0 wait<nil>"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Of those who hold and wait nobody notices that somebody looks.
 func TestLookingChangesNothing(t *testing.T) {
 	id := fresh(lock.Semaphore)

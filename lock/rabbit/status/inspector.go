@@ -5,6 +5,7 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ type Inspector struct {
 	known  int                  // how many slots there were last time
 	gap    int                  // the slot that is certain not to exist, as seen on this connection; 0: none
 	absent map[string]time.Time // queues that do not exist, and when to look for them again
+	silent []string             // queues of those who have not answered in the last look
 }
 
 var _ lock.Inspector = (*Inspector)(nil)
@@ -75,16 +77,28 @@ func (i *Inspector) Close() error {
 	return nil
 }
 
-// Look implements lock.Inspector.
+// Look implements lock.Inspector. Amid a handover it looks a second time. For those who were silent in the look before,
+// it waits no longer than for others: who watches a lock is not to see changes late because somebody hangs.
 func (i *Inspector) Look(ctx context.Context) (lock.Status, error) {
 	if err := i.connect(ctx); err != nil {
 		return lock.Status{Waiting: -1}, err
 	}
-	l := look{Inspector: i}
-	if err := l.run(ctx); err != nil {
+	l := look{Inspector: i, patience: soon}
+	err := l.run(ctx)
+	if err == nil && !subset(l.silent, i.silent) {
+		l = look{Inspector: i, patience: patience}
+		err = l.run(ctx)
+	}
+	if err != nil {
 		return lock.Status{Waiting: -1}, err
 	}
+	i.silent = l.silent
 	return l.status(), nil
+}
+
+// subset reports whether all of some queues are among others.
+func subset(some, others []string) bool {
+	return !slices.ContainsFunc(some, func(queue string) bool { return !slices.Contains(others, queue) })
 }
 
 // Ask implements lock.Inspector. A holder whose command has just started can be asked a moment later.
@@ -105,8 +119,8 @@ func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 				i.names.ID)
 		case asked.found[0] == transport.Present:
 			if answer = i.asker.await(ctx, asked, 1)[0]; answer == nil {
-				return nil, lock.Errorf(lock.ErrUnknown, "the holder of slot %d of %s does not answer; is your user one "+
-					"of its administrators?", slot, i.names.ID)
+				return nil, lock.Errorf(lock.ErrUnknown, "slot %d of %s: its holder does not answer: it is cut "+
+					"off or stopped, or your user is none of its administrators (--admins)", slot, i.names.ID)
 			}
 			return answer, nil
 		}
