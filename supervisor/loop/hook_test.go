@@ -2,6 +2,7 @@ package loop
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -285,6 +286,28 @@ func TestLossDuringOnAcquireEndsIt(t *testing.T) {
 	wantNotStarted(t, command)
 	if len(b.guards) != 0 {
 		t.Error("another hook was launched")
+	}
+}
+
+// Nothing has run, so that status 0 would be a lie.
+func TestStepDownDuringOnAcquireIsNoSuccess(t *testing.T) {
+	for name, change := range map[string]func(*supervisor.Config){
+		"try":     func(cfg *supervisor.Config) { cfg.Try = true },
+		"timeout": func(cfg *supervisor.Config) { cfg.Timeout = 50 * time.Millisecond },
+	} {
+		b := hooked(t, time.Minute, change, supervisor.OnAcquire)
+		command := b.guard()
+		g := b.hook()
+		if d := b.stepDown(); !d.Heeded {
+			t.Errorf("%s: %+v", name, d)
+		}
+		g.awaitOrder(t, "TERM tree")
+		g.dies(term, 0)
+		if o := b.end(); !errors.Is(o.Err, lock.ErrUnknown) || !strings.Contains(o.Err.Error(), "asked to step down") {
+			t.Errorf("%s: outcome %+v", name, o)
+		}
+		wantNotStarted(t, command)
+		b.wantFree(name + ": afterwards")
 	}
 }
 

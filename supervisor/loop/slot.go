@@ -282,6 +282,9 @@ func (l *loop) queueAgain(event) {
 	} else {
 		l.resumeTimeout()
 	}
+	if l.facts.Ending.Reason == machine.Asked {
+		l.facts.LastErr = l.facts.Ending.Cause // nil where the command has run
+	}
 	if l.facts.Ending.Reason == machine.Refused {
 		l.pauseTimer.Reset(l.refusals.NextBackOff())
 		return
