@@ -1,12 +1,14 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
 	"berth/supervisor/machine"
@@ -209,7 +211,7 @@ func (l *loop) handOnSooner(e event) {
 // lose begins the loss sequence, unless a sequence is under way that kills sooner.
 func (l *loop) lose(e event) {
 	l.verifyTimer.Stop()
-	l.log.Error(l.either("slot lost, ending the command", "slot lost, ending the hook"), "error", e.err)
+	l.logLoss(l.either("ending the command", "ending the hook"), e.err)
 	l.tally.Lost(causeOf(e.err))
 	l.facts.Lost, l.hooks.loss = true, e.err
 	loss := l.cfg.Loss
@@ -222,6 +224,18 @@ func (l *loop) lose(e event) {
 		if l.sequence.steps = loss; len(loss) > 1 {
 			l.send(loss[0].Signal, supervisor.Tree)
 		}
+	}
+}
+
+// logLoss says that a slot in use was lost, and what berth does. A removal is what an administrator has asked for.
+func (l *loop) logLoss(what string, err error) {
+	switch {
+	case !errors.Is(err, lock.ErrRemoved):
+		l.log.Error("slot lost, "+what, "error", err)
+	case l.facts.Ends(supervisor.Losing):
+		l.log.Warn("slot removed by an administrator, "+what+"; berth ends then", "error", err)
+	default:
+		l.log.Warn("slot removed by an administrator, "+what+"; berth waits for another slot then", "error", err)
 	}
 }
 

@@ -228,6 +228,8 @@ func (l *loop) releaseLost(e event) {
 	}
 	switch {
 	case l.facts.Hopeless(l.facts.Ending.Cause): // berth says it when it ends
+	case used && errors.Is(e.err, lock.ErrRemoved):
+		l.log.Warn("slot removed by an administrator between two runs", "error", e.err)
 	case used && lost:
 		l.log.Error("slot lost between two runs", "error", e.err)
 	case lost:
