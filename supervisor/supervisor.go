@@ -131,7 +131,7 @@ type Config struct {
 	Holder string // what the command gets as BERTH_HOLDER
 	// Self is what others are told of this berth (lock.AskStatus) beside what changes: who it is, and its command.
 	Self lock.Report
-	Log  hclog.Logger
+	Log  hclog.Logger // names the lock in every line
 }
 
 // Reloaded is what has changed in the middle of a run.

@@ -53,11 +53,12 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
-	backend, err := backends.Open(cfg.Connection, contender(cfg), log)
+	backend, err := backends.Open(cfg.Connection, contender(cfg), log) // which names the lock by itself
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
 	contender := backend.Lock(cfg.Lock)
+	log = log.With("lock", cfg.Lock.Name)
 	told, err := listen(cfg, contender, log)
 	if err != nil {
 		return supervisor.Outcome{Err: err}
@@ -114,7 +115,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 
 		Holder: holder(),
 		Self:   self(cfg),
-		Log:    log.With("lock", cfg.Lock.Name),
+		Log:    log,
 	})
 	guards.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {

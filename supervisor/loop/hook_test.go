@@ -326,7 +326,9 @@ func TestHookIsEndedBeforeTheDeadlineOfASlotInDoubt(t *testing.T) {
 }
 
 func TestOnLostRunsWhenTheSlotIsGivenUp(t *testing.T) {
-	b := hooked(t, time.Minute, nil, supervisor.OnRelease, supervisor.OnLost)
+	said := &page{}
+	b := hooked(t, time.Minute, func(cfg *supervisor.Config) { cfg.Log = said.logger() },
+		supervisor.OnRelease, supervisor.OnLost)
 	g := b.running()
 	b.backend.ReportLost(mutex, lock.ErrLost)
 	g.awaitOrder(t, "TERM tree")
@@ -337,6 +339,9 @@ func TestOnLostRunsWhenTheSlotIsGivenUp(t *testing.T) {
 	lost.dies(0, 1)
 	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
 		t.Errorf("outcome %+v", o)
+	}
+	if said.count("hook failed: slot=1 term=1 hook=on_lost") != 1 {
+		t.Errorf("it does not say of which slot: %q", said.text.String())
 	}
 }
 

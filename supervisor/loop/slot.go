@@ -249,6 +249,7 @@ func (l *loop) release(e event) {
 		l.held = e.held
 		l.facts.Lost, l.facts.Last, l.facts.Use = false, false, machine.Unused
 	}
+	l.logSlot()
 	l.hooks.vars = l.vars()
 	l.pauseTimer.Stop()
 	l.verifyTimer.Stop()
@@ -268,14 +269,14 @@ func (l *loop) noteReleased(err error) {
 	} else {
 		l.log.Debug("slot given back")
 	}
-	l.log = l.cfg.Log
 	if l.guard != nil {
 		_ = l.guard.Bequeath(nil)
 	}
 }
 
-// queueAgain goes on to the next slot.
+// queueAgain goes on to the next slot. What on_lost had to say was about the last one.
 func (l *loop) queueAgain(event) {
+	l.log = l.cfg.Log
 	if l.guard == nil {
 		l.launchNext()
 	}
