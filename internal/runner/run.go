@@ -11,13 +11,10 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
@@ -25,7 +22,6 @@ import (
 	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/internal/guard"
-	"berth/internal/takeover"
 	"berth/internal/timing"
 	"berth/lock"
 	"berth/supervisor"
@@ -101,7 +97,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		OnDoubt: cfg.InDoubt,
 		Restart: cfg.Restart,
 
-		Takeover: takeOver(cfg, spec.Dir, backend, log),
+		Takeover: takeOver(cfg, guards, spec, backend, log),
 		Reload:   reload(cfg, again, guards, spec, backend, log),
 
 		Hooks:       launchers(guards, spec, programs),
@@ -153,26 +149,6 @@ func contender(cfg config.Run) backends.Contender {
 		c.Priority = lock.MaxPriority + 1
 	}
 	return c
-}
-
-// takeoverAgain is after how long a holder that has heeded is asked again: longer than it takes to stop, as a rule.
-const takeoverAgain = 10 * time.Second
-
-// takeOver returns what asks the holder to step down, nil if nobody is to be asked.
-func takeOver(cfg config.Run, dir string, backend lock.Backend, log hclog.Logger) func(context.Context, int) error {
-	if !cfg.Takeover {
-		return nil
-	}
-	return func(ctx context.Context, slot int) error {
-		t := takeover.Takeover{
-			ReadyFile: cfg.ReadyFile, ReadyCommand: cfg.ReadyCommand, Dir: dir,
-			Again: takeoverAgain, Inspector: backend.Inspector(cfg.Lock), Log: log,
-		}
-		if t.ReadyFile != "" && !filepath.IsAbs(t.ReadyFile) {
-			t.ReadyFile = filepath.Join(dir, t.ReadyFile)
-		}
-		return t.Ask(ctx, slot)
-	}
 }
 
 // reload returns what reads the configuration again, in the directory that berth was started in, and has take effect
