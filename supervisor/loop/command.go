@@ -211,7 +211,7 @@ func (l *loop) handOnSooner(e event) {
 // lose begins the loss sequence, unless a sequence is under way that kills sooner.
 func (l *loop) lose(e event) {
 	l.verifyTimer.Stop()
-	l.logLoss(l.either("ending the command", "ending the hook"), e.err)
+	l.logLoss(e.err)
 	l.tally.Lost(causeOf(e.err))
 	l.facts.Lost, l.hooks.loss = true, e.err
 	loss := l.cfg.Loss
@@ -228,15 +228,17 @@ func (l *loop) lose(e event) {
 }
 
 // logLoss says that a slot in use was lost, and what berth does. A removal is what an administrator has asked for.
-func (l *loop) logLoss(what string, err error) {
-	switch {
-	case !errors.Is(err, lock.ErrRemoved):
-		l.log.Error("slot lost, "+what, "error", err)
-	case l.facts.Ends(supervisor.Losing):
-		l.log.Warn("slot removed by an administrator, "+what+"; berth ends then", "error", err)
-	default:
-		l.log.Warn("slot removed by an administrator, "+what+"; berth waits for another slot then", "error", err)
+func (l *loop) logLoss(err error) {
+	if !errors.Is(err, lock.ErrRemoved) {
+		l.log.Error(l.either("slot lost, ending the command", "slot lost, ending the hook"), "error", err)
+		return
 	}
+	follows := "; berth waits for another slot then"
+	if l.facts.Ends(supervisor.Losing) {
+		follows = "; berth ends then"
+	}
+	l.log.Warn(l.either("slot removed by an administrator, ending the command",
+		"slot removed by an administrator, ending the hook")+follows, "error", err)
 }
 
 // beginSequence begins a sequence in place of the one under way. A frozen
