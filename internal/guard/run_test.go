@@ -22,7 +22,8 @@ func beside(t *testing.T, ctx context.Context, script string, limit time.Duratio
 	defer host.Close()
 	mark := guardtest.NewMark()
 	env := slices.Concat(os.Environ(), []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"})
-	err = host.Run(ctx, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: env, Aside: true, Silent: true}, limit)
+	spec := Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: env, Aside: true, Silent: true}
+	err = host.Run(ctx, spec, limit)
 	if left := guardtest.Marked(mark); len(left) > 0 {
 		t.Errorf("%q: %d processes are left", script, len(left))
 	}

@@ -192,8 +192,8 @@ func afterRequest(state supervisor.State, f Facts) Ending {
 	return f.Ending
 }
 
-// steppedDown goes to the end of the line, or ends where nothing is waited for there: as the last run did, or without the
-// slot if nothing has run.
+// steppedDown goes to the end of the line, or ends where nothing is waited for there: as the last run did, or as one
+// that has not obtained the slot.
 func (f Facts) steppedDown() Ending {
 	asked := Ending{Reason: Asked, Then: Queue}
 	if f.Policy.Try || f.HungUp() {

@@ -129,6 +129,7 @@ func TestWhatFollowsOnAcquire(t *testing.T) {
 	asked, lost := Ending{Reason: Asked}, Ending{Reason: Lost, Cause: errTaken}
 	told := Ending{Reason: Told, Signal: unix.SIGTERM, Status: 143, Then: End}
 	unguarded := Ending{Reason: Unguarded, Status: 126, Then: End}
+	refused := func(then Then) Ending { return Ending{Reason: Refused, Cause: supervisor.ErrRefused, Then: then} }
 	noHook := Command{Phase: NotExecuted, Err: unix.ENOENT}
 	for name, c := range map[string]struct {
 		hook    Command
@@ -137,8 +138,8 @@ func TestWhatFollowsOnAcquire(t *testing.T) {
 		want    Ending // Cause: what it wraps
 	}{
 		"it succeeds":             {over(0), Ending{}, true, Ending{Then: Proceed}},
-		"it fails":                {over(failed), Ending{}, false, Ending{Reason: Refused, Cause: supervisor.ErrRefused, Then: Queue}},
-		"it fails, --try":         {over(failed), Ending{}, true, Ending{Reason: Refused, Cause: supervisor.ErrRefused, Then: End}},
+		"it fails":                {over(failed), Ending{}, false, refused(Queue)},
+		"it fails, --try":         {over(failed), Ending{}, true, refused(End)},
 		"told":                    {over(15), told, true, told},
 		"told, and it succeeds":   {over(0), told, true, told},
 		"no guard":                {over(15), unguarded, true, unguarded},
