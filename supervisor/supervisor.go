@@ -113,8 +113,8 @@ type Config struct {
 	CreateCommand string
 
 	// Takeover asks the holder of a slot, or of any that is held for 0, to step down, and
-	// returns when it does or ctx ends. It runs while this berth waits for that slot, and tells what it waits for
-	// itself: a few words that go on after "waiting for". Default nil: nobody is asked.
+	// returns when ctx ends. It runs while this berth waits for that slot, and no more once it has had one. It tells
+	// what it waits for itself: a few words that go on after "waiting for". Default nil: nobody is asked.
 	Takeover func(ctx context.Context, slot int, tell func(what string)) error
 
 	// Reload reads again what can change while a slot is held. Default nil: nothing can.

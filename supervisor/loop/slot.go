@@ -86,6 +86,7 @@ func (l *loop) logSlot() {
 // proved is for a slot that is proved to be held, where the command may start.
 func (l *loop) proved(since boottime.Instant) {
 	l.timeout.Stop()
+	l.cfg.Takeover = nil // it has taken over: two that asked each other for the slot would never end
 	l.renewed(since)
 	l.verifyAt = time.Now().Add(since.Add(l.cfg.VerifyInterval).Until())
 	l.verifyTimer.Reset(atLeastNow(l.verifyAt))

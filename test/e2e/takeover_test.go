@@ -101,3 +101,16 @@ func TestTakeoverThatIsTooLateSaysWhy(t *testing.T) {
 	}
 	old.stays()
 }
+
+// The old version may be kept as a standby, also where it had taken over itself.
+func TestWhoWasTakenOverDoesNotTakeBack(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "mutex")
+		old := c.run(tree, quickStop, "--takeover")
+		old.awaitRuns(1)
+		now := c.run(tree, quickStop, "--takeover")
+		now.awaitRuns(1)
+		old.awaitLogs(len(old.logged("waiting: all slots are held"))+1, "waiting: all slots are held")
+		holdsFor(t, 500*time.Millisecond, func() bool { return now.undisturbed() && len(old.runs()) == 1 })
+	})
+}

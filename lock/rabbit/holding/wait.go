@@ -100,6 +100,9 @@ type wait struct {
 	told   uint64 // the term whose end the user was told is waited for; 0: none
 
 	notBefore time.Time // that B is claimed: its holder lives
+
+	seekAt time.Time // not before that it looks at other slots; zero: it has not thought of that yet
+	beside int       // another slot that seemed to be free; 0: none
 }
 
 // await returns when the proof began with which the command may start.
@@ -212,6 +215,9 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	default:
 		again = lackAgain << min(w.lacks, 8)
 		w.lacks++
+	}
+	if w.asNext {
+		again = min(again, w.seek(ctx))
 	}
 	if w.door.View().Over() || time.Now().Before(w.notBefore) {
 		return again, nil

@@ -61,7 +61,10 @@ type Finder struct {
 	unsure bool            // the last search left out slots that may be free, because of their ledgers
 	exist  int             // slots that the last search has seen to exist, if it has found none free
 	begin  int             // where the next one who waits begins
-	blind  int             // where in a lock of many slots the next look without probes begins; 0: with them
+	beside int             // the last slot that Beside has looked at
+	sent   int             // see Sent
+	sentAt time.Time
+	blind  int // where in a lock of many slots the next look without probes begins; 0: with them
 }
 
 // Claim claims a slot. With atOnce it returns ErrMustWait, and has given the slot back, where a command could not be
