@@ -11,13 +11,10 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
@@ -26,7 +23,6 @@ import (
 	"berth/internal/config"
 	"berth/internal/guard"
 	"berth/internal/observe/feed"
-	"berth/internal/takeover"
 	"berth/internal/timing"
 	"berth/lock"
 	"berth/supervisor"
@@ -54,11 +50,12 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
-	backend, err := backends.Open(cfg.Connection, contender(cfg), log)
+	backend, err := backends.Open(cfg.Connection, contender(cfg), log) // which names the lock by itself
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
 	contender := backend.Lock(cfg.Lock)
+	log = log.With("lock", cfg.Lock.Name)
 	told, err := listen(cfg, contender, log)
 	if err != nil {
 		return supervisor.Outcome{Err: err}
@@ -101,7 +98,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		OnDoubt: cfg.InDoubt,
 		Restart: cfg.Restart,
 
-		Takeover: takeOver(cfg, spec.Dir, backend, log),
+		Takeover: takeOver(cfg, guards, spec, backend, log),
 		Reload:   reload(cfg, again, guards, spec, backend, told, log),
 
 		Hooks:       launchers(guards, spec, programs),
@@ -115,7 +112,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 
 		Holder: holder(),
 		Self:   self(cfg),
-		Log:    log.With("lock", cfg.Lock.Name),
+		Log:    log,
 	})
 	guards.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {
@@ -153,26 +150,6 @@ func contender(cfg config.Run) backends.Contender {
 		c.Priority = lock.MaxPriority + 1
 	}
 	return c
-}
-
-// takeoverAgain is after how long a holder that has heeded is asked again: longer than it takes to stop, as a rule.
-const takeoverAgain = 10 * time.Second
-
-// takeOver returns what asks the holder to step down, nil if nobody is to be asked.
-func takeOver(cfg config.Run, dir string, backend lock.Backend, log hclog.Logger) func(context.Context, int) error {
-	if !cfg.Takeover {
-		return nil
-	}
-	return func(ctx context.Context, slot int) error {
-		t := takeover.Takeover{
-			ReadyFile: cfg.ReadyFile, ReadyCommand: cfg.ReadyCommand, Dir: dir,
-			Again: takeoverAgain, Inspector: backend.Inspector(cfg.Lock), Log: log,
-		}
-		if t.ReadyFile != "" && !filepath.IsAbs(t.ReadyFile) {
-			t.ReadyFile = filepath.Join(dir, t.ReadyFile)
-		}
-		return t.Ask(ctx, slot)
-	}
 }
 
 // reload returns what reads the configuration again, in the directory that berth was started in, and has take effect

@@ -269,8 +269,43 @@ func TestHolderIsAsked(t *testing.T) {
 			t.Errorf("%s: %s, %v", verb, answer, err)
 		}
 	}
-	if got := fmt.Sprint(verbs()); got != "[step-down reload]" {
+	if got := fmt.Sprint(verbs()); got != "[status step-down status reload]" {
 		t.Errorf("asked: %s", got)
+	}
+}
+
+// It leaves the door when it has B, between two looks of who asks.
+func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := claimed(t, id, long)
+	heeding(t, l, says("one", 1))
+	const askers = 3 // more at once are not heard
+	var all []lock.Inspector
+	for range askers {
+		i := inspector(t, at(shared.URL()), id)
+		_, err := i.Look(within(t)) // connects
+		must(t, err)
+		all = append(all, i)
+	}
+	for round := range 30 {
+		rabbit.SettleAfter(h, time.Duration(round)*2*time.Millisecond)
+		must(t, h.Ready(within(t)))
+		var asking sync.WaitGroup
+		for _, i := range all {
+			asking.Go(func() {
+				ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
+				defer cancel()
+				_, err := i.Ask(ctx, 1, lock.AskReload)
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asking.Wait()
+		must(t, h.Release(within(t)))
+		var err error
+		h, err = acquire(t, l)
+		must(t, err)
 	}
 }
 

@@ -14,7 +14,7 @@ func TestWhoHasTakenOverDoesNotAskForTheSlotBack(t *testing.T) {
 	var release func()
 	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 		release = b.holdLock()
-		cfg.Takeover = func(ctx context.Context, _ int) error {
+		cfg.Takeover = func(ctx context.Context, _ int, _ func(string)) error {
 			asked.Add(1)
 			<-ctx.Done()
 			return ctx.Err()

@@ -16,9 +16,6 @@ import (
 	"berth/lock/rabbit/will"
 )
 
-// removed is why a slot without A is lost.
-const removed = "the slot was removed"
-
 // Held is lock.Held: the place at a slot's door, then B of the slot, owned by the session's connection. Holder.Claim
 // and Holder.Next make it.
 //

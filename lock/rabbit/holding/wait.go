@@ -135,7 +135,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 			case known.Proven.Add(w.lease/2).Until() <= 0:
 				err = w.prove(ctx)
 			case w.asNext && !w.there:
-				err = w.Judge(w.exists(ctx), removed) // its last holder may have seen it removed
+				err = w.JudgeExistence(w.exists(ctx)) // its last holder may have seen it removed
 				w.there = err == nil
 			default:
 				return known.Proven, nil
@@ -204,7 +204,7 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 		}
 		w.door.Prune()
 	}
-	if err := w.Judge(w.exists(ctx), removed); err != nil {
+	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
 	}
 	again := w.lease
@@ -342,7 +342,7 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 	if known := w.door.View(); known.Echoed || w.free(known) || w.alone.IsZero() {
 		return 0, nil
 	}
-	if err := w.Judge(w.exists(ctx), removed); err != nil {
+	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
 	}
 	if w.Term() == 0 || !w.door.View().Current() {

@@ -144,7 +144,7 @@ func (f *Finder) Search(ctx context.Context, claim Claim) error {
 	case f.Session.Blocked():
 		return err // nothing is answered on this connection
 	default:
-		f.Log.Debug("looking at one slot after the other", "lock", f.Names.ID.Name, "because", err)
+		f.Log.Debug("looking at one slot after the other", "because", err)
 		err = (&attempt{Finder: f, claim: claim}).oneByOne(bounded)
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
@@ -215,7 +215,7 @@ func (s *attempt) claimAny(ctx context.Context, free []int) error {
 			return err
 		default:
 			s.lost = true
-			s.Log.Debug("lost the race for a slot", "lock", s.Names.ID.Name, "slot", slot, "error", err)
+			s.Log.Debug("lost the race for a slot", "slot", slot, "error", err)
 		}
 	}
 	s.untried = s.untried || len(free)+len(passedOver) > 0
