@@ -56,7 +56,7 @@
 # true takes over from the berth that holds the slot: this one goes before all who wait
 # and, once it is connected and prepared, asks the holder to give the slot back. With
 # ready_file it asks once the file exists, with ready_command once that script, run by
-# sh -c again and again, ends with status 0.
+# sh -c again and again, ends with status 0; what it leaves running is killed.
 #takeover = false
 #ready_file = "/run/importer/ready"
 #ready_command = "curl -fs http://127.0.0.1:8080/ready"

@@ -154,20 +154,25 @@ func describe(m timing.Moment) string {
 
 func (r *Report) writeFailover(b *strings.Builder) {
 	t := r.cfg.Timings()
+	h := r.cfg.HookTimes()
 	least, most := t.Freed()
 	b.WriteString("How long until the next holder starts:\n\n")
+	entering := ""
+	if h.OnAcquire > 0 {
+		entering = fmt.Sprintf(", then on_acquire for up to %s", h.OnAcquire)
+	}
 	for _, row := range [][2]string{
-		{inOrder(r.cfg.HookTimes().Turnover()),
+		{inOrder(h.Turnover()),
 			"after the tree is dead: the command ended, berth was told to end, or was killed"},
-		{fmt.Sprintf("up to %s", most),
-			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so"},
+		{fmt.Sprintf("up to %s", most+h.OnAcquire),
+			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so" + entering},
 		{"not at all", "the connection was cut and is back in time: the command goes on"},
-		{fmt.Sprintf("up to %s", t.Noticed()+t.Handover()),
-			"the connection was cut for good and nobody can say that the tree is dead"},
-		{fmt.Sprintf("up to %s", most+t.Noticed()+t.Handover()),
+		{fmt.Sprintf("up to %s", t.Noticed()+t.Handover()+h.OnAcquire),
+			"the connection was cut for good and nobody can say that the tree is dead" + entering},
+		{fmt.Sprintf("up to %s", t.Failover(h)),
 			fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, seen within %s, "+
-				"then the handover delay of %s",
-				least, most, t.Noticed(), t.Handover())},
+				"then the handover delay of %s%s",
+				least, most, t.Noticed(), t.Handover(), entering)},
 	} {
 		writeItem(b, fmt.Sprintf("  %-14s ", row[0]), row[1])
 	}

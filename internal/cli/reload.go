@@ -13,21 +13,22 @@ import (
 	"berth/internal/config"
 	"berth/internal/inquire"
 	"berth/internal/interrupt"
+	"berth/internal/logging"
 	"berth/internal/pidsocket"
 	"berth/lock"
 )
 
-const aboutReload = `Has a berth read its configuration again, for what can change while it runs: what
-cannot is said. HUP does not do it: a HUP is the command's own.
+const aboutReload = `Has a berth read its configuration again, for what can change while it runs:
+what cannot is said. HUP does not do it: a HUP is the command's own.
 
-With --pid it is the berth that is that process of this host, whether it holds a slot
-or waits for one, and also while the broker is away. Only its user and root may ask.
-In a unit of systemd, so that 'systemctl reload' does it:
+With --pid it is the berth that is that process of this host, whether it holds a
+slot or waits for one, and also while the broker is away. Only its user and root
+may ask. In a unit of systemd, so that 'systemctl reload' does it:
   ExecReload=/usr/bin/berth reload --pid $MAINPID
 
-With a lock it is the holder, on whichever host it runs. A lock of several slots needs
---slot, unless only one is held. A holder heeds those logins only that are on its list
-(--admins of berth run), by default its own.
+With a lock it is the holder, on whichever host it runs. A lock of several slots
+needs --slot, unless only one is held. A holder heeds those logins only that are
+on its list (--admins of berth run), by default its own.
 
 Examples:
   berth reload --pid 815
@@ -51,7 +52,7 @@ func reloadCommand() *cli.Command {
 		Description: aboutReload,
 		Flags:       append(flags.For(reloadOptions), flags.For(inquiryOptions())...),
 		Action:      reloadAction,
-	}, exitStatusesOfInquiry)
+	}, exitStatusesOfRequest)
 }
 
 func reloadAction(c *cli.Context) error {
@@ -78,6 +79,10 @@ func reloadAction(c *cli.Context) error {
 func reloadHolder(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool, w io.Writer) error {
 	asked, err := q.Reload(ctx, slot)
 	if err != nil {
+		if asJSON {
+			nobody := &result{Kind: q.ID.Kind, Name: q.ID.Name, Slot: slot, Why: logging.OneLine(err)}
+			err = errors.Join(nobody.writeJSON(w), err)
+		}
 		return err
 	}
 	result := newResult(q.ID, asked)
@@ -95,16 +100,16 @@ func reloadHolder(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool
 
 // reloadProcess asks a process, and says what became of it.
 func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error {
-	answer, err := pidsocket.Ask(ctx, pid, lock.AskReload)
-	if err != nil {
-		return err
-	}
 	var decision lock.Decision
-	if json.Unmarshal(answer, &decision) != nil {
-		return lock.Errorf(lock.ErrUnknown, "process %d has given an answer that cannot be read; it may be of another "+
+	answer, err := pidsocket.Ask(ctx, pid, lock.AskReload)
+	switch {
+	case err != nil:
+		decision.Why = logging.OneLine(err)
+	case json.Unmarshal(answer, &decision) != nil:
+		err = lock.Errorf(lock.ErrUnknown, "process %d has given an answer that cannot be read; it may be of another "+
 			"version", pid)
-	}
-	if !decision.Heeded {
+		decision = lock.Decision{Why: err.Error()}
+	case !decision.Heeded:
 		err = lock.Errorf(errRefused, "process %d refuses: %s", pid, inquire.Reason(decision.Why))
 	}
 	switch {

@@ -56,6 +56,7 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--on-lost|a 'b", ErrUsage, "--on-lost \"a 'b\": has a quote that is not closed"},
 		{"--on-lost|  ", ErrUsage, "--on-lost \"  \": names no program"},
 		{"BERTH_ON_RELEASE=a \\", ErrInvalid, `BERTH_ON_RELEASE="a \\": ends in a backslash`},
+		{"--on-acquire|", ErrUsage, "--on-acquire \"\": names no program; begin with one, such as"},
 		{"--hook-timeout|0s", ErrUsage, "must be above zero"},
 		{"--config|/does/not/exist", ErrInvalid, `--config "/does/not/exist": cannot read the file: no such file`},
 	} {

@@ -79,8 +79,9 @@ var table = []Option{
 		set:   setText(func(s *settings) *string { return &s.ReadyFile }),
 		Usage: "With --takeover: ask the holder once FILE exists."},
 	{Name: "ready-command", Group: groupWaiting, Value: "SCRIPT",
-		set:   setText(func(s *settings) *string { return &s.ReadyCommand }),
-		Usage: "With --takeover: ask the holder once SCRIPT, run by sh -c again and again, ends with status 0."},
+		set: setText(func(s *settings) *string { return &s.ReadyCommand }),
+		Usage: "With --takeover: ask the holder once SCRIPT, run by sh -c again and again, ends with status 0. It " +
+			"runs as the command would. What it leaves running is killed, and all of it after 30s."},
 	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(supervisor.Retry),
 		set: oneOf(func(s *settings) *supervisor.OnLoss { return &s.OnLoss }, supervisor.Retry, supervisor.Exit),
 		Usage: "After a slot was lost and the command is dead: queue up for the next slot, or exit with 76, as with " +

@@ -78,6 +78,27 @@ func TestControlGroupThatWasLeftBehindIsNotUsedAgain(t *testing.T) {
 	}
 }
 
+// Both are killed at once, and nobody is there to remove it.
+func TestControlGroupThatWasLeftBehindIsRemovedByTheNextGuard(t *testing.T) {
+	tr := prepare(t, `exec sleep 1000`)
+	own := tr.guard.cgroup // empty, and not left behind
+	guardtest.Await(t, "the control group", func() bool { return guardtest.Exists(own) })
+	left := newCgroup()
+	if err := os.MkdirAll(left+"/inner", 0o755); err != nil {
+		t.Fatalf("%v; this test needs a cgroup v2 hierarchy, and root", err)
+	}
+	next, err := tr.host.Launch(Spec{Path: "/bin/true", Args: []string{"true"}, Env: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Await(t, "the end of what was left", func() bool { return !guardtest.Exists(left) })
+	next.Retire()
+	tr.run()
+	if members, err := os.ReadFile(own + "/cgroup.procs"); err != nil || len(members) == 0 {
+		t.Errorf("the command is not in its control group: %q, %v", members, err)
+	}
+}
+
 // It is made ahead of time, and a waiter can wait for days.
 func TestControlGroupOfAGuardThatStartedNothingIsRemoved(t *testing.T) {
 	for name, end := range map[string]func(g *Guard){

@@ -126,8 +126,11 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 	defer cancel()
 	answer, err := q.Ask(limited, s.Slot, verb)
 	if errors.Is(err, lock.ErrUnknown) && ctx.Err() == nil {
-		return asked, fmt.Errorf("the holder of %s, %s, has not answered, so it may not have heeded this: either it "+
-			"does not take requests from this login, or it is out of reach: %w", q.subject(s.Slot), Who(s.Holder), err)
+		who := "the holder"
+		if s.Holder != nil {
+			who = Who(s.Holder) + ","
+		}
+		return asked, fmt.Errorf("it is not known whether %s heeds this: %w; look at the status, and ask again", who, err)
 	}
 	if err == nil && json.Unmarshal(answer, &asked.Decision) != nil {
 		err = lock.Errorf(lock.ErrUnknown, "the holder of %s has given an answer that cannot be read; it may be of "+

@@ -141,7 +141,7 @@ func TestNoAnswerToARequestSaysWhatItMayBe(t *testing.T) {
 	hold(t, place, "web1")
 	fake.Inject(locktest.Ask, locktest.Fault{Before: lock.ErrUnknown})
 	_, err := q.StepDown(t.Context(), 0)
-	wants(t, err, lock.ErrUnknown, "web1, pid 1, has not answered", "login")
+	wants(t, err, lock.ErrUnknown, "it is not known whether web1, pid 1, heeds this", "look at the status")
 }
 
 func TestReloadIsForOneHolder(t *testing.T) {

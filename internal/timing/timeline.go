@@ -53,6 +53,13 @@ func (t Timings) Noticed() time.Duration { return t.Lease()/4 + 500*time.Millise
 // up after two looks without a byte, so between two and three heartbeats later.
 func (t Timings) Freed() (least, most time.Duration) { return 2 * t.Heartbeat, 3 * t.Heartbeat }
 
+// Failover returns how long it takes at most until the command of the next holder starts when the host of this one dies
+// or is cut off in silence.
+func (t Timings) Failover(hooks Hooks) time.Duration {
+	_, freed := t.Freed()
+	return sum(freed, t.Noticed(), t.Handover(), hooks.OnAcquire)
+}
+
 // Needed returns what has to fit into the lease: an interval, a timeout, the
 // loss sequence and the margin.
 func (t Timings) Needed() time.Duration {

@@ -219,7 +219,8 @@ func (i *inspector) ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 	if errors.Is(because, lock.ErrDenied) {
 		return nil, false, because
 	}
-	return nil, errors.Is(because, errNoSocket), lock.Errorf(lock.ErrUnknown, "%s", i.silent(slot, because))
+	return nil, errors.Is(because, errNoSocket), lock.Errorf(lock.ErrUnknown, "slot %d of %s: %s", slot, i.id,
+		i.silent(slot, because))
 }
 
 // open returns how many slots there are, and who can ask those who hold them. There is no lock where its

@@ -125,13 +125,14 @@ func New(cfg Config) (*Backend, error) {
 
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
+	d := b.dialer(id)
 	return contender.New(contender.Config{
 		Names:    b.names(id),
-		Dialer:   b.dialer(id),
+		Dialer:   d,
 		Once:     b.cfg.Once,
 		Host:     b.cfg.Host,
 		PID:      b.cfg.PID,
-		Log:      b.cfg.Log,
+		Log:      d.Log,
 		Priority: b.cfg.Priority,
 		Admins:   &b.admins,
 	})
@@ -181,11 +182,13 @@ func PrepareWill(written []byte) (*will.Executor, error) {
 
 func (b *Backend) names(id lock.ID) names.Names { return names.Names{Naming: b.cfg.Naming, ID: id} }
 
+// dialer returns what one contender or administrator connects with. All that is logged for it is logged through Log of
+// that, which names the lock.
 func (b *Backend) dialer(id lock.ID) *transport.Dialer {
 	return &transport.Dialer{
 		Brokers:   b.brokers,
 		Heartbeat: b.cfg.Heartbeat,
 		Name:      fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),
-		Log:       b.cfg.Log,
+		Log:       b.cfg.Log.With("lock", id.Name),
 	}
 }

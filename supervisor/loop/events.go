@@ -82,6 +82,7 @@ func (l *loop) receive() event {
 	case <-l.overtime.C:
 		return event{on: machine.Stuck}
 	case <-l.timeout.C:
+		l.noteLate()
 		return event{on: machine.TimedOut}
 	case <-l.hangup.C:
 		l.hup = l.hungUp()

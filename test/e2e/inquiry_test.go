@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -201,6 +202,28 @@ func TestWatchTakesTheTerminalAndGivesItBack(t *testing.T) {
 	term.types("kill %1\n" + ctrlC) // what is typed meanwhile is for the shell
 	term.sees("\x1b[?1049l")
 	term.worksAgain()
+}
+
+func TestScreenFollowsASlotFromHolderToHolder(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "mutex")
+		host, err := os.Hostname()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := c.run(plain)
+		first.awaitRuns(1)
+		second := c.run(plain)
+		second.awaitLog("waiting: all slots are held")
+		term := openTerminal(t)
+		term.types(`"$BINARY" status --mutex ` + c.name + " " + strings.Join(c.flags, " ") + " --watch\n")
+		term.sees(fmt.Sprintf("held   %-4s  %d  ", host, first.pid()))
+		first.signal(syscall.SIGTERM)
+		second.awaitRuns(1)
+		term.sees(fmt.Sprintf("held   %-4s  %d  ", host, second.pid()))
+		term.types(ctrlC)
+		term.worksAgain()
+	}, inquiries...)
 }
 
 func TestListHasTheLocksOfThisHost(t *testing.T) {

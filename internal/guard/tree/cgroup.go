@@ -8,13 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// CgroupPrefix is what the names of control groups begin with.
+const CgroupPrefix = "berth-"
+
 // Cgroup is a control group of the command's own, where berth may make one: it
 // then holds the whole tree however it forks and daemonizes, and one write
 // kills it (cgroup.kill, Documentation/admin-guide/cgroup-v2). nil is a group
 // that could not be made: every method then does nothing.
 type Cgroup struct {
 	path   string
-	dir    *os.File // to fork into; nil: nothing is to be
+	dir    *os.File // to fork into, and locked for as long as its maker lives; nil: nothing is to be
 	frozen bool
 }
 
@@ -41,12 +44,51 @@ func MakeCgroup(path string) *Cgroup {
 		os.Remove(path)
 		return nil
 	}
-	if _, err := os.Stat(path + "/cgroup.kill"); err != nil { // Linux 5.14
+	// Locked first: somebody who takes it for left behind before that has removed it by then.
+	err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		_, err = os.Stat(path + "/cgroup.kill") // Linux 5.14
+	}
+	if err != nil {
 		dir.Close()
 		os.Remove(path)
 		return nil
 	}
 	return &Cgroup{path: path, dir: dir}
+}
+
+// RemoveLeft removes the empty control groups beside path that guards have left behind which were killed together with
+// their supervisor. A guard's process keeps its group locked: the kernel unlocks it at its end, however that comes.
+// Names are never used again, so that nobody makes anew what is removed here.
+func RemoveLeft(path string) {
+	if path == "" {
+		return
+	}
+	slash := strings.LastIndexByte(path, '/') + 1
+	parent, own := path[:slash], path[slash:]
+	all, _ := os.ReadDir(parent)
+	for _, group := range all {
+		if name := group.Name(); name != own && group.IsDir() && strings.HasPrefix(name, CgroupPrefix) {
+			removeLeft(parent + name)
+		}
+	}
+}
+
+// removeLeft removes one group unless somebody has locked it or it has a process. That it is locked here meanwhile
+// keeps its maker, which has not locked it yet, from using it.
+func removeLeft(group string) {
+	dir, err := os.Open(group)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return
+	}
+	events, err := os.ReadFile(group + "/cgroup.events")
+	if err == nil && strings.Contains(string(events), "populated 0\n") {
+		removeGroup(group)
+	}
 }
 
 // FD returns the descriptor to fork into the group with (CLONE_INTO_CGROUP).

@@ -42,7 +42,7 @@ func (a *administrator) Resize(
 		defer cancel()
 		if err := act.wake(bounded, after); err != nil {
 			a.dialer.Log.Warn("waiters could not be told of free slots; they may take two minutes to see them",
-				"lock", a.ID.Name, "error", err)
+				"error", err)
 		}
 	}
 	return before, after, err
@@ -136,7 +136,7 @@ func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, err
 		}
 	}
 	if len(leftovers) > 0 {
-		a.dialer.Log.Warn("leftovers beyond the last slot were removed; their holders lose them", "lock", a.ID.Name,
+		a.dialer.Log.Warn("leftovers beyond the last slot were removed; their holders lose them",
 			"slots", fmt.Sprint(leftovers))
 	}
 	return min(present, want), nil
@@ -149,7 +149,7 @@ func (a *action) leftovers(ctx context.Context, from, to int) (there []int) {
 	defer cancel()
 	found, err := a.publisher.Probe(bounded, slots.Queues(a.Exists, from, to))
 	if err != nil {
-		a.dialer.Log.Debug("not known whether there are leftovers", "lock", a.ID.Name, "error", err)
+		a.dialer.Log.Debug("not known whether there are leftovers", "error", err)
 	}
 	for i := range found {
 		if found[i] == transport.Present {

@@ -90,7 +90,7 @@ func (c *Claim) Dropped() error {
 func (c *Claim) note(outcome error, why string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cause != nil && (outcome != lock.ErrLost || errors.Is(c.cause, lock.ErrLost)) {
+	if c.cause != nil && (!errors.Is(outcome, lock.ErrLost) || errors.Is(c.cause, lock.ErrLost)) {
 		return c.cause
 	}
 	if c.cause == nil && c.life.Err() == nil {
@@ -114,6 +114,14 @@ func (c *Claim) Judge(err error, gone string) error {
 	default:
 		return lock.Errorf(lock.ErrUnknown, "cannot verify %s: %s", c.what, err.Error())
 	}
+}
+
+// JudgeExistence is Judge for an answer about A: without that the slot was removed.
+func (c *Claim) JudgeExistence(err error) error {
+	if errors.Is(err, transport.ErrNoQueue) {
+		return c.note(lock.ErrRemoved, "the slot was removed")
+	}
+	return c.Judge(err, "")
 }
 
 // End makes everything that happens from now on no loss. It reports whether that was so before.

@@ -81,6 +81,7 @@ func New(cfg Config) *Contender {
 	c.finder = &slots.Finder{
 		Names: cfg.Names, Session: s, Avoided: c.Holder.Avoided, Limit: limit, Once: cfg.Once, Log: cfg.Log,
 	}
+	c.Holder.Finder = c.finder
 	return c
 }
 
@@ -245,7 +246,7 @@ func (c *Contender) stand(ctx context.Context) error {
 		return err // Close gives the place back
 	}
 	c.log.Debug("not next any more", "slot", c.next.Slot(), "because", err)
-	c.leave(ctx)
+	c.leave()
 	if errors.Is(err, holding.ErrStepBack) || errors.Is(err, holding.ErrElsewhere) {
 		return err
 	}
@@ -255,13 +256,16 @@ func (c *Contender) stand(ctx context.Context) error {
 	return nil
 }
 
-// leave gives up being next.
-func (c *Contender) leave(ctx context.Context) {
+// leave gives up being next. It takes its time whatever becomes of its caller: others would wait for a place that is
+// recorded and not released.
+func (c *Contender) leave() {
 	next := c.next
 	if next == nil {
 		return
 	}
 	c.next = nil
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
 	if err := next.Release(ctx); err != nil {
 		c.log.Debug("cannot give up in order being next", "slot", next.Slot(), "error", err)
 	}
@@ -279,9 +283,7 @@ func (c *Contender) seekForeign(ctx context.Context) {
 
 // Close implements lock.Lock. It takes a second at most, and two more if something is just being published.
 func (c *Contender) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	c.leave(ctx)
-	cancel()
+	c.leave()
 	answered := make(chan struct{})
 	go func() {
 		c.Holder.Inbox.Close()

@@ -16,9 +16,6 @@ import (
 	"berth/lock/rabbit/will"
 )
 
-// removed is why a slot without A is lost.
-const removed = "the slot was removed"
-
 // Held is lock.Held: the place at a slot's door, then B of the slot, owned by the session's connection. Holder.Claim
 // and Holder.Next make it.
 //
@@ -201,7 +198,11 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 			return err
 		}
 		err := door.Close(ctx)
-		if !h.Started() && !h.Waiter.PassOn() && (h.Names.ID.Kind != lock.Semaphore || door.View().Over()) {
+		call := !h.Started() && !h.Waiter.PassOn()
+		if h.Names.ID.Kind == lock.Semaphore { // those who are next for other slots remove batons
+			call = !h.Started() && door.View().Over()
+		}
+		if call {
 			_, _ = h.Session.Deliver(ctx, h.Names.Line(), line.Call(h.slot))
 		}
 		return err

@@ -72,7 +72,7 @@ func (h *Held) unanswered(ctx context.Context) error {
 func (h *Held) ask() (ledgerState, error) {
 	background := context.Background() // the channels are patient
 	if h.a != "" {
-		if err := h.Judge(h.Side().Find(background, h.a), removed); err != nil {
+		if err := h.JudgeExistence(h.Side().Find(background, h.a)); err != nil {
 			return recorded, err
 		}
 	}

@@ -98,6 +98,9 @@ func NewWaiter(c Config, s *session.Session) *Waiter {
 // 0: none, or unknown.
 func (w *Waiter) Hint() int { return w.hint }
 
+// Send is for one that is next, and has found another slot free.
+func (w *Waiter) Send(slot int) { w.hint = slot }
+
 // Waited reports whether it has waited in vain since a baton came: the next attempt is a look for the case that one
 // was lost.
 func (w *Waiter) Waited() bool { return w.Looks > 0 && w.tries == 0 }
