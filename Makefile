@@ -9,7 +9,7 @@ VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Flags for test/bench.
 BENCH ?=
 
-.PHONY: help build demo deps test race test-brokers faults model bench check vuln docs packages clean
+.PHONY: help build demo deps test race alerts test-brokers faults model bench check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -33,6 +33,9 @@ test: deps check ## run everything that has to pass
 
 race: deps ## run the end-to-end tests with a berth that has the race detector
 	BERTH_TEST_RACE=1 go test -race -count=1 -timeout 20m ./test/e2e
+
+alerts: deps ## have each alert rule fire in a Prometheus, on the fault that it is for
+	BERTH_TEST_ALERTS=1 go test -v -count=1 -run TestAlertsFireOnTheirFaults ./test/e2e
 
 test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, one after the other
 	@# Not from the cache: it does not know which broker a package was tested on.

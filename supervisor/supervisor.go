@@ -117,6 +117,9 @@ type Config struct {
 	// what it waits for itself: a few words that go on after "waiting for". Default nil: nobody is asked.
 	Takeover func(ctx context.Context, slot int, tell func(what string)) error
 
+	// Asked is what is asked of this process itself, not of who contends for a lock. Default nil: nothing is.
+	Asked <-chan lock.Request
+
 	// Reload reads again what can change while a slot is held. Default nil: nothing can.
 	Reload func() (Reloaded, error)
 

@@ -162,7 +162,7 @@ func (r *result) writeJSON(w io.Writer) error {
 // notHeeded is the error for a request that is refused.
 func notHeeded(id lock.ID, asked inquire.Asked) error {
 	return lock.Errorf(errRefused, "slot %d of %s: the holder (%s) refuses: %s", asked.Slot, id,
-		inquire.Who(asked.Holder), inquire.Printable(asked.Decision.Why))
+		inquire.Who(asked.Holder), inquire.Reason(asked.Decision.Why))
 }
 
 // by names a berth at the beginning of a sentence.

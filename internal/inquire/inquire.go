@@ -58,6 +58,16 @@ type Asked struct {
 // to be one holder only. Errors beside those of Look and Ask: config.ErrUsage if a slot has to be named, ErrUnknown if
 // the answer cannot be read. A request that is refused is none.
 func (q *Inquiry) StepDown(ctx context.Context, slot int) (Asked, error) {
+	return q.askHolder(ctx, slot, lock.AskStepDown)
+}
+
+// Reload asks the holder of a slot to read its configuration again. Slot and errors are as those of StepDown.
+func (q *Inquiry) Reload(ctx context.Context, slot int) (Asked, error) {
+	return q.askHolder(ctx, slot, lock.AskReload)
+}
+
+// askHolder asks the holder of a slot, or the only one there is.
+func (q *Inquiry) askHolder(ctx context.Context, slot int, verb lock.Verb) (Asked, error) {
 	held, seen, err := q.holders(ctx, slot)
 	switch {
 	case err != nil:
@@ -65,32 +75,7 @@ func (q *Inquiry) StepDown(ctx context.Context, slot int) (Asked, error) {
 	case len(held) > 1:
 		return Asked{}, config.Usagef("%s has several holders; give --slot with one of: %s", q.ID, list(held))
 	}
-	return q.ask(ctx, held[0], lock.AskStepDown, seen)
-}
-
-// Reload asks holders to read their configuration again: that of a slot, or without one, 0, those on this host, or the
-// only one there is. Errors are those of StepDown.
-func (q *Inquiry) Reload(ctx context.Context, slot int, host string) (all []Asked, err error) {
-	held, seen, err := q.holders(ctx, slot)
-	if err != nil {
-		return nil, err
-	}
-	if len(held) > 1 {
-		here := on(host, held)
-		if len(here) == 0 {
-			return nil, config.Usagef("%s has several holders, none of them on this host; give --slot with one of: %s",
-				q.ID, list(held))
-		}
-		held = here
-	}
-	for _, s := range held {
-		asked, err := q.ask(ctx, s, lock.AskReload, seen)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, asked)
-	}
-	return all, nil
+	return q.ask(ctx, held[0], verb, seen)
 }
 
 // holders returns the slots that are held, or only the one that is wanted, and when the look at them began.
@@ -154,16 +139,6 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 	return asked, err
 }
 
-// on returns those of the slots that are held on a host.
-func on(host string, held []lock.SlotStatus) (here []lock.SlotStatus) {
-	for _, s := range held {
-		if s.Holder != nil && s.Holder.Host == host {
-			here = append(here, s)
-		}
-	}
-	return here
-}
-
 // list returns "1 (web1, pid 815), 2 (web2, pid 99)".
 func list(held []lock.SlotStatus) string {
 	var all []string
@@ -185,11 +160,19 @@ func Who(r *lock.Report) string {
 	return fmt.Sprintf("%s, pid %d", Printable(r.Host), r.PID)
 }
 
-// longest is how many characters of what somebody says of itself are shown.
-const longest = 100
+// How many characters of what somebody else has said are shown.
+const (
+	longestName   = 100
+	longestReason = 500 // with the path of a file, and what is wrong there
+)
 
-// Printable returns what somebody else has said in a form that does nothing to a terminal: one line, not endless.
-func Printable(text string) string {
+// Printable returns what somebody else says of itself in a form that does nothing to a terminal: one line, not endless.
+func Printable(text string) string { return printed(text, longestName) }
+
+// Reason is Printable for a sentence.
+func Reason(text string) string { return printed(text, longestReason) }
+
+func printed(text string, longest int) string {
 	var b strings.Builder
 	n := 0
 	for _, r := range text {

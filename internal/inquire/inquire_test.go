@@ -144,23 +144,17 @@ func TestNoAnswerToARequestSaysWhatItMayBe(t *testing.T) {
 	wants(t, err, lock.ErrUnknown, "it is not known whether web1, pid 1, heeds this", "look at the status")
 }
 
-func TestReloadIsForThisHostOrTheOnlyHolder(t *testing.T) {
+func TestReloadIsForOneHolder(t *testing.T) {
 	q, place, _ := about(4)
-	hold(t, place, "web1")
-	all, err := q.Reload(t.Context(), 0, "elsewhere")
-	if err != nil || len(all) != 1 || all[0].Slot != 1 {
-		t.Errorf("the only one: %+v, %v", all, err)
+	first := hold(t, place, "web1")
+	if asked, err := q.Reload(t.Context(), 0); err != nil || asked.Slot != 1 || <-first.asked != lock.AskReload {
+		t.Errorf("the only one: %+v, %v", asked, err)
 	}
-	second, third := hold(t, place, "web2"), hold(t, place, "web2")
-	all, err = q.Reload(t.Context(), 0, "web2")
-	if err != nil || len(all) != 2 || <-second.asked != lock.AskReload || <-third.asked != lock.AskReload {
-		t.Errorf("those of this host: %+v, %v", all, err)
-	}
-	_, err = q.Reload(t.Context(), 0, "elsewhere")
-	wants(t, err, config.ErrUsage, "none of them on this host", "3 (web2, pid 1)")
-	all, err = q.Reload(t.Context(), 1, "elsewhere")
-	if err != nil || len(all) != 1 || all[0].Slot != 1 {
-		t.Errorf("the one that is named: %+v, %v", all, err)
+	second := hold(t, place, "web2")
+	_, err := q.Reload(t.Context(), 0)
+	wants(t, err, config.ErrUsage, "several holders", "2 (web2, pid 1)")
+	if asked, err := q.Reload(t.Context(), 2); err != nil || asked.Slot != 2 || <-second.asked != lock.AskReload {
+		t.Errorf("the one that is named: %+v, %v", asked, err)
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"berth/internal/config"
 	"berth/internal/guard"
 	"berth/internal/observe/feed"
+	"berth/internal/pidsocket"
 	"berth/internal/timing"
 	"berth/lock"
 	"berth/supervisor"
@@ -78,6 +79,8 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Credential: cfg.Credential, Namespace: cfg.PIDNamespace,
 	}
 	queue.queueAll()
+	asked := pidsocket.NewServer(log)
+	asked.Begin()
 	outcome := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     contender,
@@ -99,6 +102,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Restart: cfg.Restart,
 
 		Takeover: takeOver(cfg, guards, spec, backend, log),
+		Asked:    asked.Requests(),
 		Reload:   reload(cfg, again, guards, spec, backend, told, log),
 
 		Hooks:       launchers(guards, spec, programs),
@@ -114,6 +118,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Self:   self(cfg),
 		Log:    log,
 	})
+	asked.End()
 	guards.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {
 	case errors.Is(outcome.Err, supervisor.ErrNotExecuted):

@@ -54,6 +54,8 @@ func (l *loop) receive() event {
 		l.inherit(h)
 	case r := <-l.cfg.Lock.Requests():
 		return l.asked(r)
+	case r := <-l.cfg.Asked:
+		return l.asked(r)
 	case r := <-l.reloads:
 		l.noteReloaded(r)
 	case <-l.lostC:

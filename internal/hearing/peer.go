@@ -1,4 +1,4 @@
-package sockets
+package hearing
 
 import (
 	"net"
@@ -9,17 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peer returns the user at the other end, as the kernel has noted it: who connected, or who began to listen.
-func peer(conn *net.UnixConn) (uid int, err error) {
+// Peer returns the process at the other end and its user, as the kernel has noted them: of who connected, or of who
+// began to listen. The process is 0 if it has no number here.
+func Peer(conn *net.UnixConn) (pid, uid int, err error) {
 	var cred *unix.Ucred
 	err = control(conn, func(fd int) (err error) {
 		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 		return err
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return int(cred.Uid), nil
+	return int(cred.Pid), int(cred.Uid), nil
 }
 
 // gone reports whether the other end was closed. A request that was read after that is not meant any more: who
@@ -46,28 +47,11 @@ func control(conn syscall.Conn, do func(fd int) error) error {
 	return failed
 }
 
-// userName returns the name of a user, or the number if it has none.
-func userName(uid int) string {
+// UserName returns the name of a user, or the number if it has none.
+func UserName(uid int) string {
 	number := strconv.Itoa(uid)
 	if u, err := user.LookupId(number); err == nil {
 		return u.Username
 	}
 	return number
-}
-
-// lookUp returns the numbers of users who are given by name or number, and the names that nobody has.
-func lookUp(users []string) (uids map[int]bool, unknown []string) {
-	uids = make(map[int]bool, len(users))
-	for _, name := range users {
-		number := name
-		if u, err := user.Lookup(name); err == nil {
-			number = u.Uid
-		}
-		if uid, err := strconv.Atoi(number); err == nil && uid >= 0 {
-			uids[uid] = true
-		} else {
-			unknown = append(unknown, name)
-		}
-	}
-	return uids, unknown
 }
