@@ -35,7 +35,7 @@ race: deps ## run the end-to-end tests with a berth that has the race detector
 	BERTH_TEST_RACE=1 go test -race -count=1 -timeout 20m ./test/e2e
 
 alerts: deps ## have each alert rule fire in a Prometheus, on the fault that it is for
-	BERTH_TEST_ALERTS=1 go test -v -count=1 -run TestAlertsFireOnTheirFaults ./test/e2e
+	go test -tags alerts -v -count=1 -run TestAlertsFireOnTheirFaults ./test/e2e
 
 test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, one after the other
 	@# Not from the cache: it does not know which broker a package was tested on.
@@ -61,6 +61,7 @@ check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
 		{ echo "not formatted; run gofmt -w on: $$unformatted" >&2; exit 1; }
 	go vet ./...
+	go vet -tags alerts ./test/e2e
 	go -C test/faults vet ./...
 	go tool staticcheck ./...
 	@# Absolute, and built from the pin in the top go.mod.

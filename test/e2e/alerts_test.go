@@ -1,3 +1,5 @@
+//go:build alerts
+
 package e2e
 
 import (
@@ -205,14 +207,9 @@ func slowly(t testing.TB, to string, slow *atomic.Bool) (address string) {
 // breakable is a command that fails from the moment on at which its directory has a file "broken".
 const breakable = `while [ ! -e "$E2E_DIR/broken" ]; do sleep 0.05; done; exit 1`
 
-// alertsVariable has the alert rules be tried, which takes a minute of the broker that is disturbed: make alerts.
-const alertsVariable = "BERTH_TEST_ALERTS"
-
-// Each alert is tried with the fault that it is for, as packaging/observe has it, but sooner.
+// Each alert is tried with the fault that it is for, as packaging/observe has it, but sooner. It takes a minute of the
+// broker that is disturbed, so only make alerts builds it.
 func TestAlertsFireOnTheirFaults(t *testing.T) {
-	if os.Getenv(alertsVariable) == "" {
-		t.Skip("make alerts tries them")
-	}
 	t.Parallel()
 	broker := roughBroker(t)
 	a := startAlerting(t)
