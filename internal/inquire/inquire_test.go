@@ -224,7 +224,7 @@ func TestSuccessorMayNeverCome(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	defer cancel()
 	_, err = q.AwaitSuccessor(ctx, asked)
-	wants(t, err, lock.ErrUnknown, "nobody else runs in slot 1")
+	wants(t, err, lock.ErrUnknown, "(web1, pid 1) heeds it, but no command runs after it in slot 1")
 	fake.Inject(locktest.Look, locktest.Fault{Before: lock.ErrDenied})
 	_, err = q.AwaitSuccessor(t.Context(), asked)
 	wants(t, err, lock.ErrDenied)
