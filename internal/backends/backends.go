@@ -22,6 +22,7 @@ import (
 // that does not contend, such as an administrator.
 type Contender struct {
 	Priority int      // among the waiters, 0 to lock.MaxPriority
+	Takeover bool     // it goes before all of them, until it has won a slot; local locks have no order
 	Once     bool     // it makes one attempt and does not wait
 	Admins   []string // who may ask it for something; nil: its own user
 }
@@ -33,7 +34,8 @@ func Open(cfg config.Connection, as Contender, log hclog.Logger) (lock.Backend, 
 		return checked(local.New(local.Config{Dir: cfg.Directory, Admins: as.Admins, Log: log}))
 	}
 	broker := rabbitConfig(cfg, log)
-	broker.Priority, broker.Once, broker.Admins = as.Priority, as.Once, as.Admins
+	broker.Priority, broker.Takeover = as.Priority, as.Takeover
+	broker.Once, broker.Admins = as.Once, as.Admins
 	return checked(rabbit.New(broker))
 }
 

@@ -122,8 +122,12 @@ func awaitSuccessor(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, 
 	if r.json {
 		return nil
 	}
-	return result.say(w, "%s runs under term %d, %s after it was asked; the slot was nobody's for %s at most",
-		by(&next.Holder), next.Holder.Term, next.After.Round(time.Millisecond), next.Gap.Round(time.Millisecond))
+	runs := "runs"
+	if asked.Holder != nil && asked.Holder.Holder == next.Holder.Holder {
+		runs = "runs again"
+	}
+	return result.say(w, "%s %s under term %d, %s after it was asked; the slot was nobody's for %s at most",
+		by(&next.Holder), runs, next.Holder.Term, next.After.Round(time.Millisecond), next.Gap.Round(time.Millisecond))
 }
 
 // result is what a request has come to. Its keys in JSON are stable.

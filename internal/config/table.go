@@ -52,8 +52,8 @@ var table = []Option{
 		Usage: "Read the password from FILE, for URLs that name a user and none: amqp://USER@HOST."},
 	{Name: "admins", Group: groupBroker, Value: "USER", Kind: List, set: setAdmins,
 		Usage: "Who may ask this berth for its status, to step down and to reload: users of the broker, or of this " +
-			"host with 'local'. Repeatable. Left out, it is berth's own user there, and root on this host. In the " +
-			"variable, separated by spaces or commas."},
+			"host with 'local'. Repeat it for each: a comma is part of a name. Left out, it is berth's own user " +
+			"there, and root on this host. In the variable, separated by spaces or commas."},
 	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
 		Usage: "Read settings from FILE. The environment overrides the file, flags override both."},
 	{Name: "naming", Group: groupBroker, Value: "N-L-A|N-A-L", Default: NamingNLA, connection: true,

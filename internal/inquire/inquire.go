@@ -51,7 +51,7 @@ type Asked struct {
 	Decision lock.Decision
 
 	at   time.Time // when it was asked
-	seen time.Time // when the last look began that saw it hold the slot
+	seen time.Time // when it is last known to have held the slot
 }
 
 // StepDown asks the holder of a slot to end its command in order and give the slot back. Without a slot, 0, there has
@@ -135,6 +135,9 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 	if err == nil && json.Unmarshal(answer, &asked.Decision) != nil {
 		err = lock.Errorf(lock.ErrUnknown, "the holder of %s has given an answer that cannot be read; it may be of "+
 			"another version", q.subject(s.Slot))
+	}
+	if asked.Decision.Heeded && asked.Decision.Why == "" { // otherwise it may be giving the slot back already
+		asked.seen = asked.at
 	}
 	return asked, err
 }

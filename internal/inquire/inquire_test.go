@@ -201,6 +201,19 @@ func TestSameBerthInANewHoldingIsASuccessor(t *testing.T) {
 	}
 }
 
+// Who heeds a request holds the slot when it is asked, whatever its successor's clock says.
+func TestSlotIsNobodysOnlyAfterTheRequest(t *testing.T) {
+	q, place, _ := about(1)
+	hold(t, place, "web1")
+	asked, err := q.StepDown(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next := asked.succeededBy(lock.Report{}); next.Gap > next.After {
+		t.Errorf("nobody's for %s, %s after it was asked", next.Gap, next.After)
+	}
+}
+
 func TestSuccessorMayNeverCome(t *testing.T) {
 	q, place, fake := about(1)
 	hold(t, place, "web1")
@@ -211,7 +224,7 @@ func TestSuccessorMayNeverCome(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	defer cancel()
 	_, err = q.AwaitSuccessor(ctx, asked)
-	wants(t, err, lock.ErrUnknown, "nobody else runs in slot 1")
+	wants(t, err, lock.ErrUnknown, "(web1, pid 1) heeds it, but no command runs after it in slot 1")
 	fake.Inject(locktest.Look, locktest.Fault{Before: lock.ErrDenied})
 	_, err = q.AwaitSuccessor(t.Context(), asked)
 	wants(t, err, lock.ErrDenied)

@@ -51,7 +51,9 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
-	backend, err := backends.Open(cfg.Connection, contender(cfg), log) // which names the lock by itself
+	backend, err := backends.Open(cfg.Connection, backends.Contender{
+		Priority: cfg.Priority, Takeover: cfg.Takeover, Once: cfg.Try, Admins: cfg.Admins,
+	}, log) // which names the lock by itself
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
@@ -146,15 +148,6 @@ func terminal() func() bool {
 		return nil
 	}
 	return hasTerminal
-}
-
-// contender is how this berth waits. One that takes over goes before all others.
-func contender(cfg config.Run) backends.Contender {
-	c := backends.Contender{Priority: cfg.Priority, Once: cfg.Try, Admins: cfg.Admins}
-	if cfg.Takeover && !cfg.Local {
-		c.Priority = lock.MaxPriority + 1
-	}
-	return c
 }
 
 // reload returns what reads the configuration again, in the directory that berth was started in, and has take effect

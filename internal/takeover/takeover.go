@@ -101,7 +101,7 @@ func (t Takeover) awaitReady(ctx context.Context) error {
 func (t Takeover) ready(ctx context.Context) (problem string, again time.Duration) {
 	if t.ReadyFile != "" {
 		if _, err := os.Stat(t.ReadyFile); err != nil {
-			return fmt.Sprintf("the ready file: %v", err), filePause
+			return fmt.Sprintf("the ready file %s: %v", t.ReadyFile, errors.Unwrap(err)), filePause
 		}
 	}
 	if t.ReadyCommand == "" {

@@ -65,6 +65,10 @@ type Config struct {
 	// everybody.
 	Priority int
 
+	// Takeover has a contender go before all who wait, of whatever priority, until it has won a slot. After that its
+	// Priority counts, or the next takeover would wait behind it.
+	Takeover bool
+
 	// Admins are the users of the broker whose requests contenders heed: what they do, to step down, to read their
 	// configuration again. Zero: the user of the URL.
 	Admins []string
@@ -134,6 +138,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 		PID:      b.cfg.PID,
 		Log:      d.Log,
 		Priority: b.cfg.Priority,
+		Takeover: b.cfg.Takeover,
 		Admins:   &b.admins,
 	})
 }

@@ -164,7 +164,7 @@ func (l *loop) tellDoubt(e event) {
 	l.doubt(e)
 	lossIn := "never"
 	if l.deadline != 0 {
-		lossIn = l.lossAt().Until().Round(100 * time.Millisecond).String()
+		lossIn = max(0, l.lossAt().Until()).Round(100 * time.Millisecond).String()
 	}
 	l.log.Warn("verification failed, the slot is in doubt", "error", e.err, "loss_sequence_in", lossIn)
 }

@@ -151,7 +151,10 @@ func TestStepDownNeedsASlotOfSeveral(t *testing.T) {
 			}
 		}
 		before := object[status](t, c.inquire(0, "status", "--json").stdout())
-		c.inquire(0, "step-down", "--slot", "2", "--wait") // the same berth has it again: nobody else waits
+		said := c.inquire(0, "step-down", "--slot", "2", "--wait").stdout()
+		if !strings.Contains(said, "runs again under term") {
+			t.Errorf("the same berth has it again, because nobody else waits: %s", said)
+		}
 		after := object[status](t, c.inquire(0, "status", "--json").stdout())
 		if before.Slots[0].Holder.Term != after.Slots[0].Holder.Term || before.holders() == fmt.Sprint(map[int]int{}) {
 			t.Errorf("before %+v, after %+v", before, after)

@@ -102,6 +102,16 @@ func TestTakeoverThatIsTooLateSaysWhy(t *testing.T) {
 	old.stays()
 }
 
+// A standby that had taken over itself waits as any other: the next new version goes before it.
+func TestStandbyThatHadTakenOverMakesWay(t *testing.T) {
+	c := onBroker.contest(t, "mutex")
+	old := c.run(tree, quickStop, "--takeover")
+	old.awaitRuns(1)
+	c.run(tree, quickStop, "--takeover").awaitRuns(1)
+	old.awaitLog("next in line for this one")
+	c.run(tree, quickStop, "--takeover").awaitRuns(1)
+}
+
 // The old version may be kept as a standby, also where it had taken over itself.
 func TestWhoWasTakenOverDoesNotTakeBack(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {

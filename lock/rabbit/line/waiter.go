@@ -48,7 +48,7 @@ const (
 type Config struct {
 	ID       lock.ID
 	Queue    string // W
-	Priority int    // as a waiter, 0 to lock.MaxPriority
+	Priority int    // as a waiter, 0 to lock.MaxPriority, or one more: it takes over
 	Limit    int    // no slot beyond it can be of use to this waiter
 	Once     bool   // it does not wait, nor for those in line
 
