@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"crypto/rand"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -87,12 +89,26 @@ func TestControlGroupThatWasLeftBehindIsRemovedByTheNextGuard(t *testing.T) {
 	if err := os.MkdirAll(left+"/inner", 0o755); err != nil {
 		t.Fatalf("%v; this test needs a cgroup v2 hierarchy, and root", err)
 	}
+	// Another guard is about to lock one; the other ones are an administrator's.
+	kept := map[string]os.FileMode{newCgroup(): 0o700, own + "-jobs": 0o755,
+		filepath.Join(filepath.Dir(own), "berth-test-"+rand.Text()): 0o755}
+	for path, mode := range kept {
+		if err := os.Mkdir(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(path)
+	}
 	next, err := tr.host.Launch(Spec{Path: "/bin/true", Args: []string{"true"}, Env: os.Environ()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	guardtest.Await(t, "the end of what was left", func() bool { return !guardtest.Exists(left) })
-	next.Retire()
+	next.Retire() // it has looked at all of them
+	for path, mode := range kept {
+		if !guardtest.Exists(path) {
+			t.Errorf("%s of mode %o was removed", path, mode)
+		}
+	}
 	tr.run()
 	if members, err := os.ReadFile(own + "/cgroup.procs"); err != nil || len(members) == 0 {
 		t.Errorf("the command is not in its control group: %q, %v", members, err)
