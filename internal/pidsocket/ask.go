@@ -79,7 +79,7 @@ func check(conn *net.UnixConn, pid int) error {
 	case listener != pid:
 		return lock.Errorf(lock.ErrDenied, "process %d of the user %s listens in the place of process %d; "+
 			"nothing was asked", listener, hearing.UserName(uid), pid)
-	case !slices.Contains([]int{0, os.Geteuid(), userOf(pid)}, uid):
+	case uid < 0 || !slices.Contains([]int{0, os.Geteuid(), userOf(pid)}, uid):
 		return lock.Errorf(lock.ErrDenied, "the user %s listens in the place of process %d; nothing was asked",
 			hearing.UserName(uid), pid)
 	}
