@@ -59,7 +59,7 @@ func MakeCgroup(path string) *Cgroup {
 	}
 	err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
-		_ = dir.Chmod(made) // or nobody removes it if it is left behind
+		_ = dir.Chmod(made)                     // or nobody removes it if it is left behind
 		_, err = os.Stat(path + "/cgroup.kill") // Linux 5.14
 	}
 	if err != nil {
