@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"crypto/rand"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -96,6 +98,40 @@ func TestControlGroupThatWasLeftBehindIsRemovedByTheNextGuard(t *testing.T) {
 	tr.run()
 	if members, err := os.ReadFile(own + "/cgroup.procs"); err != nil || len(members) == 0 {
 		t.Errorf("the command is not in its control group: %q, %v", members, err)
+	}
+}
+
+// Another guard is about to lock one, and an administrator may call theirs so.
+func TestControlGroupsOfOthersAreLeftAlone(t *testing.T) {
+	dir := filepath.Join(ownCgroup(), "test-"+rand.Text()) // out of reach of other guards
+	name := func() string { return filepath.Join(dir, tree.CgroupPrefix+rand.Text()) }
+	left, beingMade := name(), name()
+	all := []string{dir, left, beingMade, left + "-jobs", dir + "/berth-jobs", dir + "/BERTH"}
+	for _, path := range all {
+		mode := os.FileMode(0o755)
+		if path == beingMade {
+			mode = 0o700
+		}
+		if err := os.Mkdir(path, mode); err != nil {
+			t.Fatalf("%v; this test needs a cgroup v2 hierarchy, and root", err)
+		}
+		defer os.Remove(path)
+	}
+	host, err := newHost(env{procfs.Kernel(), name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	g, err := host.Launch(Spec{Path: "/bin/true", Args: []string{"true"}, Env: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Await(t, "the end of what was left", func() bool { return !guardtest.Exists(left) })
+	g.Retire() // it has looked at all of them
+	for _, path := range all {
+		if path != left && !guardtest.Exists(path) {
+			t.Errorf("%s was removed", path)
+		}
 	}
 }
 

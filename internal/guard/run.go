@@ -13,8 +13,9 @@ import (
 
 // Run runs a program beside the command, by a guard of its own, and returns when its whole tree is dead. nil: it has
 // ended with status 0. What it leaves running is killed, and all of it after the limit or at the end of ctx. The error
-// says in a few words how it failed.
-func (h *Host) Run(ctx context.Context, spec Spec, limit time.Duration) error {
+// says in a few words how it failed. What may not be signalled is awaited: refused is told which process it is, perhaps
+// more than once.
+func (h *Host) Run(ctx context.Context, spec Spec, limit time.Duration, refused func(pid int)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -38,6 +39,8 @@ func (h *Host) Run(ctx context.Context, spec Spec, limit time.Duration) error {
 				result = e.Err
 			case supervisor.NotStarted:
 				result = fmt.Errorf("it cannot be executed: %w", e.Errno)
+			case supervisor.Refused:
+				refused(e.Pid)
 			case supervisor.Overdue:
 				result, settled = fmt.Errorf("it took longer than %s and was killed", limit), true
 			case supervisor.Exited:

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/guard/guardtest"
 )
 
@@ -23,7 +25,7 @@ func beside(t *testing.T, ctx context.Context, script string, limit time.Duratio
 	mark := guardtest.NewMark()
 	env := slices.Concat(os.Environ(), []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"})
 	spec := Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: env, Aside: true, Silent: true}
-	err = host.Run(ctx, spec, limit)
+	err = host.Run(ctx, spec, limit, func(pid int) { t.Errorf("process %d may not be signalled", pid) })
 	if left := guardtest.Marked(mark); len(left) > 0 {
 		t.Errorf("%q: %d processes are left", script, len(left))
 	}
@@ -57,4 +59,25 @@ func TestProgramBesideTheCommandIsKilledAfterItsTime(t *testing.T) {
 	if err := beside(t, ctx, guardtest.Forest, guardtest.Patience); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
+}
+
+func TestWhatMayNotBeSignalledBesideTheCommandIsTold(t *testing.T) {
+	spec := Spec{Path: "/bin/sleep", Args: []string{"sleep", "1000"}, Credential: another, Aside: true, Silent: true,
+		Env: []string{"GORACE=atexit_sleep_ms=0"}}
+	withoutKill(t, func() {
+		host, err := newTestHost()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer host.Close()
+		told := 0
+		err = host.Run(t.Context(), spec, 200*time.Millisecond, func(pid int) {
+			told++
+			_ = unix.Kill(pid, unix.SIGKILL) // this process may
+		})
+		if err == nil || told == 0 {
+			t.Errorf("told %d times, %v", told, err)
+		}
+	})
 }

@@ -16,7 +16,6 @@ package hearing
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -82,7 +81,7 @@ func (h *Hearing) accept() {
 		_, uid, err := Peer(conn)
 		if err != nil || !h.MayAsk(uid) {
 			_ = conn.SetDeadline(time.Now().Add(readPatience))
-			_ = send(conn, response{Denied: fmt.Sprintf("the user %d may not ask this berth", uid)})
+			_ = send(conn, response{Denied: "the user " + number(uid) + " may not ask this berth"})
 			_ = conn.Close()
 			continue
 		}

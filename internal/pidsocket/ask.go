@@ -22,6 +22,9 @@ import (
 // started may be a berth that soon will.
 var begun = []time.Duration{after, 200 * time.Millisecond, 400 * time.Millisecond}
 
+// full is the pause after which a process is tried again that others ask faster than it can send them away.
+const full = 10 * time.Millisecond
+
 // Ask asks the berth that is process pid. Errors: lock.ErrAbsent if there is no such berth, lock.ErrDenied, and
 // lock.ErrUnknown if no answer came before ctx ended.
 func Ask(ctx context.Context, pid int, verb lock.Verb) ([]byte, error) {
@@ -55,6 +58,13 @@ func connect(ctx context.Context, pid int) (*net.UnixConn, error) {
 		return nil, err
 	}
 	dialed, err := new(net.Dialer).DialContext(ctx, "unix", address(name).Name)
+	for errors.Is(err, syscall.EAGAIN) && ctx.Err() == nil { // so many ask, who may not, that more have to wait
+		select {
+		case <-time.After(full):
+		case <-ctx.Done():
+		}
+		dialed, err = new(net.Dialer).DialContext(ctx, "unix", address(name).Name)
+	}
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, absent(pid)
@@ -79,7 +89,7 @@ func check(conn *net.UnixConn, pid int) error {
 	case listener != pid:
 		return lock.Errorf(lock.ErrDenied, "process %d of the user %s listens in the place of process %d; "+
 			"nothing was asked", listener, hearing.UserName(uid), pid)
-	case !slices.Contains([]int{0, os.Geteuid(), userOf(pid)}, uid):
+	case uid < 0 || !slices.Contains([]int{0, os.Geteuid(), userOf(pid)}, uid):
 		return lock.Errorf(lock.ErrDenied, "the user %s listens in the place of process %d; nothing was asked",
 			hearing.UserName(uid), pid)
 	}

@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
+	"berth/internal/hearing"
 	"berth/lock"
 )
 
@@ -85,6 +88,49 @@ func TestWhoHasTakenANameIsNotAsked(t *testing.T) {
 	takeName(t, p.Pid)
 	if answer, err := Ask(t.Context(), p.Pid, lock.AskReload); !errors.Is(err, lock.ErrDenied) {
 		t.Errorf("answer %s, %v, want %v", answer, err, lock.ErrDenied)
+	}
+}
+
+// Anybody can connect, and have so many wait that the kernel takes no more.
+func TestWhoCannotConnectForOthersTriesOn(t *testing.T) {
+	name, err := nameOf(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := os.NewFile(uintptr(fd), name)
+	defer file.Close()
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + name}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	other, err := net.DialUnix("unix", nil, address(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := Ask(short, os.Getpid(), lock.AskReload); !errors.Is(err, lock.ErrUnknown) || short.Err() == nil {
+		t.Errorf("%v, want %v in the end", err, lock.ErrUnknown)
+	}
+	l, err := net.FileListener(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := make(chan lock.Request)
+	heard := hearing.Begin(hearing.Config{
+		Listener: l.(*net.UnixListener), MayAsk: func(int) bool { return true }, Requests: requests,
+	})
+	defer heard.End()
+	go func() {
+		r := <-requests
+		_ = r.Reply(context.Background(), []byte("{}"))
+	}()
+	if _, err := Ask(t.Context(), os.Getpid(), lock.AskReload); err != nil {
+		t.Errorf("once there is room: %v", err)
 	}
 }
 

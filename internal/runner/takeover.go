@@ -30,10 +30,14 @@ func takeOver(cfg config.Run, guards *guard.Host, command guard.Spec, backend lo
 	shell := command
 	shell.Path, shell.Args, shell.Numbered = "/bin/sh", []string{"sh", "-c", cfg.ReadyCommand}, nil
 	shell.Aside, shell.Silent = true, true
+	refused := func(pid int) {
+		log.Error("a process of the ready command may not be signalled (EPERM); berth does not end before it has ended",
+			"process", pid)
+	}
 	return func(ctx context.Context, slot int, tell func(string)) error {
 		t := takeover.Takeover{
 			ReadyFile: cfg.ReadyFile, ReadyCommand: cfg.ReadyCommand,
-			Run:  func(ctx context.Context) error { return guards.Run(ctx, shell, readyTimeout) },
+			Run:  func(ctx context.Context) error { return guards.Run(ctx, shell, readyTimeout, refused) },
 			Tell: tell, Again: takeoverAgain, Inspector: backend.Inspector(cfg.Lock), Log: log,
 		}
 		if t.ReadyFile != "" && !filepath.IsAbs(t.ReadyFile) {

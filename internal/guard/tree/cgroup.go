@@ -8,8 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CgroupPrefix is what the names of control groups begin with.
+// CgroupPrefix is what the names of control groups begin with. The text of crypto/rand follows.
 const CgroupPrefix = "berth-"
+
+// isCgroupName reports whether this is the name of a control group of berth's, and not somebody's berth-something.
+func isCgroupName(name string) bool {
+	text, ok := strings.CutPrefix(name, CgroupPrefix)
+	return ok && len(text) >= 26 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+// The mode of a control group. While it is being made no other user can open it, and so lock it first, and no other
+// guard takes it for left behind.
+const (
+	beingMade = 0o700
+	made      = 0o755
+)
 
 // Cgroup is a control group of the command's own, where berth may make one: it
 // then holds the whole tree however it forks and daemonizes, and one write
@@ -36,7 +49,7 @@ func MakeCgroup(path string) *Cgroup {
 	if path == "" {
 		return nil
 	}
-	if err := os.Mkdir(path, 0o755); err != nil {
+	if err := os.Mkdir(path, beingMade); err != nil {
 		return nil
 	}
 	dir, err := os.Open(path)
@@ -44,9 +57,9 @@ func MakeCgroup(path string) *Cgroup {
 		os.Remove(path)
 		return nil
 	}
-	// Locked first: somebody who takes it for left behind before that has removed it by then.
 	err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
+		_ = dir.Chmod(made)                     // or nobody removes it if it is left behind
 		_, err = os.Stat(path + "/cgroup.kill") // Linux 5.14
 	}
 	if err != nil {
@@ -59,7 +72,8 @@ func MakeCgroup(path string) *Cgroup {
 
 // RemoveLeft removes the empty control groups beside path that guards have left behind which were killed together with
 // their supervisor. A guard's process keeps its group locked: the kernel unlocks it at its end, however that comes.
-// Names are never used again, so that nobody makes anew what is removed here.
+// It locks it before its mode says that it is made. Names are never used again, so that nobody makes anew what is
+// removed here.
 func RemoveLeft(path string) {
 	if path == "" {
 		return
@@ -68,20 +82,22 @@ func RemoveLeft(path string) {
 	parent, own := path[:slash], path[slash:]
 	all, _ := os.ReadDir(parent)
 	for _, group := range all {
-		if name := group.Name(); name != own && group.IsDir() && strings.HasPrefix(name, CgroupPrefix) {
+		if name := group.Name(); name != own && group.IsDir() && isCgroupName(name) {
 			removeLeft(parent + name)
 		}
 	}
 }
 
-// removeLeft removes one group unless somebody has locked it or it has a process. That it is locked here meanwhile
-// keeps its maker, which has not locked it yet, from using it.
+// removeLeft removes one group unless somebody is making it, has locked it, or it has a process.
 func removeLeft(group string) {
 	dir, err := os.Open(group)
 	if err != nil {
 		return
 	}
 	defer dir.Close()
+	if info, err := dir.Stat(); err != nil || info.Mode().Perm() != made {
+		return
+	}
 	if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
