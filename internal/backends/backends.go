@@ -71,6 +71,7 @@ func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
 	return rabbit.Config{
 		URLs:      cfg.Brokers,
 		Naming:    rabbit.Naming(cfg.Naming),
+		Probe:     rabbit.Probing(cfg.Probe),
 		Heartbeat: cfg.Heartbeat,
 		Log:       log,
 	}

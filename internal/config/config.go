@@ -33,6 +33,9 @@ type Connection struct {
 	// Naming is how queues are named: NamingNLA (default) or NamingNAL.
 	Naming string
 
+	// Probe is how existing queues are looked for: ProbeConfirm (default), ProbeTx or ProbePassive.
+	Probe string
+
 	// Heartbeat is the heartbeat asked of the broker: whole seconds, 1s to
 	// 60s, default 5s. The lease is twice that.
 	Heartbeat time.Duration
@@ -48,6 +51,13 @@ type Connection struct {
 const (
 	NamingNLA = "N-L-A" // queues named like workers-1-A
 	NamingNAL = "N-A-L" // queues named like workers-A-1
+)
+
+// The values of Connection.Probe.
+const (
+	ProbeConfirm = "confirm" // by a publish that the broker confirms
+	ProbeTx      = "tx"      // by a publish in a transaction
+	ProbePassive = "passive" // by a passive declaration
 )
 
 // Run is everything that `berth run` was told, checked. Load makes it; the zero

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -49,6 +50,16 @@ const (
 	NamingNAL = names.NAL
 )
 
+// Probing says how it is found out which queues exist.
+type Probing = transport.Probing
+
+// The ways to probe. ProbeByConfirm is the default.
+const (
+	ProbeByConfirm = transport.ByConfirm
+	ProbeByTx      = transport.ByTx
+	ProbeByPassive = transport.ByPassive
+)
+
 // Config says which broker keeps the locks and how this process presents itself to it.
 type Config struct {
 	// URLs are the nodes of one cluster, tried in turn: amqp:// or amqps:// with a host. No default; at least one.
@@ -56,6 +67,9 @@ type Config struct {
 
 	// Naming says how the queues of a lock are called. Zero: NamingNLA.
 	Naming Naming
+
+	// Probe says how it is found out which queues exist. Zero: ProbeByConfirm.
+	Probe Probing
 
 	// Heartbeat is asked of the broker, in whole seconds. A broker that insists on less is refused with
 	// lock.ErrUnsafe. Zero: DefaultHeartbeat.
@@ -110,6 +124,11 @@ func New(cfg Config) (*Backend, error) {
 	cfg.Naming = cmp.Or(cfg.Naming, NamingNLA)
 	if cfg.Naming != NamingNLA && cfg.Naming != NamingNAL {
 		return nil, fmt.Errorf("unknown naming of queues %q; use %q or %q", string(cfg.Naming), NamingNLA, NamingNAL)
+	}
+	cfg.Probe = cmp.Or(cfg.Probe, ProbeByConfirm)
+	if !slices.Contains([]Probing{ProbeByConfirm, ProbeByTx, ProbeByPassive}, cfg.Probe) {
+		return nil, fmt.Errorf("unknown way to probe %q; use %q, %q or %q", string(cfg.Probe), ProbeByConfirm, ProbeByTx,
+			ProbeByPassive)
 	}
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, DefaultHeartbeat)
 	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not know a holder's waits for
@@ -193,6 +212,7 @@ func (b *Backend) dialer(id lock.ID) *transport.Dialer {
 	return &transport.Dialer{
 		Brokers:   b.brokers,
 		Heartbeat: b.cfg.Heartbeat,
+		Probing:   b.cfg.Probe,
 		Name:      fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),
 		Log:       b.cfg.Log.With("lock", id.Name),
 	}

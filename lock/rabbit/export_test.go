@@ -3,6 +3,7 @@ package rabbit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"berth/lock"
@@ -88,6 +89,23 @@ func Probe(ctx context.Context, l lock.Lock, queues ...string) error {
 		}
 	}
 	return err
+}
+
+// Presence is what is found out about a queue, as text.
+func Presence(ctx context.Context, l lock.Lock, queues ...string) (all []string, err error) {
+	s := l.(*contender.Contender).Holder.Session
+	found, err := s.Probe(ctx, queues)
+	words := map[transport.Presence]string{
+		transport.Unknown: "unknown", transport.Absent: "absent", transport.Present: "present",
+	}
+	for i, p := range found {
+		one, err := s.ProbeOne(ctx, queues[i])
+		if err != nil || one != p {
+			return nil, fmt.Errorf("alone %s is %s, %w", queues[i], words[one], err)
+		}
+		all = append(all, words[p])
+	}
+	return all, err
 }
 
 // ExecuteWill executes a will, as a guard does whose tree is dead.

@@ -98,7 +98,7 @@ func (h *Held) exists(ctx context.Context) error {
 	}
 	if !h.Session.Apart() {
 		// A probe that comes back proves nothing.
-		if found, err := h.Session.Deliver(ctx, h.a, transport.Message{}); err == nil && found == transport.Present {
+		if found, err := h.Session.ProbeOne(ctx, h.a); err == nil && found == transport.Present {
 			return nil
 		}
 	}

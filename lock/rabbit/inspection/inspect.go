@@ -125,9 +125,9 @@ func (i *inspection) advise(format string, args ...any) {
 	i.Advice = append(i.Advice, fmt.Sprintf(format, args...))
 }
 
-// publish finds out whether the user may publish, with a probe of a queue that is not there.
+// publish finds out whether the user may publish, with a message to a queue that is not there.
 func (i *inspection) publish(ctx context.Context) error {
-	_, err := i.publisher.Probe(ctx, []string{i.trialB})
+	_, err := i.publisher.Deliver(ctx, i.trialB, transport.Message{})
 	switch {
 	case errors.Is(err, lock.ErrDenied):
 		i.Grant = i.grant()
