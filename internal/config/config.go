@@ -36,6 +36,9 @@ type Connection struct {
 	// Probe is how existing queues are looked for: ProbeConfirm (default), ProbeTx or ProbePassive.
 	Probe string
 
+	// Wire is which parts of AMQP locks use: WireFull (default) or WirePlain.
+	Wire string
+
 	// Heartbeat is the heartbeat asked of the broker: whole seconds, 1s to
 	// 60s, default 5s. The lease is twice that.
 	Heartbeat time.Duration
@@ -58,6 +61,12 @@ const (
 	ProbeConfirm = "confirm" // by a publish that the broker confirms
 	ProbeTx      = "tx"      // by a publish in a transaction
 	ProbePassive = "passive" // by a passive declaration
+)
+
+// The values of Connection.Wire.
+const (
+	WireFull  = "full"  // with ledgers and a line
+	WirePlain = "plain" // with nothing that is consumed
 )
 
 // Run is everything that `berth run` was told, checked. Load makes it; the zero
@@ -163,6 +172,7 @@ func (r Run) Timings() timing.Timings {
 		VerifyInterval: r.VerifyInterval,
 		VerifyTimeout:  r.VerifyTimeout,
 		Loss:           r.Loss.Duration(),
+		Plain:          !r.Local && r.Wire == WirePlain,
 	}
 }
 

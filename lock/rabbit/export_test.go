@@ -9,6 +9,7 @@ import (
 	"berth/lock"
 	"berth/lock/rabbit/contender"
 	"berth/lock/rabbit/holding"
+	"berth/lock/rabbit/plain"
 	"berth/lock/rabbit/transport"
 )
 
@@ -121,3 +122,9 @@ func ExecuteWill(ctx context.Context, will []byte) error {
 func KeepAnswering(l lock.Lock, idle time.Duration) {
 	l.(*contender.Contender).Holder.Inbox.Idle = idle
 }
+
+// SetDelay makes contenders with the plain wire, and who waits for vacant slots, wait for that long.
+func SetDelay(b *Backend, delay time.Duration) { b.delay = delay }
+
+// CutPlain cuts the connection that owns B of a holder with the plain wire.
+func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }

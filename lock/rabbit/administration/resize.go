@@ -33,7 +33,7 @@ func (a *administrator) Resize(
 	}
 	defer act.close(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	if after > before || after == before && err == nil {
+	if a.delay == 0 && (after > before || after == before && err == nil) {
 		patience := wakeTimeout
 		if err != nil {
 			patience = sweepTimeout
