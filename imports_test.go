@@ -55,6 +55,7 @@ var rules = []struct {
 	{"berth/test/faults/witness", nil, "what judges berth must not share its bugs"},
 	{"berth/test/process", nil, "it knows processes, and not what they run"},
 	{"berth/test/brokertest", []string{"berth/test/process"}, "it knows RabbitMQ, and must not know berth"},
+	{"berth/test/interop", nil, "what judges berth must not share its bugs"},
 	{"berth/test/bench",
 		[]string{"berth/test/bench/compare", "berth/test/bench/measure", "berth/test/bench/report",
 			"berth/test/bench/scale"},
