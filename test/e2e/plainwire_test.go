@@ -9,7 +9,7 @@ import (
 
 // overPlainWire are flags for a lock with the plain wire, whose handovers take two seconds.
 var overPlainWire = []string{"--wire", "plain", "--heartbeat", "1s", "--verify-interval", "200ms", "--verify-timeout",
-	"500ms", "--loss", "TERM 500ms, KILL"}
+	"500ms", "--loss", "TERM 500ms, KILL", "--stop", "TERM 100ms, KILL"}
 
 func TestPlainWireHandsASlotOver(t *testing.T) {
 	t.Parallel()
