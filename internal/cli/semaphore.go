@@ -37,10 +37,10 @@ Examples:
 waits for the semaphore to be made again. With --wait, returns once all slots
 are vacant.
 
-Slots are removed from the highest down, so that what an interrupted command leaves
-has no gap. With --ascending the lowest goes first: nobody obtains a slot from then
-on, and the others stay with their holders until it is their turn. Leftovers beyond
-the last slot are removed too.
+Slots are removed from the highest down: what an interrupted command leaves has
+no gap. With --ascending the lowest goes first: nobody obtains a slot from then
+on, and the others stay with their holders until it is their turn. Leftovers
+beyond the last slot are removed too.
 
 Examples:
   berth semaphore destroy workers --wait

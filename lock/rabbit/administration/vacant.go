@@ -150,7 +150,7 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 		left := a.delay - time.Since(l.absent)
 		if left > 0 && !l.said {
 			l.said = true
-			a.dialer.Log.Info("waiting for as long as the last command may live", "lock", a.ID.Name, "slot", l.slot,
+			a.dialer.Log.Info("waiting for as long as the last command may live", "slot", l.slot,
 				"at_most", left.Round(time.Millisecond).String())
 		}
 		return left <= 0, nil

@@ -74,7 +74,7 @@ func (h *Held) exists(ctx context.Context) error {
 	if h.a == "" {
 		return nil
 	}
-	return h.Judge(h.Side().Find(ctx, h.a), "the slot was removed")
+	return h.JudgeExistence(h.Side().Find(ctx, h.a))
 }
 
 // Ready implements lock.Held. It waits for as long as the last holder's command may live, if that one's lease is no
@@ -105,7 +105,7 @@ func (h *Held) Ready(ctx context.Context) error {
 func (h *Held) wait(ctx context.Context) error {
 	left := h.delay - time.Since(h.won)
 	h.contender.cfg.Log.Info("waiting for the handover delay, because nobody says that the last command is dead",
-		"slot", h.slot, "for", left.Round(time.Millisecond).String())
+		"slot", h.slot, "at_most", left.Round(time.Millisecond).String())
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
