@@ -239,3 +239,38 @@ func TestVacantIsAPlainSlotThatNobodyHasHadForLong(t *testing.T) {
 		t.Errorf("it is vacant at once: %v", err)
 	}
 }
+
+func TestUnderMemoryAlarmPlainSlotsAreHeldWonAndGivenBack(t *testing.T) {
+	for _, how := range probings {
+		for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
+			t.Run(string(how)+" "+string(kind), func(t *testing.T) {
+				id := fresh(kind)
+				if kind == lock.Semaphore {
+					resize(t, shared, id, 1)
+				}
+				cfg := plainly(shared.URL())
+				cfg.Probe = how
+				_, before := plainHolder(t, id)
+				raiseAlarm(t)
+				must(t, before.Verify(within(t)))
+				must(t, before.Release(within(t)))
+				l := plain(t, prompt(t, cfg), id)
+				var h lock.Held
+				succeeds(t, "the start of a command", func() (err error) {
+					if err = l.Connect(within(t)); err != nil {
+						return err
+					}
+					if h, err = l.Acquire(within(t)); err != nil {
+						return err
+					}
+					if err = h.Ready(within(t)); err != nil {
+						_ = h.Release(within(t))
+					}
+					return err
+				})
+				must(t, h.Verify(within(t)))
+				must(t, h.Release(within(t)))
+			})
+		}
+	}
+}
