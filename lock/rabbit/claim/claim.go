@@ -205,8 +205,10 @@ func (c *Claim) Requests() <-chan uint64 {
 
 // Presence is what is known of B before it is ours. Under an alarm a probe may not be answered; a look is, and the
 // broker logs it where B is somebody's.
-func (c *Claim) Presence(ctx context.Context, via transport.Via) (transport.Presence, error) {
-	if found, err := via.ProbeOne(ctx, c.queue); err == nil {
+func (c *Claim) Presence(
+	ctx context.Context, probe func(context.Context, string) (transport.Presence, error),
+) (transport.Presence, error) {
+	if found, err := probe(ctx, c.queue); err == nil {
 		return found, nil
 	}
 	return c.Side().Look(ctx, c.queue)
