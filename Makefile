@@ -9,7 +9,10 @@ VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Flags for test/bench.
 BENCH ?=
 
-.PHONY: help build demo deps test race alerts test-brokers faults model bench check vuln docs packages clean
+# For how long make interop contends.
+INTEROP_TIME ?= 10m
+
+.PHONY: help build demo deps test race alerts test-brokers interop faults model bench check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -43,6 +46,9 @@ test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, 
 		echo "RabbitMQ in $$broker:"; \
 		BERTH_TEST_BROKER=$$broker go test -race -count=1 -timeout 20m ./test/brokertest ./lock/rabbit ./test/e2e || status=1; \
 	done; exit $$status
+
+interop: deps ## have berth contend with a client in Python, with kills, for ten minutes: INTEROP_TIME=1h make interop
+	INTEROP_TIME=$(INTEROP_TIME) go test -v -count=1 -timeout 12h -run MixedFleets ./test/interop
 
 faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make faults
 	@scripts/deps.sh faults

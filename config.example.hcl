@@ -42,6 +42,16 @@
 # berth that uses a lock must agree on it.
 #naming = "N-L-A"
 
+# How berth finds out which queues exist: "confirm" publishes to them and awaits the
+# broker's confirms, "tx" does it in a transaction, "passive" declares them passively,
+# one after the other, of which the broker logs those that it refuses as errors.
+#probe = "confirm"
+
+# What berth says to the broker, "full" or "plain". Plain is what other implementations
+# of the A/B scheme say too: nothing is consumed, so every handover takes the lease, and
+# nobody can be asked anything. Everybody who uses a lock must agree on it.
+#wire = "full"
+
 # ---- Waiting for a slot ----
 
 # true makes one attempt only. Not together with timeout.

@@ -71,6 +71,8 @@ func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
 	return rabbit.Config{
 		URLs:      cfg.Brokers,
 		Naming:    rabbit.Naming(cfg.Naming),
+		Probe:     rabbit.Probing(cfg.Probe),
+		Wire:      rabbit.Wire(cfg.Wire),
 		Heartbeat: cfg.Heartbeat,
 		Log:       log,
 	}
@@ -86,12 +88,16 @@ func checked[B lock.Backend](backend B, err error) (lock.Backend, error) {
 }
 
 // NamingFlags are the flags with which a command line that a user may paste finds
-// the same queues. Local locks have none.
+// the same queues, and reads them in the same way. Local locks have none.
 func NamingFlags(cfg config.Connection) []string {
 	if cfg.Local {
 		return nil
 	}
-	return rabbit.Naming(cfg.Naming).Flags()
+	all := rabbit.Naming(cfg.Naming).Flags()
+	if cfg.Wire == config.WirePlain {
+		all = append(all, "--wire "+config.WirePlain)
+	}
+	return all
 }
 
 // ExecuteWill is what a guard does for a supervisor that has died, once dead is closed:

@@ -143,3 +143,26 @@ func TestGuideHasEveryKeyOfTheReport(t *testing.T) {
 	}
 	look(reflect.TypeFor[jsonReport]())
 }
+
+// Its promise is a weaker one, and its handovers take longer.
+func TestPlainWireIsToldWithWhatItDoesNotGive(t *testing.T) {
+	flags := map[string][]string{"mutex": {"m"}, "broker": {"amqp://h"}, "wire": {"plain"}}
+	var plain, full, local bytes.Buffer
+	for out, broker := range map[*bytes.Buffer]string{&plain: "amqp://h", &local: "local"} {
+		flags["broker"] = []string{broker}
+		if err := reportOn(t, flags).WriteText(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delete(flags, "wire")
+	flags["broker"] = []string{"amqp://h"}
+	if err := reportOn(t, flags).WriteText(&full); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"every handover takes the", "nobody knows another one's lease", "BERTH_TERM is this", "up to 11s"} {
+		if !strings.Contains(plain.String(), text) || strings.Contains(full.String(), text) ||
+			strings.Contains(local.String(), text) {
+			t.Errorf("%q is not said of the plain wire alone: %s", text, plain.String())
+		}
+	}
+}

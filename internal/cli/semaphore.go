@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/urfave/cli/v2"
 
 	"berth/internal/administer"
@@ -35,8 +37,14 @@ Examples:
 waits for the semaphore to be made again. With --wait, returns once all slots
 are vacant.
 
-Example:
+Slots are removed from the highest down: what an interrupted command leaves has
+no gap. With --ascending the lowest goes first: nobody obtains a slot from then
+on, and the others stay with their holders until it is their turn. Leftovers
+beyond the last slot are removed too.
+
+Examples:
   berth semaphore destroy workers --wait
+  berth semaphore destroy workers --ascending
 `
 )
 
@@ -46,7 +54,7 @@ func semaphoreCommand() *cli.Command {
 		Usage: "make a semaphore, change or remove it",
 		UsageText: "berth semaphore create NAME --slots N\n" +
 			"berth semaphore resize NAME (--slots N | --add X | --remove X) [--wait]\n" +
-			"berth semaphore destroy NAME [--wait]",
+			"berth semaphore destroy NAME [--ascending] [--wait]",
 		Description: aboutSemaphore,
 		Action:      noSubcommand,
 		Subcommands: []*cli.Command{
@@ -70,7 +78,8 @@ func semaphoreCommand() *cli.Command {
 				Usage:       "remove it",
 				UsageText:   "berth semaphore destroy NAME [flags]",
 				Description: aboutDestroy,
-			}, lock.Semaphore, removalOptions, (*administer.Action).DestroySemaphore),
+			}, lock.Semaphore, slices.Concat([]config.Option{ascendingOption}, removalOptions),
+				(*administer.Action).DestroySemaphore),
 		},
 	}, "")
 }

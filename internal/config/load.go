@@ -51,6 +51,9 @@ func Load(in Input) (Run, error) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
 			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")
 	}
+	if err := s.checkWire(); err != nil {
+		return Run{}, err
+	}
 	if !s.Local {
 		if err := s.Timings().Check(); err != nil {
 			return Run{}, err
@@ -66,6 +69,9 @@ func Load(in Input) (Run, error) {
 func LoadCheck(in Input) (Run, error) {
 	s, err := in.settle(table)
 	if err != nil {
+		return Run{}, err
+	}
+	if err := s.checkWire(); err != nil {
 		return Run{}, err
 	}
 	return s.Run, nil
@@ -97,6 +103,23 @@ func LoadLock(in Input) (Connection, lock.ID, error) {
 func (s *settings) checkBroker() error {
 	if !s.Local && len(s.Brokers) == 0 {
 		return Usagef("no broker is named; give --broker URL or set BERTH_BROKER ('local' for locks on this host only)")
+	}
+	return nil
+}
+
+// checkWire refuses what would go over a wire that is not there.
+func (s *settings) checkWire() error {
+	if s.Local || s.Wire != WirePlain {
+		return nil
+	}
+	for _, option := range []struct {
+		flag  string
+		given bool
+	}{{"priority", s.Priority > 0}, {"takeover", s.Takeover}, {"admins", len(s.Admins) > 0}} {
+		if option.given {
+			return Invalidf("--wire plain and --%s exclude each other: nobody is told who waits, and nobody can be asked; "+
+				"leave one of them out", option.flag)
+		}
 	}
 	return nil
 }

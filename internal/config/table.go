@@ -60,6 +60,15 @@ var table = []Option{
 		set: oneOf(func(s *settings) *string { return &s.Naming }, NamingNLA, NamingNAL),
 		Usage: "How queues are named: name, slot and letter in this order. Every berth that uses a lock must " +
 			"agree on it."},
+	{Name: "probe", Group: groupBroker, Value: "confirm|tx|passive", Default: ProbeConfirm, connection: true,
+		set: oneOf(func(s *settings) *string { return &s.Probe }, ProbeConfirm, ProbeTx, ProbePassive),
+		Usage: "How berth finds out which queues exist: by messages that the broker confirms, by messages in a " +
+			"transaction, or by passive declarations, of which the broker logs those that it refuses as errors."},
+	{Name: "wire", Group: groupBroker, Value: "full|plain", Default: WireFull, connection: true,
+		set: oneOf(func(s *settings) *string { return &s.Wire }, WireFull, WirePlain),
+		Usage: "What berth says to the broker. With plain, only what other implementations of the A/B scheme say too: " +
+			"nothing is consumed, so every handover takes the lease, and nobody can be asked anything. Everybody who " +
+			"uses a lock must agree on it."},
 
 	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusiveWaiting, Default: "false",
 		set:   setSwitch(func(s *settings) *bool { return &s.Try }),

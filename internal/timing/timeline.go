@@ -46,7 +46,13 @@ func (t Timings) Deadline() time.Duration { return t.Lease() - Margin }
 
 // Noticed returns how long the one that is next takes at most to see that a holder's
 // connection is gone: it looks four times a lease, and once more half a second later.
-func (t Timings) Noticed() time.Duration { return t.Lease()/4 + 500*time.Millisecond }
+// With the plain wire, where nobody is next, it is twice the pause between looks, which is a random one.
+func (t Timings) Noticed() time.Duration {
+	if t.Plain {
+		return time.Second
+	}
+	return t.Lease()/4 + 500*time.Millisecond
+}
 
 // Freed returns for how long a broker keeps the slot of a holder that it does
 // not hear any more: it looks at the connection once per heartbeat and gives it

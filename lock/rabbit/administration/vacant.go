@@ -146,6 +146,15 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 	if l.absent.IsZero() {
 		l.absent, l.records, l.known = time.Now(), -1, ledger.History{}
 	}
+	if a.delay > 0 {
+		left := a.delay - time.Since(l.absent)
+		if left > 0 && !l.said {
+			l.said = true
+			a.dialer.Log.Info("waiting for as long as the last command may live", "slot", l.slot,
+				"at_most", left.Round(time.Millisecond).String())
+		}
+		return left <= 0, nil
+	}
 	records, consumers, err := a.channel.Count(ctx, a.Ledger(l.slot))
 	taken := consumers > 0 // somebody's command has just started there, or is about to
 	if err == nil && !taken && records != l.records {

@@ -91,7 +91,7 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 		// One that waits with B has records in hand, and what is to be seen is not all. One that is next asks for the
 		// sake of the question: under an alarm the record must not be the first that this connection publishes, which
 		// gets through while nothing after it is answered.
-		b, err := h.Presence(ctx, h.Session.Via)
+		b, err := h.Presence(ctx, h.Session.ProbeOne)
 		switch {
 		case err != nil:
 			return err

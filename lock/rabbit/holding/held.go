@@ -32,7 +32,6 @@ type Held struct {
 	term    atomic.Uint64               // 0 until the ledger has the record, and that is proven
 	door    atomic.Pointer[ledger.Door] // nil once it was given back
 	settled chan struct{}               // closed when nothing runs in the background for the start; valid after the start
-	asking  chan struct{}               // has one token; whoever took it may ask whether the slot is held
 	over    chan struct{}               // closed once Release has ended
 
 	wasEmptied bool // the ledger had no record and was written again; used in Verify and Reclaim
@@ -52,9 +51,8 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 	h := &Held{
 		Holder: l, slot: slot, id: id, b: l.Names.Holds(slot), t: l.Names.Ledger(slot),
 		lease:   2 * l.Session.Conn().Heartbeat(),
-		settled: make(chan struct{}), asking: make(chan struct{}, 1), over: make(chan struct{}),
+		settled: make(chan struct{}), over: make(chan struct{}),
 	}
-	h.asking <- struct{}{}
 	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), l.Inbox.Heed, l.Log)
 	if l.Names.ID.Kind.Administered() {
 		h.a = l.Names.Exists(slot)
@@ -98,7 +96,7 @@ func (h *Held) exists(ctx context.Context) error {
 	}
 	if !h.Session.Apart() {
 		// A probe that comes back proves nothing.
-		if found, err := h.Session.Deliver(ctx, h.a, transport.Message{}); err == nil && found == transport.Present {
+		if found, err := h.Session.ProbeOne(ctx, h.a); err == nil && found == transport.Present {
 			return nil
 		}
 	}
@@ -107,14 +105,6 @@ func (h *Held) exists(ctx context.Context) error {
 
 // Over reports whether Release has ended.
 func (h *Held) Over() bool { return transport.IsClosed(h.over) }
-
-// Settle waits for the goroutines of this slot. They end once they have their answer or the connection is closed; the
-// caller sees to either.
-func (h *Held) Settle() {
-	h.Claim.Settle()
-	<-h.asking
-	h.asking <- struct{}{}
-}
 
 // Release implements lock.Held.
 func (h *Held) Release(ctx context.Context) error {

@@ -225,7 +225,7 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	if w.turns++; w.Session.Apart() && w.turns%looksApart != 1 && !w.absent {
 		return again, nil
 	}
-	found, err := w.Session.Deliver(ctx, w.b, transport.Message{})
+	found, err := w.Session.ProbeOne(ctx, w.b)
 	if err != nil || found != transport.Absent {
 		w.absent = false
 		return again, nil // what is wrong shows elsewhere

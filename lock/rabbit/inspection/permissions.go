@@ -43,6 +43,9 @@ func (i *inspection) needs() []need {
 		{"configure", n.Line(), waking, c.MayConfigure},
 		{"read", n.Line(), waking, c.MayRead},
 	}
+	if i.plain {
+		all = all[:1]
+	}
 	if i.ID.Kind.Administered() {
 		all = append(all,
 			need{"configure", n.Exists(1), "", c.Find}, // in some releases any permission will do
