@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	_ "berth/internal/cli"           // so that go test runs the tests anew when they have changed:
+	_ "berth/internal/guard/process" // it knows nothing of the binaries that are built here
+	"berth/test/brokertest"
+)
+
+var (
+	built  programs
+	rabbit *brokertest.Broker
+)
+
+func TestMain(m *testing.M) {
+	code, err := runTests(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func runTests(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "berth-examples-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil { // for the container's user
+		return 1, err
+	}
+	if built, err = build(context.Background(), dir); err != nil {
+		return 1, err
+	}
+	if rabbit, err = brokertest.Start(context.Background()); err != nil {
+		return 1, err
+	}
+	return m.Run(), rabbit.Stop()
+}
+
+// binaries is the directory that berth is in.
+func binaries() string { return filepath.Dir(built.berth) }
+
+// small is whole in seconds. Partitions, which take longest, are left to make examples.
+var small = sizes{
+	messages: 1500, rate: 500, handovers: 2, kills: 1, work: 300 * time.Microsecond, slowWork: 10 * time.Millisecond,
+}
+
+func TestConsumerIsAloneWhatever(t *testing.T) {
+	v, err := try(t.Context(), rabbit, built, schemes[0], small, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.wrong(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Beside it, what the page compares berth with has to work.
+func TestSingleActiveConsumerLosesNothing(t *testing.T) {
+	if !rabbit.Since(4, 0) {
+		t.Skip("RabbitMQ 3.10 crashes such a queue when its consumer is killed (its issue 5460)")
+	}
+	for _, scheme := range schemes[1:] {
+		v, err := try(t.Context(), rabbit, built, scheme, small, t.Logf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.lost > 0 || v.strangers > 0 {
+			t.Errorf("%s: %+v", scheme.title, v)
+		}
+	}
+}
