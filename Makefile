@@ -12,7 +12,10 @@ BENCH ?=
 # For how long make interop contends.
 INTEROP_TIME ?= 10m
 
-.PHONY: help build demo deps test race alerts test-brokers interop faults model bench check vuln docs packages clean
+# Flags for test/examples.
+EXAMPLES ?=
+
+.PHONY: help build demo deps test race alerts test-brokers interop faults model bench examples check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -44,7 +47,7 @@ test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, 
 	@# Not from the cache: it does not know which broker a package was tested on.
 	all=$$(scripts/brokers.sh all) && status=0 && for broker in $$all; do \
 		echo "RabbitMQ in $$broker:"; \
-		BERTH_TEST_BROKER=$$broker go test -race -count=1 -timeout 20m ./test/brokertest ./lock/rabbit ./test/e2e || status=1; \
+		BERTH_TEST_BROKER=$$broker go test -race -count=1 -timeout 20m ./test/brokertest ./lock/rabbit ./test/e2e ./test/examples || status=1; \
 	done; exit $$status
 
 interop: deps ## have berth contend with a client in Python, with kills, for ten minutes: INTEROP_TIME=1h make interop
@@ -62,6 +65,11 @@ bench: build ## measure berth into docs/performance.md, on a quiet machine: make
 	@scripts/deps.sh bench
 	go build -o dist/bench ./test/bench
 	dist/bench -markdown docs/performance.md -json dist/bench.json $(BENCH)
+
+examples: deps ## measure a single consumer into docs/single-consumer.md, on RabbitMQ 4.3: a quarter of an hour
+	@# The broker of Debian 12 crashes a queue with a single active consumer.
+	broker=$$(scripts/brokers.sh 4.3) && \
+		BERTH_TEST_BROKER=$$broker go run ./test/examples -markdown docs/single-consumer.md $(EXAMPLES)
 
 check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \

@@ -53,6 +53,9 @@ var rules = []struct {
 	{"berth/lock/locktest", []string{"berth/internal/boottime", "berth/lock"}, "the fake knows the contract only"},
 	{"berth/test/faults/checker", nil, "what judges berth must not share its bugs"},
 	{"berth/test/faults/witness", nil, "what judges berth must not share its bugs"},
+	{"berth/examples/single-consumer", nil, "users copy it, and have nothing of berth"},
+	{"berth/test/examples", []string{"berth/test/bench/measure", "berth/test/brokertest", "berth/test/process"},
+		"it runs what users run, and judges it by what that writes"},
 	{"berth/test/process", nil, "it knows processes, and not what they run"},
 	{"berth/test/brokertest", []string{"berth/test/process"}, "it knows RabbitMQ, and must not know berth"},
 	{"berth/test/interop", nil, "what judges berth must not share its bugs"},
@@ -154,7 +157,8 @@ var rules = []struct {
 // confined are libraries that belong to one place, or some that work together;
 // nil is tests alone.
 var confined = map[string][]string{
-	"github.com/rabbitmq/amqp091-go": {"berth/lock/rabbit/transport", "berth/lock/rabbit/broker"},
+	"github.com/rabbitmq/amqp091-go": {"berth/lock/rabbit/transport", "berth/lock/rabbit/broker",
+		"berth/examples/single-consumer", "berth/test/examples"},
 	"github.com/urfave/cli/v2": {"berth/internal/cli", "berth/internal/cli/flags",
 		"berth/internal/cli/pages"},
 	"github.com/hashicorp/hcl/v2":                             {"berth/internal/config"},

@@ -61,18 +61,21 @@ func run(ctx context.Context) error {
 	host, _ := os.Hostname()
 	flag.StringVar(&c.name, "name", host, "what the journal calls this host")
 	flag.StringVar(&c.queue, "queue", "orders", "the queue, which is made if it is not there")
-	flag.StringVar(&file, "journal", "/dev/stdout", "the file that says what is done")
+	flag.StringVar(&file, "journal", "", "the file that says what is done; standard output if it is left out")
 	flag.IntVar(&c.prefetch, "prefetch", 20, "how many messages may wait here")
 	flag.DurationVar(&c.heartbeat, "heartbeat", 5*time.Second, "as berth's, so that the broker notices both losses")
 	flag.BoolVar(&c.singleActive, "single-active", false, "do without berth: be one of several, of which RabbitMQ "+
 		"has one consume")
 	flag.BoolVar(&c.leaveAtOnce, "leave-at-once", false, "on TERM finish one message, and give the others back")
 	flag.Parse()
-	var err error
-	if c.journal, err = os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
-		return err
+	c.journal = os.Stdout
+	if file != "" {
+		var err error
+		if c.journal, err = os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+			return err
+		}
+		defer c.journal.Close()
 	}
-	defer c.journal.Close()
 	url := os.Getenv("AMQP_URL") // berth keeps its own, BERTH_BROKER, from its command
 	if url == "" {
 		return errors.New("no broker; set AMQP_URL=amqp://USER:PASSWORD@HOST/VHOST")

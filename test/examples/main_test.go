@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,11 +38,17 @@ func runTests(m *testing.M) (code int, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil { // for the container's user
 		return 1, err
 	}
-	if built, err = build(context.Background(), dir); err != nil {
-		return 1, err
+	// Each takes seconds, and one of them only waits.
+	var building sync.WaitGroup
+	var failed error
+	building.Go(func() { built, failed = build(context.Background(), dir) })
+	rabbit, err = brokertest.Start(context.Background())
+	building.Wait()
+	if err != nil {
+		return 1, errors.Join(err, failed)
 	}
-	if rabbit, err = brokertest.Start(context.Background()); err != nil {
-		return 1, err
+	if failed != nil {
+		return 1, errors.Join(failed, rabbit.Stop())
 	}
 	return m.Run(), rabbit.Stop()
 }
