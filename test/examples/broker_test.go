@@ -158,6 +158,9 @@ func readDockerfile(t *testing.T, path string) (d dockerfile) {
 // image's user. docker itself is not needed.
 func TestContainerHandsOverWhenItIsStopped(t *testing.T) {
 	t.Parallel()
+	if out, err := exec.Command("unshare", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
+		t.Fatalf("cannot make a PID namespace, which needs root: %v: %s", err, out)
+	}
 	p, url := onBroker(t)
 	p.builds("examples/container/single-consumer")
 	p.program("docker", `echo "$AMQP_URL $@" >>docker.log`)

@@ -22,6 +22,7 @@ import (
 	"syscall"
 	"time"
 
+	"berth/test/bench/measure"
 	"berth/test/brokertest"
 )
 
@@ -62,11 +63,14 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	before, ticksErr := measure.ReadTicks()
 	verdicts, err := all(ctx, broker, p, size)
-	if err = errors.Join(err, broker.Stop()); err != nil {
+	after, moreErr := measure.ReadTicks()
+	if err = errors.Join(err, ticksErr, moreErr, broker.Stop()); err != nil {
 		return err
 	}
-	text := table(broker.Version(), size, verdicts)
+	used, _ := after.Since(before)
+	text := table(broker.Version(), size, used, verdicts)
 	fmt.Print(text)
 	if *page != "" && size == whole {
 		err = write(*page, text)

@@ -84,13 +84,16 @@ func (v verdict) wrong() (err error) {
 	return err
 }
 
-// table returns what goes onto the page.
-func table(version string, size sizes, verdicts []verdict) string {
+// table returns what goes onto the page; used is the share of the machine's processor
+// time that was in use meanwhile, by whomever.
+func table(version string, size sizes, used float64, verdicts []verdict) string {
 	var s strings.Builder
 	commit, _ := exec.Command("git", "describe", "--always", "--abbrev=12").Output()
 	fmt.Fprintf(&s, "%d messages, %d in a second, to each, while it is handed over %d times, killed %d times and cut "+
-		"off %d times.\nRabbitMQ %s, heartbeats of 2 s; commit %s, %s.\n\n", size.messages, size.rate, size.handovers,
-		size.kills, size.partitions, version, strings.TrimSpace(string(commit)), measure.Machine())
+		"off %d times.\nRabbitMQ %s, heartbeats of 2 s; commit %s, %s;\n%.0f %% of the processor time in use.\n\n",
+		size.messages, size.rate, size.handovers,
+		size.kills, size.partitions, version, strings.TrimSpace(string(commit)), measure.Machine(),
+		100*used)
 	s.WriteString("| |")
 	for _, scheme := range schemes {
 		fmt.Fprintf(&s, " %s |", scheme.title)

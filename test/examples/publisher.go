@@ -21,7 +21,7 @@ type publisher struct {
 	published   atomic.Int64
 	slow        chan time.Duration // the next message takes this long,
 	slowNumber  chan int           // and has this number
-	done        chan error         // gets nil once all are confirmed
+	done        chan error         // gets nil once all are confirmed, and is closed
 }
 
 // publish begins. The queue is there.
@@ -30,7 +30,10 @@ func publish(ctx context.Context, url, queue string, s sizes) *publisher {
 		total: s.messages, rate: s.rate, work: s.work, slowWork: s.slowWork,
 		slow: make(chan time.Duration), slowNumber: make(chan int, 1), done: make(chan error, 1),
 	}
-	go func() { p.done <- p.run(ctx, url, queue) }()
+	go func() {
+		p.done <- p.run(ctx, url, queue)
+		close(p.done)
+	}()
 	return p
 }
 
@@ -93,7 +96,6 @@ func (p *publisher) next(ctx context.Context, work time.Duration) (int, error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	case err := <-p.done:
-		p.done <- err
 		return 0, fmt.Errorf("everything is published already: %w", err)
 	}
 }

@@ -65,8 +65,13 @@ func try(ctx context.Context, b *brokertest.Broker, p programs, scheme scheme, s
 	}
 	defer s.journal.file.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the publisher
+	defer cancel()
 	err = s.play(ctx, dir, say)
+	cancel()
+	if s.publisher != nil {
+		for range s.publisher.done { // it has ended
+		}
+	}
 	for _, h := range s.hosts {
 		err = errors.Join(err, h.end())
 	}
