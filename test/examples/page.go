@@ -91,9 +91,8 @@ func table(version string, size sizes, used float64, verdicts []verdict) string 
 	commit, _ := exec.Command("git", "describe", "--always", "--abbrev=12").Output()
 	fmt.Fprintf(&s, "%d messages, %d in a second, to each, while it is handed over %d times, killed %d times and cut "+
 		"off %d times.\nRabbitMQ %s, heartbeats of 2 s; commit %s, %s;\n%.0f %% of the processor time in use.\n\n",
-		size.messages, size.rate, size.handovers,
-		size.kills, size.partitions, version, strings.TrimSpace(string(commit)), measure.Machine(),
-		100*used)
+		size.messages, size.rate, size.handovers, size.kills, size.partitions, version,
+		strings.TrimSpace(string(commit)), measure.Machine(), 100*used)
 	s.WriteString("| |")
 	for _, scheme := range schemes {
 		fmt.Fprintf(&s, " %s |", scheme.title)
