@@ -62,6 +62,7 @@ var small = sizes{
 }
 
 func TestConsumerIsAloneWhatever(t *testing.T) {
+	t.Parallel()
 	v, err := try(t.Context(), rabbit, built, schemes[0], small, t.Logf)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +72,8 @@ func TestConsumerIsAloneWhatever(t *testing.T) {
 	}
 }
 
-// Beside it, what the page compares berth with has to work.
+// What the page compares berth with has to work, too. It is not parallel, because it
+// has the queue of the test above.
 func TestSingleActiveConsumerLosesNothing(t *testing.T) {
 	if !rabbit.Since(4, 0) {
 		t.Skip("RabbitMQ 3.10 crashes such a queue when its consumer is killed (its issue 5460)")
