@@ -87,4 +87,9 @@ func TestSingleActiveConsumerLosesNothing(t *testing.T) {
 			t.Errorf("%s: %+v", scheme.title, v)
 		}
 	}
+	both := scheme{title: "both", berth: true, flags: []string{"-single-active"}}
+	v, err := try(t.Context(), rabbit, built, both, small, t.Logf)
+	if err = errors.Join(err, v.wrong()); err != nil {
+		t.Error(err)
+	}
 }

@@ -25,18 +25,25 @@ var schemes = []scheme{
 	{title: "the same, which leaves at once", flags: []string{"-single-active", "-leave-at-once"}},
 }
 
-// timings are short ones, so that a partition does not take minutes: the broker notices
-// one after 4 to 6 seconds, whoever it is that it does not hear from.
-var timings = strings.Fields("--heartbeat 2s --verify-interval 500ms --verify-timeout 1s")
+// heartbeat and timings are short ones, so that a partition does not take minutes: the
+// broker notices one after 4 to 6 seconds, whoever it is that it does not hear from.
+var (
+	heartbeat = []string{"-heartbeat", "2s"}
+	timings   = []string{"--heartbeat", "2s", "--verify-interval", "500ms", "--verify-timeout", "1s",
+		"--loss", "TERM 500ms, KILL"}
+)
 
 // command returns what a host runs.
 func (s *scene) command(r *relay, name string) *exec.Cmd {
 	url := "amqp://guest:guest@" + r.address() + "/"
-	line := slices.Concat([]string{s.programs.consumer, "-name", name, "-queue", queue, "-journal", s.journal.file.Name(),
-		"-heartbeat", "2s"}, s.scheme.flags)
+	line := []string{s.programs.consumer, "-name", name, "-queue", queue, "-journal", s.journal.file.Name()}
+	berth := []string{s.programs.berth, "run", "--mutex", mutex, "--stop", "TERM 30s, KILL"}
+	if s.partitions > 0 {
+		line, berth = append(line, heartbeat...), append(berth, timings...)
+	}
+	line = append(line, s.scheme.flags...)
 	if s.scheme.berth {
-		line = slices.Concat([]string{s.programs.berth, "run", "--mutex", mutex}, timings,
-			[]string{"--stop", "TERM 30s, KILL", "--loss", "TERM 500ms, KILL", "--"}, line)
+		line = slices.Concat(berth, []string{"--"}, line)
 	}
 	cmd := exec.Command(line[0], line[1:]...)
 	cmd.Env = append(environment(), "BERTH_BROKER="+url, "AMQP_URL="+url)
