@@ -144,9 +144,9 @@ func TestSuccessorOfAVanishedHolderWaitsForItsWill(t *testing.T) {
 	will, term := h.Handover().Will, h.Term()
 	vanish(t, l)
 	_, next := claimed(t, id, long)
-	waits(t, next)
 	done := make(chan error, 1)
 	go func() { done <- next.Ready(within(t)) }()
+	waitsStill(t, done)
 	must(t, rabbit.ExecuteWill(within(t), will))
 	if err := <-done; err != nil || next.Term() <= term {
 		t.Errorf("Ready %v, term %d after %d", err, next.Term(), term)
