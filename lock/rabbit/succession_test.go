@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,7 +184,7 @@ func TestSuccessorWithoutAProofDoesNotStartOnAnOldRelease(t *testing.T) {
 	cfg.Heartbeat = time.Second
 	next, woken := successor(t, cfg, id)
 	p.frozen.Lock()
-	thaw := func() { p.frozen.TryLock(); p.frozen.Unlock() }
+	thaw := sync.OnceFunc(p.frozen.Unlock)
 	t.Cleanup(thaw)
 	time.Sleep(2 * time.Second) // its lease
 	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will))
