@@ -33,6 +33,7 @@ import (
 	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/status"
 	"berth/lock/rabbit/transport"
+	"berth/lock/rabbit/turn"
 	"berth/lock/rabbit/will"
 )
 
@@ -125,6 +126,17 @@ func New(cfg Config) (*Backend, error) {
 
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
+	if id.Kind == lock.TokenSemaphore {
+		return turn.New(turn.Config{
+			Names:    b.names(id),
+			Dialer:   b.dialer(id),
+			Host:     b.cfg.Host,
+			PID:      b.cfg.PID,
+			Log:      b.cfg.Log,
+			Priority: b.cfg.Priority,
+			Admins:   &b.admins,
+		})
+	}
 	return contender.New(contender.Config{
 		Names:    b.names(id),
 		Dialer:   b.dialer(id),

@@ -12,6 +12,7 @@ import (
 	"berth/lock/rabbit/claim"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/line"
+	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 	"berth/lock/rabbit/will"
 )
@@ -99,13 +100,7 @@ func (h *Held) exists(ctx context.Context) error {
 	if h.a == "" {
 		return nil
 	}
-	if !h.Session.Apart() {
-		// A probe that comes back proves nothing.
-		if found, err := h.Session.Deliver(ctx, h.a, transport.Message{}); err == nil && found == transport.Present {
-			return nil
-		}
-	}
-	return h.Side().Find(ctx, h.a)
+	return slots.Find(ctx, h.Session, h.Side(), h.a)
 }
 
 // Over reports whether Release has ended.
@@ -201,8 +196,9 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 			return err
 		}
 		err := door.Close(ctx)
-		if !h.Started() && !h.Waiter.PassOn() && (h.Names.ID.Kind != lock.Semaphore || door.View().Over()) {
-			_, _ = h.Session.Deliver(ctx, h.Names.Line(), line.Call(h.slot))
+		call := !h.Started() && !h.Waiter.PassOn() && (h.Names.ID.Kind != lock.Semaphore || door.View().Over())
+		if queue := h.Names.Line(); call && queue != "" {
+			_, _ = h.Session.Deliver(ctx, queue, line.Call(h.slot))
 		}
 		return err
 	})

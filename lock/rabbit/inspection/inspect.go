@@ -84,7 +84,7 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer) (Report, e
 	report.Advice = append(report.Advice, versionAdvice(report.Product, report.Version)...)
 	i.advise("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for "+
 		"any that match %q or %q and set expires, message-ttl, max-length, dead-letter-exchange or ha-mode, and "+
-		"exempt this lock's queues", shellescape.Quote(i.vhost), n.Ledger(1), n.Line())
+		"exempt this lock's queues", shellescape.Quote(i.vhost), n.Ledger(1), n.Waiters())
 	return report, nil
 }
 

@@ -1,0 +1,161 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// Renewal is how often a token is delivered anew to its keeper: brokers before 4.3 close the channel of a delivery
+	// that is older than consumer_timeout, 30 min by default.
+	Renewal = 10 * time.Minute
+
+	// regainTimeout is for how long a keeper that has lost its token asks for it: longer than somebody who was handed
+	// it meanwhile needs to see that the slot is held.
+	regainTimeout = 2 * time.Second
+
+	// regainPause is after how long it asks again.
+	regainPause = 10 * time.Second
+)
+
+// Kept is the token of a slot that is held. It is not what holds the slot: where the channel or the connection has
+// ended, the broker has handed the token on, and the holder, which goes on by B, takes it back. Tend and Return may be
+// called beside each other.
+type Kept struct {
+	Renewal time.Duration // see the constant
+
+	hand *Hand
+	slot int
+
+	life context.Context // over once it is given back
+	end  context.CancelFunc
+	work sync.WaitGroup // the goroutine of Tend
+
+	mu      sync.Mutex
+	busy    bool               // somebody takes it back; guarded by mu
+	channel *transport.Channel // that it was delivered on; guarded by mu
+	token   Token              // Slot 0: it is somewhere else; guarded by mu
+	due     time.Time          // when it is delivered anew, or asked for again; guarded by mu
+}
+
+func newKept(h *Hand, channel *transport.Channel, t Token) *Kept {
+	k := &Kept{Renewal: Renewal, hand: h, slot: t.Slot, channel: channel, token: t}
+	k.life, k.end = context.WithCancel(context.Background())
+	channel.BePatient(true) // to give up an answer would cut the connection
+	k.due = time.Now().Add(k.renewal())
+	return k
+}
+
+// renewal has a little chance in it: two keepers that renew at once could be given each other's token, and try again.
+func (k *Kept) renewal() time.Duration { return k.Renewal - rand.N(k.Renewal/4+1) }
+
+// Tend sees to it that the token is in hand, and is not kept for so long that the broker minds. It does not wait.
+func (k *Kept) Tend() {
+	conn := k.hand.session.Conn()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.token.Slot != 0 && (k.channel.Conn() != conn || k.channel.Closed()) {
+		k.token, k.due = Token{}, time.Now()
+	}
+	if k.busy || conn == nil || conn.Broken() || k.life.Err() != nil || time.Now().Before(k.due) {
+		return
+	}
+	k.busy = true
+	k.work.Go(func() { k.renew(conn.Channel()) })
+}
+
+// renew takes the token back on another channel, of the consumer that the broker prefers to all who wait.
+func (k *Kept) renew(channel *transport.Channel) {
+	channel.BePatient(true)
+	k.mu.Lock()
+	last, before := k.channel, k.token
+	k.mu.Unlock()
+	found, err := k.regain(channel, before)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.busy = false
+	k.channel, k.token = channel, found
+	if found.Slot != 0 {
+		k.due = time.Now().Add(k.renewal())
+	} else {
+		k.due = time.Now().Add(regainPause)
+		k.hand.Log.Debug("the slot's token is not back", "queue", k.hand.Queue, "slot", k.slot, "error", err)
+	}
+	_ = last.Close(context.Background()) // patient: it ends with its answer or with the connection
+}
+
+// regain consumes until the token of the slot comes. Of several it keeps one and removes the others: it is the slot's
+// only holder.
+func (k *Kept) regain(channel *transport.Channel, before Token) (found Token, err error) {
+	consumer, err := channel.Consume(context.Background(), k.hand.Queue, transport.Consumption{
+		Create: names.TokensLength, Priority: keeperPriority})
+	if err != nil {
+		return Token{}, err
+	}
+	if before.Slot != 0 {
+		before.putBack()
+	}
+	var others []Token
+	take := func(d transport.Delivery) {
+		switch t := read(d); {
+		case t.Slot != k.slot:
+			others = append(others, t)
+		case found.Slot != 0:
+			k.hand.Log.Warn("a slot's token was there twice; one was removed", "queue", k.hand.Queue, "slot", k.slot)
+			t.remove()
+		default:
+			found = t
+		}
+	}
+	patience := time.NewTimer(regainTimeout)
+	defer patience.Stop()
+	for waiting := true; waiting && found.Slot == 0; {
+		select {
+		case d, open := <-consumer.Deliveries:
+			if !open {
+				return Token{}, errEnded
+			}
+			take(d)
+		case <-patience.C:
+			waiting, err = false, errors.New("nobody has given it back")
+		case <-k.life.Done():
+			waiting = false
+		}
+	}
+	if err := consumer.Cancel(context.Background()); err != nil {
+		return Token{}, err
+	}
+	for d := range consumer.Deliveries {
+		take(d)
+	}
+	for _, t := range others {
+		t.putBack()
+	}
+	return found, err
+}
+
+// Return gives the token back, for the next one. It is in the queue once Return is back, unless its connection is gone.
+func (k *Kept) Return(ctx context.Context) error {
+	k.end()
+	stop := context.AfterFunc(ctx, k.hand.session.Conn().Abandon)
+	defer stop()
+	k.work.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if conn := k.channel.Conn(); conn.Broken() || conn != k.hand.session.Conn() {
+		return nil
+	}
+	return k.channel.Close(context.Background()) // which puts it back
+}
+
+// Drop ends what Tend has begun. The connection is closed, which gives the token back.
+func (k *Kept) Drop() {
+	k.end()
+	k.work.Wait()
+}
