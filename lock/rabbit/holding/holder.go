@@ -109,7 +109,7 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 func (l *Holder) avoidUnusable(ctx context.Context, slot int, err error) {
 	passing := slots.LostRace(err) || errors.Is(err, slots.ErrMustWait) || !l.Session.Usable() ||
 		ctx.Err() != nil
-	if l.Names.ID.Kind.Sized() && !passing {
+	if l.Names.ID.Kind == lock.Semaphore && !passing {
 		l.Avoided.Add(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
 	}
 }

@@ -18,8 +18,9 @@ import (
 // gives them back; the one that it keeps while a command may run is Kept. Its methods are called one at a time. NewHand
 // makes it.
 type Hand struct {
-	Queue    string // K
-	Priority int    // as a waiter, 0 to lock.MaxPriority
+	Queue    string        // K
+	Priority int           // as a waiter, 0 to lock.MaxPriority
+	Renewal  time.Duration // how often a token that is kept is delivered anew
 	Log      hclog.Logger
 
 	session  *session.Session
@@ -30,7 +31,7 @@ type Hand struct {
 
 // NewHand returns an empty hand.
 func NewHand(queue string, priority int, s *session.Session, log hclog.Logger) *Hand {
-	return &Hand{Queue: queue, Priority: priority, session: s, Log: log}
+	return &Hand{Queue: queue, Priority: priority, Renewal: Renewal, Log: log, session: s}
 }
 
 // at returns the channel on the session's present connection. What was in hand on another one is back in its queue.

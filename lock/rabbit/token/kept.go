@@ -28,8 +28,6 @@ const (
 // ended, the broker has handed the token on, and the holder, which goes on by B, takes it back. Tend and Return may be
 // called beside each other.
 type Kept struct {
-	Renewal time.Duration // see the constant
-
 	hand *Hand
 	slot int
 
@@ -45,7 +43,7 @@ type Kept struct {
 }
 
 func newKept(h *Hand, channel *transport.Channel, t Token) *Kept {
-	k := &Kept{Renewal: Renewal, hand: h, slot: t.Slot, channel: channel, token: t}
+	k := &Kept{hand: h, slot: t.Slot, channel: channel, token: t}
 	k.life, k.end = context.WithCancel(context.Background())
 	channel.BePatient(true) // to give up an answer would cut the connection
 	k.due = time.Now().Add(k.renewal())
@@ -53,14 +51,21 @@ func newKept(h *Hand, channel *transport.Channel, t Token) *Kept {
 }
 
 // renewal has a little chance in it: two keepers that renew at once could be given each other's token, and try again.
-func (k *Kept) renewal() time.Duration { return k.Renewal - rand.N(k.Renewal/4+1) }
+func (k *Kept) renewal() time.Duration { return k.hand.Renewal - rand.N(k.hand.Renewal/4+1) }
+
+// InHand reports whether the token is in hand as far as is known, and the channel that it was delivered on.
+func (k *Kept) InHand() (on *transport.Channel, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.channel, k.token.Slot != 0 && !k.channel.Closed() && !k.channel.Conn().Broken()
+}
 
 // Tend sees to it that the token is in hand, and is not kept for so long that the broker minds. It does not wait.
 func (k *Kept) Tend() {
 	conn := k.hand.session.Conn()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.token.Slot != 0 && (k.channel.Conn() != conn || k.channel.Closed()) {
+	if k.channel.Conn() != conn || k.token.Slot != 0 && k.channel.Closed() {
 		k.token, k.due = Token{}, time.Now()
 	}
 	if k.busy || conn == nil || conn.Broken() || k.life.Err() != nil || time.Now().Before(k.due) {
@@ -154,8 +159,8 @@ func (k *Kept) Return(ctx context.Context) error {
 	return k.channel.Close(context.Background()) // which puts it back
 }
 
-// Drop ends what Tend has begun. The connection is closed, which gives the token back.
-func (k *Kept) Drop() {
+// Settle waits for what Tend has begun. The connection is closed, which gives the token back.
+func (k *Kept) Settle() {
 	k.end()
 	k.work.Wait()
 }

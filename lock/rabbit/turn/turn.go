@@ -59,12 +59,12 @@ type Config struct {
 // Contender is lock.Lock. New makes it.
 type Contender struct {
 	Holder *holding.Holder // of what this contender claims
-	Look   time.Duration   // see seldomLook; tests shorten it
+	Hand   *token.Hand     // its tokens
+	Look   time.Duration   // for how long it waits before it looks whether tokens were lost
 
 	id      lock.ID
 	names   names.Names
 	session *session.Session
-	hand    *token.Hand
 	writer  *ledger.Writer
 	log     hclog.Logger
 
@@ -83,7 +83,7 @@ func New(cfg Config) *Contender {
 	s := session.New(cfg.Dialer)
 	c := &Contender{
 		id: cfg.Names.ID, names: cfg.Names, session: s, log: cfg.Log, Look: seldomLook,
-		hand: token.NewHand(cfg.Names.Tokens(), cfg.Priority, s, cfg.Log),
+		Hand: token.NewHand(cfg.Names.Tokens(), cfg.Priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Via, cfg.Log)
 	c.Holder = &holding.Holder{
@@ -120,11 +120,11 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	h, t, err := c.attempt(ctx)
 	if err == nil {
 		c.hindered, c.refusal = false, 0
-		c.held = &Held{Held: h, Token: c.hand.Keep(ctx, t)}
+		c.held = &Held{Held: h, Token: c.Hand.Keep(ctx, t)}
 		return c.held, nil
 	}
 	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
-	if back := c.hand.PutBack(ctx); back != nil {
+	if back := c.Hand.PutBack(ctx); back != nil {
 		c.log.Debug("tokens not given back in order", "lock", c.id.Name, "error", back)
 		if !errors.Is(back, lock.ErrDenied) {
 			c.session.Conn().Abandon() // which gives them back
@@ -141,7 +141,7 @@ func (c *Contender) attempt(ctx context.Context) (*holding.Held, token.Token, er
 	var tried, waited []token.Token
 	var hindrance error
 	for useless := 0; len(tried) < mostTried && useless < mostUseless; {
-		t, found, err := c.hand.Draw(ctx, tried)
+		t, found, err := c.Hand.Draw(ctx, tried)
 		if err != nil {
 			return nil, token.Token{}, c.noTokens(ctx, err)
 		}
@@ -153,7 +153,7 @@ func (c *Contender) attempt(ctx context.Context) (*holding.Held, token.Token, er
 		case err == nil:
 			return h, t, nil
 		case errors.Is(err, errUseless):
-			c.hand.Remove(t)
+			c.Hand.Remove(t)
 			useless++
 			continue
 		case errors.Is(err, slots.ErrMustWait):
@@ -172,7 +172,7 @@ func (c *Contender) attempt(ctx context.Context) (*holding.Held, token.Token, er
 		case err == nil:
 			return h, t, nil
 		case errors.Is(err, errUseless):
-			c.hand.Remove(t)
+			c.Hand.Remove(t)
 		case !slots.LostRace(err):
 			hindrance = err
 		}
@@ -202,7 +202,7 @@ var errUseless = errors.New("the token is of no use to anybody")
 // claim claims the slot of a token. With now it returns slots.ErrMustWait where a command could not be started at once.
 func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h *holding.Held, err error) {
 	if t.Slot == 0 {
-		c.log.Warn("a message that is no token is removed", "queue", c.hand.Queue)
+		c.log.Warn("a message that is no token is removed", "queue", c.Hand.Queue)
 		return nil, errUseless
 	}
 	for pause, try := firstPause, 1; ; pause, try = 2*pause, try+1 {
@@ -268,7 +268,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	if c.soon {
 		patience = min(soonLook, c.Look)
 	}
-	woken, err := c.hand.Await(ctx, patience+rand.N(patience))
+	woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
 	switch {
 	case woken:
 		return err
@@ -347,7 +347,7 @@ func (c *Contender) Close() error {
 	confirmed := c.session.Close() // which gives back what is in hand
 	<-answered
 	if c.held != nil {
-		c.held.Token.Drop()
+		c.held.Token.Settle()
 		c.held.Settle()
 		c.held = nil
 	}
