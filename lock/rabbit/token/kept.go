@@ -156,7 +156,7 @@ func (k *Kept) Return(ctx context.Context) error {
 	if conn := k.channel.Conn(); conn.Broken() || conn != k.hand.session.Conn() {
 		return nil
 	}
-	return k.channel.Close(context.Background()) // which puts it back
+	return k.channel.Conn().UnlessBlocked(func() error { return k.channel.Close(context.Background()) }) // it is back then
 }
 
 // Settle waits for what Tend has begun. The connection is closed, which gives the token back.

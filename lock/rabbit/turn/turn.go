@@ -41,7 +41,7 @@ const (
 	// seldomLook is for how long a waiter waits before it looks whether tokens were lost, and soonLook where the broker
 	// has just ended its consumer. Each takes up to twice as long.
 	seldomLook = time.Minute
-	soonLook   = 5 * time.Second
+	soonLook   = 2 * time.Second
 )
 
 // Config says who contends, and how.
@@ -124,13 +124,13 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return c.held, nil
 	}
 	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
-	if back := c.Hand.PutBack(ctx); back != nil {
+	conn := c.session.Conn()
+	back := conn.UnlessBlocked(func() error { return c.Hand.PutBack(ctx) })
+	if back != nil && !errors.Is(back, lock.ErrDenied) {
 		c.log.Debug("tokens not given back in order", "lock", c.id.Name, "error", back)
-		if !errors.Is(back, lock.ErrDenied) {
-			c.session.Conn().Abandon() // which gives them back
-		}
+		conn.Abandon() // which gives them back
 	}
-	if c.session.Blocked() {
+	if !c.session.Usable() {
 		err = lock.Errorf(lock.ErrUnreachable, "%s", err.Error())
 	}
 	return nil, err
