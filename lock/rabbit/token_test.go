@@ -277,6 +277,35 @@ func TestTokenComesBackToAHolderWhoseConnectionWasClosed(t *testing.T) {
 	must(t, wonBy(t, won).Release(within(t)))
 }
 
+func TestWhoHasStoppedWaitingIsHandedNothing(t *testing.T) {
+	id := tokens(t, 2)
+	_, h := holding(t, id, long)
+	_, other := holding(t, id, long)
+	l := connected(t, shared, id)
+	rabbit.LookForTokens(l, time.Millisecond) // it comes back without a token
+	must(t, l.Wait(within(t), time.Hour))
+	must(t, h.Release(within(t)))
+	must(t, other.Release(within(t)))
+	_, err := l.Acquire(within(t))
+	must(t, err)
+	awaitTokens(t, id, 2, 1) // it keeps one, and was not handed the other
+	_, h = holding(t, id, long)
+
+	stopped := connected(t, shared, id)
+	ctx, cancel := context.WithCancel(within(t))
+	waited := make(chan error, 1)
+	go func() { waited <- stopped.Wait(ctx, time.Hour) }()
+	eventually(t, "it waits", func() bool { return consumersOfTokens(t, id) == 1 })
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Errorf("the wait ended with %v", err)
+	}
+	must(t, h.Release(within(t)))
+	awaitTokens(t, id, 2, 1)
+	_, h = holding(t, id, long)
+	must(t, h.Release(within(t)))
+}
+
 // A slot whose last holder has to be waited for is of less use than a free one.
 func TestFreeSlotIsPreferredToOneWithoutARelease(t *testing.T) {
 	id := tokens(t, 2)

@@ -50,6 +50,9 @@ func (h *Hand) at() *transport.Channel {
 // lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
 func (h *Hand) Draw(ctx context.Context, tried []Token) (t Token, found bool, err error) {
 	channel := h.at()
+	if err := h.leave(ctx); err != nil { // or it would be handed another one
+		return Token{}, false, err
+	}
 	for _, t := range h.drawn {
 		if !slices.ContainsFunc(tried, t.same) {
 			return t, true, nil
@@ -94,6 +97,9 @@ func (h *Hand) Await(ctx context.Context, patience time.Duration) (woken bool, e
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
+		h.consumer.Leave()
+		_ = h.consumer.PutBack(0) // what is on its way
+		h.consumer = nil
 		return false, ctx.Err()
 	case <-channel.Conn().Done():
 		return false, channel.Conn().BrokenError(fmt.Sprintf("cannot wait for a message of queue %q", h.Queue))
@@ -144,7 +150,7 @@ func (h *Hand) PutBack(ctx context.Context) error {
 	return nil
 }
 
-// Keep takes a token out of the hand, and keeps it while a command may run; the others are given back.
+// Keep takes a drawn token out of the hand, and keeps it while a command may run; the others are given back.
 func (h *Hand) Keep(ctx context.Context, t Token) *Kept {
 	channel := h.at()
 	h.drawn = slices.DeleteFunc(h.drawn, t.same)

@@ -59,8 +59,9 @@ func (s Stock) Mend(ctx context.Context, present, known int) error {
 	if len(lost) > 0 && err == nil {
 		s.Log.Warn("tokens were lost and made again", "lock", s.Names.ID.Name, "slots", fmt.Sprint(lost))
 	}
-	if closed := channel.Close(ctx); err == nil { // which puts back all that are in hand
-		err = closed
+	if closed := channel.Close(ctx); closed != nil { // in order it puts back all that are in hand
+		channel.Conn().Abandon()
+		err = errors.Join(err, closed)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot see to the tokens of %s: %w", s.Names.ID, err)
@@ -136,9 +137,9 @@ func (s Stock) unused(ctx context.Context, of []int) (unused []int, err error) {
 		for _, slot := range batch {
 			queues = append(queues, s.Names.Holds(slot))
 		}
-		held, err := s.Via.Probe(ctx, queues)
+		held, err := s.see(ctx, queues)
 		if err != nil {
-			return nil, unanswered(err)
+			return nil, err
 		}
 		for i, slot := range batch {
 			if held[i] != transport.Absent {
@@ -154,6 +155,22 @@ func (s Stock) unused(ctx context.Context, of []int) (unused []int, err error) {
 		}
 	}
 	return unused, nil
+}
+
+// see probes queues, or looks at them where probes are not answered.
+func (s Stock) see(ctx context.Context, queues []string) ([]transport.Presence, error) {
+	found, err := s.Via.Probe(ctx, queues)
+	if !errors.Is(err, transport.ErrUnanswered) {
+		return found, err
+	}
+	for _, queue := range queues {
+		p, err := s.Side.Look(ctx, queue)
+		if err != nil && !errors.Is(err, lock.ErrUnknown) {
+			return nil, err
+		}
+		found = append(found, p)
+	}
+	return found, nil
 }
 
 // unanswered makes what a publisher says an outcome.

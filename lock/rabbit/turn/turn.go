@@ -130,7 +130,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		c.log.Debug("tokens not given back in order", "lock", c.id.Name, "error", back)
 		conn.Abandon() // which gives them back
 	}
-	if !c.session.Usable() {
+	if c.session.Blocked() {
 		err = lock.Errorf(lock.ErrUnreachable, "%s", err.Error())
 	}
 	return nil, err
@@ -328,7 +328,11 @@ func (c *Contender) mend(ctx context.Context, stock token.Stock) error {
 	if err == nil {
 		err = stock.Mend(ctx, n, n)
 	}
-	return errors.Join(err, side.Remove(ctx, mutex))
+	if given := side.Remove(ctx, mutex); given != nil {
+		side.Conn().Abandon() // which gives it back
+		err = errors.Join(err, given)
+	}
+	return err
 }
 
 // Next implements lock.Lock. Nobody is next before it has a token.
