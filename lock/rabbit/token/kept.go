@@ -20,8 +20,9 @@ const (
 	// it meanwhile needs to see that the slot is held.
 	regainTimeout = 2 * time.Second
 
-	// regainPause is after how long it asks again.
-	regainPause = 10 * time.Second
+	// firstRegainPause is after how long it asks again; that doubles up to Renewal. One that asks has all tokens in hand
+	// that come meanwhile, and the one that it asks for may be lost.
+	firstRegainPause = 10 * time.Second
 )
 
 // Kept is the token of a slot that is held. It is not what holds the slot: where the channel or the connection has
@@ -40,6 +41,7 @@ type Kept struct {
 	channel *transport.Channel // that it was delivered on; guarded by mu
 	token   Token              // Slot 0: it is somewhere else; guarded by mu
 	due     time.Time          // when it is delivered anew, or asked for again; guarded by mu
+	pause   time.Duration      // before it was asked for last; 0: it came; guarded by mu
 }
 
 func newKept(h *Hand, channel *transport.Channel, t Token) *Kept {
@@ -87,9 +89,10 @@ func (k *Kept) renew(channel *transport.Channel) {
 	k.busy = false
 	k.channel, k.token = channel, found
 	if found.Slot != 0 {
-		k.due = time.Now().Add(k.renewal())
+		k.due, k.pause = time.Now().Add(k.renewal()), 0
 	} else {
-		k.due = time.Now().Add(regainPause)
+		k.pause = min(max(2*k.pause, firstRegainPause), k.hand.Renewal)
+		k.due = time.Now().Add(k.pause)
 		k.hand.Log.Debug("the slot's token is not back", "queue", k.hand.Queue, "slot", k.slot, "error", err)
 	}
 	_ = last.Close(context.Background()) // patient: it ends with its answer or with the connection

@@ -53,7 +53,8 @@ func (s Stock) Mend(ctx context.Context, present, known int) error {
 		err = s.make(ctx, missing)
 	}
 	if c.removed > 0 {
-		s.Log.Info("tokens of no use were removed", "lock", s.Names.ID.Name, "tokens", c.removed)
+		s.Log.Warn("messages that were no tokens, or were there twice, were removed", "queue", s.Names.Tokens(),
+			"messages", c.removed)
 	}
 	lost := slices.DeleteFunc(missing, func(slot int) bool { return slot > known })
 	if len(lost) > 0 && err == nil {
@@ -75,7 +76,7 @@ type count struct {
 	consumer *transport.Consumer
 	present  int
 	seen     map[int]bool // slots whose token is in hand
-	removed  int
+	removed  int          // messages that should not have been there
 }
 
 // missing returns the slots whose token nobody has.
@@ -116,10 +117,13 @@ func (c *count) read(ctx context.Context) error {
 				return lock.Errorf(lock.ErrUnknown, "queue %q cannot be read: %s", c.Names.Tokens(), errEnded.Error())
 			}
 			timer.Reset(quiet)
-			if t := read(d); t.Slot == 0 || t.Slot > c.present || c.seen[t.Slot] {
+			switch t := read(d); {
+			case t.Slot == 0 || c.seen[t.Slot]:
 				c.removed++
 				t.remove()
-			} else {
+			case t.Slot > c.present:
+				t.remove()
+			default:
 				c.seen[t.Slot] = true
 			}
 		case <-timer.C:
