@@ -277,6 +277,25 @@ func TestTokenComesBackToAHolderWhoseConnectionWasClosed(t *testing.T) {
 	must(t, wonBy(t, won).Release(within(t)))
 }
 
+// Tokens have to be published, which an alarm may keep back.
+func TestTokensAreCompleteAfterAnAlarm(t *testing.T) {
+	id := tokens(t, 3)
+	_, h := holding(t, id, long)
+	raiseAlarm(t)
+	resize(t, shared, id, 2)
+	awaitTokens(t, id, 2, 1)
+	a := backend(t, at(shared.URL())).Administrator(id)
+	defer a.Close()
+	_, after, err := a.Resize(within(t), 0, func(int) (int, error) { return 5, nil })
+	if err != nil && !errors.Is(err, lock.ErrUnknown) || after != 5 {
+		t.Errorf("under the alarm there are %d slots, %v", after, err)
+	}
+	must(t, shared.ClearMemoryAlarm(within(t)))
+	resize(t, shared, id, 5)
+	awaitTokens(t, id, 5, 1)
+	must(t, h.Release(within(t)))
+}
+
 func TestWhoHasStoppedWaitingIsHandedNothing(t *testing.T) {
 	id := tokens(t, 2)
 	_, h := holding(t, id, long)

@@ -171,7 +171,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		h.Waiter.PassOn()
 		return unrecorded, h.leave(ctx)
 	}
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released()}
+	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(), First: h.Leaving}
 	door, lost := h.door.Load(), errors.Is(h.Cause(), lock.ErrLost)
 	if h.Ours() && !lost { // B may be somebody else's, which would close the channel
 		departure.Remove = h.b

@@ -84,6 +84,12 @@ func (k *Kept) renew(channel *transport.Channel) {
 	last, before := k.channel, k.token
 	k.mu.Unlock()
 	found, err := k.regain(channel, before)
+	k.kept(channel, found, err)
+	_ = last.Close(context.Background()) // patient: it ends with its answer or with the connection
+}
+
+// kept notes what renew has come to.
+func (k *Kept) kept(channel *transport.Channel, found Token, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.busy = false
@@ -95,7 +101,6 @@ func (k *Kept) renew(channel *transport.Channel) {
 		k.due = time.Now().Add(k.pause)
 		k.hand.Log.Debug("the slot's token is not back", "queue", k.hand.Queue, "slot", k.slot, "error", err)
 	}
-	_ = last.Close(context.Background()) // patient: it ends with its answer or with the connection
 }
 
 // regain consumes until the token of the slot comes. Of several it keeps one and removes the others: it is the slot's
@@ -148,7 +153,19 @@ func (k *Kept) regain(channel *transport.Channel, before Token) (found Token, er
 	return found, err
 }
 
-// Return gives the token back, for the next one. It is in the queue once Return is back, unless its connection is gone.
+// PutBack gives the token back, for the next one. It does not wait; Return follows.
+func (k *Kept) PutBack() {
+	k.end()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.token.Slot != 0 {
+		k.token.putBack()
+		k.token = Token{}
+	}
+}
+
+// Return gives the token back where PutBack did not, and ends the channel. The token is in the queue once Return is
+// back, unless its connection is gone.
 func (k *Kept) Return(ctx context.Context) error {
 	k.end()
 	stop := context.AfterFunc(ctx, k.hand.session.Conn().Abandon)

@@ -34,7 +34,7 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	return err
 }
 
-// Release implements lock.Held. Whoever gets the token finds the slot free.
+// Release implements lock.Held. The token leaves with the release: whoever gets it needs longer to the door.
 func (h *Held) Release(ctx context.Context) error {
 	err := h.Held.Release(ctx)
 	if back := h.Token.Return(ctx); err == nil {

@@ -121,6 +121,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if err == nil {
 		c.hindered, c.refusal = false, 0
 		c.held = &Held{Held: h, Token: c.Hand.Keep(ctx, t)}
+		c.Holder.Leaving = c.held.Token.PutBack
 		return c.held, nil
 	}
 	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
