@@ -9,7 +9,13 @@ VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Flags for test/bench.
 BENCH ?=
 
-.PHONY: help build demo deps test race test-brokers faults model bench check vuln docs packages clean
+# For how long make interop contends.
+INTEROP_TIME ?= 10m
+
+# Flags for test/examples.
+EXAMPLES ?=
+
+.PHONY: help build demo deps test race alerts test-brokers interop faults model bench examples check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -34,12 +40,18 @@ test: deps check ## run everything that has to pass
 race: deps ## run the end-to-end tests with a berth that has the race detector
 	BERTH_TEST_RACE=1 go test -race -count=1 -timeout 20m ./test/e2e
 
+alerts: deps ## have each alert rule fire in a Prometheus, on the fault that it is for
+	go test -tags alerts -v -count=1 -run TestAlertsFireOnTheirFaults ./test/e2e
+
 test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, one after the other
 	@# Not from the cache: it does not know which broker a package was tested on.
 	all=$$(scripts/brokers.sh all) && status=0 && for broker in $$all; do \
 		echo "RabbitMQ in $$broker:"; \
-		BERTH_TEST_BROKER=$$broker go test -race -count=1 -timeout 20m ./test/brokertest ./lock/rabbit ./test/e2e || status=1; \
+		BERTH_TEST_BROKER=$$broker go test -race -count=1 -timeout 20m ./test/brokertest ./lock/rabbit ./test/e2e ./test/examples || status=1; \
 	done; exit $$status
+
+interop: deps ## have berth contend with a client in Python, with kills, for ten minutes: INTEROP_TIME=1h make interop
+	INTEROP_TIME=$(INTEROP_TIME) go test -v -count=1 -timeout 12h -run MixedFleets ./test/interop
 
 faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make faults
 	@scripts/deps.sh faults
@@ -54,10 +66,16 @@ bench: build ## measure berth into docs/performance.md, on a quiet machine: make
 	go build -o dist/bench ./test/bench
 	dist/bench -markdown docs/performance.md -json dist/bench.json $(BENCH)
 
+examples: deps ## measure a single consumer into docs/single-consumer.md, on RabbitMQ 4.3: a quarter of an hour
+	@# The broker of Debian 12 crashes a queue with a single active consumer.
+	broker=$$(scripts/brokers.sh 4.3) && \
+		BERTH_TEST_BROKER=$$broker go run ./test/examples -markdown docs/single-consumer.md $(EXAMPLES)
+
 check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
 		{ echo "not formatted; run gofmt -w on: $$unformatted" >&2; exit 1; }
 	go vet ./...
+	go vet -tags alerts ./test/e2e
 	go -C test/faults vet ./...
 	go tool staticcheck ./...
 	@# Absolute, and built from the pin in the top go.mod.

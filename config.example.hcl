@@ -46,6 +46,16 @@
 # berth that uses a lock must agree on it.
 #naming = "N-L-A"
 
+# How berth finds out which queues exist: "confirm" publishes to them and awaits the
+# broker's confirms, "tx" does it in a transaction, "passive" declares them passively,
+# one after the other, of which the broker logs those that it refuses as errors.
+#probe = "confirm"
+
+# What berth says to the broker, "full" or "plain". Plain is what other implementations
+# of the A/B scheme say too: nothing is consumed, so every handover takes the lease, and
+# nobody can be asked anything. Everybody who uses a lock must agree on it.
+#wire = "full"
+
 # ---- Waiting for a slot ----
 
 # true makes one attempt only. Not together with timeout.
@@ -60,7 +70,7 @@
 # true takes over from the berth that holds the slot: this one goes before all who wait
 # and, once it is connected and prepared, asks the holder to give the slot back. With
 # ready_file it asks once the file exists, with ready_command once that script, run by
-# sh -c again and again, ends with status 0.
+# sh -c again and again, ends with status 0; what it leaves running is killed.
 #takeover = false
 #ready_file = "/run/importer/ready"
 #ready_command = "curl -fs http://127.0.0.1:8080/ready"

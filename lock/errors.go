@@ -18,6 +18,9 @@ var (
 	// ErrLost: the slot is certainly not held any more.
 	ErrLost = errors.New("slot lost")
 
+	// ErrRemoved: the slot is lost because an administrator has removed it. It is an ErrLost as well.
+	ErrRemoved = fmt.Errorf("slot removed: %w", ErrLost)
+
 	// ErrUnknown: the backend could not say. Neither free nor lost.
 	ErrUnknown = errors.New("state unknown")
 

@@ -240,3 +240,11 @@ type Administrator interface {
 	// Close gives up everything the administrator has.
 	Close() error
 }
+
+// AscendingRemover is an Administrator that can remove all slots of a lock the lowest first: from the removal of slot 1
+// on nobody obtains a slot, while those of a higher number stay with their holders until it is their turn. Where it is
+// broken off, the others stay as leftovers, which a sweep of as many slots removes.
+type AscendingRemover interface {
+	// RemoveAscending is Administrator.Resize to 0 slots, which target has to return.
+	RemoveAscending(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error)
+}

@@ -25,6 +25,8 @@ missing() {
 	command -v make >/dev/null || echo make
 	# Of the recipe that has a database refuse a lower term.
 	[ -n "$suite" ] || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo postgresql
+	# Of the client that contends with berth, in Debian's Python and no other.
+	[ -n "$suite" ] || /usr/bin/python3 -c 'import pika' 2>/dev/null || echo python3-pika
 	command -v git >/dev/null || echo git
 	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2
 	[ "$suite" != brokers ] || command -v debootstrap >/dev/null || echo debootstrap

@@ -113,9 +113,12 @@ type Config struct {
 	CreateCommand string
 
 	// Takeover asks the holder of a slot, or of any that is held for 0, to step down, and
-	// returns when it does or ctx ends. It runs while this berth waits for that slot.
-	// Default nil: nobody is asked.
-	Takeover func(ctx context.Context, slot int) error
+	// returns when ctx ends. It runs while this berth waits for that slot, and no more once it has had one. It tells
+	// what it waits for itself: a few words that go on after "waiting for". Default nil: nobody is asked.
+	Takeover func(ctx context.Context, slot int, tell func(what string)) error
+
+	// Asked is what is asked of this process itself, not of who contends for a lock. Default nil: nothing is.
+	Asked <-chan lock.Request
 
 	// Reload reads again what can change while a slot is held. Default nil: nothing can.
 	Reload func() (Reloaded, error)
@@ -131,7 +134,7 @@ type Config struct {
 	Holder string // what the command gets as BERTH_HOLDER
 	// Self is what others are told of this berth (lock.AskStatus) beside what changes: who it is, and its command.
 	Self lock.Report
-	Log  hclog.Logger
+	Log  hclog.Logger // names the lock in every line
 }
 
 // Reloaded is what has changed in the middle of a run.

@@ -50,6 +50,7 @@ type Request struct {
 	Add       int           // how many more
 	Remove    int           // how many fewer
 	Overshoot int           // how many to look for beyond the highest one
+	Ascending bool          // the lowest slot is removed first
 	Wait      bool          // until nobody holds a removed slot any more
 	Timeout   time.Duration // for all of it
 }
@@ -102,7 +103,7 @@ func (a *Action) change(ctx context.Context, sweep int, target func(present int)
 		}
 	}
 	want, begun := 0, false
-	before, after, err = a.Resize(ctx, sweep, func(present int) (n int, err error) {
+	before, after, err = a.resize(ctx, sweep, func(present int) (n int, err error) {
 		n, err = target(present)
 		want, begun = n, err == nil
 		return n, err
@@ -115,6 +116,19 @@ func (a *Action) change(ctx context.Context, sweep int, target func(present int)
 		err = fmt.Errorf("stopped on the way: %s now (was %d): %w", slots(after), before, err)
 	}
 	return before, after, interrupt.Because(ctx, err)
+}
+
+// resize is Resize, in the order that is asked for.
+func (a *Action) resize(ctx context.Context, sweep int, target func(present int) (int, error)) (
+	before, after int, err error) {
+	if !a.Request.Ascending {
+		return a.Resize(ctx, sweep, target)
+	}
+	remover, can := a.Administrator.(lock.AscendingRemover)
+	if !can {
+		return 0, 0, config.Usagef("--ascending needs a broker: on one host all slots are removed at once; leave it out")
+	}
+	return remover.RemoveAscending(ctx, sweep, target)
 }
 
 // awaitVacant waits, if the request says so, until nobody holds a slot above
@@ -163,7 +177,9 @@ func (a *Action) again(before, after, want int) string {
 	}
 	if a.Request.Wait {
 		flags = append(flags, "--wait")
-		// The next one begins with fewer slots, and has to wait for as many.
+	}
+	if a.Request.Wait || a.Request.Ascending {
+		// The next one begins with fewer slots, and has to wait for as many, or to remove them.
 		if overshoot := max(a.Request.Overshoot, before-after); overshoot != DefaultOvershoot {
 			flags = append(flags, fmt.Sprintf("--overshoot %d", overshoot))
 		}

@@ -51,6 +51,8 @@ func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
 			"berth semaphore resize 'a lock' --slots 10 --wait --overshoot 40"},
 		{lock.Semaphore, "a lock", "berth semaphore destroy", Request{Wait: true}, 10, 0, 0,
 			"berth semaphore destroy 'a lock' --wait"},
+		{lock.Semaphore, "a lock", "berth semaphore destroy", Request{Ascending: true}, 40, 0, 0,
+			"berth semaphore destroy 'a lock' --overshoot 40"},
 		{lock.PersistentMutex, "a lock", "berth persistent-mutex enable", Request{}, 0, 0, 1,
 			"berth persistent-mutex enable 'a lock'"},
 		{lock.Semaphore, "-x", "berth semaphore resize", Request{Add: 5, Wait: true}, 10, 13, 15,

@@ -22,6 +22,7 @@ import (
 // that does not contend, such as an administrator.
 type Contender struct {
 	Priority int      // among the waiters, 0 to lock.MaxPriority
+	Takeover bool     // it goes before all of them, until it has won a slot; local locks have no order
 	Once     bool     // it makes one attempt and does not wait
 	Admins   []string // who may ask it for something; nil: its own user
 }
@@ -33,7 +34,8 @@ func Open(cfg config.Connection, as Contender, log hclog.Logger) (lock.Backend, 
 		return checked(local.New(local.Config{Dir: cfg.Directory, Admins: as.Admins, Log: log}))
 	}
 	broker := rabbitConfig(cfg, log)
-	broker.Priority, broker.Once, broker.Admins = as.Priority, as.Once, as.Admins
+	broker.Priority, broker.Takeover = as.Priority, as.Takeover
+	broker.Once, broker.Admins = as.Once, as.Admins
 	return checked(rabbit.New(broker))
 }
 
@@ -69,6 +71,8 @@ func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
 	return rabbit.Config{
 		URLs:      cfg.Brokers,
 		Naming:    rabbit.Naming(cfg.Naming),
+		Probe:     rabbit.Probing(cfg.Probe),
+		Wire:      rabbit.Wire(cfg.Wire),
 		Heartbeat: cfg.Heartbeat,
 		Log:       log,
 	}
@@ -84,12 +88,16 @@ func checked[B lock.Backend](backend B, err error) (lock.Backend, error) {
 }
 
 // NamingFlags are the flags with which a command line that a user may paste finds
-// the same queues. Local locks have none.
+// the same queues, and reads them in the same way. Local locks have none.
 func NamingFlags(cfg config.Connection) []string {
 	if cfg.Local {
 		return nil
 	}
-	return rabbit.Naming(cfg.Naming).Flags()
+	all := rabbit.Naming(cfg.Naming).Flags()
+	if cfg.Wire == config.WirePlain {
+		all = append(all, "--wire "+config.WirePlain)
+	}
+	return all
 }
 
 // ExecuteWill is what a guard does for a supervisor that has died, once dead is closed:

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"os"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -92,17 +94,75 @@ func TestReportShowsWhatHooksDelay(t *testing.T) {
 		if broker != "local" && !strings.Contains(text.String(), "  up to 8s       after the tree is dead") {
 			t.Errorf("no handover of 8s in %s", text.String())
 		}
+		if broker != "local" {
+			for _, want := range []string{"  up to 19s      berth was stopped",
+				"  up to 17s      the connection was cut for good",
+				"  up to 32s      the host is dead", "then on_acquire for up to 4s"} {
+				if !strings.Contains(text.String(), want) {
+					t.Errorf("on_acquire is not part of a failover: no %q in %s", want, text.String())
+				}
+			}
+		}
 		var got struct {
-			Safe  bool
-			Hooks map[string]int64
+			Safe    bool
+			Hooks   map[string]int64
+			Timings struct {
+				Failover int64 `json:"failover_most_ms"`
+			}
 		}
 		if err := json.Unmarshal(object.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]int64{"on_acquire_ms": 4000, "on_release_ms": 4000, "on_lost_ms": 0, "turnover_ms": 8000,
 			"ending_ms": 12000}
-		if !got.Safe || !maps.Equal(got.Hooks, want) {
+		if !got.Safe || !maps.Equal(got.Hooks, want) || broker != "local" && got.Timings.Failover != 32000 {
 			t.Errorf("%s: %+v", broker, got)
+		}
+	}
+}
+
+func TestGuideHasEveryKeyOfTheReport(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/guide.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(guide), "\n## Check a configuration")
+	section, _, _ = strings.Cut(section, "\n## ")
+	var look func(of reflect.Type)
+	look = func(of reflect.Type) {
+		for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+			of = of.Elem()
+		}
+		for i := 0; of.Kind() == reflect.Struct && i < of.NumField(); i++ {
+			key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+			if !strings.Contains(section, "`"+key+"`") {
+				t.Errorf("the guide does not have the key %q of %s", key, of)
+			}
+			look(of.Field(i).Type)
+		}
+	}
+	look(reflect.TypeFor[jsonReport]())
+}
+
+// Its promise is a weaker one, and its handovers take longer.
+func TestPlainWireIsToldWithWhatItDoesNotGive(t *testing.T) {
+	flags := map[string][]string{"mutex": {"m"}, "broker": {"amqp://h"}, "wire": {"plain"}}
+	var plain, full, local bytes.Buffer
+	for out, broker := range map[*bytes.Buffer]string{&plain: "amqp://h", &local: "local"} {
+		flags["broker"] = []string{broker}
+		if err := reportOn(t, flags).WriteText(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delete(flags, "wire")
+	flags["broker"] = []string{"amqp://h"}
+	if err := reportOn(t, flags).WriteText(&full); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"every handover takes the", "nobody knows another one's lease", "BERTH_TERM is this", "up to 11s"} {
+		if !strings.Contains(plain.String(), text) || strings.Contains(full.String(), text) ||
+			strings.Contains(local.String(), text) {
+			t.Errorf("%q is not said of the plain wire alone: %s", text, plain.String())
 		}
 	}
 }

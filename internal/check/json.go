@@ -98,7 +98,7 @@ func (r *Report) jsonTimings() *jsonTimings {
 		Heartbeat: ms(t.Heartbeat), VerifyInterval: ms(t.VerifyInterval), VerifyTimeout: ms(t.VerifyTimeout),
 		Loss: ms(t.Loss), Margin: ms(timing.Margin), Needed: ms(t.Needed()), Lease: ms(t.Lease()),
 		Deadline: ms(t.Deadline()), Handover: ms(t.Handover()),
-		FreedLeast: ms(least), FreedMost: ms(most), FailoverMost: ms(most + t.Noticed() + t.Handover()),
+		FreedLeast: ms(least), FreedMost: ms(most), FailoverMost: ms(t.Failover(r.cfg.HookTimes())),
 	}
 }
 

@@ -153,21 +153,45 @@ func describe(m timing.Moment) string {
 }
 
 func (r *Report) writeFailover(b *strings.Builder) {
-	t := r.cfg.Timings()
-	least, most := t.Freed()
 	b.WriteString("How long until the next holder starts:\n\n")
+	if r.plain() {
+		r.writePlainFailover(b)
+		return
+	}
+	t := r.cfg.Timings()
+	h := r.cfg.HookTimes()
+	least, most := t.Freed()
+	entering := ""
+	if h.OnAcquire > 0 {
+		entering = fmt.Sprintf(", then on_acquire for up to %s", h.OnAcquire)
+	}
 	for _, row := range [][2]string{
-		{inOrder(r.cfg.HookTimes().Turnover()),
+		{inOrder(h.Turnover()),
 			"after the tree is dead: the command ended, berth was told to end, or was killed"},
-		{fmt.Sprintf("up to %s", most),
-			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so"},
+		{fmt.Sprintf("up to %s", most+h.OnAcquire),
+			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so" + entering},
 		{"not at all", "the connection was cut and is back in time: the command goes on"},
-		{fmt.Sprintf("up to %s", t.Noticed()+t.Handover()),
-			"the connection was cut for good and nobody can say that the tree is dead"},
-		{fmt.Sprintf("up to %s", most+t.Noticed()+t.Handover()),
+		{fmt.Sprintf("up to %s", t.Noticed()+t.Handover()+h.OnAcquire),
+			"the connection was cut for good and nobody can say that the tree is dead" + entering},
+		{fmt.Sprintf("up to %s", t.Failover(h)),
 			fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, seen within %s, "+
-				"then the handover delay of %s",
-				least, most, t.Noticed(), t.Handover())},
+				"then the handover delay of %s%s",
+				least, most, t.Noticed(), t.Handover(), entering)},
+	} {
+		writeItem(b, fmt.Sprintf("  %-14s ", row[0]), row[1])
+	}
+}
+
+// writePlainFailover is writeFailover where nobody can say that the tree is dead.
+func (r *Report) writePlainFailover(b *strings.Builder) {
+	t, h := r.cfg.Timings(), r.cfg.HookTimes()
+	for _, row := range [][2]string{
+		{fmt.Sprintf("up to %s", t.Noticed()+t.Handover()+h.Turnover()),
+			"after the tree is dead, or the connection cut for good: who waits sees that the slot is free, and always " +
+				"waits for the handover delay"},
+		{"not at all", "the connection was cut and is back before anybody has seen that: the command goes on"},
+		{fmt.Sprintf("up to %s", t.Failover(h)),
+			"berth was stopped or hangs, or the host is dead or cut off in silence"},
 	} {
 		writeItem(b, fmt.Sprintf("  %-14s ", row[0]), row[1])
 	}

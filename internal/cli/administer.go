@@ -42,6 +42,8 @@ var (
 	overshootOption = config.Option{Name: "overshoot", Group: groupAction, FlagOnly: true, Value: "N",
 		Default: strconv.Itoa(administer.DefaultOvershoot),
 		Usage:   "Look for leftovers in N slots beyond the highest one."}
+	ascendingOption = flagOnly("ascending", "", config.Switch,
+		"Remove the lowest slot first, not the highest: nobody finds a slot from then on. Needs a broker.")
 	timeoutOption = flagOnly("timeout", "DURATION", config.Duration, fmt.Sprintf(
 		"Give up after DURATION. Default: %s, which with --wait is for other administrators only.", actionTimeout))
 	// createTimeoutOption is timeoutOption for an action without --wait.
@@ -85,8 +87,11 @@ func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, do act
 		if err != nil {
 			return err
 		}
-		if cfg.Local && kind == lock.TokenSemaphore {
+		switch {
+		case kind == lock.TokenSemaphore && cfg.Local:
 			return config.NeedsBroker(id)
+		case kind == lock.TokenSemaphore && cfg.Wire == config.WirePlain:
+			return config.NeedsConsumers(id)
 		}
 		log, flush := logging.New(cfg)
 		defer flush()
@@ -130,6 +135,7 @@ func readRequest(kind lock.Kind, given map[string][]string) (administer.Request,
 		Add:       read.Number("add", 1, lock.MaxSlots, 0),
 		Remove:    read.Number("remove", 1, lock.MaxSlots, 0),
 		Overshoot: read.Number("overshoot", 0, lock.MaxSlots, administer.DefaultOvershoot),
+		Ascending: read.Switch("ascending"),
 		Wait:      read.Switch("wait"),
 		Timeout:   read.Duration("timeout"),
 	}, read.Err()

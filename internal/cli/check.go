@@ -42,7 +42,7 @@ var checkOptions = []config.Option{
 func checkCommand() *cli.Command {
 	return command(cli.Command{
 		Name:  "check",
-		Usage: "is a configuration safe, and can the broker carry it",
+		Usage: "is a configuration safe, and the broker fit",
 		UsageText: "berth check [LOCK] [--connect] [--json] [flags] [--] [COMMAND...]\n" +
 			"berth check --config FILE [--connect]",
 		Description: aboutCheck,

@@ -9,8 +9,8 @@ import (
 	"berth/internal/config"
 )
 
-const aboutCompletion = `Prints the script that completes berth's command line in a shell. Packages install
-it; otherwise:
+const aboutCompletion = `Prints the script that completes berth's command line in a shell. Packages
+install it; otherwise:
 
   berth completion bash >/usr/share/bash-completion/completions/berth
   berth completion zsh >/usr/share/zsh/vendor-completions/_berth
@@ -20,7 +20,7 @@ it; otherwise:
 func completionCommand() *cli.Command {
 	return command(cli.Command{
 		Name:        "completion",
-		Usage:       "print what completes this in bash, zsh or fish",
+		Usage:       "print what completes it in bash, zsh or fish",
 		UsageText:   "berth completion bash|zsh|fish",
 		ArgsUsage:   "SHELL",
 		Description: aboutCompletion,

@@ -91,7 +91,8 @@ Exit status:
   2    berth crashed, and stderr says why; a command may end with 2 too
   64   wrong usage
   69   no broker could be reached (with --try or --timeout)
-  70   another error, such as output that cannot be written, or a fault of berth's own
+  70   another error, such as output that cannot be written, or a fault of
+       berth's own
   75   no slot was obtained, or on_acquire refused it (with --try or --timeout)
   76   the slot was lost (with --on-loss exit or --try)
   77   the broker refused the login or a permission; the directory of a
@@ -115,18 +116,33 @@ Exit status:
   128+n  signal n ended berth
 `
 
-	exitStatusesOfInquiry = `
+	exitStatusesOfStatus = `
 Exit status:
   0    done
   64   wrong usage
-  69   the broker could not be reached
+  69   the broker, or its management API, could not be reached
   70   another error, such as output that cannot be written
-  75   not done: there is no such lock, nobody holds the slot, the holder refuses or
-       does not answer, the broker gave no clear answer, or the time was over
+  75   there is no such lock, the broker gave no clear answer, or the time was
+       over
   77   the broker refused the login or a permission; the directory of a
        local lock may not be used
   78   the configuration is invalid
-  128+n  signal n ended berth, as Ctrl-C ends --watch with 130
+  128+n  signal n ended berth: Ctrl-C ends --watch with 130; a reader that goes
+       away, as head(1) does, with 141
+`
+
+	exitStatusesOfRequest = `
+Exit status:
+  0    the holder heeds it
+  64   wrong usage
+  69   the broker could not be reached
+  70   another error, such as output that cannot be written
+  75   there is no such lock, nobody holds the slot, the holder refuses or does
+       not answer, the broker gave no clear answer, or the time was over
+  77   the broker refused the login or a permission; the directory of a
+       local lock may not be used
+  78   the configuration is invalid
+  128+n  signal n ended berth
 `
 
 	exitStatusesOfCheck = `
@@ -139,5 +155,6 @@ Exit status:
   77   the broker refused the login or a permission, or the directory of local
        locks cannot be used (with --connect)
   78   the configuration is invalid or unsafe
+  128+n  signal n ended berth (with --connect)
 `
 )

@@ -10,14 +10,14 @@ import (
 
 const (
 	aboutPersistentMutex = `A persistent mutex is held by one command at a time while it is enabled, and by
-none while it is disabled: a switch for 'berth run --persistent-mutex NAME' on all
-hosts at once.
+none while it is disabled: a switch for 'berth run --persistent-mutex NAME' on
+all hosts at once.
 `
 
-	aboutEnable = `Makes the mutex NAME available. If it is enabled already, it stays as it is. Slots
-that a semaphore of this name left behind are removed.
-There is nobody to wait for: --wait is accepted for the sake of scripts that give
-both actions the same flags.
+	aboutEnable = `Makes the mutex NAME available. If it is enabled already, it stays as it is.
+Slots that a semaphore of this name left behind are removed. There is nobody to
+wait for: --wait is accepted for the sake of scripts that give both actions the
+same flags.
 
 Example:
   berth persistent-mutex enable importer

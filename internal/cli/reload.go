@@ -2,76 +2,133 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/inquire"
+	"berth/internal/interrupt"
+	"berth/internal/logging"
+	"berth/internal/pidsocket"
 	"berth/lock"
 )
 
-const aboutReload = `Asks holders to read their configuration again, for what can change while a slot is
-held: what cannot is said. Of a lock of several slots those on this host are asked,
-or that of --slot. HUP does not do it: a HUP is the command's own.
+const aboutReload = `Has a berth read its configuration again, for what can change while it runs:
+what cannot is said. HUP does not do it: a HUP is the command's own.
 
-In a unit of systemd, so that 'systemctl reload' does it:
-  ExecReload=/usr/bin/berth reload --config /etc/berth/%i.hcl
+With --pid it is the berth that is that process of this host, whether it holds a
+slot or waits for one, and also while the broker is away. Only its user and root
+may ask. In a unit of systemd, so that 'systemctl reload' does it:
+  ExecReload=/usr/bin/berth reload --pid $MAINPID
 
-Example:
-  berth reload --config /etc/berth/importer.hcl
+With a lock it is the holder, on whichever host it runs. A lock of several slots
+needs --slot, unless only one is held. A holder heeds those logins only that are
+on its list (--admins of berth run), by default its own.
+
+Examples:
+  berth reload --pid 815
+  berth reload --semaphore workers --slot 3
 `
 
 // The flags that only `berth reload` has.
-var reloadOptions = []config.Option{slotOption, jsonOption}
+var reloadOptions = []config.Option{
+	flagOnly("pid", "PID", config.Text, "Ask the berth that is process PID of this host."), slotOption, jsonOption,
+}
+
+// mostPID is Linux's PID_MAX_LIMIT.
+const mostPID = 1 << 22
 
 func reloadCommand() *cli.Command {
 	return command(cli.Command{
-		Name:        "reload",
-		Usage:       "have a holder read its configuration again",
-		UsageText:   "berth reload (LOCK | --config FILE) [--slot L] [--json] [flags]",
+		Name:  "reload",
+		Usage: "have a berth read its configuration again",
+		UsageText: "berth reload --pid PID [--json]\n" +
+			"berth reload LOCK [--slot L] [--json] [flags]",
 		Description: aboutReload,
 		Flags:       append(flags.For(reloadOptions), flags.For(inquiryOptions())...),
 		Action:      reloadAction,
-	}, exitStatusesOfInquiry)
+	}, exitStatusesOfRequest)
 }
 
 func reloadAction(c *cli.Context) error {
 	read := flags.Read(flags.Given(c, reloadOptions))
+	pid := read.Number("pid", 1, mostPID, 0)
 	slot, asJSON := read.Number("slot", 1, lock.MaxSlots, 0), read.Switch("json")
 	if err := read.Err(); err != nil {
 		return err
 	}
-	return ask(c, actionTimeout, func(ctx context.Context, q *inquire.Inquiry) error {
-		return reload(ctx, q, slot, asJSON, c.App.Writer)
-	})
+	if pid == 0 {
+		return ask(c, actionTimeout, func(ctx context.Context, q *inquire.Inquiry) error {
+			return reloadHolder(ctx, q, slot, asJSON, c.App.Writer)
+		})
+	}
+	if slot != 0 || c.Args().Present() || len(flags.Given(c, inquiryOptions())) > 0 {
+		return config.Usagef("--pid says whom to ask; give no lock, broker or argument beside it")
+	}
+	ctx, release := interrupt.Context(c.Context, actionTimeout)
+	defer release()
+	return interrupt.Because(ctx, reloadProcess(ctx, pid, asJSON, c.App.Writer))
 }
 
-// reload asks, and says what became of it: an object or a line for each holder.
-func reload(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool, w io.Writer) error {
-	host, err := os.Hostname()
+// reloadHolder asks the holder of a slot, and says what became of it.
+func reloadHolder(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool, w io.Writer) error {
+	asked, err := q.Reload(ctx, slot)
 	if err != nil {
-		host = "localhost" // as holders say who do not know it either
+		if asJSON {
+			nobody := &result{Kind: q.ID.Kind, Name: q.ID.Name, Slot: slot, Why: logging.OneLine(err)}
+			err = errors.Join(nobody.writeJSON(w), err)
+		}
+		return err
 	}
-	all, err := q.Reload(ctx, slot, host)
-	for _, asked := range all {
-		result := newResult(q.ID, asked)
-		switch {
-		case asJSON:
-			err = errors.Join(err, result.writeJSON(w))
-		case !asked.Decision.Heeded: // the error says it
-		case asked.Decision.Why != "":
-			err = errors.Join(err, result.say(w, "%s reloads; %s", by(asked.Holder),
-				inquire.Printable(asked.Decision.Why)))
-		default:
-			err = errors.Join(err, result.say(w, "%s reloads", by(asked.Holder)))
-		}
-		if !asked.Decision.Heeded {
-			err = errors.Join(err, notHeeded(q.ID, asked))
-		}
+	result := newResult(q.ID, asked)
+	if !asked.Decision.Heeded {
+		err = notHeeded(q.ID, asked)
+	}
+	switch {
+	case asJSON:
+		err = errors.Join(result.writeJSON(w), err)
+	case asked.Decision.Heeded:
+		err = result.say(w, "%s %s", by(asked.Holder), reloads(asked.Decision))
 	}
 	return err
+}
+
+// reloadProcess asks a process, and says what became of it.
+func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error {
+	var decision lock.Decision
+	answer, err := pidsocket.Ask(ctx, pid, lock.AskReload)
+	switch {
+	case err != nil:
+		decision.Why = logging.OneLine(err)
+	case json.Unmarshal(answer, &decision) != nil:
+		err = lock.Errorf(lock.ErrUnknown, "process %d has given an answer that cannot be read; it may be of another "+
+			"version", pid)
+		decision = lock.Decision{Why: err.Error()}
+	case !decision.Heeded:
+		err = lock.Errorf(errRefused, "process %d refuses: %s", pid, inquire.Reason(decision.Why))
+	}
+	switch {
+	case asJSON:
+		line := struct {
+			PID int `json:"pid"`
+			lock.Decision
+		}{pid, decision}
+		err = errors.Join(json.NewEncoder(w).Encode(line), err)
+	case decision.Heeded:
+		_, err = fmt.Fprintf(w, "process %d %s\n", pid, reloads(decision))
+	}
+	return err
+}
+
+// reloads says what a berth does that heeds the request.
+func reloads(d lock.Decision) string {
+	if d.Why == "" {
+		return "reloads"
+	}
+	return "reloads; " + inquire.Reason(d.Why)
 }

@@ -21,7 +21,7 @@ anybody else may start theirs, and berth queues up for the next slot.
 
 Examples:
   One instance in the whole cluster, the others stand by:
-    berth run --broker amqp://user:password@rabbit --mutex importer -- importer -v
+    berth run --broker amqp://user:password@rabbit --mutex importer -- importer
 
   At most three workers over all hosts:
     berth semaphore create workers --slots 3

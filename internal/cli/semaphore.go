@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"slices"
+
 	"github.com/urfave/cli/v2"
 
 	"berth/internal/administer"
@@ -13,28 +15,35 @@ to be made before 'berth run --semaphore NAME' finds a slot; its size can be
 changed at any time. See 'berth semaphore create --help' and so on for flags.
 `
 
-	aboutCreate = `Makes the semaphore NAME with N slots. If it is there with N slots already,
-it stays as it is; if it has another number of slots, it is left alone. Slots that
+	aboutCreate = `Makes the semaphore NAME with N slots. If it is there with N slots already, it
+stays as it is; if it has another number of slots, it is left alone. Slots that
 an earlier semaphore of this name left behind beyond N are removed.
 
 Example:
   berth semaphore create workers --slots 3
 `
 
-	aboutResize = `Changes the number of slots, also while they are held. Slots are removed from the
-highest down; the command of whoever holds one is ended and berth queues up for
-another slot. With --wait, returns once the removed slots are vacant.
+	aboutResize = `Changes the number of slots, also while they are held. Slots are removed from
+the highest down; the command of whoever holds one is ended and berth queues up
+for another slot. With --wait, returns once the removed slots are vacant.
 
 Examples:
   berth semaphore resize workers --slots 5
   berth semaphore resize workers --remove 2 --wait
 `
 
-	aboutDestroy = `Removes all slots of the semaphore. Commands of holders are ended, and berth waits
-for the semaphore to be made again. With --wait, returns once all slots are vacant.
+	aboutDestroy = `Removes all slots of the semaphore. Commands of holders are ended, and berth
+waits for the semaphore to be made again. With --wait, returns once all slots
+are vacant.
 
-Example:
+Slots are removed from the highest down: what an interrupted command leaves has
+no gap. With --ascending the lowest goes first: nobody obtains a slot from then
+on, and the others stay with their holders until it is their turn. Leftovers
+beyond the last slot are removed too.
+
+Examples:
   berth semaphore destroy workers --wait
+  berth semaphore destroy workers --ascending
 `
 )
 
@@ -44,7 +53,7 @@ func semaphoreCommand() *cli.Command {
 		Usage: "make a semaphore, change or remove it",
 		UsageText: "berth semaphore create NAME --slots N\n" +
 			"berth semaphore resize NAME (--slots N | --add X | --remove X) [--wait]\n" +
-			"berth semaphore destroy NAME [--wait]",
+			"berth semaphore destroy NAME [--ascending] [--wait]",
 		Description: aboutSemaphore,
 		Action:      noSubcommand,
 		Subcommands: []*cli.Command{
@@ -56,7 +65,7 @@ func semaphoreCommand() *cli.Command {
 			}, lock.Semaphore, createOptions, (*administer.Action).CreateSemaphore),
 			adminCommand(cli.Command{
 				Name:        "resize",
-				Usage:       "change its number of slots, also while it is in use",
+				Usage:       "change its size, also while it is in use",
 				UsageText:   "berth semaphore resize NAME (--slots N | --add X | --remove X) [flags]",
 				Description: aboutResize,
 			}, lock.Semaphore, resizeOptions, (*administer.Action).ResizeSemaphore),
@@ -65,7 +74,8 @@ func semaphoreCommand() *cli.Command {
 				Usage:       "remove it",
 				UsageText:   "berth semaphore destroy NAME [flags]",
 				Description: aboutDestroy,
-			}, lock.Semaphore, removalOptions, (*administer.Action).DestroySemaphore),
+			}, lock.Semaphore, append(slices.Clone(removalOptions), ascendingOption),
+				(*administer.Action).DestroySemaphore),
 		},
 	}, "")
 }

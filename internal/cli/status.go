@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -22,19 +23,19 @@ import (
 	"berth/supervisor"
 )
 
-const aboutStatus = `Says of each slot of a lock whether it is held, by which host and process, under
-which term, since when, what runs in it, when that was verified last, who is next,
-and how many wait. Holders answer by themselves; one that does not is said not to.
-To look changes nothing.
+const aboutStatus = `Says of each slot of a lock whether it is held, by which host and process,
+under which term, since when, what runs in it, when that was verified last, who
+is next, and how many wait. Holders answer by themselves; one that does not is
+said not to. To look changes nothing.
 
-With --watch, a table that is kept up to date: in a terminal it takes the window,
-several slots in a line if there are many, and slots that have changed stand out.
-Elsewhere it prints the table, or with --json an object, after each change. A broker
-that goes away is said there, and waited for.
+With --watch, a table that is kept up to date: in a terminal it takes the
+window, several slots in a line if there are many, and slots that have changed
+stand out. Elsewhere it prints the table, or with --json an object, after each
+change. A broker that goes away is said there, and waited for.
 
-Without a lock it lists those that are there: on this host all of them; over a broker,
-with --management-url, semaphores (a persistent mutex is one of a single slot), token
-semaphores, and mutexes that are held.
+Without a lock it lists those that are there: on this host all of them; over a
+broker, with --management-url, semaphores (a persistent mutex is one of a
+single slot), token semaphores, and mutexes that are held.
 
 Examples:
   berth status --semaphore workers
@@ -60,13 +61,13 @@ var statusOptions = []config.Option{
 func statusCommand() *cli.Command {
 	return command(cli.Command{
 		Name:  "status",
-		Usage: "say who holds the slots of a lock, and who is next",
+		Usage: "say who holds a lock, and who is next",
 		UsageText: "berth status LOCK [--json] [--watch [--interval DURATION]] [flags]\n" +
 			"berth status [--management-url URL] [--json] [flags]",
 		Description: aboutStatus,
 		Flags:       append(flags.For(statusOptions), flags.For(inquiryOptions())...),
 		Action:      statusAction,
-	}, exitStatusesOfInquiry)
+	}, exitStatusesOfStatus)
 }
 
 // statusRequest is what `berth status` is asked for.
@@ -132,7 +133,7 @@ func statusAction(c *cli.Context) error {
 	case terminal != nil:
 		err = live(ctx, q, view, terminal, request.interval)
 	case request.watch:
-		err = follow(ctx, q, view, c.App.Writer, request)
+		err = follow(ctx, q, view, os.Stdout, request)
 	default:
 		err = once(ctx, q, view, c.App.Writer, request.json)
 	}
@@ -148,41 +149,47 @@ func list(c *cli.Context, cfg config.Connection, r statusRequest) error {
 	defer flush()
 	ctx, release := interrupt.Context(c.Context, actionTimeout)
 	defer release()
-	ids, err := locks(ctx, cfg, r.management, log)
+	ids, where, err := locks(ctx, cfg, r.management, log)
 	switch {
 	case err != nil:
 		return interrupt.Because(ctx, err)
 	case r.json:
 		return display.WriteJSONList(c.App.Writer, ids)
+	case len(ids) == 0: // on stderr: stdout has one lock a line, for scripts too
+		_, err = fmt.Fprintln(c.App.ErrWriter, "no locks in "+where)
+		return err
 	}
 	return display.WriteList(c.App.Writer, ids)
 }
 
-// locks returns which locks there are. A broker says that by its management API alone.
-func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Logger) ([]lock.ID, error) {
+// locks returns which locks there are, and where that is. A broker says it by its management API alone.
+func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Logger,
+) (ids []lock.ID, where string, err error) {
 	if !cfg.Local {
 		if api == "" {
-			return nil, config.Usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its name, " +
-				"or --management-url http://HOST:15672 to list locks, because a broker does not tell otherwise")
+			return nil, "", config.Usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its " +
+				"name, or --management-url http://HOST:15672 to list locks, because a broker does not tell otherwise")
 		}
-		return management.Locks(ctx, management.Access{
-			URL: api, Broker: cfg.Brokers[0], NAL: cfg.Naming == config.NamingNAL,
-		})
+		access := management.Access{URL: api, Broker: cfg.Brokers[0], NAL: cfg.Naming == config.NamingNAL}
+		ids, err = management.Locks(ctx, access)
+		return ids, access.String() + "; a mutex is there only while somebody holds it", err
 	}
 	if api != "" {
-		return nil, config.Usagef("--management-url is a broker's; locks of this host are listed without it")
+		return nil, "", config.Usagef("--management-url is a broker's; locks of this host are listed without it")
 	}
 	backend, err := backends.Open(cfg, backends.Contender{}, log)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	all, ok := backend.(interface {
+	here, ok := backend.(interface {
 		Locks(ctx context.Context) ([]lock.ID, error)
+		Directory() string
 	})
 	if !ok {
-		return nil, config.Usagef("locks of this host are not listed; name one")
+		return nil, "", config.Usagef("locks of this host are not listed; name one")
 	}
-	return all.Locks(ctx)
+	ids, err = here.Locks(ctx)
+	return ids, here.Directory(), err
 }
 
 // once prints what a look finds. A lock that does not exist is printed too where a script reads it.
@@ -203,13 +210,18 @@ func show(view display.View, w io.Writer, asJSON bool) error {
 	return view.WriteTable(w)
 }
 
-// follow prints every change until a signal comes.
-func follow(parent context.Context, q *inquire.Inquiry, view display.View, w io.Writer, r statusRequest) error {
-	ctx, cancel := context.WithCancel(parent)
+// follow prints every change until a signal comes, or until nobody reads it any more.
+func follow(parent context.Context, q *inquire.Inquiry, view display.View, w *os.File, r statusRequest) error {
+	read, release, err := interrupt.WhenUnread(parent, w)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ctx, cancel := context.WithCancel(read)
 	defer cancel()
 	var failed error
 	first := true
-	err := q.Watch(ctx, r.interval, func(seen inquire.Seen) {
+	err = q.Watch(ctx, r.interval, func(seen inquire.Seen) {
 		if !seen.News {
 			return
 		}
@@ -222,7 +234,7 @@ func follow(parent context.Context, q *inquire.Inquiry, view display.View, w io.
 			cancel()
 		}
 	})
-	return errors.Join(err, failed, signalled(parent))
+	return errors.Join(err, failed, signalled(read))
 }
 
 // live keeps a terminal up to date until a signal comes.

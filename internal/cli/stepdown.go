@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,17 +14,19 @@ import (
 	"berth/internal/cli/flags"
 	"berth/internal/config"
 	"berth/internal/inquire"
+	"berth/internal/logging"
 	"berth/lock"
 )
 
-const aboutStepDown = `Asks the holder of a slot to end its command by the stop sequence, to give the slot
-back and to go to the end of the line: whoever is next starts. A lock of several
-slots needs --slot, unless only one is held. A holder heeds those logins only that
-are on its list (--admins of berth run), by default its own.
+const aboutStepDown = `Asks the holder of a slot to end its command by the stop sequence, to give the
+slot back and to go to the end of the line: whoever is next starts. A lock of
+several slots needs --slot, unless only one is held. A holder heeds those
+logins only that are on its list (--admins of berth run), by default its own.
 
-With --wait, returns when a command runs in the slot again and says whose: that of the
-same berth, if nobody else waits. It says too for how long the slot was nobody's, at
-most: that is as exact as the clocks of the hosts agree, and otherwise to 0.1s or so.
+With --wait, returns when a command runs in the slot again and says whose: that
+of the same berth, if nobody else waits. It says too for how long the slot was
+nobody's, at most: that is as exact as the clocks of the hosts agree, and
+otherwise to 0.1s or so.
 
 Examples:
   berth step-down --mutex importer --wait
@@ -47,7 +50,7 @@ func stepDownCommand() *cli.Command {
 		Description: aboutStepDown,
 		Flags:       append(flags.For(stepDownOptions), flags.For(inquiryOptions())...),
 		Action:      stepDownAction,
-	}, exitStatusesOfInquiry)
+	}, exitStatusesOfRequest)
 }
 
 // stepDownRequest is what `berth step-down` is asked for.
@@ -71,53 +74,67 @@ func stepDownAction(c *cli.Context) error {
 	})
 }
 
-// stepDown asks, and says what became of it.
+// stepDown asks, and says what became of it. In JSON that is one object, whatever has failed.
 func stepDown(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, w io.Writer) error {
 	asked, err := q.StepDown(ctx, r.slot)
-	if err != nil {
-		return err
-	}
 	result := newResult(q.ID, asked)
-	if !asked.Decision.Heeded {
-		err := notHeeded(q.ID, asked)
-		if r.json {
-			err = errors.Join(result.writeJSON(w), err)
-		}
-		return err
-	}
-	if !r.json {
-		what := "steps down"
-		if asked.Decision.Why != "" {
-			what = "heeds it: " + inquire.Printable(asked.Decision.Why)
-		}
-		if err := result.say(w, "%s %s", by(asked.Holder), what); err != nil {
-			return err
-		}
-	}
-	if r.wait {
-		next, err := q.AwaitSuccessor(ctx, asked)
-		if err != nil {
-			return err
-		}
-		result.To = &next.Holder
-		result.After, result.Gap = milliseconds(next.After), milliseconds(next.Gap)
-		if !r.json {
-			return result.say(w, "%s runs under term %d, %s after it was asked; the slot was nobody's for %s at most",
-				by(&next.Holder), next.Holder.Term, next.After.Round(time.Millisecond),
-				next.Gap.Round(time.Millisecond))
-		}
+	switch {
+	case err != nil:
+		result.Slot = cmp.Or(asked.Slot, r.slot)
+		result.Why = logging.OneLine(err)
+	case !asked.Decision.Heeded:
+		err = notHeeded(q.ID, asked)
+	case r.wait:
+		err = awaitSuccessor(ctx, q, r, asked, result, w)
+	case !r.json:
+		return sayHeeded(result, asked, w)
 	}
 	if r.json {
-		return result.writeJSON(w)
+		err = errors.Join(result.writeJSON(w), err)
 	}
-	return nil
+	return err
+}
+
+func sayHeeded(result *result, asked inquire.Asked, w io.Writer) error {
+	what := "steps down"
+	if asked.Decision.Why != "" {
+		what = "heeds it: " + inquire.Printable(asked.Decision.Why)
+	}
+	return result.say(w, "%s %s", by(asked.Holder), what)
+}
+
+// awaitSuccessor completes the result with whoever runs in the slot next.
+func awaitSuccessor(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, asked inquire.Asked, result *result,
+	w io.Writer,
+) error {
+	if !r.json {
+		if err := sayHeeded(result, asked, w); err != nil {
+			return err
+		}
+	}
+	next, err := q.AwaitSuccessor(ctx, asked)
+	if err != nil {
+		result.Why = logging.OneLine(err)
+		return err
+	}
+	result.To = &next.Holder
+	result.After, result.Gap = milliseconds(next.After), milliseconds(next.Gap)
+	if r.json {
+		return nil
+	}
+	runs := "runs"
+	if asked.Holder != nil && asked.Holder.Holder == next.Holder.Holder {
+		runs = "runs again"
+	}
+	return result.say(w, "%s %s under term %d, %s after it was asked; the slot was nobody's for %s at most",
+		by(&next.Holder), runs, next.Holder.Term, next.After.Round(time.Millisecond), next.Gap.Round(time.Millisecond))
 }
 
 // result is what a request has come to. Its keys in JSON are stable.
 type result struct {
 	Kind   lock.Kind    `json:"kind"`
 	Name   string       `json:"name"`
-	Slot   int          `json:"slot"`
+	Slot   int          `json:"slot"` // 0: it was not named, and nobody has answered
 	Heeded bool         `json:"heeded"`
 	Why    string       `json:"why,omitempty"`
 	From   *lock.Report `json:"from,omitempty"`     // who was asked
@@ -149,7 +166,7 @@ func (r *result) writeJSON(w io.Writer) error {
 // notHeeded is the error for a request that is refused.
 func notHeeded(id lock.ID, asked inquire.Asked) error {
 	return lock.Errorf(errRefused, "slot %d of %s: the holder (%s) refuses: %s", asked.Slot, id,
-		inquire.Who(asked.Holder), inquire.Printable(asked.Decision.Why))
+		inquire.Who(asked.Holder), inquire.Reason(asked.Decision.Why))
 }
 
 // by names a berth at the beginning of a sentence.

@@ -33,6 +33,12 @@ type Connection struct {
 	// Naming is how queues are named: NamingNLA (default) or NamingNAL.
 	Naming string
 
+	// Probe is how existing queues are looked for: ProbeConfirm (default), ProbeTx or ProbePassive.
+	Probe string
+
+	// Wire is which parts of AMQP locks use: WireFull (default) or WirePlain.
+	Wire string
+
 	// Heartbeat is the heartbeat asked of the broker: whole seconds, 1s to
 	// 60s, default 5s. The lease is twice that.
 	Heartbeat time.Duration
@@ -48,6 +54,19 @@ type Connection struct {
 const (
 	NamingNLA = "N-L-A" // queues named like workers-1-A
 	NamingNAL = "N-A-L" // queues named like workers-A-1
+)
+
+// The values of Connection.Probe.
+const (
+	ProbeConfirm = "confirm" // by a publish that the broker confirms
+	ProbeTx      = "tx"      // by a publish in a transaction
+	ProbePassive = "passive" // by a passive declaration
+)
+
+// The values of Connection.Wire.
+const (
+	WireFull  = "full"  // with ledgers and a line
+	WirePlain = "plain" // with nothing that is consumed
 )
 
 // Run is everything that `berth run` was told, checked. Load makes it; the zero
@@ -153,6 +172,7 @@ func (r Run) Timings() timing.Timings {
 		VerifyInterval: r.VerifyInterval,
 		VerifyTimeout:  r.VerifyTimeout,
 		Loss:           r.Loss.Duration(),
+		Plain:          !r.Local && r.Wire == WirePlain,
 	}
 }
 

@@ -36,6 +36,24 @@ func optionsList() string {
 	return b.String()
 }
 
+func TestPageNamesWhatAReloadChanges(t *testing.T) {
+	page, err := os.ReadFile("../../docs/status.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(page), "\n- These can change: ")
+	line, _, _ = strings.Cut(line, ".\n")
+	named := regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(line, -1)
+	if len(named) != len(reloadable) {
+		t.Errorf("docs/status.md names %d keys, and %d can change", len(named), len(reloadable))
+	}
+	for _, name := range reloadable {
+		if !strings.Contains(line, "`"+strings.ReplaceAll(name, "-", "_")+"`") {
+			t.Errorf("docs/status.md does not say that %s can change", name)
+		}
+	}
+}
+
 func TestDocumentationListsTheOptions(t *testing.T) {
 	source, err := os.ReadFile(documentation)
 	if err != nil {

@@ -51,6 +51,9 @@ func Load(in Input) (Run, error) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
 			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")
 	}
+	if err := s.checkWire(); err != nil {
+		return Run{}, err
+	}
 	if !s.Local {
 		if err := s.Timings().Check(); err != nil {
 			return Run{}, err
@@ -66,6 +69,9 @@ func Load(in Input) (Run, error) {
 func LoadCheck(in Input) (Run, error) {
 	s, err := in.settle(table)
 	if err != nil {
+		return Run{}, err
+	}
+	if err := s.checkWire(); err != nil {
 		return Run{}, err
 	}
 	return s.Run, nil
@@ -107,6 +113,31 @@ func (s *settings) checkBroker() error {
 // NeedsBroker is the error for a lock that cannot be kept on one host.
 func NeedsBroker(id lock.ID) error {
 	return Invalidf("%s needs RabbitMQ, which hands out its tokens; on this host alone use a semaphore", id)
+}
+
+// NeedsConsumers is the error for a lock that the plain wire cannot have.
+func NeedsConsumers(id lock.ID) error {
+	return Invalidf("%s has tokens, which are consumed, and --wire plain consumes nothing; leave one of them out", id)
+}
+
+// checkWire refuses what would go over a wire that is not there.
+func (s *settings) checkWire() error {
+	if s.Local || s.Wire != WirePlain {
+		return nil
+	}
+	if s.Lock.Kind == lock.TokenSemaphore {
+		return NeedsConsumers(s.Lock)
+	}
+	for _, option := range []struct {
+		flag  string
+		given bool
+	}{{"priority", s.Priority > 0}, {"takeover", s.Takeover}, {"admins", len(s.Admins) > 0}} {
+		if option.given {
+			return Invalidf("--wire plain and --%s exclude each other: nobody is told who waits, and nobody can be asked; "+
+				"leave one of them out", option.flag)
+		}
+	}
+	return nil
 }
 
 // settle merges all sources and sets the given options from them; every other

@@ -86,6 +86,10 @@ func setHook(hook supervisor.Hook) func(*settings, []string) error {
 			s.Hooks = map[supervisor.Hook][]string{}
 		}
 		s.Hooks[hook] = texts
+		if len(texts) == 0 || texts[0] == "" {
+			return errors.New("names no program; begin with one, such as \"/usr/local/bin/attach\", or leave it out to " +
+				"have no such hook")
+		}
 		return checkCommand(texts)
 	}
 }

@@ -56,14 +56,23 @@ var table = []Option{
 		Usage: "Read the password from FILE, for URLs that name a user and none: amqp://USER@HOST."},
 	{Name: "admins", Group: groupBroker, Value: "USER", Kind: List, set: setAdmins,
 		Usage: "Who may ask this berth for its status, to step down and to reload: users of the broker, or of this " +
-			"host with 'local'. Repeatable. Left out, it is berth's own user there, and root on this host. In the " +
-			"variable, separated by spaces or commas."},
+			"host with 'local'. Repeat it for each: a comma is part of a name. Left out, it is berth's own user " +
+			"there, and root on this host. In the variable, separated by spaces or commas."},
 	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
 		Usage: "Read settings from FILE. The environment overrides the file, flags override both."},
 	{Name: "naming", Group: groupBroker, Value: "N-L-A|N-A-L", Default: NamingNLA, connection: true,
 		set: oneOf(func(s *settings) *string { return &s.Naming }, NamingNLA, NamingNAL),
 		Usage: "How queues are named: name, slot and letter in this order. Every berth that uses a lock must " +
 			"agree on it."},
+	{Name: "probe", Group: groupBroker, Value: "confirm|tx|passive", Default: ProbeConfirm, connection: true,
+		set: oneOf(func(s *settings) *string { return &s.Probe }, ProbeConfirm, ProbeTx, ProbePassive),
+		Usage: "How berth finds out which queues exist: by messages that the broker confirms, by messages in a " +
+			"transaction, or by passive declarations, of which the broker logs those that it refuses as errors."},
+	{Name: "wire", Group: groupBroker, Value: "full|plain", Default: WireFull, connection: true,
+		set: oneOf(func(s *settings) *string { return &s.Wire }, WireFull, WirePlain),
+		Usage: "What berth says to the broker. With plain, only what other implementations of the A/B scheme say too: " +
+			"nothing is consumed, so every handover takes the lease, and nobody can be asked anything. Everybody who " +
+			"uses a lock must agree on it."},
 
 	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusiveWaiting, Default: "false",
 		set:   setSwitch(func(s *settings) *bool { return &s.Try }),
@@ -83,8 +92,9 @@ var table = []Option{
 		set:   setText(func(s *settings) *string { return &s.ReadyFile }),
 		Usage: "With --takeover: ask the holder once FILE exists."},
 	{Name: "ready-command", Group: groupWaiting, Value: "SCRIPT",
-		set:   setText(func(s *settings) *string { return &s.ReadyCommand }),
-		Usage: "With --takeover: ask the holder once SCRIPT, run by sh -c again and again, ends with status 0."},
+		set: setText(func(s *settings) *string { return &s.ReadyCommand }),
+		Usage: "With --takeover: ask the holder once SCRIPT, run by sh -c again and again, ends with status 0. It " +
+			"runs as the command would. What it leaves running is killed, and all of it after 30s."},
 	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(supervisor.Retry),
 		set: oneOf(func(s *settings) *supervisor.OnLoss { return &s.OnLoss }, supervisor.Retry, supervisor.Exit),
 		Usage: "After a slot was lost and the command is dead: queue up for the next slot, or exit with 76, as with " +

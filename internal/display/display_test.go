@@ -188,6 +188,24 @@ func TestScreenFitsEveryWindow(t *testing.T) {
 	}
 }
 
+func TestWhatToDoIsReadableInANarrowWindow(t *testing.T) {
+	remedy := "cannot reach the broker at amqp://rabbit:5672: connection refused; see whether it runs, and whether the " +
+		"port is the right one"
+	for _, slots := range []int{0, 1, 5, 100, 1000} {
+		v := many(slots)
+		v.Seen.Err = errors.New(remedy)
+		screen := visible(strings.Join(v.Screen(80, 24), "\n"))
+		wants(t, strings.Join(strings.Fields(screen), " "), remedy)
+	}
+	absent := strings.Join(view().Screen(40, 24), " ")
+	wants(t, absent, "create it with: berth semaphore create workers --slots N")
+	doubt := many(5)
+	doubt.Seen.Status.Slots[2].Holder.Trouble = "the slot is in doubt: the connection broke; nothing is known before " +
+		"it is back"
+	narrow := strings.Join(doubt.Screen(60, 24), " ")
+	wants(t, strings.Join(strings.Fields(narrow), " "), "nothing is known before it is back")
+}
+
 func TestFewSlotsKeepTheirRowsAndLoseColumns(t *testing.T) {
 	lines := strings.Join(many(5).Screen(80, 24), "\n")
 	wants(t, lines, "SLOT  STATE  HOST", "PID", "COMMAND", "web-03.example.com")

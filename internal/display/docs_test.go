@@ -1,7 +1,9 @@
 package display
 
 import (
+	"errors"
 	"flag"
+	"io"
 	"os"
 	"reflect"
 	"regexp"
@@ -42,6 +44,28 @@ func TestPageShowsTheScreen(t *testing.T) {
 	text := strings.Replace(string(page), string(found[0]), string(found[1])+picture+string(found[3]), 1)
 	if err := os.WriteFile(documentation, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestPageHasEveryKeyAroundTheSlots(t *testing.T) {
+	page, err := os.ReadFile(documentation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := view(held(1, nil))
+	v.Seen.Err = errors.New("cannot reach the broker")
+	for _, write := range []func(io.Writer) error{v.WriteJSON, func(w io.Writer) error {
+		return WriteJSONList(w, []lock.ID{workers})
+	}} {
+		var b strings.Builder
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(b.String(), -1) {
+			if !strings.Contains(string(page), "`"+key[1]+"`") {
+				t.Errorf("the page does not have the key %q of %s", key[1], b.String())
+			}
+		}
 	}
 }
 

@@ -26,19 +26,14 @@ const (
 // Screen returns the lock as lines for a window of a terminal: a row for each slot if they find room, otherwise several
 // slots in one line. Slots that have changed a moment ago stand out.
 func (v View) Screen(width, height int) []string {
-	lines := []string{cut(v.Summary(), width)}
-	var problems []string
-	for _, p := range v.Problems() {
-		problems = append(problems, cut(p, width))
+	lines := wrap(v.Summary(), width)
+	if len(v.Seen.Status.Slots) > 0 { // it says nothing that has to be done
+		lines = []string{cut(v.Summary(), width)}
 	}
-	slots := len(v.Seen.Status.Slots)
-	room := height - len(lines) - 1 // one for the foot
 	foot := fmt.Sprintf("%s, Ctrl-C ends", v.Seen.At.Format("15:04:05"))
-	if slots > 0 {
-		if slots+1+len(problems) > room && len(problems) > mostProblems {
-			more := fmt.Sprintf("and %d more; see berth status without --watch", len(problems)-mostProblems+1)
-			problems = append(problems[:mostProblems-1], cut(more, width))
-		}
+	room := height - len(lines) - 1 // one for the foot
+	problems := v.problems(width, room)
+	if slots := len(v.Seen.Status.Slots); slots > 0 {
 		room = max(room-len(problems), 1)
 		if slots+1 <= room {
 			lines = append(lines, v.table(width)...)
@@ -53,6 +48,37 @@ func (v View) Screen(width, height int) []string {
 	}
 	lines = append(append(lines, problems...), cut(foot, width))
 	return lines[:min(len(lines), max(height, 1))]
+}
+
+// problems returns what is wrong, in full if the slots still find room beside it. Otherwise only what is said of the
+// whole lock is in full: for slots, a line each, and not for all.
+func (v View) problems(width, room int) (lines []string) {
+	all := v.Problems()
+	for _, p := range all {
+		lines = append(lines, wrap(p, width)...)
+	}
+	slots := len(v.Seen.Status.Slots)
+	if slots == 0 || slots+1+len(lines) <= room || len(lines) < room && v.fits(width, room-len(lines)) {
+		return lines
+	}
+	lines = nil
+	if v.Seen.Err != nil {
+		lines, all = wrap(all[0], width), all[1:]
+	}
+	for i, p := range all {
+		if i == mostProblems-1 && len(all) > mostProblems {
+			p = fmt.Sprintf("and %d more; see berth status without --watch", len(all)-i)
+			return append(lines, cut(p, width))
+		}
+		lines = append(lines, cut(p, width))
+	}
+	return lines
+}
+
+// fits reports whether no slot is left out.
+func (v View) fits(width, height int) bool {
+	_, hidden := v.grid(width, height)
+	return hidden == 0
 }
 
 // table is a row for each slot.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/mitchellh/go-wordwrap"
+
 	"berth/internal/inquire"
 	"berth/lock"
 )
@@ -134,6 +136,15 @@ func (v View) narrowed(width int) []column {
 // pad returns the text with spaces behind it.
 func pad(text string, width int) string {
 	return text + strings.Repeat(" ", max(width-utf8.RuneCountInString(text), 0))
+}
+
+// wrap returns a text as lines, broken between words. A word that is too long is cut.
+func wrap(text string, width int) []string {
+	lines := strings.Split(wordwrap.WrapString(text, uint(max(width, 1))), "\n")
+	for i := range lines {
+		lines[i] = cut(lines[i], width)
+	}
+	return lines
 }
 
 // cut returns the beginning of a text that has room, with a mark if it is not all.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+
+	"berth/internal/guard/tree"
 )
 
 // newCgroup returns where a guard may make a control group for its command: the
@@ -19,7 +21,7 @@ func newCgroup() string {
 	if own == "" {
 		return ""
 	}
-	return filepath.Join(own, "berth-"+rand.Text())
+	return filepath.Join(own, tree.CgroupPrefix+rand.Text())
 }
 
 // ownCgroup returns the directory of this process's own group: the mount point

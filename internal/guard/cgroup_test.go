@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"crypto/rand"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -75,6 +77,61 @@ func TestControlGroupThatWasLeftBehindIsNotUsedAgain(t *testing.T) {
 	}
 	if newCgroup() == path {
 		t.Error("two guards have one group")
+	}
+}
+
+// Both are killed at once, and nobody is there to remove it.
+func TestControlGroupThatWasLeftBehindIsRemovedByTheNextGuard(t *testing.T) {
+	tr := prepare(t, `exec sleep 1000`)
+	own := tr.guard.cgroup // empty, and not left behind
+	guardtest.Await(t, "the control group", func() bool { return guardtest.Exists(own) })
+	left := newCgroup()
+	if err := os.MkdirAll(left+"/inner", 0o755); err != nil {
+		t.Fatalf("%v; this test needs a cgroup v2 hierarchy, and root", err)
+	}
+	next, err := tr.host.Launch(Spec{Path: "/bin/true", Args: []string{"true"}, Env: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Await(t, "the end of what was left", func() bool { return !guardtest.Exists(left) })
+	next.Retire()
+	tr.run()
+	if members, err := os.ReadFile(own + "/cgroup.procs"); err != nil || len(members) == 0 {
+		t.Errorf("the command is not in its control group: %q, %v", members, err)
+	}
+}
+
+// Another guard is about to lock one, and an administrator may call theirs so.
+func TestControlGroupsOfOthersAreLeftAlone(t *testing.T) {
+	dir := filepath.Join(ownCgroup(), "test-"+rand.Text()) // out of reach of other guards
+	name := func() string { return filepath.Join(dir, tree.CgroupPrefix+rand.Text()) }
+	left, beingMade := name(), name()
+	all := []string{dir, left, beingMade, left + "-jobs", dir + "/berth-jobs", dir + "/BERTH"}
+	for _, path := range all {
+		mode := os.FileMode(0o755)
+		if path == beingMade {
+			mode = 0o700
+		}
+		if err := os.Mkdir(path, mode); err != nil {
+			t.Fatalf("%v; this test needs a cgroup v2 hierarchy, and root", err)
+		}
+		defer os.Remove(path)
+	}
+	host, err := newHost(env{procfs.Kernel(), name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	g, err := host.Launch(Spec{Path: "/bin/true", Args: []string{"true"}, Env: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Await(t, "the end of what was left", func() bool { return !guardtest.Exists(left) })
+	g.Retire() // it has looked at all of them
+	for _, path := range all {
+		if path != left && !guardtest.Exists(path) {
+			t.Errorf("%s was removed", path)
+		}
 	}
 }
 

@@ -77,6 +77,9 @@ type Spec struct {
 	// the terminal. What the command reads and writes is the command's alone.
 	Aside bool
 
+	// Silent is for what runs again and again: what it writes goes nowhere. It needs Aside.
+	Silent bool
+
 	// Numbered are variables, of Env or not, whose value is to be the process number
 	// of the command. Default none.
 	Numbered []string
@@ -233,12 +236,15 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 	}
 	files := []uintptr{0, 1, 2}
 	if spec.Aside {
-		null, err := os.Open(os.DevNull)
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 		if err != nil {
 			return fmt.Errorf("cannot start the guard: %w", err)
 		}
 		defer null.Close()
 		files = []uintptr{null.Fd(), 2, 2}
+		if spec.Silent {
+			files = []uintptr{null.Fd(), null.Fd(), null.Fd()}
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

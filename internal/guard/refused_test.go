@@ -10,34 +10,36 @@ import (
 	"berth/supervisor"
 )
 
-// prepareWithoutKill launches a guard that may not signal other users' processes,
-// for a command of another user. The control group would kill it all the same.
-func prepareWithoutKill(t *testing.T, script string) *command {
+// another is a user whom withoutKill may not signal.
+var another = &syscall.Credential{Uid: 65534, Gid: 65534}
+
+// withoutKill has guards that are launched meanwhile not be able to signal other users' processes. The control group
+// would kill them all the same.
+func withoutKill(t *testing.T, launch func()) {
 	t.Helper()
 	useCgroups = false
 	t.Cleanup(func() { useCgroups = true })
-	prepared := make(chan *command)
+	done := make(chan struct{})
 	go func() {
-		defer close(prepared)
+		defer close(done)
 		runtime.LockOSThread() // for good: the thread ends with this goroutine
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_KILL, 0, 0, 0); err != nil {
 			t.Errorf("cannot drop a capability; this test needs root: %v", err)
 			return
 		}
-		prepared <- prepareSpec(t, Spec{
-			Path: "/bin/sh", Args: []string{"sh", "-c", script}, Credential: &syscall.Credential{Uid: 65534,
-				Gid: 65534},
-		})
+		launch()
 	}()
-	tr := <-prepared
-	if tr == nil {
+	<-done
+	if t.Failed() {
 		t.FailNow()
 	}
-	return tr
 }
 
 func TestProcessThatMayNotBeSignalledIsToldAndKeepsTheTreeAlive(t *testing.T) {
-	tr := prepareWithoutKill(t, "exec sleep 1000")
+	var tr *command
+	withoutKill(t, func() {
+		tr = prepareSpec(t, Spec{Path: "/bin/sleep", Args: []string{"sleep", "1000"}, Credential: another})
+	})
 	first := tr.run()
 	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Tree); err != nil {
 		t.Fatal(err)

@@ -51,13 +51,23 @@ type Asked struct {
 	Decision lock.Decision
 
 	at   time.Time // when it was asked
-	seen time.Time // when the last look began that saw it hold the slot
+	seen time.Time // when it is last known to have held the slot
 }
 
 // StepDown asks the holder of a slot to end its command in order and give the slot back. Without a slot, 0, there has
 // to be one holder only. Errors beside those of Look and Ask: config.ErrUsage if a slot has to be named, ErrUnknown if
 // the answer cannot be read. A request that is refused is none.
 func (q *Inquiry) StepDown(ctx context.Context, slot int) (Asked, error) {
+	return q.askHolder(ctx, slot, lock.AskStepDown)
+}
+
+// Reload asks the holder of a slot to read its configuration again. Slot and errors are as those of StepDown.
+func (q *Inquiry) Reload(ctx context.Context, slot int) (Asked, error) {
+	return q.askHolder(ctx, slot, lock.AskReload)
+}
+
+// askHolder asks the holder of a slot, or the only one there is.
+func (q *Inquiry) askHolder(ctx context.Context, slot int, verb lock.Verb) (Asked, error) {
 	held, seen, err := q.holders(ctx, slot)
 	switch {
 	case err != nil:
@@ -65,32 +75,7 @@ func (q *Inquiry) StepDown(ctx context.Context, slot int) (Asked, error) {
 	case len(held) > 1:
 		return Asked{}, config.Usagef("%s has several holders; give --slot with one of: %s", q.ID, list(held))
 	}
-	return q.ask(ctx, held[0], lock.AskStepDown, seen)
-}
-
-// Reload asks holders to read their configuration again: that of a slot, or without one, 0, those on this host, or the
-// only one there is. Errors are those of StepDown.
-func (q *Inquiry) Reload(ctx context.Context, slot int, host string) (all []Asked, err error) {
-	held, seen, err := q.holders(ctx, slot)
-	if err != nil {
-		return nil, err
-	}
-	if len(held) > 1 {
-		here := on(host, held)
-		if len(here) == 0 {
-			return nil, config.Usagef("%s has several holders, none of them on this host; give --slot with one of: %s",
-				q.ID, list(held))
-		}
-		held = here
-	}
-	for _, s := range held {
-		asked, err := q.ask(ctx, s, lock.AskReload, seen)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, asked)
-	}
-	return all, nil
+	return q.ask(ctx, held[0], verb, seen)
 }
 
 // holders returns the slots that are held, or only the one that is wanted, and when the look at them began.
@@ -141,24 +126,20 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 	defer cancel()
 	answer, err := q.Ask(limited, s.Slot, verb)
 	if errors.Is(err, lock.ErrUnknown) && ctx.Err() == nil {
-		return asked, fmt.Errorf("the holder of %s, %s, has not answered, so it may not have heeded this: either it "+
-			"does not take requests from this login, or it is out of reach: %w", q.subject(s.Slot), Who(s.Holder), err)
+		who := "the holder"
+		if s.Holder != nil {
+			who = Who(s.Holder) + ","
+		}
+		return asked, fmt.Errorf("it is not known whether %s heeds this: %w; look at the status, and ask again", who, err)
 	}
 	if err == nil && json.Unmarshal(answer, &asked.Decision) != nil {
 		err = lock.Errorf(lock.ErrUnknown, "the holder of %s has given an answer that cannot be read; it may be of "+
 			"another version", q.subject(s.Slot))
 	}
-	return asked, err
-}
-
-// on returns those of the slots that are held on a host.
-func on(host string, held []lock.SlotStatus) (here []lock.SlotStatus) {
-	for _, s := range held {
-		if s.Holder != nil && s.Holder.Host == host {
-			here = append(here, s)
-		}
+	if asked.Decision.Heeded && asked.Decision.Why == "" { // otherwise it may be giving the slot back already
+		asked.seen = asked.at
 	}
-	return here
+	return asked, err
 }
 
 // list returns "1 (web1, pid 815), 2 (web2, pid 99)".
@@ -182,11 +163,19 @@ func Who(r *lock.Report) string {
 	return fmt.Sprintf("%s, pid %d", Printable(r.Host), r.PID)
 }
 
-// longest is how many characters of what somebody says of itself are shown.
-const longest = 100
+// How many characters of what somebody else has said are shown.
+const (
+	longestName   = 100
+	longestReason = 500 // with the path of a file, and what is wrong there
+)
 
-// Printable returns what somebody else has said in a form that does nothing to a terminal: one line, not endless.
-func Printable(text string) string {
+// Printable returns what somebody else says of itself in a form that does nothing to a terminal: one line, not endless.
+func Printable(text string) string { return printed(text, longestName) }
+
+// Reason is Printable for a sentence.
+func Reason(text string) string { return printed(text, longestReason) }
+
+func printed(text string, longest int) string {
 	var b strings.Builder
 	n := 0
 	for _, r := range text {

@@ -141,26 +141,20 @@ func TestNoAnswerToARequestSaysWhatItMayBe(t *testing.T) {
 	hold(t, place, "web1")
 	fake.Inject(locktest.Ask, locktest.Fault{Before: lock.ErrUnknown})
 	_, err := q.StepDown(t.Context(), 0)
-	wants(t, err, lock.ErrUnknown, "web1, pid 1, has not answered", "login")
+	wants(t, err, lock.ErrUnknown, "it is not known whether web1, pid 1, heeds this", "look at the status")
 }
 
-func TestReloadIsForThisHostOrTheOnlyHolder(t *testing.T) {
+func TestReloadIsForOneHolder(t *testing.T) {
 	q, place, _ := about(4)
-	hold(t, place, "web1")
-	all, err := q.Reload(t.Context(), 0, "elsewhere")
-	if err != nil || len(all) != 1 || all[0].Slot != 1 {
-		t.Errorf("the only one: %+v, %v", all, err)
+	first := hold(t, place, "web1")
+	if asked, err := q.Reload(t.Context(), 0); err != nil || asked.Slot != 1 || <-first.asked != lock.AskReload {
+		t.Errorf("the only one: %+v, %v", asked, err)
 	}
-	second, third := hold(t, place, "web2"), hold(t, place, "web2")
-	all, err = q.Reload(t.Context(), 0, "web2")
-	if err != nil || len(all) != 2 || <-second.asked != lock.AskReload || <-third.asked != lock.AskReload {
-		t.Errorf("those of this host: %+v, %v", all, err)
-	}
-	_, err = q.Reload(t.Context(), 0, "elsewhere")
-	wants(t, err, config.ErrUsage, "none of them on this host", "3 (web2, pid 1)")
-	all, err = q.Reload(t.Context(), 1, "elsewhere")
-	if err != nil || len(all) != 1 || all[0].Slot != 1 {
-		t.Errorf("the one that is named: %+v, %v", all, err)
+	second := hold(t, place, "web2")
+	_, err := q.Reload(t.Context(), 0)
+	wants(t, err, config.ErrUsage, "several holders", "2 (web2, pid 1)")
+	if asked, err := q.Reload(t.Context(), 2); err != nil || asked.Slot != 2 || <-second.asked != lock.AskReload {
+		t.Errorf("the one that is named: %+v, %v", asked, err)
 	}
 }
 
@@ -207,6 +201,19 @@ func TestSameBerthInANewHoldingIsASuccessor(t *testing.T) {
 	}
 }
 
+// Who heeds a request holds the slot when it is asked, whatever its successor's clock says.
+func TestSlotIsNobodysOnlyAfterTheRequest(t *testing.T) {
+	q, place, _ := about(1)
+	hold(t, place, "web1")
+	asked, err := q.StepDown(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if next := asked.succeededBy(lock.Report{}); next.Gap > next.After {
+		t.Errorf("nobody's for %s, %s after it was asked", next.Gap, next.After)
+	}
+}
+
 func TestSuccessorMayNeverCome(t *testing.T) {
 	q, place, fake := about(1)
 	hold(t, place, "web1")
@@ -217,7 +224,7 @@ func TestSuccessorMayNeverCome(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	defer cancel()
 	_, err = q.AwaitSuccessor(ctx, asked)
-	wants(t, err, lock.ErrUnknown, "nobody else runs in slot 1")
+	wants(t, err, lock.ErrUnknown, "(web1, pid 1) heeds it, but no command runs after it in slot 1")
 	fake.Inject(locktest.Look, locktest.Fault{Before: lock.ErrDenied})
 	_, err = q.AwaitSuccessor(t.Context(), asked)
 	wants(t, err, lock.ErrDenied)

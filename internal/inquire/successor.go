@@ -44,8 +44,8 @@ func (q *Inquiry) AwaitSuccessor(ctx context.Context, asked Asked) (Successor, e
 		}
 		select {
 		case <-ctx.Done():
-			return Successor{}, lock.Errorf(lock.ErrUnknown, "%s heeds it, but nobody else runs in %s yet",
-				Who(asked.Holder), q.subject(asked.Slot))
+			return Successor{}, lock.Errorf(lock.ErrUnknown, "the holder (%s) heeds it, but no command runs after it "+
+				"in %s yet", Who(asked.Holder), q.subject(asked.Slot))
 		case <-ticks.C:
 		}
 	}

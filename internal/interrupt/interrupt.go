@@ -59,7 +59,7 @@ func heeded() []os.Signal {
 // context.DeadlineExceeded.
 type GaveUp struct{ After time.Duration }
 
-func (g GaveUp) Error() string { return fmt.Sprintf("gave up after %s, see --timeout", g.After) }
+func (g GaveUp) Error() string { return fmt.Sprintf("gave up after %s", g.After) }
 
 // Unwrap returns what errors.Is finds.
 func (g GaveUp) Unwrap() error { return context.DeadlineExceeded }

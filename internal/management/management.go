@@ -70,6 +70,36 @@ func Locks(ctx context.Context, access Access) ([]lock.ID, error) {
 	return nil, lock.Errorf(lock.ErrUnknown, "the management API lists more queues than %d", mostPages*pageSize)
 }
 
+// String names what is listed.
+func (a Access) String() string {
+	at, err := url.Parse(a.URL)
+	if err != nil {
+		return "the broker"
+	}
+	broker, err := url.Parse(a.Broker)
+	if err != nil {
+		return at.Host
+	}
+	vhost, err := virtualHost(broker)
+	if err != nil {
+		return at.Host
+	}
+	return fmt.Sprintf("the virtual host %q of %s", vhost, at.Host)
+}
+
+// virtualHost is the one that a broker's URL names.
+func virtualHost(broker *url.URL) (string, error) {
+	vhost := strings.TrimPrefix(broker.EscapedPath(), "/")
+	if vhost == "" {
+		return "/", nil
+	}
+	vhost, err := url.PathUnescape(vhost)
+	if err != nil {
+		return "", errors.New("the broker's URL has a virtual host that cannot be read")
+	}
+	return vhost, nil
+}
+
 // request is for the queues of the virtual host.
 func (a Access) request(ctx context.Context) (*http.Request, error) {
 	at, err := url.Parse(a.URL)
@@ -85,13 +115,9 @@ func (a Access) request(ctx context.Context) (*http.Request, error) {
 		login = broker.User
 	}
 	at.User = nil
-	vhost := strings.TrimPrefix(broker.EscapedPath(), "/")
-	if vhost == "" {
-		vhost = "%2F"
-	}
-	vhost, err = url.PathUnescape(vhost)
+	vhost, err := virtualHost(broker)
 	if err != nil {
-		return nil, errors.New("the broker's URL has a virtual host that cannot be read")
+		return nil, err
 	}
 	at = at.JoinPath("api", "queues", url.PathEscape(vhost))
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
@@ -121,13 +147,27 @@ type queue struct {
 	} `json:"arguments"`
 }
 
+// setUp says where the API is to be found.
+const setUp = "it takes RabbitMQ's management plugin ('rabbitmq-plugins enable rabbitmq_management' on the node), " +
+	"which listens on port 15672 as a rule, 15671 with TLS"
+
+// cause is an error of a request without the URL, which the message has already.
+func cause(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
 func get(client *http.Client, request *http.Request) (p page, err error) {
 	response, err := client.Do(request)
 	if err != nil {
 		if ctx := request.Context(); ctx.Err() != nil {
 			return p, ctx.Err()
 		}
-		return p, lock.Errorf(lock.ErrUnreachable, "cannot reach the management API at %s: %w", request.URL.Host, err)
+		return p, lock.Errorf(lock.ErrUnreachable, "cannot reach the management API at %s: %w; %s", request.URL.Host,
+			cause(err), setUp)
 	}
 	defer response.Body.Close()
 	switch response.StatusCode {
@@ -137,11 +177,11 @@ func get(client *http.Client, request *http.Request) (p page, err error) {
 			"management, and permissions in the virtual host", request.URL.Host)
 	default:
 		return p, lock.Errorf(lock.ErrUnknown, "%s answers with %q; it is not the management API, or has no such "+
-			"virtual host", request.URL.Host, response.Status)
+			"virtual host; %s", request.URL.Host, response.Status, setUp)
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, mostBytes)).Decode(&p); err != nil {
-		return p, lock.Errorf(lock.ErrUnknown, "the answer of the management API at %s cannot be read: %w",
-			request.URL.Host, err)
+		return p, lock.Errorf(lock.ErrUnknown, "what %s answers is not of the management API: %w; %s",
+			request.URL.Host, err, setUp)
 	}
 	return p, nil
 }

@@ -11,13 +11,10 @@
 package runner
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
@@ -25,7 +22,8 @@ import (
 	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/internal/guard"
-	"berth/internal/takeover"
+	"berth/internal/observe/feed"
+	"berth/internal/pidsocket"
 	"berth/internal/timing"
 	"berth/lock"
 	"berth/supervisor"
@@ -53,11 +51,14 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
-	backend, err := backends.Open(cfg.Connection, contender(cfg), log)
+	backend, err := backends.Open(cfg.Connection, backends.Contender{
+		Priority: cfg.Priority, Takeover: cfg.Takeover, Once: cfg.Try, Admins: cfg.Admins,
+	}, log) // which names the lock by itself
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
 	contender := backend.Lock(cfg.Lock)
+	log = log.With("lock", cfg.Lock.Name)
 	told, err := listen(cfg, contender, log)
 	if err != nil {
 		return supervisor.Outcome{Err: err}
@@ -80,6 +81,8 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Credential: cfg.Credential, Namespace: cfg.PIDNamespace,
 	}
 	queue.queueAll()
+	asked := pidsocket.NewServer(log)
+	asked.Begin()
 	outcome := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     contender,
@@ -100,8 +103,9 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		OnDoubt: cfg.InDoubt,
 		Restart: cfg.Restart,
 
-		Takeover: takeOver(cfg, spec.Dir, backend, log),
-		Reload:   reload(cfg, again, guards, spec, backend, log),
+		Takeover: takeOver(cfg, guards, spec, backend, log),
+		Asked:    asked.Requests(),
+		Reload:   reload(cfg, again, guards, spec, backend, told, log),
 
 		Hooks:       launchers(guards, spec, programs),
 		HookTimeout: cfg.HookTimeout,
@@ -114,8 +118,9 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 
 		Holder: holder(),
 		Self:   self(cfg),
-		Log:    log.With("lock", cfg.Lock.Name),
+		Log:    log,
 	})
+	asked.End()
 	guards.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {
 	case errors.Is(outcome.Err, supervisor.ErrNotExecuted):
@@ -145,39 +150,10 @@ func terminal() func() bool {
 	return hasTerminal
 }
 
-// contender is how this berth waits. One that takes over goes before all others.
-func contender(cfg config.Run) backends.Contender {
-	c := backends.Contender{Priority: cfg.Priority, Once: cfg.Try, Admins: cfg.Admins}
-	if cfg.Takeover && !cfg.Local {
-		c.Priority = lock.MaxPriority + 1
-	}
-	return c
-}
-
-// takeoverAgain is after how long a holder that has heeded is asked again: longer than it takes to stop, as a rule.
-const takeoverAgain = 10 * time.Second
-
-// takeOver returns what asks the holder to step down, nil if nobody is to be asked.
-func takeOver(cfg config.Run, dir string, backend lock.Backend, log hclog.Logger) func(context.Context, int) error {
-	if !cfg.Takeover {
-		return nil
-	}
-	return func(ctx context.Context, slot int) error {
-		t := takeover.Takeover{
-			ReadyFile: cfg.ReadyFile, ReadyCommand: cfg.ReadyCommand, Dir: dir,
-			Again: takeoverAgain, Inspector: backend.Inspector(cfg.Lock), Log: log,
-		}
-		if t.ReadyFile != "" && !filepath.IsAbs(t.ReadyFile) {
-			t.ReadyFile = filepath.Join(dir, t.ReadyFile)
-		}
-		return t.Ask(ctx, slot)
-	}
-}
-
 // reload returns what reads the configuration again, in the directory that berth was started in, and has take effect
 // what is not the supervisor's.
 func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host, spec guard.Spec,
-	backend lock.Backend, log hclog.Logger,
+	backend lock.Backend, told *feed.Feed, log hclog.Logger,
 ) func() (supervisor.Reloaded, error) {
 	return func() (supervisor.Reloaded, error) {
 		var now config.Run
@@ -197,6 +173,7 @@ func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host
 		}
 		log.SetLevel(hclog.LevelFromString(next.LogLevel))
 		backends.SetAdmins(backend, next.Admins)
+		told.SetArithmetic(arithmetic(next))
 		return supervisor.Reloaded{Stop: next.Stop, Loss: next.Loss, Hooks: launchers(guards, spec, programs),
 			HookTime: next.HookTimeout, Kept: kept}, nil
 	}

@@ -12,8 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -23,10 +21,9 @@ import (
 )
 
 const (
-	// readyPoll is how often it is looked whether the command could do its work.
-	readyPoll = 200 * time.Millisecond
-	// readyTimeout bounds one run of ReadyCommand.
-	readyTimeout = 30 * time.Second
+	// filePause and commandPause are between two looks whether the command could do its work.
+	filePause    = 200 * time.Millisecond
+	commandPause = 500 * time.Millisecond
 	// askTimeout bounds one question to the holder.
 	askTimeout = 3 * time.Second
 )
@@ -34,9 +31,14 @@ const (
 // Takeover is how one berth takes over from another. Fields without a stated default are required.
 type Takeover struct {
 	ReadyFile    string // that exists once the command could do its work; "": nothing is waited for
-	ReadyCommand string // for sh -c, with status 0 from then on; "": nothing is waited for
+	ReadyCommand string // has status 0 from then on, see Run; "": nothing is waited for
 
-	Dir string // that ReadyCommand runs in; "": the present one
+	// Run runs ReadyCommand once. Its error says how that failed, nil: it did not. Required with ReadyCommand.
+	Run func(ctx context.Context) error
+
+	// Tell is told what is waited for, in a few words that go on after "waiting for", whenever that changes. Default
+	// nil: nobody is.
+	Tell func(what string)
 
 	Again     time.Duration  // after which one that has heeded is asked again, if the slot is not ours by then
 	Inspector lock.Inspector // of the lock; Ask closes it
@@ -72,44 +74,63 @@ func (t Takeover) Ask(ctx context.Context, slot int) error {
 
 // awaitReady waits for what says that the command could do its work.
 func (t Takeover) awaitReady(ctx context.Context) error {
-	for said := false; !t.ready(ctx); {
+	for said := false; ; {
+		problem, pause := t.ready(ctx)
+		if problem == "" || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		t.tell(problem)
 		if !said {
-			t.Log.Info("not taking over before this is ready", "ready_file", t.ReadyFile, "ready_command", t.ReadyCommand)
+			log := t.Log.With("because", problem)
+			if t.ReadyFile != "" {
+				log = log.With("ready_file", t.ReadyFile)
+			}
+			if t.ReadyCommand != "" {
+				log = log.With("ready_command", t.ReadyCommand)
+			}
+			log.Info("not taking over before this is ready")
 			said = true
 		}
-		if err := sleep(ctx, readyPoll); err != nil {
+		if err := sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
-	return ctx.Err()
 }
 
-func (t Takeover) ready(ctx context.Context) bool {
+// ready returns why the command could not do its work yet, "" if it could, and when to look again.
+func (t Takeover) ready(ctx context.Context) (problem string, again time.Duration) {
 	if t.ReadyFile != "" {
 		if _, err := os.Stat(t.ReadyFile); err != nil {
-			return false
+			return fmt.Sprintf("the ready file %s: %v", t.ReadyFile, errors.Unwrap(err)), filePause
 		}
 	}
 	if t.ReadyCommand == "" {
-		return true
+		return "", 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", t.ReadyCommand)
-	cmd.Dir = t.Dir
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second
-	return cmd.Run() == nil
+	t.tell("the ready command, which runs since " + clock())
+	if err := t.Run(ctx); err != nil {
+		return fmt.Sprintf("the ready command, which failed at %s: %v", clock(), err), commandPause
+	}
+	return "", 0
 }
 
 // ask asks once. nil: it is heeded.
-func (t Takeover) ask(ctx context.Context, slot int) error {
+func (t Takeover) ask(ctx context.Context, slot int) (err error) {
+	at, whose := clock(), "a slot"
+	if slot != 0 {
+		whose = fmt.Sprintf("slot %d", slot)
+	}
+	t.tell(fmt.Sprintf("the holder of %s, who was asked to step down at %s and has not answered", whose, at))
+	defer func() {
+		if err != nil {
+			t.tell(fmt.Sprintf("the holder of %s, who was asked to step down at %s and does not: %v", whose, at, err))
+		}
+	}()
 	if slot == 0 {
-		var err error
 		if slot, err = t.heldSlot(ctx); err != nil {
 			return err
 		}
+		whose = fmt.Sprintf("slot %d", slot)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -125,8 +146,18 @@ func (t Takeover) ask(ctx context.Context, slot int) error {
 		return errors.New(decision.Why)
 	}
 	t.Log.Info("the holder steps down", "slot", slot)
+	t.tell(fmt.Sprintf("the holder of %s, who was asked to step down at %s and is about to", whose, at))
 	return nil
 }
+
+func (t Takeover) tell(what string) {
+	if t.Tell != nil {
+		t.Tell(what)
+	}
+}
+
+// clock is the time of day, as in the log.
+func clock() string { return time.Now().UTC().Format("15:04:05Z") }
 
 // heldSlot returns the number of one that is held.
 func (t Takeover) heldSlot(ctx context.Context) (int, error) {

@@ -81,8 +81,11 @@ func TestHolderIsAskedOnceTheCommandCouldWork(t *testing.T) {
 		}
 	}}
 	take := Takeover{
-		ReadyFile: file, ReadyCommand: "test -e '" + file + "'", Inspector: h,
-		Log: hclog.New(&hclog.LoggerOptions{Output: log}),
+		ReadyFile: file, ReadyCommand: "is-ready", Inspector: h, Log: hclog.New(&hclog.LoggerOptions{Output: log}),
+		Run: func(context.Context) error {
+			_, err := os.Stat(file)
+			return err
+		},
 	}
 	if err := take.Ask(ctx, 7); !errors.Is(err, context.Canceled) || len(h.asked) != 1 || h.asked[0] != 7 {
 		t.Errorf("%v, asked %v", err, h.asked)
@@ -93,13 +96,50 @@ func TestNobodyIsAskedAnyMoreAtTheEnd(t *testing.T) {
 	h := &holder{}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	take := Takeover{ReadyCommand: "sleep 100", Inspector: h, Log: hclog.NewNullLogger()}
-	began := time.Now()
-	if err := take.Ask(ctx, 1); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > patience {
-		t.Errorf("%v after %s", err, time.Since(began))
+	take := Takeover{ReadyCommand: "is-ready", Inspector: h, Log: hclog.NewNullLogger(), Run: hangs}
+	if err := take.Ask(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 	if len(h.asked) > 0 || !h.closed {
 		t.Errorf("asked %v, closed %t", h.asked, h.closed)
+	}
+}
+
+// hangs is a ready command that does not end by itself.
+func hangs(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestWhatATakeoverWaitsForIsTold(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "ready")
+	fails := func(context.Context) error { return errors.New("it ended with 3") }
+	for what, c := range map[string]struct {
+		take    Takeover
+		answers []string
+		want    string
+	}{
+		"file":         {Takeover{ReadyFile: missing}, nil, missing + ": no such file"},
+		"command":      {Takeover{ReadyCommand: "is-ready", Run: fails}, nil, "the ready command, which failed at"},
+		"its status":   {Takeover{ReadyCommand: "is-ready", Run: fails}, nil, "it ended with 3"},
+		"it hangs":     {Takeover{ReadyCommand: "is-ready", Run: hangs}, nil, "the ready command, which runs since"},
+		"no answer":    {Takeover{}, []string{""}, "Z and does not: state unknown"},
+		"refusal":      {Takeover{}, []string{`{"heeded":false,"why":"not now"}`}, "Z and does not: not now"},
+		"it is heeded": {Takeover{}, []string{`{"heeded":true}`}, "the holder of slot 2, who was asked to step down at"},
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		h := &holder{answers: c.answers, then: func() {}}
+		var all []string
+		c.take.Inspector, c.take.Log, c.take.Again = h, hclog.NewNullLogger(), patience
+		c.take.Tell = func(what string) {
+			if all = append(all, what); strings.Contains(what, c.want) {
+				cancel()
+			}
+		}
+		if _ = c.take.Ask(ctx, 0); !strings.Contains(all[len(all)-1], c.want) {
+			t.Errorf("%s: it waits for %q", what, all)
+		}
+		cancel()
 	}
 }
 

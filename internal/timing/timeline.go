@@ -46,12 +46,25 @@ func (t Timings) Deadline() time.Duration { return t.Lease() - Margin }
 
 // Noticed returns how long the one that is next takes at most to see that a holder's
 // connection is gone: it looks four times a lease, and once more half a second later.
-func (t Timings) Noticed() time.Duration { return t.Lease()/4 + 500*time.Millisecond }
+// With the plain wire, where nobody is next, it is twice the pause between looks, which is a random one.
+func (t Timings) Noticed() time.Duration {
+	if t.Plain {
+		return time.Second
+	}
+	return t.Lease()/4 + 500*time.Millisecond
+}
 
 // Freed returns for how long a broker keeps the slot of a holder that it does
 // not hear any more: it looks at the connection once per heartbeat and gives it
 // up after two looks without a byte, so between two and three heartbeats later.
 func (t Timings) Freed() (least, most time.Duration) { return 2 * t.Heartbeat, 3 * t.Heartbeat }
+
+// Failover returns how long it takes at most until the command of the next holder starts when the host of this one dies
+// or is cut off in silence.
+func (t Timings) Failover(hooks Hooks) time.Duration {
+	_, freed := t.Freed()
+	return sum(freed, t.Noticed(), t.Handover(), hooks.OnAcquire)
+}
 
 // Needed returns what has to fit into the lease: an interval, a timeout, the
 // loss sequence and the margin.

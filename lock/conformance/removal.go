@@ -11,7 +11,7 @@ var removal = []behaviour{
 		id := e.sized(3)
 		held := e.fill(id, 3)
 		e.resize(id, 2)
-		e.is(held[3].Verify(e.ctx), lock.ErrLost)
+		e.is(held[3].Verify(e.ctx), lock.ErrRemoved)
 		e.verify(held[1])
 		e.verify(held[2])
 		_ = held[3].Release(e.ctx)
@@ -61,7 +61,7 @@ var removal = []behaviour{
 		id := e.sized(1)
 		_, held := e.holder(id)
 		e.resize(id, 0)
-		e.is(held.Reclaim(e.ctx), lock.ErrLost)
+		e.is(held.Reclaim(e.ctx), lock.ErrRemoved)
 	}},
 	{"a release is not reported as a loss", func(e *env) {
 		_, held := e.holder(e.fresh(lock.Mutex))

@@ -93,7 +93,7 @@ func (h *held) state() error {
 	id, dir := h.contender.id, h.contender.dir
 	if id.Kind.Administered() {
 		if _, err := os.Lstat(dir.SlotPath(h.slot)); slotdir.Gone(err) {
-			return lock.Errorf(lock.ErrLost, "slot %d of %s was removed", h.slot, id)
+			return lock.Errorf(lock.ErrRemoved, "slot %d of %s was removed", h.slot, id)
 		} else if err != nil {
 			return h.unknown(err)
 		}

@@ -125,7 +125,7 @@ func (i *inspector) slot(ctx context.Context, client sockets.Client, slot int, o
 			err = json.Unmarshal(answer, report)
 		}
 		if err != nil {
-			because = err
+			because = telling(because, err)
 			continue
 		}
 		// Beside who holds the slot there may be one that has not yet noticed that its guard has given it back.
@@ -152,6 +152,14 @@ func (i *inspector) slot(ctx context.Context, client sockets.Client, slot int, o
 
 // errNoSocket: there is nothing to ask the holder over.
 var errNoSocket = errors.New("it has no socket, as in the first moment of a holding")
+
+// telling returns which of two reasons says more. Sockets of the dead stay for a while, and say nothing of who lives.
+func telling(before, now error) error {
+	if errors.Is(now, sockets.ErrDead) && !errors.Is(before, errNoSocket) {
+		return before
+	}
+	return now
+}
 
 // silent says why the holder of a slot has not answered.
 func (i *inspector) silent(slot int, because error) string {
@@ -211,7 +219,7 @@ func (i *inspector) ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 		if err == nil {
 			return answer, false, nil
 		}
-		because = err
+		because = telling(because, err)
 	}
 	if free, err := i.dir.Vacant(slot); err == nil && free {
 		return nil, false, lock.Errorf(lock.ErrAbsent, "nobody holds it")

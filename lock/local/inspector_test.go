@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -149,6 +150,29 @@ func TestHolderThatDoesNotAnswerIsHeldStill(t *testing.T) {
 		t.Errorf("it is asked: %v, want %v", err, lock.ErrUnknown)
 	}
 	must(t, held.Verify(t.Context()))
+}
+
+// Sockets of holders that were killed lie beside that of the one that does not answer, before it and after it.
+func TestDeadHoldersDoNotSpeakForTheLiving(t *testing.T) {
+	b := open(t, t.TempDir())
+	hold(t, b, mutex)
+	look(t, b, mutex) // waits until it listens
+	for _, name := range []string{"1-1-00000000", "1-99999999-ffffffff"} {
+		dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(b.path(mutex).SocketsPath(), name)})
+		must(t, err)
+		dead.SetUnlinkOnClose(false)
+		must(t, dead.Close())
+	}
+	if s := look(t, b, mutex).Slots[0]; s.State != lock.SlotHeld || s.Problem != "its holder does not answer" {
+		t.Errorf("it is looked at: %+v", s)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*lookPatience)
+	defer cancel()
+	_, err := b.Inspector(mutex).Ask(ctx, 1, lock.AskStepDown)
+	want := "cannot ask the holder of slot 1 of " + mutex.String() + ": its holder does not answer"
+	if !errors.Is(err, lock.ErrUnknown) || err.Error() != want {
+		t.Errorf("it is asked: %v, want %s", err, want)
+	}
 }
 
 func TestHolderOfASlotIsAsked(t *testing.T) {

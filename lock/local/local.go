@@ -106,6 +106,9 @@ func New(cfg Config) (*Backend, error) {
 	return &Backend{dir: filepath.Clean(dir), admins: slices.Clone(cfg.Admins), log: log, looks: slotdir.Looks}, nil
 }
 
+// Directory returns where the locks are.
+func (b *Backend) Directory() string { return b.dir }
+
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
 	dir := b.path(id)

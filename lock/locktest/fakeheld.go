@@ -120,7 +120,7 @@ func (h *fakeHeld) ifHeld(f func(*state)) (err error) {
 		case !h.isHolder(s):
 			err = fmt.Errorf("slot %d was taken: %w", h.slot, lock.ErrLost)
 		case h.lock.id.Kind.Administered() && !s.slots[h.slot]:
-			err = fmt.Errorf("slot %d was removed: %w", h.slot, lock.ErrLost)
+			err = fmt.Errorf("slot %d was removed: %w", h.slot, lock.ErrRemoved)
 		default:
 			f(s)
 		}

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -30,6 +31,7 @@ import (
 	"berth/lock/rabbit/inspection"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/plain"
 	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/status"
 	"berth/lock/rabbit/transport"
@@ -50,6 +52,26 @@ const (
 	NamingNAL = names.NAL
 )
 
+// Probing says how it is found out which queues exist.
+type Probing = transport.Probing
+
+// The ways to probe. ProbeByConfirm is the default.
+const (
+	ProbeByConfirm = transport.ByConfirm
+	ProbeByTx      = transport.ByTx
+	ProbeByPassive = transport.ByPassive
+)
+
+// Wire says which parts of AMQP a lock uses. All who contend for a lock have to agree on it.
+type Wire string
+
+const (
+	// WireFull has ledgers and a line, on which waiters are told when a command is dead.
+	WireFull Wire = "full"
+	// WirePlain has queues that are declared, deleted and published to, and nothing that is consumed; see package plain.
+	WirePlain Wire = "plain"
+)
+
 // Config says which broker keeps the locks and how this process presents itself to it.
 type Config struct {
 	// URLs are the nodes of one cluster, tried in turn: amqp:// or amqps:// with a host. No default; at least one.
@@ -58,6 +80,12 @@ type Config struct {
 	// Naming says how the queues of a lock are called. Zero: NamingNLA.
 	Naming Naming
 
+	// Probe says how it is found out which queues exist. Zero: ProbeByConfirm.
+	Probe Probing
+
+	// Wire says which parts of AMQP a lock uses. Zero: WireFull. With WirePlain nobody has a Priority or is asked by Admins.
+	Wire Wire
+
 	// Heartbeat is asked of the broker, in whole seconds. A broker that insists on less is refused with
 	// lock.ErrUnsafe. Zero: DefaultHeartbeat.
 	Heartbeat time.Duration
@@ -65,6 +93,10 @@ type Config struct {
 	// Priority is this process's among the waiters of a lock: 0 to lock.MaxPriority, the higher the sooner. Zero: as
 	// everybody.
 	Priority int
+
+	// Takeover has a contender go before all who wait, of whatever priority, until it has won a slot. After that its
+	// Priority counts, or the next takeover would wait behind it.
+	Takeover bool
 
 	// Admins are the users of the broker whose requests contenders heed: what they do, to step down, to read their
 	// configuration again. Zero: the user of the URL.
@@ -87,6 +119,7 @@ type Backend struct {
 	cfg     Config
 	brokers []broker.Node
 	admins  request.Admins
+	delay   time.Duration // of WirePlain, for tests; 0: that of the wire
 }
 
 var _ lock.Backend = (*Backend)(nil)
@@ -108,6 +141,14 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.Naming != NamingNLA && cfg.Naming != NamingNAL {
 		return nil, fmt.Errorf("unknown naming of queues %q; use %q or %q", string(cfg.Naming), NamingNLA, NamingNAL)
 	}
+	cfg.Probe = cmp.Or(cfg.Probe, ProbeByConfirm)
+	if !slices.Contains([]Probing{ProbeByConfirm, ProbeByTx, ProbeByPassive}, cfg.Probe) {
+		return nil, fmt.Errorf("unknown way to probe %q; use %q, %q or %q", string(cfg.Probe), ProbeByConfirm, ProbeByTx,
+			ProbeByPassive)
+	}
+	if cfg.Wire = cmp.Or(cfg.Wire, WireFull); cfg.Wire != WireFull && cfg.Wire != WirePlain {
+		return nil, fmt.Errorf("unknown wire %q; use %q or %q", string(cfg.Wire), WireFull, WirePlain)
+	}
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, DefaultHeartbeat)
 	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not know a holder's waits for
 	// the longest.
@@ -126,25 +167,27 @@ func New(cfg Config) (*Backend, error) {
 
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
-	if id.Kind == lock.TokenSemaphore {
+	d := b.dialer(id)
+	switch {
+	case id.Kind == lock.TokenSemaphore:
 		return turn.New(turn.Config{
-			Names:    b.names(id),
-			Dialer:   b.dialer(id),
-			Host:     b.cfg.Host,
-			PID:      b.cfg.PID,
-			Log:      b.cfg.Log,
-			Priority: b.cfg.Priority,
-			Admins:   &b.admins,
+			Names: b.names(id), Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
+			Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Admins: &b.admins,
+		})
+	case b.plain():
+		return plain.New(plain.Config{
+			Names: b.names(id), Dialer: d, Once: b.cfg.Once, Delay: b.delay, Log: d.Log,
 		})
 	}
 	return contender.New(contender.Config{
 		Names:    b.names(id),
-		Dialer:   b.dialer(id),
+		Dialer:   d,
 		Once:     b.cfg.Once,
 		Host:     b.cfg.Host,
 		PID:      b.cfg.PID,
-		Log:      b.cfg.Log,
+		Log:      d.Log,
 		Priority: b.cfg.Priority,
+		Takeover: b.cfg.Takeover,
 		Admins:   &b.admins,
 	})
 }
@@ -163,6 +206,9 @@ func (b *Backend) SetAdmins(users []string) {
 func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
 	d.Leaseless = true
+	if b.plain() {
+		return administration.NewPlain(b.names(id), d, cmp.Or(b.delay, ledger.LongestLease))
+	}
 	return administration.New(b.names(id), d)
 }
 
@@ -170,12 +216,15 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 func (b *Backend) Inspector(id lock.ID) lock.Inspector {
 	d := b.dialer(id)
 	d.Leaseless = true
+	if b.plain() {
+		return plain.NewInspector(b.names(id), d)
+	}
 	return status.New(b.names(id), d)
 }
 
 // Inspect finds out whether the broker can carry the lock; see inspection.Inspect.
 func (b *Backend) Inspect(ctx context.Context, id lock.ID) (Report, error) {
-	return inspection.Inspect(ctx, b.names(id), b.dialer(id))
+	return inspection.Inspect(ctx, b.names(id), b.dialer(id), b.plain())
 }
 
 // Report is what Inspect found out about a broker.
@@ -191,13 +240,18 @@ func PrepareWill(written []byte) (*will.Executor, error) {
 	return will.Prepare(data)
 }
 
+func (b *Backend) plain() bool { return b.cfg.Wire == WirePlain }
+
 func (b *Backend) names(id lock.ID) names.Names { return names.Names{Naming: b.cfg.Naming, ID: id} }
 
+// dialer returns what one contender or administrator connects with. All that is logged for it is logged through Log of
+// that, which names the lock.
 func (b *Backend) dialer(id lock.ID) *transport.Dialer {
 	return &transport.Dialer{
 		Brokers:   b.brokers,
 		Heartbeat: b.cfg.Heartbeat,
+		Probing:   b.cfg.Probe,
 		Name:      fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),
-		Log:       b.cfg.Log,
+		Log:       b.cfg.Log.With("lock", id.Name),
 	}
 }

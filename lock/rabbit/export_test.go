@@ -3,11 +3,13 @@ package rabbit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"berth/lock"
 	"berth/lock/rabbit/contender"
 	"berth/lock/rabbit/holding"
+	"berth/lock/rabbit/plain"
 	"berth/lock/rabbit/transport"
 	"berth/lock/rabbit/turn"
 )
@@ -110,6 +112,23 @@ func Probe(ctx context.Context, l lock.Lock, queues ...string) error {
 	return err
 }
 
+// Presence is what is found out about a queue, as text.
+func Presence(ctx context.Context, l lock.Lock, queues ...string) (all []string, err error) {
+	s := l.(*contender.Contender).Holder.Session
+	found, err := s.Probe(ctx, queues)
+	words := map[transport.Presence]string{
+		transport.Unknown: "unknown", transport.Absent: "absent", transport.Present: "present",
+	}
+	for i, p := range found {
+		one, err := s.ProbeOne(ctx, queues[i])
+		if err != nil || one != p {
+			return nil, fmt.Errorf("alone %s is %s, %w", queues[i], words[one], err)
+		}
+		all = append(all, words[p])
+	}
+	return all, err
+}
+
 // ExecuteWill executes a will, as a guard does whose tree is dead.
 func ExecuteWill(ctx context.Context, will []byte) error {
 	executor, err := PrepareWill(will)
@@ -144,3 +163,9 @@ func KeepsToken(h lock.Held) bool {
 
 // TendToken has the holder see to its token, as it does with each verification.
 func TendToken(h lock.Held) { h.(*turn.Held).Token.Tend() }
+
+// SetDelay makes contenders with the plain wire, and who waits for vacant slots, wait for that long.
+func SetDelay(b *Backend, delay time.Duration) { b.delay = delay }
+
+// CutPlain cuts the connection that owns B of a holder with the plain wire.
+func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }

@@ -192,6 +192,27 @@ func TestStatusOfWhoDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// What a holder was asked in its last moment is lost, and the next one has its slot by then.
+func TestLookThatIsNotAnsweredIsRepeated(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, _ := holding(t, id, long)
+	i := inspector(t, at(shared.URL()), id)
+	looked := make(chan string, 1)
+	go func() {
+		s, err := i.Look(within(t))
+		looked <- fmt.Sprint(describe(s), err)
+	}()
+	select {
+	case <-l.Requests():
+	case <-within(t).Done():
+		t.Fatal("the holder is not asked")
+	}
+	heeding(t, l, says("one", 1))
+	if got, want := <-looked, "1 held by one; 0 wait<nil>"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // Of those who hold and wait nobody notices that somebody looks.
 func TestLookingChangesNothing(t *testing.T) {
 	id := fresh(lock.Semaphore)
@@ -248,8 +269,43 @@ func TestHolderIsAsked(t *testing.T) {
 			t.Errorf("%s: %s, %v", verb, answer, err)
 		}
 	}
-	if got := fmt.Sprint(verbs()); got != "[step-down reload]" {
+	if got := fmt.Sprint(verbs()); got != "[status step-down status reload]" {
 		t.Errorf("asked: %s", got)
+	}
+}
+
+// It leaves the door when it has B, between two looks of who asks.
+func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, h := claimed(t, id, long)
+	heeding(t, l, says("one", 1))
+	const askers = 3 // more at once are not heard
+	var all []lock.Inspector
+	for range askers {
+		i := inspector(t, at(shared.URL()), id)
+		_, err := i.Look(within(t)) // connects
+		must(t, err)
+		all = append(all, i)
+	}
+	for round := range 30 {
+		rabbit.SettleAfter(h, time.Duration(round)*2*time.Millisecond)
+		must(t, h.Ready(within(t)))
+		var asking sync.WaitGroup
+		for _, i := range all {
+			asking.Go(func() {
+				ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
+				defer cancel()
+				_, err := i.Ask(ctx, 1, lock.AskReload)
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asking.Wait()
+		must(t, h.Release(within(t)))
+		var err error
+		h, err = acquire(t, l)
+		must(t, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,10 +20,12 @@ type tap struct {
 	listener net.Listener
 	running  sync.WaitGroup
 	frozen   sync.RWMutex // locked while nothing that clients send is passed on
+	allowed  []method     // what clients may send; nil: anything
 
-	mu    sync.Mutex
-	sent  []map[method]int // per connection; guarded by mu
-	conns []net.Conn       // guarded by mu
+	mu      sync.Mutex
+	sent    []map[method]int // per connection; guarded by mu
+	refused []method         // that clients have sent all the same; guarded by mu
+	conns   []net.Conn       // guarded by mu
 }
 
 // method is a class and a method of AMQP 0-9-1.
@@ -34,11 +37,12 @@ var (
 	basicPublish = method{60, 40}
 )
 
-func newTap(t *testing.T) *tap {
+// newTap returns a tap that lets through what is allowed: anything, if nothing is.
+func newTap(t *testing.T, allowed ...method) *tap {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	p := &tap{listener: l}
+	p := &tap{listener: l, allowed: allowed}
 	p.running.Go(p.serve)
 	t.Cleanup(p.close)
 	return p
@@ -102,9 +106,17 @@ func (p *tap) note(from io.Reader, to io.Writer, notes map[method]int) {
 			return
 		}
 		if header[0] == 1 {
+			m := method{binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])}
 			p.mu.Lock()
-			notes[method{binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])}]++
+			notes[m]++
+			refused := p.allowed != nil && !slices.Contains(p.allowed, m)
+			if refused {
+				p.refused = append(p.refused, m)
+			}
 			p.mu.Unlock()
+			if refused {
+				return
+			}
 		}
 		p.frozen.RLock()
 		_, err := to.Write(append(header[:], payload...))

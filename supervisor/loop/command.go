@@ -1,12 +1,14 @@
 package loop
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
 	"berth/supervisor/machine"
@@ -209,7 +211,7 @@ func (l *loop) handOnSooner(e event) {
 // lose begins the loss sequence, unless a sequence is under way that kills sooner.
 func (l *loop) lose(e event) {
 	l.verifyTimer.Stop()
-	l.log.Error(l.either("slot lost, ending the command", "slot lost, ending the hook"), "error", e.err)
+	l.logLoss(e.err)
 	l.tally.Lost(causeOf(e.err))
 	l.facts.Lost, l.hooks.loss = true, e.err
 	loss := l.cfg.Loss
@@ -223,6 +225,20 @@ func (l *loop) lose(e event) {
 			l.send(loss[0].Signal, supervisor.Tree)
 		}
 	}
+}
+
+// logLoss says that a slot in use was lost, and what berth does. A removal is what an administrator has asked for.
+func (l *loop) logLoss(err error) {
+	if !errors.Is(err, lock.ErrRemoved) {
+		l.log.Error(l.either("slot lost, ending the command", "slot lost, ending the hook"), "error", err)
+		return
+	}
+	follows := "; berth waits for another slot then"
+	if l.facts.Ends(supervisor.Losing) {
+		follows = "; berth ends then"
+	}
+	l.log.Warn(l.either("slot removed by an administrator, ending the command",
+		"slot removed by an administrator, ending the hook")+follows, "error", err)
 }
 
 // beginSequence begins a sequence in place of the one under way. A frozen

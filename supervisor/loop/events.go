@@ -54,6 +54,8 @@ func (l *loop) receive() event {
 		l.inherit(h)
 	case r := <-l.cfg.Lock.Requests():
 		return l.asked(r)
+	case r := <-l.cfg.Asked:
+		return l.asked(r)
 	case r := <-l.reloads:
 		l.noteReloaded(r)
 	case <-l.lostC:
@@ -80,6 +82,7 @@ func (l *loop) receive() event {
 	case <-l.overtime.C:
 		return event{on: machine.Stuck}
 	case <-l.timeout.C:
+		l.noteLate()
 		return event{on: machine.TimedOut}
 	case <-l.hangup.C:
 		l.hup = l.hungUp()

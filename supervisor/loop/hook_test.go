@@ -2,6 +2,7 @@ package loop
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -288,6 +289,28 @@ func TestLossDuringOnAcquireEndsIt(t *testing.T) {
 	}
 }
 
+// Nothing has run, so that status 0 would be a lie.
+func TestStepDownDuringOnAcquireIsNoSuccess(t *testing.T) {
+	for name, change := range map[string]func(*supervisor.Config){
+		"try":     func(cfg *supervisor.Config) { cfg.Try = true },
+		"timeout": func(cfg *supervisor.Config) { cfg.Timeout = 50 * time.Millisecond },
+	} {
+		b := hooked(t, time.Minute, change, supervisor.OnAcquire)
+		command := b.guard()
+		g := b.hook()
+		if d := b.stepDown(); !d.Heeded {
+			t.Errorf("%s: %+v", name, d)
+		}
+		g.awaitOrder(t, "TERM tree")
+		g.dies(term, 0)
+		if o := b.end(); !errors.Is(o.Err, lock.ErrUnknown) || !strings.Contains(o.Err.Error(), "asked to step down") {
+			t.Errorf("%s: outcome %+v", name, o)
+		}
+		wantNotStarted(t, command)
+		b.wantFree(name + ": afterwards")
+	}
+}
+
 func TestHookIsEndedBeforeTheDeadlineOfASlotInDoubt(t *testing.T) {
 	t.Parallel()
 	b := hooked(t, short, nil, supervisor.OnRelease)
@@ -303,7 +326,9 @@ func TestHookIsEndedBeforeTheDeadlineOfASlotInDoubt(t *testing.T) {
 }
 
 func TestOnLostRunsWhenTheSlotIsGivenUp(t *testing.T) {
-	b := hooked(t, time.Minute, nil, supervisor.OnRelease, supervisor.OnLost)
+	said := &page{}
+	b := hooked(t, time.Minute, func(cfg *supervisor.Config) { cfg.Log = said.logger() },
+		supervisor.OnRelease, supervisor.OnLost)
 	g := b.running()
 	b.backend.ReportLost(mutex, lock.ErrLost)
 	g.awaitOrder(t, "TERM tree")
@@ -314,6 +339,9 @@ func TestOnLostRunsWhenTheSlotIsGivenUp(t *testing.T) {
 	lost.dies(0, 1)
 	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
 		t.Errorf("outcome %+v", o)
+	}
+	if said.count("hook failed: slot=1 term=1 hook=on_lost") != 1 {
+		t.Errorf("it does not say of which slot: %q", said.text.String())
 	}
 }
 

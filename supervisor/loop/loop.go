@@ -223,7 +223,7 @@ func (l *loop) close() {
 	l.takeover.close(l.env.callPatience)
 	l.replies.close()
 	if !l.calls.Close(l.env.callPatience) {
-		l.log.Error("a call to the backend did not return", "lock", l.cfg.ID.Name)
+		l.log.Error("a call to the backend did not return")
 	}
 	if err := l.cfg.Lock.Close(); err != nil && !errors.Is(err, lock.ErrUnreachable) {
 		l.log.Debug("closing the lock", "error", err)

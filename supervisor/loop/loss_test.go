@@ -79,6 +79,28 @@ func TestProofOfALossEndsTheCommandAtOnce(t *testing.T) {
 	}
 }
 
+// An administrator's removal is no trouble that somebody has to look into.
+func TestRemovedSlotIsAWarningThatSaysWhatFollows(t *testing.T) {
+	for onLoss, follows := range map[supervisor.OnLoss]string{
+		supervisor.Retry: "berth waits for another slot then", supervisor.Exit: "berth ends then",
+	} {
+		said := &page{}
+		b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.OnLoss, cfg.Log = onLoss, said.logger() })
+		g := b.running()
+		b.backend.ReportLost(mutex, lock.Errorf(lock.ErrRemoved, "gone"))
+		g.awaitOrder(t, "TERM tree")
+		g.dies(term, 0)
+		if onLoss == supervisor.Retry {
+			b.running().dies(0, 0)
+		}
+		b.end()
+		if said.count("[WARN]  slot removed by an administrator, ending the command; "+follows) != 1 ||
+			said.count("[ERROR]") != 0 {
+			t.Errorf("%s: it says %q", onLoss, said.text.String())
+		}
+	}
+}
+
 func TestHintWithoutProofIsNoLoss(t *testing.T) {
 	b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) { cfg.VerifyInterval = time.Minute })
 	g := b.running()

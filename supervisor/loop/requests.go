@@ -145,9 +145,12 @@ func (l *loop) noteReloaded(r reloaded) {
 		l.log.Error("cannot set the timer of the loss sequence", "error", err)
 	}
 	decision := lock.Decision{Heeded: true}
+	fields := []any{"by", r.by.From}
 	if len(r.Kept) > 0 {
-		decision.Why = "these stay as they were until berth is started anew: " + strings.Join(r.Kept, ", ")
+		kept := strings.Join(r.Kept, ", ")
+		decision.Why = "these stay as they were until berth is started anew: " + kept
+		fields = append(fields, "kept", kept)
 	}
-	l.log.Info("configuration reloaded", "by", r.by.From, "kept", strings.Join(r.Kept, ", "))
+	l.log.Info("configuration reloaded", fields...)
 	l.replies.send(r.by, decision)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/lock"
+	"berth/lock/locktest"
 	"berth/supervisor"
 )
 
@@ -158,6 +159,60 @@ func TestReloadChangesTheSequencesFromNowOn(t *testing.T) {
 	g.dies(0, 0)
 	b.running().dies(0, 0)
 	b.end()
+}
+
+// Whatever becomes of the slot, this process can be asked.
+func TestProcessIsAskedInEveryState(t *testing.T) {
+	for state, reach := range map[supervisor.State]func(*bench){
+		supervisor.Connecting: func(b *bench) {
+			b.backend.InjectAlways(locktest.Connect, locktest.Fault{Block: t.Context().Done()})
+		},
+		supervisor.Pausing: func(b *bench) {
+			b.backend.InjectAlways(locktest.Connect, locktest.Fault{Before: lock.ErrUnreachable})
+		},
+		supervisor.Attempting: func(b *bench) {
+			b.backend.InjectAlways(locktest.Acquire, locktest.Fault{Block: t.Context().Done()})
+		},
+		supervisor.Waiting: func(b *bench) { b.holdLock() },
+		supervisor.InDoubt: func(b *bench) {
+			b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
+		},
+	} {
+		t.Run(string(state), func(t *testing.T) {
+			asked := make(chan lock.Request)
+			ask := func(verb lock.Verb, answer any) {
+				got := make(chan []byte, 1)
+				reply := func(_ context.Context, text []byte) error { got <- text; return nil }
+				asked <- lock.Request{Verb: verb, Reply: reply}
+				if err := json.Unmarshal(<-got, answer); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b := newBench(t, time.Minute, func(b *bench, cfg *supervisor.Config) {
+				cfg.Asked = asked
+				cfg.Reload = func() (supervisor.Reloaded, error) {
+					return supervisor.Reloaded{Stop: cfg.Stop, Loss: cfg.Loss}, nil
+				}
+				reach(b)
+			})
+			finish := func() { b.signals <- term }
+			if state == supervisor.InDoubt {
+				g := b.running()
+				finish = func() { g.dies(0, 0) }
+			}
+			eventually(t, "its state", func() bool {
+				var r lock.Report
+				ask(lock.AskStatus, &r)
+				return r.State == string(state)
+			})
+			var d lock.Decision
+			if ask(lock.AskReload, &d); !d.Heeded || d.Why != "" {
+				t.Errorf("asked to reload: %+v", d)
+			}
+			finish()
+			b.end()
+		})
+	}
 }
 
 func TestNothingToReloadIsSaid(t *testing.T) {

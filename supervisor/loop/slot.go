@@ -86,6 +86,7 @@ func (l *loop) logSlot() {
 // proved is for a slot that is proved to be held, where the command may start.
 func (l *loop) proved(since boottime.Instant) {
 	l.timeout.Stop()
+	l.cfg.Takeover = nil // it has taken over: two that asked each other for the slot would never end
 	l.renewed(since)
 	l.verifyAt = time.Now().Add(since.Add(l.cfg.VerifyInterval).Until())
 	l.verifyTimer.Reset(atLeastNow(l.verifyAt))
@@ -163,7 +164,7 @@ func (l *loop) tellDoubt(e event) {
 	l.doubt(e)
 	lossIn := "never"
 	if l.deadline != 0 {
-		lossIn = l.lossAt().Until().Round(100 * time.Millisecond).String()
+		lossIn = max(0, l.lossAt().Until()).Round(100 * time.Millisecond).String()
 	}
 	l.log.Warn("verification failed, the slot is in doubt", "error", e.err, "loss_sequence_in", lossIn)
 }
@@ -228,6 +229,8 @@ func (l *loop) releaseLost(e event) {
 	}
 	switch {
 	case l.facts.Hopeless(l.facts.Ending.Cause): // berth says it when it ends
+	case used && errors.Is(e.err, lock.ErrRemoved):
+		l.log.Warn("slot removed by an administrator between two runs", "error", e.err)
 	case used && lost:
 		l.log.Error("slot lost between two runs", "error", e.err)
 	case lost:
@@ -247,6 +250,7 @@ func (l *loop) release(e event) {
 		l.held = e.held
 		l.facts.Lost, l.facts.Last, l.facts.Use = false, false, machine.Unused
 	}
+	l.logSlot()
 	l.hooks.vars = l.vars()
 	l.pauseTimer.Stop()
 	l.verifyTimer.Stop()
@@ -266,14 +270,14 @@ func (l *loop) noteReleased(err error) {
 	} else {
 		l.log.Debug("slot given back")
 	}
-	l.log = l.cfg.Log
 	if l.guard != nil {
 		_ = l.guard.Bequeath(nil)
 	}
 }
 
-// queueAgain goes on to the next slot.
+// queueAgain goes on to the next slot. What on_lost had to say was about the last one.
 func (l *loop) queueAgain(event) {
+	l.log = l.cfg.Log
 	if l.guard == nil {
 		l.launchNext()
 	}
@@ -281,6 +285,9 @@ func (l *loop) queueAgain(event) {
 		l.restartTimeout()
 	} else {
 		l.resumeTimeout()
+	}
+	if l.facts.Ending.Reason == machine.Asked {
+		l.facts.LastErr = l.facts.Ending.Cause // nil where the command has run
 	}
 	if l.facts.Ending.Reason == machine.Refused {
 		l.pauseTimer.Reset(l.refusals.NextBackOff())

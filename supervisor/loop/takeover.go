@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -9,8 +10,9 @@ import (
 // zero value asks nobody.
 type takeover struct {
 	slot   int
-	cancel context.CancelFunc // nil: nobody is asked
-	done   chan struct{}      // closed when asking has ended
+	awaits *atomic.Pointer[string] // what asking waits for
+	cancel context.CancelFunc      // nil: nobody is asked
+	done   chan struct{}           // closed when asking has ended
 }
 
 // askToStepDown asks the holder of the slot that this berth is next for, or of any where the backend does not say who
@@ -22,11 +24,25 @@ func (l *loop) askToStepDown(slot int) {
 	l.takeover.end()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	l.takeover = takeover{slot: slot, cancel: cancel, done: done}
+	awaits := &atomic.Pointer[string]{}
+	l.takeover = takeover{slot: slot, awaits: awaits, cancel: cancel, done: done}
 	go func() {
 		defer close(done)
-		_ = l.cfg.Takeover(ctx, slot)
+		_ = l.cfg.Takeover(ctx, slot, func(what string) { awaits.Store(&what) })
 	}()
+}
+
+// noteLate notes what a takeover waits for that has had no time left.
+func (l *loop) noteLate() {
+	switch {
+	case l.cfg.Takeover == nil:
+	case l.takeover.cancel == nil:
+		l.facts.TakeOver = "its turn: it is not next in line, so it has asked nobody to step down"
+	default:
+		if what := l.takeover.awaits.Load(); what != nil {
+			l.facts.TakeOver = *what
+		}
+	}
 }
 
 // end ends it, for a slot that is won, or for which this berth is not next any more. It does not wait: what looks

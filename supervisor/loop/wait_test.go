@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,22 @@ func TestTimeoutSaysWhatWasInTheWay(t *testing.T) {
 				t.Errorf("afterwards another gets: %v", err)
 			}
 		})
+	}
+}
+
+func TestTimeoutOfATakeoverSaysWhatThatWaitedFor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
+		b.holdLock()
+		cfg.Timeout = time.Second
+		cfg.Takeover = func(ctx context.Context, _ int, tell func(string)) error {
+			tell("the ready file")
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	})
+	if o := b.end(); !errors.Is(o.Err, lock.ErrFull) || !strings.Contains(o.Err.Error(), "waiting for the ready file") {
+		t.Errorf("outcome %+v", o)
 	}
 }
 

@@ -124,6 +124,9 @@ func late(state supervisor.State, f Facts) error {
 	default:
 		err = errUnfinished
 	}
+	if f.TakeOver != "" && errors.Is(err, lock.ErrFull) {
+		err = fmt.Errorf("%w; this takeover was waiting for %s", err, f.TakeOver)
+	}
 	return fmt.Errorf("%s not obtained within %s: %w", f.Policy.ID, f.Policy.Timeout, err)
 }
 
@@ -178,14 +181,7 @@ func afterIdleLoss(f Facts) Ending {
 func afterRequest(state supervisor.State, f Facts) Ending {
 	switch state {
 	case supervisor.Preparing, supervisor.Resting:
-		asked := Ending{Reason: Asked, Then: f.afterStepDown()}
-		if asked.Then == End {
-			asked.Status = supervisor.EndedStatus(f.Command.Status) // of the last run
-		}
-		if asked.Then == End && f.Use != HasRun {
-			asked.Cause = fmt.Errorf("%s: %w: asked to step down before the command was started", f.Policy.ID, lock.ErrUnknown)
-		}
-		return asked
+		return f.steppedDown()
 	case supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt:
 		return Ending{Reason: Asked}
 	case supervisor.Stopping:
@@ -196,12 +192,22 @@ func afterRequest(state supervisor.State, f Facts) Ending {
 	return f.Ending
 }
 
-// afterStepDown is the end of the line, unless nothing is waited for there.
-func (f Facts) afterStepDown() Then {
+// steppedDown goes to the end of the line, or ends where nothing is waited for there: as the last run did, or as one
+// that has not obtained the slot.
+func (f Facts) steppedDown() Ending {
+	asked := Ending{Reason: Asked, Then: Queue}
 	if f.Policy.Try || f.HungUp() {
-		return End
+		asked.Then = End
 	}
-	return Queue
+	switch c := f.Command; {
+	case c.Hook == "" && c.Phase == NotExecuted:
+		asked.Status, asked.Cause = supervisor.NotExecutedStatus(c.Err), c.Err
+	case f.Use == HasRun:
+		asked.Status = supervisor.EndedStatus(c.Status)
+	default:
+		asked.Cause = fmt.Errorf("%s: %w: asked to step down before the command was started", f.Policy.ID, lock.ErrUnknown)
+	}
+	return asked
 }
 
 // afterDeath decides what follows the end of the command's last process: the slot
@@ -219,8 +225,7 @@ func afterDeath(f Facts) Ending {
 	case f.Ending.Reason == Unguarded:
 		return f.Ending
 	case f.Ending.Reason == Asked && !(c.ByItself && !f.restarts()):
-		ended.Reason, ended.Then = Asked, f.afterStepDown()
-		return ended
+		return f.steppedDown()
 	case fell && !lost && f.Fallen < maxFallen:
 		return Ending{Then: NextGuard}
 	case fell && !lost:
@@ -255,7 +260,7 @@ func afterHook(f Facts) Ending {
 	case Told, Unguarded:
 		return f.Ending
 	case Asked:
-		return Ending{Reason: Asked, Then: f.afterStepDown()}
+		return f.steppedDown()
 	case Lost:
 		f.Err = f.Ending.Cause
 		return afterIdleLoss(f)

@@ -36,11 +36,12 @@ type Facts struct {
 	Signal syscall.Signal        // ToldToEnd
 	Guard  supervisor.GuardEvent // Exited, TreeDied
 
-	LastErr  error // why there is no slot yet, nil: not known
-	Admitted bool  // the backend has let us in and answered an attempt
-	Use      Use   // of the slot that is held
-	Last     bool  // the guard of the command gives the slot back: nothing else can run there when its tree is dead
-	Doubted  bool  // since the last proof something spoke against the slot
+	LastErr  error  // why there is no slot yet, nil: not known
+	TakeOver string // TimedOut: what a takeover waits for, "" if nothing is taken over
+	Admitted bool   // the backend has let us in and answered an attempt
+	Use      Use    // of the slot that is held
+	Last     bool   // the guard of the command gives the slot back: nothing else can run there when its tree is dead
+	Doubted  bool   // since the last proof something spoke against the slot
 	Command  Command
 	Fallen   int  // guards in a row that died before they had started anything
 	Lost     bool // the slot that is held, or was held last, is given up because it is lost

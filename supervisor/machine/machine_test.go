@@ -43,6 +43,7 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 	lostSlot := because(Ending{Reason: Lost, Cause: errTaken})
 	exits := func(f *Facts) { f.Policy.OnLoss = supervisor.Exit }
 	tries := func(f *Facts) { f.Policy.Try = true }
+	asked := because(Ending{Reason: Asked})
 	hungUp := func(f *Facts) { f.HungUp = func() bool { return true } }
 	hasRun := func(f *Facts) { f.Use = HasRun }
 	guardFell := func(f *Facts) { f.Guard.Orphans, f.Use = true, Ordered }
@@ -58,6 +59,9 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 	queue := Ending{Reason: Lost, Cause: lock.ErrLost, Then: Queue}
 	lost := Ending{Reason: Lost, Cause: lock.ErrLost, Then: End}
 	unguarded := Ending{Reason: Unguarded, Status: 126, Then: End}
+	stepsDown := func(status int, cause error, then Then) Ending {
+		return Ending{Reason: Asked, Status: status, Cause: cause, Then: then}
+	}
 	notBegun := Ending{Reason: NotBegun, Cause: unix.ENOENT, Status: 127, Then: End}
 
 	for name, c := range map[string]struct {
@@ -85,6 +89,12 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 		"lost after it had ended":      {over(failed), all(lostSlot, byItself, exits), ended(3)},
 		"lost after a failure": {over(failed), all(lostSlot, byItself, restart(supervisor.OnFailure)),
 			queue},
+		"asked":                            {over(15), all(hasRun, asked), stepsDown(143, nil, Queue)},
+		"asked, --try":                     {over(15), all(hasRun, asked, tries), stepsDown(143, nil, End)},
+		"asked after it had ended":         {over(failed), all(hasRun, asked, byItself), ended(3)},
+		"asked before it had started":      {beginning, all(guardFell, asked), stepsDown(0, lock.ErrUnknown, Queue)},
+		"asked before, --try":              {beginning, all(guardFell, asked, tries), stepsDown(0, lock.ErrUnknown, End)},
+		"asked, and it could not start":    {noFile, all(asked, tries), stepsDown(127, unix.ENOENT, End)},
 		"lost before it had started":       {beginning, all(guardFell, lostSlot), queue},
 		"lost, and it could not start":     {noFile, all(lostSlot), notBegun},
 		"lost, not started again":          {noFile, all(hasRun, lostSlot), queue},
@@ -111,6 +121,71 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// Nothing has run then, whatever the hook has ended with: no status of its own may become berth's.
+func TestWhatFollowsOnAcquire(t *testing.T) {
+	asked, lost := Ending{Reason: Asked}, Ending{Reason: Lost, Cause: errTaken}
+	told := Ending{Reason: Told, Signal: unix.SIGTERM, Status: 143, Then: End}
+	unguarded := Ending{Reason: Unguarded, Status: 126, Then: End}
+	refused := func(then Then) Ending { return Ending{Reason: Refused, Cause: supervisor.ErrRefused, Then: then} }
+	noHook := Command{Phase: NotExecuted, Err: unix.ENOENT}
+	for name, c := range map[string]struct {
+		hook    Command
+		because Ending
+		try     bool
+		want    Ending // Cause: what it wraps
+	}{
+		"it succeeds":             {over(0), Ending{}, true, Ending{Then: Proceed}},
+		"it fails":                {over(failed), Ending{}, false, refused(Queue)},
+		"it fails, --try":         {over(failed), Ending{}, true, refused(End)},
+		"told":                    {over(15), told, true, told},
+		"told, and it succeeds":   {over(0), told, true, told},
+		"no guard":                {over(15), unguarded, true, unguarded},
+		"asked":                   {over(15), asked, false, Ending{Reason: Asked, Cause: lock.ErrUnknown, Then: Queue}},
+		"asked, --try":            {over(15), asked, true, Ending{Reason: Asked, Cause: lock.ErrUnknown, Then: End}},
+		"asked, and it succeeds":  {over(0), asked, true, Ending{Reason: Asked, Cause: lock.ErrUnknown, Then: End}},
+		"asked, and it never ran": {noHook, asked, true, Ending{Reason: Asked, Cause: lock.ErrUnknown, Then: End}},
+		"lost":                    {over(15), lost, false, Ending{Reason: Lost, Cause: lock.ErrUnknown, Then: Queue}},
+		"lost, --try":             {over(15), lost, true, Ending{Reason: Lost, Cause: lock.ErrUnknown, Then: End}},
+	} {
+		f := facts()
+		f.Command, f.Ending, f.Policy.Try = c.hook, c.because, c.try
+		f.Command.Hook = supervisor.OnAcquire
+		got := afterDeath(f)
+		if c.want.Cause != nil && !errors.Is(got.Cause, c.want.Cause) {
+			t.Errorf("%s: cause %v, want %v", name, got.Cause, c.want.Cause)
+		}
+		if got.Cause, c.want.Cause = nil, nil; got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// What berth ends with is settled when these hooks run. Only a signal changes it, where berth would have gone on.
+func TestHooksOfASlotsEndChangeNothing(t *testing.T) {
+	finished, queue := Ending{Reason: Finished, Status: 3, Then: End}, Ending{Reason: Asked, Then: Queue}
+	for hook, state := range map[supervisor.Hook]supervisor.State{
+		supervisor.OnRelease: supervisor.Leaving, supervisor.OnLost: supervisor.Reporting,
+	} {
+		for _, before := range []Ending{finished, queue} {
+			for _, on := range []Event{LossReported, LossDue, Overdue, Unverified, AskedToGo, ToldToEnd} {
+				f := facts()
+				f.Err, f.Signal, f.Ending, f.Use = errTaken, unix.SIGTERM, before, HasRun
+				f.Command = over(failed)
+				f.Command.Hook = hook
+				f.Ending = why(state, on, f)
+				got := why(state, TreeDied, f)
+				if want := before; on == ToldToEnd && before == queue {
+					if got.Reason != Told || got.Status != 143 || got.Then != End {
+						t.Errorf("%s during %s: %+v", on, hook, got)
+					}
+				} else if got != want {
+					t.Errorf("%s during %s: %+v, want %+v", on, hook, got, want)
+				}
+			}
+		}
 	}
 }
 

@@ -64,6 +64,7 @@ func frozenWhileTheBrokerIsSilentAndThenGoesOn(t *testing.T) {
 	}
 	for _, b := range all {
 		b.awaitFrozen(true)
+		b.reload(0) // needs no broker
 	}
 	if err := broker.Continue(); err != nil {
 		t.Fatal(err)

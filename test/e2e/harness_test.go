@@ -125,6 +125,14 @@ func (b *berth) cleanUp() {
 		strings.Contains(said, "a transition that the table") {
 		b.t.Error("berth is broken, see what it said")
 	}
+	if slices.Contains(b.cmd.Args, "run") {
+		for _, line := range b.log() {
+			last := strings.HasPrefix(line.message(), "berth run: ") // its last line names the lock itself
+			if line.text("@module") == "berth" && line.text("lock") == "" && !last {
+				b.t.Errorf("of which lock is this said? %v", line)
+			}
+		}
+	}
 	if b.t.Failed() {
 		b.t.Logf("berth %s ended with %d and said:\n%s", strings.Join(b.cmd.Args[1:], " "),
 			b.cmd.ProcessState.ExitCode(), said)

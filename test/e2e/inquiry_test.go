@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,7 +151,10 @@ func TestStepDownNeedsASlotOfSeveral(t *testing.T) {
 			}
 		}
 		before := object[status](t, c.inquire(0, "status", "--json").stdout())
-		c.inquire(0, "step-down", "--slot", "2", "--wait") // the same berth has it again: nobody else waits
+		said := c.inquire(0, "step-down", "--slot", "2", "--wait").stdout()
+		if !strings.Contains(said, "runs again under term") {
+			t.Errorf("the same berth has it again, because nobody else waits: %s", said)
+		}
 		after := object[status](t, c.inquire(0, "status", "--json").stdout())
 		if before.Slots[0].Holder.Term != after.Slots[0].Holder.Term || before.holders() == fmt.Sprint(map[int]int{}) {
 			t.Errorf("before %+v, after %+v", before, after)
@@ -201,6 +205,28 @@ func TestWatchTakesTheTerminalAndGivesItBack(t *testing.T) {
 	term.types("kill %1\n" + ctrlC) // what is typed meanwhile is for the shell
 	term.sees("\x1b[?1049l")
 	term.worksAgain()
+}
+
+func TestScreenFollowsASlotFromHolderToHolder(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "mutex")
+		host, err := os.Hostname()
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := c.run(plain)
+		first.awaitRuns(1)
+		second := c.run(plain)
+		second.awaitLog("waiting: all slots are held")
+		term := openTerminal(t)
+		term.types(`"$BINARY" status --mutex ` + c.name + " " + strings.Join(c.flags, " ") + " --watch\n")
+		term.sees(fmt.Sprintf("held   %-4s  %d  ", host, first.pid()))
+		first.signal(syscall.SIGTERM)
+		second.awaitRuns(1)
+		term.sees(fmt.Sprintf("held   %-4s  %d  ", host, second.pid()))
+		term.types(ctrlC)
+		term.worksAgain()
+	}, inquiries...)
 }
 
 func TestListHasTheLocksOfThisHost(t *testing.T) {

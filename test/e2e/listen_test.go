@@ -112,6 +112,24 @@ func TestListenerSaysHowTheBerthIs(t *testing.T) {
 	l.await("/healthz", 0, "refused")
 }
 
+func TestListenerSaysWhatAReloadHasChanged(t *testing.T) {
+	t.Parallel()
+	file, name := filepath.Join(t.TempDir(), "berth.hcl"), unique("listen")
+	write := func(loss string) {
+		text := fmt.Sprintf("mutex = %q\nbroker = [%q]\nloss = %q\n", name, calmBroker(t).URL(), loss)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("TERM 2s, KILL")
+	l := listen(t, "--config", file, "--", "sleep", "1000")
+	l.awaitRunning()
+	l.await("/status", 200, `"loss": 2,`)
+	write("TERM 1s, KILL")
+	do(t, 0, "reload", "--config", file)
+	l.await("/status", 200, `"loss": 1,`)
+}
+
 func TestListenerThatDiesTakesNobodyWithIt(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")

@@ -65,7 +65,7 @@ func TestLockWithAnOddName(t *testing.T) {
 				c.wantHeld()
 				holder.stays()
 				c.administer("destroy", "--wait")
-				holder.awaitLog("slot lost")
+				holder.awaitLog("slot removed")
 				do(t, 75, c.args("true", "--try")...).wantOneLine("does not exist")
 			})
 		}

@@ -84,7 +84,9 @@ func TestSizeChangesWhileASemaphoreIsInUse(t *testing.T) {
 		if left := third.command(); len(left) > 0 {
 			t.Errorf("when resize --wait had returned, %v were left", left)
 		}
-		third.awaitLog("slot lost")
+		if line := third.awaitLog("slot removed by an administrator"); line.text("@level") != "warn" {
+			t.Errorf("what an administrator has asked for is told as %s", line.text("@level"))
+		}
 		holdsFor(t, time.Second, func() bool { // nobody takes its place
 			return all.processes() == 2*treeSize && all.in("1").undisturbed() && all.in("2").undisturbed()
 		})

@@ -84,3 +84,43 @@ func TestTakeoverWaitsForWhatIsReady(t *testing.T) {
 		old.stays()
 	})
 }
+
+// It says what it was waiting for, and nothing of the ready command outlives berth.
+func TestTakeoverThatIsTooLateSaysWhy(t *testing.T) {
+	c := onHost.contest(t, "mutex")
+	old := c.run(tree, quickStop)
+	old.awaitRuns(1)
+	now := c.run(tree, "--takeover", "--timeout=3s", "--ready-command", "setsid sleep 1000 & exit 3")
+	now.wantStatus(75)
+	if !strings.Contains(now.stderr(), "waiting for the ready command, which failed at") ||
+		!strings.Contains(now.stderr(), "it ended with 3") {
+		t.Error("it does not say why")
+	}
+	if left := marked(now.mark); len(left) > 0 {
+		t.Errorf("%d processes are left", len(left))
+	}
+	old.stays()
+}
+
+// A standby that had taken over itself waits as any other: the next new version goes before it.
+func TestStandbyThatHadTakenOverMakesWay(t *testing.T) {
+	c := onBroker.contest(t, "mutex")
+	old := c.run(tree, quickStop, "--takeover")
+	old.awaitRuns(1)
+	c.run(tree, quickStop, "--takeover").awaitRuns(1)
+	old.awaitLog("next in line for this one")
+	c.run(tree, quickStop, "--takeover").awaitRuns(1)
+}
+
+// The old version may be kept as a standby, also where it had taken over itself.
+func TestWhoWasTakenOverDoesNotTakeBack(t *testing.T) {
+	inPlaces(t, func(t *testing.T, p place) {
+		c := p.contest(t, "mutex")
+		old := c.run(tree, quickStop, "--takeover")
+		old.awaitRuns(1)
+		now := c.run(tree, quickStop, "--takeover")
+		now.awaitRuns(1)
+		old.awaitLogs(len(old.logged("waiting: all slots are held"))+1, "waiting: all slots are held")
+		holdsFor(t, 500*time.Millisecond, func() bool { return now.undisturbed() && len(old.runs()) == 1 })
+	})
+}

@@ -2,9 +2,11 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,7 +91,13 @@ func (r *relay) up() {
 	if r.proxy.Enabled {
 		return
 	}
-	if err := r.proxy.Start(); err != nil {
+	err := r.proxy.Start()
+	// A process that is being forked has the old listener until it is executed.
+	for over := time.Now().Add(patience); errors.Is(err, syscall.EADDRINUSE) && time.Now().Before(over); {
+		time.Sleep(time.Millisecond)
+		err = r.proxy.Start()
+	}
+	if err != nil {
 		r.t.Errorf("the relay cannot listen: %v", err)
 	}
 }

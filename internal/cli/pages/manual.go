@@ -47,10 +47,13 @@ func Manual(app *cli.App, date string) string {
 	m.options(find(all, "berth run").options(), config.Option.Flag, elsewhere)
 	m.section("EXIT STATUS")
 	m.exitStatuses(find(all, "berth run"))
-	m.text("The administration commands and berth check:")
-	m.exitStatuses(find(all, "berth semaphore create"))
-	m.text("berth status, step-down and reload:")
-	m.exitStatuses(find(all, "berth status"))
+	for _, others := range [][2]string{
+		{"The administration commands:", "berth semaphore create"}, {"berth check:", "berth check"},
+		{"berth status:", "berth status"}, {"berth step-down and reload:", "berth step-down"},
+	} {
+		m.text(others[0])
+		m.exitStatuses(find(all, others[1]))
+	}
 	m.section("ENVIRONMENT")
 	m.text("Each option of berth run has a variable, which is named beside it. The command is told about its slot:")
 	for _, v := range [][2]string{
@@ -61,6 +64,8 @@ func Manual(app *cli.App, date string) string {
 			"a number that only grows from holder to holder of a slot: what the command writes to can refuse " +
 				"a lower one"},
 		{"BERTH_HOLDER", "host and process number of this berth"},
+		{"BERTH_REASON", "why a hook runs, which alone has it: acquired (on_acquire); ended, signal, step-down or " +
+			"not-started (on_release); lost, not-verified or deadline (on_lost)"},
 	} {
 		m.item(v[0], v[1]+".")
 	}

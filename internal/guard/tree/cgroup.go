@@ -8,13 +8,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// CgroupPrefix is what the names of control groups begin with. The text of crypto/rand follows.
+const CgroupPrefix = "berth-"
+
+// isCgroupName reports whether this is the name of a control group of berth's, and not somebody's berth-something.
+func isCgroupName(name string) bool {
+	text, ok := strings.CutPrefix(name, CgroupPrefix)
+	return ok && len(text) >= 26 && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+// The mode of a control group. While it is being made no other user can open it, and so lock it first, and no other
+// guard takes it for left behind.
+const (
+	beingMade = 0o700
+	made      = 0o755
+)
+
 // Cgroup is a control group of the command's own, where berth may make one: it
 // then holds the whole tree however it forks and daemonizes, and one write
 // kills it (cgroup.kill, Documentation/admin-guide/cgroup-v2). nil is a group
 // that could not be made: every method then does nothing.
 type Cgroup struct {
 	path   string
-	dir    *os.File // to fork into; nil: nothing is to be
+	dir    *os.File // to fork into, and locked for as long as its maker lives; nil: nothing is to be
 	frozen bool
 }
 
@@ -33,7 +49,7 @@ func MakeCgroup(path string) *Cgroup {
 	if path == "" {
 		return nil
 	}
-	if err := os.Mkdir(path, 0o755); err != nil {
+	if err := os.Mkdir(path, beingMade); err != nil {
 		return nil
 	}
 	dir, err := os.Open(path)
@@ -41,12 +57,54 @@ func MakeCgroup(path string) *Cgroup {
 		os.Remove(path)
 		return nil
 	}
-	if _, err := os.Stat(path + "/cgroup.kill"); err != nil { // Linux 5.14
+	err = unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil {
+		_ = dir.Chmod(made)                     // or nobody removes it if it is left behind
+		_, err = os.Stat(path + "/cgroup.kill") // Linux 5.14
+	}
+	if err != nil {
 		dir.Close()
 		os.Remove(path)
 		return nil
 	}
 	return &Cgroup{path: path, dir: dir}
+}
+
+// RemoveLeft removes the empty control groups beside path that guards have left behind which were killed together with
+// their supervisor. A guard's process keeps its group locked: the kernel unlocks it at its end, however that comes.
+// It locks it before its mode says that it is made. Names are never used again, so that nobody makes anew what is
+// removed here.
+func RemoveLeft(path string) {
+	if path == "" {
+		return
+	}
+	slash := strings.LastIndexByte(path, '/') + 1
+	parent, own := path[:slash], path[slash:]
+	all, _ := os.ReadDir(parent)
+	for _, group := range all {
+		if name := group.Name(); name != own && group.IsDir() && isCgroupName(name) {
+			removeLeft(parent + name)
+		}
+	}
+}
+
+// removeLeft removes one group unless somebody is making it, has locked it, or it has a process.
+func removeLeft(group string) {
+	dir, err := os.Open(group)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	if info, err := dir.Stat(); err != nil || info.Mode().Perm() != made {
+		return
+	}
+	if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return
+	}
+	events, err := os.ReadFile(group + "/cgroup.events")
+	if err == nil && strings.Contains(string(events), "populated 0\n") {
+		removeGroup(group)
+	}
 }
 
 // FD returns the descriptor to fork into the group with (CLONE_INTO_CGROUP).

@@ -29,7 +29,7 @@ const (
 	lastWords = time.Second
 )
 
-// Config is what does not change.
+// Config is what does not change, and Arithmetic as it is in the beginning.
 type Config struct {
 	Self       lock.Report
 	Lock       lock.ID
@@ -120,6 +120,9 @@ func (f *Feed) note(now supervisor.Situation) {
 	}
 	f.said.Timeline = append(line, next)
 }
+
+// SetArithmetic says which numbers count from now on.
+func (f *Feed) SetArithmetic(a Arithmetic) { f.change(func() { f.said.Arithmetic = a }) }
 
 // Beat implements supervisor.Observer.
 func (f *Feed) Beat() { f.change(func() {}) }

@@ -86,6 +86,17 @@ func TestWhatASupervisorDoesIsTold(t *testing.T) {
 	}
 }
 
+func TestItListensOnWhatIsWritten(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:1": "tcp4", "0.0.0.0:1": "tcp4", "[::1]:1": "tcp6", "[::]:1": "tcp6", ":1": "tcp", "localhost:1": "tcp",
+		"[fe80::1%lo]:1": "tcp6",
+	} {
+		if got := network(address); got != want {
+			t.Errorf("%s: %s, not %s", address, got, want)
+		}
+	}
+}
+
 func TestNobodyWaitsForAServerThatDoesNotRead(t *testing.T) {
 	f, _ := told(t)
 	over := make(chan struct{})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -32,7 +33,7 @@ func (f *Feed) Serve(address string) (net.Addr, error) {
 	if _, err := os.Stat(program); err != nil {
 		return nil, errNoServer
 	}
-	listener, err := net.Listen("tcp", address)
+	listener, err := net.Listen(network(address), address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 	}
@@ -46,6 +47,20 @@ func (f *Feed) Serve(address string) (net.Addr, error) {
 		return nil, err
 	}
 	return listener.Addr(), nil
+}
+
+// network is the one that an address is of. With "tcp" alone, 0.0.0.0 would be every address of IPv6 too, and [::] those
+// of IPv4. Without an address, all are meant.
+func network(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	ip, err := netip.ParseAddr(host)
+	switch {
+	case err != nil: // none, or localhost
+		return "tcp"
+	case ip.Is4():
+		return "tcp4"
+	}
+	return "tcp6"
 }
 
 func (f *Feed) start(program string, socket *os.File) error {

@@ -19,6 +19,7 @@ import (
 
 	"berth/internal/observe/feed"
 	"berth/lock"
+	"berth/supervisor"
 )
 
 func TestMain(m *testing.M) {
@@ -250,6 +251,20 @@ func TestDocumentationHasEveryMetricAndField(t *testing.T) {
 		known[f.name] = true
 		if !has(f.name) {
 			t.Errorf("docs/metrics.md lacks the metric %s: %s", f.name, f.help)
+		}
+		row := regexp.MustCompile("(?m)^\\| `" + f.name + "` .*$").FindString(string(text))
+		if f.label != "" && !strings.Contains(row, "`"+f.label+"`") {
+			t.Errorf("docs/metrics.md lacks the label %s of %s", f.label, f.name)
+		}
+	}
+	for _, cause := range supervisor.LossCauses() {
+		if !strings.Contains(string(text), "`"+string(cause)+"`") {
+			t.Errorf("docs/metrics.md lacks the cause %s of a loss", cause)
+		}
+	}
+	for i := range reflect.TypeFor[feed.Histogram]().NumField() {
+		if key := reflect.TypeFor[feed.Histogram]().Field(i).Tag.Get("json"); !strings.Contains(string(text), "`"+key+"`") {
+			t.Errorf("docs/metrics.md lacks the key %s of a histogram", key)
 		}
 	}
 	for _, name := range fields(reflect.TypeFor[feed.Snapshot](), "") {

@@ -11,14 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/hearing"
 	"berth/lock"
 )
 
 // ErrDead: nobody listens on the socket any more.
 var ErrDead = errors.New("the process that listened is dead")
-
-// ErrRefused: who was asked is not the one for this, or does not know such a request.
-var ErrRefused = errors.New("refused")
 
 // Client asks those who listen in a directory.
 type Client struct {
@@ -56,28 +54,14 @@ func (c Client) Listens(ctx context.Context, s Socket) bool {
 	return conn.Close() == nil
 }
 
-// Ask asks who listens on a socket. Not 0, slot is the one that it has to hold. Errors: ErrDead, ErrRefused,
-// lock.ErrDenied, and others if no answer came before ctx ended.
+// Ask asks who listens on a socket. Not 0, slot is the one that it has to hold. Errors: ErrDead and
+// those of hearing.Ask.
 func (c Client) Ask(ctx context.Context, s Socket, slot int, verb lock.Verb) ([]byte, error) {
 	conn, err := c.connect(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	sendErr := send(conn, request{Request: verb, Slot: slot}) // who denies closes at once, and has said why
-	r, err := readResponse(conn)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return nil, errors.Join(sendErr, err)
-	case r.Denied != "":
-		return nil, lock.Errorf(lock.ErrDenied, "%.200s", r.Denied)
-	case r.Refused != "":
-		return nil, lock.Errorf(ErrRefused, "%.200s", r.Refused)
-	}
-	return r.Answer, nil
+	return hearing.Ask(ctx, conn, slot, verb)
 }
 
 func (c Client) connect(ctx context.Context, s Socket) (*net.UnixConn, error) {
@@ -96,9 +80,9 @@ func (c Client) connect(ctx context.Context, s Socket) (*net.UnixConn, error) {
 		return nil, err
 	}
 	listener := conn.(*net.UnixConn)
-	uid, err := peer(listener)
+	_, uid, err := hearing.Peer(listener)
 	if err == nil && !slices.Contains(c.Owners, uid) {
-		err = lock.Errorf(lock.ErrDenied, "its socket %s is of the user %s, who has no say here", s.name, userName(uid))
+		err = lock.Errorf(lock.ErrDenied, "its socket %s is of the user %s, who has no say here", s.name, hearing.UserName(uid))
 	}
 	if err != nil {
 		_ = conn.Close()

@@ -1,9 +1,6 @@
 package sockets
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -11,21 +8,13 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/hearing"
 	"berth/lock"
 )
 
 // After is how long a contender has waited, or held a slot, when it begins to listen. Many a command is over
 // sooner, and shall not pay for it.
 const After = 100 * time.Millisecond
-
-const (
-	// readPatience is for a request of 40 bytes, sent by a process of this host; and for the contender to take it.
-	readPatience = time.Second
-	// answerPatience is as long as a supervisor takes at most for an answer.
-	answerPatience = 5 * time.Second
-	// mostAtOnce is how many are heard at once. The others wait in the kernel.
-	mostAtOnce = 4
-)
 
 // Config says where a contender is asked, and by whom.
 type Config struct {
@@ -146,49 +135,47 @@ func (s *Server) listen() {
 		return
 	}
 	s.open = open
-	open.under.Go(open.run)
 }
 
 // listening is a socket that is there.
 type listening struct {
-	server   *Server
-	folder   folder
-	listener *net.UnixListener
-	id       string
-	name     string             // Server.mu
-	ctx      context.Context    // ends with it
-	cancel   context.CancelFunc // of ctx
-	under    sync.WaitGroup     // its goroutines
-	free     chan struct{}      // has one token for each that may be heard
+	folder folder
+	id     string
+	name   string           // Server.mu
+	heard  *hearing.Hearing // on it
+	tidies sync.WaitGroup   // the goroutine that removes what others have left
 }
 
 // newListening makes a socket under another name first: one that is there and refuses connections counts as
-// left behind.
+// left behind. It needs mu.
 func (s *Server) newListening() (*listening, error) {
 	s.lookUpAdmins()
 	dir, err := makeFolder(s.cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
-	l := &listening{server: s, folder: dir, id: newID(), free: make(chan struct{}, mostAtOnce)}
+	l := &listening{folder: dir, id: newID()}
 	first := "new-" + l.id
-	l.listener, err = net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: dir.address(first)})
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: dir.address(first)})
 	if err != nil {
 		_ = dir.Close()
 		return nil, err
 	}
-	l.listener.SetUnlinkOnClose(false) // it would use the path
+	listener.SetUnlinkOnClose(false) // it would use the path
 	l.name = nameOf(s.slot, l.id)
 	if err = dir.chmod(first, s.mode()); err == nil {
 		err = dir.rename(first, l.name)
 	}
 	if err != nil {
 		_ = dir.remove(first)
-		_ = l.listener.Close()
+		_ = listener.Close()
 		_ = dir.Close()
 		return nil, err
 	}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.heard = hearing.Begin(hearing.Config{
+		Listener: listener, MayAsk: s.mayAsk, Holds: s.holds, Requests: s.requests,
+	})
+	l.tidies.Go(dir.removeLeftovers)
 	return l, nil
 }
 
@@ -199,80 +186,8 @@ func (l *listening) rename(slot int) {
 }
 
 func (l *listening) end() {
-	l.cancel()
 	_ = l.folder.remove(l.name)
-	_ = l.listener.Close()
-	l.under.Wait()
+	l.heard.End()
+	l.tidies.Wait()
 	_ = l.folder.Close()
-}
-
-func (l *listening) run() {
-	l.folder.removeLeftovers()
-	for {
-		conn, err := l.listener.AcceptUnix()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // no files left, for example
-			select {
-			case <-time.After(readPatience):
-				continue
-			case <-l.ctx.Done():
-				return
-			}
-		}
-		uid, err := peer(conn)
-		if err != nil || !l.server.mayAsk(uid) {
-			_ = conn.SetDeadline(time.Now().Add(readPatience))
-			_ = send(conn, response{Denied: fmt.Sprintf("the user %d may not ask this berth", uid)})
-			_ = conn.Close()
-			continue
-		}
-		select {
-		case l.free <- struct{}{}:
-			l.under.Go(func() {
-				l.hear(conn, userName(uid))
-				<-l.free
-			})
-		case <-l.ctx.Done():
-			_ = conn.Close()
-		}
-	}
-}
-
-// hear reads a request, passes it on, and waits for the answer.
-func (l *listening) hear(conn *net.UnixConn, from string) {
-	defer conn.Close()
-	defer context.AfterFunc(l.ctx, func() { _ = conn.Close() })()
-	_ = conn.SetDeadline(time.Now().Add(readPatience))
-	r, err := readRequest(conn)
-	if err == nil && r.Slot != 0 && r.Slot != l.server.holds() {
-		err = lock.Errorf(lock.ErrAbsent, "it does not hold slot %d", r.Slot)
-	}
-	if err != nil {
-		_ = send(conn, response{Refused: err.Error()})
-		return
-	}
-	if gone(conn) {
-		return
-	}
-	_ = conn.SetDeadline(time.Now().Add(answerPatience))
-	ctx, cancel := context.WithTimeout(l.ctx, answerPatience)
-	defer cancel()
-	answered := make(chan struct{})
-	reply := func(_ context.Context, answer []byte) error {
-		defer close(answered)
-		return send(conn, response{Answer: answer})
-	}
-	select {
-	case l.server.requests <- lock.Request{Verb: r.Request, From: from, Reply: reply}:
-	case <-time.After(readPatience):
-		return
-	case <-ctx.Done():
-		return
-	}
-	select {
-	case <-answered:
-	case <-ctx.Done():
-	}
 }

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"berth/internal/hearing"
 	"berth/lock"
 )
 
@@ -95,14 +96,6 @@ func there(t *testing.T, c Client, enough func([]Socket) bool) []Socket {
 	}
 }
 
-func dial(t *testing.T, c Client) *net.UnixConn {
-	t.Helper()
-	conn, err := c.connect(t.Context(), one(t, c))
-	must(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	return conn
-}
-
 func TestHolderIsAskedForTheSlotItHas(t *testing.T) {
 	s, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
 	if got := one(t, c); got.Slot != 0 {
@@ -111,11 +104,11 @@ func TestHolderIsAskedForTheSlotItHas(t *testing.T) {
 	s.Holds(3)
 	got := one(t, c)
 	answer, err := c.Ask(t.Context(), got, 3, lock.AskStatus)
-	if want := `{"N":0,"Verb":"status","From":"` + userName(os.Geteuid()) + `"}`; got.Slot != 3 || string(answer) != want {
+	if want := `{"N":0,"Verb":"status","From":"` + hearing.UserName(os.Geteuid()) + `"}`; got.Slot != 3 || string(answer) != want {
 		t.Errorf("slot %d, answer %s, %v; want %s", got.Slot, answer, err, want)
 	}
-	if _, err := c.Ask(t.Context(), got, 4, lock.AskStepDown); !errors.Is(err, ErrRefused) {
-		t.Errorf("asked for another slot: %v, want %v", err, ErrRefused)
+	if _, err := c.Ask(t.Context(), got, 4, lock.AskStepDown); !errors.Is(err, hearing.ErrRefused) {
+		t.Errorf("asked for another slot: %v, want %v", err, hearing.ErrRefused)
 	}
 	s.Holds(0)
 	if got := one(t, c); got.Slot != 0 || !c.Listens(t.Context(), got) {
@@ -135,62 +128,6 @@ func TestPathMayBeLongerThanAnAddress(t *testing.T) {
 	_, c := serve(t, filepath.Join(dir, "sockets"))
 	_, err := c.Ask(t.Context(), one(t, c), 0, lock.AskStatus)
 	must(t, err)
-}
-
-func TestWhatIsNoRequestChangesNothing(t *testing.T) {
-	_, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
-	for _, sent := range []string{
-		"\n", "{}\n", "null\n", "[]\n", "status\n", "\x00\xff\n", `{"request":"steal"}` + "\n", `{"request":1}` + "\n",
-		`{"request":"step-down"}{"request":"step-down"}` + "\n", `{"request":"step-down","slot":-1}` + "\n",
-		`{"request":"step-down","slot":100000}` + "\n", `{"request":"step-down","slot":1e99}` + "\n",
-		`{"request":"step-down"}` + "\n" + `{"request":"step-down"}` + "\n",
-		`{"request":"step-down","x":"` + strings.Repeat("x", maxRequest) + `"}` + "\n",
-		strings.Repeat("[", maxRequest-1) + "\n", strings.Repeat("x", 1<<20),
-	} {
-		conn := dial(t, c)
-		go func() { _, _ = conn.Write([]byte(sent)) }() // it may be closed meanwhile
-		if r, err := readResponse(conn); err == nil && r.Refused == "" {
-			t.Errorf("%.50q is answered with %s", sent, r.Answer)
-		}
-	}
-	asked(t, c, "0")
-}
-
-// asked fails unless c is answered, and as the n-th.
-func asked(t *testing.T, c Client, n string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	answer, err := c.Ask(ctx, one(t, c), 0, lock.AskStatus)
-	if err != nil || !strings.Contains(string(answer), `"N":`+n+`,`) {
-		t.Errorf("the answer is %s, %v; want number %s", answer, err, n)
-	}
-}
-
-func TestWhoSaysNothingKeepsNobodyOutAndCostsLittle(t *testing.T) {
-	_, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
-	for range 2 * mostAtOnce {
-		dial(t, c)
-	}
-	asked(t, c, "0")
-	before := runtime.NumGoroutine()
-	for range 200 {
-		dial(t, c)
-	}
-	if now := runtime.NumGoroutine(); now > before+3*mostAtOnce {
-		t.Errorf("%d goroutines before 200 more who say nothing, %d after", before, now)
-	}
-}
-
-func TestRequestOfWhoHasGivenUpIsNotPassedOn(t *testing.T) {
-	_, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
-	for range mostAtOnce { // keep the next from being read for a second
-		dial(t, c)
-	}
-	conn := dial(t, c)
-	must(t, send(conn, request{Request: lock.AskStepDown}))
-	must(t, conn.Close())
-	asked(t, c, "0")
 }
 
 // asNobody runs do on a thread that is another user's, for SO_PEERCRED. Needs root.
@@ -215,7 +152,7 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 		denied bool
 	}{
 		"no administrators": {nil, true}, "another administrator": {[]string{"daemon", "no such user"}, true},
-		"by number": {[]string{"65534"}, false}, "by name": {[]string{userName(nobody)}, false},
+		"by number": {[]string{"65534"}, false}, "by name": {[]string{hearing.UserName(nobody)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "sockets")
@@ -224,7 +161,7 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 			asNobody(t, func() error {
 				answer, err := c.Ask(t.Context(), one(t, c), 0, lock.AskStepDown)
 				if errors.Is(err, lock.ErrDenied) != test.denied ||
-					!test.denied && !strings.Contains(string(answer), userName(nobody)) {
+					!test.denied && !strings.Contains(string(answer), hearing.UserName(nobody)) {
 					t.Errorf("answer %s, %v", answer, err)
 				}
 				return nil

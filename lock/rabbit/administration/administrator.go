@@ -28,6 +28,9 @@ const (
 type administrator struct {
 	names.Names
 	dialer *transport.Dialer
+
+	// Above 0: the lock has neither ledger nor line. For how long B of a slot has to be away until it is vacant.
+	delay time.Duration
 }
 
 // action is one piece of administration. Its connection does not publish, so it works under an alarm.
@@ -40,7 +43,13 @@ type action struct {
 
 // New returns the administrator of a lock. It does no I/O.
 func New(n names.Names, d *transport.Dialer) lock.Administrator {
-	return &administrator{n, d}
+	return &administrator{Names: n, dialer: d}
+}
+
+// NewPlain returns the administrator of a lock without ledger and line, whose slots are vacant once their B have been away
+// for the delay. It consumes nothing.
+func NewPlain(n names.Names, d *transport.Dialer, delay time.Duration) lock.Administrator {
+	return &administrator{Names: n, dialer: d, delay: delay}
 }
 
 // Close implements lock.Administrator. Each action has closed its connections.
@@ -105,7 +114,7 @@ func (a *action) enter(ctx context.Context) error {
 			return a.Foreign(queue)
 		}
 		if met == 0 {
-			a.dialer.Log.Info("another administrator is at work on this lock; waiting for it", "lock", a.ID.Name)
+			a.dialer.Log.Info("another administrator is at work on this lock; waiting for it")
 		}
 		if err := transport.Sleep(ctx, rand.N(2*adminPause)); err != nil {
 			return fmt.Errorf("%w: %w", lock.ErrBusy, err)

@@ -34,7 +34,7 @@ func (a *administrator) Resize(
 	}
 	defer act.close(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	if a.Line() != "" && (after > before || after == before && err == nil) {
+	if a.delay == 0 && a.Line() != "" && (after > before || after == before && err == nil) {
 		patience := wakeTimeout
 		if err != nil {
 			patience = sweepTimeout
@@ -43,14 +43,48 @@ func (a *administrator) Resize(
 		defer cancel()
 		if err := act.wake(bounded, after); err != nil {
 			a.dialer.Log.Warn("waiters could not be told of free slots; they may take two minutes to see them",
-				"lock", a.ID.Name, "error", err)
+				"error", err)
 		}
 	}
 	return before, after, err
 }
 
+// RemoveAscending implements lock.AscendingRemover.
+func (a *administrator) RemoveAscending(
+	ctx context.Context, sweep int, target func(present int) (int, error),
+) (before, after int, err error) {
+	act, err := a.begin(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer act.close(ctx)
+	return act.exclusively(ctx, target, func(present, want int) (int, error) {
+		if want != 0 {
+			return present, fmt.Errorf("cannot leave %d slots of %s: all are removed in ascending order, or none", want, a.ID)
+		}
+		return act.ascend(ctx, present, sweep)
+	})
+}
+
 func (a *action) resize(
 	ctx context.Context, sweep int, target func(present int) (int, error),
+) (before, after int, err error) {
+	return a.exclusively(ctx, target, func(present, want int) (int, error) {
+		after, err := a.shrink(ctx, present, want, sweep)
+		if err == nil {
+			after, err = a.grow(ctx, after, want)
+		}
+		if err == nil && a.ID.Kind == lock.TokenSemaphore {
+			stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
+			err = stock.Mend(ctx, after, min(present, after))
+		}
+		return after, err
+	})
+}
+
+// exclusively makes a change under the administration mutex. change returns how many slots there are after it.
+func (a *action) exclusively(
+	ctx context.Context, target func(present int) (int, error), change func(present, want int) (int, error),
 ) (before, after int, err error) {
 	if err := a.enter(ctx); err != nil {
 		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.ID, err)
@@ -71,14 +105,7 @@ func (a *action) resize(
 	if err != nil {
 		return before, before, err
 	}
-	after, err = a.shrink(ctx, before, want, sweep)
-	if err == nil {
-		after, err = a.grow(ctx, after, want)
-	}
-	if err == nil && a.ID.Kind == lock.TokenSemaphore {
-		stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
-		err = stock.Mend(ctx, after, min(before, after))
-	}
+	after, err = change(before, want)
 	return before, after, err
 }
 
@@ -132,36 +159,62 @@ func (a *administrator) checkSize(want int) error {
 // One slot beyond is always deleted: a leftover there would become a slot the moment its predecessor is made, and
 // every leftover that follows it.
 func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, error) {
-	last := max(present, want)
-	top := min(last+max(sweep, 1), lock.MaxSlots)
-	leftovers := a.leftovers(ctx, last+1, top)
+	top, leftovers := a.leftovers(ctx, max(present, want), sweep)
 	for slot := top; slot > want; slot-- {
 		if err := a.channel.Remove(ctx, a.Exists(slot)); err != nil {
 			return min(present, slot), a.interrupted("remove", slot, min(present, slot), err)
 		}
 	}
-	if len(leftovers) > 0 {
-		a.dialer.Log.Warn("leftovers beyond the last slot were removed; their holders lose them", "lock", a.ID.Name,
-			"slots", fmt.Sprint(leftovers))
-	}
+	a.tellOfLeftovers(leftovers)
 	return min(present, want), nil
 }
 
-// leftovers returns which of the slots from..to exist, none where the broker does not say: it is asked for the user's
-// sake only.
-func (a *action) leftovers(ctx context.Context, from, to int) (there []int) {
+// ascend deletes every slot, and leftovers as shrink does, in ascending order: who looks for a slot finds none from the
+// first deletion on. It returns how many slots are left; what is left behind the first is no slot.
+func (a *action) ascend(ctx context.Context, present, sweep int) (int, error) {
+	top, leftovers := a.leftovers(ctx, present, sweep)
+	left := present
+	for slot := 1; slot <= top; slot++ {
+		if err := a.channel.Remove(ctx, a.Exists(slot)); err != nil {
+			return left, fmt.Errorf("those up to %d stay with their holders until they are removed: %w", top,
+				a.interrupted("remove", slot, left, err))
+		}
+		left = 0
+	}
+	a.tellOfLeftovers(leftovers)
+	return 0, nil
+}
+
+// leftovers returns up to which slot leftovers beyond the last slot are to be removed, and which there are, as far as
+// the broker says so: up to sweep slots beyond the last one that is there, leftovers included.
+func (a *action) leftovers(ctx context.Context, last, sweep int) (top int, there []int) {
 	bounded, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
-	found, err := a.publisher.Probe(bounded, slots.Queues(a.Exists, from, to))
-	if err != nil {
-		a.dialer.Log.Debug("not known whether there are leftovers", "lock", a.ID.Name, "error", err)
-	}
-	for i := range found {
-		if found[i] == transport.Present {
-			there = append(there, from+i)
+	sweep = max(sweep, 1)
+	top = min(last+sweep, lock.MaxSlots)
+	for from := last + 1; from <= top; {
+		to := min(top, from+slots.LargestBatch-1)
+		found, err := a.publisher.Probe(bounded, slots.Queues(a.Exists, from, to))
+		if err != nil {
+			a.dialer.Log.Debug("not known whether there are leftovers", "error", err)
+			break
 		}
+		for i := range found {
+			if found[i] == transport.Present {
+				there = append(there, from+i)
+				top = min(from+i+sweep, lock.MaxSlots)
+			}
+		}
+		from = to + 1
 	}
-	return there
+	return top, there
+}
+
+func (a *action) tellOfLeftovers(leftovers []int) {
+	if len(leftovers) > 0 {
+		a.dialer.Log.Warn("leftovers beyond the last slot were removed; their holders lose them",
+			"slots", fmt.Sprint(leftovers))
+	}
 }
 
 // grow creates slots in ascending order. It returns how many there are.

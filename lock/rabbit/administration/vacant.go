@@ -59,7 +59,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 			}
 			if ctx.Err() == nil && err.Error() != reason {
 				reason = err.Error()
-				a.dialer.Log.Warn("cannot see whether the slot is vacant; trying again", "lock", a.ID.Name,
+				a.dialer.Log.Warn("cannot see whether the slot is vacant; trying again",
 					"slot", waited[0].slot, "error", err)
 			}
 			err = nil
@@ -114,9 +114,9 @@ func (a *action) lookForSlots(ctx context.Context, waited []*leaving, tell bool)
 // tellOf tells the user what is known of B.
 func (a *action) tellOf(l *leaving) {
 	if l.told == transport.Present {
-		a.dialer.Log.Info("the slot is still held", "lock", a.ID.Name, "slot", l.slot)
+		a.dialer.Log.Info("the slot is still held", "slot", l.slot)
 	} else {
-		a.dialer.Log.Warn("the broker cannot say whether the slot is held", "lock", a.ID.Name, "slot", l.slot,
+		a.dialer.Log.Warn("the broker cannot say whether the slot is held", "slot", l.slot,
 			"queue", a.Holds(l.slot))
 	}
 }
@@ -146,6 +146,15 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 	if l.absent.IsZero() {
 		l.absent, l.records, l.known = time.Now(), -1, ledger.History{}
 	}
+	if a.delay > 0 {
+		left := a.delay - time.Since(l.absent)
+		if left > 0 && !l.said {
+			l.said = true
+			a.dialer.Log.Info("waiting for as long as the last command may live", "slot", l.slot,
+				"at_most", left.Round(time.Millisecond).String())
+		}
+		return left <= 0, nil
+	}
 	records, consumers, err := a.channel.Count(ctx, a.Ledger(l.slot))
 	taken := consumers > 0 // somebody's command has just started there, or is about to
 	if err == nil && !taken && records != l.records {
@@ -170,7 +179,7 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 	if left > 0 && !l.said {
 		l.said = true
 		last := l.known.Newest()
-		a.dialer.Log.Info("waiting for the last holder's release", "lock", a.ID.Name, "slot", l.slot, "term", last.Term,
+		a.dialer.Log.Info("waiting for the last holder's release", "slot", l.slot, "term", last.Term,
 			"host", last.Host, "at_most", left.Round(time.Millisecond).String())
 	}
 	return left <= 0, nil

@@ -26,6 +26,9 @@ type Claim struct {
 	life context.Context // over once the claim has ended
 	end  context.CancelFunc
 
+	unwatched bool          // B is not consumed from
+	asking    chan struct{} // has one token; whoever took it may ask whether the slot is held
+
 	side    atomic.Pointer[transport.Channel] // of the connection that the holding is on
 	watch   atomic.Pointer[watch]             // nil: B is not ours
 	started atomic.Bool
@@ -38,9 +41,19 @@ type Claim struct {
 // New returns a claim on a channel for what the broker may refuse. heed gets what comes to B and is not about the claim;
 // it does not wait.
 func New(what, queue string, side *transport.Channel, heed func(transport.Delivery), log hclog.Logger) *Claim {
-	c := &Claim{what: what, queue: queue, heed: heed, log: log, lost: make(chan struct{})}
+	c := &Claim{
+		what: what, queue: queue, heed: heed, log: log, lost: make(chan struct{}), asking: make(chan struct{}, 1),
+	}
+	c.asking <- struct{}{}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.side.Store(side)
+	return c
+}
+
+// NewUnwatched returns a claim that consumes nothing: only the end of its connection is noticed without being asked for.
+func NewUnwatched(what, queue string, side *transport.Channel, log hclog.Logger) *Claim {
+	c := New(what, queue, side, nil, log)
+	c.unwatched = true
 	return c
 }
 
@@ -90,7 +103,7 @@ func (c *Claim) Dropped() error {
 func (c *Claim) note(outcome error, why string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cause != nil && (outcome != lock.ErrLost || errors.Is(c.cause, lock.ErrLost)) {
+	if c.cause != nil && (!errors.Is(outcome, lock.ErrLost) || errors.Is(c.cause, lock.ErrLost)) {
 		return c.cause
 	}
 	if c.cause == nil && c.life.Err() == nil {
@@ -116,6 +129,14 @@ func (c *Claim) Judge(err error, gone string) error {
 	}
 }
 
+// JudgeExistence is Judge for an answer about A: without that the slot was removed.
+func (c *Claim) JudgeExistence(err error) error {
+	if errors.Is(err, transport.ErrNoQueue) {
+		return c.note(lock.ErrRemoved, "the slot was removed")
+	}
+	return c.Judge(err, "")
+}
+
 // End makes everything that happens from now on no loss. It reports whether that was so before.
 func (c *Claim) End() (before bool) {
 	c.mu.Lock()
@@ -134,17 +155,25 @@ func (c *Claim) Take(ctx context.Context) error {
 	if err := side.Claim(ctx, c.queue); err != nil {
 		return err
 	}
-	consumer, err := consume(ctx, side, c.queue, true)
+	consumer, err := c.consume(ctx, side, true)
 	if err == nil {
 		c.follow(consumer, side)
 	}
 	return err
 }
 
+// consume consumes from B, unless nothing is to be consumed.
+func (c *Claim) consume(ctx context.Context, side *transport.Channel, noWait bool) (*transport.Consumer, error) {
+	if c.unwatched {
+		return nil, nil
+	}
+	return consume(ctx, side, c.queue, noWait)
+}
+
 // MoveTo has the claim go on with B on another connection, which owns it already. That ends the doubt. Settle comes
 // before.
 func (c *Claim) MoveTo(ctx context.Context, side *transport.Channel) error {
-	consumer, err := consume(ctx, side, c.queue, false)
+	consumer, err := c.consume(ctx, side, false)
 	if err != nil {
 		return err
 	}
@@ -176,8 +205,10 @@ func (c *Claim) Requests() <-chan uint64 {
 
 // Presence is what is known of B before it is ours. Under an alarm a probe may not be answered; a look is, and the
 // broker logs it where B is somebody's.
-func (c *Claim) Presence(ctx context.Context, via transport.Via) (transport.Presence, error) {
-	if found, err := via.Deliver(ctx, c.queue, transport.Message{}); err == nil {
+func (c *Claim) Presence(
+	ctx context.Context, probe func(context.Context, string) (transport.Presence, error),
+) (transport.Presence, error) {
+	if found, err := probe(ctx, c.queue); err == nil {
 		return found, nil
 	}
 	return c.Side().Look(ctx, c.queue)
@@ -210,9 +241,11 @@ func (c *Claim) Unwatch() {
 	}
 }
 
-// Settle waits until B is not watched any more: the connection is closed, or the claim has ended.
+// Settle waits until B is not watched any more, and nothing is asked: the connection is closed, or the claim has ended.
 func (c *Claim) Settle() {
 	if w := c.watch.Load(); w != nil {
 		<-w.done
 	}
+	<-c.asking
+	c.asking <- struct{}{}
 }

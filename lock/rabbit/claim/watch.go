@@ -47,12 +47,27 @@ func consume(ctx context.Context, channel *transport.Channel, b string, noWait b
 // is over.
 func (w *watch) run(c *transport.Consumer) {
 	defer close(w.done)
+	if w.unwatched {
+		w.awaitEnd()
+		return
+	}
 	for c != nil && w.drain(c) {
 		if c.Dropped() {
 			_ = w.Lose("its queue was deleted")
 			return
 		}
 		c = w.again() // the channel was closed, and B may still be ours
+	}
+}
+
+// awaitEnd reports the end of the connection.
+func (w *watch) awaitEnd() {
+	select {
+	case <-w.life.Done():
+	case <-w.channel.Conn().Done():
+		if w.life.Err() == nil {
+			_ = w.Dropped()
+		}
 	}
 }
 

@@ -32,6 +32,7 @@ type Config struct {
 	Log    hclog.Logger
 
 	Priority int             // among the waiters, 0 to lock.MaxPriority
+	Takeover bool            // it goes before all of them, until it has won a slot
 	Admins   *request.Admins // whose requests are heeded
 }
 
@@ -43,11 +44,12 @@ type Contender struct {
 	Holder *holding.Holder // of what this contender claims
 	Waiter *line.Waiter    // its place in the line
 
-	id      lock.ID
-	session *session.Session
-	finder  *slots.Finder
-	writer  *ledger.Writer
-	log     hclog.Logger
+	id       lock.ID
+	priority int // once it has won a slot
+	session  *session.Session
+	finder   *slots.Finder
+	writer   *ledger.Writer
+	log      hclog.Logger
 
 	foreign sync.Once // whether something foreign is in the place of B
 
@@ -67,9 +69,13 @@ func New(cfg Config) *Contender {
 	if cfg.Names.ID.Kind == lock.Semaphore {
 		limit = lock.MaxSlots
 	}
-	c := &Contender{id: cfg.Names.ID, session: s, log: cfg.Log, handover: handover}
+	priority := cfg.Priority
+	if cfg.Takeover {
+		priority = lock.MaxPriority + 1
+	}
+	c := &Contender{id: cfg.Names.ID, priority: cfg.Priority, session: s, log: cfg.Log, handover: handover}
 	c.Waiter = line.NewWaiter(line.Config{
-		ID: c.id, Queue: cfg.Names.Line(), Priority: cfg.Priority, Limit: limit, Once: cfg.Once,
+		ID: c.id, Queue: cfg.Names.Line(), Priority: priority, Limit: limit, Once: cfg.Once,
 		Renewal: line.Renewal, Log: cfg.Log,
 	}, s)
 	c.writer = ledger.NewWriter(s.Via, cfg.Log)
@@ -81,6 +87,7 @@ func New(cfg Config) *Contender {
 	c.finder = &slots.Finder{
 		Names: cfg.Names, Session: s, Avoided: c.Holder.Avoided, Limit: limit, Once: cfg.Once, Log: cfg.Log,
 	}
+	c.Holder.Finder = c.finder
 	return c
 }
 
@@ -122,8 +129,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return nil, err
 	}
 	c.Waiter.Won(ctx, h.Slot(), false)
-	c.held = h
-	return h, nil
+	return c.won(h), nil
 }
 
 // outcome is what a waiter has to know of a failed attempt.
@@ -143,8 +149,15 @@ func (c *Contender) takeTurn() (lock.Held, error) {
 	if !c.next.MayStart() {
 		return nil, c.id.Full()
 	}
-	c.held, c.next = c.next, nil
-	return c.held, nil
+	h := c.next
+	c.next = nil
+	return c.won(h), nil
+}
+
+// won notes the slot that this contender holds now. It has taken over, if it was to.
+func (c *Contender) won(h *holding.Held) *holding.Held {
+	c.held, c.Waiter.Priority = h, c.priority
+	return h
 }
 
 // Next implements lock.Lock.
@@ -245,7 +258,7 @@ func (c *Contender) stand(ctx context.Context) error {
 		return err // Close gives the place back
 	}
 	c.log.Debug("not next any more", "slot", c.next.Slot(), "because", err)
-	c.leave(ctx)
+	c.leave()
 	if errors.Is(err, holding.ErrStepBack) || errors.Is(err, holding.ErrElsewhere) {
 		return err
 	}
@@ -255,13 +268,16 @@ func (c *Contender) stand(ctx context.Context) error {
 	return nil
 }
 
-// leave gives up being next.
-func (c *Contender) leave(ctx context.Context) {
+// leave gives up being next. It takes its time whatever becomes of its caller: others would wait for a place that is
+// recorded and not released.
+func (c *Contender) leave() {
 	next := c.next
 	if next == nil {
 		return
 	}
 	c.next = nil
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
 	if err := next.Release(ctx); err != nil {
 		c.log.Debug("cannot give up in order being next", "slot", next.Slot(), "error", err)
 	}
@@ -279,9 +295,7 @@ func (c *Contender) seekForeign(ctx context.Context) {
 
 // Close implements lock.Lock. It takes a second at most, and two more if something is just being published.
 func (c *Contender) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	c.leave(ctx)
-	cancel()
+	c.leave()
 	answered := make(chan struct{})
 	go func() {
 		c.Holder.Inbox.Close()

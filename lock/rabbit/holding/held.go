@@ -17,9 +17,6 @@ import (
 	"berth/lock/rabbit/will"
 )
 
-// removed is why a slot without A is lost.
-const removed = "the slot was removed"
-
 // Held is lock.Held: the place at a slot's door, then B of the slot, owned by the session's connection. Holder.Claim
 // and Holder.Next make it.
 //
@@ -36,7 +33,6 @@ type Held struct {
 	term    atomic.Uint64               // 0 until the ledger has the record, and that is proven
 	door    atomic.Pointer[ledger.Door] // nil once it was given back
 	settled chan struct{}               // closed when nothing runs in the background for the start; valid after the start
-	asking  chan struct{}               // has one token; whoever took it may ask whether the slot is held
 	over    chan struct{}               // closed once Release has ended
 
 	wasEmptied bool // the ledger had no record and was written again; used in Verify and Reclaim
@@ -56,9 +52,8 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 	h := &Held{
 		Holder: l, slot: slot, id: id, b: l.Names.Holds(slot), t: l.Names.Ledger(slot),
 		lease:   2 * l.Session.Conn().Heartbeat(),
-		settled: make(chan struct{}), asking: make(chan struct{}, 1), over: make(chan struct{}),
+		settled: make(chan struct{}), over: make(chan struct{}),
 	}
-	h.asking <- struct{}{}
 	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), l.Inbox.Heed, l.Log)
 	if l.Names.ID.Kind.Administered() {
 		h.a = l.Names.Exists(slot)
@@ -105,14 +100,6 @@ func (h *Held) exists(ctx context.Context) error {
 
 // Over reports whether Release has ended.
 func (h *Held) Over() bool { return transport.IsClosed(h.over) }
-
-// Settle waits for the goroutines of this slot. They end once they have their answer or the connection is closed; the
-// caller sees to either.
-func (h *Held) Settle() {
-	h.Claim.Settle()
-	<-h.asking
-	h.asking <- struct{}{}
-}
 
 // Release implements lock.Held.
 func (h *Held) Release(ctx context.Context) error {
@@ -196,7 +183,10 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 			return err
 		}
 		err := door.Close(ctx)
-		call := !h.Started() && !h.Waiter.PassOn() && (h.Names.ID.Kind != lock.Semaphore || door.View().Over())
+		call := !h.Started() && !h.Waiter.PassOn()
+		if h.Names.ID.Kind == lock.Semaphore { // those who are next for other slots remove batons
+			call = !h.Started() && door.View().Over()
+		}
 		if queue := h.Names.Line(); call && queue != "" {
 			_, _ = h.Session.Deliver(ctx, queue, line.Call(h.slot))
 		}

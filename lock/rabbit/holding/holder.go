@@ -38,6 +38,7 @@ type Holder struct {
 	Writer  *ledger.Writer   // of the records
 	Waiter  *line.Waiter     // which passes slots on
 	Avoided *slots.Avoided   // shared with whoever looks for slots
+	Finder  *slots.Finder    // of other slots, for one that is next for one
 	Inbox   *request.Inbox   // for what comes to the queues of a slot and is not about holding it
 	Host    string           // for the ledger
 	PID     int
@@ -96,7 +97,9 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 	if !errors.Is(err, transport.ErrTaken) {
 		l.avoidUnusable(ctx, slot, err)
 	}
-	_ = h.Release(ctx) // nothing may stay behind, and what was read must be back before it is missed
+	leaving, cancel := finishing(ctx)
+	defer cancel()
+	_ = h.Release(leaving) // nothing may stay behind, and what was read must be back before it is missed
 	switch what := fmt.Sprintf("cannot take slot %d of %s", slot, l.Names.ID); {
 	case h.Term() != 0:
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):

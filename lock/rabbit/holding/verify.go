@@ -3,7 +3,6 @@ package holding
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"berth/lock"
 	"berth/lock/rabbit/transport"
@@ -29,50 +28,23 @@ func (h *Held) Verify(ctx context.Context) error {
 	return err
 }
 
-// look asks the broker. The question has no deadline: giving it up would mean to cut the connection, and the slot with
-// it. When ctx ends first, it stays asked, and the next look waits for its end before it asks its own. Only an answer
-// to its own question is proof for it that the slot is held: the other one was asked before the call began. A loss is
-// a loss whoever asked.
-func (h *Held) look(ctx context.Context) (state ledgerState, err error) {
-	select {
-	case <-h.asking:
-	case <-ctx.Done():
-		return recorded, h.unanswered(ctx)
+// look asks the broker; see claim.Claim.Ask.
+func (h *Held) look(ctx context.Context) (ledgerState, error) {
+	var state ledgerState
+	err := h.Ask(ctx, func() (err error) {
+		state, err = h.ask()
+		return err
+	})
+	if err != nil {
+		return recorded, err // whoever was asked may still write
 	}
-	if err = h.Cause(); err == nil && h.Conn().Broken() {
-		err = h.Dropped()
-	}
-	if err != nil { // found out by an earlier question, or by the watch
-		h.asking <- struct{}{}
-		return recorded, err
-	}
-	type answer struct {
-		state ledgerState
-		err   error
-	}
-	answered := make(chan answer, 1)
-	go func() {
-		state, err := h.ask()
-		answered <- answer{state, err}
-		h.asking <- struct{}{}
-	}()
-	select {
-	case a := <-answered:
-		return a.state, a.err
-	case <-ctx.Done():
-		return recorded, h.unanswered(ctx)
-	}
-}
-
-func (h *Held) unanswered(ctx context.Context) error {
-	return fmt.Errorf("cannot verify %s: no answer from %s yet: %w: %w", h, h.Conn().Label(), lock.ErrUnknown,
-		ctx.Err())
+	return state, nil
 }
 
 func (h *Held) ask() (ledgerState, error) {
 	background := context.Background() // the channels are patient
 	if h.a != "" {
-		if err := h.Judge(h.Side().Find(background, h.a), removed); err != nil {
+		if err := h.JudgeExistence(h.Side().Find(background, h.a)); err != nil {
 			return recorded, err
 		}
 	}

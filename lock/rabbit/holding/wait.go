@@ -100,6 +100,9 @@ type wait struct {
 	told   uint64 // the term whose end the user was told is waited for; 0: none
 
 	notBefore time.Time // that B is claimed: its holder lives
+
+	seekAt time.Time // not before that it looks at other slots; zero: it has not thought of that yet
+	beside int       // another slot that seemed to be free; 0: none
 }
 
 // await returns when the proof began with which the command may start.
@@ -132,7 +135,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 			case known.Proven.Add(w.lease/2).Until() <= 0:
 				err = w.prove(ctx)
 			case w.asNext && !w.there:
-				err = w.Judge(w.exists(ctx), removed) // its last holder may have seen it removed
+				err = w.JudgeExistence(w.exists(ctx)) // its last holder may have seen it removed
 				w.there = err == nil
 			default:
 				return known.Proven, nil
@@ -201,7 +204,7 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 		}
 		w.door.Prune()
 	}
-	if err := w.Judge(w.exists(ctx), removed); err != nil {
+	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
 	}
 	again := w.lease
@@ -213,13 +216,16 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 		again = lackAgain << min(w.lacks, 8)
 		w.lacks++
 	}
+	if w.asNext {
+		again = min(again, w.seek(ctx))
+	}
 	if w.door.View().Over() || time.Now().Before(w.notBefore) {
 		return again, nil
 	}
 	if w.turns++; w.Session.Apart() && w.turns%looksApart != 1 && !w.absent {
 		return again, nil
 	}
-	found, err := w.Session.Deliver(ctx, w.b, transport.Message{})
+	found, err := w.Session.ProbeOne(ctx, w.b)
 	if err != nil || found != transport.Absent {
 		w.absent = false
 		return again, nil // what is wrong shows elsewhere
@@ -336,7 +342,7 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 	if known := w.door.View(); known.Echoed || w.free(known) || w.alone.IsZero() {
 		return 0, nil
 	}
-	if err := w.Judge(w.exists(ctx), removed); err != nil {
+	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
 	}
 	if w.Term() == 0 || !w.door.View().Current() {

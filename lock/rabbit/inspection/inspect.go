@@ -51,7 +51,9 @@ type Report struct {
 // What AMQP does not show, policies above all, is named in the report's advice. Errors: lock.ErrUnreachable,
 // lock.ErrDenied and lock.ErrUnsafe if no node lets us in; lock.ErrUnreachable if the connection is lost on the way,
 // with the report as far as it got.
-func Inspect(ctx context.Context, n names.Names, d *transport.Dialer) (Report, error) {
+//
+// With plain, the lock has neither ledger nor line, and nothing is consumed.
+func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool) (Report, error) {
 	report := Report{Slots: -1}
 	if err := n.ID.Check(); err != nil {
 		return report, err
@@ -66,14 +68,14 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer) (Report, e
 	d.Brokers = []broker.Node{node}
 	i := &inspection{
 		Report: &report, Names: n, conn: c, channel: c.Channel(), publisher: transport.NewPublisher(d, "check"),
-		vhost: node.Vhost(), trialB: n.Queue(0, "B"), trialT: n.Queue(0, "T"),
+		plain: plain, probing: d.Probing, vhost: node.Vhost(), trialB: n.Queue(0, "B"), trialT: n.Queue(0, "T"),
 	}
 	defer c.End(ctx)
 	defer i.publisher.Close()
 	i.Broker, i.Heartbeat = c.Label(), c.Heartbeat()
 	i.Product, i.Version = c.Says("product"), c.Says("version")
 	i.Platform, i.Cluster = c.Says("platform"), c.Says("cluster_name")
-	for _, step := range []func(context.Context) error{i.askPermissions, i.publish, i.tryQueues, i.lookForForeign} {
+	for _, step := range []func(context.Context) error{i.askPermissions, i.publish, i.tryQueues, i.lookForForeign, i.lookForLedger} {
 		if err := step(ctx); err != nil {
 			return report, err
 		}
@@ -82,9 +84,13 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer) (Report, e
 		i.count(ctx)
 	}
 	report.Advice = append(report.Advice, versionAdvice(report.Product, report.Version)...)
+	first, second := n.Ledger(1), n.Waiters()
+	if plain {
+		first, second = n.Exists(1), n.Holds(1)
+	}
 	i.advise("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for "+
 		"any that match %q or %q and set expires, message-ttl, max-length, dead-letter-exchange or ha-mode, and "+
-		"exempt this lock's queues", shellescape.Quote(i.vhost), n.Ledger(1), n.Waiters())
+		"exempt this lock's queues", shellescape.Quote(i.vhost), first, second)
 	return report, nil
 }
 
@@ -112,6 +118,8 @@ type inspection struct {
 	conn      *transport.Conn
 	channel   *transport.Channel
 	publisher *transport.Publisher
+	plain     bool // neither T nor W is used
+	probing   transport.Probing
 	vhost     string
 
 	trialB, trialT string // the queues in slot 0, which no lock has: for trying
@@ -125,9 +133,15 @@ func (i *inspection) advise(format string, args ...any) {
 	i.Advice = append(i.Advice, fmt.Sprintf(format, args...))
 }
 
-// publish finds out whether the user may publish, with a probe of a queue that is not there.
+// publish finds out whether the user may publish, with a message to a queue that is not there.
 func (i *inspection) publish(ctx context.Context) error {
-	_, err := i.publisher.Probe(ctx, []string{i.trialB})
+	var err error
+	switch {
+	case !i.plain:
+		_, err = i.publisher.Deliver(ctx, i.trialB, transport.Message{})
+	case i.probing != transport.ByPassive:
+		_, err = i.publisher.Probe(ctx, []string{i.trialB})
+	}
 	switch {
 	case errors.Is(err, lock.ErrDenied):
 		i.Grant = i.grant()
@@ -147,7 +161,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 		return nil // it would fail for the reasons that are known already
 	}
 	err := i.channel.Claim(ctx, i.trialB)
-	if err == nil {
+	if err == nil && !i.plain {
 		err = i.channel.ClaimKeeping(ctx, i.trialT, names.LedgerLength)
 	}
 	switch {
@@ -171,7 +185,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 			"the broker does not confirm a probe of queue %q, which is there; look for a policy that matches it: "+
 				"rabbitmqctl list_policies -p %s", i.trialB, shellescape.Quote(i.vhost))
 	}
-	if err == nil {
+	if err == nil && !i.plain {
 		err = i.tryLedger(ctx)
 	}
 	if errors.Is(err, transport.ErrUnanswered) && ctx.Err() == nil {
@@ -210,6 +224,15 @@ func (i *inspection) lookForForeign(ctx context.Context) error {
 	}
 	if ctx.Err() == nil && i.conn.Broken() {
 		return i.conn.BrokenError("cannot inspect " + i.ID.String())
+	}
+	return ctx.Err()
+}
+
+// lookForLedger looks whether a plain lock is used with the full wire, too.
+func (i *inspection) lookForLedger(ctx context.Context) error {
+	if t := i.Ledger(1); i.plain && i.channel.Find(ctx, t) == nil {
+		i.problem(lock.ErrUnsafe, "%s has a ledger, queue %q: it is or was used with --wire full, beside which --wire plain "+
+			"is not safe; use --wire full here too, or end every berth that uses it, and delete the ledgers", i.ID, t)
 	}
 	return ctx.Err()
 }

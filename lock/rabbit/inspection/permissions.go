@@ -44,6 +44,9 @@ func (i *inspection) needs() []need {
 		{"configure", n.Waiters(), waking, c.MayConfigure},
 		{"read", n.Waiters(), waking, c.MayRead},
 	}
+	if i.plain {
+		all = all[:1]
+	}
 	if i.ID.Kind.Administered() {
 		all = append(all,
 			need{"configure", n.Exists(1), "", c.Find}, // in some releases any permission will do

@@ -277,7 +277,7 @@ func (d *Door) ring() {
 }
 
 // errLate says that something was not delivered in time.
-var errLate = errors.New("the broker did not deliver in time what was written")
+var errLate = errors.New("the broker did not deliver what was written")
 
 // await waits until the condition, which is asked with mu, holds.
 func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool) error {

@@ -48,7 +48,7 @@ const (
 type Config struct {
 	ID       lock.ID
 	Queue    string // W
-	Priority int    // as a waiter, 0 to lock.MaxPriority
+	Priority int    // as a waiter, 0 to lock.MaxPriority, or one more: it takes over
 	Limit    int    // no slot beyond it can be of use to this waiter
 	Once     bool   // it does not wait, nor for those in line
 
@@ -97,6 +97,9 @@ func NewWaiter(c Config, s *session.Session) *Waiter {
 // Hint is the slot that the last baton was for, or a call for another slot than that which this contender is next for;
 // 0: none, or unknown.
 func (w *Waiter) Hint() int { return w.hint }
+
+// Send is for one that is next, and has found another slot free.
+func (w *Waiter) Send(slot int) { w.hint = slot }
 
 // Waited reports whether it has waited in vain since a baton came: the next attempt is a look for the case that one
 // was lost.

@@ -23,6 +23,7 @@ type Session struct {
 	Dialer        *transport.Dialer // connects
 
 	publisher *transport.Publisher // the other connection
+	prober    *transport.Publisher // a third one, for probes in transactions
 	link      atomic.Pointer[link] // nil before the first Connect
 	silent    atomic.Bool          // a command may be alive: see KeepSilent
 	apart     atomic.Bool          // the broker has blocked a connection of ours for publishing
@@ -37,9 +38,30 @@ type link struct {
 
 // New returns a session that is not connected. Close ends it.
 func New(d *transport.Dialer) *Session {
-	s := &Session{Dialer: d, publisher: transport.NewPublisher(d, "publisher")}
+	s := &Session{
+		Dialer: d, publisher: transport.NewPublisher(d, "publisher"), prober: transport.NewPublisher(d, "prober"),
+	}
 	s.Via = s.lend
 	return s
+}
+
+// Probe is transport.Via.Probe.
+func (s *Session) Probe(ctx context.Context, queues []string) ([]transport.Presence, error) {
+	return s.probes().Probe(ctx, queues)
+}
+
+// ProbeOne is transport.Via.ProbeOne.
+func (s *Session) ProbeOne(ctx context.Context, queue string) (transport.Presence, error) {
+	return s.probes().ProbeOne(ctx, queue)
+}
+
+// probes returns the way to probe. A transaction in which a queue is just going can cost its connection: RabbitMQ 4.3
+// closes it with 506, "failed to deliver message".
+func (s *Session) probes() transport.Via {
+	if s.Dialer.Probing == transport.ByTx {
+		return s.prober.Via
+	}
+	return s.Via
 }
 
 // Conn returns the connection, nil before the first Connect.
@@ -148,6 +170,7 @@ func (s *Session) lend(ctx context.Context, use func(*transport.Channel) error) 
 // that claims. It takes transport.CloseTimeout at most, and more only if something is just being published.
 func (s *Session) Close() (confirmed bool) {
 	defer s.publisher.Close()
+	defer s.prober.Close()
 	conn := s.Conn()
 	return conn == nil || conn.Close()
 }

@@ -61,7 +61,10 @@ type Finder struct {
 	unsure bool            // the last search left out slots that may be free, because of their ledgers
 	exist  int             // slots that the last search has seen to exist, if it has found none free
 	begin  int             // where the next one who waits begins
-	blind  int             // where in a lock of many slots the next look without probes begins; 0: with them
+	beside int             // the last slot that Beside has looked at
+	sent   int             // see Sent
+	sentAt time.Time
+	blind  int // where in a lock of many slots the next look without probes begins; 0: with them
 }
 
 // Claim claims a slot. With atOnce it returns ErrMustWait, and has given the slot back, where a command could not be
@@ -141,7 +144,7 @@ func (f *Finder) Search(ctx context.Context, claim Claim) error {
 	case f.Session.Blocked():
 		return err // nothing is answered on this connection
 	default:
-		f.Log.Debug("looking at one slot after the other", "lock", f.Names.ID.Name, "because", err)
+		f.Log.Debug("looking at one slot after the other", "because", err)
 		err = (&attempt{Finder: f, claim: claim}).oneByOne(bounded)
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
@@ -212,7 +215,7 @@ func (s *attempt) claimAny(ctx context.Context, free []int) error {
 			return err
 		default:
 			s.lost = true
-			s.Log.Debug("lost the race for a slot", "lock", s.Names.ID.Name, "slot", slot, "error", err)
+			s.Log.Debug("lost the race for a slot", "slot", slot, "error", err)
 		}
 	}
 	s.untried = s.untried || len(free)+len(passedOver) > 0

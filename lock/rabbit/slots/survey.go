@@ -32,7 +32,7 @@ func Count(ctx context.Context, channel *transport.Channel, n names.Names) (int,
 // on the side channel: a probe that comes back proves nothing. Errors: as transport.Channel.
 func Find(ctx context.Context, s *session.Session, side *transport.Channel, a string) error {
 	if !s.Apart() {
-		if found, err := s.Deliver(ctx, a, transport.Message{}); err == nil && found == transport.Present {
+		if found, err := s.ProbeOne(ctx, a); err == nil && found == transport.Present {
 			return nil
 		}
 	}

@@ -5,6 +5,7 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,10 @@ const (
 	// startTries bounds the attempts to ask a holder that has just started its command, with these pauses.
 	startTries = 20
 	startPause = 50 * time.Millisecond
+	// mostSilences is how many questions without effect may stay unanswered for so long each before the other one is
+	// asked all the same.
+	mostSilences = 4
+	silence      = 250 * time.Millisecond
 )
 
 // Inspector is lock.Inspector. New makes it. It has a connection that looks, and one that publishes: under an alarm the
@@ -37,6 +42,7 @@ type Inspector struct {
 	known  int                  // how many slots there were last time
 	gap    int                  // the slot that is certain not to exist, as seen on this connection; 0: none
 	absent map[string]time.Time // queues that do not exist, and when to look for them again
+	silent []string             // queues of those who have not answered in the last look
 }
 
 var _ lock.Inspector = (*Inspector)(nil)
@@ -75,52 +81,98 @@ func (i *Inspector) Close() error {
 	return nil
 }
 
-// Look implements lock.Inspector.
+// Look implements lock.Inspector. Amid a handover it looks a second time. For those who were silent in the look before,
+// it waits no longer than for others: who watches a lock is not to see changes late because somebody hangs.
 func (i *Inspector) Look(ctx context.Context) (lock.Status, error) {
 	if err := i.connect(ctx); err != nil {
 		return lock.Status{Waiting: -1}, err
 	}
-	l := look{Inspector: i}
-	if err := l.run(ctx); err != nil {
+	l := look{Inspector: i, patience: soon}
+	err := l.run(ctx)
+	if err == nil && !subset(l.silent, i.silent) {
+		l = look{Inspector: i, patience: patience}
+		err = l.run(ctx)
+	}
+	if err != nil {
 		return lock.Status{Waiting: -1}, err
 	}
+	i.silent = l.silent
 	return l.status(), nil
 }
 
-// Ask implements lock.Inspector. A holder whose command has just started can be asked a moment later.
+// subset reports whether all of some queues are among others.
+func subset(some, others []string) bool {
+	return !slices.ContainsFunc(some, func(queue string) bool { return !slices.Contains(others, queue) })
+}
+
+// Ask implements lock.Inspector. A holder whose command has just started can be asked a moment later: it is at the
+// door then, and leaves that only once it has B. So nobody holds a slot without anybody at its door whose B is absent
+// after that was seen. And B gets no question before its holder consumes from it. One that has no effect is asked until
+// it is answered, so that the other need not be asked twice: a second one might be heeded by a successor.
 func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer []byte, err error) {
 	if err := i.connect(ctx); err != nil {
 		return nil, err
 	}
-	queue := []string{i.names.Holds(slot)}
+	silences, deserted := 0, false
 	for try := 1; ; try++ {
-		asked, err := i.asker.ask(ctx, verb, queue)
+		heard := silences < 0 || silences == mostSilences
+		question := lock.AskStatus
+		if heard {
+			question = verb
+		}
+		found, answer, err := i.askOnce(ctx, slot, question, heard)
 		switch {
-		case err != nil && (errors.Is(err, lock.ErrDenied) || ctx.Err() != nil):
-			return nil, err
 		case err != nil:
-			return nil, lock.Errorf(lock.ErrUnknown, "slot %d of %s: %s", slot, i.names.ID, cannotAsk(err))
-		case asked.found[0] == transport.Unknown:
-			return nil, lock.Errorf(lock.ErrUnknown, "the broker cannot say whether slot %d of %s is held", slot,
-				i.names.ID)
-		case asked.found[0] == transport.Present:
-			if answer = i.asker.await(ctx, asked, 1)[0]; answer == nil {
-				return nil, lock.Errorf(lock.ErrUnknown, "the holder of slot %d of %s does not answer; is your user one "+
-					"of its administrators?", slot, i.names.ID)
-			}
+			return nil, err
+		case found && answer != nil && question == verb:
 			return answer, nil
+		case found && answer == nil && (heard || ctx.Err() != nil):
+			return nil, lock.Errorf(lock.ErrUnknown, "slot %d of %s: its holder does not answer: it is cut "+
+				"off or stopped, or your user is none of its administrators (--admins)", slot, i.names.ID)
+		case found && answer != nil:
+			silences = -1
+			continue
+		case found:
+			silences++
+			continue
+		case deserted || try >= startTries:
+			return nil, lock.Errorf(lock.ErrAbsent, "nobody holds slot %d of %s", slot, i.names.ID)
 		}
 		_, consumers, err := i.channel.Count(ctx, i.names.Ledger(slot))
-		switch {
-		case err != nil && !errors.Is(err, transport.ErrNoQueue):
+		if err != nil && !errors.Is(err, transport.ErrNoQueue) {
 			return nil, err
-		case consumers == 0 || try == startTries:
-			return nil, lock.Errorf(lock.ErrAbsent, "nobody holds slot %d of %s", slot, i.names.ID)
+		}
+		if deserted = consumers == 0; deserted {
+			continue
 		}
 		if err := transport.Sleep(ctx, startPause); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// askOnce asks whoever has B, and returns whether there is somebody, and the answer, nil if none has come: before ctx
+// ends, or, unless it is the last question, for a moment.
+func (i *Inspector) askOnce(ctx context.Context, slot int, verb lock.Verb, last bool) (found bool, answer []byte,
+	err error) {
+	asked, err := i.asker.ask(ctx, verb, []string{i.names.Holds(slot)})
+	switch {
+	case err != nil && (errors.Is(err, lock.ErrDenied) || ctx.Err() != nil):
+		return false, nil, err
+	case err != nil:
+		return false, nil, lock.Errorf(lock.ErrUnknown, "slot %d of %s: %s", slot, i.names.ID, cannotAsk(err))
+	case asked.found[0] == transport.Unknown:
+		return false, nil, lock.Errorf(lock.ErrUnknown, "the broker cannot say whether slot %d of %s is held", slot,
+			i.names.ID)
+	case asked.found[0] == transport.Absent:
+		return false, nil, nil
+	}
+	if !last {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, silence)
+		defer cancel()
+	}
+	return true, i.asker.await(ctx, asked, 1)[0], nil
 }
 
 // cannotAsk says in one sentence why nobody can be asked.

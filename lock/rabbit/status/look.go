@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 	"unicode"
 
 	"berth/lock"
@@ -19,10 +20,13 @@ const mostWaiting = 100
 // look is one Look. Its slices have what is known of slot s at s-1.
 type look struct {
 	*Inspector
+	patience time.Duration // for answers
+
 	doors   []transport.Presence // whether somebody is at the door
 	held    []transport.Presence // whether somebody has B
 	holders []*lock.Report       // that have B; nil: no answer
 	others  []*lock.Report       // that are at the door; nil: no answer
+	silent  []string             // queues of those who have not answered
 	waiting int
 	trouble string // why nobody was asked; "": they were
 }
@@ -93,10 +97,13 @@ func (l *look) ask(ctx context.Context, doors []int) error {
 			answers++
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
 	texts := l.asker.await(bounded, asked, answers)
 	for n, text := range texts {
+		if text == nil && asked.found[n] == transport.Present {
+			l.silent = append(l.silent, queues[n])
+		}
 		if n < l.known {
 			l.holders[n] = report(text)
 		} else {

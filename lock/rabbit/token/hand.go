@@ -19,7 +19,7 @@ import (
 // makes it.
 type Hand struct {
 	Queue    string        // K
-	Priority int           // as a waiter, 0 to lock.MaxPriority
+	Priority int           // as a waiter, 0 to lock.MaxPriority, or one more: it takes over
 	Renewal  time.Duration // how often a token that is kept is delivered anew
 	Log      hclog.Logger
 

@@ -52,13 +52,12 @@ func (s Stock) Mend(ctx context.Context, present, known int) error {
 	if err == nil {
 		err = s.make(ctx, missing)
 	}
-	if c.removed > 0 {
-		s.Log.Warn("messages that were no tokens, or were there twice, were removed", "queue", s.Names.Tokens(),
-			"messages", c.removed)
+	if c.removed {
+		s.Log.Warn("messages that were no tokens, or were there twice, were removed", "queue", s.Names.Tokens())
 	}
 	lost := slices.DeleteFunc(missing, func(slot int) bool { return slot > known })
 	if len(lost) > 0 && err == nil {
-		s.Log.Warn("tokens were lost and made again", "lock", s.Names.ID.Name, "slots", fmt.Sprint(lost))
+		s.Log.Warn("tokens were lost and made again", "slots", fmt.Sprint(lost))
 	}
 	if closed := channel.Close(ctx); closed != nil { // in order it puts back all that are in hand
 		channel.Conn().Abandon()
@@ -76,7 +75,7 @@ type count struct {
 	consumer *transport.Consumer
 	present  int
 	seen     map[int]bool // slots whose token is in hand
-	removed  int          // messages that should not have been there
+	removed  bool         // there were messages that should not have been there
 }
 
 // missing returns the slots whose token nobody has.
@@ -119,7 +118,7 @@ func (c *count) read(ctx context.Context) error {
 			timer.Reset(quiet)
 			switch t := read(d); {
 			case t.Slot == 0 || c.seen[t.Slot]:
-				c.removed++
+				c.removed = true
 				t.remove()
 			case t.Slot > c.present:
 				t.remove()

@@ -15,7 +15,7 @@ import (
 // The header that names the slot, an integer.
 const slotHeader = "slot"
 
-// Priorities of consumers of K, beside those of waiters: twice lock.MaxPriority at most.
+// Priorities of consumers of K, beside those of waiters: twice lock.MaxPriority + 1 at most.
 const (
 	keeperPriority = 1000 // a holder that wants its token back
 	stockPriority  = 2000 // administration that counts them

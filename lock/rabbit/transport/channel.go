@@ -29,10 +29,11 @@ type Channel struct {
 	ch      *amqp.Channel // nil, open, or closed by a refusal; of the operation
 	patient atomic.Bool   // see BePatient
 
-	confirming bool               // ch is in confirm mode
-	returns    <-chan amqp.Return // of ch then: what it was given and could not be routed
-	closes     <-chan *amqp.Error // of ch then: why it was closed
-	unsure     bool               // returns that nobody waits for may still come
+	confirming  bool               // ch is in confirm mode
+	transacting bool               // ch has transactions
+	returns     <-chan amqp.Return // of ch in either mode: what it was given and could not be routed
+	closes      <-chan *amqp.Error // of ch in confirm mode: why it was closed
+	unsure      bool               // returns that nobody waits for may still come
 }
 
 // Channel returns another channel of the connection, which is opened when it is first used. An operation whose ctx
@@ -87,7 +88,7 @@ func (c *Channel) use(f func(*amqp.Channel) error) error {
 		if err != nil {
 			return err
 		}
-		c.ch, c.confirming, c.unsure = ch, false, false
+		c.ch, c.confirming, c.transacting, c.unsure = ch, false, false, false
 	}
 	return f(c.ch)
 }

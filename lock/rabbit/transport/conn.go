@@ -30,6 +30,9 @@ type Conn struct {
 	amqp   *amqp.Connection
 	socket *broker.Socket
 
+	probing Probing
+	prober  *Channel // for probes that are not made by confirms: these share the channel of whoever publishes
+
 	cut    atomic.Bool   // abandoned; the library may not have noticed yet
 	closed atomic.Bool   // the broker has confirmed Close
 	done   chan struct{} // closed once the connection is

@@ -18,6 +18,7 @@ type Dialer struct {
 	Heartbeat time.Duration // asked of the broker, in whole seconds
 	Leaseless bool          // no lease is counted from the heartbeat: the broker may insist on less
 	Name      string        // of this process, in the broker's list of connections
+	Probing   Probing       // how queues are looked for
 	Log       hclog.Logger
 
 	next atomic.Int32 // the node to begin with: the one that worked last, or the one after it
@@ -55,7 +56,8 @@ func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 
 // DialOne connects to that node. Errors: as Dial, and that of ctx.
 func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*Conn, error) {
-	c := &Conn{node: node, done: make(chan struct{}), blocked: make(chan struct{})}
+	c := &Conn{node: node, probing: d.Probing, done: make(chan struct{}), blocked: make(chan struct{})}
+	c.prober = c.Channel()
 	var err error
 	c.amqp, c.socket, err = node.Dial(ctx, d.Name+" ("+role+")", d.Heartbeat)
 	if err != nil {

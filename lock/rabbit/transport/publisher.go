@@ -9,22 +9,6 @@ import (
 // Via publishes over the channel that it lends, or says why there is none.
 type Via func(ctx context.Context, use func(*Channel) error) error
 
-// Probe finds out which queues exist: one empty mandatory message to each, all sent before the first answer is
-// awaited. The message comes back if the queue does not exist, and is confirmed either way.
-//
-// Errors: ErrUnanswered if the answers did not come, lock.ErrDenied, or that of ctx.
-func (v Via) Probe(ctx context.Context, queues []string) (found []Presence, err error) {
-	letters := make([]Letter, len(queues))
-	for i, queue := range queues {
-		letters[i].Queue = queue
-	}
-	err = v(ctx, func(c *Channel) (err error) {
-		found, err = c.publish(ctx, operation{"probe for queues", "", publishPermission}, letters, Departure{}, false)
-		return err
-	})
-	return found, err
-}
-
 // Deliver publishes one message to a queue and returns whether the queue exists. Errors: as Channel.Depart.
 func (v Via) Deliver(ctx context.Context, queue string, m Message) (found Presence, err error) {
 	err = v(ctx, func(c *Channel) (err error) {

@@ -53,6 +53,7 @@ type Config struct {
 	Log    hclog.Logger
 
 	Priority int             // among the waiters, 0 to lock.MaxPriority
+	Takeover bool            // it goes before all of them, until it has won a slot
 	Admins   *request.Admins // whose requests are heeded
 }
 
@@ -62,11 +63,12 @@ type Contender struct {
 	Hand   *token.Hand     // its tokens
 	Look   time.Duration   // for how long it waits before it looks whether tokens were lost
 
-	id      lock.ID
-	names   names.Names
-	session *session.Session
-	writer  *ledger.Writer
-	log     hclog.Logger
+	id       lock.ID
+	names    names.Names
+	priority int // among the waiters, once it has won a slot
+	session  *session.Session
+	writer   *ledger.Writer
+	log      hclog.Logger
 
 	hindered bool          // something was in the way of the last attempt that no token tells of
 	refusal  time.Duration // the next pause after a token that was of no use; 0: the last one was
@@ -81,9 +83,13 @@ var _ lock.Lock = (*Contender)(nil)
 // New returns a contender that is not connected. It does no I/O.
 func New(cfg Config) *Contender {
 	s := session.New(cfg.Dialer)
+	priority := cfg.Priority
+	if cfg.Takeover {
+		priority = lock.MaxPriority + 1
+	}
 	c := &Contender{
-		id: cfg.Names.ID, names: cfg.Names, session: s, log: cfg.Log, Look: seldomLook,
-		Hand: token.NewHand(cfg.Names.Tokens(), cfg.Priority, s, cfg.Log),
+		id: cfg.Names.ID, names: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log, Look: seldomLook,
+		Hand: token.NewHand(cfg.Names.Tokens(), priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Via, cfg.Log)
 	c.Holder = &holding.Holder{
@@ -119,7 +125,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	c.writer.Settle(ctx)
 	h, t, err := c.attempt(ctx)
 	if err == nil {
-		c.hindered, c.refusal = false, 0
+		c.hindered, c.refusal, c.Hand.Priority = false, 0, c.priority
 		c.held = &Held{Held: h, Token: c.Hand.Keep(ctx, t)}
 		c.Holder.Leaving = c.held.Token.PutBack
 		return c.held, nil
@@ -128,7 +134,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	conn := c.session.Conn()
 	back := conn.UnlessBlocked(func() error { return c.Hand.PutBack(ctx) })
 	if back != nil && !errors.Is(back, lock.ErrDenied) {
-		c.log.Debug("tokens not given back in order", "lock", c.id.Name, "error", back)
+		c.log.Debug("tokens not given back in order", "error", back)
 		conn.Abandon() // which gives them back
 	}
 	if c.session.Blocked() {
@@ -280,7 +286,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	case errors.Is(err, lock.ErrUnreachable), errors.Is(err, lock.ErrDenied):
 		return err
 	}
-	c.log.Debug("no token can come for now", "lock", c.id.Name, "error", err)
+	c.log.Debug("no token can come for now", "error", err)
 	c.soon = c.soon || token.Ended(err)
 	return c.sleep(ctx, pause)
 }
@@ -312,7 +318,7 @@ func (c *Contender) lookForLost(ctx context.Context) error {
 		err = c.mend(ctx, stock)
 	}
 	if err != nil {
-		c.log.Debug("not known whether tokens are lost", "lock", c.id.Name, "error", err)
+		c.log.Debug("not known whether tokens are lost", "error", err)
 	}
 	if !c.session.Usable() {
 		return c.session.Conn().BrokenError("cannot wait for " + c.id.String())

@@ -1,0 +1,83 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/guard/guardtest"
+)
+
+// beside runs a script beside the command, and looks what is left of it.
+func beside(t *testing.T, ctx context.Context, script string, limit time.Duration) error {
+	t.Helper()
+	host, err := newTestHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	mark := guardtest.NewMark()
+	env := slices.Concat(os.Environ(), []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"})
+	spec := Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: env, Aside: true, Silent: true}
+	err = host.Run(ctx, spec, limit, func(pid int) { t.Errorf("process %d may not be signalled", pid) })
+	if left := guardtest.Marked(mark); len(left) > 0 {
+		t.Errorf("%q: %d processes are left", script, len(left))
+	}
+	return err
+}
+
+func TestProgramBesideTheCommandIsJudgedByItsStatus(t *testing.T) {
+	for script, want := range map[string]string{
+		"exit 3":                     "it ended with 3",
+		"kill -KILL $$":              "signal 9 ended it",
+		"setsid sleep 1000 & exit 4": "it ended with 4",
+	} {
+		if err := beside(t, t.Context(), script, guardtest.Patience); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %q", script, err, want)
+		}
+	}
+	for range 30 { // nobody else may take its status
+		if err := beside(t, t.Context(), ":", guardtest.Patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestProgramBesideTheCommandIsKilledAfterItsTime(t *testing.T) {
+	err := beside(t, t.Context(), guardtest.Forest, 200*time.Millisecond)
+	if err == nil || !strings.Contains(err.Error(), "took longer") {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := beside(t, ctx, guardtest.Forest, guardtest.Patience); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func TestWhatMayNotBeSignalledBesideTheCommandIsTold(t *testing.T) {
+	spec := Spec{Path: "/bin/sleep", Args: []string{"sleep", "1000"}, Credential: another, Aside: true, Silent: true,
+		Env: []string{"GORACE=atexit_sleep_ms=0"}}
+	withoutKill(t, func() {
+		host, err := newTestHost()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer host.Close()
+		told := 0
+		err = host.Run(t.Context(), spec, 200*time.Millisecond, func(pid int) {
+			told++
+			_ = unix.Kill(pid, unix.SIGKILL) // this process may
+		})
+		if err == nil || told == 0 {
+			t.Errorf("told %d times, %v", told, err)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package runner
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/internal/config"
+	"berth/internal/guard"
+	"berth/internal/takeover"
+	"berth/lock"
+)
+
+const (
+	// takeoverAgain is after how long a holder that has heeded is asked again: longer than it takes to stop, as a rule.
+	takeoverAgain = 10 * time.Second
+	// readyTimeout bounds one run of the ready command.
+	readyTimeout = 30 * time.Second
+)
+
+// takeOver returns what asks the holder to step down, nil if nobody is to be asked. The ready command is like a hook,
+// but that nobody wants to read what it writes again and again.
+func takeOver(cfg config.Run, guards *guard.Host, command guard.Spec, backend lock.Backend, log hclog.Logger,
+) func(context.Context, int, func(string)) error {
+	if !cfg.Takeover {
+		return nil
+	}
+	shell := command
+	shell.Path, shell.Args, shell.Numbered = "/bin/sh", []string{"sh", "-c", cfg.ReadyCommand}, nil
+	shell.Aside, shell.Silent = true, true
+	refused := func(pid int) {
+		log.Error("a process of the ready command may not be signalled (EPERM); berth does not end before it has ended",
+			"process", pid)
+	}
+	return func(ctx context.Context, slot int, tell func(string)) error {
+		t := takeover.Takeover{
+			ReadyFile: cfg.ReadyFile, ReadyCommand: cfg.ReadyCommand,
+			Run:  func(ctx context.Context) error { return guards.Run(ctx, shell, readyTimeout, refused) },
+			Tell: tell, Again: takeoverAgain, Inspector: backend.Inspector(cfg.Lock), Log: log,
+		}
+		if t.ReadyFile != "" && !filepath.IsAbs(t.ReadyFile) {
+			t.ReadyFile = filepath.Join(command.Dir, t.ReadyFile)
+		}
+		return t.Ask(ctx, slot)
+	}
+}

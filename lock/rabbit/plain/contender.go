@@ -1,0 +1,204 @@
+// Package plain contends for a lock that is made of queues A and B and nothing else, with what every AMQP 0-9-1 broker
+// and every implementation of the A/B scheme has: declaring queues, deleting them, and publishing to see whether they are
+// there. It consumes nothing. So nobody says when a command is dead: whoever has won a slot always waits for the handover
+// delay, and who waits for a slot polls. docs/protocol.md has it under "Plain".
+//
+// What it does not guarantee: nobody knows another holder's lease. One whose lease is longer than its successor's may still
+// run when that one starts.
+package plain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/session"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/transport"
+)
+
+// Config says who contends, and how.
+type Config struct {
+	Names  names.Names
+	Dialer *transport.Dialer
+	Once   bool          // no attempt follows the first
+	Delay  time.Duration // the handover delay. Zero: the lease. Tests have no lease to wait for
+	Log    hclog.Logger
+}
+
+// Contender is lock.Lock. New makes it.
+type Contender struct {
+	cfg     Config
+	session *session.Session
+	finder  *slots.Finder
+	limit   int // the highest slot that the lock can have
+
+	looked bool   // for a ledger, because no slot was free
+	waited bool   // an attempt has failed
+	term   uint64 // the last one
+	held   *Held  // the last one
+}
+
+var _ lock.Lock = (*Contender)(nil)
+
+// New returns a contender that is not connected. It does no I/O.
+func New(cfg Config) *Contender {
+	s := session.New(cfg.Dialer)
+	limit := 1
+	if cfg.Names.ID.Kind == lock.Semaphore {
+		limit = lock.MaxSlots
+	}
+	return &Contender{cfg: cfg, session: s, limit: limit, finder: &slots.Finder{
+		Names: cfg.Names, Session: s, Avoided: &slots.Avoided{}, Limit: limit, Once: cfg.Once, Log: cfg.Log,
+	}}
+}
+
+// Alarm says in one sentence that the broker is under an alarm, "" if that is not known. It may be called at any time.
+func (c *Contender) Alarm() string { return c.session.Alarm() }
+
+// Connect implements lock.Lock.
+func (c *Contender) Connect(ctx context.Context) error {
+	if err := c.cfg.Names.ID.Check(); err != nil {
+		return err
+	}
+	return c.session.Connect(ctx)
+}
+
+// Acquire implements lock.Lock.
+func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
+	id := c.cfg.Names.ID
+	switch conn := c.session.Conn(); {
+	case c.held != nil && !transport.IsClosed(c.held.over):
+		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", id)
+	case conn == nil:
+		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", id)
+	case !c.session.Usable():
+		return nil, conn.BrokenError("cannot acquire " + id.String())
+	}
+	var h *Held
+	err := c.finder.Search(ctx, func(ctx context.Context, slot int, _ bool) (err error) {
+		h, err = c.claim(ctx, slot)
+		return err
+	})
+	if errors.Is(err, lock.ErrFull) && !c.looked {
+		err = c.seekLedger(ctx, err)
+	}
+	if err == nil {
+		c.held = h
+		return h, nil
+	}
+	if c.session.Blocked() {
+		err = lock.Errorf(lock.ErrUnreachable, "%s", err.Error())
+	}
+	return nil, err
+}
+
+// seekLedger says so if those who hold the lock keep a ledger. Otherwise it returns full.
+func (c *Contender) seekLedger(ctx context.Context, full error) error {
+	err := c.withoutLedger(ctx, 1)
+	if err == nil || errors.Is(err, lock.ErrUnknown) {
+		c.looked = err == nil
+		return full
+	}
+	return err
+}
+
+// withoutLedger returns lock.ErrUnsafe if the slot has a ledger: whoever uses the full wire starts as soon as that says so,
+// and does not wait for one that writes nothing into it.
+func (c *Contender) withoutLedger(ctx context.Context, slot int) error {
+	ledger := c.cfg.Names.Ledger(slot)
+	switch err := c.session.Side().Find(ctx, ledger); {
+	case errors.Is(err, transport.ErrNoQueue), errors.Is(err, lock.ErrDenied):
+		return nil // who may not look cannot be told
+	case err == nil, errors.Is(err, transport.ErrTaken):
+		return lock.Errorf(lock.ErrUnsafe, "%s has a ledger, queue %q: it is or was used with --wire full, beside which "+
+			"--wire plain is not safe; use --wire full here too, or end every berth that uses it, and delete the ledgers",
+			c.cfg.Names.ID, ledger)
+	default:
+		return err
+	}
+}
+
+// claim makes one attempt at a slot. Errors: as slots.Claim says, lock.ErrUnsafe if the slot has a ledger.
+func (c *Contender) claim(ctx context.Context, slot int) (*Held, error) {
+	h := newHeld(c, slot)
+	if h.a == "" { // nobody has looked yet, and a refused claim costs a channel
+		if found, err := c.session.ProbeOne(ctx, h.b); err == nil && found == transport.Present {
+			return nil, fmt.Errorf("%s: %w", h, transport.ErrTaken)
+		}
+	}
+	err := h.Take(ctx)
+	if err == nil {
+		err = h.exists(ctx)
+	}
+	if err == nil {
+		err = c.withoutLedger(ctx, slot)
+	}
+	if err == nil {
+		h.won = time.Now()
+		return h, nil
+	}
+	_ = h.Release(ctx)
+	switch what := "cannot take " + h.String(); {
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
+	case ctx.Err() == nil && h.Conn().Broken():
+		return nil, h.Conn().BrokenError(what)
+	}
+	return nil, err
+}
+
+// Wait implements lock.Lock. Nobody tells of a slot that is free.
+func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
+	conn := c.session.Conn()
+	if conn == nil {
+		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", c.cfg.Names.ID)
+	}
+	if c.limit == 1 && !c.waited {
+		c.seekForeign(ctx)
+	}
+	c.waited = true
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-conn.Done():
+	case <-conn.Blocked():
+	case <-ctx.Done():
+		return fmt.Errorf("gave up waiting for %s: %w", c.cfg.Names.ID, ctx.Err())
+	}
+	return conn.BrokenError("cannot wait for " + c.cfg.Names.ID.String())
+}
+
+// seekForeign says if what keeps the only slot of a lock is nobody's claim but a foreign queue.
+func (c *Contender) seekForeign(ctx context.Context) {
+	if b := c.cfg.Names.Holds(1); c.session.Side().Find(ctx, b) == nil {
+		c.cfg.Log.Warn("waiting for a queue that nobody has claimed", "error", c.cfg.Names.Foreign(b))
+	}
+}
+
+// Next implements lock.Lock: nobody is next.
+func (c *Contender) Next() <-chan lock.Handover { return nil }
+
+// Requests implements lock.Lock: nothing is consumed.
+func (c *Contender) Requests() <-chan lock.Request { return nil }
+
+// Close implements lock.Lock. It takes a second at most, and more if something is just being published.
+func (c *Contender) Close() error {
+	confirmed := c.session.Close()
+	if c.held != nil {
+		c.held.Settle()
+		c.held = nil
+	}
+	if !confirmed {
+		return fmt.Errorf("cannot close %s in order: the broker did not answer within %s; the connection was cut",
+			c.cfg.Names.ID, transport.CloseTimeout)
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/lock"
+	"berth/lock/conformance"
+	"berth/lock/rabbit"
+)
+
+// plainly is the configuration of the plain wire, over a way to the shared broker.
+func plainly(url string) rabbit.Config {
+	cfg := at(url)
+	cfg.Wire, cfg.Heartbeat = rabbit.WirePlain, time.Second
+	return cfg
+}
+
+// prompt is a backend with the plain wire whose handover delay is next to nothing.
+func prompt(t *testing.T, cfg rabbit.Config) *rabbit.Backend {
+	t.Helper()
+	b := backend(t, cfg)
+	rabbit.SetDelay(b, 10*time.Millisecond)
+	return b
+}
+
+// plain returns a contender that is connected.
+func plain(t *testing.T, b *rabbit.Backend, id lock.ID) lock.Lock {
+	t.Helper()
+	l := b.Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	return l
+}
+
+// plainHolder returns a contender whose command has started.
+func plainHolder(t *testing.T, id lock.ID) (lock.Lock, lock.Held) {
+	t.Helper()
+	l := plain(t, prompt(t, plainly(shared.URL())), id)
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	return l, h
+}
+
+func TestConformanceOfThePlainWire(t *testing.T) {
+	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
+	for _, c := range []struct {
+		naming rabbit.Naming
+		probe  rabbit.Probing
+	}{{rabbit.NamingNLA, rabbit.ProbeByTx}, {rabbit.NamingNAL, rabbit.ProbeByConfirm}} {
+		t.Run(string(c.naming), func(t *testing.T) {
+			t.Parallel() // it waits for leases, most of the time
+			cfg := plainly(shared.URL())
+			cfg.Naming, cfg.Probe = c.naming, c.probe
+			conformance.Run(t, conformance.Harness{
+				Open: func(t *testing.T) lock.Backend { return prompt(t, cfg) },
+				AddSlot: func(t *testing.T, id lock.ID, slot int) {
+					declare(t, shared.URL(), fmt.Sprintf(leftover[c.naming], id.Name, slot))
+				},
+				OpenBrief: func(t *testing.T) lock.Backend { return backend(t, cfg) },
+				Pause:     10 * time.Millisecond,
+			})
+		})
+	}
+}
+
+// What other implementations of the scheme say, and nothing else.
+var plainMethods = map[rabbit.Probing][]method{
+	rabbit.ProbeByConfirm: {basicPublish, {85, 10}},           // confirm.select
+	rabbit.ProbeByTx:      {basicPublish, {90, 10}, {90, 20}}, // tx.select, tx.commit
+	rabbit.ProbeByPassive: {},
+}
+
+func TestPlainWireSaysNothingElse(t *testing.T) {
+	for how, probe := range plainMethods {
+		p := newTap(t, slices.Concat(probe, []method{
+			{10, 11}, {10, 31}, {10, 40}, {10, 50}, {10, 51}, // connection: start-ok, tune-ok, open, close, close-ok
+			channelOpen, {20, 40}, {20, 41}, queueDeclare, {50, 40}, // channel.close, .close-ok, queue.delete
+		})...)
+		cfg := plainly(p.url())
+		cfg.Probe = how
+		b := prompt(t, cfg)
+		for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
+			id := fresh(kind)
+			useAll(t, b, id)
+			_, err := b.Inspect(within(t), id)
+			must(t, err)
+		}
+		if _, n := p.count(queueDeclare, queueDeclare); n == 0 || p.refused != nil {
+			t.Errorf("%s: %d declarations, and what nobody may say: %v", how, n, p.refused)
+		}
+	}
+}
+
+// useAll does with a lock what there is to be done.
+func useAll(t *testing.T, b *rabbit.Backend, id lock.ID) {
+	t.Helper()
+	sized := func(slots int) {
+		if id.Kind != lock.Mutex {
+			a := b.Administrator(id)
+			_, _, err := a.Resize(within(t), 3, func(int) (int, error) { return slots, nil })
+			must(t, err)
+			must(t, a.AwaitVacant(within(t), slots+1, slots+1))
+		}
+	}
+	sized(1)
+	l, waiter := plain(t, b, id), plain(t, b, id)
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	must(t, h.Verify(within(t)))
+	if _, err := waiter.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Fatal(err)
+	}
+	must(t, waiter.Wait(within(t), time.Millisecond))
+	look := b.Inspector(id)
+	defer look.Close()
+	if s, err := look.Look(within(t)); err != nil || len(s.Slots) != 1 || s.Slots[0].State != lock.SlotHeld {
+		t.Errorf("it looks like %+v, %v", s, err)
+	}
+	rabbit.CutPlain(h)
+	<-h.Lost()
+	must(t, h.Reclaim(within(t)))
+	must(t, h.Release(within(t)))
+	sized(0)
+}
+
+// Nobody says that the last command is dead, even where it is.
+func TestPlainWireAlwaysWaitsForTheLease(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, first := plainHolder(t, id)
+	l := plain(t, backend(t, plainly(shared.URL())), id)
+	must(t, first.Release(within(t)))
+	dead := time.Now()
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	if early := h.Lease() - time.Since(dead); early > 0 || h.Lease() != 2*time.Second {
+		t.Errorf("the command may start %s before the lease of %s is over", early, h.Lease())
+	}
+	if h.Term() <= first.Term() {
+		t.Errorf("term %d after %d", h.Term(), first.Term())
+	}
+}
+
+func TestPlainHolderNoticesTheEndOfItsSlot(t *testing.T) {
+	for what, end := range map[string]func(id lock.ID){
+		"-1-B": func(id lock.ID) { // as brokers have deleted live queues
+			must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))
+		},
+		"-1-A": func(id lock.ID) { must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-A")) },
+	} {
+		id := fresh(lock.Semaphore)
+		resize(t, shared, id, 1)
+		_, h := plainHolder(t, id)
+		must(t, h.Verify(within(t)))
+		end(id)
+		if err := h.Verify(within(t)); !errors.Is(err, lock.ErrLost) {
+			t.Errorf("without %s: %v", what, err)
+		}
+		if err := h.Release(within(t)); err != nil {
+			t.Errorf("without %s: %v", what, err)
+		}
+	}
+}
+
+// Whoever has won the slot meanwhile waits for as long as the command may live.
+func TestPlainHolderHasItsSlotBackOrEnds(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := plainHolder(t, id)
+	term := h.Term()
+	rabbit.CutPlain(h)
+	<-h.Lost()
+	if err := h.Verify(within(t)); !errors.Is(err, lock.ErrInDoubt) {
+		t.Errorf("verifying without a connection: %v", err)
+	}
+	must(t, h.Reclaim(within(t)))
+	must(t, h.Verify(within(t)))
+	if h.Term() != term {
+		t.Errorf("term %d, and then %d", term, h.Term())
+	}
+	rabbit.CutPlain(h)
+	<-h.Lost()
+	other := plain(t, backend(t, plainly(shared.URL())), id)
+	var won lock.Held
+	succeeds(t, "winning the slot", func() (err error) {
+		won, err = other.Acquire(within(t))
+		return err
+	})
+	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
+	defer cancel()
+	if err := h.Reclaim(ctx); !errors.Is(err, lock.ErrInDoubt) {
+		t.Errorf("reclaiming what somebody else has: %v", err)
+	}
+	must(t, h.Release(within(t)))
+	must(t, won.Ready(within(t)))
+	must(t, won.Verify(within(t)))
+}
+
+func TestPlainWireIsRefusedBesideALedger(t *testing.T) {
+	for _, held := range []bool{true, false} {
+		id := fresh(lock.Mutex)
+		_, h := holding(t, id, long)
+		if !held {
+			must(t, h.Release(within(t)))
+		}
+		b := prompt(t, plainly(shared.URL()))
+		_, err := plain(t, b, id).Acquire(within(t))
+		if !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), "--wire full") {
+			t.Errorf("held %v: %v", held, err)
+		}
+		if held {
+			must(t, proven(within(t), h))
+		}
+		r, err := b.Inspect(within(t), id)
+		must(t, err)
+		if !errors.Is(errors.Join(r.Problems...), lock.ErrUnsafe) {
+			t.Errorf("held %v: problems are %v", held, r.Problems)
+		}
+	}
+}
+
+// Whoever shares the lock has to wait for as long.
+func TestVacantIsAPlainSlotThatNobodyHasHadForLong(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	_, h := plainHolder(t, id)
+	must(t, h.Release(within(t)))
+	a := backend(t, plainly(shared.URL())).Administrator(id)
+	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
+	defer cancel()
+	if err := a.AwaitVacant(ctx, 1, 1); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it is vacant at once: %v", err)
+	}
+}
+
+func TestUnderMemoryAlarmPlainSlotsAreHeldWonAndGivenBack(t *testing.T) {
+	for _, how := range probings {
+		for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
+			t.Run(string(how)+" "+string(kind), func(t *testing.T) {
+				id := fresh(kind)
+				if kind == lock.Semaphore {
+					resize(t, shared, id, 1)
+				}
+				cfg := plainly(shared.URL())
+				cfg.Probe = how
+				_, before := plainHolder(t, id)
+				raiseAlarm(t)
+				must(t, before.Verify(within(t)))
+				must(t, before.Release(within(t)))
+				l := plain(t, prompt(t, cfg), id)
+				var h lock.Held
+				succeeds(t, "the start of a command", func() (err error) {
+					if err = l.Connect(within(t)); err != nil {
+						return err
+					}
+					if h, err = l.Acquire(within(t)); err != nil {
+						return err
+					}
+					if err = h.Ready(within(t)); err != nil {
+						_ = h.Release(within(t))
+					}
+					return err
+				})
+				must(t, h.Verify(within(t)))
+				must(t, h.Release(within(t)))
+			})
+		}
+	}
+}

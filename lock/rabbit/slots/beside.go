@@ -1,0 +1,57 @@
+package slots
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"berth/lock/rabbit/transport"
+)
+
+// notAgain is for how long one that is next for a slot is not sent to the same other one twice: it may have got there
+// in vain.
+const notAgain = time.Minute
+
+// Beside returns a slot other than this one that seems to be free, for one that is next for this one; 0: none is known.
+// Each call looks at a few, the next one at those behind them.
+func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
+	if f.Limit == 1 || f.exist == 0 {
+		return 0
+	}
+	from := 1 + f.beside%f.exist
+	to := min(from+maxWaitable-1, f.exist)
+	queues := Queues(f.Names.Holds, from, to)
+	if f.beside = to; to == f.exist && to < f.Limit {
+		queues = append(queues, f.Names.Exists(to+1)) // which may have been made since
+	}
+	found, err := f.Session.Probe(ctx, queues)
+	if err != nil {
+		return 0
+	}
+	if len(found) > to-from+1 && found[to-from+1] == transport.Present {
+		f.exist++
+	}
+	for i, b := range found[:to-from+1] {
+		if other := from + i; b == transport.Absent && other != slot && f.Free(ctx, other) {
+			return other
+		}
+	}
+	return 0
+}
+
+// Free reports whether a slot seems to be free, and nobody to be next for it.
+func (f *Finder) Free(ctx context.Context, slot int) bool {
+	if f.Avoided.Why(slot) != nil || slot == f.sent && time.Since(f.sentAt) < notAgain {
+		return false
+	}
+	found, err := f.Session.Probe(ctx, []string{f.Names.Exists(slot), f.Names.Holds(slot)})
+	if err != nil || found[0] != transport.Present || found[1] != transport.Absent {
+		return false
+	}
+	_, next, err := f.Session.Side().Count(ctx, f.Names.Ledger(slot))
+	nobody := err == nil && next == 0 || errors.Is(err, transport.ErrNoQueue)
+	return nobody && !f.Leftover(ctx, slot)
+}
+
+// Sent says that one that was next for another slot goes to this one, which is free.
+func (f *Finder) Sent(slot int) { f.sent, f.sentAt = slot, time.Now() }

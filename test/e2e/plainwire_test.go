@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// overPlainWire are flags for a lock with the plain wire, whose handovers take two seconds.
+var overPlainWire = []string{"--wire", "plain", "--heartbeat", "1s", "--verify-interval", "200ms", "--verify-timeout",
+	"500ms", "--loss", "TERM 500ms, KILL", "--stop", "TERM 100ms, KILL"}
+
+func TestPlainWireHandsASlotOver(t *testing.T) {
+	t.Parallel()
+	where := []string{"--mutex", unique("plain"), "--broker", calmBroker(t).URL()}
+	run := func() *berth {
+		return start(t, slices.Concat([]string{"run"}, where, overPlainWire, []string{"--", "sh", "-c", tree})...)
+	}
+	first := run()
+	first.awaitRuns(1)
+	looks := do(t, 0, slices.Concat([]string{"status", "--wire", "plain"}, where)...)
+	if !strings.Contains(looks.stdout(), "held") {
+		t.Errorf("it looks like: %s", looks.stdout())
+	}
+	asked := do(t, 75, slices.Concat([]string{"step-down", "--wire", "plain"}, where)...)
+	if !strings.Contains(asked.stderr(), "send its berth a signal") {
+		t.Errorf("who asks is told: %s", asked.stderr())
+	}
+	second := run()
+	second.awaitLog("all slots are held")
+	first.signal(syscall.SIGKILL)
+	second.awaitRuns(1)
+	first.wantNothingLeft()
+	second.signal(syscall.SIGTERM)
+	second.wantStatus(143)
+	second.wantNothingLeft()
+}
+
+func TestPlainWireBesideTheFullOneIsRefused(t *testing.T) {
+	t.Parallel()
+	where := []string{"--mutex", unique("plain"), "--broker", calmBroker(t).URL()}
+	full := start(t, slices.Concat([]string{"run"}, where, []string{"--", "sh", "-c", plain})...)
+	full.awaitRuns(1)
+	refused := do(t, 78, slices.Concat([]string{"run"}, where, overPlainWire, []string{"--", "true"})...)
+	if !strings.Contains(refused.stderr(), "has a ledger") {
+		t.Errorf("it is told: %s", refused.stderr())
+	}
+	full.stays()
+}
