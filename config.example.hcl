@@ -8,7 +8,7 @@
 # The file may hold the broker's password: let only the user who starts berth
 # read it (chmod 600; for the packages' unit: chgrp berth, chmod 640).
 
-# ---- Which lock: exactly one of these three ----
+# ---- Which lock: exactly one of these four ----
 
 # A mutex has one holder at a time and needs nothing to be set up.
 #mutex = "importer"
@@ -18,6 +18,10 @@
 
 # A mutex that is switched on and off with: berth persistent-mutex enable importer
 #persistent_mutex = "importer"
+
+# A semaphore whose waiters are handed tokens by RabbitMQ, which has a queue of them;
+# make it with: berth token-semaphore create workers --slots N
+#token_semaphore = "workers"
 
 # ---- Where it lives ----
 

@@ -24,14 +24,19 @@ const (
 	Semaphore Kind = "semaphore"
 	// PersistentMutex is a semaphore of one slot that is enabled and disabled.
 	PersistentMutex Kind = "persistent-mutex"
+	// TokenSemaphore is a semaphore whose waiters are handed tokens, one for each slot, by a broker.
+	TokenSemaphore Kind = "token-semaphore"
 )
 
 // Kinds are all kinds, in the order in which they are shown to users.
-var Kinds = []Kind{Mutex, Semaphore, PersistentMutex}
+var Kinds = []Kind{Mutex, Semaphore, PersistentMutex, TokenSemaphore}
 
 // Administered reports whether a lock of the kind exists only once
 // administration has made it.
-func (k Kind) Administered() bool { return k == Semaphore || k == PersistentMutex }
+func (k Kind) Administered() bool { return k.Sized() || k == PersistentMutex }
+
+// Sized reports whether a lock of the kind has as many slots as administration says.
+func (k Kind) Sized() bool { return k == Semaphore || k == TokenSemaphore }
 
 // CommandLine returns a command line about the lock that a user may paste into a
 // shell: the command, the lock's name, and the flags, each with its value. A name
@@ -50,7 +55,7 @@ func (id ID) CreateCommand(flags ...string) string {
 	if id.Kind == PersistentMutex {
 		return id.CommandLine("berth persistent-mutex enable", flags...)
 	}
-	return id.CommandLine("berth semaphore create", slices.Concat([]string{"--slots N"}, flags)...)
+	return id.CommandLine("berth "+string(id.Kind)+" create", slices.Concat([]string{"--slots N"}, flags)...)
 }
 
 const (
@@ -66,15 +71,22 @@ const (
 	// has 255 (AMQP 0-9-1, section 4.2.5.3), and the longest suffix that the
 	// name of a queue needs is "-99999-A".
 	MaxName = 255 - len("-99999-A")
+
+	// maxTokenName is that of a token semaphore's name: its queues are called "NAME-K" and so on.
+	maxTokenName = MaxName - len("-K")
 )
 
 // ownQueue matches names that are, or could be, queues of another lock.
-var ownQueue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|W)$`) })
+var ownQueue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|[WK])$`) })
 
 // Check reports what makes the ID unusable as a lock, or nil.
 func (id ID) Check() error {
 	if !slices.Contains(Kinds, id.Kind) {
 		return fmt.Errorf("the kind of lock %q is not known; use one of %v", string(id.Kind), Kinds)
+	}
+	if id.Kind == TokenSemaphore && len(id.Name) > maxTokenName {
+		return fmt.Errorf("the name of the token semaphore is %d bytes long; make it at most %d", len(id.Name),
+			maxTokenName)
 	}
 	return CheckName(id.Name)
 }

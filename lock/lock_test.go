@@ -38,6 +38,7 @@ func TestNamesThatAreRefused(t *testing.T) {
 		"a-A-1":                               `"-A-1"`,
 		"a-B-99":                              `"-B-99"`,
 		"a-W":                                 `"-W"`,
+		"a-K":                                 `"-K"`,
 	} {
 		err := lock.CheckName(name)
 		switch {
@@ -61,7 +62,9 @@ func TestLongestNameAndHighestSlotFitAQueueName(t *testing.T) {
 }
 
 func TestKindsThatAreAdministered(t *testing.T) {
-	want := map[lock.Kind]bool{lock.Mutex: false, lock.Semaphore: true, lock.PersistentMutex: true}
+	want := map[lock.Kind]bool{
+		lock.Mutex: false, lock.Semaphore: true, lock.PersistentMutex: true, lock.TokenSemaphore: true,
+	}
 	if len(lock.Kinds) != len(want) {
 		t.Fatalf("kinds are %v", lock.Kinds)
 	}

@@ -17,7 +17,7 @@ func (a *Action) CreateSemaphore(ctx context.Context) error {
 	before, after, err := a.change(ctx, DefaultOvershoot, func(present int) (int, error) {
 		if present != 0 && present != want {
 			return 0, fmt.Errorf("%w: %s exists with %s; to change that use: %s",
-				ErrConflict, a.ID, slots(present), a.commandLine("berth semaphore resize",
+				ErrConflict, a.ID, slots(present), a.commandLine(a.of("resize"),
 					fmt.Sprintf("--slots %d", want)))
 		}
 		return want, nil
@@ -34,7 +34,7 @@ func (a *Action) ResizeSemaphore(ctx context.Context) error {
 		if present == 0 {
 			return 0, fmt.Errorf("%s: %w; make it with: %s", a.ID, lock.ErrAbsent, a.ID.CreateCommand(a.Naming...))
 		}
-		return a.Request.target(present)
+		return a.target(present)
 	})
 	if err := a.sized(before, after, err); err != nil {
 		return err

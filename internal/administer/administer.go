@@ -71,19 +71,19 @@ func (r Request) oneSize() error {
 }
 
 // target returns the number of slots wanted, given the present one.
-func (r Request) target(present int) (int, error) {
-	switch {
+func (a *Action) target(present int) (int, error) {
+	switch r := a.Request; {
 	case r.Slots > 0:
 		return r.Slots, nil
 	case present+r.Add > lock.MaxSlots:
 		return 0, config.Usagef("--add %d: there are %s already and at most %d are possible; add at most %d",
 			r.Add, slots(present), lock.MaxSlots, lock.MaxSlots-present)
 	case r.Remove >= present:
-		return 0, config.Usagef("--remove %d: there are %s and one has to stay; remove fewer, or all with 'berth "+
-			"semaphore destroy'",
-			r.Remove, slots(present))
+		return 0, config.Usagef("--remove %d: there are %s and one has to stay; remove fewer, or all with '%s'",
+			r.Remove, slots(present), a.of("destroy"))
+	default:
+		return present + r.Add - r.Remove, nil
 	}
-	return present + r.Add - r.Remove, nil
 }
 
 // change is Resize. Its error says how far the change got and which command
@@ -169,10 +169,10 @@ func (a *Action) say(format string, args ...any) error {
 // what was given as --add or --remove would be added or removed once more.
 func (a *Action) again(before, after, want int) string {
 	command, flags := a.Command, []string(nil)
-	if a.ID.Kind == lock.Semaphore && want > 0 {
-		command, flags = "berth semaphore create", []string{fmt.Sprintf("--slots %d", want)}
+	if a.ID.Kind.Sized() && want > 0 {
+		command, flags = a.of("create"), []string{fmt.Sprintf("--slots %d", want)}
 		if after > 0 {
-			command = "berth semaphore resize"
+			command = a.of("resize")
 		}
 	}
 	if a.Request.Wait {
@@ -186,6 +186,9 @@ func (a *Action) again(before, after, want int) string {
 	}
 	return a.commandLine(command, flags...)
 }
+
+// of is another action on this kind of lock.
+func (a *Action) of(action string) string { return "berth " + string(a.ID.Kind) + " " + action }
 
 // commandLine is for a user to paste: another action on the same lock.
 func (a *Action) commandLine(command string, flags ...string) string {

@@ -23,7 +23,7 @@ func TestTargetOfAResize(t *testing.T) {
 		{Request{Remove: 4}, 3, 0},
 		{Request{Add: lock.MaxSlots}, 1, 0},
 	} {
-		got, err := c.request.target(c.present)
+		got, err := (&Action{ID: lock.ID{Kind: lock.Semaphore}, Request: c.request}).target(c.present)
 		if got != c.want || (err == nil) == (c.want == 0) || (err != nil && !errors.Is(err, config.ErrUsage)) {
 			t.Errorf("%+v of %d: got %d, %v", c.request, c.present, got, err)
 		}

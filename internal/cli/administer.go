@@ -56,8 +56,12 @@ func flagOnly(name, value string, kind config.ValueKind, usage string) config.Op
 	return config.Option{Name: name, Group: groupAction, FlagOnly: true, Value: value, Kind: kind, Usage: usage}
 }
 
-// The options of the actions that remove slots.
-var removalOptions = []config.Option{waitOption, overshootOption, timeoutOption}
+// The options of the actions on locks with several slots, and of those that only remove.
+var (
+	createOptions  = []config.Option{slotsOption, createTimeoutOption}
+	resizeOptions  = []config.Option{slotsOption, addOption, removeOption, waitOption, overshootOption, timeoutOption}
+	removalOptions = []config.Option{waitOption, overshootOption, timeoutOption}
+)
 
 // act is an action of package administer.
 type act func(*administer.Action, context.Context) error
@@ -72,7 +76,7 @@ func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, do act
 		if err != nil {
 			return err
 		}
-		request, err := readRequest(flags.Given(c, options))
+		request, err := readRequest(kind, flags.Given(c, options))
 		if err != nil {
 			return err
 		}
@@ -82,6 +86,12 @@ func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, do act
 		})
 		if err != nil {
 			return err
+		}
+		switch {
+		case kind == lock.TokenSemaphore && cfg.Local:
+			return config.NeedsBroker(id)
+		case kind == lock.TokenSemaphore && cfg.Wire == config.WirePlain:
+			return config.NeedsConsumers(id)
 		}
 		log, flush := logging.New(cfg)
 		defer flush()
@@ -107,17 +117,17 @@ func lockNamed(kind lock.Kind, c *cli.Context) (lock.ID, error) {
 	if c.NArg() != 1 {
 		return lock.ID{}, config.Usagef("takes one NAME, not %d; see '%s --help'", c.NArg(), c.Command.HelpName)
 	}
-	name := c.Args().First()
-	if err := lock.CheckName(name); err != nil {
+	id := lock.ID{Kind: kind, Name: c.Args().First()}
+	if err := id.Check(); err != nil {
 		return lock.ID{}, config.Usagef("%v", err)
 	}
-	return lock.ID{Kind: kind, Name: name}, nil
+	return id, nil
 }
 
-func readRequest(given map[string][]string) (administer.Request, error) {
+func readRequest(kind lock.Kind, given map[string][]string) (administer.Request, error) {
 	if slices.Equal(given["slots"], []string{"0"}) {
 		return administer.Request{}, config.Usagef("--slots \"0\": must be a number from 1 to %d; "+
-			"use 'berth semaphore destroy' to remove the semaphore", lock.MaxSlots)
+			"use 'berth %s destroy' to remove the semaphore", lock.MaxSlots, kind)
 	}
 	read := flags.Read(given)
 	return administer.Request{

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/administer"
 	"berth/internal/cli/flags"
+	"berth/lock"
 	"berth/supervisor"
 )
 
@@ -28,7 +29,7 @@ func TestOnlyAnActionThatWaitsHasNoTimeLimit(t *testing.T) {
 // As with --timeout "$T" where T is empty: it must not mean no limit.
 func TestEmptyValueOfAFlagIsAMistake(t *testing.T) {
 	for _, name := range []string{"wait", "timeout", "slots", "overshoot"} {
-		if _, err := readRequest(map[string][]string{name: {""}}); Status(err) != supervisor.ExitUsage ||
+		if _, err := readRequest(lock.Semaphore, map[string][]string{name: {""}}); Status(err) != supervisor.ExitUsage ||
 			!strings.Contains(err.Error(),
 				"--"+name) {
 			t.Errorf("--%s with an empty value: %v", name, err)

@@ -98,7 +98,7 @@ func NewApp() *cli.App {
 		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "version"}},
 		Action:                    bare,
 		Commands: []*cli.Command{
-			runCommand(), semaphoreCommand(), persistentMutexCommand(),
+			runCommand(), semaphoreCommand(), persistentMutexCommand(), tokenSemaphoreCommand(),
 			statusCommand(), stepDownCommand(), reloadCommand(), checkCommand(),
 			completionCommand(), versionCommand(), helpCommand(),
 		},

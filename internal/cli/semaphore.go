@@ -6,7 +6,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"berth/internal/administer"
-	"berth/internal/config"
 	"berth/lock"
 )
 
@@ -63,22 +62,19 @@ func semaphoreCommand() *cli.Command {
 				Usage:       "make a semaphore",
 				UsageText:   "berth semaphore create NAME --slots N [flags]",
 				Description: aboutCreate,
-			}, lock.Semaphore, []config.Option{slotsOption, createTimeoutOption}, (*administer.Action).CreateSemaphore),
+			}, lock.Semaphore, createOptions, (*administer.Action).CreateSemaphore),
 			adminCommand(cli.Command{
 				Name:        "resize",
 				Usage:       "change its size, also while it is in use",
 				UsageText:   "berth semaphore resize NAME (--slots N | --add X | --remove X) [flags]",
 				Description: aboutResize,
-			}, lock.Semaphore, []config.Option{
-				slotsOption, addOption, removeOption, waitOption, overshootOption, timeoutOption,
-			},
-				(*administer.Action).ResizeSemaphore),
+			}, lock.Semaphore, resizeOptions, (*administer.Action).ResizeSemaphore),
 			adminCommand(cli.Command{
 				Name:        "destroy",
 				Usage:       "remove it",
 				UsageText:   "berth semaphore destroy NAME [flags]",
 				Description: aboutDestroy,
-			}, lock.Semaphore, slices.Concat([]config.Option{ascendingOption}, removalOptions),
+			}, lock.Semaphore, append(slices.Clone(removalOptions), ascendingOption),
 				(*administer.Action).DestroySemaphore),
 		},
 	}, "")

@@ -35,7 +35,7 @@ change. A broker that goes away is said there, and waited for.
 
 Without a lock it lists those that are there: on this host all of them; over a
 broker, with --management-url, semaphores (a persistent mutex is one of a
-single slot) and mutexes that are held.
+single slot), token semaphores, and mutexes that are held.
 
 Examples:
   berth status --semaphore workers

@@ -34,7 +34,7 @@ func Load(in Input) (Run, error) {
 	}
 	switch {
 	case s.Lock.Name == "":
-		return Run{}, Usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its name")
+		return Run{}, Usagef("no lock is named; give --mutex, --semaphore, --persistent-mutex or --token-semaphore with its name")
 	case len(s.Command) == 0:
 		return Run{}, Usagef("no command is named; put it after the flags, such as -- /usr/bin/myprogram")
 	}
@@ -101,16 +101,32 @@ func LoadLock(in Input) (Connection, lock.ID, error) {
 }
 
 func (s *settings) checkBroker() error {
+	if s.Local && s.Lock.Kind == lock.TokenSemaphore {
+		return NeedsBroker(s.Lock)
+	}
 	if !s.Local && len(s.Brokers) == 0 {
 		return Usagef("no broker is named; give --broker URL or set BERTH_BROKER ('local' for locks on this host only)")
 	}
 	return nil
 }
 
+// NeedsBroker is the error for a lock that cannot be kept on one host.
+func NeedsBroker(id lock.ID) error {
+	return Invalidf("%s needs RabbitMQ, which hands out its tokens; on this host alone use a semaphore", id)
+}
+
+// NeedsConsumers is the error for a lock that the plain wire cannot have.
+func NeedsConsumers(id lock.ID) error {
+	return Invalidf("%s has tokens, which are consumed, and --wire plain consumes nothing; leave one of them out", id)
+}
+
 // checkWire refuses what would go over a wire that is not there.
 func (s *settings) checkWire() error {
 	if s.Local || s.Wire != WirePlain {
 		return nil
+	}
+	if s.Lock.Kind == lock.TokenSemaphore {
+		return NeedsConsumers(s.Lock)
 	}
 	for _, option := range []struct {
 		flag  string

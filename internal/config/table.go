@@ -38,6 +38,10 @@ var table = []Option{
 	{Name: "persistent-mutex", Group: groupLock, Value: "NAME", exclusive: exclusiveLock,
 		set:   setLock(lock.PersistentMutex),
 		Usage: "Hold the mutex NAME that is switched on and off with 'berth persistent-mutex enable' and 'disable'."},
+	{Name: "token-semaphore", Group: groupLock, Value: "NAME", exclusive: exclusiveLock,
+		set: setLock(lock.TokenSemaphore),
+		Usage: "Hold one slot of the token semaphore NAME, made with 'berth token-semaphore create': a semaphore whose " +
+			"waiters are handed tokens by RabbitMQ."},
 
 	{Name: "broker", Group: groupBroker, Value: "URL", Kind: List, connection: true, exclusive: exclusiveBroker,
 		set: setBrokers,

@@ -8,6 +8,7 @@
 package management
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -185,11 +186,11 @@ func get(client *http.Client, request *http.Request) (p page, err error) {
 	return p, nil
 }
 
-// queues are those of locks, by the names of the locks: whether slot 1 exists (A), and whether it is held (B).
-// newQueues makes it.
+// queues are those of locks, by the names of the locks: whether slot 1 exists (A), of a token semaphore too, and whether
+// it is held (B). newQueues makes it.
 type queues struct {
-	form        *regexp.Regexp // of their names
-	exist, held map[string]bool
+	form                *regexp.Regexp // of their names
+	exist, tokens, held map[string]bool
 }
 
 func newQueues(nal bool) *queues {
@@ -197,7 +198,8 @@ func newQueues(nal bool) *queues {
 	if nal {
 		form = `^(.+)-([AB])-1$`
 	}
-	return &queues{form: regexp.MustCompile(form), exist: map[string]bool{}, held: map[string]bool{}}
+	return &queues{form: regexp.MustCompile(form), exist: map[string]bool{}, tokens: map[string]bool{},
+		held: map[string]bool{}}
 }
 
 func (q *queues) add(all []queue) {
@@ -205,12 +207,18 @@ func (q *queues) add(all []queue) {
 		parts := q.form.FindStringSubmatch(queue.Name)
 		length := queue.Arguments.MaxLength
 		ours := length != nil && *length == 0 && queue.Arguments.Overflow == "drop-head"
+		if parts == nil || !ours {
+			continue
+		}
+		name, tokens := strings.CutSuffix(parts[1], "-K")
 		switch {
-		case parts == nil || !ours || lock.CheckName(parts[1]) != nil:
+		case lock.CheckName(name) != nil:
+		case parts[2] == "A" && tokens:
+			q.tokens[name] = true
 		case parts[2] == "A":
-			q.exist[parts[1]] = true
-		default:
-			q.held[parts[1]] = true
+			q.exist[name] = true
+		case !tokens:
+			q.held[name] = true
 		}
 	}
 }
@@ -220,11 +228,16 @@ func (q *queues) locks() (ids []lock.ID) {
 	for name := range q.exist {
 		ids = append(ids, lock.ID{Kind: lock.Semaphore, Name: name})
 	}
+	for name := range q.tokens {
+		ids = append(ids, lock.ID{Kind: lock.TokenSemaphore, Name: name})
+	}
 	for name := range q.held {
 		if !q.exist[name] {
 			ids = append(ids, lock.ID{Kind: lock.Mutex, Name: name})
 		}
 	}
-	slices.SortFunc(ids, func(a, b lock.ID) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(ids, func(a, b lock.ID) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(string(a.Kind), string(b.Kind)))
+	})
 	return ids
 }

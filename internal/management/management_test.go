@@ -29,7 +29,8 @@ func TestLocksAreFoundByNamesAndArguments(t *testing.T) {
 		item("workers-1-A", 0) + "," + item("workers-2-A", 0) + "," + item("workers-1-B", 0) + "," +
 			item("workers-1-T", 10000) + "," + item("importer-1-B", 0) + "," + item("importer-W", 100),
 		item("mail-1-A", 1000) + `,{"name":"orders-1-A","arguments":{}},{"name":"-1-A","arguments":{}},` +
-			item("batch-A-1", 0) + "," + item("amq.x-1-A", 0),
+			item("batch-A-1", 0) + "," + item("amq.x-1-A", 0) + "," + item("cooks-K-1-A", 0) + "," +
+			item("cooks-K-1-B", 0) + "," + item("cooks-K", 199998) + "," + item("cooks-K-A-1", 0),
 	}
 	url := api(t, func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
@@ -41,11 +42,11 @@ func TestLocksAreFoundByNamesAndArguments(t *testing.T) {
 	})
 	broker := "amqp://u:p%2Fw@rabbit/my%2Fvhost"
 	ids, err := Locks(t.Context(), Access{URL: url + "/at", Broker: broker})
-	if want := `[mutex "importer" semaphore "workers"]`; err != nil || fmt.Sprint(ids) != want {
+	if want := `[token-semaphore "cooks" mutex "importer" semaphore "workers"]`; err != nil || fmt.Sprint(ids) != want {
 		t.Errorf("got %v, %v, want %s", ids, err, want)
 	}
 	ids, err = Locks(t.Context(), Access{URL: url + "/at/", Broker: broker, NAL: true})
-	if want := `[semaphore "batch"]`; err != nil || fmt.Sprint(ids) != want {
+	if want := `[semaphore "batch" token-semaphore "cooks"]`; err != nil || fmt.Sprint(ids) != want {
 		t.Errorf("in the other naming: got %v, %v, want %s", ids, err, want)
 	}
 }

@@ -52,7 +52,7 @@ func because(what, reason string) string {
 // workers, term 7".
 func holding(id lock.ID, now supervisor.Situation) string {
 	text := "holding " + id.Name
-	if id.Kind == lock.Semaphore {
+	if id.Kind.Sized() {
 		text = fmt.Sprintf("holding slot %d of %s", now.Slot, id.Name)
 	}
 	if now.Term != 0 {

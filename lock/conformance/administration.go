@@ -11,7 +11,7 @@ import (
 
 var administration = []behaviour{
 	{"a semaphore is made, grown, shrunk and removed", func(e *env) {
-		id := e.fresh(lock.Semaphore)
+		id := e.fresh(e.h.Kind)
 		a := e.administrator(id)
 		e.removeLater(id)
 		present := 0

@@ -37,6 +37,10 @@ type Harness struct {
 	// administrator that died half-way leaves one. Required.
 	AddSlot func(t *testing.T, id lock.ID, slot int)
 
+	// Kind is the one with several slots that the suite tests. Zero means
+	// lock.Semaphore.
+	Kind lock.Kind
+
 	// Pause is what Wait is given. Zero means an hour, for a backend that is
 	// told of changes: a wake that gets lost then fails the test. A backend
 	// that polls sets a short one.
@@ -61,6 +65,9 @@ func Run(t *testing.T, h Harness) {
 	}
 	if h.Patience == 0 {
 		h.Patience = time.Minute
+	}
+	if h.Kind == "" {
+		h.Kind = lock.Semaphore
 	}
 	for _, group := range [][]behaviour{exclusion, terms, waiting, removal, administration, ending} {
 		for _, b := range group {
@@ -94,7 +101,7 @@ func (e *env) fresh(kind lock.Kind) lock.ID {
 // sized makes a semaphore and sees to it that it is removed after the test.
 func (e *env) sized(slots int) lock.ID {
 	e.Helper()
-	id := e.fresh(lock.Semaphore)
+	id := e.fresh(e.h.Kind)
 	e.resize(id, slots)
 	return id
 }

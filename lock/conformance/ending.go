@@ -27,7 +27,7 @@ var ending = []behaviour{
 		e.obtain(l)
 	}},
 	{"waiting for a lock that is not there ends with its context", func(e *env) {
-		l := e.contender(e.fresh(lock.Semaphore))
+		l := e.contender(e.fresh(e.h.Kind))
 		e.refused(l, lock.ErrAbsent)
 		ctx, cancel := context.WithCancel(e.ctx)
 		done := later(func() error {

@@ -22,7 +22,8 @@ var exclusion = []behaviour{
 		contend(e, id, 1)
 	}},
 	{"a persistent mutex is held once where a semaphore of its name has more slots", func(e *env) {
-		id := e.sized(3)
+		id := e.fresh(lock.Semaphore)
+		e.resize(id, 3)
 		id.Kind = lock.PersistentMutex
 		_, held := e.holder(id)
 		if held.Slot() != 1 {
@@ -42,7 +43,7 @@ var exclusion = []behaviour{
 		e.refused(other, lock.ErrAbsent)
 		e.release(held)
 		e.refused(other, lock.ErrAbsent)
-		e.refused(e.contender(e.fresh(lock.Semaphore)), lock.ErrAbsent)
+		e.refused(e.contender(e.fresh(e.h.Kind)), lock.ErrAbsent)
 		e.refused(e.contender(e.fresh(lock.PersistentMutex)), lock.ErrAbsent)
 	}},
 	{"a mutex needs no administration", func(e *env) {

@@ -96,7 +96,7 @@ var removal = []behaviour{
 		}
 		e.verify(held[1])
 		e.holder(id) // slot 2 is as obtainable as before
-		if err := e.administrator(e.fresh(lock.Semaphore)).AwaitVacant(e.ctx, 1, 2); err != nil {
+		if err := e.administrator(e.fresh(e.h.Kind)).AwaitVacant(e.ctx, 1, 2); err != nil {
 			e.Fatalf("waiting for the vacancy of a lock that never was: %v", err)
 		}
 	}},

@@ -48,7 +48,7 @@ var waiting = []behaviour{
 		}
 	}},
 	{"a lock that is made is obtained by one who waits", func(e *env) {
-		id := e.fresh(lock.Semaphore)
+		id := e.fresh(e.h.Kind)
 		next := e.waits(id, lock.ErrAbsent)
 		e.resize(id, 1)
 		e.obtained(next, 1)

@@ -148,6 +148,8 @@ func checkID(id lock.ID) error {
 	switch id.Kind {
 	case lock.Mutex, lock.Semaphore, lock.PersistentMutex:
 		return lock.CheckName(id.Name)
+	case lock.TokenSemaphore:
+		return fmt.Errorf("%s needs RabbitMQ, which hands out its tokens; on this host alone use a semaphore", id)
 	}
 	return fmt.Errorf("the kind of lock %q is not known; use one of %v", string(id.Kind), lock.Kinds)
 }

@@ -201,7 +201,7 @@ func (f *Fake) Inspector(id lock.ID) lock.Inspector { return &fakeInspector{fake
 
 func checkID(id lock.ID) error {
 	switch id.Kind {
-	case lock.Mutex, lock.Semaphore, lock.PersistentMutex:
+	case lock.Mutex, lock.Semaphore, lock.PersistentMutex, lock.TokenSemaphore:
 		return lock.CheckName(id.Name)
 	}
 	return errors.New("no such kind of lock")

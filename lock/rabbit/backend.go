@@ -35,6 +35,7 @@ import (
 	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/status"
 	"berth/lock/rabbit/transport"
+	"berth/lock/rabbit/turn"
 	"berth/lock/rabbit/will"
 )
 
@@ -167,7 +168,13 @@ func New(cfg Config) (*Backend, error) {
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
 	d := b.dialer(id)
-	if b.plain() {
+	switch {
+	case id.Kind == lock.TokenSemaphore:
+		return turn.New(turn.Config{
+			Names: b.names(id), Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
+			Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Admins: &b.admins,
+		})
+	case b.plain():
 		return plain.New(plain.Config{
 			Names: b.names(id), Dialer: d, Once: b.cfg.Once, Delay: b.delay, Log: d.Log,
 		})

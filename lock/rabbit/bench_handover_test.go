@@ -11,13 +11,18 @@ import (
 
 // From Release by the holder to Ready at the one that has waited.
 func BenchmarkHandover(b *testing.B) {
-	b.Run("in a loop", func(b *testing.B) { handOver(b, 0) })
-	b.Run("after a rest", func(b *testing.B) { handOver(b, rest) })
+	b.Run("in a loop", func(b *testing.B) { handOver(b, fresh(lock.Mutex), 0) })
+	b.Run("after a rest", func(b *testing.B) { handOver(b, fresh(lock.Mutex), rest) })
+	b.Run("by a token, after a rest", func(b *testing.B) {
+		id := fresh(lock.TokenSemaphore)
+		resize(b, shared, id, 1)
+		handOver(b, id, rest)
+		resize(b, shared, id, 0)
+	})
 }
 
-func handOver(b *testing.B, rest time.Duration) {
+func handOver(b *testing.B, id lock.ID, rest time.Duration) {
 	ctx := measured(b)
-	id := fresh(lock.Mutex)
 	holder, waiter := entered(ctx, b, id), entered(ctx, b, id)
 	held := seize(ctx, b, holder)
 	var s stopwatch
@@ -68,8 +73,8 @@ func queue(ctx context.Context, l lock.Lock) win {
 	}
 }
 
-// awaitQueued returns once holder and waiter take part in the batons and the
-// baton is with one of them.
+// awaitQueued returns once the waiter is next and has the baton, or waits for the token that
+// the holder has.
 func awaitQueued(ctx context.Context, b *testing.B, id lock.ID) {
 	b.Helper()
 	for {
@@ -78,7 +83,8 @@ func awaitQueued(ctx context.Context, b *testing.B, id lock.ID) {
 			b.Fatal(err)
 		}
 		for _, q := range all {
-			if q.Name == id.Name+"-W" && q.Consumers == 2 && q.Unacked == 1 {
+			line := q.Name == id.Name+"-W" || q.Name == id.Name+"-K"
+			if line && q.Consumers == 1 && q.Unacked == 1 {
 				return
 			}
 		}

@@ -15,26 +15,34 @@ import (
 func TestConformance(t *testing.T) {
 	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
 	for naming, format := range leftover {
-		t.Run(string(naming), func(t *testing.T) {
-			conformance.Run(t, conformance.Harness{
-				Open: func(t *testing.T) lock.Backend {
-					cfg := at(shared.URL())
-					cfg.Naming = naming
-					cfg.Heartbeat = time.Minute // so that a needless wait for a lease fails
-					return backend(t, cfg)
-				},
-				AddSlot: func(t *testing.T, id lock.ID, slot int) {
-					declare(t, shared.URL(), fmt.Sprintf(format, id.Name, slot))
-				},
-				// A holder that ends without a word is waited for, for its lease.
-				OpenBrief: func(t *testing.T) lock.Backend {
-					cfg := at(shared.URL())
-					cfg.Naming, cfg.Heartbeat = naming, time.Second
-					return backend(t, cfg)
-				},
-				Pause: 10 * time.Millisecond,
-			})
-		})
+		t.Run(string(naming), func(t *testing.T) { conformance.Run(t, harness(lock.Semaphore, naming, format)) })
+	}
+}
+
+func TestTokenSemaphoresConform(t *testing.T) {
+	conformance.Run(t, harness(lock.TokenSemaphore, rabbit.NamingNLA, "%[1]s-K-%[2]d-A"))
+}
+
+// harness tests a kind of lock with several slots; format is that of the name of A.
+func harness(kind lock.Kind, naming rabbit.Naming, format string) conformance.Harness {
+	return conformance.Harness{
+		Kind: kind,
+		Open: func(t *testing.T) lock.Backend {
+			cfg := at(shared.URL())
+			cfg.Naming = naming
+			cfg.Heartbeat = time.Minute // so that a needless wait for a lease fails
+			return backend(t, cfg)
+		},
+		AddSlot: func(t *testing.T, id lock.ID, slot int) {
+			declare(t, shared.URL(), fmt.Sprintf(format, id.Name, slot))
+		},
+		// A holder that ends without a word is waited for, for its lease.
+		OpenBrief: func(t *testing.T) lock.Backend {
+			cfg := at(shared.URL())
+			cfg.Naming, cfg.Heartbeat = naming, time.Second
+			return backend(t, cfg)
+		},
+		Pause: 10 * time.Millisecond,
 	}
 }
 

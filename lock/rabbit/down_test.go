@@ -16,7 +16,7 @@ func TestSemaphoreOnANodeThatIsDownIsNotCalledGone(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	l := connected(t, shared, id)
-	up := nodeDown(t, id.Name+"-1-A")
+	up := nodeDown(t, of(id, "1-A"))
 	for range 2 {
 		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnknown) {
 			t.Errorf("a semaphore on a node that is down: %v", err)
@@ -33,7 +33,7 @@ func TestWillIsExecutedWhenTheLedgersNodeIsBack(t *testing.T) {
 	l, h := holding(t, id, long)
 	will := h.Handover().Will
 	vanish(t, l)
-	up := nodeDown(t, id.Name+"-1-T")
+	up := nodeDown(t, of(id, "1-T"))
 	done := make(chan error, 1)
 	go func() { done <- rabbit.ExecuteWill(within(t), will) }()
 	select {
@@ -51,12 +51,12 @@ func TestWillIsExecutedWhenTheLedgersNodeIsBack(t *testing.T) {
 func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		_, h := holding(t, id, long)
-		up := nodeDown(t, id.Name+"-1-T")
+		up := nodeDown(t, of(id, "1-T"))
 		err := proven(within(t), h)
 		if !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrLost) {
 			t.Errorf("Verify: %v", err)
 		} else {
-			readable(t, err, id.Name+"-1-T")
+			readable(t, err, of(id, "1-T"))
 		}
 		up()
 		must(t, proven(within(t), h))

@@ -11,26 +11,43 @@ import (
 	"berth/lock/rabbit/holding"
 	"berth/lock/rabbit/plain"
 	"berth/lock/rabbit/transport"
+	"berth/lock/rabbit/turn"
 )
+
+// slot returns what holds a slot of any kind of lock.
+func slot(h lock.Held) *holding.Held {
+	if of, ok := h.(*turn.Held); ok {
+		return of.Held
+	}
+	return h.(*holding.Held)
+}
+
+// holder returns what a contender for any kind of lock holds with.
+func holder(l lock.Lock) *holding.Holder {
+	if of, ok := l.(*turn.Contender); ok {
+		return of.Holder
+	}
+	return l.(*contender.Contender).Holder
+}
 
 // CloseConsumer closes the channels that consume from B and from T, as a broker does
 // that runs into consumer_timeout.
 func CloseConsumer(ctx context.Context, h lock.Held) error {
-	s := h.(*holding.Held).Session
+	s := slot(h).Session
 	return errors.Join(s.Side().Close(ctx), s.Main().Close(ctx))
 }
 
 // CloseChannels closes what a contender that waits consumes with, as a broker does that
 // runs into consumer_timeout.
 func CloseChannels(ctx context.Context, l lock.Lock) error {
-	s := l.(*contender.Contender).Holder.Session
+	s := holder(l).Session
 	return errors.Join(s.Side().Close(ctx), s.Main().Close(ctx))
 }
 
 // EndWhatIsRefused ends the channel that consumes from B while the broker closes
 // it, because of something that was sent before and not waited for.
 func EndWhatIsRefused(ctx context.Context, h lock.Held) error {
-	claims := h.(*holding.Held).Session.Side()
+	claims := slot(h).Session.Side()
 	if _, err := claims.Consume(ctx, "no queue at all", transport.Consumption{NoWait: true}); err != nil {
 		return err
 	}
@@ -38,28 +55,28 @@ func EndWhatIsRefused(ctx context.Context, h lock.Held) error {
 }
 
 // CutConnection cuts the connection that owns B, as a network does.
-func CutConnection(h lock.Held) { h.(*holding.Held).Session.Conn().Abandon() }
+func CutConnection(h lock.Held) { slot(h).Session.Conn().Abandon() }
 
 // Doubt has the holder doubt that it has the slot.
-func Doubt(h lock.Held) { _ = h.(*holding.Held).Doubt("the test says so") }
+func Doubt(h lock.Held) { _ = slot(h).Doubt("the test says so") }
 
 // CutContender cuts the connection of a contender that waits, as its death does.
-func CutContender(l lock.Lock) { l.(*contender.Contender).Holder.Session.Conn().Abandon() }
+func CutContender(l lock.Lock) { holder(l).Session.Conn().Abandon() }
 
 // SetUser makes the holder take another user for its own, as it does where the
 // broker takes the user from a certificate.
-func SetUser(h lock.Held, user string) { h.(*holding.Held).Env.User = user }
+func SetUser(h lock.Held, user string) { slot(h).Env.User = user }
 
 // SetYoung makes the holder take a ledger that it has made that long ago for one
 // that the broker may still lose.
-func SetYoung(h lock.Held, young time.Duration) { h.(*holding.Held).Env.Young = young }
+func SetYoung(h lock.Held, young time.Duration) { slot(h).Env.Young = young }
 
 // SettleAfter makes the holder claim B when its command has run for that long.
-func SettleAfter(h lock.Held, ran time.Duration) { h.(*holding.Held).Env.Settle = ran }
+func SettleAfter(h lock.Held, ran time.Duration) { slot(h).Env.Settle = ran }
 
 // Queues returns the names of B and T of the slot.
 func Queues(h lock.Held) (b, ledger string) {
-	names := h.(*holding.Held).Names
+	names := slot(h).Names
 	return names.Holds(h.Slot()), names.Ledger(h.Slot())
 }
 
@@ -67,7 +84,7 @@ func Queues(h lock.Held) (b, ledger string) {
 // are free.
 func LoseRaces(l lock.Lock, from, to int) {
 	for slot := from; slot <= to; slot++ {
-		l.(*contender.Contender).Holder.Avoided.Add(slot, time.Hour, transport.ErrTaken)
+		holder(l).Avoided.Add(slot, time.Hour, transport.ErrTaken)
 	}
 }
 
@@ -77,13 +94,16 @@ func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender.Contender).W
 // LookSeldom makes the contender wait as one that has waited for long: its next
 // look by itself is a minute away, 10 s while batons do not reach it.
 func LookSeldom(l lock.Lock) {
+	if _, ok := l.(*turn.Contender); ok {
+		return // it does from the start
+	}
 	w := l.(*contender.Contender).Waiter
 	w.Looks, w.Arrived = 100, true
 }
 
 // Probe asks about all these queues at once, as the contender does.
 func Probe(ctx context.Context, l lock.Lock, queues ...string) error {
-	found, err := l.(*contender.Contender).Holder.Session.Probe(ctx, queues)
+	found, err := holder(l).Session.Probe(ctx, queues)
 	for _, p := range found {
 		if p == transport.Unknown {
 			return lock.ErrUnknown
@@ -120,8 +140,29 @@ func ExecuteWill(ctx context.Context, will []byte) error {
 
 // KeepAnswering makes the contender keep its connection for answers for that long after the last one.
 func KeepAnswering(l lock.Lock, idle time.Duration) {
-	l.(*contender.Contender).Holder.Inbox.Idle = idle
+	holder(l).Inbox.Idle = idle
 }
+
+// LookForTokens makes a contender that waits look for lost tokens this often.
+func LookForTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Look = period }
+
+// RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
+func RenewTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Hand.Renewal = period }
+
+// CloseToken closes the channel of the holder's token, as a broker does that runs into consumer_timeout.
+func CloseToken(ctx context.Context, h lock.Held) error {
+	channel, _ := h.(*turn.Held).Token.InHand()
+	return channel.Close(ctx)
+}
+
+// KeepsToken reports whether the holder has the token of its slot.
+func KeepsToken(h lock.Held) bool {
+	_, known := h.(*turn.Held).Token.InHand()
+	return known
+}
+
+// TendToken has the holder see to its token, as it does with each verification.
+func TendToken(h lock.Held) { h.(*turn.Held).Token.Tend() }
 
 // SetDelay makes contenders with the plain wire, and who waits for vacant slots, wait for that long.
 func SetDelay(b *Backend, delay time.Duration) { b.delay = delay }

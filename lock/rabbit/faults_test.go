@@ -9,9 +9,17 @@ import (
 	"berth/lock/rabbit"
 )
 
-var kinds = []lock.Kind{lock.Mutex, lock.Semaphore}
+var kinds = []lock.Kind{lock.Mutex, lock.Semaphore, lock.TokenSemaphore}
 
-// eachKind runs the test for a mutex and for a semaphore of two slots.
+// of returns the name of a queue of the lock, such as that with the suffix 1-B.
+func of(id lock.ID, suffix string) string {
+	if id.Kind == lock.TokenSemaphore {
+		suffix = "K-" + suffix
+	}
+	return id.Name + "-" + suffix
+}
+
+// eachKind runs the test for a mutex, and for semaphores of two slots.
 func eachKind(t *testing.T, test func(t *testing.T, id lock.ID)) {
 	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
@@ -35,7 +43,7 @@ func TestUnderMemoryAlarmSlotsAreHeldWonAndGivenBack(t *testing.T) {
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		_, before := holding(t, id, long)
 		waiter := connected(t, shared, id)
-		if id.Kind == lock.Semaphore {
+		if id.Kind.Sized() {
 			must2(waiter.Acquire(within(t)))(t) // its publisher has published before the alarm
 		} else if _, err := waiter.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Fatalf("a second holder of a mutex: %v", err)
@@ -125,7 +133,7 @@ func TestAdministrationWorksUnderMemoryAlarm(t *testing.T) {
 func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		l, h := holder(t, shared, id)
-		must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))
+		must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
 		if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("cause: %v", err)
 		}
@@ -143,7 +151,7 @@ func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
 func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))
+	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
 	_ = lost(t, h)
 	_, next := claimed(t, id, long)
 	waits(t, next)
@@ -156,7 +164,7 @@ func TestVerifyFindsOutThatTheSlotWasRemoved(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	_, h := holder(t, shared, id)
-	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-A"))
+	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-A")))
 	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 		t.Fatalf("verifying a removed slot: %v", err)
 	}
@@ -170,10 +178,10 @@ func TestHolderSurvivesTheEndOfItsConsumersChannel(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holder(t, shared, id)
 	must(t, rabbit.CloseConsumer(within(t), h))
-	awaitConsumer(t, id.Name+"-1-B")
+	awaitConsumer(t, of(id, "1-B"))
 	must(t, proven(within(t), h))
 	must(t, h.Cause())
-	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))
+	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
 	_ = lost(t, h)
 }
 

@@ -53,14 +53,14 @@ func fresh(kind lock.Kind) lock.ID {
 	return lock.ID{Kind: kind, Name: fmt.Sprintf("lock %d", count.Add(1))}
 }
 
-func within(t *testing.T) context.Context {
+func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-func backend(t *testing.T, cfg rabbit.Config) *rabbit.Backend {
+func backend(t testing.TB, cfg rabbit.Config) *rabbit.Backend {
 	t.Helper()
 	b, err := rabbit.New(cfg)
 	if err != nil {
@@ -111,7 +111,7 @@ func acquire(t *testing.T, l lock.Lock) (lock.Held, error) {
 }
 
 // resize gives the lock so many slots, until the test ends.
-func resize(t *testing.T, b *brokertest.Broker, id lock.ID, slots int) {
+func resize(t testing.TB, b *brokertest.Broker, id lock.ID, slots int) {
 	t.Helper()
 	a := backend(t, at(b.URL())).Administrator(id)
 	defer a.Close()

@@ -29,7 +29,7 @@ func TestVerifyDoesNotConnectAgain(t *testing.T) {
 			t.Errorf("cause: %v", err)
 		}
 		inDoubt(t, h)
-		if left := queues(t, shared, id); len(left) > 0 && left[0] == id.Name+"-1-B" {
+		if left := queues(t, shared, id); len(left) > 0 && left[0] == of(id, "1-B") {
 			t.Errorf("verifying has claimed %q", left)
 		}
 		must(t, h.Reclaim(within(t)))
@@ -56,9 +56,9 @@ func TestVerifyDoesNotMendTheLedger(t *testing.T) {
 			id := fresh(lock.Mutex)
 			_, h := holder(t, shared, id)
 			start(t, h)
-			onChannel(t, func(ch *amqp.Channel) error { return damage(ch, id.Name+"-1-T") })
+			onChannel(t, func(ch *amqp.Channel) error { return damage(ch, of(id, "1-T")) })
 			inDoubt(t, h)
-			if q, found, err := shared.Queue(within(t), "/", id.Name+"-1-T"); err != nil || found && q.Messages > 0 {
+			if q, found, err := shared.Queue(within(t), "/", of(id, "1-T")); err != nil || found && q.Messages > 0 {
 				t.Errorf("verifying has written to the ledger: %+v, %v", q, err)
 			}
 			must(t, h.Reclaim(within(t)))

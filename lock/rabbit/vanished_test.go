@@ -21,7 +21,7 @@ func eachVanishing(t *testing.T, test func(t *testing.T, id lock.ID, vanish func
 	for found, put := range vanishings {
 		t.Run(found, func(t *testing.T) {
 			eachKind(t, func(t *testing.T, id lock.ID) {
-				b := id.Name + "-1-B"
+				b := of(id, "1-B")
 				test(t, id, func() {
 					t.Helper()
 					awaitConsumer(t, b)
@@ -47,7 +47,7 @@ func awaitConsumer(t *testing.T, queue string) {
 // awaitNext waits until somebody is next for the first slot.
 func awaitNext(t *testing.T, id lock.ID) {
 	t.Helper()
-	awaitConsumer(t, id.Name+"-1-T")
+	awaitConsumer(t, of(id, "1-T"))
 }
 
 // untold makes sure that the holder has not noticed anything by itself.
@@ -84,7 +84,7 @@ func TestCommandDoesNotStartAfterItsQueueHasVanished(t *testing.T) {
 		l, last := holding(t, id, long)
 		must(t, last.Release(within(t)))
 		must(t, l.Close())
-		publish(t, id.Name+"-1-T", heldBy(last.Term()+1, time.Second))
+		publish(t, of(id, "1-T"), heldBy(last.Term()+1, time.Second))
 		_, h := claimed(t, id, long)
 		vanish()
 		untold(t, h)
@@ -105,8 +105,8 @@ func TestNewcomerThatRanNothingDoesNotReleaseTheHolder(t *testing.T) {
 	_, newcomer := claimed(t, id, time.Second)
 	ready := make(chan error, 1)
 	go func() { ready <- newcomer.Ready(within(t)) }()
-	awaitConsumer(t, id.Name+"-1-B")
-	must(t, shared.ForgetQueue(within(t), "/", id.Name+"-1-B"))
+	awaitConsumer(t, of(id, "1-B"))
+	must(t, shared.ForgetQueue(within(t), "/", of(id, "1-B")))
 	if err := <-ready; !errors.Is(err, lock.ErrLost) {
 		t.Fatalf("the newcomer is ready: %v", err)
 	}

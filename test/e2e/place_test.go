@@ -9,15 +9,18 @@ type place struct {
 	name string
 	// flags returns the flags that lead there.
 	flags func(t testing.TB) []string
+	// tokens: a semaphore is one of tokens there.
+	tokens bool
 }
 
 var (
-	onBroker = place{"broker", func(t testing.TB) []string { return []string{"--broker", calmBroker(t).URL()} }}
-	onHost   = place{"host", func(t testing.TB) []string { return []string{"--broker", localURL(t)} }}
+	onBroker = place{name: "broker", flags: func(t testing.TB) []string { return []string{"--broker", calmBroker(t).URL()} }}
+	onHost   = place{name: "host", flags: func(t testing.TB) []string { return []string{"--broker", localURL(t)} }}
 	// Queues named the other way round.
-	onBrokerNAL = place{"broker-N-A-L", func(t testing.TB) []string {
+	onBrokerNAL = place{name: "broker-N-A-L", flags: func(t testing.TB) []string {
 		return []string{"--naming", "N-A-L", "--broker", calmBroker(t).URL()}
 	}}
+	onTokens = place{name: "tokens", flags: onBroker.flags, tokens: true}
 )
 
 // contest is one lock, for which a test starts berths.
@@ -30,6 +33,9 @@ type contest struct {
 
 func (p place) contest(t testing.TB, kind string) contest {
 	t.Helper()
+	if p.tokens && kind == "semaphore" {
+		kind = "token-semaphore"
+	}
 	return contest{t, p.flags(t), kind, unique(kind)}
 }
 

@@ -14,6 +14,9 @@ import (
 // everywhere is where a semaphore has to behave the same.
 var everywhere = []place{onBroker, onBrokerNAL, onHost}
 
+// everySemaphore is everywhere, and one of tokens.
+var everySemaphore = append(slices.Clone(everywhere), onTokens)
+
 // crew is a number of berths that contend for one semaphore, each with a
 // command that writes its slot down.
 type crew []*berth
@@ -103,7 +106,7 @@ func TestSizeChangesWhileASemaphoreIsInUse(t *testing.T) {
 		}
 		for _, b := range all {
 			line := b.awaitLog("waiting: the lock does not exist")
-			if got, want := line.text("create_it_with"), "berth semaphore create "+c.name+" --slots N"; !strings.HasPrefix(got, want) {
+			if got, want := line.text("create_it_with"), "berth "+c.kind+" create "+c.name+" --slots N"; !strings.HasPrefix(got, want) {
 				t.Errorf("the hint is %q, not %q", got, want)
 			}
 		}
@@ -118,7 +121,7 @@ func TestSizeChangesWhileASemaphoreIsInUse(t *testing.T) {
 			b.wantStatus(143)
 			b.wantNothingLeft()
 		}
-	}, everywhere...)
+	}, everySemaphore...)
 }
 
 // paste runs a command that a message says to use, as it stands but for the number
@@ -170,7 +173,7 @@ func TestHolderThatLeavesIsReplacedInItsSlot(t *testing.T) {
 		leaving.signal(syscall.SIGTERM)
 		leaving.wantStatus(143)
 		all.awaitSlots("1", "2")
-	}, everywhere...)
+	}, everySemaphore...)
 }
 
 func TestTwoAdministratorsAtOnceBothGetTheirWay(t *testing.T) {
@@ -187,7 +190,7 @@ func TestTwoAdministratorsAtOnceBothGetTheirWay(t *testing.T) {
 		// Asked for the size that is there, create has nothing to do; another it refuses.
 		c.administer("create", "--slots=7")
 		do(t, 75, c.administration("create", "--slots=6")...)
-	}, everywhere...)
+	}, everySemaphore...)
 }
 
 func TestWaitForAHolderThatIsStuckKeepsNoOtherAdministratorOut(t *testing.T) {
@@ -286,7 +289,7 @@ func TestWaitThatWasBrokenOffDoesNotRemoveMoreWhenItGoesOn(t *testing.T) {
 		until(t, "the wait for the holders", func() bool { return strings.Contains(a.stderr(), "waiting until") })
 		a.signal(syscall.SIGTERM)
 		a.wantStatus(143)
-		want := "to go on waiting use: berth semaphore resize " + c.name + " --slots 3 --wait"
+		want := "to go on waiting use: berth " + c.kind + " resize " + c.name + " --slots 3 --wait"
 		if !strings.Contains(a.stderr(), want) {
 			t.Errorf("it said %q, without %q", a.stderr(), want)
 		}
@@ -294,5 +297,5 @@ func TestWaitThatWasBrokenOffDoesNotRemoveMoreWhenItGoesOn(t *testing.T) {
 		c.administer("resize", "--slots=3", "--wait")
 		stuck.wantNoCommand()
 		all.awaitSlots("1", "2", "3")
-	}, everywhere...)
+	}, everySemaphore...)
 }

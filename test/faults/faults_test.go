@@ -139,31 +139,31 @@ var faults = []fault{
 	// fault: b-deleted
 	{name: "B deleted", strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
 	// fault: b-deleted
-	{name: "B vanished, and nobody is told", stage: stage{semaphore: true}, strike: plain(func(s *scene, _ *contender) {
+	{name: "B vanished, and nobody is told", stage: stage{kind: "semaphore"}, strike: plain(func(s *scene, _ *contender) {
 		s.forget()
 		s.join() // looks at once, as a waiter need not
 	})},
 	// fault: slot-removed
-	{name: "A deleted and made again", stage: stage{semaphore: true}, lasting: time.Second,
+	{name: "A deleted and made again", stage: stage{kind: "semaphore"}, lasting: time.Second,
 		strike: func(s *scene, _ *contender) func() {
 			s.delete("A")
-			return func() { s.administer("semaphore", "create", s.lock, "--slots", "1") }
+			return func() { s.administer(s.stage.kind, "create", s.lock, "--slots", "1") }
 		}},
 	// fault: supervisor-killed
 	{name: "supervisor killed", strike: plain(func(_ *scene, h *contender) { h.signal(syscall.SIGKILL) })},
 	// fault: supervisor-killed
-	{name: "one of two supervisors killed", stage: stage{semaphore: true, slots: 2},
+	{name: "one of two supervisors killed", stage: stage{kind: "semaphore", slots: 2},
 		strike: plain(func(_ *scene, h *contender) {
 			h.signal(syscall.SIGKILL)
 		})},
 	// fault: partition
-	{name: "one of two holders in a silent partition", stage: stage{semaphore: true, slots: 2},
+	{name: "one of two holders in a silent partition", stage: stage{kind: "semaphore", slots: 2},
 		strike: func(_ *scene, h *contender) func() {
 			h.relay.silence(toBroker, fromBroker)
 			return h.relay.heal
 		}},
 	// fault: reset
-	{name: "two slots, reset of everybody", kept: true, stage: stage{semaphore: true, slots: 2}, lasting: time.Second,
+	{name: "two slots, reset of everybody", kept: true, stage: stage{kind: "semaphore", slots: 2}, lasting: time.Second,
 		strike: plain(func(s *scene, _ *contender) {
 			for _, c := range s.all {
 				c.relay.reset()
@@ -205,7 +205,7 @@ var faults = []fault{
 		h.signal(syscall.SIGKILL)
 	})},
 	// fault: batons
-	{name: "two slots, batons full of junk, holder told to end", stage: stage{semaphore: true, slots: 2},
+	{name: "two slots, batons full of junk, holder told to end", stage: stage{kind: "semaphore", slots: 2},
 		strike: plain(func(s *scene, h *contender) {
 			s.junk()
 			h.signal(syscall.SIGTERM)
@@ -272,16 +272,24 @@ func (s *scene) close(text string, of *contender) {
 	}
 }
 
+// queue returns the name of a queue of the lock.
+func (s *scene) queue(suffix string) string {
+	if s.stage.kind == tokens {
+		suffix = "K-" + suffix
+	}
+	return s.lock + "-" + suffix
+}
+
 // delete deletes queue A or B of the slot.
 func (s *scene) delete(letter string) {
 	s.t.Helper()
-	s.must(s.broker.DeleteQueue(context.Background(), "/", s.lock+"-1-"+letter))
+	s.must(s.broker.DeleteQueue(context.Background(), "/", s.queue("1-"+letter)))
 }
 
 // forget takes queue B of the slot away without a word to its holder.
 func (s *scene) forget() {
 	s.t.Helper()
-	s.must(s.broker.ForgetQueue(context.Background(), "/", s.lock+"-1-B"))
+	s.must(s.broker.ForgetQueue(context.Background(), "/", s.queue("1-B")))
 }
 
 func (s *scene) batons() string { return s.lock + "-W" }

@@ -28,8 +28,8 @@ type stage struct {
 	contenders int      // default, and least: two more than there are slots
 	flags      []string // of berth run, beside the lock and the broker
 	mode       string   // of the witness; default: plain
-	semaphore  bool     // instead of a mutex
-	slots      int      // of the semaphore; default: 1
+	kind       string   // of the lock; default: mutex
+	slots      int      // of a semaphore; default: 1
 	firstUse   bool     // nobody has ever held the lock
 	namespaces bool     // every contender has a network namespace of its own
 
@@ -69,14 +69,15 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 	if st.mode == "" {
 		st.mode = "plain"
 	}
+	st.kind = cmp.Or(st.kind, "mutex")
 	st.slots = max(1, st.slots)
 	st.contenders = max(st.slots+2, st.contenders)
 	s := &scene{
 		t: t, stage: st, broker: broker, dir: t.TempDir(), logs: t.TempDir(),
 		lock: fmt.Sprintf("f%d-%dx", os.Getpid(), sequence.Add(1)),
 	}
-	if st.semaphore {
-		s.administer("semaphore", "create", s.lock, "--slots", fmt.Sprint(st.slots))
+	if st.kind != "mutex" {
+		s.administer(st.kind, "create", s.lock, "--slots", fmt.Sprint(st.slots))
 	}
 	if !st.firstUse {
 		s.once()
@@ -91,7 +92,9 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 		}
 		s.awaitWaiting(s.join(), 1)
 	}
-	s.awaitBaton()
+	if st.kind != tokens {
+		s.awaitBaton()
+	}
 	time.Sleep(settling)
 	s.successor = s.findNext()
 	return s
@@ -105,13 +108,10 @@ const settling = time.Second
 // has just created one does not rely on it yet.
 func (s *scene) once() {
 	s.t.Helper()
-	kind := "--mutex"
-	if s.stage.semaphore {
-		kind = "--semaphore"
-	}
 	line := []string{"true"}
 	for range s.stage.slots { // one within the other, so that they hold at the same time
-		line = append([]string{binary, "run", "--broker", s.broker.URL(), "--timeout", "30s", kind, s.lock, "--"},
+		line = append([]string{binary, "run", "--broker", s.broker.URL(), "--timeout", "30s",
+			"--" + s.stage.kind, s.lock, "--"},
 			line...)
 	}
 	s.administer(line[1:]...)
@@ -174,11 +174,7 @@ func (s *scene) join() *contender {
 		s.t.Fatal(err)
 	}
 	where.Host = c.relay.addr()
-	kind := "--mutex"
-	if s.stage.semaphore {
-		kind = "--semaphore"
-	}
-	args := append([]string{"--broker", where.String(), kind, s.lock}, s.stage.flags...)
+	args := append([]string{"--broker", where.String(), "--" + s.stage.kind, s.lock}, s.stage.flags...)
 	c.launch(s.stage.binary, args, []string{"WITNESS_MODE=" + s.stage.mode, "WITNESS_DIR=" + s.dir})
 	s.all = append(s.all, c)
 	s.t.Cleanup(func() { // also if the test fails before its end

@@ -161,25 +161,25 @@ var successions = []fault{
 		return heal
 	}},
 	// fault: supervisor-killed-idle
-	{name: "two slots, next killed, both holders told to end", stage: stage{semaphore: true, slots: 2},
+	{name: "two slots, next killed, both holders told to end", stage: stage{kind: "semaphore", slots: 2},
 		strike: plain(func(s *scene, h *contender) {
 			s.next().signal(syscall.SIGKILL)
 			h.signal(syscall.SIGTERM)
 			s.all[1].signal(syscall.SIGTERM)
 		})},
 	// fault: supervisor-killed
-	{name: "two slots, both holders killed at once", stage: stage{semaphore: true, slots: 2},
+	{name: "two slots, both holders killed at once", stage: stage{kind: "semaphore", slots: 2},
 		strike: plain(func(s *scene, h *contender) {
 			h.signal(syscall.SIGKILL)
 			s.all[1].signal(syscall.SIGKILL)
 		})},
 	// fault: supervisor-stopped
 	{name: "two slots, next stopped for longer than a lease, holder told to end", lasting: 2 * lease,
-		stage: stage{semaphore: true, slots: 2}, watched: settling, strike: stopNext},
+		stage: stage{kind: "semaphore", slots: 2}, watched: settling, strike: stopNext},
 	// fault: stranger
 	{name: "stranger takes B while the lock is handed over", watched: settling, lasting: lease,
 		strike: func(s *scene, h *contender) func() {
-			other := newStranger(s.t, s.broker.URL(), s.lock+"-1-B")
+			other := newStranger(s.t, s.broker.URL(), s.queue("1-B"))
 			h.signal(syscall.SIGTERM)
 			if !other.got(lease) {
 				s.t.Log("the stranger was too slow")
@@ -274,7 +274,7 @@ func (s *scene) release(h *contender, broken func()) (heal func()) {
 
 func (s *scene) purgeLedger() {
 	s.t.Helper()
-	s.must(s.broker.PurgeQueue(context.Background(), "/", s.lock+"-1-T"))
+	s.must(s.broker.PurgeQueue(context.Background(), "/", s.queue("1-T")))
 }
 
 func TestNoFaultOfASuccessionMakesCommandsOverlap(t *testing.T) { tryAll(t, successions, 3) }

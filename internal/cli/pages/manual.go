@@ -58,7 +58,7 @@ func Manual(app *cli.App, date string) string {
 	m.text("Each option of berth run has a variable, which is named beside it. The command is told about its slot:")
 	for _, v := range [][2]string{
 		{"BERTH_NAME", "the name of the lock"},
-		{"BERTH_KIND", "its kind: mutex, semaphore or persistent-mutex"},
+		{"BERTH_KIND", "its kind: mutex, semaphore, persistent-mutex or token-semaphore"},
 		{"BERTH_SLOT", "the number of the slot, from 1 on"},
 		{"BERTH_TERM",
 			"a number that only grows from holder to holder of a slot: what the command writes to can refuse " +

@@ -10,6 +10,7 @@ import (
 	"berth/lock/rabbit/line"
 	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/token"
 	"berth/lock/rabbit/transport"
 )
 
@@ -33,7 +34,7 @@ func (a *administrator) Resize(
 	}
 	defer act.close(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	if a.delay == 0 && (after > before || after == before && err == nil) {
+	if a.delay == 0 && a.Line() != "" && (after > before || after == before && err == nil) {
 		patience := wakeTimeout
 		if err != nil {
 			patience = sweepTimeout
@@ -72,6 +73,10 @@ func (a *action) resize(
 		after, err := a.shrink(ctx, present, want, sweep)
 		if err == nil {
 			after, err = a.grow(ctx, after, want)
+		}
+		if err == nil && a.ID.Kind == lock.TokenSemaphore {
+			stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
+			err = stock.Mend(ctx, after, min(present, after))
 		}
 		return after, err
 	})

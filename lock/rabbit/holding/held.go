@@ -12,6 +12,7 @@ import (
 	"berth/lock/rabbit/claim"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/line"
+	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 	"berth/lock/rabbit/will"
 )
@@ -94,13 +95,7 @@ func (h *Held) exists(ctx context.Context) error {
 	if h.a == "" {
 		return nil
 	}
-	if !h.Session.Apart() {
-		// A probe that comes back proves nothing.
-		if found, err := h.Session.ProbeOne(ctx, h.a); err == nil && found == transport.Present {
-			return nil
-		}
-	}
-	return h.Side().Find(ctx, h.a)
+	return slots.Find(ctx, h.Session, h.Side(), h.a)
 }
 
 // Over reports whether Release has ended.
@@ -163,7 +158,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		h.Waiter.PassOn()
 		return unrecorded, h.leave(ctx)
 	}
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released()}
+	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(), First: h.Leaving}
 	door, lost := h.door.Load(), errors.Is(h.Cause(), lock.ErrLost)
 	if h.Ours() && !lost { // B may be somebody else's, which would close the channel
 		departure.Remove = h.b
@@ -192,8 +187,8 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		if h.Names.ID.Kind == lock.Semaphore { // those who are next for other slots remove batons
 			call = !h.Started() && door.View().Over()
 		}
-		if call {
-			_, _ = h.Session.Deliver(ctx, h.Names.Line(), line.Call(h.slot))
+		if queue := h.Names.Line(); call && queue != "" {
+			_, _ = h.Session.Deliver(ctx, queue, line.Call(h.slot))
 		}
 		return err
 	})

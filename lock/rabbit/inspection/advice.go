@@ -15,8 +15,9 @@ var known = []struct {
 }{
 	// https://www.rabbitmq.com/docs/consumers#acknowledgement-timeout; from 4.3 on it concerns quorum queues only.
 	{release{3, 8, 17}, release{4, 3, 0},
-		"a message that is kept unacknowledged for 30 minutes closes its channel (consumer_timeout); only the " +
-			"batons that wake waiters are affected, and they come back by themselves: nothing to do"},
+		"a message that is kept unacknowledged for 30 minutes closes its channel (consumer_timeout); only " +
+			"batons and tokens, which say whose turn it is, are affected; berth has them delivered anew in time: " +
+			"nothing to do"},
 	// rabbit_amqqueue:on_node_down deletes them where Mnesia is in use.
 	{release{0, 0, 0}, release{4, 2, 0},
 		"in a cluster, when a node goes down or is cut off, the others free the slots of holders connected to " +

@@ -84,7 +84,7 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 		i.count(ctx)
 	}
 	report.Advice = append(report.Advice, versionAdvice(report.Product, report.Version)...)
-	first, second := n.Ledger(1), n.Line()
+	first, second := n.Ledger(1), n.Waiters()
 	if plain {
 		first, second = n.Exists(1), n.Holds(1)
 	}

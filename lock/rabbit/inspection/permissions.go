@@ -30,18 +30,19 @@ type need struct {
 
 // needs are the permissions on queues that berth uses for the lock, for slot 1.
 func (i *inspection) needs() []need {
-	const (
-		waking = "waiters are not woken and look from time to time"
-		admin  = "this user cannot change the number of slots"
-	)
+	const admin = "this user cannot change the number of slots"
+	waking := "waiters are not woken and look from time to time"
 	n, c := i.Names, i.channel
+	if n.ID.Kind == lock.TokenSemaphore {
+		waking = "" // without tokens there is no slot
+	}
 	all := []need{
 		{"configure", n.Holds(1), "", c.MayConfigure},
 		{"read", n.Holds(1), "", c.MayRead},
 		{"configure", n.Ledger(1), "", c.MayConfigure},
 		{"read", n.Ledger(1), "", c.MayRead},
-		{"configure", n.Line(), waking, c.MayConfigure},
-		{"read", n.Line(), waking, c.MayRead},
+		{"configure", n.Waiters(), waking, c.MayConfigure},
+		{"read", n.Waiters(), waking, c.MayRead},
 	}
 	if i.plain {
 		all = all[:1]
@@ -105,7 +106,11 @@ func (i *inspection) missing(all []need) {
 
 // pattern matches the queues of the lock and no others.
 func (i *inspection) pattern() string {
-	return "^" + regexp.QuoteMeta(i.ID.Name) + `(-([0-9]+-[ABT]|[ABT]-[0-9]+|W))?$`
+	queues := `(-([0-9]+-[ABT]|[ABT]-[0-9]+|W))?$`
+	if i.ID.Kind == lock.TokenSemaphore {
+		queues = `(-K(-([0-9]+-[ABT]|[ABT]-[0-9]+))?)?$`
+	}
+	return "^" + regexp.QuoteMeta(i.ID.Name) + queues
 }
 
 // grant is the command that permits all that the lock needs.

@@ -40,6 +40,9 @@ const (
 
 	// LineLength is how many messages the line keeps. All it needs is one baton for a slot.
 	LineLength int32 = 100
+
+	// TokensLength is how many messages the queue of tokens keeps: none is lost before a stranger has doubled all.
+	TokensLength int32 = 2 * lock.MaxSlots
 )
 
 // Names gives the queues of one lock.
@@ -62,8 +65,24 @@ func (n Names) Holds(slot int) string {
 // Ledger returns the name of queue T, which says who held the slot last.
 func (n Names) Ledger(slot int) string { return n.Queue(slot, "T") }
 
-// Line returns the name of queue W, by which holders wake waiters.
-func (n Names) Line() string { return n.ID.Name + "-W" }
+// Line returns the name of queue W, by which holders wake waiters; "" where tokens do that.
+func (n Names) Line() string {
+	if n.ID.Kind == lock.TokenSemaphore {
+		return ""
+	}
+	return n.ID.Name + "-W"
+}
+
+// Tokens returns the name of queue K, which has the tokens of a token semaphore.
+func (n Names) Tokens() string { return n.ID.Name + "-K" }
+
+// Waiters returns the name of the queue that waiters consume from.
+func (n Names) Waiters() string {
+	if n.ID.Kind == lock.TokenSemaphore {
+		return n.Tokens()
+	}
+	return n.Line()
+}
 
 // Administration returns the name of the administration mutex.
 func (n Names) Administration() string { return n.ID.Name }
@@ -83,8 +102,12 @@ func (n Names) Foreign(queue string) error {
 
 // Queue returns the name of the queue of a slot that has this letter. No lock has slot 0.
 func (n Names) Queue(slot int, letter string) string {
-	if n.Naming == NAL {
-		return n.ID.Name + "-" + letter + "-" + strconv.Itoa(slot)
+	of := n.ID.Name
+	if n.ID.Kind == lock.TokenSemaphore {
+		of = n.Tokens() // another kind of this name has slots of its own
 	}
-	return n.ID.Name + "-" + strconv.Itoa(slot) + "-" + letter
+	if n.Naming == NAL {
+		return of + "-" + letter + "-" + strconv.Itoa(slot)
+	}
+	return of + "-" + strconv.Itoa(slot) + "-" + letter
 }

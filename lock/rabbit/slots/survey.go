@@ -6,6 +6,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/session"
 	"berth/lock/rabbit/transport"
 )
 
@@ -25,6 +26,17 @@ func Count(ctx context.Context, channel *transport.Channel, n names.Names) (int,
 		}
 	}
 	return lock.MaxSlots, nil
+}
+
+// Find finds out whether a queue A exists: nil says that it does. It probes where that costs nothing, and otherwise looks
+// on the side channel: a probe that comes back proves nothing. Errors: as transport.Channel.
+func Find(ctx context.Context, s *session.Session, side *transport.Channel, a string) error {
+	if !s.Apart() {
+		if found, err := s.ProbeOne(ctx, a); err == nil && found == transport.Present {
+			return nil
+		}
+	}
+	return side.Find(ctx, a)
 }
 
 // survey probes A and B of the slots from..to and returns the free ones. It ends the search if a slot does not exist,

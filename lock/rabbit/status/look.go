@@ -134,9 +134,9 @@ func (l *look) line(ctx context.Context) error {
 		}
 	}
 	if next > 0 {
-		delete(l.absent, l.names.Line()) // it was made since
+		delete(l.absent, l.names.Waiters()) // it was made since
 	}
-	_, consumers, err := l.consumers(ctx, l.names.Line(), unmadeLine)
+	_, consumers, err := l.consumers(ctx, l.names.Waiters(), unmadeLine)
 	switch {
 	case errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken), errors.Is(err, lock.ErrDenied):
 		l.waiting = -1

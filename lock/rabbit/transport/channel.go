@@ -126,6 +126,15 @@ func (c *Channel) Count(ctx context.Context, queue string) (messages, consumers 
 	return messages, consumers, err
 }
 
+// Get takes one message of the queue, if there is one, to be acknowledged as one that was consumed.
+func (c *Channel) Get(ctx context.Context, queue string) (d Delivery, found bool, err error) {
+	err = c.do(ctx, consuming(queue), func(ch *amqp.Channel) (err error) {
+		d, found, err = ch.Get(queue, false)
+		return err
+	})
+	return d, found && err == nil, err
+}
+
 // Claim declares the queue as this connection's own. It keeps no message and refuses none: one that is published to
 // it is confirmed and gone.
 func (c *Channel) Claim(ctx context.Context, queue string) error {

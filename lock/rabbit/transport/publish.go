@@ -40,6 +40,10 @@ type Departure struct {
 
 	Remove string // a queue that is deleted after it; "": none
 
+	// First puts back what was delivered on another channel of the connection, and does not wait: that goes before the
+	// message, and so does the deletion, because under an alarm the broker reads nothing after it. nil: there is nothing.
+	First func()
+
 	Wake string // the queue of a message that is sent last and not waited for; "": none
 	Call Message
 }
@@ -126,6 +130,19 @@ func (c *Channel) send(ch *amqp.Channel, letters []Letter, d Departure) (
 		d.Door.Leave()
 		_ = d.Door.PutBack(0)
 	}
+	remove := func() (err error) {
+		if d.Remove != "" {
+			_, err = ch.QueueDelete(d.Remove, false, false, true)
+			d.Remove = ""
+		}
+		return err
+	}
+	if d.First != nil {
+		d.First()
+		if err := remove(); err != nil {
+			return nil, err
+		}
+	}
 	for _, l := range letters {
 		confirm, err := ch.PublishWithDeferredConfirm("", l.Queue, true, false, l.Message)
 		if err != nil {
@@ -133,10 +150,7 @@ func (c *Channel) send(ch *amqp.Channel, letters []Letter, d Departure) (
 		}
 		confirms = append(confirms, confirm)
 	}
-	if d.Remove != "" {
-		_, err = ch.QueueDelete(d.Remove, false, false, true)
-	}
-	if err == nil && d.Wake != "" {
+	if err = remove(); err == nil && d.Wake != "" {
 		_, err = ch.PublishWithDeferredConfirm("", d.Wake, true, false, d.Call)
 	}
 	return confirms, err

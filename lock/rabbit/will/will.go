@@ -88,8 +88,11 @@ func (e *Executor) Execute(ctx context.Context) error {
 	}
 }
 
-// Call has a waiter look at a slot that was released, if nobody is next for it.
+// Call has a waiter look at a slot that was released, if nobody is next for it, and there is a queue to call by.
 func Call(ctx context.Context, c *transport.Channel, ledger, queue string, slot int) {
+	if queue == "" {
+		return
+	}
 	if _, next, err := c.Count(ctx, ledger); err == nil && next == 0 {
 		_, _ = c.Depart(ctx, transport.Departure{Queue: queue, Message: line.Call(slot)})
 	}

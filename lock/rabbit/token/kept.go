@@ -1,0 +1,186 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// Renewal is how often a token is delivered anew to its keeper: brokers before 4.3 close the channel of a delivery
+	// that is older than consumer_timeout, 30 min by default.
+	Renewal = 10 * time.Minute
+
+	// regainTimeout is for how long a keeper that has lost its token asks for it: longer than somebody who was handed
+	// it meanwhile needs to see that the slot is held.
+	regainTimeout = 2 * time.Second
+
+	// firstRegainPause is after how long it asks again; that doubles up to Renewal. One that asks has all tokens in hand
+	// that come meanwhile, and the one that it asks for may be lost.
+	firstRegainPause = 10 * time.Second
+)
+
+// Kept is the token of a slot that is held. It is not what holds the slot: where the channel or the connection has
+// ended, the broker has handed the token on, and the holder, which goes on by B, takes it back. Tend and Return may be
+// called beside each other.
+type Kept struct {
+	hand *Hand
+	slot int
+
+	life context.Context // over once it is given back
+	end  context.CancelFunc
+	work sync.WaitGroup // the goroutine of Tend
+
+	mu      sync.Mutex
+	busy    bool               // somebody takes it back; guarded by mu
+	channel *transport.Channel // that it was delivered on; guarded by mu
+	token   Token              // Slot 0: it is somewhere else; guarded by mu
+	due     time.Time          // when it is delivered anew, or asked for again; guarded by mu
+	pause   time.Duration      // before it was asked for last; 0: it came; guarded by mu
+}
+
+func newKept(h *Hand, channel *transport.Channel, t Token) *Kept {
+	k := &Kept{hand: h, slot: t.Slot, channel: channel, token: t}
+	k.life, k.end = context.WithCancel(context.Background())
+	channel.BePatient(true) // to give up an answer would cut the connection
+	k.due = time.Now().Add(k.renewal())
+	return k
+}
+
+// renewal has a little chance in it: two keepers that renew at once could be given each other's token, and try again.
+func (k *Kept) renewal() time.Duration { return k.hand.Renewal - rand.N(k.hand.Renewal/4+1) }
+
+// InHand reports whether the token is in hand as far as is known, and the channel that it was delivered on.
+func (k *Kept) InHand() (on *transport.Channel, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.channel, k.token.Slot != 0 && !k.channel.Closed() && !k.channel.Conn().Broken()
+}
+
+// Tend sees to it that the token is in hand, and is not kept for so long that the broker minds. It does not wait.
+func (k *Kept) Tend() {
+	conn := k.hand.session.Conn()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.channel.Conn() != conn || k.token.Slot != 0 && k.channel.Closed() {
+		k.token, k.due = Token{}, time.Now()
+	}
+	if k.busy || conn == nil || conn.Broken() || k.life.Err() != nil || time.Now().Before(k.due) {
+		return
+	}
+	k.busy = true
+	k.work.Go(func() { k.renew(conn.Channel()) })
+}
+
+// renew takes the token back on another channel, of the consumer that the broker prefers to all who wait.
+func (k *Kept) renew(channel *transport.Channel) {
+	channel.BePatient(true)
+	k.mu.Lock()
+	last, before := k.channel, k.token
+	k.mu.Unlock()
+	found, err := k.regain(channel, before)
+	k.kept(channel, found, err)
+	_ = last.Close(context.Background()) // patient: it ends with its answer or with the connection
+}
+
+// kept notes what renew has come to.
+func (k *Kept) kept(channel *transport.Channel, found Token, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.busy = false
+	k.channel, k.token = channel, found
+	if found.Slot != 0 {
+		k.due, k.pause = time.Now().Add(k.renewal()), 0
+	} else {
+		k.pause = min(max(2*k.pause, firstRegainPause), k.hand.Renewal)
+		k.due = time.Now().Add(k.pause)
+		k.hand.Log.Debug("the slot's token is not back", "queue", k.hand.Queue, "slot", k.slot, "error", err)
+	}
+}
+
+// regain consumes until the token of the slot comes. Of several it keeps one and removes the others: it is the slot's
+// only holder.
+func (k *Kept) regain(channel *transport.Channel, before Token) (found Token, err error) {
+	consumer, err := channel.Consume(context.Background(), k.hand.Queue, transport.Consumption{
+		Create: names.TokensLength, Priority: keeperPriority})
+	if err != nil {
+		return Token{}, err
+	}
+	if before.Slot != 0 {
+		before.putBack()
+	}
+	var others []Token
+	take := func(d transport.Delivery) {
+		switch t := read(d); {
+		case t.Slot != k.slot:
+			others = append(others, t)
+		case found.Slot != 0:
+			k.hand.Log.Warn("a slot's token was there twice; one was removed", "queue", k.hand.Queue, "slot", k.slot)
+			t.remove()
+		default:
+			found = t
+		}
+	}
+	patience := time.NewTimer(regainTimeout)
+	defer patience.Stop()
+	for waiting := true; waiting && found.Slot == 0; {
+		select {
+		case d, open := <-consumer.Deliveries:
+			if !open {
+				return Token{}, errEnded
+			}
+			take(d)
+		case <-patience.C:
+			waiting, err = false, errors.New("nobody has given it back")
+		case <-k.life.Done():
+			waiting = false
+		}
+	}
+	if err := consumer.Cancel(context.Background()); err != nil {
+		return Token{}, err
+	}
+	for d := range consumer.Deliveries {
+		take(d)
+	}
+	for _, t := range others {
+		t.putBack()
+	}
+	return found, err
+}
+
+// PutBack gives the token back, for the next one. It does not wait; Return follows.
+func (k *Kept) PutBack() {
+	k.end()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.token.Slot != 0 {
+		k.token.putBack()
+		k.token = Token{}
+	}
+}
+
+// Return gives the token back where PutBack did not, and ends the channel. The token is in the queue once Return is
+// back, unless its connection is gone.
+func (k *Kept) Return(ctx context.Context) error {
+	k.end()
+	stop := context.AfterFunc(ctx, k.hand.session.Conn().Abandon)
+	defer stop()
+	k.work.Wait()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if conn := k.channel.Conn(); conn.Broken() || conn != k.hand.session.Conn() {
+		return nil
+	}
+	return k.channel.Conn().UnlessBlocked(func() error { return k.channel.Close(context.Background()) }) // it is back then
+}
+
+// Settle waits for what Tend has begun. The connection is closed, which gives the token back.
+func (k *Kept) Settle() {
+	k.end()
+	k.work.Wait()
+}

@@ -1,0 +1,240 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// quiet is how long nothing more comes before all tokens that nobody keeps are taken to be in hand.
+	quiet = 20 * time.Millisecond
+
+	// missingFor is how long a token is nowhere to be seen before it is made again. Who has just drawn one is at the
+	// slot's door long before that.
+	missingFor = 500 * time.Millisecond
+
+	// firstBatch is how many slots Missing looks at first.
+	firstBatch = 16
+)
+
+// Stock is all tokens of a lock. Whoever calls its methods has the administration mutex, but for Missing.
+type Stock struct {
+	Names names.Names
+	Side  *transport.Channel // looks, and lends its connection
+	Via   transport.Via      // publishes
+	Log   hclog.Logger
+}
+
+// Mend leaves one token for each of the slots 1..present, and no other. Those above known have just been made: nobody
+// can have drawn theirs. One that was lost is made again where nobody is seen to use its slot. That is no proof that
+// nobody has it in hand: the worst that follows is one token too many, which a holder or the next Mend removes.
+//
+// Errors: lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
+func (s Stock) Mend(ctx context.Context, present, known int) error {
+	channel := s.Side.Conn().Channel()
+	consumer, err := channel.Consume(ctx, s.Names.Tokens(), transport.Consumption{
+		Create: names.TokensLength, Priority: stockPriority})
+	if err != nil {
+		return fmt.Errorf("cannot count the tokens of %s: %w", s.Names.ID, err)
+	}
+	c := count{Stock: s, consumer: consumer, present: present, seen: make(map[int]bool)}
+	missing, err := c.missing(ctx, known)
+	if err == nil {
+		err = s.make(ctx, missing)
+	}
+	if c.removed {
+		s.Log.Warn("messages that were no tokens, or were there twice, were removed", "queue", s.Names.Tokens())
+	}
+	lost := slices.DeleteFunc(missing, func(slot int) bool { return slot > known })
+	if len(lost) > 0 && err == nil {
+		s.Log.Warn("tokens were lost and made again", "slots", fmt.Sprint(lost))
+	}
+	if closed := channel.Close(ctx); closed != nil { // in order it puts back all that are in hand
+		channel.Conn().Abandon()
+		err = errors.Join(err, closed)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot see to the tokens of %s: %w", s.Names.ID, err)
+	}
+	return nil
+}
+
+// count is one Mend under way.
+type count struct {
+	Stock
+	consumer *transport.Consumer
+	present  int
+	seen     map[int]bool // slots whose token is in hand
+	removed  bool         // there were messages that should not have been there
+}
+
+// missing returns the slots whose token nobody has.
+func (c *count) missing(ctx context.Context, known int) ([]int, error) {
+	if err := c.read(ctx); err != nil {
+		return nil, err
+	}
+	var gone, made []int
+	for slot := 1; slot <= c.present; slot++ {
+		if c.seen[slot] {
+			continue
+		}
+		if slot > known {
+			made = append(made, slot)
+		} else {
+			gone = append(gone, slot)
+		}
+	}
+	made, err := c.unused(ctx, made)
+	for since := time.Now(); err == nil && len(gone) > 0; {
+		if gone, err = c.unused(ctx, gone); err != nil || len(gone) == 0 || time.Since(since) >= missingFor {
+			break
+		}
+		err = c.read(ctx)
+		gone = slices.DeleteFunc(gone, func(slot int) bool { return c.seen[slot] })
+	}
+	return append(gone, made...), err
+}
+
+// read takes what comes, until nothing has come for a moment.
+func (c *count) read(ctx context.Context) error {
+	timer := time.NewTimer(quiet)
+	defer timer.Stop()
+	for {
+		select {
+		case d, open := <-c.consumer.Deliveries:
+			if !open {
+				return lock.Errorf(lock.ErrUnknown, "queue %q cannot be read: %s", c.Names.Tokens(), errEnded.Error())
+			}
+			timer.Reset(quiet)
+			switch t := read(d); {
+			case t.Slot == 0 || c.seen[t.Slot]:
+				c.removed = true
+				t.remove()
+			case t.Slot > c.present:
+				t.remove()
+			default:
+				c.seen[t.Slot] = true
+			}
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// unused returns those of the slots that nobody is seen to use.
+func (s Stock) unused(ctx context.Context, of []int) (unused []int, err error) {
+	for batch := range slices.Chunk(of, slots.LargestBatch) {
+		var queues []string
+		for _, slot := range batch {
+			queues = append(queues, s.Names.Holds(slot))
+		}
+		held, err := s.see(ctx, queues)
+		if err != nil {
+			return nil, err
+		}
+		for i, slot := range batch {
+			if held[i] != transport.Absent {
+				continue // held, or unknown
+			}
+			_, readers, err := s.Side.Count(ctx, s.Names.Ledger(slot))
+			switch {
+			case err != nil && !errors.Is(err, transport.ErrNoQueue):
+				return nil, err
+			case readers == 0:
+				unused = append(unused, slot)
+			}
+		}
+	}
+	return unused, nil
+}
+
+// see probes queues, or looks at them where probes are not answered.
+func (s Stock) see(ctx context.Context, queues []string) ([]transport.Presence, error) {
+	found, err := s.Via.Probe(ctx, queues)
+	if !errors.Is(err, transport.ErrUnanswered) {
+		return found, err
+	}
+	for _, queue := range queues {
+		p, err := s.Side.Look(ctx, queue)
+		if err != nil && !errors.Is(err, lock.ErrUnknown) {
+			return nil, err
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
+// unanswered makes what a publisher says an outcome.
+func unanswered(err error) error {
+	if errors.Is(err, transport.ErrUnanswered) {
+		return fmt.Errorf("%w: %w", lock.ErrUnknown, err)
+	}
+	return err
+}
+
+// make makes tokens.
+func (s Stock) make(ctx context.Context, of []int) error {
+	for batch := range slices.Chunk(of, slots.LargestBatch) {
+		var letters []transport.Letter
+		for _, slot := range batch {
+			letters = append(letters, transport.Letter{Queue: s.Names.Tokens(), Message: message(slot)})
+		}
+		var found []transport.Presence
+		err := s.Via(ctx, func(c *transport.Channel) (err error) {
+			found, err = c.Send(ctx, letters)
+			return err
+		})
+		if err != nil {
+			return unanswered(err)
+		}
+		if slices.ContainsFunc(found, func(p transport.Presence) bool { return p != transport.Present }) {
+			return lock.Errorf(lock.ErrUnknown, "the broker has not taken all messages into queue %q", s.Names.Tokens())
+		}
+	}
+	return nil
+}
+
+// Missing returns the slots whose token may be lost: nobody is seen to use them, while nobody is handed their token.
+// It takes a second look, later, to believe that.
+func (s Stock) Missing(ctx context.Context) (missing []int, err error) {
+	ready, _, err := s.Side.Count(ctx, s.Names.Tokens())
+	if err != nil || ready > 0 {
+		return nil, err
+	}
+	size := firstBatch
+	for from := 1; from <= lock.MaxSlots; from, size = from+size, min(4*size, slots.LargestBatch) {
+		size = min(size, lock.MaxSlots-from+1)
+		exist, err := s.Via.Probe(ctx, slots.Queues(s.Names.Exists, from, from+size-1))
+		if err != nil {
+			return nil, unanswered(err)
+		}
+		end := slices.Index(exist, transport.Absent)
+		if end < 0 {
+			end = size
+		}
+		var present []int
+		for i := range end {
+			present = append(present, from+i)
+		}
+		unused, err := s.unused(ctx, present)
+		if err != nil {
+			return nil, err
+		}
+		if missing = append(missing, unused...); end < size {
+			break
+		}
+	}
+	return missing, nil
+}

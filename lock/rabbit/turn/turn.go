@@ -1,0 +1,370 @@
+// Package turn contends for a token semaphore: it draws the token of a slot, or waits until the broker hands it one,
+// and goes to the slot's door with it. Whoever has no token tries nothing. What comes at the door is the holding's, as
+// for every kind of lock.
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock"
+	"berth/lock/rabbit/holding"
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/line"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/request"
+	"berth/lock/rabbit/session"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/token"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// mostTried bounds the tokens that one attempt has in hand, and mostUseless those that it removes.
+	mostTried   = 4
+	mostUseless = 100
+
+	// A token can come a moment before its slot can be had: attempts go on, with pauses of 155 ms altogether.
+	tries      = 6
+	firstPause = 5 * time.Millisecond
+
+	// longestRefusal bounds the pauses of a waiter whose tokens are of no use: somebody has doubled them, or their
+	// holder, whose connection was reset, is about to take them back.
+	longestRefusal = time.Second
+
+	// seldomLook is for how long a waiter waits before it looks whether tokens were lost, and soonLook where the broker
+	// has just ended its consumer. Each takes up to twice as long.
+	seldomLook = time.Minute
+	soonLook   = 2 * time.Second
+)
+
+// Config says who contends, and how.
+type Config struct {
+	Names  names.Names
+	Dialer *transport.Dialer
+	Host   string // for the ledger
+	PID    int
+	Log    hclog.Logger
+
+	Priority int             // among the waiters, 0 to lock.MaxPriority
+	Takeover bool            // it goes before all of them, until it has won a slot
+	Admins   *request.Admins // whose requests are heeded
+}
+
+// Contender is lock.Lock. New makes it.
+type Contender struct {
+	Holder *holding.Holder // of what this contender claims
+	Hand   *token.Hand     // its tokens
+	Look   time.Duration   // for how long it waits before it looks whether tokens were lost
+
+	id       lock.ID
+	names    names.Names
+	priority int // among the waiters, once it has won a slot
+	session  *session.Session
+	writer   *ledger.Writer
+	log      hclog.Logger
+
+	hindered bool          // something was in the way of the last attempt that no token tells of
+	refusal  time.Duration // the next pause after a token that was of no use; 0: the last one was
+	missing  []int         // slots whose token seemed to be lost at the last look
+	soon     bool          // the next look is soon
+
+	held *Held // the last one
+}
+
+var _ lock.Lock = (*Contender)(nil)
+
+// New returns a contender that is not connected. It does no I/O.
+func New(cfg Config) *Contender {
+	s := session.New(cfg.Dialer)
+	priority := cfg.Priority
+	if cfg.Takeover {
+		priority = lock.MaxPriority + 1
+	}
+	c := &Contender{
+		id: cfg.Names.ID, names: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log, Look: seldomLook,
+		Hand: token.NewHand(cfg.Names.Tokens(), priority, s, cfg.Log),
+	}
+	c.writer = ledger.NewWriter(s.Via, cfg.Log)
+	c.Holder = &holding.Holder{
+		Names: cfg.Names, Session: s, Writer: c.writer, Avoided: &slots.Avoided{},
+		Waiter: line.NewWaiter(line.Config{ID: c.id, Once: true, Log: cfg.Log}, s), // nobody stands in line
+		Inbox:  request.New(cfg.Admins, cfg.Dialer),
+		Host:   cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
+	}
+	return c
+}
+
+// Alarm says in one sentence that the broker is under an alarm, "" if that is not known. It may be called at any time.
+func (c *Contender) Alarm() string { return c.session.Alarm() }
+
+// Connect implements lock.Lock.
+func (c *Contender) Connect(ctx context.Context) error {
+	if err := c.id.Check(); err != nil {
+		return err
+	}
+	return c.session.Connect(ctx)
+}
+
+// Acquire implements lock.Lock.
+func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
+	switch conn := c.session.Conn(); {
+	case c.held != nil && !c.held.Over():
+		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", c.id)
+	case conn == nil:
+		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", c.id)
+	case !c.session.Usable():
+		return nil, conn.BrokenError("cannot acquire " + c.id.String())
+	}
+	c.writer.Settle(ctx)
+	h, t, err := c.attempt(ctx)
+	if err == nil {
+		c.hindered, c.refusal, c.Hand.Priority = false, 0, c.priority
+		c.held = &Held{Held: h, Token: c.Hand.Keep(ctx, t)}
+		c.Holder.Leaving = c.held.Token.PutBack
+		return c.held, nil
+	}
+	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
+	conn := c.session.Conn()
+	back := conn.UnlessBlocked(func() error { return c.Hand.PutBack(ctx) })
+	if back != nil && !errors.Is(back, lock.ErrDenied) {
+		c.log.Debug("tokens not given back in order", "error", back)
+		conn.Abandon() // which gives them back
+	}
+	if c.session.Blocked() {
+		err = lock.Errorf(lock.ErrUnreachable, "%s", err.Error())
+	}
+	return nil, err
+}
+
+// attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
+func (c *Contender) attempt(ctx context.Context) (*holding.Held, token.Token, error) {
+	var tried, waited []token.Token
+	var hindrance error
+	for useless := 0; len(tried) < mostTried && useless < mostUseless; {
+		t, found, err := c.Hand.Draw(ctx, tried)
+		if err != nil {
+			return nil, token.Token{}, c.noTokens(ctx, err)
+		}
+		if !found {
+			break
+		}
+		h, err := c.claim(ctx, t, true)
+		switch {
+		case err == nil:
+			return h, t, nil
+		case errors.Is(err, errUseless):
+			c.Hand.Remove(t)
+			useless++
+			continue
+		case errors.Is(err, slots.ErrMustWait):
+			waited = append(waited, t)
+		case !slots.LostRace(err):
+			hindrance = err
+		}
+		tried = append(tried, t)
+		if !c.session.Usable() || ctx.Err() != nil {
+			return nil, token.Token{}, err
+		}
+	}
+	for _, t := range waited {
+		h, err := c.claim(ctx, t, false)
+		switch {
+		case err == nil:
+			return h, t, nil
+		case errors.Is(err, errUseless):
+			c.Hand.Remove(t)
+		case !slots.LostRace(err):
+			hindrance = err
+		}
+	}
+	c.refused(len(tried) > 0)
+	switch {
+	case hindrance != nil:
+		return nil, token.Token{}, hindrance
+	case len(tried) > 0:
+		return nil, token.Token{}, c.id.Full()
+	}
+	return nil, token.Token{}, c.none(ctx)
+}
+
+// refused notes whether there were tokens, of no use.
+func (c *Contender) refused(drawn bool) {
+	if !drawn {
+		c.refusal = 0
+		return
+	}
+	c.refusal = min(max(2*c.refusal, firstPause), longestRefusal)
+}
+
+// errUseless says that a token's slot does not exist, or that it is none.
+var errUseless = errors.New("the token is of no use to anybody")
+
+// claim claims the slot of a token. With now it returns slots.ErrMustWait where a command could not be started at once.
+func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h *holding.Held, err error) {
+	if t.Slot == 0 {
+		c.log.Warn("a message that is no token is removed", "queue", c.Hand.Queue)
+		return nil, errUseless
+	}
+	for pause, try := firstPause, 1; ; pause, try = 2*pause, try+1 {
+		h, err = c.Holder.Claim(ctx, t.Slot, now)
+		if err == nil || !errors.Is(err, transport.ErrTaken) || try == tries {
+			break
+		}
+		if err := transport.Sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+	if errors.Is(err, transport.ErrNoQueue) && errors.Is(c.exists(ctx, t.Slot), transport.ErrNoQueue) {
+		c.log.Debug("a token of a slot that was removed", "slot", t.Slot)
+		return nil, errUseless
+	}
+	return h, err
+}
+
+// exists returns nil if the slot exists.
+func (c *Contender) exists(ctx context.Context, slot int) error {
+	return slots.Find(ctx, c.session, c.session.Side(), c.names.Exists(slot))
+}
+
+// none is the outcome where nobody has left a token.
+func (c *Contender) none(ctx context.Context) error {
+	switch err := c.exists(ctx, 1); {
+	case err == nil:
+		return c.id.Full()
+	case errors.Is(err, transport.ErrNoQueue):
+		return c.names.Absent()
+	default:
+		return err
+	}
+}
+
+// noTokens is the outcome where tokens cannot be drawn.
+func (c *Contender) noTokens(ctx context.Context, err error) error {
+	if !errors.Is(err, transport.ErrNoQueue) {
+		return err
+	}
+	if none := c.none(ctx); !errors.Is(none, lock.ErrFull) {
+		return none
+	}
+	c.soon = true
+	return c.id.Full() // as far as is known: who waits looks whether the tokens are lost
+}
+
+// Wait implements lock.Lock. It returns when a token has come.
+func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
+	conn := c.session.Conn()
+	if conn == nil {
+		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", c.id)
+	}
+	if c.hindered {
+		return c.sleep(ctx, pause)
+	}
+	if c.refusal > 0 {
+		if err := c.sleep(ctx, c.refusal); err != nil {
+			return err
+		}
+	}
+	patience := c.Look
+	if c.soon {
+		patience = min(soonLook, c.Look)
+	}
+	woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
+	switch {
+	case woken:
+		return err
+	case err == nil:
+		return c.lookForLost(ctx)
+	case ctx.Err() != nil:
+		return fmt.Errorf("gave up waiting for %s: %w", c.id, ctx.Err())
+	case errors.Is(err, lock.ErrUnreachable), errors.Is(err, lock.ErrDenied):
+		return err
+	}
+	c.log.Debug("no token can come for now", "error", err)
+	c.soon = c.soon || token.Ended(err)
+	return c.sleep(ctx, pause)
+}
+
+// sleep ends with the connection.
+func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
+	timer, conn := time.NewTimer(pause), c.session.Conn()
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("gave up waiting for %s: %w", c.id, ctx.Err())
+	case <-conn.Done():
+		return conn.BrokenError("cannot wait for " + c.id.String())
+	case <-timer.C:
+		return nil
+	}
+}
+
+// lookForLost has tokens made again that were missing at the last look, too, under the administration mutex. Where
+// somebody else has that, or anything goes wrong, the next look is due in a minute or two.
+func (c *Contender) lookForLost(ctx context.Context) error {
+	side := c.session.Side()
+	stock := token.Stock{Names: c.names, Side: side, Via: c.session.Via, Log: c.log}
+	missing, err := stock.Missing(ctx)
+	again := slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(c.missing, slot) })
+	c.missing, c.soon = missing, len(missing) > 0 && !again
+	if err == nil && again {
+		c.missing = nil
+		err = c.mend(ctx, stock)
+	}
+	if err != nil {
+		c.log.Debug("not known whether tokens are lost", "error", err)
+	}
+	if !c.session.Usable() {
+		return c.session.Conn().BrokenError("cannot wait for " + c.id.String())
+	}
+	return ctx.Err()
+}
+
+func (c *Contender) mend(ctx context.Context, stock token.Stock) error {
+	side, mutex := c.session.Side(), c.names.Administration()
+	if err := side.Claim(ctx, mutex); err != nil {
+		return err
+	}
+	n, err := slots.Count(ctx, side, c.names)
+	if err == nil {
+		err = stock.Mend(ctx, n, n)
+	}
+	if given := side.Remove(ctx, mutex); given != nil {
+		side.Conn().Abandon() // which gives it back
+		err = errors.Join(err, given)
+	}
+	return err
+}
+
+// Next implements lock.Lock. Nobody is next before it has a token.
+func (c *Contender) Next() <-chan lock.Handover { return nil }
+
+// Requests implements lock.Lock.
+func (c *Contender) Requests() <-chan lock.Request { return c.Holder.Inbox.Requests() }
+
+// Close implements lock.Lock. It takes a second at most, and two more if something is just being published.
+func (c *Contender) Close() error {
+	answered := make(chan struct{})
+	go func() {
+		c.Holder.Inbox.Close()
+		close(answered)
+	}()
+	confirmed := c.session.Close() // which gives back what is in hand
+	<-answered
+	if c.held != nil {
+		c.held.Token.Settle()
+		c.held.Settle()
+		c.held = nil
+	}
+	if !confirmed {
+		return fmt.Errorf("cannot close %s in order: the broker did not answer within %s; the connection was cut",
+			c.id, transport.CloseTimeout)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// tokens is the kind of lock that has them.
+const tokens = "token-semaphore"
+
+// same are the faults of other kinds of lock that a token semaphore is tried with too.
+var same = []string{
+	"silent partition", "reset", "reset of everybody", "reset and no way back", "latency of 3 s",
+	"broker killed and started again", "broker stopped and continued", "memory alarm", "memory alarm, holder told to end",
+	"memory alarm, holder killed", "all connections closed by the operator", "B deleted", "A deleted and made again",
+	"supervisor killed", "one of two supervisors killed", "two slots, reset of everybody",
+	"supervisor stopped and continued", "guard killed",
+}
+
+// tokenFaults concern the tokens, and nothing that decides who runs.
+var tokenFaults = []fault{
+	// fault: tokens
+	{name: "tokens purged", stage: stage{kind: tokens}, kept: true, lasting: time.Second,
+		strike: func(s *scene, _ *contender) func() {
+			s.must(s.broker.PurgeQueue(context.Background(), "/", s.tokens()))
+			return nil
+		}},
+	// fault: tokens
+	{name: "tokens deleted", stage: stage{kind: tokens}, kept: true, lasting: 2 * time.Second,
+		strike: func(s *scene, _ *contender) func() {
+			s.must(s.broker.DeleteQueue(context.Background(), "/", s.tokens()))
+			return s.makeTokens
+		}},
+	// fault: tokens, supervisor-killed
+	{name: "tokens deleted, holder killed", stage: stage{kind: tokens, slots: 2},
+		strike: plain(func(s *scene, h *contender) {
+			s.must(s.broker.DeleteQueue(context.Background(), "/", s.tokens()))
+			s.makeTokens()
+			h.signal(syscall.SIGKILL)
+		})},
+	// fault: tokens
+	{name: "two slots, all tokens there three times", stage: stage{kind: tokens, slots: 2}, kept: true,
+		lasting: 2 * time.Second, strike: plain(doubleTokens)},
+	// fault: tokens, supervisor-killed
+	{name: "two slots, all tokens there three times, holder killed", stage: stage{kind: tokens, slots: 2},
+		strike: plain(func(s *scene, h *contender) {
+			doubleTokens(s, h)
+			h.signal(syscall.SIGKILL)
+		})},
+	// fault: tokens, reset
+	{name: "two slots, all tokens there three times, reset of everybody", stage: stage{kind: tokens, slots: 2},
+		kept: true, lasting: 2 * time.Second, strike: plain(func(s *scene, h *contender) {
+			doubleTokens(s, h)
+			for _, c := range s.all {
+				c.relay.reset()
+			}
+		})},
+	// fault: tokens, partition
+	{name: "all tokens there three times, silent partition", stage: stage{kind: tokens},
+		strike: func(s *scene, h *contender) func() {
+			doubleTokens(s, h)
+			h.relay.silence(toBroker, fromBroker)
+			return h.relay.heal
+		}},
+	// fault: tokens
+	{name: "tokens full of junk, holder told to end", stage: stage{kind: tokens},
+		strike: plain(func(s *scene, h *contender) {
+			s.must(s.broker.Fill(context.Background(), "/", s.tokens(), "junk", 150))
+			h.signal(syscall.SIGTERM)
+		})},
+}
+
+func (s *scene) tokens() string { return s.lock + "-K" }
+
+// makeTokens makes lost tokens again, as an operator does. Waiters do so by themselves after minutes.
+func (s *scene) makeTokens() {
+	s.t.Helper()
+	s.administer(tokens, "create", s.lock, "--slots", fmt.Sprint(s.stage.slots))
+}
+
+// doubleTokens publishes two more of each, as a stranger may.
+func doubleTokens(s *scene, _ *contender) {
+	s.t.Helper()
+	conn, err := amqp.Dial(s.broker.URL())
+	if err != nil {
+		s.t.Fatalf("a stranger cannot connect: %v", err)
+	}
+	defer conn.Close()
+	channel, err := conn.Channel()
+	s.must(err)
+	for n := range 2 * s.stage.slots {
+		s.must(channel.Publish("", s.tokens(), false, false, amqp.Publishing{
+			Headers: amqp.Table{"slot": int32(1 + n%s.stage.slots)}}))
+	}
+	s.must(channel.Close()) // which the broker answers once it has them
+}
+
+func TestNoFaultMakesHoldersOfTokensOverlap(t *testing.T) {
+	var all []fault
+	for _, f := range faults {
+		if slices.Contains(same, f.name) {
+			f.name, f.stage.kind = "tokens: "+f.name, tokens
+			all = append(all, f)
+		}
+	}
+	if len(all) != len(same) {
+		t.Fatalf("%d of %d faults were found", len(all), len(same))
+	}
+	tryAll(t, append(all, tokenFaults...), 4)
+}
