@@ -220,7 +220,7 @@ func TestAlertsFireOnTheirFaults(t *testing.T) {
 		a.watch(l)
 		return c, l
 	}
-	disturbed := place{"disturbed", func(testing.TB) []string { return []string{"--broker", broker.URL()} }}
+	disturbed := place{name: "disturbed", flags: func(testing.TB) []string { return []string{"--broker", broker.URL()} }}
 
 	healthy, _ := run(onHost)
 	standby := listen(t, healthy.args(plain)[1:]...)
@@ -252,7 +252,7 @@ func TestAlertsFireOnTheirFaults(t *testing.T) {
 	a.await("BerthCommandNotRunning", failing.name)
 
 	var slow atomic.Bool
-	late := place{"late", func(t testing.TB) []string {
+	late := place{name: "late", flags: func(t testing.TB) []string {
 		return []string{"--broker", "amqp://guest:guest@" + slowly(t, calmBroker(t).Addr(), &slow)}
 	}}
 	delayed, _ := run(late, "--heartbeat=30s", "--verify-interval=500ms", "--verify-timeout=5s")
