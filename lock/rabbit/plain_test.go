@@ -274,3 +274,25 @@ func TestUnderMemoryAlarmPlainSlotsAreHeldWonAndGivenBack(t *testing.T) {
 		}
 	}
 }
+
+// Its B is free for a moment while a holder stands at the door of its ledger: who may not look at that (RabbitMQ 4.3
+// wants a permission for that) would start beside it.
+func TestPlainWireNeedsToSeeWhetherThereIsALedger(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	must(t, h.Release(within(t)))
+	must(t, shared.AddUser(within(t), "plain", "right"))
+	must(t, shared.SetPermissions(within(t), "plain", "/", "-B$", `^amq\.default$`, "-B$"))
+	b := prompt(t, plainly(shared.URLFor("plain", "right", "/")))
+	_, err := plain(t, b, id).Acquire(within(t))
+	if !errors.Is(err, lock.ErrDenied) && !errors.Is(err, lock.ErrUnsafe) {
+		t.Fatalf("it obtains the slot: %v", err)
+	}
+	readable(t, err, id.Name+"-1-T")
+	r, err := b.Inspect(within(t), id)
+	must(t, err)
+	problem := errors.Join(r.Problems...)
+	if !errors.Is(problem, lock.ErrDenied) && !errors.Is(problem, lock.ErrUnsafe) {
+		t.Errorf("problems are %v", problem)
+	}
+}

@@ -109,12 +109,12 @@ func (c *Contender) seekLedger(ctx context.Context, full error) error {
 }
 
 // withoutLedger returns lock.ErrUnsafe if the slot has a ledger: whoever uses the full wire starts as soon as that says so,
-// and does not wait for one that writes nothing into it.
+// and does not wait for one that writes nothing into it. lock.ErrDenied: who may not look cannot know.
 func (c *Contender) withoutLedger(ctx context.Context, slot int) error {
 	ledger := c.cfg.Names.Ledger(slot)
 	switch err := c.session.Side().Find(ctx, ledger); {
-	case errors.Is(err, transport.ErrNoQueue), errors.Is(err, lock.ErrDenied):
-		return nil // who may not look cannot be told
+	case errors.Is(err, transport.ErrNoQueue):
+		return nil
 	case err == nil, errors.Is(err, transport.ErrTaken):
 		return lock.Errorf(lock.ErrUnsafe, "%s has a ledger, queue %q: it is or was used with --wire full, beside which "+
 			"--wire plain is not safe; use --wire full here too, or end every berth that uses it, and delete the ledgers",
