@@ -296,3 +296,13 @@ func TestPlainWireNeedsToSeeWhetherThereIsALedger(t *testing.T) {
 		t.Errorf("problems are %v", problem)
 	}
 }
+
+func TestPlainWireSaysOnceThatItPromisesLess(t *testing.T) {
+	cfg, said := journal()
+	cfg.Wire = rabbit.WirePlain
+	l := plain(t, backend(t, cfg), fresh(lock.Mutex))
+	must(t, l.Connect(within(t)))
+	if n := said("less is promised"); n != 1 {
+		t.Errorf("it is said %d times", n)
+	}
+}

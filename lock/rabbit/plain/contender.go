@@ -66,7 +66,12 @@ func (c *Contender) Connect(ctx context.Context) error {
 	if err := c.cfg.Names.ID.Check(); err != nil {
 		return err
 	}
-	return c.session.Connect(ctx)
+	first := c.session.Conn() == nil
+	err := c.session.Connect(ctx)
+	if first && err == nil {
+		c.cfg.Log.Info("with the plain wire less is promised; see berth check --wire plain")
+	}
+	return err
 }
 
 // Acquire implements lock.Lock.
