@@ -118,7 +118,7 @@ type Backend struct {
 	cfg     Config
 	brokers []broker.Node
 	admins  request.Admins
-	delay   time.Duration // of WirePlain, for tests; 0: that of the wire
+	lease   time.Duration // of WirePlain, for tests; 0: that of the wire
 }
 
 var _ lock.Backend = (*Backend)(nil)
@@ -169,7 +169,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 	d := b.dialer(id)
 	if b.plain() {
 		return plain.New(plain.Config{
-			Names: b.names(id), Dialer: d, Once: b.cfg.Once, Delay: b.delay, Log: d.Log,
+			Names: b.names(id), Dialer: d, Once: b.cfg.Once, Lease: b.lease, Log: d.Log,
 		})
 	}
 	return contender.New(contender.Config{
@@ -200,7 +200,7 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
 	d.Leaseless = true
 	if b.plain() {
-		return administration.NewPlain(b.names(id), d, cmp.Or(b.delay, ledger.LongestLease))
+		return administration.NewPlain(b.names(id), d, cmp.Or(b.lease, ledger.LongestLease))
 	}
 	return administration.New(b.names(id), d)
 }

@@ -16,6 +16,7 @@ func TestConformance(t *testing.T) {
 	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
 	for naming, format := range leftover {
 		t.Run(string(naming), func(t *testing.T) {
+			t.Parallel() // it waits, most of the time
 			conformance.Run(t, conformance.Harness{
 				Open: func(t *testing.T) lock.Backend {
 					cfg := at(shared.URL())

@@ -123,8 +123,8 @@ func KeepAnswering(l lock.Lock, idle time.Duration) {
 	l.(*contender.Contender).Holder.Inbox.Idle = idle
 }
 
-// SetDelay makes contenders with the plain wire, and who waits for vacant slots, wait for that long.
-func SetDelay(b *Backend, delay time.Duration) { b.delay = delay }
+// SetLease makes contenders with the plain wire, and who waits for vacant slots, take that for the lease.
+func SetLease(b *Backend, lease time.Duration) { b.lease = lease }
 
 // CutPlain cuts the connection that owns B of a holder with the plain wire.
 func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }

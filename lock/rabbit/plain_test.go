@@ -21,11 +21,16 @@ func plainly(url string) rabbit.Config {
 	return cfg
 }
 
-// prompt is a backend with the plain wire whose handover delay is next to nothing.
+// prompt is a backend with the plain wire whose lease, and handover delay, is next to nothing.
 func prompt(t *testing.T, cfg rabbit.Config) *rabbit.Backend {
 	t.Helper()
+	return leasing(t, cfg, 10*time.Millisecond)
+}
+
+func leasing(t *testing.T, cfg rabbit.Config, lease time.Duration) *rabbit.Backend {
+	t.Helper()
 	b := backend(t, cfg)
-	rabbit.SetDelay(b, 10*time.Millisecond)
+	rabbit.SetLease(b, lease)
 	return b
 }
 
@@ -55,7 +60,7 @@ func TestConformanceOfThePlainWire(t *testing.T) {
 		probe  rabbit.Probing
 	}{{rabbit.NamingNLA, rabbit.ProbeByTx}, {rabbit.NamingNAL, rabbit.ProbeByConfirm}} {
 		t.Run(string(c.naming), func(t *testing.T) {
-			t.Parallel() // it waits for leases, most of the time
+			t.Parallel() // it waits, most of the time
 			cfg := plainly(shared.URL())
 			cfg.Naming, cfg.Probe = c.naming, c.probe
 			conformance.Run(t, conformance.Harness{
@@ -63,7 +68,7 @@ func TestConformanceOfThePlainWire(t *testing.T) {
 				AddSlot: func(t *testing.T, id lock.ID, slot int) {
 					declare(t, shared.URL(), fmt.Sprintf(leftover[c.naming], id.Name, slot))
 				},
-				OpenBrief: func(t *testing.T) lock.Backend { return backend(t, cfg) },
+				OpenBrief: func(t *testing.T) lock.Backend { return leasing(t, cfg, 300*time.Millisecond) },
 				Pause:     10 * time.Millisecond,
 			})
 		})

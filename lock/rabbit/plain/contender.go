@@ -27,7 +27,7 @@ type Config struct {
 	Names  names.Names
 	Dialer *transport.Dialer
 	Once   bool          // no attempt follows the first
-	Delay  time.Duration // the handover delay. Zero: the lease. Tests have no lease to wait for
+	Lease  time.Duration // and with it the handover delay. Zero: two heartbeats. Tests have shorter ones
 	Log    hclog.Logger
 }
 
