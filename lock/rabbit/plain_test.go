@@ -314,3 +314,37 @@ func TestPlainWireSaysOnceThatItPromisesLess(t *testing.T) {
 		t.Errorf("it is said %d times", n)
 	}
 }
+
+// Who has won B and lost it again begins anew: meanwhile somebody else may have started, and be cut off.
+func TestPlainDelayBeginsAnewWithAnotherClaim(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l := plain(t, leasing(t, plainly(shared.URL()), 300*time.Millisecond), id)
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	ready := make(chan error, 1)
+	go func() { ready <- h.Ready(within(t)) }()
+	rabbit.CutPlain(h)
+	if err := <-ready; err == nil {
+		t.Fatal("the command may start without B")
+	}
+	_ = h.Release(within(t))
+	other := prompt(t, plainly(shared.URL()))
+	between := plain(t, other, id)
+	var second lock.Held
+	succeeds(t, "winning the slot", func() (err error) {
+		second, err = between.Acquire(within(t))
+		return err
+	})
+	must(t, second.Ready(within(t)))
+	must(t, between.Close())
+	cut := time.Now()
+	must(t, l.Connect(within(t)))
+	succeeds(t, "winning it again", func() (err error) {
+		h, err = l.Acquire(within(t))
+		return err
+	})
+	must(t, h.Ready(within(t)))
+	if early := h.Lease() - time.Since(cut); early > 0 {
+		t.Errorf("the command may start %s before the lease is over", early)
+	}
+}
