@@ -65,6 +65,8 @@ func (r *Report) advisePlain() {
 	r.Advise("with --wire plain nobody knows another one's lease: give all who use the lock the same --heartbeat, and " +
 		"have other implementations wait for as long once they have won a slot; one that starts at once may run beside " +
 		"a command that is being ended")
+	r.Advise("with --wire plain nothing arbitrates where a cluster is split and both sides go on: each gives out the " +
+		"slot, and both commands run; use a single node")
 	r.Advise("with --wire plain BERTH_TERM is this host's clock, in microseconds, when the command starts: it grows as far " +
 		"as the clocks of all holders agree to within the handover delay")
 	r.Advise("with --wire plain the end of a slot is noticed by the next verification, who waits looks from time to time " +

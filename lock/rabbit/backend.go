@@ -119,7 +119,7 @@ type Backend struct {
 	cfg     Config
 	brokers []broker.Node
 	admins  request.Admins
-	delay   time.Duration // of WirePlain, for tests; 0: that of the wire
+	lease   time.Duration // of WirePlain, for tests; 0: that of the wire
 }
 
 var _ lock.Backend = (*Backend)(nil)
@@ -176,7 +176,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 		})
 	case b.plain():
 		return plain.New(plain.Config{
-			Names: b.names(id), Dialer: d, Once: b.cfg.Once, Delay: b.delay, Log: d.Log,
+			Names: b.names(id), Dialer: d, Once: b.cfg.Once, Lease: b.lease, Log: d.Log,
 		})
 	}
 	return contender.New(contender.Config{
@@ -207,7 +207,7 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
 	d.Leaseless = true
 	if b.plain() {
-		return administration.NewPlain(b.names(id), d, cmp.Or(b.delay, ledger.LongestLease))
+		return administration.NewPlain(b.names(id), d, cmp.Or(b.lease, ledger.LongestLease))
 	}
 	return administration.New(b.names(id), d)
 }

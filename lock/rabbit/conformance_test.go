@@ -15,7 +15,10 @@ import (
 func TestConformance(t *testing.T) {
 	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
 	for naming, format := range leftover {
-		t.Run(string(naming), func(t *testing.T) { conformance.Run(t, harness(lock.Semaphore, naming, format)) })
+		t.Run(string(naming), func(t *testing.T) {
+			t.Parallel() // it waits, most of the time
+			conformance.Run(t, harness(lock.Semaphore, naming, format))
+		})
 	}
 }
 

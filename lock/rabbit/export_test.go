@@ -164,8 +164,8 @@ func KeepsToken(h lock.Held) bool {
 // TendToken has the holder see to its token, as it does with each verification.
 func TendToken(h lock.Held) { h.(*turn.Held).Token.Tend() }
 
-// SetDelay makes contenders with the plain wire, and who waits for vacant slots, wait for that long.
-func SetDelay(b *Backend, delay time.Duration) { b.delay = delay }
+// SetLease makes contenders with the plain wire, and who waits for vacant slots, take that for the lease.
+func SetLease(b *Backend, lease time.Duration) { b.lease = lease }
 
 // CutPlain cuts the connection that owns B of a holder with the plain wire.
 func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }

@@ -21,11 +21,16 @@ func plainly(url string) rabbit.Config {
 	return cfg
 }
 
-// prompt is a backend with the plain wire whose handover delay is next to nothing.
+// prompt is a backend with the plain wire whose lease, and handover delay, is next to nothing.
 func prompt(t *testing.T, cfg rabbit.Config) *rabbit.Backend {
 	t.Helper()
+	return leasing(t, cfg, 10*time.Millisecond)
+}
+
+func leasing(t *testing.T, cfg rabbit.Config, lease time.Duration) *rabbit.Backend {
+	t.Helper()
 	b := backend(t, cfg)
-	rabbit.SetDelay(b, 10*time.Millisecond)
+	rabbit.SetLease(b, lease)
 	return b
 }
 
@@ -55,7 +60,7 @@ func TestConformanceOfThePlainWire(t *testing.T) {
 		probe  rabbit.Probing
 	}{{rabbit.NamingNLA, rabbit.ProbeByTx}, {rabbit.NamingNAL, rabbit.ProbeByConfirm}} {
 		t.Run(string(c.naming), func(t *testing.T) {
-			t.Parallel() // it waits for leases, most of the time
+			t.Parallel() // it waits, most of the time
 			cfg := plainly(shared.URL())
 			cfg.Naming, cfg.Probe = c.naming, c.probe
 			conformance.Run(t, conformance.Harness{
@@ -63,7 +68,7 @@ func TestConformanceOfThePlainWire(t *testing.T) {
 				AddSlot: func(t *testing.T, id lock.ID, slot int) {
 					declare(t, shared.URL(), fmt.Sprintf(leftover[c.naming], id.Name, slot))
 				},
-				OpenBrief: func(t *testing.T) lock.Backend { return backend(t, cfg) },
+				OpenBrief: func(t *testing.T) lock.Backend { return leasing(t, cfg, 300*time.Millisecond) },
 				Pause:     10 * time.Millisecond,
 			})
 		})
@@ -268,9 +273,78 @@ func TestUnderMemoryAlarmPlainSlotsAreHeldWonAndGivenBack(t *testing.T) {
 					}
 					return err
 				})
+				if told := l.(interface{ Alarm() string }).Alarm() != ""; told != (how != rabbit.ProbeByPassive) {
+					t.Errorf("that there is an alarm is told: %v", told)
+				}
 				must(t, h.Verify(within(t)))
 				must(t, h.Release(within(t)))
 			})
 		}
+	}
+}
+
+// Its B is free for a moment while a holder stands at the door of its ledger: who may not look at that (RabbitMQ 4.3
+// wants a permission for that) would start beside it.
+func TestPlainWireNeedsToSeeWhetherThereIsALedger(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	must(t, h.Release(within(t)))
+	must(t, shared.AddUser(within(t), "plain", "right"))
+	must(t, shared.SetPermissions(within(t), "plain", "/", "-B$", `^amq\.default$`, "-B$"))
+	b := prompt(t, plainly(shared.URLFor("plain", "right", "/")))
+	_, err := plain(t, b, id).Acquire(within(t))
+	if !errors.Is(err, lock.ErrDenied) && !errors.Is(err, lock.ErrUnsafe) {
+		t.Fatalf("it obtains the slot: %v", err)
+	}
+	readable(t, err, id.Name+"-1-T")
+	r, err := b.Inspect(within(t), id)
+	must(t, err)
+	problem := errors.Join(r.Problems...)
+	if !errors.Is(problem, lock.ErrDenied) && !errors.Is(problem, lock.ErrUnsafe) {
+		t.Errorf("problems are %v", problem)
+	}
+}
+
+func TestPlainWireSaysOnceThatItPromisesLess(t *testing.T) {
+	cfg, said := journal()
+	cfg.Wire = rabbit.WirePlain
+	l := plain(t, backend(t, cfg), fresh(lock.Mutex))
+	must(t, l.Connect(within(t)))
+	if n := said("less is promised"); n != 1 {
+		t.Errorf("it is said %d times", n)
+	}
+}
+
+// Who has won B and lost it again begins anew: meanwhile somebody else may have started, and be cut off.
+func TestPlainDelayBeginsAnewWithAnotherClaim(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l := plain(t, leasing(t, plainly(shared.URL()), 300*time.Millisecond), id)
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	ready := make(chan error, 1)
+	go func() { ready <- h.Ready(within(t)) }()
+	rabbit.CutPlain(h)
+	if err := <-ready; err == nil {
+		t.Fatal("the command may start without B")
+	}
+	_ = h.Release(within(t))
+	other := prompt(t, plainly(shared.URL()))
+	between := plain(t, other, id)
+	var second lock.Held
+	succeeds(t, "winning the slot", func() (err error) {
+		second, err = between.Acquire(within(t))
+		return err
+	})
+	must(t, second.Ready(within(t)))
+	must(t, between.Close())
+	cut := time.Now()
+	must(t, l.Connect(within(t)))
+	succeeds(t, "winning it again", func() (err error) {
+		h, err = l.Acquire(within(t))
+		return err
+	})
+	must(t, h.Ready(within(t)))
+	if early := h.Lease() - time.Since(cut); early > 0 {
+		t.Errorf("the command may start %s before the lease is over", early)
 	}
 }

@@ -3,6 +3,7 @@ package inspection
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // release is a version of RabbitMQ: major, minor, patch.
@@ -21,7 +22,7 @@ var known = []struct {
 	// rabbit_amqqueue:on_node_down deletes them where Mnesia is in use.
 	{release{0, 0, 0}, release{4, 2, 0},
 		"in a cluster, when a node goes down or is cut off, the others free the slots of holders connected to " +
-			"it, possibly while these still run; the handover delay covers that"},
+			"it, possibly while these still run" + covered},
 	{release{4, 2, 0}, release{4, 3, 0},
 		"in a cluster on Mnesia, when a node goes down, the others free the slots of holders connected to it; on " +
 			"Khepri these slots stay locked until the node is back or removed from the cluster (rabbitmqctl " +
@@ -34,11 +35,14 @@ var known = []struct {
 	{release{4, 2, 0}, release{4, 2, 3}, silentDeletion + "4.2.3"},
 }
 
+// covered is what the full wire has against a node that is cut off and goes on.
+const covered = "; the handover delay covers that"
+
 const silentDeletion = "in a cluster this release can delete a live slot's queue silently when a node comes or " +
 	"goes; berth notices at its next verification and ends the command; one cause is mended in "
 
-// versionAdvice returns what is worth knowing about a broker's version.
-func versionAdvice(product, version string) []string {
+// versionAdvice returns what is worth knowing about a broker's version, to a lock with the plain wire or the full one.
+func versionAdvice(product, version string, plain bool) []string {
 	var r release
 	numbers, _ := fmt.Sscanf(version, "%d.%d.%d", &r[0], &r[1], &r[2])
 	if product != "RabbitMQ" || numbers < 2 {
@@ -48,7 +52,11 @@ func versionAdvice(product, version string) []string {
 	var all []string
 	for _, fact := range known {
 		if slices.Compare(r[:], fact.from[:]) >= 0 && slices.Compare(r[:], fact.end[:]) < 0 {
-			all = append(all, fact.advice)
+			advice, isCovered := strings.CutSuffix(fact.advice, covered)
+			if isCovered && !plain {
+				advice = fact.advice
+			}
+			all = append(all, advice)
 		}
 	}
 	return all

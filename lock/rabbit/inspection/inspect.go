@@ -83,7 +83,7 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	if n.ID.Kind.Administered() {
 		i.count(ctx)
 	}
-	report.Advice = append(report.Advice, versionAdvice(report.Product, report.Version)...)
+	report.Advice = append(report.Advice, versionAdvice(report.Product, report.Version, plain)...)
 	first, second := n.Ledger(1), n.Waiters()
 	if plain {
 		first, second = n.Exists(1), n.Holds(1)

@@ -45,7 +45,7 @@ func (i *inspection) needs() []need {
 		{"read", n.Waiters(), waking, c.MayRead},
 	}
 	if i.plain {
-		all = all[:1]
+		all = append(all[:1], need{"configure", n.Ledger(1), "", c.Find}) // it must not be there
 	}
 	if i.ID.Kind.Administered() {
 		all = append(all,

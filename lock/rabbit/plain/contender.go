@@ -27,7 +27,7 @@ type Config struct {
 	Names  names.Names
 	Dialer *transport.Dialer
 	Once   bool          // no attempt follows the first
-	Delay  time.Duration // the handover delay. Zero: the lease. Tests have no lease to wait for
+	Lease  time.Duration // and with it the handover delay. Zero: two heartbeats. Tests have shorter ones
 	Log    hclog.Logger
 }
 
@@ -66,7 +66,12 @@ func (c *Contender) Connect(ctx context.Context) error {
 	if err := c.cfg.Names.ID.Check(); err != nil {
 		return err
 	}
-	return c.session.Connect(ctx)
+	first := c.session.Conn() == nil
+	err := c.session.Connect(ctx)
+	if first && err == nil {
+		c.cfg.Log.Info("with the plain wire less is promised; see berth check --wire plain")
+	}
+	return err
 }
 
 // Acquire implements lock.Lock.
@@ -109,12 +114,12 @@ func (c *Contender) seekLedger(ctx context.Context, full error) error {
 }
 
 // withoutLedger returns lock.ErrUnsafe if the slot has a ledger: whoever uses the full wire starts as soon as that says so,
-// and does not wait for one that writes nothing into it.
+// and does not wait for one that writes nothing into it. lock.ErrDenied: who may not look cannot know.
 func (c *Contender) withoutLedger(ctx context.Context, slot int) error {
 	ledger := c.cfg.Names.Ledger(slot)
 	switch err := c.session.Side().Find(ctx, ledger); {
-	case errors.Is(err, transport.ErrNoQueue), errors.Is(err, lock.ErrDenied):
-		return nil // who may not look cannot be told
+	case errors.Is(err, transport.ErrNoQueue):
+		return nil
 	case err == nil, errors.Is(err, transport.ErrTaken):
 		return lock.Errorf(lock.ErrUnsafe, "%s has a ledger, queue %q: it is or was used with --wire full, beside which "+
 			"--wire plain is not safe; use --wire full here too, or end every berth that uses it, and delete the ledgers",

@@ -25,9 +25,8 @@ type Held struct {
 	*claim.Claim
 	contender *Contender
 	slot      int
-	a, b      string // a is empty for a mutex
-	lease     time.Duration
-	delay     time.Duration // before the command may start
+	a, b      string        // a is empty for a mutex
+	lease     time.Duration // and the handover delay
 	won       time.Time     // when B was ours
 
 	term   atomic.Uint64    // 0 until the command may start
@@ -38,11 +37,8 @@ type Held struct {
 var _ lock.Held = (*Held)(nil)
 
 func newHeld(c *Contender, slot int) *Held {
-	n, lease := c.cfg.Names, 2*c.session.Conn().Heartbeat()
-	h := &Held{
-		contender: c, slot: slot, b: n.Holds(slot), lease: lease, delay: cmp.Or(c.cfg.Delay, lease),
-		over: make(chan struct{}),
-	}
+	n, lease := c.cfg.Names, cmp.Or(c.cfg.Lease, 2*c.session.Conn().Heartbeat())
+	h := &Held{contender: c, slot: slot, b: n.Holds(slot), lease: lease, over: make(chan struct{})}
 	h.Claim = claim.NewUnwatched(h.String(), h.b, c.session.Side(), c.cfg.Log)
 	if n.ID.Kind.Administered() {
 		h.a = n.Exists(slot)
@@ -103,7 +99,7 @@ func (h *Held) Ready(ctx context.Context) error {
 
 // wait waits until the handover delay has passed since B was won.
 func (h *Held) wait(ctx context.Context) error {
-	left := h.delay - time.Since(h.won)
+	left := h.lease - time.Since(h.won)
 	h.contender.cfg.Log.Info("waiting for the handover delay, because nobody says that the last command is dead",
 		"slot", h.slot, "at_most", left.Round(time.Millisecond).String())
 	timer := time.NewTimer(left)

@@ -98,7 +98,7 @@ const blocking = "the broker blocks publishers, because of an alarm"
 // Alarm says that the broker is under an alarm, as far as this session has noticed: "" if it has not. Who does not
 // publish is not told.
 func (s *Session) Alarm() string {
-	if s.apart.Load() || s.Blocked() {
+	if s.apart.Load() || s.Blocked() || s.prober.Blocked() {
 		return blocking
 	}
 	return ""

@@ -134,7 +134,11 @@ func (c *Channel) transact(ctx context.Context, queues []string) (back map[strin
 		if err := c.sendProbes(ch, queues); err != nil {
 			return err
 		}
-		return ch.TxCommit()
+		err := c.conn.UnlessBlocked(ch.TxCommit) // nothing else needs the connection
+		if err == nil && c.conn.Broken() {
+			return amqp.ErrClosed
+		}
+		return err
 	})
 	return back, err
 }

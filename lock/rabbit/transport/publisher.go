@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"sync/atomic"
 
 	"berth/lock/rabbit/broker"
 )
@@ -27,6 +28,7 @@ type Publisher struct {
 	role    string
 	turn    chan struct{} // full while somebody uses channel
 	channel *Channel      // nil: there is no connection
+	blocked atomic.Bool   // see Blocked
 }
 
 // NewPublisher returns a publisher that connects in this role when it is first used. Close ends it.
@@ -74,8 +76,13 @@ func (p *Publisher) lend(ctx context.Context, use func(*Channel) error) error {
 			return declined(ctx, err)
 		}
 	}
-	return use(p.channel)
+	err := use(p.channel)
+	p.blocked.Store(IsClosed(p.channel.conn.Blocked()))
+	return err
 }
+
+// Blocked reports whether the broker, because of an alarm, did not serve what was published last.
+func (p *Publisher) Blocked() bool { return p.blocked.Load() }
 
 // Close ends the connection, if there is one, as Conn.Close does. The publisher may be used again. It reports whether
 // the broker has answered, which it does not under an alarm.
