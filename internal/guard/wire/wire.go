@@ -159,7 +159,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadlin
 
 // Send writes one message with the files beside it, and waits for as long at most
 // until the other side has room for it. The error wraps os.ErrDeadlineExceeded if it
-// has none.
+// has none. Where there is room the message is sent, however late this process gets to it.
 func (c *Conn) Send(message Message, files []*os.File, timeout time.Duration) error {
 	data := message.appendTo(nil)
 	if len(data) > maxMessage || len(files) > maxFiles {
@@ -174,20 +174,25 @@ func (c *Conn) Send(message Message, files []*os.File, timeout time.Duration) er
 		}
 		beside = unix.UnixRights(fds...)
 	}
-	_ = c.file.SetWriteDeadline(time.Now().Add(timeout))
-	if err := c.write(data, beside); err != nil {
+	_ = c.file.SetWriteDeadline(time.Time{}) // after one that has passed nothing is tried
+	err := c.write(data, beside, false)
+	if errors.Is(err, unix.EAGAIN) {
+		_ = c.file.SetWriteDeadline(time.Now().Add(timeout))
+		err = c.write(data, beside, true)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot send: %w", err)
 	}
 	return nil
 }
 
-func (c *Conn) write(data, beside []byte) error {
+func (c *Conn) write(data, beside []byte, wait bool) error {
 	var err error
 	waited := c.raw.Write(func(fd uintptr) (done bool) {
 		for {
 			err = unix.Sendmsg(int(fd), data, beside, nil, unix.MSG_NOSIGNAL)
 			if !errors.Is(err, unix.EINTR) {
-				return !errors.Is(err, unix.EAGAIN)
+				return !wait || !errors.Is(err, unix.EAGAIN)
 			}
 		}
 	})

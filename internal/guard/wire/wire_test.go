@@ -87,6 +87,29 @@ func TestRenewalsDoNotFillTheMemory(t *testing.T) {
 	}
 }
 
+// On a busy machine a process may not run between choosing a moment and writing.
+func TestMessageForWhichThereIsRoomIsSentThoughLate(t *testing.T) {
+	ours, theirs := connected(t)
+	for range 10 {
+		if err := ours.Send(Event{Kind: Exited, Left: true}, nil, -time.Second); err != nil {
+			t.Fatal(err)
+		}
+		var got Event
+		if _, err := theirs.Receive(&got); err != nil || got.Kind != Exited {
+			t.Fatalf("%+v, %v arrived", got, err)
+		}
+	}
+	var err error
+	for range 100_000 {
+		if err = ours.Send(Event{Kind: Killing}, nil, -time.Second); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a full connection is told by %v", err)
+	}
+}
+
 func TestFilesArriveBesideAMessageAndAreNotInherited(t *testing.T) {
 	ours, theirs := connected(t)
 	read, write, err := os.Pipe()
