@@ -154,7 +154,7 @@ func TestFloodOfRequestsCostsNoMemory(t *testing.T) {
 	}
 	flood(2000)
 	before := heap()
-	flood(20_000)
+	flood(8_000)
 	eventually(t, "memory is as before", func() bool { return heap() < before+4<<20 })
 	if n := len(l.Requests()) + len(next.Requests()); n == 0 || n > 8 {
 		t.Errorf("%d requests wait", n)
