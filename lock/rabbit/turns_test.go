@@ -34,6 +34,28 @@ func TestFreeSlotIsFoundBehindTokensOfHeldOnes(t *testing.T) {
 	must(t, h.Release(within(t)))
 }
 
+// It looks for lost tokens now and then, and is still before those who came later.
+func TestWaiterKeepsItsPlaceWhileItLooksForTokens(t *testing.T) {
+	id := tokens(t, 1)
+	_, h := holding(t, id, long)
+	l := connected(t, shared, id)
+	rabbit.LookForTokens(l, time.Millisecond)
+	first := untilHeld(t, l)
+	eventually(t, "the first waits", func() bool { return consumersOfTokens(t, id) == 1 })
+	second := untilHeld(t, connected(t, shared, id))
+	eventually(t, "the second waits", func() bool { return consumersOfTokens(t, id) == 2 })
+	must(t, h.Release(within(t)))
+	select {
+	case h = <-first:
+		must(t, h.Release(within(t)))
+		must(t, wonBy(t, second).Release(within(t)))
+	case h = <-second:
+		t.Error("the second was before the first")
+		must(t, h.Release(within(t)))
+		must(t, wonBy(t, first).Release(within(t)))
+	}
+}
+
 // As where a broker was restarted: each is handed the tokens of others.
 func TestManyHoldersTakeTheirTokensBackAtOnce(t *testing.T) {
 	id := tokens(t, 17)

@@ -309,24 +309,29 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 			return err
 		}
 	}
-	patience := c.Look
-	if c.soon {
-		patience = min(soonLook, c.Look)
+	for {
+		patience := c.Look
+		if c.soon {
+			patience = min(soonLook, c.Look)
+		}
+		woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
+		switch {
+		case woken:
+			return err
+		case err == nil:
+			if stay, err := c.lookForLost(ctx); err != nil || !stay {
+				return err
+			}
+			continue // as the same consumer, or those who came later would be before it
+		case ctx.Err() != nil:
+			return fmt.Errorf("gave up waiting for %s: %w", c.id, ctx.Err())
+		case errors.Is(err, lock.ErrUnreachable), errors.Is(err, lock.ErrDenied):
+			return err
+		}
+		c.log.Debug("no token can come for now", "error", err)
+		c.soon = c.soon || token.Ended(err)
+		return c.sleep(ctx, pause)
 	}
-	woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
-	switch {
-	case woken:
-		return err
-	case err == nil:
-		return c.lookForLost(ctx)
-	case ctx.Err() != nil:
-		return fmt.Errorf("gave up waiting for %s: %w", c.id, ctx.Err())
-	case errors.Is(err, lock.ErrUnreachable), errors.Is(err, lock.ErrDenied):
-		return err
-	}
-	c.log.Debug("no token can come for now", "error", err)
-	c.soon = c.soon || token.Ended(err)
-	return c.sleep(ctx, pause)
 }
 
 // sleep ends with the connection.
@@ -344,11 +349,13 @@ func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
 }
 
 // lookForLost has tokens made again that were missing at the last look, too, under the administration mutex. Where
-// somebody else has that, or anything goes wrong, the next look is due in a minute or two.
-func (c *Contender) lookForLost(ctx context.Context) error {
+// somebody else has that, or anything goes wrong, the next look is due in a minute or two. It reports whether there is
+// nothing but to wait on: the lock has slots, and nobody has left a token that was not handed to anybody.
+func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 	side := c.session.Side()
 	stock := token.Stock{Names: c.names, Side: side, Via: c.session.Via, Log: c.log}
 	missing, err := stock.Missing(ctx)
+	stay = err == nil && errors.Is(c.none(ctx), lock.ErrFull)
 	again := slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(c.missing, slot) })
 	c.missing, c.soon = missing, len(missing) > 0 && !again
 	if err == nil && again {
@@ -359,9 +366,9 @@ func (c *Contender) lookForLost(ctx context.Context) error {
 		c.log.Debug("not known whether tokens are lost", "error", err)
 	}
 	if !c.session.Usable() {
-		return c.session.Conn().BrokenError("cannot wait for " + c.id.String())
+		return false, c.session.Conn().BrokenError("cannot wait for " + c.id.String())
 	}
-	return ctx.Err()
+	return stay, ctx.Err()
 }
 
 func (c *Contender) mend(ctx context.Context, stock token.Stock) error {
