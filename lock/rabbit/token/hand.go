@@ -54,7 +54,7 @@ func (h *Hand) Draw(ctx context.Context, tried []Token) (t Token, found bool, er
 		return Token{}, false, err
 	}
 	for _, t := range h.drawn {
-		if !slices.ContainsFunc(tried, t.same) {
+		if !slices.ContainsFunc(tried, t.Same) {
 			return t, true, nil
 		}
 	}
@@ -67,7 +67,8 @@ func (h *Hand) Draw(ctx context.Context, tried []Token) (t Token, found bool, er
 	return t, true, nil
 }
 
-func (t Token) same(other Token) bool { return t.delivery.DeliveryTag == other.delivery.DeliveryTag }
+// Same reports whether both are one delivery.
+func (t Token) Same(other Token) bool { return t.delivery.DeliveryTag == other.delivery.DeliveryTag }
 
 // Await waits until a token has come, and for no longer than patience. That it was woken for nothing is no error.
 // Errors: as Draw.
@@ -131,7 +132,7 @@ func (h *Hand) leave(ctx context.Context) error {
 // Remove removes a token from the queue.
 func (h *Hand) Remove(t Token) {
 	t.remove()
-	h.drawn = slices.DeleteFunc(h.drawn, t.same)
+	h.drawn = slices.DeleteFunc(h.drawn, t.Same)
 }
 
 // PutBack gives back all tokens in hand. They are in the queue again once it returns, unless the connection is gone.
@@ -153,7 +154,7 @@ func (h *Hand) PutBack(ctx context.Context) error {
 // Keep takes a drawn token out of the hand, and keeps it while a command may run; the others are given back.
 func (h *Hand) Keep(ctx context.Context, t Token) *Kept {
 	channel := h.at()
-	h.drawn = slices.DeleteFunc(h.drawn, t.same)
+	h.drawn = slices.DeleteFunc(h.drawn, t.Same)
 	if err := h.PutBack(ctx); err != nil {
 		h.Log.Debug("tokens not given back in order", "queue", h.Queue, "error", err)
 	}

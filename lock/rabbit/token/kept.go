@@ -20,8 +20,13 @@ const (
 	// it meanwhile needs to see that the slot is held.
 	regainTimeout = 2 * time.Second
 
-	// firstRegainPause is after how long it asks again; that doubles up to Renewal. One that asks has all tokens in hand
-	// that come meanwhile, and the one that it asks for may be lost.
+	// longestGrasp is for how long a keeper that asks has other tokens in hand, and longestLull for how long at most it
+	// then leaves them to others: to keepers that ask as well, and have its own, or to who waits.
+	longestGrasp = 20 * time.Millisecond
+	longestLull  = 50 * time.Millisecond
+
+	// firstRegainPause is after how long it asks again; that doubles up to Renewal. The one that it asks for may be
+	// lost.
 	firstRegainPause = 10 * time.Second
 )
 
@@ -98,14 +103,30 @@ func (k *Kept) kept(channel *transport.Channel, found Token, err error) {
 		k.due, k.pause = time.Now().Add(k.renewal()), 0
 	} else {
 		k.pause = min(max(2*k.pause, firstRegainPause), k.hand.Renewal)
-		k.due = time.Now().Add(k.pause)
+		k.due = time.Now().Add(k.pause + rand.N(k.pause/4+1))
 		k.hand.Log.Debug("the slot's token is not back", "queue", k.hand.Queue, "slot", k.slot, "error", err)
 	}
 }
 
-// regain consumes until the token of the slot comes. Of several it keeps one and removes the others: it is the slot's
-// only holder.
+// regain consumes until the token of the slot comes. It puts others back soon: where many were reset at once, each has
+// one that another one asks for.
 func (k *Kept) regain(channel *transport.Channel, before Token) (found Token, err error) {
+	ctx, cancel := context.WithTimeoutCause(k.life, regainTimeout, errors.New("nobody has given it back"))
+	defer cancel()
+	for ctx.Err() == nil {
+		found, err = k.grasp(ctx, channel, before)
+		if err != nil || found.Slot != 0 {
+			return found, err
+		}
+		before = Token{}
+		_ = transport.Sleep(ctx, rand.N(longestLull))
+	}
+	return Token{}, context.Cause(ctx)
+}
+
+// grasp consumes until the token of the slot comes, or others have come. Of several it keeps one and removes the
+// others: it is the slot's only holder.
+func (k *Kept) grasp(ctx context.Context, channel *transport.Channel, before Token) (found Token, err error) {
 	consumer, err := channel.Consume(context.Background(), k.hand.Queue, transport.Consumption{
 		Create: names.TokensLength, Priority: keeperPriority})
 	if err != nil {
@@ -115,6 +136,7 @@ func (k *Kept) regain(channel *transport.Channel, before Token) (found Token, er
 		before.putBack()
 	}
 	var others []Token
+	var enough <-chan time.Time
 	take := func(d transport.Delivery) {
 		switch t := read(d); {
 		case t.Slot != k.slot:
@@ -126,8 +148,6 @@ func (k *Kept) regain(channel *transport.Channel, before Token) (found Token, er
 			found = t
 		}
 	}
-	patience := time.NewTimer(regainTimeout)
-	defer patience.Stop()
 	for waiting := true; waiting && found.Slot == 0; {
 		select {
 		case d, open := <-consumer.Deliveries:
@@ -135,9 +155,12 @@ func (k *Kept) regain(channel *transport.Channel, before Token) (found Token, er
 				return Token{}, errEnded
 			}
 			take(d)
-		case <-patience.C:
-			waiting, err = false, errors.New("nobody has given it back")
-		case <-k.life.Done():
+			if enough == nil {
+				enough = time.After(longestGrasp)
+			}
+		case <-enough:
+			waiting = false
+		case <-ctx.Done():
 			waiting = false
 		}
 	}
@@ -150,7 +173,7 @@ func (k *Kept) regain(channel *transport.Channel, before Token) (found Token, er
 	for _, t := range others {
 		t.putBack()
 	}
-	return found, err
+	return found, nil
 }
 
 // PutBack gives the token back, for the next one. It does not wait; Return follows.

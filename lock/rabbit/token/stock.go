@@ -206,12 +206,18 @@ func (s Stock) make(ctx context.Context, of []int) error {
 	return nil
 }
 
+// ErrReady says that there are tokens that nobody has.
+var ErrReady = errors.New("there are tokens to be had")
+
 // Missing returns the slots whose token may be lost: nobody is seen to use them, while nobody is handed their token.
-// It takes a second look, later, to believe that.
+// It takes a second look, later, to believe that. Errors: ErrReady, and as Mend.
 func (s Stock) Missing(ctx context.Context) (missing []int, err error) {
 	ready, _, err := s.Side.Count(ctx, s.Names.Tokens())
-	if err != nil || ready > 0 {
+	switch {
+	case err != nil:
 		return nil, err
+	case ready > 0:
+		return nil, ErrReady
 	}
 	size := firstBatch
 	for from := 1; from <= lock.MaxSlots; from, size = from+size, min(4*size, slots.LargestBatch) {

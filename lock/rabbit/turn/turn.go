@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// mostTried bounds the tokens that one attempt has in hand, and mostUseless those that it removes.
+	// mostTried bounds the slots that one attempt goes to, and mostUseless the tokens that it removes.
 	mostTried   = 4
 	mostUseless = 100
 
@@ -72,6 +72,7 @@ type Contender struct {
 
 	hindered bool          // something was in the way of the last attempt that no token tells of
 	refusal  time.Duration // the next pause after a token that was of no use; 0: the last one was
+	refusals []int         // slots whose tokens were of no use: the next attempt prefers others
 	missing  []int         // slots whose token seemed to be lost at the last look
 	soon     bool          // the next look is soon
 
@@ -125,7 +126,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	c.writer.Settle(ctx)
 	h, t, err := c.attempt(ctx)
 	if err == nil {
-		c.hindered, c.refusal, c.Hand.Priority = false, 0, c.priority
+		c.hindered, c.refusal, c.refusals, c.Hand.Priority = false, 0, nil, c.priority
 		c.held = &Held{Held: h, Token: c.Hand.Keep(ctx, t)}
 		c.Holder.Leaving = c.held.Token.PutBack
 		return c.held, nil
@@ -145,59 +146,96 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
 func (c *Contender) attempt(ctx context.Context) (*holding.Held, token.Token, error) {
-	var tried, waited []token.Token
-	var hindrance error
-	for useless := 0; len(tried) < mostTried && useless < mostUseless; {
-		t, found, err := c.Hand.Draw(ctx, tried)
-		if err != nil {
-			return nil, token.Token{}, c.noTokens(ctx, err)
-		}
-		if !found {
-			break
-		}
-		h, err := c.claim(ctx, t, true)
-		switch {
-		case err == nil:
-			return h, t, nil
-		case errors.Is(err, errUseless):
-			c.Hand.Remove(t)
-			useless++
-			continue
-		case errors.Is(err, slots.ErrMustWait):
-			waited = append(waited, t)
-		case !slots.LostRace(err):
-			hindrance = err
-		}
-		tried = append(tried, t)
-		if !c.session.Usable() || ctx.Err() != nil {
-			return nil, token.Token{}, err
-		}
+	a := attempt{Contender: c}
+	h, t, err := a.draw(ctx)
+	if h != nil || err != nil {
+		return h, t, err
 	}
-	for _, t := range waited {
-		h, err := c.claim(ctx, t, false)
-		switch {
-		case err == nil:
-			return h, t, nil
-		case errors.Is(err, errUseless):
-			c.Hand.Remove(t)
-		case !slots.LostRace(err):
-			hindrance = err
-		}
+	if a.gone == 0 { // all of them were refused before
+		c.refusals = nil
+		h, t, err = a.each(ctx, a.aside[:min(len(a.aside), mostTried)], true)
 	}
-	c.refused(len(tried) > 0)
+	if h == nil && err == nil {
+		h, t, err = a.each(ctx, a.waited, false)
+	}
+	if h != nil || err != nil {
+		return h, t, err
+	}
+	c.refused(len(a.seen) > 0)
 	switch {
-	case hindrance != nil:
-		return nil, token.Token{}, hindrance
-	case len(tried) > 0:
+	case a.hindrance != nil:
+		return nil, token.Token{}, a.hindrance
+	case len(a.seen) > 0:
 		return nil, token.Token{}, c.id.Full()
 	}
 	return nil, token.Token{}, c.none(ctx)
 }
 
+// attempt is one Acquire under way.
+type attempt struct {
+	*Contender
+	seen      []token.Token // in hand
+	aside     []token.Token // those whose slots were refused at the last attempts
+	waited    []token.Token // those whose last holder has to be waited for
+	gone      int           // how many slots were gone to
+	useless   int           // how many tokens were removed
+	hindrance error
+}
+
+// draw draws tokens and goes to their slots, but for those that were refused before: their tokens come first again.
+func (a *attempt) draw(ctx context.Context) (*holding.Held, token.Token, error) {
+	for a.gone < mostTried && a.useless < mostUseless {
+		t, found, err := a.Hand.Draw(ctx, a.seen)
+		if err != nil {
+			return nil, token.Token{}, a.noTokens(ctx, err)
+		}
+		if !found {
+			break
+		}
+		a.seen = append(a.seen, t)
+		if slices.Contains(a.refusals, t.Slot) {
+			a.aside = append(a.aside, t)
+			continue
+		}
+		if h, t, err := a.each(ctx, []token.Token{t}, true); h != nil || err != nil {
+			return h, t, err
+		}
+	}
+	return nil, token.Token{}, nil
+}
+
+// each goes to the slots of tokens until one of them can be had. It returns neither a slot nor an error if others may.
+func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (*holding.Held, token.Token, error) {
+	for _, t := range of {
+		h, err := a.claim(ctx, t, now)
+		switch {
+		case err == nil:
+			return h, t, nil
+		case errors.Is(err, errUseless):
+			a.Hand.Remove(t)
+			a.seen = slices.DeleteFunc(a.seen, t.Same)
+			a.useless++
+			continue
+		case errors.Is(err, slots.ErrMustWait):
+			a.waited = append(a.waited, t)
+		default:
+			a.refusals = append(a.refusals, t.Slot)
+			if !slots.LostRace(err) {
+				a.hindrance = err
+			}
+		}
+		a.gone++
+		if !a.session.Usable() || ctx.Err() != nil {
+			return nil, token.Token{}, err
+		}
+	}
+	return nil, token.Token{}, nil
+}
+
 // refused notes whether there were tokens, of no use.
 func (c *Contender) refused(drawn bool) {
 	if !drawn {
-		c.refusal = 0
+		c.refusal, c.refusals = 0, nil
 		return
 	}
 	c.refusal = min(max(2*c.refusal, firstPause), longestRefusal)
@@ -271,24 +309,29 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 			return err
 		}
 	}
-	patience := c.Look
-	if c.soon {
-		patience = min(soonLook, c.Look)
+	for {
+		patience := c.Look
+		if c.soon {
+			patience = min(soonLook, c.Look)
+		}
+		woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
+		switch {
+		case woken:
+			return err
+		case err == nil:
+			if stay, err := c.lookForLost(ctx); err != nil || !stay {
+				return err
+			}
+			continue // as the same consumer, or those who came later would be before it
+		case ctx.Err() != nil:
+			return fmt.Errorf("gave up waiting for %s: %w", c.id, ctx.Err())
+		case errors.Is(err, lock.ErrUnreachable), errors.Is(err, lock.ErrDenied):
+			return err
+		}
+		c.log.Debug("no token can come for now", "error", err)
+		c.soon = c.soon || token.Ended(err)
+		return c.sleep(ctx, pause)
 	}
-	woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
-	switch {
-	case woken:
-		return err
-	case err == nil:
-		return c.lookForLost(ctx)
-	case ctx.Err() != nil:
-		return fmt.Errorf("gave up waiting for %s: %w", c.id, ctx.Err())
-	case errors.Is(err, lock.ErrUnreachable), errors.Is(err, lock.ErrDenied):
-		return err
-	}
-	c.log.Debug("no token can come for now", "error", err)
-	c.soon = c.soon || token.Ended(err)
-	return c.sleep(ctx, pause)
 }
 
 // sleep ends with the connection.
@@ -306,11 +349,13 @@ func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
 }
 
 // lookForLost has tokens made again that were missing at the last look, too, under the administration mutex. Where
-// somebody else has that, or anything goes wrong, the next look is due in a minute or two.
-func (c *Contender) lookForLost(ctx context.Context) error {
+// somebody else has that, or anything goes wrong, the next look is due in a minute or two. It reports whether there is
+// nothing but to wait on: the lock has slots, and nobody has left a token that was not handed to anybody.
+func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 	side := c.session.Side()
 	stock := token.Stock{Names: c.names, Side: side, Via: c.session.Via, Log: c.log}
 	missing, err := stock.Missing(ctx)
+	stay = err == nil && errors.Is(c.none(ctx), lock.ErrFull)
 	again := slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(c.missing, slot) })
 	c.missing, c.soon = missing, len(missing) > 0 && !again
 	if err == nil && again {
@@ -321,9 +366,9 @@ func (c *Contender) lookForLost(ctx context.Context) error {
 		c.log.Debug("not known whether tokens are lost", "error", err)
 	}
 	if !c.session.Usable() {
-		return c.session.Conn().BrokenError("cannot wait for " + c.id.String())
+		return false, c.session.Conn().BrokenError("cannot wait for " + c.id.String())
 	}
-	return ctx.Err()
+	return stay, ctx.Err()
 }
 
 func (c *Contender) mend(ctx context.Context, stock token.Stock) error {

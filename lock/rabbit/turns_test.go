@@ -1,0 +1,89 @@
+package rabbit_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// Tokens of slots that are held are in their queue until their holders, whose channels have ended, take them back.
+func TestFreeSlotIsFoundBehindTokensOfHeldOnes(t *testing.T) {
+	id := tokens(t, 6)
+	var all []lock.Held
+	for range 6 {
+		_, h := holding(t, id, long)
+		all = append(all, h)
+	}
+	var free lock.Held
+	for _, h := range all {
+		if h.Slot() == 6 {
+			free = h
+		} else {
+			must(t, rabbit.CloseToken(within(t), h))
+		}
+	}
+	must(t, free.Release(within(t)))
+	awaitTokens(t, id, 6, 0)
+	h := wonBy(t, untilHeld(t, connected(t, shared, id)))
+	if h.Slot() != 6 {
+		t.Errorf("slot %d was won, not 6", h.Slot())
+	}
+	must(t, h.Release(within(t)))
+}
+
+// It looks for lost tokens now and then, and is still before those who came later.
+func TestWaiterKeepsItsPlaceWhileItLooksForTokens(t *testing.T) {
+	id := tokens(t, 1)
+	_, h := holding(t, id, long)
+	l := connected(t, shared, id)
+	rabbit.LookForTokens(l, time.Millisecond)
+	first := untilHeld(t, l)
+	eventually(t, "the first waits", func() bool { return consumersOfTokens(t, id) == 1 })
+	second := untilHeld(t, connected(t, shared, id))
+	eventually(t, "the second waits", func() bool { return consumersOfTokens(t, id) == 2 })
+	must(t, h.Release(within(t)))
+	select {
+	case h = <-first:
+		must(t, h.Release(within(t)))
+		must(t, wonBy(t, second).Release(within(t)))
+	case h = <-second:
+		t.Error("the second was before the first")
+		must(t, h.Release(within(t)))
+		must(t, wonBy(t, first).Release(within(t)))
+	}
+}
+
+// As where a broker was restarted: each is handed the tokens of others.
+func TestManyHoldersTakeTheirTokensBackAtOnce(t *testing.T) {
+	id := tokens(t, 17)
+	var all []lock.Held
+	for range 16 {
+		_, h := holding(t, id, long)
+		all = append(all, h)
+	}
+	for _, h := range all {
+		rabbit.CutConnection(h)
+	}
+	ctx := within(t)
+	var reclaims sync.WaitGroup
+	for _, h := range all {
+		reclaims.Go(func() {
+			for proven(ctx, h) != nil && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	reclaims.Wait()
+	must(t, wonBy(t, untilHeld(t, connected(t, shared, id))).Release(within(t)))
+	eventually(t, "all tokens are kept", func() bool {
+		kept := true
+		for _, h := range all {
+			must(t, proven(within(t), h))
+			kept = kept && rabbit.KeepsToken(h)
+		}
+		return kept
+	})
+}
