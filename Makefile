@@ -9,13 +9,16 @@ VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Flags for test/bench.
 BENCH ?=
 
+# Flags for test/efficiency.
+EFFICIENCY ?=
+
 # For how long make interop contends.
 INTEROP_TIME ?= 10m
 
 # Flags for test/examples.
 EXAMPLES ?=
 
-.PHONY: help build demo deps test race alerts test-brokers interop faults model bench examples check vuln docs packages clean
+.PHONY: help build demo deps test race alerts test-brokers interop faults model bench efficiency examples check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -65,6 +68,10 @@ bench: build ## measure berth into docs/performance.md, on a quiet machine: make
 	@scripts/deps.sh bench
 	go build -o dist/bench ./test/bench
 	dist/bench -markdown docs/performance.md -json dist/bench.json $(BENCH)
+
+efficiency: deps ## measure tokens beside A/B, and ways to probe, into docs/efficiency.md, on 3.10, 4.0 and 4.3
+	go build -o dist/efficiency ./test/efficiency
+	dist/efficiency -markdown docs/efficiency.md -json dist/efficiency.json $(EFFICIENCY) $$(scripts/brokers.sh all)
 
 examples: deps ## measure a single consumer into docs/single-consumer.md, on RabbitMQ 4.3: a quarter of an hour
 	@# The broker of Debian 12 crashes a queue with a single active consumer.

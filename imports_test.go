@@ -68,6 +68,10 @@ var rules = []struct {
 		[]string{"berth/test/bench/compare", "berth/test/bench/measure", "berth/test/bench/report",
 			"berth/test/bench/scale"},
 		"it only says what is measured, and where the figures go"},
+	{"berth/test/efficiency",
+		[]string{"berth/lock", "berth/lock/rabbit",
+			"berth/test/bench/measure", "berth/test/bench/report", "berth/test/brokertest"},
+		"it measures what a backend costs, and what there is without one"},
 	{"berth/test/bench/compare",
 		[]string{"berth/test/bench/measure", "berth/test/bench/report", "berth/test/brokertest", "berth/test/process"},
 		"it measures the built binary, as it does others"},
@@ -163,7 +167,7 @@ var rules = []struct {
 // nil is tests alone.
 var confined = map[string][]string{
 	"github.com/rabbitmq/amqp091-go": {"berth/lock/rabbit/transport", "berth/lock/rabbit/broker",
-		"berth/examples/single-consumer", "berth/test/examples"},
+		"berth/examples/single-consumer", "berth/test/examples", "berth/test/efficiency"},
 	"github.com/urfave/cli/v2": {"berth/internal/cli", "berth/internal/cli/flags",
 		"berth/internal/cli/pages"},
 	"github.com/hashicorp/hcl/v2":                             {"berth/internal/config"},

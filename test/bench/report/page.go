@@ -18,7 +18,8 @@ func (r *Report) WriteJSON(file string) error {
 }
 
 // WriteSection writes a section's table between its markers in a page of Markdown,
-// and its plot, if it has one, to a file beside it. Both are there afterwards, or
+// and its plot, if it has one, to a file beside it that has
+// the section's name. Both are there afterwards, or
 // neither has changed.
 func (r *Report) WriteSection(section, page string) error {
 	old, err := os.ReadFile(page)
@@ -28,7 +29,7 @@ func (r *Report) WriteSection(section, page string) error {
 	plot := ""
 	picture := r.plot(section)
 	if picture != "" {
-		plot = strings.TrimSuffix(filepath.Base(page), ".md") + ".svg"
+		plot = strings.TrimSuffix(filepath.Base(page), ".md") + "-" + section + ".svg"
 	}
 	text, err := rewrite(string(old), section, r.markdown(section, plot))
 	if err != nil {

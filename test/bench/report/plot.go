@@ -15,7 +15,7 @@ const (
 	columns     = 2
 	columnWidth = 520
 	margin      = 20
-	labelWidth  = 100 // the program's name, left of the axis
+	labelWidth  = 130 // the program's name, left of the axis
 	valueWidth  = 120 // its median, right of it
 	titleHeight = 30
 	rowHeight   = 20
@@ -65,7 +65,7 @@ func (r *Report) plot(section string) string {
 	fmt.Fprintf(&s,
 		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %[1]d %[2]d" role="img">`,
 		width, height)
-	fmt.Fprintf(&s, "\n<title>berth beside others, medians on logarithmic axes</title>\n<style>%s</style>\n", style)
+	fmt.Fprintf(&s, "\n<title>Medians on logarithmic axes</title>\n<style>%s</style>\n", style)
 	fmt.Fprintf(&s, `<rect class="back" width="%d" height="%d" rx="6"/>`+"\n", width, height)
 	for i, m := range panels {
 		x, y := margin+i%columns*columnWidth, margin+i/columns*panelHeight

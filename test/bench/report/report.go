@@ -14,10 +14,12 @@ type Report struct {
 	Date     string   `json:"date"`     // of the run's beginning, in UTC
 	Commit   string   `json:"commit"`   // of the tree, marked if there are changes in it
 	Flags    string   `json:"flags"`    // that say how much was measured
+	Made     string   `json:"-"`        // the command that makes the page. Zero: make bench
 	Machine  string   `json:"machine"`  // cores, memory, system
 	Load     float64  `json:"load"`     // mean of the minute before the run
 	Busy     float64  `json:"busy"`     // largest share of processor time in use before a scenario, 0 to 1
 	Stolen   float64  `json:"stolen"`   // share of processor time that the hypervisor took during the run, 0 to 1
+	Others   float64  `json:"others"`   // share of processor time that others took during the run; 0: not known
 	Versions []string `json:"versions"` // of the programs and brokers that were measured
 
 	Measures []*Measure `json:"measures"` // in the order in which they were added
@@ -33,6 +35,7 @@ type Measure struct {
 	Plot    bool      `json:"-"` // draw it, too
 	Alone   bool      `json:"-"` // do not compare programs
 	Count   bool      `json:"-"` // exact numbers: write them whole
+	Spread  bool      `json:"-"` // write the quartiles, too
 	Results []*Result `json:"results"`
 }
 

@@ -152,7 +152,7 @@ func TestPageWithoutBothMarkersIsLeftAlone(t *testing.T) {
 		t.Error("a page without markers is written to")
 	}
 	text, _ := os.ReadFile(path)
-	if _, err := os.Stat(filepath.Join(dir, "page.svg")); string(text) != "by hand\n" ||
+	if _, err := os.Stat(filepath.Join(dir, "page-peers.svg")); string(text) != "by hand\n" ||
 		!errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the page is now %q, and the picture: %v", text, err)
 	}
@@ -168,7 +168,7 @@ func TestFilesAreWritten(t *testing.T) {
 	if err := errors.Join(example().WriteSection("peers", page), example().WriteJSON(samples)); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{page: "(page.svg)", filepath.Join(dir, "page.svg"): "<svg "} {
+	for path, want := range map[string]string{page: "(page-peers.svg)", filepath.Join(dir, "page-peers.svg"): "<svg "} {
 		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s does not have %q: %v", path, want, err)
 		}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -44,13 +45,17 @@ func (r *Report) Text() string {
 // where the plot is, "" for none.
 func (r *Report) markdown(section, plot string) string {
 	var s strings.Builder
-	run := "make bench"
+	run := cmp.Or(r.Made, "make bench")
 	if r.Flags != "" {
 		run += fmt.Sprintf(" BENCH=%q", r.Flags)
 	}
 	fmt.Fprintf(&s, "Commit %s on %s, %s.\nLoad before it began: %s; processor time in use before a scenario: "+
-		"at most %.0f %%; taken by the hypervisor: %.1f %%.\nMade by `%s`.\n\n",
-		r.Commit, r.Date, r.Machine, number(r.Load), 100*r.Busy, 100*r.Stolen, run)
+		"at most %.0f %%; taken by the hypervisor: %.1f %%.\n",
+		r.Commit, r.Date, r.Machine, number(r.Load), 100*r.Busy, 100*r.Stolen)
+	if r.Others > 0 {
+		fmt.Fprintf(&s, "Taken by other processes during the run: %.0f %% of the processor time.\n", 100*r.Others)
+	}
+	fmt.Fprintf(&s, "Made by `%s`.\n\n", run)
 	for i, row := range r.table(section) {
 		for j := range row {
 			row[j] = strings.ReplaceAll(row[j], "|", `\|`)
@@ -62,6 +67,9 @@ func (r *Report) markdown(section, plot string) string {
 	}
 	s.WriteString("\nMedians")
 	measures, programs := r.section(section)
+	if slices.ContainsFunc(measures, func(m *Measure) bool { return m.Spread }) {
+		s.WriteString("; in brackets, the quartiles")
+	}
 	if len(programs) > 1 && slices.ContainsFunc(measures, func(m *Measure) bool { return !m.Alone }) {
 		fmt.Fprintf(&s, "; in brackets, how many times that of %s it is", programs[0])
 	}
@@ -89,6 +97,9 @@ func (m *Measure) cell(r, base *Result) string {
 	if m.Count {
 		return strconv.FormatFloat(x, 'f', -1, 64)
 	}
+	if m.Spread {
+		return fmt.Sprintf("%s (%s to %s)", number(x), number(quantile(r.Samples, 0.25)), number(quantile(r.Samples, 0.75)))
+	}
 	if x == 0 || base == nil || base.Text != "" || len(base.Samples) == 0 || median(base.Samples) == 0 {
 		return number(x)
 	}
@@ -107,6 +118,12 @@ func median(samples []float64) float64 {
 		return sorted[half]
 	}
 	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// quantile returns the sample of which that share of all samples, 0 to 1, is less.
+func quantile(samples []float64, share float64) float64 {
+	sorted := slices.Sorted(slices.Values(samples))
+	return sorted[int(math.Round(share*float64(len(sorted)-1)))]
 }
 
 // number writes x with three significant digits.

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/test/bench/report"
+)
+
+// Little of everything is measured, on one broker: each scheme does what is asked of it, and
+// each way to probe sees which queues are there.
+func TestEverythingIsMeasured(t *testing.T) {
+	little := sizes{crowd: 2, rounds: 1, hold: verifyEvery, probes: 1}
+	all := &book{}
+	version, used, err := measureOn(t.Context(), little, os.Getenv("BERTH_TEST_BROKER"), true, all)
+	if err != nil || version == "" || used <= 0 {
+		t.Fatalf("version %q, %s of processor time: %v", version, used, err)
+	}
+	r := &report.Report{Measures: all.measures}
+	page, err := os.ReadFile("../../docs/efficiency.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, section := range r.Sections() {
+		for _, marker := range []string{"<!-- bench:begin " + section + " -->", "<!-- bench:end " + section + " -->"} {
+			if strings.Count(string(page), marker) != 1 {
+				t.Errorf("docs/efficiency.md does not have one line %s", marker)
+			}
+		}
+	}
+	for _, m := range r.Measures {
+		for _, one := range m.Results {
+			if len(one.Samples) == 0 {
+				t.Errorf("%s, %s: nothing was measured of %s", m.Section, m.Title, one.Program)
+			}
+		}
+	}
+}
+
+func TestDelayIsSeenByWhoWaits(t *testing.T) {
+	late, err := newDelay("amqp://127.0.0.1:1", time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.close()
+	if _, err := connectToTokens(late.url(), "nowhere"); err == nil {
+		t.Error("a broker that is not there is reached")
+	}
+}
