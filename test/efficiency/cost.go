@@ -107,7 +107,7 @@ func sectionOf(slots int) string {
 
 // direct measures time, and processor time. It returns the medians of the steps in ms.
 func (b *bench) direct(ctx context.Context, s scheme, slots int) (medians []float64, err error) {
-	c, err := gather(ctx, s, b.broker.URL(), b.sizes.crowd, slots)
+	c, err := gather(ctx, s, b.broker.URL(), b.sizes, slots)
 	defer c.disperse()
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (b *bench) counted(ctx context.Context, s scheme, slots int, direct []float
 		return err
 	}
 	defer late.close()
-	c, err := gather(ctx, s, late.url(), b.sizes.crowd, slots)
+	c, err := gather(ctx, s, late.url(), b.sizes, slots)
 	defer c.disperse()
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (b *bench) counted(ctx context.Context, s scheme, slots int, direct []float
 	if err != nil {
 		return fmt.Errorf("cannot count what %s says: %w", s.name, err)
 	}
-	punctual, err := gather(ctx, s, relay.URL(), b.sizes.crowd, slots)
+	punctual, err := gather(ctx, s, relay.URL(), b.sizes, slots)
 	defer punctual.disperse()
 	if err != nil {
 		return err

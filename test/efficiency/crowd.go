@@ -14,7 +14,8 @@ import (
 type crowd struct {
 	members []contender
 	late    contender
-	slots   int // of each lock
+	slots   int  // of each lock
+	hasty   bool // nothing is measured: steps need no pause after them
 }
 
 // create makes the locks of a crowd of n: one of n slots, or n of one slot each.
@@ -33,9 +34,9 @@ func lockName(s scheme, i, slots int) string {
 }
 
 // gather connects a crowd. The caller disperses it, also after an error.
-func gather(ctx context.Context, s scheme, url string, n, slots int) (*crowd, error) {
-	c := &crowd{slots: slots}
-	for i := range n {
+func gather(ctx context.Context, s scheme, url string, size sizes, slots int) (*crowd, error) {
+	c := &crowd{slots: slots, hasty: size.hasty}
+	for i := range size.crowd {
 		m, err := s.connect(ctx, url, lockName(s, i, slots), slots)
 		if err != nil {
 			return c, err
@@ -117,11 +118,19 @@ func (c *crowd) round(ctx context.Context, begun func(step int) error, ended fun
 				took = append(took, time.Since(began))
 			}
 		}
-		if err := errors.Join(measure.Sleep(ctx, s.pause), ended(i, took)); err != nil {
+		if err := errors.Join(c.calm(ctx, s.pause), ended(i, took)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// calm waits until what was not waited for is done.
+func (c *crowd) calm(ctx context.Context, d time.Duration) error {
+	if c.hasty {
+		return ctx.Err()
+	}
+	return measure.Sleep(ctx, d)
 }
 
 // verifyEvery is berth's --verify-interval.
@@ -135,12 +144,12 @@ func (c *crowd) hold(ctx context.Context, d time.Duration, begun, ended func() e
 			return err
 		}
 	}
-	if err := errors.Join(measure.Sleep(ctx, 2*settleStart), begun()); err != nil {
+	if err := errors.Join(c.calm(ctx, 2*settleStart), begun()); err != nil {
 		return err
 	}
 	tick := time.NewTicker(verifyEvery / time.Duration(len(c.members)))
 	defer tick.Stop()
-	for i := 0; i < int(d/verifyEvery)*len(c.members); i++ {
+	for i := 0; i < int(d*time.Duration(len(c.members))/verifyEvery); i++ {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -36,6 +36,7 @@ type sizes struct {
 	rounds int           // in which each takes and releases a slot
 	hold   time.Duration // for how long they hold it
 	probes int           // searches in one way
+	hasty  bool          // figures do not matter
 }
 
 // whole is what the page is written with.

@@ -12,7 +12,7 @@ import (
 // Little of everything is measured, on one broker: each scheme does what is asked of it, and
 // each way to probe sees which queues are there.
 func TestEverythingIsMeasured(t *testing.T) {
-	little := sizes{crowd: 2, rounds: 1, hold: verifyEvery, probes: 1}
+	little := sizes{crowd: 2, rounds: 1, hold: verifyEvery / 2, probes: 1, hasty: true}
 	all := &book{}
 	version, used, err := measureOn(t.Context(), little, os.Getenv("BERTH_TEST_BROKER"), true, all)
 	if err != nil || version == "" || used <= 0 {
