@@ -202,6 +202,7 @@ func (b *bench) counted(ctx context.Context, s scheme, slots int, direct []float
 	if err != nil {
 		return fmt.Errorf("cannot count what %s says: %w", s.name, err)
 	}
+	c.disperse()
 	punctual, err := gather(ctx, s, relay.URL(), b.sizes, slots)
 	defer punctual.disperse()
 	if err != nil {

@@ -50,6 +50,7 @@ func gather(ctx context.Context, s scheme, url string, size sizes, slots int) (*
 	return c, err
 }
 
+// disperse closes all connections, if it has not before. What was released is free then.
 func (c *crowd) disperse() {
 	for _, m := range c.members {
 		m.close()
@@ -57,6 +58,7 @@ func (c *crowd) disperse() {
 	if c.late != nil {
 		c.late.close()
 	}
+	c.members, c.late = nil, nil
 }
 
 // The pauses after each step: what is not waited for in it belongs to it, too. A berth

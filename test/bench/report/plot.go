@@ -15,7 +15,7 @@ const (
 	columns     = 2
 	columnWidth = 520
 	margin      = 20
-	labelWidth  = 130 // the program's name, left of the axis
+	labelWidth  = 150 // the program's name, left of the axis
 	valueWidth  = 120 // its median, right of it
 	titleHeight = 30
 	rowHeight   = 20
