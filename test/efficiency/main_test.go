@@ -39,7 +39,7 @@ func TestEverythingIsMeasured(t *testing.T) {
 	}
 }
 
-func TestDelayIsSeenByWhoWaits(t *testing.T) {
+func TestBrokerThatIsAwayBehindTheDelayIsSaid(t *testing.T) {
 	late, err := newDelay("amqp://127.0.0.1:1", time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
