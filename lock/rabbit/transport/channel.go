@@ -25,9 +25,9 @@ const operationTimeout = 5 * time.Second
 // lock.ErrUnreachable and that of ctx.
 type Channel struct {
 	conn    *Conn
-	turn    chan struct{} // full while an operation is made
-	ch      *amqp.Channel // nil, open, or closed by a refusal; of the operation
-	patient atomic.Bool   // see BePatient
+	turn    chan struct{}                // full while an operation is made
+	ch      atomic.Pointer[amqp.Channel] // nil, open, or closed by a refusal; set by an operation
+	patient atomic.Bool                  // see BePatient
 
 	confirming  bool               // ch is in confirm mode
 	transacting bool               // ch has transactions
@@ -50,7 +50,10 @@ func (c *Channel) BePatient(patient bool) { c.patient.Store(patient) }
 func (c *Channel) Conn() *Conn { return c.conn }
 
 // Closed reports whether the channel is not open: it was not used yet, or something was refused.
-func (c *Channel) Closed() bool { return c.ch == nil || c.ch.IsClosed() }
+func (c *Channel) Closed() bool {
+	ch := c.ch.Load()
+	return ch == nil || ch.IsClosed()
+}
 
 // do makes an operation, on a channel that is open.
 func (c *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) error) error {
@@ -88,9 +91,10 @@ func (c *Channel) use(f func(*amqp.Channel) error) error {
 		if err != nil {
 			return err
 		}
-		c.ch, c.confirming, c.transacting, c.unsure = ch, false, false, false
+		c.ch.Store(ch)
+		c.confirming, c.transacting, c.unsure = false, false, false
 	}
-	return f(c.ch)
+	return f(c.ch.Load())
 }
 
 // Open opens the channel ahead of time.
