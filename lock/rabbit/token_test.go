@@ -296,6 +296,24 @@ func TestTokensAreCompleteAfterAnAlarm(t *testing.T) {
 	must(t, h.Release(within(t)))
 }
 
+func TestWhoHasStoppedWaitingIsHandedNothing(t *testing.T) {
+	id := tokens(t, 1)
+	_, h := holding(t, id, long)
+	stopped := connected(t, shared, id)
+	ctx, cancel := context.WithCancel(within(t))
+	waited := make(chan error, 1)
+	go func() { waited <- stopped.Wait(ctx, time.Hour) }()
+	eventually(t, "it waits", func() bool { return consumersOfTokens(t, id) == 1 })
+	cancel()
+	if err := <-waited; !errors.Is(err, context.Canceled) {
+		t.Errorf("the wait ended with %v", err)
+	}
+	must(t, h.Release(within(t)))
+	awaitTokens(t, id, 1, 0)
+	_, h = holding(t, id, long)
+	must(t, h.Release(within(t)))
+}
+
 // A slot whose last holder has to be waited for is of less use than a free one.
 func TestFreeSlotIsPreferredToOneWithoutARelease(t *testing.T) {
 	id := tokens(t, 2)

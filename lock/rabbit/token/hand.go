@@ -98,14 +98,19 @@ func (h *Hand) Await(ctx context.Context, patience time.Duration) (woken bool, e
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
-		h.consumer.Leave()
-		_ = h.consumer.PutBack(0) // what is on its way
-		h.consumer = nil
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
+		defer cancel()
+		if err := h.leave(leaving); err == nil {
+			_ = h.PutBack(leaving)
+		}
 		return false, ctx.Err()
 	case <-channel.Conn().Done():
 		return false, channel.Conn().BrokenError(fmt.Sprintf("cannot wait for a message of queue %q", h.Queue))
 	}
 }
+
+// leaveTimeout bounds how long a wait that is given up takes to leave nothing behind. After it the connection is cut.
+const leaveTimeout = 2 * time.Second
 
 // errEnded says that the broker has ended the consumer: the queue was deleted, or its channel closed.
 var errEnded = errors.New("the consumer was ended")
@@ -125,6 +130,9 @@ func (h *Hand) leave(ctx context.Context) error {
 	}
 	for d := range consumer.Deliveries {
 		h.drawn = append(h.drawn, read(d))
+	}
+	if len(h.drawn) == 0 {
+		return consumer.PutBack(0) // what comes after the answer reaches nobody
 	}
 	return nil
 }
