@@ -245,7 +245,7 @@ func TestClosingAChannelOfABrokenConnectionFails(t *testing.T) {
 	defer resume()
 	ended := make(chan error, 1)
 	ctx := within(t)
-	go func() { ended <- rabbit.CloseConsumer(ctx, h) }()
+	go func() { ended <- rabbit.EndConsumer(ctx, h) }()
 	eventually(t, "the close is sent", func() bool { return p.sum()["channel.close"] > before })
 	rabbit.CutConnection(h)
 	if err := <-ended; !errors.Is(err, lock.ErrUnreachable) {
