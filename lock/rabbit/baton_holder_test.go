@@ -23,6 +23,7 @@ func renewing(t *testing.T, id lock.ID) (lock.Lock, <-chan error) {
 }
 
 func TestLeftoverBatonsAreCleanedUpByWaiters(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
 	waiting(t, id)
@@ -41,6 +42,7 @@ func TestLeftoverBatonsAreCleanedUpByWaiters(t *testing.T) {
 }
 
 func TestRenewedBatonWakesNobodyAndIsPassedOn(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	next, first := renewing(t, id)

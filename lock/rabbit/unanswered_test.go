@@ -121,6 +121,7 @@ func eventuallyFree(t *testing.T, id lock.ID) {
 }
 
 func TestAcquireThatEndsAtAnyMomentLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		for step := range 30 {
 			cfg := at(shared.URL())
@@ -224,6 +225,7 @@ func TestRemovalThatIsNotAnsweredSaysHowFarItGot(t *testing.T) {
 // RabbitMQ can delete a B that was just claimed, in the place of the one before,
 // whose connection was cut; the consumer of it is then refused.
 func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
+	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		for range 20 {
 			_, h := holder(t, shared, id)
