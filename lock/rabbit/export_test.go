@@ -57,6 +57,25 @@ func refuse(ctx context.Context, channels ...*transport.Channel) error {
 // EndConsumer closes the channel that consumes from T.
 func EndConsumer(ctx context.Context, h lock.Held) error { return slot(h).Session.Main().Close(ctx) }
 
+// AckWhileClosing acknowledges what comes from a queue while the channel is closed.
+func AckWhileClosing(ctx context.Context, l lock.Lock, queue string) error {
+	c := holder(l).Session.Side()
+	consumer, err := c.Consume(ctx, queue, transport.Consumption{})
+	if err != nil {
+		return err
+	}
+	acked := make(chan struct{})
+	go func() {
+		defer close(acked)
+		for d := range consumer.Deliveries {
+			_ = consumer.Ack(d.DeliveryTag)
+		}
+	}()
+	err = c.Close(ctx)
+	<-acked
+	return err
+}
+
 // EndWhatIsRefused ends the channel that consumes from B while the broker closes
 // it, because of something that was sent before and not waited for.
 func EndWhatIsRefused(ctx context.Context, h lock.Held) error {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"berth/lock"
 	"berth/lock/rabbit"
 	"berth/test/brokertest"
@@ -233,6 +235,22 @@ func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
 			must(t, h.Release(within(t)))
 		}
 	})
+}
+
+// Who is next acknowledges what it is asked, also while it leaves the door.
+func TestConnectionOutlivesAChannelThatAcknowledgesToTheEnd(t *testing.T) {
+	queue := fresh(lock.Mutex).Name
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
+		return err
+	})
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", queue)) })
+	l := connected(t, shared, fresh(lock.Mutex))
+	for range 20 {
+		must(t, shared.Fill(within(t), "/", queue, "junk", 300))
+		must(t, rabbit.AckWhileClosing(within(t), l, queue))
+	}
+	must(t, rabbit.Probe(within(t), l, queue))
 }
 
 func TestClosingAChannelOfABrokenConnectionFails(t *testing.T) {
