@@ -290,10 +290,7 @@ func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
 		var asking sync.WaitGroup
 		for _, i := range all {
 			asking.Go(func() {
-				ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
-				defer cancel()
-				_, err := i.Ask(ctx, 1, lock.AskReload)
-				if err != nil {
+				if _, err := i.Ask(within(t), 1, lock.AskReload); err != nil {
 					t.Error(err)
 				}
 			})
