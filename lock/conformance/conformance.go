@@ -167,6 +167,15 @@ func (e *env) obtain(l lock.Lock) lock.Held {
 	return held
 }
 
+// obtainAgain is obtain after something was given up, which may have cut the connection.
+func (e *env) obtainAgain(l lock.Lock) lock.Held {
+	e.Helper()
+	if err := l.Connect(e.ctx); err != nil {
+		e.Fatalf("connecting: %v", err)
+	}
+	return e.obtain(l)
+}
+
 // obtain attempts and waits until l has a slot in which a command may start.
 func (h Harness) obtain(ctx context.Context, l lock.Lock) (lock.Held, error) {
 	for {

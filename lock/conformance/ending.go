@@ -24,7 +24,7 @@ var ending = []behaviour{
 		})
 		e.is(e.ended("Wait", done), context.DeadlineExceeded)
 		e.release(held)
-		e.obtain(l)
+		e.obtainAgain(l)
 	}},
 	{"waiting for a lock that is not there ends with its context", func(e *env) {
 		l := e.contender(e.fresh(e.h.Kind))

@@ -116,10 +116,7 @@ var terms = []behaviour{
 		e.over(dead)
 		e.grown(before, third)
 		e.release(third)
-		if err := l.Connect(e.ctx); err != nil { // giving up may have cut the connection
-			e.Fatalf("connecting: %v", err)
-		}
-		e.grown(third.Term(), e.obtain(l))
+		e.grown(third.Term(), e.obtainAgain(l))
 	}},
 }
 

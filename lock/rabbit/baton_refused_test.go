@@ -18,6 +18,7 @@ import (
 // Who may not take part looks from time to time, and says so once, however often
 // it connects.
 func TestWaiterWithoutBatonsSaysSoOnce(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	first := waiting(t, id)

@@ -41,6 +41,7 @@ func TestWaiterIsWokenByTheEndOfAHolder(t *testing.T) {
 
 // Without a will, once what the holder ran has had the time to end.
 func TestWaiterIsWokenAfterTheLeaseOfAVanishedHolder(t *testing.T) {
+	t.Parallel()
 	for state, hold := range map[string]func(*testing.T, lock.ID, time.Duration) (lock.Lock, lock.Held){
 		"runs": holding, "has just begun": started,
 	} {
@@ -126,16 +127,10 @@ func TestWaiterIsWokenWhenTheLockIsMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		rabbit.LookSeldom(w)
-		ctx, cancel := context.WithCancel(within(t))
-		woken := make(chan error, 1)
-		go func() { woken <- w.Wait(ctx, time.Hour) }()
+		woken := untilWoken(t, w)
 		awaitPlaces(t, id, 1)
-		// Without a baton it would not look within that time.
-		late := time.AfterFunc(9*time.Second, cancel)
 		resize(t, shared, id, 1)
 		must(t, <-woken)
-		late.Stop()
-		cancel()
 		_, err := w.Acquire(within(t))
 		must(t, err)
 	}
@@ -265,6 +260,7 @@ func TestWhoComesBackAtOnceDoesNotOvertakeTheWaiter(t *testing.T) {
 
 // What may happen to the queue of batons while all wait for one.
 func TestWaiterIsWokenThoughTheBatonsWereTamperedWith(t *testing.T) {
+	t.Parallel()
 	for name, tamper := range map[string]func(t *testing.T, queue string){
 		"deleted": func(t *testing.T, queue string) {
 			onChannel(t, func(ch *amqp.Channel) error {
@@ -345,6 +341,7 @@ func TestWokenWaiterOfASemaphoreDoesNotSearch(t *testing.T) {
 
 // Who is next proves now and then that it still is; its lease is long here.
 func TestWaitersAskTheBrokerForNothing(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
 	p := newTap(t)

@@ -50,6 +50,7 @@ func nextSlot(t *testing.T, l lock.Lock) int {
 
 // All who wait are next for other slots, and nobody tells them.
 func TestSlotOfAVanishedHolderIsFoundByWhoIsNextForAnother(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	locks, _ := fullOfTwo(t, id)
 	slot, started := standby(t, id, time.Second)
@@ -80,6 +81,7 @@ func TestSlotThatIsLeftAtTheDoorGoesToWhoIsNextForAnother(t *testing.T) {
 
 // Told to end at any moment on its way to the door, it leaves no record behind that others would have to wait for.
 func TestWaiterThatGivesUpOnItsWayKeepsNobody(t *testing.T) {
+	t.Parallel()
 	for round := range 3 {
 		id := fresh(lock.Mutex)
 		_, h := holding(t, id, long)

@@ -13,16 +13,18 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
 	for naming, format := range leftover {
 		t.Run(string(naming), func(t *testing.T) {
-			t.Parallel() // it waits, most of the time
+			t.Parallel()
 			conformance.Run(t, harness(lock.Semaphore, naming, format))
 		})
 	}
 }
 
 func TestTokenSemaphoresConform(t *testing.T) {
+	t.Parallel()
 	conformance.Run(t, harness(lock.TokenSemaphore, rabbit.NamingNLA, "%[1]s-K-%[2]d-A"))
 }
 

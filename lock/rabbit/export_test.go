@@ -30,18 +30,50 @@ func holder(l lock.Lock) *holding.Holder {
 	return l.(*contender.Contender).Holder
 }
 
-// CloseConsumer closes the channels that consume from B and from T, as a broker does
-// that runs into consumer_timeout.
+// CloseConsumer has the broker close the channels that consume from B and from T, as one does that runs into
+// consumer_timeout.
 func CloseConsumer(ctx context.Context, h lock.Held) error {
 	s := slot(h).Session
-	return errors.Join(s.Side().Close(ctx), s.Main().Close(ctx))
+	return refuse(ctx, s.Side(), s.Main())
 }
 
-// CloseChannels closes what a contender that waits consumes with, as a broker does that
-// runs into consumer_timeout.
+// CloseChannels has the broker close what a contender that waits consumes with, as one does that runs into
+// consumer_timeout.
 func CloseChannels(ctx context.Context, l lock.Lock) error {
 	s := holder(l).Session
-	return errors.Join(s.Side().Close(ctx), s.Main().Close(ctx))
+	return refuse(ctx, s.Side(), s.Main())
+}
+
+// refuse has the broker close channels. It may do so at any moment, also while something is being sent.
+func refuse(ctx context.Context, channels ...*transport.Channel) error {
+	for _, c := range channels {
+		if err := c.Find(ctx, "no queue at all"); !errors.Is(err, transport.ErrNoQueue) {
+			return fmt.Errorf("the broker has not closed the channel: %w", err)
+		}
+	}
+	return nil
+}
+
+// EndConsumer closes the channel that consumes from T.
+func EndConsumer(ctx context.Context, h lock.Held) error { return slot(h).Session.Main().Close(ctx) }
+
+// AckWhileClosing acknowledges what comes from a queue while the channel is closed.
+func AckWhileClosing(ctx context.Context, l lock.Lock, queue string) error {
+	c := holder(l).Session.Side()
+	consumer, err := c.Consume(ctx, queue, transport.Consumption{})
+	if err != nil {
+		return err
+	}
+	acked := make(chan struct{})
+	go func() {
+		defer close(acked)
+		for d := range consumer.Deliveries {
+			_ = consumer.Ack(d.DeliveryTag)
+		}
+	}()
+	err = c.Close(ctx)
+	<-acked
+	return err
 }
 
 // EndWhatIsRefused ends the channel that consumes from B while the broker closes
@@ -149,10 +181,10 @@ func LookForTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Look
 // RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
 func RenewTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Hand.Renewal = period }
 
-// CloseToken closes the channel of the holder's token, as a broker does that runs into consumer_timeout.
+// CloseToken has the broker close the channel of the holder's token, as one does that runs into consumer_timeout.
 func CloseToken(ctx context.Context, h lock.Held) error {
 	channel, _ := h.(*turn.Held).Token.InHand()
-	return channel.Close(ctx)
+	return refuse(ctx, channel)
 }
 
 // KeepsToken reports whether the holder has the token of its slot.

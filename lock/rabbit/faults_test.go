@@ -22,15 +22,19 @@ func of(id lock.ID, suffix string) string {
 // eachKind runs the test for a mutex, and for semaphores of two slots.
 func eachKind(t *testing.T, test func(t *testing.T, id lock.ID)) {
 	for _, kind := range kinds {
-		t.Run(string(kind), func(t *testing.T) {
-			id := fresh(kind)
-			if kind.Administered() {
-				resize(t, shared, id, 2)
-				t.Cleanup(func() { resize(t, shared, id, 0) })
-			}
-			test(t, id)
-		})
+		t.Run(string(kind), func(t *testing.T) { test(t, freshSlots(t, kind)) })
 	}
+}
+
+// freshSlots returns a mutex, or a semaphore of two slots, until the test ends.
+func freshSlots(t *testing.T, kind lock.Kind) lock.ID {
+	t.Helper()
+	id := fresh(kind)
+	if kind.Administered() {
+		resize(t, shared, id, 2)
+		t.Cleanup(func() { resize(t, shared, id, 0) })
+	}
+	return id
 }
 
 func raiseAlarm(t *testing.T) {
@@ -39,37 +43,52 @@ func raiseAlarm(t *testing.T) {
 	t.Cleanup(func() { must(t, shared.ClearMemoryAlarm(within(t))) })
 }
 
+// One alarm for all kinds: what the broker blocks under it is given up after seconds.
 func TestUnderMemoryAlarmSlotsAreHeldWonAndGivenBack(t *testing.T) {
-	eachKind(t, func(t *testing.T, id lock.ID) {
-		_, before := holding(t, id, long)
+	before := map[lock.ID]lock.Held{}
+	for _, kind := range kinds {
+		id := freshSlots(t, kind)
+		_, before[id] = holding(t, id, long)
 		waiter := connected(t, shared, id)
 		if id.Kind.Sized() {
 			must2(waiter.Acquire(within(t)))(t) // its publisher has published before the alarm
 		} else if _, err := waiter.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Fatalf("a second holder of a mutex: %v", err)
 		}
-		raiseAlarm(t)
-		must(t, proven(within(t), before))
-		must(t, before.Release(within(t)))
-		for range 3 {
-			newcomer := connected(t, shared, id)
-			var h lock.Held
-			succeeds(t, "the slot", func() (err error) {
-				h, err = acquire(t, newcomer)
-				return err
+	}
+	raiseAlarm(t)
+	t.Run("all", func(t *testing.T) { // together
+		for id, before := range before {
+			t.Run(string(id.Kind), func(t *testing.T) {
+				t.Parallel()
+				goesOnUnderAnAlarm(t, id, before)
 			})
-			must(t, h.Ready(within(t)))
-			must(t, proven(within(t), h))
-			succeeds(t, "news of a full lock", func() error {
-				if _, err := acquire(t, connected(t, shared, id)); !errors.Is(err, lock.ErrFull) {
-					return fmt.Errorf("acquiring a full lock under the alarm: %w", err)
-				}
-				return nil
-			})
-			must(t, h.Release(within(t)))
-			must(t, newcomer.Close())
 		}
 	})
+}
+
+// goesOnUnderAnAlarm uses a lock of which another slot than that of the holder is taken.
+func goesOnUnderAnAlarm(t *testing.T, id lock.ID, before lock.Held) {
+	must(t, proven(within(t), before))
+	must(t, before.Release(within(t)))
+	for range 2 { // after one that was there before the alarm, and one that was not
+		newcomer := connected(t, shared, id)
+		var h lock.Held
+		succeeds(t, "the slot", func() (err error) {
+			h, err = acquire(t, newcomer)
+			return err
+		})
+		must(t, h.Ready(within(t)))
+		must(t, proven(within(t), h))
+		succeeds(t, "news of a full lock", func() error {
+			if _, err := acquire(t, connected(t, shared, id)); !errors.Is(err, lock.ErrFull) {
+				return fmt.Errorf("acquiring a full lock under the alarm: %w", err)
+			}
+			return nil
+		})
+		must(t, h.Release(within(t)))
+		must(t, newcomer.Close())
+	}
 }
 
 func must2[T any](_ T, err error) func(*testing.T) {
@@ -236,18 +255,13 @@ func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAnew(t *testing.T) {
 	})
 }
 
-// One restart for both kinds: it takes its time.
+// One restart for all kinds: it takes its time.
 func TestBrokerRestartIsALossAndTheLockIsThereAfterIt(t *testing.T) {
 	all := map[lock.Kind]unlucky{}
 	for _, kind := range kinds {
-		id := fresh(kind)
-		if kind.Administered() {
-			resize(t, shared, id, 2)
-			t.Cleanup(func() { resize(t, shared, id, 0) })
-		}
-		all[kind] = newUnlucky(t, id)
+		all[kind] = newUnlucky(t, freshSlots(t, kind))
 	}
-	must(t, shared.Restart(withinMinute(t)))
+	must(t, shared.RestartInPlace(withinMinute(t), 0))
 	for kind, u := range all {
 		t.Run(string(kind), u.losesAndReturns)
 	}
@@ -265,9 +279,17 @@ func TestKilledBroker(t *testing.T) {
 			must(t, shared.Restart(withinMinute(t)))
 		}
 	})
-	t.Run("holder of a young ledger gives up at once", func(t *testing.T) { youngGivesUpAtOnce(t, young, old) })
-	t.Run("slot is given up without a broker", func(t *testing.T) { givenUpWithoutABroker(t, l, h) })
-	t.Run("is a loss", loss.loses)
+	t.Run("gone", func(t *testing.T) { // together: all of these find out by waiting
+		parallel := func(name string, test func(t *testing.T)) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(t)
+			})
+		}
+		parallel("holder of a young ledger gives up at once", func(t *testing.T) { youngGivesUpAtOnce(t, young, old) })
+		parallel("slot is given up without a broker", func(t *testing.T) { givenUpWithoutABroker(t, l, h) })
+		parallel("is a loss", loss.loses)
+	})
 	must(t, shared.Restart(withinMinute(t)))
 	t.Run("the lock is there afterwards", loss.losesAndReturns)
 }

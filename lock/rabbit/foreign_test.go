@@ -105,6 +105,7 @@ func TestAdministratorThatWaitsForAnotherSaysSoOnceAndGoesOn(t *testing.T) {
 }
 
 func TestForeignQueueThatFollowsAnotherAdministratorIsNoticed(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	other := another(t, id.Name)
 	cfg, said := journal()
@@ -172,6 +173,7 @@ func TestInspectNamesForeignQueuesInThePlaceOfOurs(t *testing.T) {
 }
 
 func TestWaiterForAForeignQueueSaysSoOnce(t *testing.T) {
+	t.Parallel()
 	for naming, suffix := range map[rabbit.Naming]string{rabbit.NamingNLA: "-1-B", rabbit.NamingNAL: ""} {
 		id := fresh(lock.Mutex)
 		queue := id.Name + suffix

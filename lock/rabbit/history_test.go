@@ -72,6 +72,7 @@ func TestEveryHolderHasToBeReleased(t *testing.T) {
 }
 
 func TestOfTwoRecordsOfOneTermTheLongerDelayCounts(t *testing.T) {
+	t.Parallel()
 	for _, records := range [][]amqp.Publishing{
 		{heldBy(1, 2*long), written(sameTerm)},
 		{written(sameTerm), heldBy(1, 2*long)},

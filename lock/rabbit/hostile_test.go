@@ -95,6 +95,7 @@ func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
 
 // A user of another name may ask if it is named, and nobody else may then.
 func TestAdministratorsAreThoseThatAreNamed(t *testing.T) {
+	t.Parallel()
 	outsider(t)
 	id := fresh(lock.Mutex)
 	cfg := at(shared.URL())
@@ -255,6 +256,7 @@ func TestStatusUnderAnAlarm(t *testing.T) {
 
 // An asker that is gone is no error, and holds nothing up.
 func TestAskerThatIsGoneIsNoError(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
 	i := inspector(t, at(shared.URL()), id)

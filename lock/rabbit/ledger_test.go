@@ -224,6 +224,7 @@ func TestRecordWithoutADelayIsWaitedFor(t *testing.T) {
 // The record of the last holder is in somebody else's hand when the successor reads the
 // ledger: it tells of a longer delay, or that its holder lives.
 func TestRecordThatBecomesKnownLateCounts(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
 	vanish(t, l)
@@ -430,6 +431,7 @@ func givenUpWithoutABroker(t *testing.T, l lock.Lock, h lock.Held) {
 // The broker knows the holder by another name than its URL says. Its request is
 // refused, and is not made again and again.
 func TestHolderThatTheBrokerKnowsByAnotherNameAsksOnce(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	cfg, said := journal()
 	cfg.Heartbeat = long

@@ -132,6 +132,7 @@ func limited(t *testing.T, id lock.ID) (l lock.Lock, said func(string) int) {
 }
 
 func TestHolderThatMayNotReadItsQueueSaysSoOnce(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	first, h := holding(t, id, long)
 	must(t, h.Release(within(t)))
@@ -180,6 +181,7 @@ func speaker(t *testing.T, answer func(net.Conn)) string {
 }
 
 func TestServerThatIsNoBrokerIsUnreachable(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(net.Conn){
 		"HTTP": func(c net.Conn) {
 			_, _ = bufio.NewReader(c).Peek(8)

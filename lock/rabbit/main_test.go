@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -30,6 +31,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	shared = b
+	// Those tests are parallel that wait most of the time, and leave the broker alone: the number of processors, which is
+	// Go's own limit, does not matter to them. They run after all others.
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	code := m.Run()
 	if err := b.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -29,6 +29,7 @@ func TestSlotThatNeedsNoWaitIsPreferred(t *testing.T) {
 
 // As after a power failure.
 func TestSlotIsTakenThoughAllHaveToBeWaitedFor(t *testing.T) {
+	t.Parallel()
 	for _, slots := range []int{2, 12} {
 		id := fresh(lock.Semaphore)
 		resize(t, shared, id, slots)

@@ -22,6 +22,7 @@ func standInLine(t *testing.T, ch *amqp.Channel, id lock.ID) {
 
 // Who is called to a free slot needs a moment to get there. One that does not come is not waited for any longer.
 func TestNewcomerGoesBehindThoseInLine(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
 		t.Run(string(kind), func(t *testing.T) {
 			id := fresh(kind)

@@ -54,13 +54,14 @@ func plainHolder(t *testing.T, id lock.ID) (lock.Lock, lock.Held) {
 }
 
 func TestConformanceOfThePlainWire(t *testing.T) {
+	t.Parallel()
 	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
 	for _, c := range []struct {
 		naming rabbit.Naming
 		probe  rabbit.Probing
 	}{{rabbit.NamingNLA, rabbit.ProbeByTx}, {rabbit.NamingNAL, rabbit.ProbeByConfirm}} {
 		t.Run(string(c.naming), func(t *testing.T) {
-			t.Parallel() // it waits, most of the time
+			t.Parallel()
 			cfg := plainly(shared.URL())
 			cfg.Naming, cfg.Probe = c.naming, c.probe
 			conformance.Run(t, conformance.Harness{
@@ -83,6 +84,7 @@ var plainMethods = map[rabbit.Probing][]method{
 }
 
 func TestPlainWireSaysNothingElse(t *testing.T) {
+	t.Parallel()
 	for how, probe := range plainMethods {
 		p := newTap(t, slices.Concat(probe, []method{
 			{10, 11}, {10, 31}, {10, 40}, {10, 50}, {10, 51}, // connection: start-ok, tune-ok, open, close, close-ok
@@ -138,6 +140,7 @@ func useAll(t *testing.T, b *rabbit.Backend, id lock.ID) {
 
 // Nobody says that the last command is dead, even where it is.
 func TestPlainWireAlwaysWaitsForTheLease(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, first := plainHolder(t, id)
 	l := plain(t, backend(t, plainly(shared.URL())), id)
@@ -177,6 +180,7 @@ func TestPlainHolderNoticesTheEndOfItsSlot(t *testing.T) {
 
 // Whoever has won the slot meanwhile waits for as long as the command may live.
 func TestPlainHolderHasItsSlotBackOrEnds(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := plainHolder(t, id)
 	term := h.Term()

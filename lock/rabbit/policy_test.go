@@ -11,6 +11,7 @@ import (
 // A policy for all queues takes records out of a ledger. That is safe, and makes
 // every handover slow.
 func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
+	t.Parallel()
 	for what, definition := range map[string]string{
 		"max-length 0":                   `[{<<"max-length">>, 0}]`,
 		"message-ttl 0":                  `[{<<"message-ttl">>, 0}]`,

@@ -19,6 +19,7 @@ func probingBy(how rabbit.Probing) rabbit.Config {
 
 // More are absent than come back at once, on both sides of one that nacks.
 func TestProbesTellWhatIsThere(t *testing.T) {
+	t.Parallel()
 	for _, how := range probings {
 		id := fresh(lock.Semaphore)
 		resize(t, shared, id, 2)

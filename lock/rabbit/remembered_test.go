@@ -104,6 +104,7 @@ func fillLedger(t *testing.T, h lock.Held) {
 
 // Nor do administrators believe it.
 func TestFullLedgerDoesNotSayThatASlotIsVacant(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	_, h := holding(t, id, long)

@@ -180,16 +180,13 @@ func TestStatusOfASemaphore(t *testing.T) {
 
 // A supervisor that is stopped holds its slot all the same.
 func TestStatusOfWhoDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
 	untilWoken(t, refused(t, at(shared.URL()), id))
 	awaitNext(t, id)
 	i := inspector(t, at(shared.URL()), id)
-	began := time.Now()
 	seen(t, i, "1 held next somebody (its holder does not answer); 1 wait")
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("a look took %s", took)
-	}
 }
 
 // What a holder was asked in its last moment is lost, and the next one has its slot by then.
@@ -293,10 +290,7 @@ func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
 		var asking sync.WaitGroup
 		for _, i := range all {
 			asking.Go(func() {
-				ctx, cancel := context.WithTimeout(within(t), 3*time.Second)
-				defer cancel()
-				_, err := i.Ask(ctx, 1, lock.AskReload)
-				if err != nil {
+				if _, err := i.Ask(within(t), 1, lock.AskReload); err != nil {
 					t.Error(err)
 				}
 			})
@@ -311,6 +305,7 @@ func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
 
 // Somebody who looks every second costs a holder one connection, and nothing once nobody looks any more.
 func TestAnswersCostOneConnection(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	rabbit.KeepAnswering(l, 2*time.Second)

@@ -65,6 +65,7 @@ func lasting() rabbit.Config {
 
 // The release is all that it waits for: the holder that is frozen has B still.
 func TestNextStartsOnTheReleaseAlone(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	frozen, h := holding(t, id, long)
 	next, woken := successor(t, lasting(), id)
@@ -121,6 +122,7 @@ func TestTermAndRecordOfTheSuccessorAreThereBeforehand(t *testing.T) {
 // Whoever was next and has gone, in order or not, is in nobody's way, and nobody starts
 // beside the holder for it.
 func TestSuccessorThatGoesLeavesTheLockAsItWas(t *testing.T) {
+	t.Parallel()
 	for how, end := range map[string]func(t *testing.T, l lock.Lock, will []byte){
 		"closed": func(t *testing.T, l lock.Lock, _ []byte) { must(t, l.Close()) },
 		"dead, with a will": func(t *testing.T, l lock.Lock, will []byte) {
@@ -177,6 +179,7 @@ func TestDeadSuccessorWithoutAWillIsWaitedFor(t *testing.T) {
 // "released" lies in the socket of a successor that nobody has heard of for longer than
 // its lease; somebody else may have started since.
 func TestSuccessorWithoutAProofDoesNotStartOnAnOldRelease(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	p := newTap(t)
@@ -278,6 +281,7 @@ func TestShortCommandNeedsNeitherAClaimNorTheLine(t *testing.T) {
 
 // What happens to a command that has just started, and whose holder has the door alone.
 func TestHolderWithoutAClaimKeepsItsSlot(t *testing.T) {
+	t.Parallel()
 	for what, happen := range map[string]func(t *testing.T, id lock.ID, h lock.Held){
 		"its connection is closed": func(t *testing.T, id lock.ID, _ lock.Held) { cut(t, id) },
 		"its connection is reset":  func(_ *testing.T, _ lock.ID, h lock.Held) { rabbit.CutConnection(h) },
@@ -331,6 +335,7 @@ func TestHolderWithoutAClaimKeepsItsSlot(t *testing.T) {
 
 // What happens to the ledger while somebody is next.
 func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
+	t.Parallel()
 	for what, damage := range damages {
 		t.Run(what, func(t *testing.T) {
 			id := fresh(lock.Mutex)
@@ -358,34 +363,40 @@ func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
 }
 
 // An alarm blocks the connection of whoever publishes, as one that is next does when it
-// looks after the holder.
+// looks after the holder. One that was blocked on its way to the door has left a record
+// that others wait for, for its lease.
 func TestWaitersAreServedUnderAnAlarm(t *testing.T) {
-	for what, heartbeat := range map[string]time.Duration{"that have looked": time.Second, "that are quiet": 5 * time.Second} {
-		t.Run(what, func(t *testing.T) {
-			id := fresh(lock.Mutex)
-			_, h := holding(t, id, long)
-			cfg := at(shared.URL())
-			cfg.Heartbeat = heartbeat
-			ctx := within(t)
-			served := make(chan error)
-			for n := range 3 {
-				l := backend(t, cfg).Lock(id)
-				t.Cleanup(func() { l.Close() })
-				must(t, l.Connect(ctx))
-				go func() { served <- serve(ctx, l) }()
-				awaitPlaces(t, id, n+1)
-			}
-			raiseAlarm(t)
-			if heartbeat == time.Second {
-				time.Sleep(3 * heartbeat) // some looks
-			}
-			must(t, proven(ctx, h))
-			must(t, h.Release(ctx))
-			for range 3 {
-				must(t, <-served)
-			}
-		})
+	ctx := withinMinute(t)
+	quiet, servedQuiet := servedWaiters(ctx, t, 2*time.Second)
+	looking, servedLooking := servedWaiters(ctx, t, time.Second)
+	raiseAlarm(t)
+	must(t, proven(ctx, quiet))
+	must(t, quiet.Release(ctx))
+	time.Sleep(3 * time.Second) // some looks of the others
+	must(t, proven(ctx, looking))
+	must(t, looking.Release(ctx))
+	for range 3 {
+		must(t, <-servedQuiet)
+		must(t, <-servedLooking)
 	}
+}
+
+// servedWaiters starts three waiters with a heartbeat, for a lock that is held.
+func servedWaiters(ctx context.Context, t *testing.T, heartbeat time.Duration) (h lock.Held, served chan error) {
+	t.Helper()
+	id := fresh(lock.Mutex)
+	_, h = holding(t, id, long)
+	cfg := at(shared.URL())
+	cfg.Heartbeat = heartbeat
+	served = make(chan error, 3)
+	for n := range 3 {
+		l := backend(t, cfg).Lock(id)
+		t.Cleanup(func() { l.Close() })
+		must(t, l.Connect(ctx))
+		go func() { served <- serve(ctx, l) }()
+		awaitPlaces(t, id, n+1)
+	}
+	return h, served
 }
 
 // serve runs a command of no length as a supervisor does.

@@ -165,6 +165,7 @@ func TestMessageThatIsNoTokenIsRemovedByWhoDrawsIt(t *testing.T) {
 }
 
 func TestResizeMakesLostTokensAgain(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 3)
 	_, h := holding(t, id, long)
 	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
@@ -175,6 +176,7 @@ func TestResizeMakesLostTokensAgain(t *testing.T) {
 }
 
 func TestWaiterMakesLostTokensAgain(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 2)
 	_, h := holding(t, id, long)
 	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
@@ -191,6 +193,7 @@ func TestWaiterMakesLostTokensAgain(t *testing.T) {
 
 // Without its queue nobody can be handed anything.
 func TestTokensAreThereAgainAfterTheirQueueWasDeleted(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
 	l := connected(t, shared, id)
@@ -206,6 +209,7 @@ func TestTokensAreThereAgainAfterTheirQueueWasDeleted(t *testing.T) {
 // As a broker before 4.3 closes that of a delivery which is older than
 // consumer_timeout.
 func TestHolderTakesATokenBackWhoseChannelWasClosed(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
 	won := untilHeld(t, connected(t, shared, id))
@@ -256,6 +260,7 @@ func TestRenewedTokensStayWithTheirHolders(t *testing.T) {
 }
 
 func TestTokenComesBackToAHolderWhoseConnectionWasClosed(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
 	won := untilHeld(t, connected(t, shared, id))
@@ -328,6 +333,7 @@ func TestFreeSlotIsPreferredToOneWithoutARelease(t *testing.T) {
 }
 
 func TestTokensOutliveTheEndOfAWaiterThatHasOne(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	l, _ := holding(t, id, time.Second)
 	vanish(t, l)

@@ -11,6 +11,7 @@ import (
 
 // Tokens of slots that are held are in their queue until their holders, whose channels have ended, take them back.
 func TestFreeSlotIsFoundBehindTokensOfHeldOnes(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 6)
 	var all []lock.Held
 	for range 6 {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"berth/lock"
 	"berth/lock/rabbit"
 	"berth/test/brokertest"
@@ -121,6 +123,7 @@ func eventuallyFree(t *testing.T, id lock.ID) {
 }
 
 func TestAcquireThatEndsAtAnyMomentLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		for step := range 30 {
 			cfg := at(shared.URL())
@@ -224,6 +227,7 @@ func TestRemovalThatIsNotAnsweredSaysHowFarItGot(t *testing.T) {
 // RabbitMQ can delete a B that was just claimed, in the place of the one before,
 // whose connection was cut; the consumer of it is then refused.
 func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
+	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		for range 20 {
 			_, h := holder(t, shared, id)
@@ -231,6 +235,22 @@ func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
 			must(t, h.Release(within(t)))
 		}
 	})
+}
+
+// Who is next acknowledges what it is asked, also while it leaves the door.
+func TestConnectionOutlivesAChannelThatAcknowledgesToTheEnd(t *testing.T) {
+	queue := fresh(lock.Mutex).Name
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
+		return err
+	})
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", queue)) })
+	l := connected(t, shared, fresh(lock.Mutex))
+	for range 20 {
+		must(t, shared.Fill(within(t), "/", queue, "junk", 300))
+		must(t, rabbit.AckWhileClosing(within(t), l, queue))
+	}
+	must(t, rabbit.Probe(within(t), l, queue))
 }
 
 func TestClosingAChannelOfABrokenConnectionFails(t *testing.T) {
@@ -245,7 +265,7 @@ func TestClosingAChannelOfABrokenConnectionFails(t *testing.T) {
 	defer resume()
 	ended := make(chan error, 1)
 	ctx := within(t)
-	go func() { ended <- rabbit.CloseConsumer(ctx, h) }()
+	go func() { ended <- rabbit.EndConsumer(ctx, h) }()
 	eventually(t, "the close is sent", func() bool { return p.sum()["channel.close"] > before })
 	rabbit.CutConnection(h)
 	if err := <-ended; !errors.Is(err, lock.ErrUnreachable) {

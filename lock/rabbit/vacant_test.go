@@ -50,6 +50,7 @@ func TestRemovedSlotIsNotVacantBeforeItsCommandIsDead(t *testing.T) {
 }
 
 func TestRemovedSlotIsVacantAfterTheHandoverDelay(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	_, h, vacant := removed(t, time.Second)
 	must(t, <-vacant)
@@ -60,6 +61,7 @@ func TestRemovedSlotIsVacantAfterTheHandoverDelay(t *testing.T) {
 
 // One after the other, the delays of so many would outlast the test's patience.
 func TestOneHandoverDelayDoesForAllRemovedSlots(t *testing.T) {
+	t.Parallel()
 	const slots = 16
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, slots)
@@ -141,6 +143,7 @@ func TestWaitForAVacancyOutlivesItsConnection(t *testing.T) {
 
 // While nobody looked, somebody may have held the slot once more.
 func TestRemovedSlotIsWatchedAnewAfterTheConnectionWasLost(t *testing.T) {
+	t.Parallel()
 	cfg, said := journal()
 	id, h, vacant := removedFor(t, cfg, time.Second)
 	eventually(t, "the last holder's release is waited for",
@@ -184,6 +187,7 @@ func TestWaitForAVacancyThatSeesNothingSaysSoOnce(t *testing.T) {
 // A record in the administrator's hand would be missing to a newcomer, and one that
 // has come back often enough is discarded by a quorum queue.
 func TestWaitForAVacancyReadsALedgerOnlyWhenItChanges(t *testing.T) {
+	t.Parallel()
 	p := newTap(t)
 	_, h, vacant := removedFor(t, at(p.url()), long)
 	looks := func() int { return p.sum()["basic.publish"] }

@@ -77,6 +77,7 @@ func TestVerifyFindsOutThatItsQueueIsNotItsOwnAnyMore(t *testing.T) {
 
 // Somebody else may have claimed B since, and have run its command.
 func TestCommandDoesNotStartAfterItsQueueHasVanished(t *testing.T) {
+	t.Parallel()
 	eachVanishing(t, func(t *testing.T, id lock.ID, vanish func()) {
 		if id.Kind.Administered() {
 			resize(t, shared, id, 1) // or the slot that needs no wait is taken
@@ -99,6 +100,7 @@ func TestCommandDoesNotStartAfterItsQueueHasVanished(t *testing.T) {
 // gives up, has run nothing: what it says must not be taken for the end of the
 // holder.
 func TestNewcomerThatRanNothingDoesNotReleaseTheHolder(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, time.Second)
 	rabbit.CutConnection(h)

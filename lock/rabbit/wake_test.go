@@ -35,11 +35,11 @@ func TestLimitOnQueuesIsNotTakenForAHeldSlot(t *testing.T) {
 	must(t, a.Close())
 }
 
-// untilWoken has a waiter wait for less time than it takes until it looks by itself.
+// untilWoken has a waiter that stands in line wait for less time than it takes until it looks by itself, a minute.
 func untilWoken(t *testing.T, w lock.Lock) <-chan error {
 	t.Helper()
 	woken := make(chan error, 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	var waiting sync.WaitGroup
 	t.Cleanup(func() { cancel(); waiting.Wait() })
 	waiting.Go(func() { woken <- w.Wait(ctx, time.Hour) })
@@ -48,6 +48,7 @@ func untilWoken(t *testing.T, w lock.Lock) <-chan error {
 
 // A slot beyond a gap is a leftover, and of use to nobody.
 func TestWokenWaiterDoesNotObtainALeftover(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	w := connected(t, shared, id)
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
@@ -134,6 +135,7 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 
 // The broker logs every claim that it turns down as an error, and every refused question.
 func TestNextLooksWithoutAClaim(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
 	p := newTap(t)

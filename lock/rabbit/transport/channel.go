@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ type Channel struct {
 	turn    chan struct{}                // full while an operation is made
 	ch      atomic.Pointer[amqp.Channel] // nil, open, or closed by a refusal; set by an operation
 	patient atomic.Bool                  // see BePatient
+	sending sync.RWMutex                 // read-locked to send what has no answer; locked to close
 
 	confirming  bool               // ch is in confirm mode
 	transacting bool               // ch has transactions
@@ -184,6 +186,9 @@ func (c *Channel) Close(ctx context.Context) error {
 		return nil
 	}
 	return c.do(ctx, operation{verb: "close a channel"}, func(ch *amqp.Channel) error {
+		// amqp091-go takes it for open until the answer comes. What follows the close ends the connection.
+		c.sending.Lock()
+		defer c.sending.Unlock()
 		err := ch.Close()
 		var answer *amqp.Error
 		refused := errors.As(err, &answer) && (answer.Server || answer == amqp.ErrClosed)

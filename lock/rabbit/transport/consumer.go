@@ -70,14 +70,23 @@ func (c *Consumer) Cancel(ctx context.Context) error {
 
 // Leave is Cancel without waiting for the answer. What comes before the broker has done it stays unacknowledged until
 // the channel is closed.
-func (c *Consumer) Leave() { _ = c.ch.Cancel(c.tag, true) }
+func (c *Consumer) Leave() { _ = c.send(func() error { return c.ch.Cancel(c.tag, true) }) }
 
 // PutBack returns all that was delivered on the channel, up to the given delivery, or without exception for 0, to its
 // queues. It does not wait: its error says only that the channel has ended.
-func (c *Consumer) PutBack(upTo uint64) error { return c.ch.Nack(upTo, true, true) }
+func (c *Consumer) PutBack(upTo uint64) error {
+	return c.send(func() error { return c.ch.Nack(upTo, true, true) })
+}
 
 // Ack removes a message that was delivered. It does not wait.
-func (c *Consumer) Ack(tag uint64) error { return c.ch.Ack(tag, false) }
+func (c *Consumer) Ack(tag uint64) error { return c.send(func() error { return c.ch.Ack(tag, false) }) }
+
+// send sends what has no answer, before the channel is closed or not at all.
+func (c *Consumer) send(f func() error) error {
+	c.channel.sending.RLock()
+	defer c.channel.sending.RUnlock()
+	return f()
+}
 
 // Dropped reports whether the broker has ended the consumer although its channel is open: its queue is gone. Valid
 // once the deliveries have ended and we have not cancelled it: amqp091-go marks a channel as closed before it ends
