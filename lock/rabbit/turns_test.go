@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"time"
@@ -86,4 +87,31 @@ func TestManyHoldersTakeTheirTokensBackAtOnce(t *testing.T) {
 		}
 		return kept
 	})
+}
+
+// Where nobody waits for long, nobody else notices.
+func TestLostTokensAreMadeByWhoDoesNotWait(t *testing.T) {
+	for what, lose := range map[string]func(context.Context, string, string) error{
+		"purged": shared.PurgeQueue, "deleted": shared.DeleteQueue,
+	} {
+		id := tokens(t, 2)
+		_, h := holding(t, id, long)
+		must(t, lose(within(t), "/", id.Name+"-K"))
+		cfg := at(shared.URL())
+		cfg.Once = true
+		other := holdingAs(t, cfg, id)
+		if other.Slot() == h.Slot() {
+			t.Errorf("%s: slot %d is held twice", what, h.Slot())
+		}
+		must(t, other.Release(within(t)))
+		must(t, h.Release(within(t)))
+	}
+}
+
+func TestLostTokensAreMadeSoonByWhoBeginsToWait(t *testing.T) {
+	id := tokens(t, 1)
+	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
+	l := connected(t, shared, id)
+	rabbit.LookForTokensFirst(l, 10*time.Millisecond)
+	must(t, wonBy(t, untilHeld(t, l)).Release(within(t)))
 }
