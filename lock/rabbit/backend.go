@@ -172,7 +172,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 	case id.Kind == lock.TokenSemaphore:
 		return turn.New(turn.Config{
 			Names: b.names(id), Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
-			Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Admins: &b.admins,
+			Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins,
 		})
 	case b.plain():
 		return plain.New(plain.Config{

@@ -178,6 +178,9 @@ func KeepAnswering(l lock.Lock, idle time.Duration) {
 // LookForTokens makes a contender that waits look for lost tokens this often.
 func LookForTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Look = period }
 
+// LookForTokensFirst makes it do so this long after it has begun to wait.
+func LookForTokensFirst(l lock.Lock, after time.Duration) { l.(*turn.Contender).FirstLook = after }
+
 // RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
 func RenewTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Hand.Renewal = period }
 

@@ -1,6 +1,8 @@
 package rabbit_test
 
 import (
+	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -87,4 +89,65 @@ func TestManyHoldersTakeTheirTokensBackAtOnce(t *testing.T) {
 		}
 		return kept
 	})
+}
+
+// Where nobody waits for long, nobody else notices.
+func TestLostTokensAreMadeByWhoDoesNotWait(t *testing.T) {
+	for what, lose := range map[string]func(context.Context, string, string) error{
+		"purged": shared.PurgeQueue, "deleted": shared.DeleteQueue,
+	} {
+		id := tokens(t, 2)
+		_, h := holding(t, id, long)
+		must(t, lose(within(t), "/", id.Name+"-K"))
+		cfg := at(shared.URL())
+		cfg.Once = true
+		other := holdingAs(t, cfg, id)
+		if other.Slot() == h.Slot() {
+			t.Errorf("%s: slot %d is held twice", what, h.Slot())
+		}
+		must(t, other.Release(within(t)))
+		must(t, h.Release(within(t)))
+	}
+}
+
+func TestLostTokensAreMadeSoonByWhoBeginsToWait(t *testing.T) {
+	id := tokens(t, 1)
+	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
+	l := connected(t, shared, id)
+	rabbit.LookForTokensFirst(l, 10*time.Millisecond)
+	must(t, wonBy(t, untilHeld(t, l)).Release(within(t)))
+}
+
+// It may be slow to take what it has asked for.
+func TestSlotThatIsGivenBackIsLeftToItsHolder(t *testing.T) {
+	id := tokens(t, 1)
+	_, h := holding(t, id, long)
+	b, _ := rabbit.Queues(h)
+	cfg, said := journal()
+	for range 3 {
+		l := backend(t, cfg).Lock(id)
+		t.Cleanup(func() { l.Close() })
+		must(t, l.Connect(within(t)))
+		untilHeld(t, l)
+	}
+	for resets := 1; resets <= 4; resets++ {
+		waits := func() int { return said("waiting for the last holder's release") }
+		rabbit.CutConnection(h)
+		eventually(t, "a waiter has the slot", func() bool { return waits() == resets })
+		publish(t, b, ask("guest", fmt.Sprintf(`{"request":"reclaim","term":%d}`, h.Term())))
+		eventually(t, "it is given back", func() bool {
+			_, held, err := shared.Queue(within(t), "/", b)
+			must(t, err)
+			return !held
+		})
+		must(t, proven(within(t), h))
+		if n := waits(); n != resets {
+			t.Fatalf("%d waiters had the slot after %d resets", n, resets)
+		}
+		eventually(t, "the token is kept", func() bool {
+			must(t, proven(within(t), h))
+			return rabbit.KeepsToken(h)
+		})
+	}
+	must(t, h.Release(within(t)))
 }

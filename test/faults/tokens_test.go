@@ -78,7 +78,7 @@ var tokenFaults = []fault{
 
 func (s *scene) tokens() string { return s.lock + "-K" }
 
-// makeTokens makes lost tokens again, as an operator does. Waiters do so by themselves after minutes.
+// makeTokens makes lost tokens again, as an operator does. Waiters do so by themselves, later.
 func (s *scene) makeTokens() {
 	s.t.Helper()
 	s.administer(tokens, "create", s.lock, "--slots", fmt.Sprint(s.stage.slots))

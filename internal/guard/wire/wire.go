@@ -7,6 +7,7 @@
 package wire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -174,32 +175,26 @@ func (c *Conn) Send(message Message, files []*os.File, timeout time.Duration) er
 		}
 		beside = unix.UnixRights(fds...)
 	}
-	_ = c.file.SetWriteDeadline(time.Time{}) // after one that has passed nothing is tried
-	err := c.write(data, beside, false)
-	if errors.Is(err, unix.EAGAIN) {
-		_ = c.file.SetWriteDeadline(time.Now().Add(timeout))
-		err = c.write(data, beside, true)
+	send := func(fd uintptr) (err error) {
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			err = unix.Sendmsg(int(fd), data, beside, nil, unix.MSG_NOSIGNAL)
+		}
+		return err
 	}
-	if err != nil {
+	// Not by Write, which tries nothing after a deadline that has passed: to take it back would take it from who waits.
+	var err error
+	refused := c.raw.Control(func(fd uintptr) { err = send(fd) })
+	if refused == nil && errors.Is(err, unix.EAGAIN) {
+		_ = c.file.SetWriteDeadline(time.Now().Add(timeout))
+		refused = c.raw.Write(func(fd uintptr) (done bool) {
+			err = send(fd)
+			return !errors.Is(err, unix.EAGAIN)
+		})
+	}
+	if err = cmp.Or(refused, err); err != nil {
 		return fmt.Errorf("cannot send: %w", err)
 	}
 	return nil
-}
-
-func (c *Conn) write(data, beside []byte, wait bool) error {
-	var err error
-	waited := c.raw.Write(func(fd uintptr) (done bool) {
-		for {
-			err = unix.Sendmsg(int(fd), data, beside, nil, unix.MSG_NOSIGNAL)
-			if !errors.Is(err, unix.EINTR) {
-				return !wait || !errors.Is(err, unix.EAGAIN)
-			}
-		}
-	})
-	if waited != nil {
-		return waited
-	}
-	return err
 }
 
 func (c *Conn) read() (n, nBeside int, err error) {

@@ -110,6 +110,32 @@ func TestMessageForWhichThereIsRoomIsSentThoughLate(t *testing.T) {
 	}
 }
 
+// A sender that comes by does not take the time of one that waits.
+func TestAllSendersGiveUpOnOneWhoDoesNotRead(t *testing.T) {
+	ours, _ := connected(t)
+	const timeout = 100 * time.Millisecond
+	for ours.Send(Event{Kind: Killing}, nil, timeout) == nil {
+	}
+	told := make(chan error)
+	for range 4 {
+		go func() {
+			for range 4 {
+				told <- ours.Send(Event{Kind: Killing}, nil, timeout)
+			}
+		}()
+	}
+	for range 16 {
+		select {
+		case err := <-told:
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("a full connection is told by %v", err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("somebody sends for ever")
+		}
+	}
+}
+
 func TestFilesArriveBesideAMessageAndAreNotInherited(t *testing.T) {
 	ours, theirs := connected(t)
 	read, write, err := os.Pipe()

@@ -214,7 +214,7 @@ var ErrReady = errors.New("there are tokens to be had")
 func (s Stock) Missing(ctx context.Context) (missing []int, err error) {
 	ready, _, err := s.Side.Count(ctx, s.Names.Tokens())
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, transport.ErrNoQueue):
 		return nil, err
 	case ready > 0:
 		return nil, ErrReady

@@ -2,10 +2,13 @@ package turn
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"berth/lock"
 	"berth/lock/rabbit/holding"
 	"berth/lock/rabbit/token"
+	"berth/lock/rabbit/transport"
 )
 
 // Held is lock.Held: a slot, and its token. The slot is what is verified; the token only keeps others from trying.
@@ -15,6 +18,19 @@ type Held struct {
 }
 
 var _ lock.Held = (*Held)(nil)
+
+// handBackPause is for how long nobody else is to try a slot whose holder wants it back: longer than the pauses with which
+// that one asks. Each who has the token would have to be asked anew.
+const handBackPause = 500 * time.Millisecond
+
+// Ready implements lock.Held.
+func (h *Held) Ready(ctx context.Context) error {
+	err := h.Held.Ready(ctx)
+	if errors.Is(err, lock.ErrFull) {
+		_ = transport.Sleep(ctx, handBackPause)
+	}
+	return err
+}
 
 // Verify implements lock.Held. It sees to the token as well.
 func (h *Held) Verify(ctx context.Context) error {

@@ -38,10 +38,14 @@ const (
 	// holder, whose connection was reset, is about to take them back.
 	longestRefusal = time.Second
 
-	// seldomLook is for how long a waiter waits before it looks whether tokens were lost, and soonLook where the broker
-	// has just ended its consumer. Each takes up to twice as long.
+	// seldomLook is for how long a waiter waits before it looks whether tokens were lost, and soonLook where it has just
+	// begun to wait, or the broker has just ended its consumer. Each takes up to twice as long.
 	seldomLook = time.Minute
 	soonLook   = 2 * time.Second
+
+	// onceLook lies between the looks of one that does not wait: longer than somebody who has just drawn a token needs
+	// to the door.
+	onceLook = 200 * time.Millisecond
 )
 
 // Config says who contends, and how.
@@ -54,18 +58,21 @@ type Config struct {
 
 	Priority int             // among the waiters, 0 to lock.MaxPriority
 	Takeover bool            // it goes before all of them, until it has won a slot
+	Once     bool            // no attempt follows the first
 	Admins   *request.Admins // whose requests are heeded
 }
 
 // Contender is lock.Lock. New makes it.
 type Contender struct {
-	Holder *holding.Holder // of what this contender claims
-	Hand   *token.Hand     // its tokens
-	Look   time.Duration   // for how long it waits before it looks whether tokens were lost
+	Holder    *holding.Holder // of what this contender claims
+	Hand      *token.Hand     // its tokens
+	Look      time.Duration   // for how long it waits before it looks whether tokens were lost
+	FirstLook time.Duration   // the same where it has just begun, or its consumer was ended
 
 	id       lock.ID
 	names    names.Names
-	priority int // among the waiters, once it has won a slot
+	priority int  // among the waiters, once it has won a slot
+	once     bool // see Config
 	session  *session.Session
 	writer   *ledger.Writer
 	log      hclog.Logger
@@ -90,6 +97,7 @@ func New(cfg Config) *Contender {
 	}
 	c := &Contender{
 		id: cfg.Names.ID, names: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log, Look: seldomLook,
+		FirstLook: soonLook, soon: true, once: cfg.Once,
 		Hand: token.NewHand(cfg.Names.Tokens(), priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Via, cfg.Log)
@@ -125,6 +133,9 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	}
 	c.writer.Settle(ctx)
 	h, t, err := c.attempt(ctx)
+	if c.once && errors.Is(err, lock.ErrFull) && c.lookTwice(ctx) {
+		h, t, err = c.attempt(ctx)
+	}
 	if err == nil {
 		c.hindered, c.refusal, c.refusals, c.Hand.Priority = false, 0, nil, c.priority
 		c.held = &Held{Held: h, Token: c.Hand.Keep(ctx, t)}
@@ -312,7 +323,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	for {
 		patience := c.Look
 		if c.soon {
-			patience = min(soonLook, c.Look)
+			patience = min(c.FirstLook, c.Look)
 		}
 		woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
 		switch {
@@ -369,6 +380,23 @@ func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 		return false, c.session.Conn().BrokenError("cannot wait for " + c.id.String())
 	}
 	return stay, ctx.Err()
+}
+
+// lookTwice looks for lost tokens as one that waits does, and at once. It reports whether some were missing.
+func (c *Contender) lookTwice(ctx context.Context) (missing bool) {
+	for range 2 {
+		if stay, err := c.lookForLost(ctx); err != nil || !stay {
+			return false
+		}
+		if len(c.missing) == 0 {
+			return missing
+		}
+		missing = true
+		if transport.Sleep(ctx, onceLook) != nil {
+			return false
+		}
+	}
+	return missing
 }
 
 func (c *Contender) mend(ctx context.Context, stock token.Stock) error {
