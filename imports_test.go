@@ -112,7 +112,7 @@ var rules = []struct {
 	{"berth/internal/tty", nil, "it is about the device"},
 	{"berth/internal/boottime", nil, "it is a clock"},
 	{"berth/internal/hearing", []string{"berth/lock"}, "it hears, whoever listens, and asks whomever"},
-	{"berth/internal/pidsocket", []string{"berth/internal/hearing", "berth/lock"},
+	{"berth/internal/pidsocket", []string{"berth/internal/guard/procfs", "berth/internal/hearing", "berth/lock"},
 		"it reaches a process, whatever that holds"},
 	{"berth/internal/takeover", []string{"berth/lock"}, "it asks, and holds nothing"},
 	{"berth/internal/observe", []string{"berth/lock", "berth/supervisor"},

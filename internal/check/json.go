@@ -21,6 +21,7 @@ type (
 		Hooks    *jsonHooks   `json:"hooks,omitempty"`
 		Broker   *jsonBroker  `json:"broker,omitempty"` // with --connect
 		Problems []string     `json:"problems"`
+		Warnings []string     `json:"warnings"`
 		Advice   []string     `json:"advice"`
 	}
 	jsonLock struct {
@@ -73,6 +74,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		OK:       len(r.Problems) == 0,
 		Local:    r.cfg.Local,
 		Problems: []string{},
+		Warnings: append([]string{}, r.Warnings...),
 		Advice:   append([]string{}, r.Advice...),
 	}
 	for _, problem := range r.Problems {

@@ -29,6 +29,7 @@ const Timeout = 30 * time.Second
 // Report is everything that `berth check` says.
 type Report struct {
 	Problems []error  // what keeps the configuration from working, or from being safe
+	Warnings []string // what keeps it from working here, where another host may be meant
 	Advice   []string // what else is worth knowing
 
 	cfg    config.Run
@@ -47,10 +48,10 @@ func New(cfg config.Run) *Report {
 		r.advisePlain()
 	}
 	if cfg.Lock.Name == "" {
-		r.Advise("no lock is named; 'berth run' needs --mutex, --semaphore or --persistent-mutex")
+		r.advise("no lock is named; 'berth run' needs " + config.LockFlags())
 	}
 	if !cfg.Local && len(cfg.Brokers) == 0 {
-		r.Advise("no broker is named; 'berth run' needs --broker or BERTH_BROKER")
+		r.advise("no broker is named; 'berth run' needs --broker or BERTH_BROKER")
 	}
 	return r
 }
@@ -60,21 +61,21 @@ func (r *Report) plain() bool { return !r.cfg.Local && r.cfg.Wire == config.Wire
 
 // advisePlain says what the plain wire does not give.
 func (r *Report) advisePlain() {
-	r.Advise("with --wire plain nobody says that a command is dead: every handover takes the handover delay, also one in " +
+	r.advise("with --wire plain nobody says that a command is dead: every handover takes the handover delay, also one in " +
 		"order")
-	r.Advise("with --wire plain nobody knows another one's lease: give all who use the lock the same --heartbeat, and " +
+	r.advise("with --wire plain nobody knows another one's lease: give all who use the lock the same --heartbeat, and " +
 		"have other implementations wait for as long once they have won a slot; one that starts at once may run beside " +
 		"a command that is being ended")
-	r.Advise("with --wire plain nothing arbitrates where a cluster is split and both sides go on: each gives out the " +
+	r.advise("with --wire plain nothing arbitrates where a cluster is split and both sides go on: each gives out the " +
 		"slot, and both commands run; use a single node")
-	r.Advise("with --wire plain BERTH_TERM is this host's clock, in microseconds, when the command starts: it grows as far " +
+	r.advise("with --wire plain BERTH_TERM is this host's clock, in microseconds, when the command starts: it grows as far " +
 		"as the clocks of all holders agree to within the handover delay")
-	r.Advise("with --wire plain the end of a slot is noticed by the next verification, who waits looks from time to time " +
+	r.advise("with --wire plain the end of a slot is noticed by the next verification, who waits looks from time to time " +
 		"and in no order, and nobody can be asked: no status of a holder, step-down, reload, takeover or priority")
 }
 
-// Advise adds something that is worth knowing.
-func (r *Report) Advise(text string) { r.Advice = append(r.Advice, text) }
+// advise adds something that is worth knowing.
+func (r *Report) advise(text string) { r.Advice = append(r.Advice, text) }
 
 // LookAtDirectory adds whether local locks can be kept where they are to be. Its
 // error is that of AskBroker.

@@ -18,12 +18,15 @@ const (
 	scaleWidth = 24 // columns of the picture beside the timeline
 )
 
-// WriteText prints the report for people: problems first, one page.
+// WriteText prints the report for people: problems and warnings first, one page.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.subject(), r.verdict())
 	for _, problem := range r.Problems {
 		writeItem(&b, "problem: ", problem.Error())
+	}
+	for _, warning := range r.Warnings {
+		writeItem(&b, "warning: ", warning)
 	}
 	if r.broker != nil {
 		b.WriteString("\n")

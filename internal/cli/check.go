@@ -66,7 +66,7 @@ func checkAction(c *cli.Context) error {
 		return err
 	}
 	r := check.New(cfg)
-	adviseOnHost(r, cfg)
+	r.Warnings = missingHere(cfg)
 	switch {
 	case connect && cfg.Local:
 		err = r.LookAtDirectory()
@@ -90,21 +90,22 @@ func checkAction(c *cli.Context) error {
 	return nil
 }
 
-// adviseOnHost adds what `berth run` would object to here. Another host may be meant.
-func adviseOnHost(r *check.Report, cfg config.Run) {
+// missingHere is what `berth run` would object to on this host.
+func missingHere(cfg config.Run) (all []string) {
 	if len(cfg.Command) > 0 {
 		if _, err := runner.FindCommand(cfg.Command[0]); err != nil {
-			r.Advise("on this host: " + err.Error())
+			all = append(all, "on this host: "+err.Error())
 		}
 	}
 	for _, hook := range slices.Sorted(maps.Keys(cfg.Hooks)) {
 		if _, err := runner.FindCommand(cfg.Hooks[hook][0]); err != nil {
-			r.Advise(fmt.Sprintf("on this host: %s: %v", hook, err))
+			all = append(all, fmt.Sprintf("on this host: %s: %v", hook, err))
 		}
 	}
 	if cfg.PIDNamespace && !identity.Capable(unix.CAP_SYS_ADMIN) {
-		r.Advise("as this user: " + guard.ErrNamespace.Error())
+		all = append(all, "as this user: "+guard.ErrNamespace.Error())
 	}
+	return all
 }
 
 // askBroker fails if there is nobody to be asked, and on a signal; that the broker
@@ -114,8 +115,7 @@ func askBroker(parent context.Context, r *check.Report, cfg config.Run) error {
 	case len(cfg.Brokers) == 0:
 		return config.Usagef("--connect: no broker is named; give --broker URL or set BERTH_BROKER")
 	case cfg.Lock.Name == "":
-		return config.Usagef("--connect: no lock is named, and permissions depend on it; give --mutex, " +
-			"--semaphore or --persistent-mutex")
+		return config.Usagef("--connect: no lock is named, and permissions depend on it; give %s", config.LockFlags())
 	}
 	log, flush := logging.New(cfg.Connection)
 	defer flush()

@@ -143,36 +143,37 @@ func statusAction(c *cli.Context) error {
 // list prints which locks there are.
 func list(c *cli.Context, cfg config.Connection, r statusRequest) error {
 	if r.watch {
-		return config.Usagef("--watch needs a lock; give --mutex, --semaphore or --persistent-mutex with its name")
+		return config.Usagef("--watch needs a lock; give %s with its name", config.LockFlags())
 	}
 	log, flush := logging.New(cfg)
 	defer flush()
 	ctx, release := interrupt.Context(c.Context, actionTimeout)
 	defer release()
-	ids, where, err := locks(ctx, cfg, r.management, log)
+	ids, none, err := locks(ctx, cfg, r.management, log)
 	switch {
 	case err != nil:
 		return interrupt.Because(ctx, err)
 	case r.json:
 		return display.WriteJSONList(c.App.Writer, ids)
 	case len(ids) == 0: // on stderr: stdout has one lock a line, for scripts too
-		_, err = fmt.Fprintln(c.App.ErrWriter, "no locks in "+where)
+		_, err = fmt.Fprintln(c.App.ErrWriter, none)
 		return err
 	}
 	return display.WriteList(c.App.Writer, ids)
 }
 
-// locks returns which locks there are, and where that is. A broker says it by its management API alone.
+// locks returns which locks there are, and what is to be said if there is none. A broker says it by its management API
+// alone.
 func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Logger,
-) (ids []lock.ID, where string, err error) {
+) (ids []lock.ID, none string, err error) {
 	if !cfg.Local {
 		if api == "" {
-			return nil, "", config.Usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its " +
-				"name, or --management-url http://HOST:15672 to list locks, because a broker does not tell otherwise")
+			return nil, "", config.Usagef("no lock is named; give %s with its name, or --management-url "+
+				"http://HOST:15672 to list locks, because a broker does not tell otherwise", config.LockFlags())
 		}
 		access := management.Access{URL: api, Broker: cfg.Brokers[0], NAL: cfg.Naming == config.NamingNAL}
 		ids, err = management.Locks(ctx, access)
-		return ids, access.String() + "; a mutex is there only while somebody holds it", err
+		return ids, "no locks in " + access.String() + "; a mutex is there only while somebody holds it", err
 	}
 	if api != "" {
 		return nil, "", config.Usagef("--management-url is a broker's; locks of this host are listed without it")
@@ -189,7 +190,10 @@ func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Log
 		return nil, "", config.Usagef("locks of this host are not listed; name one")
 	}
 	ids, err = here.Locks(ctx)
-	return ids, here.Directory(), err
+	if errors.Is(err, lock.ErrAbsent) {
+		return nil, "no locks: " + err.Error(), nil
+	}
+	return ids, "no locks in " + here.Directory(), err
 }
 
 // once prints what a look finds. A lock that does not exist is printed too where a script reads it.

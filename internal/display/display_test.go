@@ -88,6 +88,7 @@ func TestSummaryOfALock(t *testing.T) {
 		want string
 	}{
 		{View{ID: mutex, Seen: view(held(1, nil)).Seen}, `mutex "m": held, 2 wait`},
+		{View{ID: mutex, Seen: view(held(1, &lock.Report{State: "entering"})).Seen}, `mutex "m": held, 2 wait`},
 		{View{ID: mutex, Seen: inquire.Seen{Status: lock.Status{Slots: []lock.SlotStatus{{Slot: 1}}, Waiting: -1}}},
 			`mutex "m": unknown, not known how many wait`},
 		{view(), `semaphore "workers" does not exist; create it with: berth semaphore create workers --slots N`},

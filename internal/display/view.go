@@ -50,7 +50,7 @@ func (v View) Summary() string {
 	}
 	text := fmt.Sprintf("%s: %d of %d slots held", v.ID, held, len(slots))
 	if len(slots) == 1 {
-		text = fmt.Sprintf("%s: %s", v.ID, state(slots[0]))
+		text = fmt.Sprintf("%s: %s", v.ID, occupancy(slots[0]))
 	} else if unknown > 0 {
 		text += fmt.Sprintf(", %d free, %d unknown", free, unknown)
 	}
@@ -123,13 +123,18 @@ func ranges(slots []int) string {
 	return "slots " + strings.Join(parts, ", ")
 }
 
-// state is what a slot is, in a word or two.
-func state(s lock.SlotStatus) string {
-	switch {
-	case s.State != lock.SlotHeld && s.State != lock.SlotFree:
+// occupancy says whether a slot is held.
+func occupancy(s lock.SlotStatus) string {
+	if s.State != lock.SlotHeld && s.State != lock.SlotFree {
 		return string(lock.SlotUnknown)
-	case s.Holder == nil || s.Holder.State == string(supervisor.Running):
-		return string(s.State)
+	}
+	return string(s.State)
+}
+
+// state is occupancy, or what a holder does whose command does not run.
+func state(s lock.SlotStatus) string {
+	if s.State != lock.SlotHeld || s.Holder == nil || s.Holder.State == string(supervisor.Running) {
+		return occupancy(s)
 	}
 	return inquire.Printable(s.Holder.State)
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/procfs"
 	"berth/internal/hearing"
 	"berth/lock"
 )
@@ -22,11 +23,14 @@ import (
 // started may be a berth that soon will.
 var begun = []time.Duration{after, 200 * time.Millisecond, 400 * time.Millisecond}
 
+// patience is for an answer: package hearing takes seven seconds at most, unless berth is stopped or hangs.
+const patience = 10 * time.Second
+
 // full is the pause after which a process is tried again that others ask faster than it can send them away.
 const full = 10 * time.Millisecond
 
 // Ask asks the berth that is process pid. Errors: lock.ErrAbsent if there is no such berth, lock.ErrDenied, and
-// lock.ErrUnknown if no answer came before ctx ended.
+// lock.ErrUnknown if it is stopped, or gives no answer in time.
 func Ask(ctx context.Context, pid int, verb lock.Verb) ([]byte, error) {
 	conn, err := connect(ctx, pid)
 	for n := 0; errors.Is(err, lock.ErrAbsent) && exists(pid) && n < len(begun); n++ {
@@ -40,10 +44,20 @@ func Ask(ctx context.Context, pid int, verb lock.Verb) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := hearing.Ask(ctx, conn, 0, verb)
+	if procfs.Kernel().IsStopped(pid) {
+		_ = conn.Close()
+		return nil, lock.Errorf(lock.ErrUnknown, "process %d is stopped, and nothing was asked; continue it with "+
+			"'kill -CONT %d', and ask again", pid, pid)
+	}
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	answer, err := hearing.Ask(bounded, conn, 0, verb)
 	switch {
 	case errors.Is(err, lock.ErrDenied):
 		return nil, fmt.Errorf("process %d: %w", pid, err)
+	case err != nil && bounded.Err() != nil && ctx.Err() == nil:
+		return nil, lock.Errorf(lock.ErrUnknown, "process %d has not answered within %s, so it may not have heeded this; "+
+			"see whether it was stopped or hangs, and ask again", pid, patience)
 	case err != nil:
 		return nil, lock.Errorf(lock.ErrUnknown, "process %d has not answered, so it may not have heeded this: %w",
 			pid, err)

@@ -228,6 +228,13 @@ func TestLookingWakesNobodyWhoWaits(t *testing.T) {
 
 func TestLocksAreListed(t *testing.T) {
 	b := open(t, filepath.Join(t.TempDir(), "locks"))
+	if _, err := b.Locks(t.Context()); !errors.Is(err, lock.ErrAbsent) || !strings.Contains(err.Error(), b.dir) {
+		t.Errorf("where there is no directory: %v, want %v and its name", err, lock.ErrAbsent)
+	}
+	if _, err := open(t, "/dev/null").Locks(t.Context()); !errors.Is(err, lock.ErrUnknown) {
+		t.Errorf("in a file: %v, want %v", err, lock.ErrUnknown)
+	}
+	must(t, os.Mkdir(b.dir, 0o755))
 	list := func(want ...lock.ID) {
 		t.Helper()
 		got, err := b.Locks(t.Context())

@@ -2,7 +2,9 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -13,11 +15,12 @@ import (
 // Locks returns the locks in the directory, in the order of their names: those that have slots, and every
 // mutex that was ever held. It makes and changes nothing. A persistent mutex is said to be a semaphore of one
 // slot, which it is. A lock whose name is too long for that of a directory is left out. Errors:
-// lock.ErrDenied, lock.ErrUnknown.
+// lock.ErrAbsent if there is no directory, lock.ErrDenied, lock.ErrUnknown.
 func (b *Backend) Locks(ctx context.Context) ([]lock.ID, error) {
 	entries, err := os.ReadDir(b.dir)
-	if slotdir.Gone(err) {
-		return nil, nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, lock.Errorf(lock.ErrAbsent, "the directory %s does not exist; the first lock makes it, or name another: "+
+			"--broker local:///DIRECTORY", b.dir)
 	}
 	if err != nil {
 		return nil, failure("cannot list the locks", slotdir.Dir(b.dir), err, lock.ErrUnknown)

@@ -226,7 +226,7 @@ func TestHostileAnswersAreDropped(t *testing.T) {
 	<-ended
 }
 
-// Under an alarm nobody can be asked, and what is held shows all the same.
+// Under an alarm several cannot be asked at once, and what is held shows all the same.
 func TestStatusUnderAnAlarm(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 2)
@@ -252,6 +252,20 @@ func TestStatusUnderAnAlarm(t *testing.T) {
 	must(t, proven(within(t), h))
 	must(t, shared.ClearMemoryAlarm(within(t)))
 	seen(t, i, "1 held by one, 2 free; 0 wait")
+}
+
+// A single request is the one message of a connection that the broker takes then.
+func TestHolderStepsDownUnderAnAlarm(t *testing.T) {
+	id := fresh(lock.Mutex)
+	l, _ := holding(t, id, long)
+	heeding(t, l, says("one", 1))
+	i := inspector(t, at(shared.URL()), id)
+	raiseAlarm(t)
+	seen(t, i, "1 held by one; 0 wait")
+	eventually(t, "the holder heeds it", func() bool {
+		answer, err := i.Ask(within(t), 1, lock.AskStepDown)
+		return err == nil && strings.Contains(string(answer), `"heeded":true`)
+	})
 }
 
 // An asker that is gone is no error, and holds nothing up.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -81,6 +82,22 @@ func TestReloadOfWhoIsNoBerthFails(t *testing.T) {
 	said := do(t, 75, "reload", "--pid", strconv.Itoa(os.Getpid())).stderr()
 	if !strings.Contains(said, "it is no 'berth run'") {
 		t.Errorf("it says %q", said)
+	}
+}
+
+func TestReloadOfABerthThatIsStoppedSaysSo(t *testing.T) {
+	t.Parallel()
+	b := onHost.contest(t, "mutex").run(plain)
+	b.awaitRunning()
+	b.reload(0)
+	kill(t, b.pid(), syscall.SIGSTOP)
+	if said := b.reload(75).stderr(); !strings.Contains(said, fmt.Sprintf("continue it with 'kill -CONT %d'", b.pid())) {
+		t.Errorf("it says %q", said)
+	}
+	kill(t, b.pid(), syscall.SIGCONT)
+	b.reload(0)
+	if n := len(b.logged("configuration reloaded")); n != 2 {
+		t.Errorf("it has reloaded %d times, and was asked twice while it ran", n)
 	}
 }
 

@@ -32,7 +32,8 @@ type round struct {
 	ended <-chan struct{}      // closed when no answer can come any more
 }
 
-// ask asks whoever consumes from the queues. Errors: as transport.Channel.Send.
+// ask asks whoever consumes from the queues. Under an alarm the broker takes one message of a connection: a single
+// question reaches its queue, several do not. Errors: as transport.Channel.Send.
 func (a *asker) ask(ctx context.Context, verb lock.Verb, queues []string) (*round, error) {
 	r := &round{id: rand.Text(), texts: make([][]byte, len(queues)), came: make(chan int, len(queues))}
 	err := a.publisher.Via(ctx, func(c *transport.Channel) (err error) {
@@ -48,7 +49,12 @@ func (a *asker) ask(ctx context.Context, verb lock.Verb, queues []string) (*roun
 			m := request.Message(verb, c.Conn().User(), r.id+"-"+strconv.Itoa(i))
 			letters = append(letters, transport.Letter{Queue: queue, Message: m})
 		}
-		r.found, err = c.Send(ctx, letters)
+		if len(letters) > 1 {
+			r.found, err = c.Send(ctx, letters)
+			return err
+		}
+		found, err := c.Depart(ctx, transport.Departure{Queue: letters[0].Queue, Message: letters[0].Message})
+		r.found = []transport.Presence{found}
 		return err
 	})
 	return r, err
