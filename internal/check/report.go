@@ -47,7 +47,7 @@ func New(cfg config.Run) *Report {
 		r.advisePlain()
 	}
 	if cfg.Lock.Name == "" {
-		r.Advise("no lock is named; 'berth run' needs --mutex, --semaphore or --persistent-mutex")
+		r.Advise("no lock is named; 'berth run' needs " + config.LockFlags())
 	}
 	if !cfg.Local && len(cfg.Brokers) == 0 {
 		r.Advise("no broker is named; 'berth run' needs --broker or BERTH_BROKER")

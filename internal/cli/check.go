@@ -114,8 +114,7 @@ func askBroker(parent context.Context, r *check.Report, cfg config.Run) error {
 	case len(cfg.Brokers) == 0:
 		return config.Usagef("--connect: no broker is named; give --broker URL or set BERTH_BROKER")
 	case cfg.Lock.Name == "":
-		return config.Usagef("--connect: no lock is named, and permissions depend on it; give --mutex, " +
-			"--semaphore or --persistent-mutex")
+		return config.Usagef("--connect: no lock is named, and permissions depend on it; give %s", config.LockFlags())
 	}
 	log, flush := logging.New(cfg.Connection)
 	defer flush()

@@ -47,7 +47,7 @@ func lockOf(c *cli.Context) (config.Connection, lock.ID, error) {
 func oneLock(c *cli.Context) (config.Connection, lock.ID, error) {
 	cfg, id, err := lockOf(c)
 	if err == nil && id.Name == "" {
-		err = config.Usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its name")
+		err = config.Usagef("no lock is named; give %s with its name", config.LockFlags())
 	}
 	return cfg, id, err
 }

@@ -143,7 +143,7 @@ func statusAction(c *cli.Context) error {
 // list prints which locks there are.
 func list(c *cli.Context, cfg config.Connection, r statusRequest) error {
 	if r.watch {
-		return config.Usagef("--watch needs a lock; give --mutex, --semaphore or --persistent-mutex with its name")
+		return config.Usagef("--watch needs a lock; give %s with its name", config.LockFlags())
 	}
 	log, flush := logging.New(cfg)
 	defer flush()
@@ -167,8 +167,8 @@ func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Log
 ) (ids []lock.ID, where string, err error) {
 	if !cfg.Local {
 		if api == "" {
-			return nil, "", config.Usagef("no lock is named; give --mutex, --semaphore or --persistent-mutex with its " +
-				"name, or --management-url http://HOST:15672 to list locks, because a broker does not tell otherwise")
+			return nil, "", config.Usagef("no lock is named; give %s with its name, or --management-url "+
+				"http://HOST:15672 to list locks, because a broker does not tell otherwise", config.LockFlags())
 		}
 		access := management.Access{URL: api, Broker: cfg.Brokers[0], NAL: cfg.Naming == config.NamingNAL}
 		ids, err = management.Locks(ctx, access)

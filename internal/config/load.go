@@ -34,7 +34,7 @@ func Load(in Input) (Run, error) {
 	}
 	switch {
 	case s.Lock.Name == "":
-		return Run{}, Usagef("no lock is named; give --mutex, --semaphore, --persistent-mutex or --token-semaphore with its name")
+		return Run{}, Usagef("no lock is named; give %s with its name", LockFlags())
 	case len(s.Command) == 0:
 		return Run{}, Usagef("no command is named; put it after the flags, such as -- /usr/bin/myprogram")
 	}

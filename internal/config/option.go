@@ -89,3 +89,13 @@ func ConnectionOptions() []Option {
 func LockOptions() []Option {
 	return slices.DeleteFunc(RunOptions(), func(o Option) bool { return o.exclusive != exclusiveLock })
 }
+
+// LockFlags lists the flags of LockOptions for messages.
+func LockFlags() string {
+	var all []string
+	for _, o := range LockOptions() {
+		all = append(all, o.Flag())
+	}
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}
