@@ -286,12 +286,8 @@ func (c Command) Problem() string {
 		return fmt.Sprintf("it cannot be executed: %v", c.Err)
 	case c.Phase != Over:
 		return "its guard died"
-	case c.Status.Signaled():
-		return fmt.Sprintf("signal %d ended it", c.Status.Signal())
-	case c.Status != 0:
-		return fmt.Sprintf("it ended with %d", c.Status.ExitStatus())
 	}
-	return ""
+	return supervisor.Failure(c.Status)
 }
 
 // lossEnds reports whether berth ends when a slot is lost in which the command
