@@ -175,7 +175,7 @@ func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host
 		backends.SetAdmins(backend, next.Admins)
 		told.SetArithmetic(arithmetic(next))
 		return supervisor.Reloaded{Stop: next.Stop, Loss: next.Loss, Hooks: launchers(guards, spec, programs),
-			HookTime: next.HookTimeout, Kept: kept}, nil
+			HookTimeout: next.HookTimeout, Kept: kept}, nil
 	}
 }
 

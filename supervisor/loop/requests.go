@@ -139,11 +139,9 @@ func (l *loop) noteReloaded(r reloaded) {
 		return
 	}
 	l.cfg.Stop, l.cfg.Loss = r.Stop, r.Loss
-	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTime
+	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTimeout
 	l.noteHooks()
-	if err := l.lossTimer.Set(l.lossAt()); err != nil {
-		l.log.Error("cannot set the timer of the loss sequence", "error", err)
-	}
+	l.setLossTimer()
 	decision := lock.Decision{Heeded: true}
 	fields := []any{"by", r.by.From}
 	if len(r.Kept) > 0 {
