@@ -65,9 +65,5 @@ func readResponse(from io.Reader) (response, error) {
 
 // send writes a line of JSON.
 func send(to io.Writer, what any) error {
-	line, err := json.Marshal(what)
-	if err == nil {
-		_, err = to.Write(append(line, '\n'))
-	}
-	return err
+	return json.NewEncoder(to).Encode(what)
 }
