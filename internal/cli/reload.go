@@ -78,21 +78,11 @@ func reloadAction(c *cli.Context) error {
 // reloadHolder asks the holder of a slot, and says what became of it.
 func reloadHolder(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool, w io.Writer) error {
 	asked, err := q.Reload(ctx, slot)
-	if err != nil {
-		if asJSON {
-			nobody := &result{Kind: q.ID.Kind, Name: q.ID.Name, Slot: slot, Why: logging.OneLine(err)}
-			err = errors.Join(nobody.writeJSON(w), err)
-		}
-		return err
-	}
-	result := newResult(q.ID, asked)
-	if !asked.Decision.Heeded {
-		err = notHeeded(q.ID, asked)
-	}
+	result, err := newResult(q.ID, slot, asked, err)
 	switch {
 	case asJSON:
-		err = errors.Join(result.writeJSON(w), err)
-	case asked.Decision.Heeded:
+		err = errors.Join(json.NewEncoder(w).Encode(result), err)
+	case err == nil:
 		err = result.say(w, "%s %s", by(asked.Holder), reloads(asked.Decision))
 	}
 	return err
