@@ -20,6 +20,9 @@ const (
 	AskReload Verb = "reload"
 )
 
+// Known reports whether it is one of these.
+func (v Verb) Known() bool { return v == AskStatus || v == AskStepDown || v == AskReload }
+
 // Request is what somebody asks of a contender that holds a slot, or is next for one. A backend passes on only those
 // of who may ask.
 type Request struct {
