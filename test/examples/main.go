@@ -7,7 +7,7 @@
 //
 // It knows processes, the network and the journal that the consumers write. It must not
 // know how berth works: it runs the built binary. The tests run what examples/README.md
-// shows.
+// and docs/recipes.md show.
 package main
 
 import (
