@@ -8,8 +8,8 @@ import (
 	"berth/test/relay"
 )
 
-// network stands between one host and the broker, and can fall silent: what comes is kept back, in both directions, also
-// the end of a connection, until it speaks again.
+// network stands between one host and the broker, and can fall silent: what comes is kept back, in both directions,
+// also the end of a connection, until it speaks again.
 type network struct {
 	*relay.Relay
 

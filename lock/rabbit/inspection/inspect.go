@@ -75,7 +75,9 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	i.Broker, i.Heartbeat = c.Label(), c.Heartbeat()
 	i.Product, i.Version = c.Says("product"), c.Says("version")
 	i.Platform, i.Cluster = c.Says("platform"), c.Says("cluster_name")
-	for _, step := range []func(context.Context) error{i.askPermissions, i.publish, i.tryQueues, i.lookForForeign, i.lookForLedger} {
+	for _, step := range []func(context.Context) error{
+		i.askPermissions, i.publish, i.tryQueues, i.lookForForeign, i.lookForLedger,
+	} {
 		if err := step(ctx); err != nil {
 			return report, err
 		}

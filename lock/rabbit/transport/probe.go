@@ -33,8 +33,8 @@ func (v Via) Probe(ctx context.Context, queues []string) (found []Presence, err 
 	return found, err
 }
 
-// ProbeOne finds out whether one queue exists. It waits for the answer also where the broker has blocked the connection.
-// Errors: as Probe.
+// ProbeOne finds out whether one queue exists. It waits for the answer also where the broker has blocked the
+// connection. Errors: as Probe.
 func (v Via) ProbeOne(ctx context.Context, queue string) (found Presence, err error) {
 	err = v(ctx, func(c *Channel) (err error) {
 		if c.conn.byConfirm() {
@@ -74,8 +74,8 @@ func (c *Channel) probe(ctx context.Context, queues []string) (found []Presence,
 
 var probing = operation{"probe for queues", "", publishPermission}
 
-// probeByTx publishes in one transaction. The broker fails all of it (406) if one queue refuses its message, as one does
-// that is just going: then halves are probed, until it is known which.
+// probeByTx publishes in one transaction. The broker fails all of it (406) if one queue refuses its message, as one
+// does that is just going: then halves are probed, until it is known which.
 func (c *Channel) probeByTx(ctx context.Context, queues []string) (found []Presence, err error) {
 	back, err := c.transact(ctx, queues)
 	switch n := len(queues); {
