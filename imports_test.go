@@ -65,6 +65,7 @@ var rules = []struct {
 			"berth/test/relay"},
 		"it runs what users run, and judges it by what that writes"},
 	{"berth/test/process", nil, "it knows processes, and not what they run"},
+	{"berth/test/page", nil, "it knows pages, and not what they are about"},
 	{"berth/test/relay", nil, "it knows connections, and not what is said on them"},
 	{"berth/test/brokertest", []string{"berth/test/process"}, "it knows RabbitMQ, and must not know berth"},
 	{"berth/test/interop", nil, "what judges berth must not share its bugs"},
