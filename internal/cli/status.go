@@ -145,11 +145,9 @@ func list(c *cli.Context, cfg config.Connection, r statusRequest) error {
 	if r.watch {
 		return config.Usagef("--watch needs a lock; give %s with its name", config.LockFlags())
 	}
-	log, flush := logging.New(cfg)
-	defer flush()
 	ctx, release := interrupt.Context(c.Context, actionTimeout)
 	defer release()
-	ids, where, err := locks(ctx, cfg, r.management, log)
+	ids, where, err := locks(ctx, cfg, r.management)
 	switch {
 	case err != nil:
 		return interrupt.Because(ctx, err)
@@ -163,8 +161,7 @@ func list(c *cli.Context, cfg config.Connection, r statusRequest) error {
 }
 
 // locks returns which locks there are, and where that is. A broker says it by its management API alone.
-func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Logger,
-) (ids []lock.ID, where string, err error) {
+func locks(ctx context.Context, cfg config.Connection, api string) (ids []lock.ID, where string, err error) {
 	if !cfg.Local {
 		if api == "" {
 			return nil, "", config.Usagef("no lock is named; give %s with its name, or --management-url "+
@@ -177,19 +174,7 @@ func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Log
 	if api != "" {
 		return nil, "", config.Usagef("--management-url is a broker's; locks of this host are listed without it")
 	}
-	backend, err := backends.Open(cfg, backends.Contender{}, log)
-	if err != nil {
-		return nil, "", err
-	}
-	here, ok := backend.(interface {
-		Locks(ctx context.Context) ([]lock.ID, error)
-		Directory() string
-	})
-	if !ok {
-		return nil, "", config.Usagef("locks of this host are not listed; name one")
-	}
-	ids, err = here.Locks(ctx)
-	return ids, here.Directory(), err
+	return backends.ListDirectory(ctx, cfg)
 }
 
 // once prints what a look finds. A lock that does not exist is printed too where a script reads it.
