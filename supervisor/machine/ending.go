@@ -124,8 +124,8 @@ func late(state supervisor.State, f Facts) error {
 	default:
 		err = errUnfinished
 	}
-	if f.TakeOver != "" && errors.Is(err, lock.ErrFull) {
-		err = fmt.Errorf("%w; this takeover was waiting for %s", err, f.TakeOver)
+	if f.Takeover != "" && errors.Is(err, lock.ErrFull) {
+		err = fmt.Errorf("%w; this takeover was waiting for %s", err, f.Takeover)
 	}
 	return fmt.Errorf("%s not obtained within %s: %w", f.Policy.ID, f.Policy.Timeout, err)
 }
