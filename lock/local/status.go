@@ -210,7 +210,7 @@ func (i *inspector) ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 	because := errNoSocket
 	all = slices.DeleteFunc(all, func(s sockets.Socket) bool { return s.Slot != slot })
 	for n, s := range all {
-		asked, cancel := context.WithCancel(ctx)
+		asked, cancel := ctx, context.CancelFunc(func() {})
 		if n < len(all)-1 { // another one may be the holder
 			asked, cancel = context.WithTimeout(ctx, lookPatience)
 		}
