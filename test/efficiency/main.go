@@ -26,9 +26,6 @@ import (
 	"berth/test/brokertest"
 )
 
-// patience is how long is waited for what has to happen. Nothing is concluded from it.
-const patience = time.Minute
-
 // sizes say how much is measured.
 type sizes struct {
 	crowd  int           // contenders, and slots: of one lock, or of as many locks
