@@ -92,13 +92,12 @@ func reloadHolder(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool
 func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error {
 	var decision lock.Decision
 	answer, err := pidsocket.Ask(ctx, pid, lock.AskReload)
+	if err == nil {
+		decision, err = lock.ReadDecision(fmt.Sprintf("process %d", pid), answer)
+	}
 	switch {
 	case err != nil:
 		decision.Why = logging.OneLine(err)
-	case json.Unmarshal(answer, &decision) != nil:
-		err = lock.Errorf(lock.ErrUnknown, "process %d has given an answer that cannot be read; it may be of another "+
-			"version", pid)
-		decision = lock.Decision{Why: err.Error()}
 	case !decision.Heeded:
 		err = lock.Errorf(errRefused, "process %d refuses: %s", pid, inquire.Reason(decision.Why))
 	}

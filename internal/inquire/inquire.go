@@ -10,7 +10,6 @@ package inquire
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -132,9 +131,8 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 		}
 		return asked, fmt.Errorf("it is not known whether %s heeds this: %w; look at the status, and ask again", who, err)
 	}
-	if err == nil && json.Unmarshal(answer, &asked.Decision) != nil {
-		err = lock.Errorf(lock.ErrUnknown, "the holder of %s has given an answer that cannot be read; it may be of "+
-			"another version", q.subject(s.Slot))
+	if err == nil {
+		asked.Decision, err = lock.ReadDecision("the holder of "+q.subject(s.Slot), answer)
 	}
 	if asked.Decision.Heeded && asked.Decision.Why == "" { // otherwise it may be giving the slot back already
 		asked.seen = asked.at

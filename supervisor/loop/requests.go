@@ -90,7 +90,7 @@ func (l *loop) mayStepDown() lock.Decision {
 		if l.facts.Ending.Reason == "" { // what the command has left is ended, and it might start again
 			return lock.Decision{Heeded: true}
 		}
-		return lock.Decision{Heeded: true, Why: "it is giving the slot back already"}
+		fallthrough
 	case supervisor.Losing, supervisor.Leaving, supervisor.Releasing:
 		return lock.Decision{Heeded: true, Why: "it is giving the slot back already"}
 	}
