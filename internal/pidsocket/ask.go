@@ -20,7 +20,7 @@ import (
 
 // begun are the pauses after each of which a process that does not listen is tried again: one that has just been
 // started may be a berth that soon will.
-var begun = []time.Duration{after, 200 * time.Millisecond, 400 * time.Millisecond}
+var begun = []time.Duration{hearing.After, 200 * time.Millisecond, 400 * time.Millisecond}
 
 // full is the pause after which a process is tried again that others ask faster than it can send them away.
 const full = 10 * time.Millisecond
