@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -11,17 +10,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/test/page"
 )
 
 //go:generate go test -run TestEveryFaultInTheTableHasATest . -args -update
 
-var update = flag.Bool("update", false, "write the tests column of the fault table")
-
 const faultPage = "docs/safety.md"
 
 var (
-	faultTable = regexp.MustCompile(`(?s)<!-- faults: [^\n]* -->\n(.*)<!-- end of faults -->\n`)
-	faultRow   = regexp.MustCompile("(?m)^(\\| `([a-z0-9-]+)` \\|.* \\|)[^|]*\\|$")
+	faultRow = regexp.MustCompile("(?m)^(\\| `([a-z0-9-]+)` \\|.* \\|)[^|]*\\|$")
 
 	// A test says which rows it covers: in a comment above its function, or above
 	// its entry in a table of tests.
@@ -70,18 +68,10 @@ func coverage(t *testing.T) map[string]map[string]int {
 }
 
 func TestEveryFaultInTheTableHasATest(t *testing.T) {
-	page, err := os.ReadFile(faultPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := faultTable.FindSubmatchIndex(page)
-	if found == nil {
-		t.Fatalf("%s has no fault table", faultPage)
-	}
-	table, rows := page[found[2]:found[3]], coverage(t)
-	want := faultRow.ReplaceAllFunc(table, func(row []byte) []byte {
-		cells := faultRow.FindSubmatch(row)
-		id := string(cells[2])
+	table, rows := page.Part(t, faultPage, "faults"), coverage(t)
+	want := faultRow.ReplaceAllStringFunc(table, func(row string) string {
+		cells := faultRow.FindStringSubmatch(row)
+		id := cells[2]
 		suites := rows[id]
 		delete(rows, id)
 		if len(suites) == 0 {
@@ -91,19 +81,10 @@ func TestEveryFaultInTheTableHasATest(t *testing.T) {
 		for _, suite := range slices.Sorted(maps.Keys(suites)) {
 			column = append(column, fmt.Sprintf("%s %d", suite, suites[suite]))
 		}
-		return fmt.Appendf(nil, "%s %s |", cells[1], strings.Join(column, ", "))
+		return fmt.Sprintf("%s %s |", cells[1], strings.Join(column, ", "))
 	})
 	for id := range rows {
 		t.Errorf("a test covers the fault %s, which %s does not have", id, faultPage)
 	}
-	if string(want) == string(table) {
-		return
-	}
-	if !*update {
-		t.Fatalf("the fault table in %s is out of date; run: go generate .", faultPage)
-	}
-	text := slices.Concat(page[:found[2]], want, page[found[3]:])
-	if err := os.WriteFile(faultPage, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	page.Want(t, faultPage, "faults", want)
 }

@@ -90,8 +90,8 @@ type Lock interface {
 	// A backend that is told of changes returns when it is told of one since
 	// the last Acquire began. It may wait for longer than pause: for as long as this
 	// contender is the one that is next, see Next, and otherwise not for ever, because
-	// what it is told can be lost: for two minutes at most in this repository. A backend that has to poll returns after pause. Either may
-	// return early. Errors: ErrUnreachable.
+	// what it is told can be lost: for two minutes at most in this repository. A backend that has to poll returns after
+	// pause. Either may return early. Errors: ErrUnreachable.
 	Wait(ctx context.Context, pause time.Duration) error
 
 	// Next receives what the guard is to keep while this contender waits, whenever that

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -19,6 +20,9 @@ const (
 	// as JSON.
 	AskReload Verb = "reload"
 )
+
+// Known reports whether it is one of these.
+func (v Verb) Known() bool { return v == AskStatus || v == AskStepDown || v == AskReload }
 
 // Request is what somebody asks of a contender that holds a slot, or is next for one. A backend passes on only those
 // of who may ask.
@@ -51,6 +55,16 @@ type Report struct {
 type Decision struct {
 	Heeded bool   `json:"heeded"`
 	Why    string `json:"why,omitempty"` // it is not; or what of it is not
+}
+
+// ReadDecision reads the answer that somebody has given. Errors: ErrUnknown.
+func ReadDecision(who string, answer []byte) (Decision, error) {
+	var d Decision
+	if json.Unmarshal(answer, &d) != nil {
+		return Decision{}, Errorf(ErrUnknown, "%s has given an answer that cannot be read; it may be of another version",
+			who)
+	}
+	return d, nil
 }
 
 // SlotState says whether somebody has a slot.

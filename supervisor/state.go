@@ -23,3 +23,11 @@ const (
 	Reporting  State = "reporting"  // the slot was lost and is given up, on_lost runs
 	Ended      State = "ended"
 )
+
+// States returns all of them, in the order in which they are shown.
+func States() []State {
+	return []State{
+		Connecting, Pausing, Attempting, Waiting, Quitting, Preparing, Entering, Starting, Running, InDoubt, Stopping,
+		Losing, Resting, Leaving, Releasing, Reporting, Ended,
+	}
+}

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,17 @@ func EndedStatus(status syscall.WaitStatus) int {
 		return ExitSignal + int(status.Signal())
 	}
 	return status.ExitStatus()
+}
+
+// Failure says in a few words how a program failed that has ended so, "" if it did not.
+func Failure(status syscall.WaitStatus) string {
+	switch {
+	case status.Signaled():
+		return fmt.Sprintf("signal %d ended it", status.Signal())
+	case status != 0:
+		return fmt.Sprintf("it ended with %d", status.ExitStatus())
+	}
+	return ""
 }
 
 // NotExecutedStatus returns the exit status that says why a command could not be

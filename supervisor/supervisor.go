@@ -139,10 +139,10 @@ type Config struct {
 
 // Reloaded is what has changed in the middle of a run.
 type Reloaded struct {
-	Stop, Loss signals.Sequence // from now on; one that is under way goes on
-	Hooks      map[Hook]func() (Guard, error)
-	HookTime   time.Duration // Config.HookTimeout
-	Kept       []string      // what is different and cannot change before berth is started anew
+	Stop, Loss  signals.Sequence // from now on; one that is under way goes on
+	Hooks       map[Hook]func() (Guard, error)
+	HookTimeout time.Duration
+	Kept        []string // what is different and cannot change before berth is started anew
 }
 
 // Outcome is how a run ended.

@@ -67,6 +67,17 @@ func InspectDirectory(cfg config.Run) error {
 	return backend.Inspect(cfg.Lock)
 }
 
+// ListDirectory returns the locks of this host, and in which directory they are; see
+// local.Backend.Locks.
+func ListDirectory(ctx context.Context, cfg config.Connection) (ids []lock.ID, directory string, err error) {
+	backend, err := local.New(local.Config{Dir: cfg.Directory})
+	if err != nil {
+		return nil, "", config.Invalidf("%v", err)
+	}
+	ids, err = backend.Locks(ctx)
+	return ids, backend.Directory(), err
+}
+
 func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
 	return rabbit.Config{
 		URLs:      cfg.Brokers,

@@ -157,46 +157,56 @@ func describe(m timing.Moment) string {
 
 func (r *Report) writeFailover(b *strings.Builder) {
 	b.WriteString("How long until the next holder starts:\n\n")
+	rows := r.failover()
 	if r.plain() {
-		r.writePlainFailover(b)
-		return
+		rows = r.plainFailover()
 	}
-	t := r.cfg.Timings()
-	h := r.cfg.HookTimes()
+	for _, row := range rows {
+		writeRow(b, row.when, row.text)
+	}
+}
+
+// row is what happens, and how long that takes.
+type row struct{ when, text string }
+
+func writeRow(b *strings.Builder, when, text string) {
+	writeItem(b, fmt.Sprintf("  %-14s ", when), text)
+}
+
+func upTo(d time.Duration) string { return "up to " + d.String() }
+
+func (r *Report) failover() []row {
+	t, h := r.cfg.Timings(), r.cfg.HookTimes()
 	least, most := t.Freed()
 	entering := ""
 	if h.OnAcquire > 0 {
 		entering = fmt.Sprintf(", then on_acquire for up to %s", h.OnAcquire)
 	}
-	for _, row := range [][2]string{
+	return []row{
 		{inOrder(h.Turnover()),
 			"after the tree is dead: the command ended, berth was told to end, or was killed"},
-		{fmt.Sprintf("up to %s", most+h.OnAcquire),
+		{upTo(most + h.OnAcquire),
 			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so" + entering},
 		{"not at all", "the connection was cut and is back in time: the command goes on"},
-		{fmt.Sprintf("up to %s", t.Noticed()+t.Handover()+h.OnAcquire),
+		{upTo(t.Noticed() + t.Handover() + h.OnAcquire),
 			"the connection was cut for good and nobody can say that the tree is dead" + entering},
-		{fmt.Sprintf("up to %s", t.Failover(h)),
+		{upTo(t.Failover(h)),
 			fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, seen within %s, "+
 				"then the handover delay of %s%s",
 				least, most, t.Noticed(), t.Handover(), entering)},
-	} {
-		writeItem(b, fmt.Sprintf("  %-14s ", row[0]), row[1])
 	}
 }
 
-// writePlainFailover is writeFailover where nobody can say that the tree is dead.
-func (r *Report) writePlainFailover(b *strings.Builder) {
+// plainFailover is failover where nobody can say that the tree is dead.
+func (r *Report) plainFailover() []row {
 	t, h := r.cfg.Timings(), r.cfg.HookTimes()
-	for _, row := range [][2]string{
-		{fmt.Sprintf("up to %s", t.Noticed()+t.Handover()+h.Turnover()),
+	return []row{
+		{upTo(t.Noticed() + t.Handover() + h.Turnover()),
 			"after the tree is dead, or the connection cut for good: who waits sees that the slot is free, and always " +
 				"waits for the handover delay"},
 		{"not at all", "the connection was cut and is back before anybody has seen that: the command goes on"},
-		{fmt.Sprintf("up to %s", t.Failover(h)),
+		{upTo(t.Failover(h)),
 			"berth was stopped or hangs, or the host is dead or cut off in silence"},
-	} {
-		writeItem(b, fmt.Sprintf("  %-14s ", row[0]), row[1])
 	}
 }
 
@@ -205,7 +215,7 @@ func inOrder(hooks time.Duration) string {
 	if hooks == 0 {
 		return "milliseconds"
 	}
-	return fmt.Sprintf("up to %s", hooks)
+	return upTo(hooks)
 }
 
 func (r *Report) writeHooks(b *strings.Builder) {
@@ -220,7 +230,7 @@ func (r *Report) writeHooks(b *strings.Builder) {
 		{h.OnLost, "on_lost, after a loss, when the command is dead and the slot given up: it delays nobody"},
 	} {
 		if row.time > 0 {
-			writeItem(b, fmt.Sprintf("  %-14s ", fmt.Sprintf("up to %s", row.time)), row.text)
+			writeRow(b, upTo(row.time), row.text)
 		}
 	}
 	writeItem(b, "", fmt.Sprintf("\nberth ends in order within stop %s + on_release %s = %s.", stop, h.OnRelease,

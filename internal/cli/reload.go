@@ -78,21 +78,11 @@ func reloadAction(c *cli.Context) error {
 // reloadHolder asks the holder of a slot, and says what became of it.
 func reloadHolder(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool, w io.Writer) error {
 	asked, err := q.Reload(ctx, slot)
-	if err != nil {
-		if asJSON {
-			nobody := &result{Kind: q.ID.Kind, Name: q.ID.Name, Slot: slot, Why: logging.OneLine(err)}
-			err = errors.Join(nobody.writeJSON(w), err)
-		}
-		return err
-	}
-	result := newResult(q.ID, asked)
-	if !asked.Decision.Heeded {
-		err = notHeeded(q.ID, asked)
-	}
+	result, err := newResult(q.ID, slot, asked, err)
 	switch {
 	case asJSON:
-		err = errors.Join(result.writeJSON(w), err)
-	case asked.Decision.Heeded:
+		err = errors.Join(json.NewEncoder(w).Encode(result), err)
+	case err == nil:
 		err = result.say(w, "%s %s", by(asked.Holder), reloads(asked.Decision))
 	}
 	return err
@@ -102,13 +92,12 @@ func reloadHolder(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool
 func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error {
 	var decision lock.Decision
 	answer, err := pidsocket.Ask(ctx, pid, lock.AskReload)
+	if err == nil {
+		decision, err = lock.ReadDecision(fmt.Sprintf("process %d", pid), answer)
+	}
 	switch {
 	case err != nil:
 		decision.Why = logging.OneLine(err)
-	case json.Unmarshal(answer, &decision) != nil:
-		err = lock.Errorf(lock.ErrUnknown, "process %d has given an answer that cannot be read; it may be of another "+
-			"version", pid)
-		decision = lock.Decision{Why: err.Error()}
 	case !decision.Heeded:
 		err = lock.Errorf(errRefused, "process %d refuses: %s", pid, inquire.Reason(decision.Why))
 	}

@@ -48,34 +48,55 @@ Examples:
 )
 
 func semaphoreCommand() *cli.Command {
+	return sized{
+		kind: lock.Semaphore, what: "a semaphore", about: aboutSemaphore, create: aboutCreate, resize: aboutResize,
+		destroy: aboutDestroy, ascending: true,
+	}.command()
+}
+
+// sized describes the commands that make a kind of lock with several slots, change and remove it.
+type sized struct {
+	kind lock.Kind
+	what string // of that kind
+
+	about, create, resize, destroy string // what their pages say
+
+	ascending bool // it can be removed from the lowest slot on
+}
+
+func (s sized) command() *cli.Command {
+	berth, destroyed := "berth "+string(s.kind), removalOptions
+	ascending := ""
+	if s.ascending {
+		ascending, destroyed = "[--ascending] ", append(slices.Clone(destroyed), ascendingOption)
+	}
 	return command(cli.Command{
-		Name:  "semaphore",
-		Usage: "make a semaphore, change or remove it",
-		UsageText: "berth semaphore create NAME --slots N\n" +
-			"berth semaphore resize NAME (--slots N | --add X | --remove X) [--wait]\n" +
-			"berth semaphore destroy NAME [--ascending] [--wait]",
-		Description: aboutSemaphore,
+		Name:  string(s.kind),
+		Usage: "make " + s.what + ", change or remove it",
+		UsageText: berth + " create NAME --slots N\n" +
+			berth + " resize NAME (--slots N | --add X | --remove X) [--wait]\n" +
+			berth + " destroy NAME " + ascending + "[--wait]",
+		Description: s.about,
 		Action:      noSubcommand,
 		Subcommands: []*cli.Command{
 			adminCommand(cli.Command{
 				Name:        "create",
-				Usage:       "make a semaphore",
-				UsageText:   "berth semaphore create NAME --slots N [flags]",
-				Description: aboutCreate,
-			}, lock.Semaphore, createOptions, (*administer.Action).CreateSemaphore),
+				Usage:       "make " + s.what,
+				UsageText:   berth + " create NAME --slots N [flags]",
+				Description: s.create,
+			}, s.kind, createOptions, (*administer.Action).CreateSemaphore),
 			adminCommand(cli.Command{
 				Name:        "resize",
 				Usage:       "change its size, also while it is in use",
-				UsageText:   "berth semaphore resize NAME (--slots N | --add X | --remove X) [flags]",
-				Description: aboutResize,
-			}, lock.Semaphore, resizeOptions, (*administer.Action).ResizeSemaphore),
+				UsageText:   berth + " resize NAME (--slots N | --add X | --remove X) [flags]",
+				Description: s.resize,
+			}, s.kind, resizeOptions, (*administer.Action).ResizeSemaphore),
 			adminCommand(cli.Command{
 				Name:        "destroy",
 				Usage:       "remove it",
-				UsageText:   "berth semaphore destroy NAME [flags]",
-				Description: aboutDestroy,
-			}, lock.Semaphore, append(slices.Clone(removalOptions), ascendingOption),
-				(*administer.Action).DestroySemaphore),
+				UsageText:   berth + " destroy NAME [flags]",
+				Description: s.destroy,
+			}, s.kind, destroyed, (*administer.Action).DestroySemaphore),
 		},
 	}, "")
 }

@@ -145,11 +145,9 @@ func list(c *cli.Context, cfg config.Connection, r statusRequest) error {
 	if r.watch {
 		return config.Usagef("--watch needs a lock; give %s with its name", config.LockFlags())
 	}
-	log, flush := logging.New(cfg)
-	defer flush()
 	ctx, release := interrupt.Context(c.Context, actionTimeout)
 	defer release()
-	ids, none, err := locks(ctx, cfg, r.management, log)
+	ids, none, err := locks(ctx, cfg, r.management)
 	switch {
 	case err != nil:
 		return interrupt.Because(ctx, err)
@@ -164,8 +162,7 @@ func list(c *cli.Context, cfg config.Connection, r statusRequest) error {
 
 // locks returns which locks there are, and what is to be said if there is none. A broker says it by its management API
 // alone.
-func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Logger,
-) (ids []lock.ID, none string, err error) {
+func locks(ctx context.Context, cfg config.Connection, api string) (ids []lock.ID, none string, err error) {
 	if !cfg.Local {
 		if api == "" {
 			return nil, "", config.Usagef("no lock is named; give %s with its name, or --management-url "+
@@ -178,22 +175,11 @@ func locks(ctx context.Context, cfg config.Connection, api string, log hclog.Log
 	if api != "" {
 		return nil, "", config.Usagef("--management-url is a broker's; locks of this host are listed without it")
 	}
-	backend, err := backends.Open(cfg, backends.Contender{}, log)
-	if err != nil {
-		return nil, "", err
-	}
-	here, ok := backend.(interface {
-		Locks(ctx context.Context) ([]lock.ID, error)
-		Directory() string
-	})
-	if !ok {
-		return nil, "", config.Usagef("locks of this host are not listed; name one")
-	}
-	ids, err = here.Locks(ctx)
+	ids, directory, err := backends.ListDirectory(ctx, cfg)
 	if errors.Is(err, lock.ErrAbsent) {
 		return nil, "no locks: " + err.Error(), nil
 	}
-	return ids, "no locks in " + here.Directory(), err
+	return ids, "no locks in " + directory, err
 }
 
 // once prints what a look finds. A lock that does not exist is printed too where a script reads it.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,20 +76,16 @@ func stepDownAction(c *cli.Context) error {
 // stepDown asks, and says what became of it. In JSON that is one object, whatever has failed.
 func stepDown(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, w io.Writer) error {
 	asked, err := q.StepDown(ctx, r.slot)
-	result := newResult(q.ID, asked)
+	result, err := newResult(q.ID, r.slot, asked, err)
 	switch {
 	case err != nil:
-		result.Slot = cmp.Or(asked.Slot, r.slot)
-		result.Why = logging.OneLine(err)
-	case !asked.Decision.Heeded:
-		err = notHeeded(q.ID, asked)
 	case r.wait:
 		err = awaitSuccessor(ctx, q, r, asked, result, w)
 	case !r.json:
 		return sayHeeded(result, asked, w)
 	}
 	if r.json {
-		err = errors.Join(result.writeJSON(w), err)
+		err = errors.Join(json.NewEncoder(w).Encode(result), err)
 	}
 	return err
 }
@@ -128,53 +123,6 @@ func awaitSuccessor(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, 
 	}
 	return result.say(w, "%s %s under term %d, %s after it was asked; the slot was nobody's for %s at most",
 		by(&next.Holder), runs, next.Holder.Term, next.After.Round(time.Millisecond), next.Gap.Round(time.Millisecond))
-}
-
-// result is what a request has come to. Its keys in JSON are stable.
-type result struct {
-	Kind   lock.Kind    `json:"kind"`
-	Name   string       `json:"name"`
-	Slot   int          `json:"slot"` // 0: it was not named, and nobody has answered
-	Heeded bool         `json:"heeded"`
-	Why    string       `json:"why,omitempty"`
-	From   *lock.Report `json:"from,omitempty"`     // who was asked
-	To     *lock.Report `json:"to,omitempty"`       // who runs now, with --wait
-	After  *int64       `json:"after_ms,omitempty"` // from the request to that
-	Gap    *int64       `json:"gap_ms,omitempty"`   // how long the slot was nobody's, at most
-}
-
-func newResult(id lock.ID, asked inquire.Asked) *result {
-	return &result{Kind: id.Kind, Name: id.Name, Slot: asked.Slot, Heeded: asked.Decision.Heeded,
-		Why: asked.Decision.Why, From: asked.Holder}
-}
-
-func (r *result) say(w io.Writer, format string, args ...any) error {
-	_, err := fmt.Fprintf(w, "%s: slot %d: %s\n", lock.ID{Kind: r.Kind, Name: r.Name}, r.Slot,
-		fmt.Sprintf(format, args...))
-	return err
-}
-
-func (r *result) writeJSON(w io.Writer) error {
-	line, err := json.Marshal(r)
-	if err != nil {
-		return fmt.Errorf("cannot print the result: %w", err)
-	}
-	_, err = w.Write(append(line, '\n'))
-	return err
-}
-
-// notHeeded is the error for a request that is refused.
-func notHeeded(id lock.ID, asked inquire.Asked) error {
-	return lock.Errorf(errRefused, "slot %d of %s: the holder (%s) refuses: %s", asked.Slot, id,
-		inquire.Who(asked.Holder), inquire.Reason(asked.Decision.Why))
-}
-
-// by names a berth at the beginning of a sentence.
-func by(r *lock.Report) string {
-	if r == nil {
-		return "the holder"
-	}
-	return fmt.Sprintf("%s (pid %d)", inquire.Printable(r.Host), r.PID)
 }
 
 func milliseconds(d time.Duration) *int64 {

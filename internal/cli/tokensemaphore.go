@@ -3,7 +3,6 @@ package cli
 import (
 	"github.com/urfave/cli/v2"
 
-	"berth/internal/administer"
 	"berth/lock"
 )
 
@@ -44,33 +43,8 @@ Example:
 )
 
 func tokenSemaphoreCommand() *cli.Command {
-	return command(cli.Command{
-		Name:  "token-semaphore",
-		Usage: "make a semaphore of tokens, change or remove it",
-		UsageText: "berth token-semaphore create NAME --slots N\n" +
-			"berth token-semaphore resize NAME (--slots N | --add X | --remove X) [--wait]\n" +
-			"berth token-semaphore destroy NAME [--wait]",
-		Description: aboutTokenSemaphore,
-		Action:      noSubcommand,
-		Subcommands: []*cli.Command{
-			adminCommand(cli.Command{
-				Name:        "create",
-				Usage:       "make a semaphore of tokens",
-				UsageText:   "berth token-semaphore create NAME --slots N [flags]",
-				Description: aboutTokenCreate,
-			}, lock.TokenSemaphore, createOptions, (*administer.Action).CreateSemaphore),
-			adminCommand(cli.Command{
-				Name:        "resize",
-				Usage:       "change its size, also while it is in use",
-				UsageText:   "berth token-semaphore resize NAME (--slots N | --add X | --remove X) [flags]",
-				Description: aboutTokenResize,
-			}, lock.TokenSemaphore, resizeOptions, (*administer.Action).ResizeSemaphore),
-			adminCommand(cli.Command{
-				Name:        "destroy",
-				Usage:       "remove it",
-				UsageText:   "berth token-semaphore destroy NAME [flags]",
-				Description: aboutTokenDestroy,
-			}, lock.TokenSemaphore, removalOptions, (*administer.Action).DestroySemaphore),
-		},
-	}, "")
+	return sized{
+		kind: lock.TokenSemaphore, what: "a semaphore of tokens", about: aboutTokenSemaphore, create: aboutTokenCreate,
+		resize: aboutTokenResize, destroy: aboutTokenDestroy,
+	}.command()
 }

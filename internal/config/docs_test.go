@@ -1,7 +1,6 @@
 package config
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"regexp"
@@ -9,13 +8,11 @@ import (
 	"testing"
 
 	"github.com/mitchellh/go-wordwrap"
+
+	"berth/test/page"
 )
 
 //go:generate go test -run TestDocumentationListsTheOptions -args -update
-
-var update = flag.Bool("update", false, "write the list of options into docs/configuration.md")
-
-const documentation = "../../docs/configuration.md"
 
 // optionsList returns the list as docs/configuration.md has it.
 func optionsList() string {
@@ -37,11 +34,11 @@ func optionsList() string {
 }
 
 func TestPageNamesWhatAReloadChanges(t *testing.T) {
-	page, err := os.ReadFile("../../docs/status.md")
+	text, err := os.ReadFile("../../docs/status.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, line, _ := strings.Cut(string(page), "\n- These can change: ")
+	_, line, _ := strings.Cut(string(text), "\n- These can change: ")
 	line, _, _ = strings.Cut(line, ".\n")
 	named := regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(line, -1)
 	if len(named) != len(reloadable) {
@@ -55,25 +52,5 @@ func TestPageNamesWhatAReloadChanges(t *testing.T) {
 }
 
 func TestDocumentationListsTheOptions(t *testing.T) {
-	source, err := os.ReadFile(documentation)
-	if err != nil {
-		t.Fatal(err)
-	}
-	marked := regexp.MustCompile(`(?s)(<!-- options: [^\n]* -->\n)(.*)(<!-- end of options -->\n)`)
-	found := marked.FindSubmatch(source)
-	if found == nil {
-		t.Fatalf("%s has no place for the list of options", documentation)
-	}
-	want := optionsList()
-	if string(found[2]) == want {
-		return
-	}
-	if !*update {
-		t.Fatalf("the list in %s is out of date; run: go generate ./internal/config", documentation)
-	}
-	begin, end := found[1], found[3]
-	text := strings.Replace(string(source), string(found[0]), string(begin)+want+string(end), 1)
-	if err := os.WriteFile(documentation, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	page.Want(t, "../../docs/configuration.md", "options", optionsList())
 }

@@ -21,6 +21,19 @@ func (g given) wrong(err error) error {
 	return &fault{sort: g.sort, text: g.where + ": " + err.Error(), cause: err}
 }
 
+// split returns the value of a CommandLine as words, and others as they are.
+func (g given) split() (given, error) {
+	if g.option.Kind != CommandLine {
+		return g, nil
+	}
+	words, err := splitWords(g.texts[0])
+	if err != nil {
+		return g, g.wrong(err)
+	}
+	g.texts = words
+	return g, nil
+}
+
 // active reports whether the value asks for something: --try=false does not.
 func (g given) active() bool {
 	if g.option.Kind != Switch {
@@ -104,14 +117,10 @@ func flagLayer(flags map[string][]string, command []string) (layer, error) {
 		if option.Kind != List && (option.Kind != Switch || texts[0] != "true") {
 			where += " " + short(texts[0])
 		}
-		value := given{option, texts, where, ErrUsage}
-		if option.Kind == CommandLine {
-			var err error
-			if value.texts, err = splitWords(texts[0]); err != nil {
-				return nil, value.wrong(err)
-			}
+		var err error
+		if l[option.Name], err = (given{option, texts, where, ErrUsage}).split(); err != nil {
+			return nil, err
 		}
-		l[option.Name] = value
 	}
 	if len(command) > 0 {
 		l[commandOption.Name] = given{commandOption, command, "the command line's COMMAND", ErrUsage}
@@ -131,12 +140,9 @@ func envLayer(options []Option, lookupEnv func(string) (string, bool)) (layer, e
 		if !found || text == "" {
 			continue
 		}
-		value := given{option, []string{text}, option.Env() + "=" + short(text), ErrInvalid}
-		if option.Kind == CommandLine {
-			var err error
-			if value.texts, err = splitWords(text); err != nil {
-				return nil, value.wrong(err)
-			}
+		value, err := given{option, []string{text}, option.Env() + "=" + short(text), ErrInvalid}.split()
+		if err != nil {
+			return nil, err
 		}
 		switch option.Name {
 		case "broker":

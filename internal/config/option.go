@@ -90,7 +90,7 @@ func LockOptions() []Option {
 	return slices.DeleteFunc(RunOptions(), func(o Option) bool { return o.exclusive != exclusiveLock })
 }
 
-// LockFlags are the flags that name a lock, for messages: "--mutex, --semaphore or" and so on.
+// LockFlags lists the flags of LockOptions for messages.
 func LockFlags() string {
 	var all []string
 	for _, o := range LockOptions() {

@@ -42,7 +42,8 @@ func TestReloadTakesWhatCanChange(t *testing.T) {
 func TestReloadRefusesWhatDoesNotFitTheLease(t *testing.T) {
 	before := loaded(t, map[string][]string{})
 	now := loaded(t, map[string][]string{"heartbeat": {"20s"}, "loss": {"TERM 20s, KILL"}})
-	if next, _, err := before.Reload(now); !errors.Is(err, lock.ErrUnsafe) || next.Loss.Duration() != before.Loss.Duration() {
+	next, _, err := before.Reload(now)
+	if !errors.Is(err, lock.ErrUnsafe) || next.Loss.Duration() != before.Loss.Duration() {
 		t.Errorf("%v, the loss sequence is %s", err, next.Loss)
 	}
 }

@@ -162,7 +162,8 @@ func TestHundredSlotsAreReadableAt80Columns(t *testing.T) {
 			t.Errorf("slot %d is missing", slot)
 		}
 	}
-	wants(t, screen, "95 of 100 slots held", reverse+" 42! web-42 42h"+plain, " 29? held", " 10> web-10 10h", "100> ~b-100  4d", " 17  free",
+	wants(t, screen, "95 of 100 slots held", reverse+" 42! web-42 42h"+plain, " 29? held", " 10> web-10 10h",
+		"100> ~b-100  4d", " 17  free",
 		"slots 29, 58, 87: the holder does not answer", "slot 42: the slot is in doubt", "Ctrl-C ends")
 	if strings.Count(screen, reverse) != 1 {
 		t.Error("what has changed some time ago stands out")

@@ -2,7 +2,6 @@ package display
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"time"
 
@@ -24,10 +23,5 @@ func (v View) WriteJSON(w io.Writer) error {
 	if v.Seen.Err != nil {
 		object.Problem = oneLine(v.Seen.Err.Error())
 	}
-	line, err := json.Marshal(object)
-	if err != nil {
-		return fmt.Errorf("cannot print the status: %w", err)
-	}
-	_, err = w.Write(append(line, '\n'))
-	return err
+	return json.NewEncoder(w).Encode(object)
 }

@@ -30,10 +30,5 @@ func WriteJSONList(w io.Writer, ids []lock.ID) error {
 	for _, id := range ids {
 		object.Locks = append(object.Locks, one(id))
 	}
-	line, err := json.Marshal(object)
-	if err != nil {
-		return fmt.Errorf("cannot print the locks: %w", err)
-	}
-	_, err = w.Write(append(line, '\n'))
-	return err
+	return json.NewEncoder(w).Encode(object)
 }

@@ -2,7 +2,7 @@
 // up to date, and as JSON.
 //
 //	err := display.View{ID: id, Seen: seen, Now: time.Now()}.WriteTable(os.Stdout)
-//	err := display.Live(ctx, terminal, views)
+//	err := view.Live(ctx, terminal, looks)
 //
 // It knows no broker. What others say of themselves it makes harmless to a terminal.
 package display

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"berth/internal/boottime"
@@ -47,8 +46,12 @@ func (h *Host) Run(ctx context.Context, spec Spec, limit time.Duration, refused 
 				if e.Left {
 					_ = g.Kill()
 				}
-				if !e.Orphans && !settled {
-					result = endedWith(e.Status)
+				if e.Orphans || settled {
+					break
+				}
+				result = nil
+				if failure := supervisor.Failure(e.Status); failure != "" {
+					result = errors.New(failure)
 				}
 			}
 		case <-done:
@@ -59,15 +62,4 @@ func (h *Host) Run(ctx context.Context, spec Spec, limit time.Duration, refused 
 			g.Abandon()
 		}
 	}
-}
-
-// endedWith says how a program failed, nil if it did not.
-func endedWith(status syscall.WaitStatus) error {
-	switch {
-	case status.Signaled():
-		return fmt.Errorf("signal %d ended it", status.Signal())
-	case status != 0:
-		return fmt.Errorf("it ended with %d", status.ExitStatus())
-	}
-	return nil
 }

@@ -41,11 +41,10 @@ func readRequest(from io.Reader) (request, error) {
 	if json.Unmarshal(line, &r) != nil || r.Slot < 0 || r.Slot > lock.MaxSlots {
 		return request{}, errMalformed
 	}
-	switch r.Request {
-	case lock.AskStatus, lock.AskStepDown, lock.AskReload:
-		return r, nil
+	if !r.Request.Known() {
+		return request{}, fmt.Errorf("nobody can ask for %.20q", string(r.Request))
 	}
-	return request{}, fmt.Errorf("nobody can ask for %.20q", string(r.Request))
+	return r, nil
 }
 
 func readResponse(from io.Reader) (response, error) {
@@ -65,9 +64,5 @@ func readResponse(from io.Reader) (response, error) {
 
 // send writes a line of JSON.
 func send(to io.Writer, what any) error {
-	line, err := json.Marshal(what)
-	if err == nil {
-		_, err = to.Write(append(line, '\n'))
-	}
-	return err
+	return json.NewEncoder(to).Encode(what)
 }

@@ -10,7 +10,6 @@ package inquire
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -132,9 +131,8 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 		}
 		return asked, fmt.Errorf("it is not known whether %s heeds this: %w; look at the status, and ask again", who, err)
 	}
-	if err == nil && json.Unmarshal(answer, &asked.Decision) != nil {
-		err = lock.Errorf(lock.ErrUnknown, "the holder of %s has given an answer that cannot be read; it may be of "+
-			"another version", q.subject(s.Slot))
+	if err == nil {
+		asked.Decision, err = lock.ReadDecision("the holder of "+q.subject(s.Slot), answer)
 	}
 	if asked.Decision.Heeded && asked.Decision.Why == "" { // otherwise it may be giving the slot back already
 		asked.seen = asked.at
@@ -153,39 +151,4 @@ func list(held []lock.SlotStatus) string {
 		all = append(all, fmt.Sprintf("%d (%s)", s.Slot, Who(s.Holder)))
 	}
 	return strings.Join(all, ", ")
-}
-
-// Who names a berth for messages: host and process.
-func Who(r *lock.Report) string {
-	if r == nil {
-		return "which does not say who it is"
-	}
-	return fmt.Sprintf("%s, pid %d", Printable(r.Host), r.PID)
-}
-
-// How many characters of what somebody else has said are shown.
-const (
-	longestName   = 100
-	longestReason = 500 // with the path of a file, and what is wrong there
-)
-
-// Printable returns what somebody else says of itself in a form that does nothing to a terminal: one line, not endless.
-func Printable(text string) string { return printed(text, longestName) }
-
-// Reason is Printable for a sentence.
-func Reason(text string) string { return printed(text, longestReason) }
-
-func printed(text string, longest int) string {
-	var b strings.Builder
-	n := 0
-	for _, r := range text {
-		if n++; n > longest {
-			return b.String() + "..."
-		}
-		if !printable(r) {
-			r = '?'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }

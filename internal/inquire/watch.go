@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-	"unicode"
 
 	"berth/lock"
 )
@@ -99,6 +98,3 @@ func timeless(r lock.Report) lock.Report {
 	r.Verified, r.Since = time.Time{}, time.Time{}
 	return r
 }
-
-// printable reports whether a character may be shown as it is.
-func printable(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }

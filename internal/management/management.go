@@ -186,8 +186,8 @@ func get(client *http.Client, request *http.Request) (p page, err error) {
 	return p, nil
 }
 
-// queues are those of locks, by the names of the locks: whether slot 1 exists (A), of a token semaphore too, and whether
-// it is held (B). newQueues makes it.
+// queues are those of locks, by the names of the locks: whether slot 1 exists (A), of a token semaphore too, and
+// whether it is held (B). newQueues makes it.
 type queues struct {
 	form                *regexp.Regexp // of their names
 	exist, tokens, held map[string]bool

@@ -21,7 +21,7 @@ import (
 
 // begun are the pauses after each of which a process that does not listen is tried again: one that has just been
 // started may be a berth that soon will.
-var begun = []time.Duration{after, 200 * time.Millisecond, 400 * time.Millisecond}
+var begun = []time.Duration{hearing.After, 200 * time.Millisecond, 400 * time.Millisecond}
 
 // patience is for an answer: package hearing takes seven seconds at most, unless berth is stopped or hangs.
 const patience = 10 * time.Second

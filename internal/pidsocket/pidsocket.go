@@ -19,8 +19,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -28,69 +26,40 @@ import (
 	"berth/lock"
 )
 
-// after is how long after its start a berth begins to listen. Many a command is over sooner, and shall not pay for it.
-const after = 100 * time.Millisecond
-
-// Server is where this process is asked, by its own user and by root. Its methods may be called at any time.
+// Server is where this process is asked, by its own user and by root. NewServer makes it.
 type Server struct {
-	log      hclog.Logger
+	hearing.Soon
 	requests chan lock.Request
-
-	mu    sync.Mutex
-	later *time.Timer      // listens; nil: it has not begun, or has ended; mu
-	heard *hearing.Hearing // nil: it does not listen; mu
 }
 
 // NewServer returns a server that has not begun. It does no I/O.
-func NewServer(log hclog.Logger) *Server { return &Server{log: log, requests: make(chan lock.Request)} }
+func NewServer(log hclog.Logger) *Server {
+	s := &Server{requests: make(chan lock.Request)}
+	s.Listen = s.listen
+	s.Failed = func(err error) {
+		log.Warn("this berth cannot be told to reload by its process number", "because", err)
+	}
+	return s
+}
 
 // Requests receives what is asked.
 func (s *Server) Requests() <-chan lock.Request { return s.requests }
 
-// Begin has it listen soon.
-func (s *Server) Begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.later == nil {
-		s.later = time.AfterFunc(after, s.listen)
-	}
-}
-
-// End has it listen no longer.
-func (s *Server) End() {
-	s.mu.Lock()
-	heard := s.heard
-	if s.later != nil {
-		s.later.Stop()
-	}
-	s.later, s.heard = nil, nil
-	s.mu.Unlock()
-	if heard != nil {
-		heard.End()
-	}
-}
-
-func (s *Server) listen() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.later == nil || s.heard != nil {
-		return
-	}
+func (s *Server) listen() (end func(), err error) {
 	name, err := nameOf(os.Getpid())
-	var listener *net.UnixListener
-	if err == nil {
-		listener, err = net.ListenUnix("unix", address(name))
-	}
 	if err != nil {
-		s.log.Warn("this berth cannot be told to reload by its process number", "because", err)
-		return
+		return nil, err
 	}
-	s.heard = hearing.Begin(hearing.Config{
+	listener, err := net.ListenUnix("unix", address(name))
+	if err != nil {
+		return nil, err
+	}
+	return hearing.Begin(hearing.Config{
 		Listener: listener,
 		MayAsk:   func(uid int) bool { return uid == 0 || uid == os.Geteuid() },
 		Holds:    func() int { return 0 }, // nobody asks for a slot
 		Requests: s.requests,
-	})
+	}).End, nil
 }
 
 // nameOf returns the name of the socket of a process that has this number where we are.

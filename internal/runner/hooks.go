@@ -28,14 +28,19 @@ func findHooks(hooks map[supervisor.Hook][]string) (map[supervisor.Hook]program,
 	return found, nil
 }
 
-// launchers returns what launches a guard for each hook. A hook is like the command, beside which it runs, but for
-// what it reads and writes, and for what is told to one process by its number.
+// beside returns how the program is run beside the command: like that, but for what it reads and writes, and for what
+// is told to one process by its number.
+func (p program) beside(command guard.Spec) guard.Spec {
+	command.Path, command.Args, command.Numbered, command.Aside = p.path, p.args, nil, true
+	return command
+}
+
+// launchers returns what launches a guard for each hook.
 func launchers(guards *guard.Host, command guard.Spec, programs map[supervisor.Hook]program,
 ) map[supervisor.Hook]func() (supervisor.Guard, error) {
 	all := map[supervisor.Hook]func() (supervisor.Guard, error){}
 	for hook, program := range programs {
-		spec := command
-		spec.Path, spec.Args, spec.Numbered, spec.Aside = program.path, program.args, nil, true
+		spec := program.beside(command)
 		all[hook] = func() (supervisor.Guard, error) { return guards.Launch(spec) }
 	}
 	return all

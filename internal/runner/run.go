@@ -175,7 +175,7 @@ func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host
 		backends.SetAdmins(backend, next.Admins)
 		told.SetArithmetic(arithmetic(next))
 		return supervisor.Reloaded{Stop: next.Stop, Loss: next.Loss, Hooks: launchers(guards, spec, programs),
-			HookTime: next.HookTimeout, Kept: kept}, nil
+			HookTimeout: next.HookTimeout, Kept: kept}, nil
 	}
 }
 
@@ -194,6 +194,7 @@ func holder() string { return fmt.Sprintf("%s:%d", host(), os.Getpid()) }
 // self is what does not change of what this berth says of itself.
 func self(cfg config.Run) lock.Report {
 	return lock.Report{
-		Holder: holder(), Host: host(), PID: os.Getpid(), Version: cfg.Version, Command: cfg.Command[0], Priority: cfg.Priority,
+		Holder: holder(), Host: host(), PID: os.Getpid(), Version: cfg.Version, Command: cfg.Command[0],
+		Priority: cfg.Priority,
 	}
 }

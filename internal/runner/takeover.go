@@ -27,9 +27,8 @@ func takeOver(cfg config.Run, guards *guard.Host, command guard.Spec, backend lo
 	if !cfg.Takeover {
 		return nil
 	}
-	shell := command
-	shell.Path, shell.Args, shell.Numbered = "/bin/sh", []string{"sh", "-c", cfg.ReadyCommand}, nil
-	shell.Aside, shell.Silent = true, true
+	shell := program{"/bin/sh", []string{"sh", "-c", cfg.ReadyCommand}}.beside(command)
+	shell.Silent = true
 	refused := func(pid int) {
 		log.Error("a process of the ready command may not be signalled (EPERM); berth does not end before it has ended",
 			"process", pid)

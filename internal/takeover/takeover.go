@@ -8,7 +8,6 @@ package takeover
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -138,11 +137,11 @@ func (t Takeover) ask(ctx context.Context, slot int) (err error) {
 	if err != nil {
 		return err
 	}
-	var decision lock.Decision
-	if err := json.Unmarshal(answer, &decision); err != nil {
-		return fmt.Errorf("the holder of slot %d gives no answer that makes sense: %w", slot, err)
-	}
-	if !decision.Heeded {
+	decision, err := lock.ReadDecision("the holder of "+whose, answer)
+	switch {
+	case err != nil:
+		return err
+	case !decision.Heeded:
 		return errors.New(decision.Why)
 	}
 	t.Log.Info("the holder steps down", "slot", slot)

@@ -49,13 +49,15 @@ func (h *holder) Close() error {
 }
 
 func TestHolderIsAskedUntilItHeeds(t *testing.T) {
-	h := &holder{answers: []string{"", "nonsense", `{"heeded":false,"why":"not now"}`, `{"heeded":true}`, `{"heeded":true}`}}
+	h := &holder{answers: []string{"", "nonsense", `{"heeded":false,"why":"not now"}`, `{"heeded":true}`,
+		`{"heeded":true}`}}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	h.then = cancel
 	var log strings.Builder
 	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
-	if err := (Takeover{Inspector: h, Log: logger, Again: time.Millisecond}).Ask(ctx, 0); !errors.Is(err, context.Canceled) {
+	err := Takeover{Inspector: h, Log: logger, Again: time.Millisecond}.Ask(ctx, 0)
+	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	if len(h.asked) != 5 || h.asked[4] != 2 || !h.closed {

@@ -83,7 +83,8 @@ type Config struct {
 	// Probe says how it is found out which queues exist. Zero: ProbeByConfirm.
 	Probe Probing
 
-	// Wire says which parts of AMQP a lock uses. Zero: WireFull. With WirePlain nobody has a Priority or is asked by Admins.
+	// Wire says which parts of AMQP a lock uses. Zero: WireFull. With WirePlain nobody has a Priority or is asked by
+	// Admins.
 	Wire Wire
 
 	// Heartbeat is asked of the broker, in whole seconds. A broker that insists on less is refused with

@@ -1,10 +1,8 @@
 package loop
 
 import (
-	"errors"
 	"time"
 
-	"berth/lock"
 	"berth/supervisor"
 	"berth/supervisor/machine"
 )
@@ -103,10 +101,10 @@ func reasonToLeave(reason machine.Reason) string {
 }
 
 func reasonOfLoss(err error) string {
-	switch {
-	case errors.Is(err, errOverdue):
+	switch causeOf(err) {
+	case supervisor.DeadlinePassed:
 		return reasonDeadline
-	case errors.Is(err, machine.ErrNotVerified), !errors.Is(err, lock.ErrLost):
+	case supervisor.NotVerified:
 		return reasonNotVerified
 	}
 	return reasonLost

@@ -388,7 +388,7 @@ func TestReloadedHookRunsAtTheNextTurn(t *testing.T) {
 				}
 				cfg.Reload = func() (supervisor.Reloaded, error) {
 					hooks := map[supervisor.Hook]func() (supervisor.Guard, error){supervisor.OnRelease: b.launch}
-					return supervisor.Reloaded{Stop: cfg.Stop, Loss: cfg.Loss, Hooks: hooks, HookTime: patience}, nil
+					return supervisor.Reloaded{Stop: cfg.Stop, Loss: cfg.Loss, Hooks: hooks, HookTimeout: patience}, nil
 				}
 			})
 			g := b.running()

@@ -90,7 +90,7 @@ func (l *loop) mayStepDown() lock.Decision {
 		if l.facts.Ending.Reason == "" { // what the command has left is ended, and it might start again
 			return lock.Decision{Heeded: true}
 		}
-		return lock.Decision{Heeded: true, Why: "it is giving the slot back already"}
+		fallthrough
 	case supervisor.Losing, supervisor.Leaving, supervisor.Releasing:
 		return lock.Decision{Heeded: true, Why: "it is giving the slot back already"}
 	}
@@ -139,11 +139,9 @@ func (l *loop) noteReloaded(r reloaded) {
 		return
 	}
 	l.cfg.Stop, l.cfg.Loss = r.Stop, r.Loss
-	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTime
+	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTimeout
 	l.noteHooks()
-	if err := l.lossTimer.Set(l.lossAt()); err != nil {
-		l.log.Error("cannot set the timer of the loss sequence", "error", err)
-	}
+	l.setLossTimer()
 	decision := lock.Decision{Heeded: true}
 	fields := []any{"by", r.by.From}
 	if len(r.Kept) > 0 {

@@ -60,7 +60,8 @@ func TestReportSaysWhatTheSupervisorDoes(t *testing.T) {
 	g := b.running()
 	eventually(t, "it runs", func() bool { return b.report().State == string(supervisor.Running) })
 	r = b.report()
-	if r.Slot != 1 || r.Trouble != "" || r.Since.Before(won) || time.Since(r.Verified) > patience || r.Verified.Before(won) {
+	if r.Slot != 1 || r.Trouble != "" || r.Since.Before(won) || time.Since(r.Verified) > patience ||
+		r.Verified.Before(won) {
 		t.Errorf("while it runs: %+v", r)
 	}
 	g.dies(0, 0)

@@ -129,6 +129,11 @@ func (l *loop) renewed(since boottime.Instant) {
 		l.deadline = since.Add(lease - l.cfg.Margin)
 	}
 	l.tally.Proved(since, l.deadline)
+	l.setLossTimer()
+}
+
+// setLossTimer is for a deadline, or a loss sequence, that has changed.
+func (l *loop) setLossTimer() {
 	if err := l.lossTimer.Set(l.lossAt()); err != nil {
 		l.log.Error("cannot set the timer of the loss sequence", "error", err)
 	}

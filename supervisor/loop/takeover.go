@@ -37,10 +37,10 @@ func (l *loop) noteLate() {
 	switch {
 	case l.cfg.Takeover == nil:
 	case l.takeover.cancel == nil:
-		l.facts.TakeOver = "its turn: it is not next in line, so it has asked nobody to step down"
+		l.facts.Takeover = "its turn: it is not next in line, so it has asked nobody to step down"
 	default:
 		if what := l.takeover.awaits.Load(); what != nil {
-			l.facts.TakeOver = *what
+			l.facts.Takeover = *what
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/internal/boottime"
+	"berth/lock"
 	"berth/supervisor"
 	"berth/supervisor/machine"
 )
@@ -31,10 +32,10 @@ func tally(cfg supervisor.Config) supervisor.Tally {
 // causeOf says how a loss became known.
 func causeOf(err error) supervisor.LossCause {
 	switch {
-	case errors.Is(err, machine.ErrNotVerified):
-		return supervisor.NotVerified
 	case errors.Is(err, errOverdue):
 		return supervisor.DeadlinePassed
+	case errors.Is(err, machine.ErrNotVerified), !errors.Is(err, lock.ErrLost):
+		return supervisor.NotVerified
 	}
 	return supervisor.Proven
 }

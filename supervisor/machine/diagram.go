@@ -9,14 +9,6 @@ import (
 	"berth/supervisor"
 )
 
-// order is in which the states are shown.
-var order = []supervisor.State{
-	supervisor.Connecting, supervisor.Pausing, supervisor.Attempting, supervisor.Waiting, supervisor.Quitting,
-	supervisor.Preparing, supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt,
-	supervisor.Stopping, supervisor.Losing, supervisor.Resting, supervisor.Leaving, supervisor.Releasing,
-	supervisor.Reporting, supervisor.Ended,
-}
-
 // intro is the beginning of the page.
 const intro = `# The supervisor's states
 
@@ -33,13 +25,14 @@ the command is frozen when *in doubt* begins, and goes on when *running* does.
 // table in full. docs/states.md is what it returns.
 func Diagram() string {
 	var b strings.Builder
+	states := supervisor.States()
 	b.WriteString(intro + "```mermaid\nstateDiagram-v2\n")
-	for _, s := range order {
+	for _, s := range states {
 		fmt.Fprintf(&b, "    state %q as %s\n", string(s), identifier(s))
 	}
-	fmt.Fprintf(&b, "    [*] --> %s\n", identifier(order[0]))
-	for _, from := range order {
-		for _, to := range order {
+	fmt.Fprintf(&b, "    [*] --> %s\n", identifier(states[0]))
+	for _, from := range states {
+		for _, to := range states {
 			if labels := leading(from, to); len(labels) > 0 {
 				fmt.Fprintf(&b, "    %s --> %s: %s\n", identifier(from), identifier(to), strings.Join(labels, " / "))
 			}
@@ -49,7 +42,7 @@ func Diagram() string {
 	b.WriteString("Of several rows for one event in a state the first whose condition holds counts. " +
 		"What does nothing\nand stays is listed too: every event that can come in a state is.\n\n")
 	b.WriteString("| state | event | if | what is done | next state |\n| --- | --- | --- | --- | --- |\n")
-	for _, from := range order {
+	for _, from := range states {
 		for _, alike := range grouped(from) {
 			var events []string
 			for _, row := range alike {

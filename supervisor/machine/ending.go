@@ -124,8 +124,8 @@ func late(state supervisor.State, f Facts) error {
 	default:
 		err = errUnfinished
 	}
-	if f.TakeOver != "" && errors.Is(err, lock.ErrFull) {
-		err = fmt.Errorf("%w; this takeover was waiting for %s", err, f.TakeOver)
+	if f.Takeover != "" && errors.Is(err, lock.ErrFull) {
+		err = fmt.Errorf("%w; this takeover was waiting for %s", err, f.Takeover)
 	}
 	return fmt.Errorf("%s not obtained within %s: %w", f.Policy.ID, f.Policy.Timeout, err)
 }
@@ -286,12 +286,8 @@ func (c Command) Problem() string {
 		return fmt.Sprintf("it cannot be executed: %v", c.Err)
 	case c.Phase != Over:
 		return "its guard died"
-	case c.Status.Signaled():
-		return fmt.Sprintf("signal %d ended it", c.Status.Signal())
-	case c.Status != 0:
-		return fmt.Sprintf("it ended with %d", c.Status.ExitStatus())
 	}
-	return ""
+	return supervisor.Failure(c.Status)
 }
 
 // lossEnds reports whether berth ends when a slot is lost in which the command

@@ -37,7 +37,7 @@ type Facts struct {
 	Guard  supervisor.GuardEvent // Exited, TreeDied
 
 	LastErr  error  // why there is no slot yet, nil: not known
-	TakeOver string // TimedOut: what a takeover waits for, "" if nothing is taken over
+	Takeover string // TimedOut: what a takeover waits for, "" if nothing is taken over
 	Admitted bool   // the backend has let us in and answered an attempt
 	Use      Use    // of the slot that is held
 	Last     bool   // the guard of the command gives the slot back: nothing else can run there when its tree is dead

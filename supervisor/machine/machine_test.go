@@ -259,7 +259,7 @@ func TestLostConnectionDoesNotEndTheCommand(t *testing.T) {
 }
 
 func TestEveryStateHeedsAnEndingSignal(t *testing.T) {
-	for _, s := range order {
+	for _, s := range supervisor.States() {
 		if !slices.ContainsFunc(table[s], func(r Row) bool { return r.On == ToldToEnd }) && s != supervisor.Ended {
 			t.Errorf("%q does not", s)
 		}
@@ -268,7 +268,7 @@ func TestEveryStateHeedsAnEndingSignal(t *testing.T) {
 
 // An event that can come in a state has an effect there whatever the facts are.
 func TestEveryEventOfAStateHasARowThatHolds(t *testing.T) {
-	for _, s := range order {
+	for _, s := range supervisor.States() {
 		certain := map[Event]bool{}
 		for _, row := range table[s] {
 			certain[row.On] = certain[row.On] || row.If.test == nil
@@ -283,7 +283,7 @@ func TestEveryEventOfAStateHasARowThatHolds(t *testing.T) {
 
 func TestEveryStateCanBeReachedAndLeft(t *testing.T) {
 	reached := map[supervisor.State]bool{supervisor.Connecting: true}
-	for _, s := range order {
+	for _, s := range supervisor.States() {
 		left := false
 		for _, row := range listed(s) {
 			left = left || row.To != stays && row.To != s
@@ -293,7 +293,7 @@ func TestEveryStateCanBeReachedAndLeft(t *testing.T) {
 			t.Errorf("%q cannot be left", s)
 		}
 	}
-	for _, s := range order {
+	for _, s := range supervisor.States() {
 		if !reached[s] {
 			t.Errorf("%q cannot be reached", s)
 		}

@@ -158,8 +158,8 @@ func idle(rows ...Row) []Row {
 	)
 }
 
-// holding adds what happens to a slot in which a command may be alive.
-func holding(rows ...Row) []Row {
+// verified adds what happens to a slot in which something may be alive, and that is verified.
+func verified(rows ...Row) []Row {
 	return append(rows,
 		Row{Verified, always, Renew, stays},
 		Row{Unverified, lossProven, Lose, supervisor.Losing},
@@ -169,6 +169,12 @@ func holding(rows ...Row) []Row {
 		Row{LossDue, always, Lose, supervisor.Losing},
 		Row{Overdue, always, Lose, supervisor.Losing},
 		Row{Exited, nothingLeft, Nothing, stays},
+	)
+}
+
+// holding adds what happens to a slot in which a command may be alive.
+func holding(rows ...Row) []Row {
+	return append(verified(rows...),
 		Row{Exited, always, StopInOrder, supervisor.Stopping},
 		Row{TreeDied, thenStart, Rest, supervisor.Resting},
 		Row{TreeDied, leaves, Leave, supervisor.Leaving},
@@ -180,17 +186,9 @@ func holding(rows ...Row) []Row {
 
 // hook adds what happens to a slot in which a hook may be alive.
 func hook(rows ...Row) []Row {
-	return append(rows,
+	return append(verified(rows...),
 		Row{Started, always, Nothing, stays},
 		Row{GuardUnusable, always, Nothing, stays}, // TreeDied comes next
-		Row{Verified, always, Renew, stays},
-		Row{Unverified, lossProven, Lose, supervisor.Losing},
-		Row{Unverified, always, Doubt, stays},
-		Row{LossReported, lossProven, Lose, supervisor.Losing},
-		Row{LossReported, always, VerifyNow, stays},
-		Row{LossDue, always, Lose, supervisor.Losing},
-		Row{Overdue, always, Lose, supervisor.Losing},
-		Row{Exited, nothingLeft, Nothing, stays},
 		Row{Exited, always, KillRest, stays},
 	)
 }

@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -181,7 +180,7 @@ func bench(ctx context.Context, o options, out, log io.Writer) error {
 		return err
 	}
 	r := &report.Report{
-		Date: time.Now().UTC().Format(time.DateOnly), Commit: commit(ctx), Flags: o.flags,
+		Date: time.Now().UTC().Format(time.DateOnly), Commit: measure.Commit(ctx), Flags: o.flags,
 		Machine: measure.Machine(), Load: load,
 	}
 	before, err := measure.ReadTicks()
@@ -301,20 +300,4 @@ func (o options) write(r *report.Report, say func(string, ...any)) error {
 		}
 	}
 	return nil
-}
-
-// commit names the tree's, with -dirty behind it if something else was built, maybe.
-func commit(ctx context.Context) string {
-	name, err := exec.CommandContext(ctx, "git", "describe", "--always", "--abbrev=12").Output()
-	if err != nil {
-		return "unknown" // not in a repository, or without git
-	}
-	// Pages do not count: this program writes one.
-	status := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/docs")
-	changes, err := status.Output()
-	dirty := ""
-	if err != nil || len(changes) > 0 {
-		dirty = "-dirty"
-	}
-	return strings.TrimSpace(string(name)) + dirty
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -13,11 +14,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/test/relay"
 )
 
 // alerting is a Prometheus with the alert rules of packaging/observe, whose durations are shortened.
@@ -146,62 +148,26 @@ func (a *alerting) await(name, about string) {
 // slowly passes connections on to a broker, each piece of what is said half a second late, once slow is set.
 func slowly(t testing.TB, to string, slow *atomic.Bool) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var under sync.WaitGroup
-	ended := make(chan struct{})
-	pass := func(from, to net.Conn) {
-		defer to.Close()
+	r, err := relay.New(relay.Config{To: to, Pass: func(ctx context.Context, to, from net.Conn, _ bool) {
 		piece := make([]byte, 64<<10)
 		for {
 			n, err := from.Read(piece)
 			if slow.Load() {
 				select {
 				case <-time.After(500 * time.Millisecond):
-				case <-ended:
+				case <-ctx.Done():
 				}
 			}
 			if _, failed := to.Write(piece[:n]); err != nil || failed != nil {
 				return
 			}
 		}
+	}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	over, all := false, []net.Conn{} // mu
-	under.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			broker, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			mu.Lock()
-			if all = append(all, client, broker); over {
-				_, _ = client.Close(), broker.Close()
-			}
-			mu.Unlock()
-			under.Go(func() { pass(client, broker) })
-			under.Go(func() { pass(broker, client) })
-		}
-	})
-	t.Cleanup(func() {
-		close(ended)
-		_ = l.Close()
-		mu.Lock()
-		over = true
-		for _, conn := range all {
-			_ = conn.Close()
-		}
-		mu.Unlock()
-		under.Wait()
-	})
-	return l.Addr().String()
+	t.Cleanup(func() { _ = r.Close() })
+	return r.Addr()
 }
 
 // breakable is a command that fails from the moment on at which its directory has a file "broken".

@@ -168,12 +168,12 @@ func (b *bench) counted(ctx context.Context, s scheme, slots int, direct []float
 		return err
 	}
 	defer relay.Close()
-	late, err := newDelay(relay.URL(), lag)
+	slow, through, err := delayed(relay.URL(), lag)
 	if err != nil {
 		return err
 	}
-	defer late.close()
-	c, err := gather(ctx, s, late.url(), b.sizes, slots)
+	defer slow.Close()
+	c, err := gather(ctx, s, through, b.sizes, slots)
 	defer c.disperse()
 	if err != nil {
 		return err

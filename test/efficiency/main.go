@@ -15,7 +15,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"runtime"
 	"strings"
@@ -26,9 +25,6 @@ import (
 	"berth/test/bench/report"
 	"berth/test/brokertest"
 )
-
-// patience is how long is waited for what has to happen. Nothing is concluded from it.
-const patience = time.Minute
 
 // sizes say how much is measured.
 type sizes struct {
@@ -89,7 +85,7 @@ func run(ctx context.Context) error {
 
 // measureAll measures on one broker after the other.
 func measureAll(ctx context.Context, size sizes, brokers []string) (*report.Report, error) {
-	r := &report.Report{Date: time.Now().UTC().Format(time.DateOnly), Commit: commit(ctx), Made: "make efficiency",
+	r := &report.Report{Date: time.Now().UTC().Format(time.DateOnly), Commit: measure.Commit(ctx), Made: "make efficiency",
 		Machine: measure.Machine()}
 	var err error
 	if r.Load, err = measure.Load(); err != nil {
@@ -157,13 +153,4 @@ func measureOn(ctx context.Context, size sizes, dir string, counts bool, all *bo
 	}
 	after, err := b.snap()
 	return broker.Version(), after.client - before.client + after.broker - before.broker, err
-}
-
-// commit names the tree's.
-func commit(ctx context.Context) string {
-	name, err := exec.CommandContext(ctx, "git", "describe", "--always", "--abbrev=12").Output()
-	if err != nil {
-		return "unknown" // not in a repository, or without git
-	}
-	return strings.TrimSpace(string(name))
 }

@@ -29,30 +29,26 @@ var probings = []struct {
 	begin func(p *prober) error
 	probe func(p *prober, queues []string) (found int, err error)
 }{
-	{"publish, each awaited", (*prober).confirms, func(p *prober, queues []string) (found int, err error) {
-		for _, q := range queues {
-			n, err := p.publish([]string{q})
-			if err != nil {
-				return found, err
-			}
-			found += n
-		}
-		return found, nil
-	}},
+	{"publish, each awaited", (*prober).confirms, each((*prober).publish)},
 	{"publish, in one go", (*prober).confirms, (*prober).publish},
-	{"tx, each awaited", (*prober).transacts, func(p *prober, queues []string) (found int, err error) {
-		for _, q := range queues {
-			n, err := p.transact([]string{q})
-			if err != nil {
-				return found, err
-			}
-			found += n
-		}
-		return found, nil
-	}},
+	{"tx, each awaited", (*prober).transacts, each((*prober).transact)},
 	{"tx, in one go", (*prober).transacts, (*prober).transact},
 	{"passive, each awaited", nil, (*prober).look},
 	{"passive, in one go", (*prober).spread, (*prober).lookAtOnce},
+}
+
+// each probes one queue after the other.
+func each(probe func(*prober, []string) (int, error)) func(*prober, []string) (int, error) {
+	return func(p *prober, queues []string) (found int, err error) {
+		for i := range queues {
+			n, err := probe(p, queues[i:i+1])
+			if err != nil {
+				return found, err
+			}
+			found += n
+		}
+		return found, nil
+	}
 }
 
 func newProber(url string) (*prober, error) {

@@ -19,10 +19,10 @@ import (
 const endTimeout = 40 * time.Second
 
 // host runs one program, and runs it again when it ends, as systemd does with
-// Restart=always. It reaches the broker by a relay of its own.
+// Restart=always. It reaches the broker by a network of its own.
 type host struct {
 	name    string
-	relay   *relay
+	network *network
 	command func() *exec.Cmd
 	log     string // file
 
@@ -34,10 +34,10 @@ type host struct {
 }
 
 // newHost starts the program. The caller calls end.
-func newHost(name, dir string, relay *relay, command func(relay *relay, name string) *exec.Cmd) *host {
+func newHost(name, dir string, n *network, command func(n *network, name string) *exec.Cmd) *host {
 	ctx, stop := context.WithCancel(context.Background())
 	h := &host{
-		name: name, relay: relay, command: func() *exec.Cmd { return command(relay, name) },
+		name: name, network: n, command: func() *exec.Cmd { return command(n, name) },
 		log: filepath.Join(dir, name+".log"), stop: stop, done: make(chan error, 1),
 	}
 	go func() { h.done <- h.run(ctx) }()
@@ -93,12 +93,10 @@ func (h *host) signal(sig syscall.Signal) error {
 	return h.now.Signal(sig)
 }
 
-// end ends the program in order, and the relay after it.
+// end ends the program in order, and its network after it.
 func (h *host) end() error {
 	h.stop()
-	err := <-h.done
-	h.relay.close()
-	return err
+	return errors.Join(<-h.done, h.network.Close())
 }
 
 // tail returns the end of what the program has said.

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"berth/test/bench/report"
 )
 
 // judged judges a journal of lines such as "1 begin 7", for process and message, each a
@@ -54,5 +58,19 @@ func TestJudgeFindsWhatIsWrong(t *testing.T) {
 		if !reflect.DeepEqual(got, c.want) || !reflect.DeepEqual(of, c.of) {
 			t.Errorf("%s: %+v %+v", name, got, of)
 		}
+	}
+}
+
+func TestPageHasAPlaceForTheTable(t *testing.T) {
+	page, err := os.ReadFile("../../docs/single-consumer.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(copied, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := report.WriteText(section, copied, table("4.3", "none", small, 0, nil)); err != nil {
+		t.Error(err)
 	}
 }

@@ -7,7 +7,7 @@
 //
 // It knows processes, the network and the journal that the consumers write. It must not
 // know how berth works: it runs the built binary. The tests run what examples/README.md
-// shows.
+// and docs/recipes.md show.
 package main
 
 import (
@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"berth/test/bench/measure"
+	"berth/test/bench/report"
 	"berth/test/brokertest"
 )
 
@@ -31,6 +32,9 @@ var whole = sizes{
 	messages: 100_000, rate: 500, handovers: 20, kills: 5, partitions: 2,
 	work: 300 * time.Microsecond, slowWork: 10 * time.Millisecond, long: 10 * time.Second,
 }
+
+// section of the page is what is generated.
+const section = "consumers"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -70,10 +74,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	used, _ := after.Since(before)
-	text := table(broker.Version(), size, used, verdicts)
+	text := table(broker.Version(), measure.Commit(ctx), size, used, verdicts)
 	fmt.Print(text)
 	if *page != "" && size == whole {
-		err = write(*page, text)
+		err = report.WriteText(section, *page, text)
 	}
 	return errors.Join(err, verdicts[0].wrong())
 }

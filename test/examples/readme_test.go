@@ -17,14 +17,20 @@ import (
 // block returns the commands of examples/README.md that begin with ```sh NAME.
 func block(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../examples/README.md")
+	return shown(t, "examples/README.md", "sh "+name)
+}
+
+// shown returns the block of a page that begins with ```KIND NAME.
+func shown(t *testing.T, page, kindAndName string) string {
+	t.Helper()
+	all, err := os.ReadFile("../../" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(page), "\n```sh "+name+"\n")
+	_, rest, found := strings.Cut(string(all), "\n```"+kindAndName+"\n")
 	text, _, ended := strings.Cut(rest, "\n```\n")
 	if !found || !ended {
-		t.Fatalf("examples/README.md has no %q", name)
+		t.Fatalf("%s has no %q", page, kindAndName)
 	}
 	return text
 }

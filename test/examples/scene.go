@@ -91,11 +91,11 @@ func try(ctx context.Context, b *brokertest.Broker, p programs, scheme scheme, s
 // play starts all, does what happens to consumers, and waits until all is handled.
 func (s *scene) play(ctx context.Context, dir string, say func(string, ...any)) error {
 	for _, name := range []string{"a", "b", "c"} {
-		relay, err := newRelay(s.broker.Addr())
+		n, err := newNetwork(s.broker.Addr())
 		if err != nil {
 			return err
 		}
-		s.hosts = append(s.hosts, newHost(name, dir, relay, s.command))
+		s.hosts = append(s.hosts, newHost(name, dir, n, s.command))
 	}
 	if err := s.awaitReady(ctx); err != nil {
 		return err
@@ -164,8 +164,8 @@ func (s *scene) happen(ctx context.Context, kind string) error {
 	case kill:
 		err = from.signal(syscall.SIGKILL)
 	case partition:
-		from.relay.silence()
-		defer from.relay.speak()
+		from.network.silence()
+		defer from.network.speak()
 	}
 	if err != nil {
 		return err

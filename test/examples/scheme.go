@@ -34,8 +34,8 @@ var (
 )
 
 // command returns what a host runs.
-func (s *scene) command(r *relay, name string) *exec.Cmd {
-	url := "amqp://guest:guest@" + r.address() + "/"
+func (s *scene) command(n *network, name string) *exec.Cmd {
+	url := "amqp://guest:guest@" + n.Addr() + "/"
 	line := []string{s.programs.consumer, "-name", name, "-queue", queue, "-journal", s.journal.file.Name()}
 	berth := []string{s.programs.berth, "run", "--mutex", mutex, "--stop", "TERM 30s, KILL"}
 	if s.partitions > 0 {

@@ -34,7 +34,8 @@ func (s *scene) asking(pause time.Duration, command ...string) (end func()) {
 }
 
 // while has a fault strike while somebody asks.
-func while(pause time.Duration, command string, strike func(*scene, *contender) func()) func(*scene, *contender) func() {
+func while(pause time.Duration, command string, strike func(*scene, *contender) func(),
+) func(*scene, *contender) func() {
 	return func(s *scene, h *contender) func() {
 		end := s.asking(pause, command)
 		heal := strike(s, h)

@@ -43,7 +43,8 @@ func Manual(app *cli.App, date string) string {
 	}
 	m.section("OPTIONS")
 	m.text("These are the options of berth run and berth check. The administration commands have those of the " +
-		"connection and the log too, and berth status, step-down and reload also those of the lock. Flags override variables, and variables override the file.")
+		"connection and the log too, and berth status, step-down and reload also those of the lock. Flags override " +
+		"variables, and variables override the file.")
 	m.options(find(all, "berth run").options(), config.Option.Flag, elsewhere)
 	m.section("EXIT STATUS")
 	m.exitStatuses(find(all, "berth run"))

@@ -71,7 +71,8 @@ func TestWhatASupervisorDoesIsTold(t *testing.T) {
 	f.Verified(time.Millisecond, nil)
 	f.Verified(time.Millisecond, errors.New("no answer"))
 	s = await(t, from, func(s Snapshot) bool { return s.Counts.Failures == 1 })
-	if !s.Ready || s.Slot != 1 || s.Term != 7 || s.CommandPID != 12 || s.Deadline.Sub(s.Verified).Round(time.Second) != 10*time.Second {
+	if left := s.Deadline.Sub(s.Verified).Round(time.Second); !s.Ready || s.Slot != 1 || s.Term != 7 ||
+		s.CommandPID != 12 || left != 10*time.Second {
 		t.Errorf("while the command runs: %+v", s)
 	}
 	if c := s.Counts; c.Acquires != 1 || c.Starts != 1 || c.Restarts != 0 || c.Verification.Counts[0] != 2 {

@@ -49,8 +49,8 @@ func (f *Feed) Serve(address string) (net.Addr, error) {
 	return listener.Addr(), nil
 }
 
-// network is the one that an address is of. With "tcp" alone, 0.0.0.0 would be every address of IPv6 too, and [::] those
-// of IPv4. Without an address, all are meant.
+// network is the one that an address is of. With "tcp" alone, 0.0.0.0 would be every address of IPv6 too, and [::]
+// those of IPv4. Without an address, all are meant.
 func network(address string) string {
 	host, _, _ := net.SplitHostPort(address)
 	ip, err := netip.ParseAddr(host)

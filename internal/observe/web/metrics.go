@@ -27,7 +27,7 @@ var families = []family{
 		}},
 	{name: "berth_state", help: "1 for the state that berth is in, 0 for the others.", label: "state",
 		kind: prometheus.GaugeValue, values: func(s *feed.Snapshot, say func(float64, string)) {
-			for _, state := range states {
+			for _, state := range supervisor.States() {
 				say(truth(s.State == string(state)), string(state))
 			}
 		}},
@@ -88,14 +88,6 @@ var families = []family{
 		histogram: func(s *feed.Snapshot) feed.Histogram { return s.Counts.Start }},
 	{name: "berth_waited_seconds", help: "How long the waits took that ended with a slot.",
 		histogram: func(s *feed.Snapshot) feed.Histogram { return s.Counts.Waited }},
-}
-
-// states are those that berth_state has.
-var states = []supervisor.State{
-	supervisor.Connecting, supervisor.Pausing, supervisor.Attempting, supervisor.Waiting, supervisor.Quitting,
-	supervisor.Preparing, supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt,
-	supervisor.Stopping, supervisor.Losing, supervisor.Resting, supervisor.Leaving, supervisor.Releasing,
-	supervisor.Reporting, supervisor.Ended,
 }
 
 func inLine(s *feed.Snapshot) bool {

@@ -4,17 +4,12 @@ import (
 	"net"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/hearing"
 	"berth/lock"
 )
-
-// After is how long a contender has waited, or held a slot, when it begins to listen. Many a command is over
-// sooner, and shall not pay for it.
-const After = 100 * time.Millisecond
 
 // Config says where a contender is asked, and by whom.
 type Config struct {
@@ -23,13 +18,13 @@ type Config struct {
 	Log    hclog.Logger // is told why nobody can ask
 }
 
-// Server is where one contender is asked. Its methods may be called at any time.
+// Server is where one contender is asked. NewServer makes it. Its methods may be called at any time.
 type Server struct {
+	hearing.Soon
 	cfg      Config
 	requests chan lock.Request
 
 	mu     sync.Mutex
-	later  *time.Timer  // listens; nil: it has not begun, or has ended; mu
 	slot   int          // that is held; 0: none; mu
 	admins []string     // as they are named; mu
 	uids   map[int]bool // of them; known while it listens; mu
@@ -38,20 +33,16 @@ type Server struct {
 
 // NewServer returns a server that has not begun. It does no I/O.
 func NewServer(cfg Config) *Server {
-	return &Server{cfg: cfg, admins: cfg.Admins, requests: make(chan lock.Request)}
+	s := &Server{cfg: cfg, admins: cfg.Admins, requests: make(chan lock.Request)}
+	s.Listen = s.listen
+	s.Failed = func(err error) {
+		cfg.Log.Warn("nobody can see what this berth does, or ask it to step down", "because", err)
+	}
+	return s
 }
 
 // Requests receives what is asked.
 func (s *Server) Requests() <-chan lock.Request { return s.requests }
-
-// Begin has it listen soon, unless it does.
-func (s *Server) Begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.later == nil {
-		s.later = time.AfterFunc(After, s.listen)
-	}
-}
 
 // Holds makes known which slot the contender holds. 0: it waits.
 func (s *Server) Holds(slot int) {
@@ -109,32 +100,27 @@ func (s *Server) holds() int {
 	return s.slot
 }
 
-// End has it listen no longer. It can begin again.
-func (s *Server) End() {
-	s.mu.Lock()
-	open := s.open
-	if s.later != nil {
-		s.later.Stop()
-	}
-	s.later, s.open = nil, nil
-	s.mu.Unlock()
-	if open != nil {
-		open.end()
-	}
-}
-
-func (s *Server) listen() {
+func (s *Server) listen() (end func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.later == nil || s.open != nil {
-		return
-	}
 	open, err := s.newListening()
 	if err != nil {
-		s.cfg.Log.Warn("nobody can see what this berth does, or ask it to step down", "because", err)
-		return
+		return nil, err
 	}
 	s.open = open
+	return func() {
+		s.forget(open)
+		open.end()
+	}, nil
+}
+
+// forget is for a socket that is about to go.
+func (s *Server) forget(gone *listening) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open == gone {
+		s.open = nil
+	}
 }
 
 // listening is a socket that is there.

@@ -104,7 +104,8 @@ func TestHolderIsAskedForTheSlotItHas(t *testing.T) {
 	s.Holds(3)
 	got := one(t, c)
 	answer, err := c.Ask(t.Context(), got, 3, lock.AskStatus)
-	if want := `{"N":0,"Verb":"status","From":"` + hearing.UserName(os.Geteuid()) + `"}`; got.Slot != 3 || string(answer) != want {
+	want := `{"N":0,"Verb":"status","From":"` + hearing.UserName(os.Geteuid()) + `"}`
+	if got.Slot != 3 || string(answer) != want {
 		t.Errorf("slot %d, answer %s, %v; want %s", got.Slot, answer, err, want)
 	}
 	if _, err := c.Ask(t.Context(), got, 4, lock.AskStepDown); !errors.Is(err, hearing.ErrRefused) {

@@ -38,8 +38,8 @@ type Claim struct {
 	cause error
 }
 
-// New returns a claim on a channel for what the broker may refuse. heed gets what comes to B and is not about the claim;
-// it does not wait.
+// New returns a claim on a channel for what the broker may refuse. heed gets what comes to B and is not about the
+// claim; it does not wait.
 func New(what, queue string, side *transport.Channel, heed func(transport.Delivery), log hclog.Logger) *Claim {
 	c := &Claim{
 		what: what, queue: queue, heed: heed, log: log, lost: make(chan struct{}), asking: make(chan struct{}, 1),
@@ -50,7 +50,8 @@ func New(what, queue string, side *transport.Channel, heed func(transport.Delive
 	return c
 }
 
-// NewUnwatched returns a claim that consumes nothing: only the end of its connection is noticed without being asked for.
+// NewUnwatched returns a claim that consumes nothing: only the end of its connection is noticed without being asked
+// for.
 func NewUnwatched(what, queue string, side *transport.Channel, log hclog.Logger) *Claim {
 	c := New(what, queue, side, nil, log)
 	c.unwatched = true

@@ -75,7 +75,9 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	i.Broker, i.Heartbeat = c.Label(), c.Heartbeat()
 	i.Product, i.Version = c.Says("product"), c.Says("version")
 	i.Platform, i.Cluster = c.Says("platform"), c.Says("cluster_name")
-	for _, step := range []func(context.Context) error{i.askPermissions, i.publish, i.tryQueues, i.lookForForeign, i.lookForLedger} {
+	for _, step := range []func(context.Context) error{
+		i.askPermissions, i.publish, i.tryQueues, i.lookForForeign, i.lookForLedger,
+	} {
 		if err := step(ctx); err != nil {
 			return report, err
 		}
@@ -230,9 +232,8 @@ func (i *inspection) lookForForeign(ctx context.Context) error {
 
 // lookForLedger looks whether a plain lock is used with the full wire, too.
 func (i *inspection) lookForLedger(ctx context.Context) error {
-	if t := i.Ledger(1); i.plain && i.channel.Find(ctx, t) == nil {
-		i.problem(lock.ErrUnsafe, "%s has a ledger, queue %q: it is or was used with --wire full, beside which --wire plain "+
-			"is not safe; use --wire full here too, or end every berth that uses it, and delete the ledgers", i.ID, t)
+	if i.plain && i.channel.Find(ctx, i.Ledger(1)) == nil {
+		i.Problems = append(i.Problems, i.Mixed(1))
 	}
 	return ctx.Err()
 }

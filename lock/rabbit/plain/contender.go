@@ -1,10 +1,10 @@
 // Package plain contends for a lock that is made of queues A and B and nothing else, with what every AMQP 0-9-1 broker
-// and every implementation of the A/B scheme has: declaring queues, deleting them, and publishing to see whether they are
-// there. It consumes nothing. So nobody says when a command is dead: whoever has won a slot always waits for the handover
-// delay, and who waits for a slot polls. docs/protocol.md has it under "Plain".
+// and every implementation of the A/B scheme has: declaring queues, deleting them, and publishing to see whether they
+// are there. It consumes nothing. So nobody says when a command is dead: whoever has won a slot always waits for the
+// handover delay, and who waits for a slot polls. docs/protocol.md has it under "Plain".
 //
-// What it does not guarantee: nobody knows another holder's lease. One whose lease is longer than its successor's may still
-// run when that one starts.
+// What it does not guarantee: nobody knows another holder's lease. One whose lease is longer than its successor's may
+// still run when that one starts.
 package plain
 
 import (
@@ -113,20 +113,13 @@ func (c *Contender) seekLedger(ctx context.Context, full error) error {
 	return err
 }
 
-// withoutLedger returns lock.ErrUnsafe if the slot has a ledger: whoever uses the full wire starts as soon as that says so,
-// and does not wait for one that writes nothing into it. lock.ErrDenied: who may not look cannot know.
+// withoutLedger returns names.Mixed if the slot has a ledger. lock.ErrDenied: who may not look cannot know.
 func (c *Contender) withoutLedger(ctx context.Context, slot int) error {
-	ledger := c.cfg.Names.Ledger(slot)
-	switch err := c.session.Side().Find(ctx, ledger); {
-	case errors.Is(err, transport.ErrNoQueue):
-		return nil
-	case err == nil, errors.Is(err, transport.ErrTaken):
-		return lock.Errorf(lock.ErrUnsafe, "%s has a ledger, queue %q: it is or was used with --wire full, beside which "+
-			"--wire plain is not safe; use --wire full here too, or end every berth that uses it, and delete the ledgers",
-			c.cfg.Names.ID, ledger)
-	default:
-		return err
+	found, err := c.session.Side().Look(ctx, c.cfg.Names.Ledger(slot))
+	if found == transport.Present {
+		return c.cfg.Names.Mixed(slot)
 	}
+	return err
 }
 
 // claim makes one attempt at a slot. Errors: as slots.Claim says, lock.ErrUnsafe if the slot has a ledger.

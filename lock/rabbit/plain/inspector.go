@@ -63,17 +63,10 @@ func (i *Inspector) Look(ctx context.Context) (lock.Status, error) {
 // see probes queues, or looks them up where probes are not answered.
 func (i *Inspector) see(ctx context.Context, queues []string) (found []transport.Presence, err error) {
 	found, err = i.publisher.Probe(ctx, queues)
-	if !errors.Is(err, transport.ErrUnanswered) {
-		return found, err
+	if errors.Is(err, transport.ErrUnanswered) {
+		return i.channel.LookAll(ctx, queues)
 	}
-	for _, queue := range queues {
-		p, err := i.channel.Look(ctx, queue)
-		if err != nil && !errors.Is(err, lock.ErrUnknown) {
-			return nil, err
-		}
-		found = append(found, p)
-	}
-	return found, nil
+	return found, err
 }
 
 func slotStatus(slot int, b transport.Presence) lock.SlotStatus {
@@ -88,8 +81,8 @@ func slotStatus(slot int, b transport.Presence) lock.SlotStatus {
 
 // Ask implements lock.Inspector: nobody consumes what would be asked.
 func (i *Inspector) Ask(_ context.Context, slot int, verb lock.Verb) ([]byte, error) {
-	return nil, lock.Errorf(lock.ErrUnknown, "cannot ask the holder of slot %d of %s for %q: with --wire plain nobody can "+
-		"be asked; send its berth a signal", slot, i.names.ID, string(verb))
+	return nil, lock.Errorf(lock.ErrUnknown, "cannot ask the holder of slot %d of %s for %q: with --wire plain nobody "+
+		"can be asked; send its berth a signal", slot, i.names.ID, string(verb))
 }
 
 // Close implements lock.Inspector.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -51,23 +50,21 @@ func (i *Inbox) Requests() <-chan lock.Request { return i.requests }
 
 // Heed takes a message that came to the holder of a slot. It drops what is no request, what does not come from an
 // administrator, as the broker has checked it, and what is too much. It never waits.
-func (i *Inbox) Heed(d transport.Delivery) {
-	i.heed(d, lock.AskStatus, lock.AskStepDown, lock.AskReload)
-}
+func (i *Inbox) Heed(d transport.Delivery) { i.heed(d, lock.Verb.Known) }
 
 // HeedQuestion is Heed for one that is next, and has nothing to step down from.
 func (i *Inbox) HeedQuestion(d transport.Delivery) {
 	if !d.Redelivered { // it was answered when it came first
-		i.heed(d, lock.AskStatus)
+		i.heed(d, func(v lock.Verb) bool { return v == lock.AskStatus })
 	}
 }
 
-func (i *Inbox) heed(d transport.Delivery, verbs ...lock.Verb) {
+func (i *Inbox) heed(d transport.Delivery, heeded func(lock.Verb) bool) {
 	if !i.admins.have(d.UserId) || !answerable(d) {
 		return
 	}
 	verb, ok := read(d)
-	if !ok || !slices.Contains(verbs, verb) {
+	if !ok || !heeded(verb) {
 		return
 	}
 	r := lock.Request{Verb: verb, From: d.UserId}

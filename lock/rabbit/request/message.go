@@ -40,11 +40,7 @@ func read(d transport.Delivery) (verb lock.Verb, ok bool) {
 	if len(text) > longestRequest || json.Unmarshal([]byte(text), &c) != nil {
 		return "", false
 	}
-	switch c.Request {
-	case lock.AskStatus, lock.AskStepDown, lock.AskReload:
-		return c.Request, true
-	}
-	return "", false
+	return c.Request, c.Request.Known()
 }
 
 // answerable reports whether an answer to the message goes to whoever has asked, and not to a queue of its choice.

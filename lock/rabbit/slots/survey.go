@@ -28,8 +28,8 @@ func Count(ctx context.Context, channel *transport.Channel, n names.Names) (int,
 	return lock.MaxSlots, nil
 }
 
-// Find finds out whether a queue A exists: nil says that it does. It probes where that costs nothing, and otherwise looks
-// on the side channel: a probe that comes back proves nothing. Errors: as transport.Channel.
+// Find finds out whether a queue A exists: nil says that it does. It probes where that costs nothing, and otherwise
+// looks on the side channel: a probe that comes back proves nothing. Errors: as transport.Channel.
 func Find(ctx context.Context, s *session.Session, side *transport.Channel, a string) error {
 	if !s.Apart() {
 		if found, err := s.ProbeOne(ctx, a); err == nil && found == transport.Present {

@@ -115,14 +115,9 @@ func (l *look) ask(ctx context.Context, doors []int) error {
 
 // seeHeld looks at B of one slot after the other. The broker answers that under an alarm too.
 func (l *look) seeHeld(ctx context.Context) error {
-	for n := range l.held {
-		found, err := l.channel.Look(ctx, l.names.Holds(n+1))
-		if err != nil && !errors.Is(err, lock.ErrUnknown) {
-			return err
-		}
-		l.held[n] = found
-	}
-	return nil
+	found, err := l.channel.LookAll(ctx, slots.Queues(l.names.Holds, 1, l.known))
+	copy(l.held, found)
+	return err
 }
 
 // line counts who waits. Who is next for a slot of a semaphore consumes twice.

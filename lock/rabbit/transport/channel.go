@@ -122,6 +122,18 @@ func (c *Channel) Look(ctx context.Context, queue string) (Presence, error) {
 	}
 }
 
+// LookAll looks at one queue after the other. What the broker cannot say of one is Unknown, and no error.
+func (c *Channel) LookAll(ctx context.Context, queues []string) (found []Presence, err error) {
+	for _, queue := range queues {
+		p, err := c.Look(ctx, queue)
+		if err != nil && !errors.Is(err, lock.ErrUnknown) {
+			return nil, err
+		}
+		found = append(found, p)
+	}
+	return found, nil
+}
+
 // Count is Find, and returns how many messages the queue has that are in nobody's hand, and how many consume from it.
 func (c *Channel) Count(ctx context.Context, queue string) (messages, consumers int, err error) {
 	err = c.do(ctx, looking(queue), func(ch *amqp.Channel) error {

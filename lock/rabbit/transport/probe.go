@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"berth/lock"
 )
 
 // Probing is how it is found out which queues exist.
@@ -35,8 +33,8 @@ func (v Via) Probe(ctx context.Context, queues []string) (found []Presence, err 
 	return found, err
 }
 
-// ProbeOne finds out whether one queue exists. It waits for the answer also where the broker has blocked the connection.
-// Errors: as Probe.
+// ProbeOne finds out whether one queue exists. It waits for the answer also where the broker has blocked the
+// connection. Errors: as Probe.
 func (v Via) ProbeOne(ctx context.Context, queue string) (found Presence, err error) {
 	err = v(ctx, func(c *Channel) (err error) {
 		if c.conn.byConfirm() {
@@ -60,7 +58,7 @@ func (c *Channel) probe(ctx context.Context, queues []string) (found []Presence,
 	case ByTx:
 		found, err = c.conn.prober.probeByTx(ctx, queues)
 	case ByPassive:
-		found, err = c.conn.prober.probePassively(ctx, queues)
+		found, err = c.conn.prober.LookAll(ctx, queues)
 	default:
 		letters := make([]Letter, len(queues))
 		for i, queue := range queues {
@@ -76,20 +74,8 @@ func (c *Channel) probe(ctx context.Context, queues []string) (found []Presence,
 
 var probing = operation{"probe for queues", "", publishPermission}
 
-// probePassively looks at one queue after the other. One that belongs to somebody else is there.
-func (c *Channel) probePassively(ctx context.Context, queues []string) (found []Presence, err error) {
-	for _, queue := range queues {
-		p, err := c.Look(ctx, queue)
-		if err != nil && !errors.Is(err, lock.ErrUnknown) {
-			return nil, err
-		}
-		found = append(found, p)
-	}
-	return found, nil
-}
-
-// probeByTx publishes in one transaction. The broker fails all of it (406) if one queue refuses its message, as one does
-// that is just going: then halves are probed, until it is known which.
+// probeByTx publishes in one transaction. The broker fails all of it (406) if one queue refuses its message, as one
+// does that is just going: then halves are probed, until it is known which.
 func (c *Channel) probeByTx(ctx context.Context, queues []string) (found []Presence, err error) {
 	back, err := c.transact(ctx, queues)
 	switch n := len(queues); {

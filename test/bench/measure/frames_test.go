@@ -127,7 +127,7 @@ func TestRelayCountsBothDirections(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	client, err := net.Dial("tcp", r.listener.Addr().String())
+	client, err := net.Dial("tcp", r.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -36,6 +37,22 @@ func field(path, name, separator string) string {
 		}
 	}
 	return "unknown"
+}
+
+// Commit names the tree's, with -dirty behind it if something else was built, maybe.
+func Commit(ctx context.Context) string {
+	name, err := exec.CommandContext(ctx, "git", "describe", "--always", "--abbrev=12").Output()
+	if err != nil {
+		return "unknown" // not in a repository, or without git
+	}
+	// Pages do not count: measurements write them.
+	status := exec.CommandContext(ctx, "git", "status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/docs")
+	changes, err := status.Output()
+	dirty := ""
+	if err != nil || len(changes) > 0 {
+		dirty = "-dirty"
+	}
+	return strings.TrimSpace(string(name)) + dirty
 }
 
 // Load is the machine's load average of the last minute.

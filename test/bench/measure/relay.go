@@ -9,10 +9,9 @@ import (
 	"net/url"
 	"sync"
 	"time"
-)
 
-// dialTimeout bounds how long the relay tries to reach the broker.
-const dialTimeout = 10 * time.Second
+	"berth/test/relay"
+)
 
 // Messages are counters that only grow, of what clients and a server have said to
 // each other.
@@ -30,43 +29,31 @@ func (m Messages) PerSecond(seconds float64, before Messages) Messages {
 	}
 }
 
-// Relay passes connections on to a broker and counts the AMQP frames on them. The
-// zero value is not usable: see NewRelay. Its methods may be called from several
-// goroutines.
+// Relay passes connections on to a broker and counts the AMQP frames on them. NewRelay makes it. Its methods may be
+// called from several goroutines.
 type Relay struct {
-	listener net.Listener
+	*relay.Relay
 	broker   *url.URL
 	to, from tally // the broker
-	running  sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool // open ones; nil once the relay is closed
-	err   error             // the first that spoils the counting
+	mu  sync.Mutex
+	err error // the first that spoils the counting
 }
 
-// NewRelay starts a relay on a free port of 127.0.0.1 to the broker of an amqp://
-// URL that has a port. The caller calls Close.
+// NewRelay starts a relay to the broker of an amqp:// URL that has a port. The caller calls Close.
 func NewRelay(broker string) (*Relay, error) {
 	u, err := url.Parse(broker)
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen for clients of the broker: %w", err)
-	}
-	r := &Relay{listener: l, broker: u, conns: map[net.Conn]bool{}}
+	r := &Relay{broker: u}
 	r.to.names, r.from.names = asked, answered
-	r.running.Go(r.accept)
-	return r, nil
+	r.Relay, err = relay.New(relay.Config{To: u.Host, Pass: r.pass, Failed: r.spoil})
+	return r, err
 }
 
 // URL is the broker's, through the relay.
-func (r *Relay) URL() string {
-	u := *r.broker
-	u.Host = r.listener.Addr().String()
-	return u.String()
-}
+func (r *Relay) URL() string { return r.Relay.URL(r.broker) }
 
 // Count returns what was counted since the relay was started: frames, heartbeats
 // among them as keepalives.
@@ -83,7 +70,7 @@ func (r *Relay) Count() (Messages, error) {
 // Methods returns how often each method was said since the relay was started, once no
 // client is connected. That is waited for until ctx ends.
 func (r *Relay) Methods(ctx context.Context) (map[Method]int, error) {
-	for r.connected() {
+	for r.Connected() {
 		if err := Sleep(ctx, 2*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("clients of the broker are still connected: %w", err)
 		}
@@ -96,77 +83,15 @@ func (r *Relay) Methods(ctx context.Context) (map[Method]int, error) {
 	return all, r.err
 }
 
-func (r *Relay) connected() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.conns) > 0
-}
-
-// Close cuts every connection and returns when nothing of the relay is left.
-func (r *Relay) Close() error {
-	err := r.listener.Close()
-	r.mu.Lock()
-	for c := range r.conns {
-		c.Close()
+// pass copies, and counts.
+func (r *Relay) pass(ctx context.Context, to, from net.Conn, toServer bool) {
+	counter := &frameCounter{tally: &r.from}
+	if toServer {
+		counter = &frameCounter{tally: &r.to, skip: protocolHeader}
 	}
-	r.conns = nil
-	r.mu.Unlock()
-	r.running.Wait()
-	return err
-}
-
-func (r *Relay) accept() {
-	for {
-		client, err := r.listener.Accept()
-		if err != nil {
-			return // closed
-		}
-		r.running.Go(func() { r.serve(client) })
-	}
-}
-
-// serve relays one connection until one side closes it.
-func (r *Relay) serve(client net.Conn) {
-	defer client.Close()
-	broker, err := net.DialTimeout("tcp", r.broker.Host, dialTimeout)
-	if err != nil {
-		r.spoil(err)
-		return
-	}
-	defer broker.Close()
-	if !r.keep(client, broker) {
-		return
-	}
-	var both sync.WaitGroup
-	both.Go(func() { r.pass(broker, client, &frameCounter{tally: &r.to, skip: protocolHeader}) })
-	both.Go(func() { r.pass(client, broker, &frameCounter{tally: &r.from}) })
-	both.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.conns, client)
-	delete(r.conns, broker)
-}
-
-// keep has connections closed by Close, and reports whether it is not too late.
-func (r *Relay) keep(conns ...net.Conn) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.conns == nil {
-		return false
-	}
-	for _, c := range conns {
-		r.conns[c] = true
-	}
-	return true
-}
-
-// pass copies until one side closes or what it says is not AMQP, and closes both.
-func (r *Relay) pass(to, from net.Conn, counter io.Writer) {
-	defer from.Close()
-	defer to.Close()
 	// Counted first: what has arrived at its destination has been counted.
 	_, err := io.Copy(io.MultiWriter(counter, to), from)
-	if network := net.Error(nil); err != nil && !errors.As(err, &network) {
+	if network := net.Error(nil); err != nil && !errors.As(err, &network) && ctx.Err() == nil {
 		r.spoil(err)
 	}
 }
@@ -174,7 +99,7 @@ func (r *Relay) pass(to, from net.Conn, counter io.Writer) {
 func (r *Relay) spoil(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err == nil && r.conns != nil {
+	if r.err == nil {
 		r.err = fmt.Errorf("cannot count what is said to the broker: %w", err)
 	}
 }

@@ -18,9 +18,8 @@ func (r *Report) WriteJSON(file string) error {
 }
 
 // WriteSection writes a section's table between its markers in a page of Markdown,
-// and its plot, if it has one, to a file beside it that has
-// the section's name. Both are there afterwards, or
-// neither has changed.
+// and its plot, if it has one, to a file beside it that has the section's name. Both
+// are there afterwards, or neither has changed.
 func (r *Report) WriteSection(section, page string) error {
 	old, err := os.ReadFile(page)
 	if err != nil {
@@ -41,6 +40,19 @@ func (r *Report) WriteSection(section, page string) error {
 		}
 	}
 	return os.WriteFile(page, []byte(text), 0o644)
+}
+
+// WriteText writes a text between the markers of a section of a page, which is as it was where that fails.
+func WriteText(section, page, text string) error {
+	old, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	now, err := rewrite(string(old), section, text)
+	if err != nil {
+		return fmt.Errorf("cannot write the table into %s: %w", page, err)
+	}
+	return os.WriteFile(page, []byte(now), 0o644)
 }
 
 // rewrite puts the generated part between the markers of a section of a page.

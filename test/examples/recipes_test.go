@@ -1,27 +1,53 @@
-package recipes
+package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 )
 
+// recipe returns the block of docs/recipes.md that begins with ```KIND NAME.
+func recipe(t *testing.T, kindAndName string) string {
+	t.Helper()
+	return shown(t, "docs/recipes.md", kindAndName)
+}
+
+// sh returns a run of a recipe, where the programs are that it calls.
+func (p *place) sh(text string) *exec.Cmd {
+	cmd := exec.Command("/bin/sh", "-c", text)
+	cmd.Dir, cmd.Env = p.path("bin"), p.env
+	return cmd
+}
+
+// read returns what a program has written.
+func (p *place) read(name string) string {
+	data, _ := os.ReadFile(p.path("bin/" + name))
+	return string(data)
+}
+
+// awaitLines waits until a program has written so many lines.
+func (p *place) awaitLines(name string, lines int) {
+	p.t.Helper()
+	p.await(fmt.Sprintf("%d lines of %s", lines, name), func() bool { return strings.Count(p.read(name), "\n") >= lines })
+}
+
 func TestCronJobRunsOnOneHostOnly(t *testing.T) {
-	p := newPlace(t)
+	t.Parallel()
+	p := newPlace(t, "")
 	p.program("report", "echo begin >>log; while [ ! -e go ]; do sleep 0.01; done; exit 3")
-	first := p.sh(script(t, "sh cron"))
+	first := p.sh(recipe(t, "sh cron"))
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.await("log", 1)
-	if out, err := p.sh(script(t, "sh cron")).CombinedOutput(); err != nil {
+	p.awaitLines("log", 1)
+	if out, err := p.sh(recipe(t, "sh cron")).CombinedOutput(); err != nil {
 		t.Errorf("the second host: %v: %s", err, out)
 	}
-	if err := os.WriteFile(filepath.Join(p.dir, "go"), nil, 0o600); err != nil {
+	if err := os.WriteFile(p.path("bin/go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var ended *exec.ExitError
@@ -34,16 +60,17 @@ func TestCronJobRunsOnOneHostOnly(t *testing.T) {
 }
 
 func TestCronJobKeepsTheLockForAWhile(t *testing.T) {
-	p := newPlace(t)
+	t.Parallel()
+	p := newPlace(t, "")
 	p.env = append(p.env, "KEEP=1000")
 	p.program("report", "echo done >>log")
-	first := p.sh(script(t, "sh cron-minute"))
+	first := p.sh(recipe(t, "sh cron-minute"))
 	first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.await("log", 1)
-	if out, err := p.sh(script(t, "sh cron-minute")).CombinedOutput(); err != nil {
+	p.awaitLines("log", 1)
+	if out, err := p.sh(recipe(t, "sh cron-minute")).CombinedOutput(); err != nil {
 		t.Errorf("the second host: %v: %s", err, out)
 	}
 	if err := syscall.Kill(-first.Process.Pid, syscall.SIGTERM); err != nil {
@@ -56,11 +83,12 @@ func TestCronJobKeepsTheLockForAWhile(t *testing.T) {
 }
 
 func TestPipelinesDeployOneAfterTheOther(t *testing.T) {
-	p := newPlace(t)
+	t.Parallel()
+	p := newPlace(t, "")
 	p.program("deploy", `echo begin >>log; sleep 0.2; echo end >>log`)
 	var all []*exec.Cmd
 	for range 3 {
-		cmd := p.sh(script(t, "sh pipeline"))
+		cmd := p.sh(recipe(t, "sh pipeline"))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -77,17 +105,18 @@ func TestPipelinesDeployOneAfterTheOther(t *testing.T) {
 }
 
 func TestCancelledPipelineLetsTheNextOneBegin(t *testing.T) {
-	p := newPlace(t)
+	t.Parallel()
+	p := newPlace(t, "")
 	p.program("deploy", `echo begin >>log; if [ -e quick ]; then exit 0; fi; sleep 1000 & sleep 1000`)
-	first := p.sh("exec " + script(t, "sh pipeline"))
+	first := p.sh("exec " + recipe(t, "sh pipeline"))
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p.await("log", 1)
-	if err := os.WriteFile(filepath.Join(p.dir, "quick"), nil, 0o600); err != nil {
+	p.awaitLines("log", 1)
+	if err := os.WriteFile(p.path("bin/quick"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	second := p.sh(script(t, "sh pipeline"))
+	second := p.sh(recipe(t, "sh pipeline"))
 	if err := second.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package recipes
+package main
 
 import (
 	"os"
@@ -70,10 +70,11 @@ func (p *place) psql(text string) string {
 }
 
 func TestDatabaseRefusesALowerTerm(t *testing.T) {
-	p := newPlace(t)
+	t.Parallel()
+	p := newPlace(t, "")
 	startPostgres(t, p)
-	p.psql(script(t, "sql fence") + "\nCREATE TABLE report (at timestamptz);")
-	p.program("report", "set -e\n"+script(t, "sh fenced")+"\necho $BERTH_TERM >>terms")
+	p.psql(recipe(t, "sql fence") + "\nCREATE TABLE report (at timestamptz);")
+	p.program("report", "set -e\n"+recipe(t, "sh fenced")+"\necho $BERTH_TERM >>terms")
 	for range 2 {
 		if out, err := p.sh("berth run --mutex importer -- ./report").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

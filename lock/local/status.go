@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/internal/hearing"
 	"berth/lock"
 	"berth/lock/local/slotdir"
 	"berth/lock/local/sockets"
@@ -25,8 +26,8 @@ const (
 )
 
 // begun are the pauses after each of which a holder that has had no socket is looked for again: it begins to listen
-// sockets.After it has won its slot, if the host is not too busy.
-var begun = []time.Duration{sockets.After + 50*time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond}
+// hearing.After it has won its slot, if the host is not too busy.
+var begun = []time.Duration{hearing.After + 50*time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond}
 
 // inspector implements lock.Inspector. It keeps nothing open between two calls.
 type inspector struct {
@@ -210,7 +211,7 @@ func (i *inspector) ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 	because := errNoSocket
 	all = slices.DeleteFunc(all, func(s sockets.Socket) bool { return s.Slot != slot })
 	for n, s := range all {
-		asked, cancel := context.WithCancel(ctx)
+		asked, cancel := ctx, context.CancelFunc(func() {})
 		if n < len(all)-1 { // another one may be the holder
 			asked, cancel = context.WithTimeout(ctx, lookPatience)
 		}
