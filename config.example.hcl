@@ -56,6 +56,11 @@
 # nobody can be asked anything. Everybody who uses a lock must agree on it.
 #wire = "full"
 
+# Which queues a token semaphore has: "classic" ones are on one node of a cluster,
+# "quorum" ones on several, and the lock outlives each of them. Left out, those that the
+# lock has; one that is created has classic ones.
+#queue_type = "quorum"
+
 # ---- Waiting for a slot ----
 
 # true makes one attempt only. Not together with timeout.

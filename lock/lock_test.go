@@ -39,6 +39,7 @@ func TestNamesThatAreRefused(t *testing.T) {
 		"a-B-99":                              `"-B-99"`,
 		"a-W":                                 `"-W"`,
 		"a-K":                                 `"-K"`,
+		"a-Q":                                 `"-Q"`,
 	} {
 		err := lock.CheckName(name)
 		switch {

@@ -84,6 +84,7 @@ func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
 		Naming:    rabbit.Naming(cfg.Naming),
 		Probe:     rabbit.Probing(cfg.Probe),
 		Wire:      rabbit.Wire(cfg.Wire),
+		QueueType: rabbit.QueueType(cfg.QueueType),
 		Heartbeat: cfg.Heartbeat,
 		Log:       log,
 	}
@@ -107,6 +108,9 @@ func NamingFlags(cfg config.Connection) []string {
 	all := rabbit.Naming(cfg.Naming).Flags()
 	if cfg.Wire == config.WirePlain {
 		all = append(all, "--wire "+config.WirePlain)
+	}
+	if cfg.QueueType != "" {
+		all = append(all, "--queue-type "+cfg.QueueType)
 	}
 	return all
 }

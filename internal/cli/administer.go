@@ -93,6 +93,9 @@ func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, do act
 		case kind == lock.TokenSemaphore && cfg.Wire == config.WirePlain:
 			return config.NeedsConsumers(id)
 		}
+		if err := cfg.CheckQueues(id); err != nil {
+			return err
+		}
 		log, flush := logging.New(cfg)
 		defer flush()
 		backend, err := backends.Open(cfg, backends.Contender{}, log)

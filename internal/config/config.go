@@ -39,6 +39,9 @@ type Connection struct {
 	// Wire is which parts of AMQP locks use: WireFull (default) or WirePlain.
 	Wire string
 
+	// QueueType is which queues a token semaphore has: QueuesClassic or QueuesQuorum. Empty (default): whichever it has.
+	QueueType string
+
 	// Heartbeat is the heartbeat asked of the broker: whole seconds, 1s to
 	// 60s, default 5s. The lease is twice that.
 	Heartbeat time.Duration
@@ -67,6 +70,12 @@ const (
 const (
 	WireFull  = "full"  // with ledgers and a line
 	WirePlain = "plain" // with nothing that is consumed
+)
+
+// The values of Connection.QueueType.
+const (
+	QueuesClassic = "classic" // on one node of a cluster
+	QueuesQuorum  = "quorum"  // on several
 )
 
 // Run is everything that `berth run` was told, checked. Load makes it; the zero

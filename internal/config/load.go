@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"slices"
 
 	"berth/internal/identity"
@@ -51,7 +52,7 @@ func Load(in Input) (Run, error) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
 			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")
 	}
-	if err := s.checkWire(); err != nil {
+	if err := errors.Join(s.checkWire(), s.CheckQueues(s.Lock)); err != nil {
 		return Run{}, err
 	}
 	if !s.Local {
@@ -71,7 +72,7 @@ func LoadCheck(in Input) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	if err := s.checkWire(); err != nil {
+	if err := errors.Join(s.checkWire(), s.CheckQueues(s.Lock)); err != nil {
 		return Run{}, err
 	}
 	return s.Run, nil
@@ -97,7 +98,7 @@ func LoadLock(in Input) (Connection, lock.ID, error) {
 	if err != nil {
 		return Connection{}, lock.ID{}, err
 	}
-	return s.Connection, s.Lock, s.checkBroker()
+	return s.Connection, s.Lock, errors.Join(s.checkBroker(), s.CheckQueues(s.Lock))
 }
 
 func (s *settings) checkBroker() error {
@@ -118,6 +119,15 @@ func NeedsBroker(id lock.ID) error {
 // NeedsConsumers is the error for a lock that the plain wire cannot have.
 func NeedsConsumers(id lock.ID) error {
 	return Invalidf("%s has tokens, which are consumed, and --wire plain consumes nothing; leave one of them out", id)
+}
+
+// CheckQueues refuses a type of queues that the lock cannot have.
+func (c Connection) CheckQueues(id lock.ID) error {
+	if c.QueueType != QueuesQuorum || id.Name == "" || id.Kind == lock.TokenSemaphore {
+		return nil
+	}
+	return Invalidf("--queue-type quorum is for token semaphores: %s is held by an exclusive queue, which is on one node; "+
+		"use --token-semaphore, with one slot in place of a mutex", id)
 }
 
 // checkWire refuses what would go over a wire that is not there.

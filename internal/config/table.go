@@ -73,6 +73,10 @@ var table = []Option{
 		Usage: "What berth says to the broker. With plain, only what other implementations of the A/B scheme say too: " +
 			"nothing is consumed, so every handover takes the lease, and nobody can be asked anything. Everybody who " +
 			"uses a lock must agree on it."},
+	{Name: "queue-type", Group: groupBroker, Value: "classic|quorum", connection: true,
+		set: oneOf(func(s *settings) *string { return &s.QueueType }, QueuesClassic, QueuesQuorum),
+		Usage: "Which queues a token semaphore has: classic ones are on one node of a cluster, quorum ones on several, and " +
+			"the lock outlives each of them. Left out, those that the lock has; one that is created has classic ones."},
 
 	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusiveWaiting, Default: "false",
 		set:   setSwitch(func(s *settings) *bool { return &s.Try }),

@@ -72,6 +72,15 @@ const (
 	WirePlain Wire = "plain"
 )
 
+// QueueType says on how many nodes of a cluster the queues of a token semaphore are.
+type QueueType = names.QueueType
+
+// The types. The zero value is whichever a lock has, and QueuesClassic for one that is made.
+const (
+	QueuesClassic = names.Classic
+	QueuesQuorum  = names.Quorum
+)
+
 // Config says which broker keeps the locks and how this process presents itself to it.
 type Config struct {
 	// URLs are the nodes of one cluster, tried in turn: amqp:// or amqps:// with a host. No default; at least one.
@@ -86,6 +95,9 @@ type Config struct {
 	// Wire says which parts of AMQP a lock uses. Zero: WireFull. With WirePlain nobody has a Priority or is asked by
 	// Admins.
 	Wire Wire
+
+	// QueueType is that of the queues of token semaphores. Zero: whichever a lock has, and QueuesClassic for one that is made.
+	QueueType QueueType
 
 	// Heartbeat is asked of the broker, in whole seconds. A broker that insists on less is refused with
 	// lock.ErrUnsafe. Zero: DefaultHeartbeat.
@@ -151,6 +163,9 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("unknown wire %q; use %q or %q", string(cfg.Wire), WireFull, WirePlain)
 	}
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, DefaultHeartbeat)
+	if cfg.QueueType != "" && !slices.Contains(names.QueueTypes, cfg.QueueType) {
+		return nil, fmt.Errorf("unknown type of queues %q; use %q or %q", string(cfg.QueueType), QueuesClassic, QueuesQuorum)
+	}
 	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not know a holder's waits for
 	// the longest.
 	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.LongestLease/2 {
@@ -243,7 +258,9 @@ func PrepareWill(written []byte) (*will.Executor, error) {
 
 func (b *Backend) plain() bool { return b.cfg.Wire == WirePlain }
 
-func (b *Backend) names(id lock.ID) names.Names { return names.Names{Naming: b.cfg.Naming, ID: id} }
+func (b *Backend) names(id lock.ID) names.Names {
+	return names.Names{Naming: b.cfg.Naming, ID: id, Type: b.cfg.QueueType}
+}
 
 // dialer returns what one contender or administrator connects with. All that is logged for it is logged through Log of
 // that, which names the lock.

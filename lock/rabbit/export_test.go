@@ -10,6 +10,7 @@ import (
 	"berth/lock/rabbit/contender"
 	"berth/lock/rabbit/holding"
 	"berth/lock/rabbit/plain"
+	"berth/lock/rabbit/replicated"
 	"berth/lock/rabbit/transport"
 	"berth/lock/rabbit/turn"
 )
@@ -17,7 +18,7 @@ import (
 // slot returns what holds a slot of any kind of lock.
 func slot(h lock.Held) *holding.Held {
 	if of, ok := h.(*turn.Held); ok {
-		return of.Held
+		return of.Place.(*holding.Held)
 	}
 	return h.(*holding.Held)
 }
@@ -204,3 +205,19 @@ func SetLease(b *Backend, lease time.Duration) { b.lease = lease }
 
 // CutPlain cuts the connection that owns B of a holder with the plain wire.
 func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }
+
+// SetLongest makes a contender wait that long where a ledger on several nodes does not say for how long.
+func SetLongest(l lock.Lock, longest time.Duration) {
+	l.(*turn.Contender).Replicated.Env.Longest = longest
+}
+
+// WriteAnew makes a contender write the record that it keeps this often.
+func WriteAnew(l lock.Lock, every time.Duration) { l.(*turn.Contender).Replicated.Env.Anew = every }
+
+// CutReplicated cuts the connection of a holder that has no queue of its own.
+func CutReplicated(h lock.Held) { h.(*turn.Held).Place.(*replicated.Held).Conn().Abandon() }
+
+// CloseDoor closes the channel on which such a holder stands at the door.
+func CloseDoor(ctx context.Context, h lock.Held) error {
+	return h.(*turn.Held).Place.(*replicated.Held).Session.Main().Close(ctx)
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"berth/lock"
@@ -26,7 +27,8 @@ const (
 // administrator is lock.Administrator. Each action has a connection of its own: the administration mutex belongs to a
 // connection, so it keeps the actions of one administrator apart as well.
 type administrator struct {
-	names.Names
+	asked  names.Names                 // as configured
+	known  atomic.Pointer[names.Names] // of the type that the lock had last
 	dialer *transport.Dialer
 
 	// Above 0: the lock has neither ledger nor line. For how long B of a slot has to be away until it is vacant.
@@ -36,20 +38,21 @@ type administrator struct {
 // action is one piece of administration. Its connection does not publish, so it works under an alarm.
 type action struct {
 	*administrator
-	channel   *transport.Channel // for all that is not published
-	publisher *transport.Publisher
-	muted     bool // it may not publish
+	names.Names                    // of the type that the lock has, as far as is known
+	channel     *transport.Channel // for all that is not published
+	publisher   *transport.Publisher
+	muted       bool // it may not publish
 }
 
 // New returns the administrator of a lock. It does no I/O.
 func New(n names.Names, d *transport.Dialer) lock.Administrator {
-	return &administrator{Names: n, dialer: d}
+	return &administrator{asked: n, dialer: d}
 }
 
 // NewPlain returns the administrator of a lock without ledger and line, whose slots are vacant once their B have been away
 // for the delay. It consumes nothing.
 func NewPlain(n names.Names, d *transport.Dialer, delay time.Duration) lock.Administrator {
-	return &administrator{Names: n, dialer: d, delay: delay}
+	return &administrator{asked: n, dialer: d, delay: delay}
 }
 
 // Close implements lock.Administrator. Each action has closed its connections.
@@ -57,10 +60,10 @@ func (a *administrator) Close() error { return nil }
 
 // begin connects. The caller closes the action.
 func (a *administrator) begin(ctx context.Context) (*action, error) {
-	if !a.ID.Kind.Administered() {
-		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.ID)
+	if !a.asked.ID.Kind.Administered() {
+		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.asked.ID)
 	}
-	if err := a.ID.Check(); err != nil {
+	if err := a.asked.ID.Check(); err != nil {
 		return nil, err
 	}
 	c, err := a.dialer.Dial(ctx, "administration")
@@ -68,7 +71,11 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 		return nil, err
 	}
 	publisher := transport.NewPublisher(a.dialer, "publisher")
-	return &action{administrator: a, channel: c.Channel(), publisher: publisher}, nil
+	act := &action{administrator: a, Names: a.asked, channel: c.Channel(), publisher: publisher}
+	if known := a.known.Load(); known != nil {
+		act.Names = *known
+	}
+	return act, nil
 }
 
 // close closes the connections of an action, if it is one, and with them gives back what they own. It does not wait
@@ -88,7 +95,26 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer act.close(ctx)
+	if err := act.settle(ctx); err != nil {
+		return 0, err
+	}
 	return act.count(ctx)
+}
+
+// settle finds out of which type the lock's queues are. Those of a lock that does not exist are as they were when it
+// did, or else as was asked for.
+func (a *action) settle(ctx context.Context) error {
+	n, err := slots.Settle(ctx, a.channel, a.asked)
+	switch {
+	case err == nil:
+		a.Names = n
+		a.known.Store(&n)
+	case !errors.Is(err, lock.ErrAbsent):
+		return err
+	case a.Type == "":
+		a.Names = n.Of(names.Classic)
+	}
+	return nil
 }
 
 func (a *action) count(ctx context.Context) (int, error) {

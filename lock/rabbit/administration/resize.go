@@ -34,7 +34,7 @@ func (a *administrator) Resize(
 	}
 	defer act.close(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	if a.delay == 0 && a.Line() != "" && (after > before || after == before && err == nil) {
+	if a.delay == 0 && a.asked.Line() != "" && (after > before || after == before && err == nil) {
 		patience := wakeTimeout
 		if err != nil {
 			patience = sweepTimeout
@@ -60,7 +60,7 @@ func (a *administrator) RemoveAscending(
 	defer act.close(ctx)
 	return act.exclusively(ctx, target, func(present, want int) (int, error) {
 		if want != 0 {
-			return present, fmt.Errorf("cannot leave %d slots of %s: all are removed in ascending order, or none", want, a.ID)
+			return present, fmt.Errorf("cannot leave %d slots of %s: all are removed in ascending order, or none", want, a.asked.ID)
 		}
 		return act.ascend(ctx, present, sweep)
 	})
@@ -94,7 +94,9 @@ func (a *action) exclusively(
 			a.channel.Conn().Abandon()
 		}
 	}()
-	before, err = a.count(ctx)
+	if err = a.settle(ctx); err == nil {
+		before, err = a.count(ctx)
+	}
 	if err != nil {
 		return 0, 0, err
 	}
@@ -144,11 +146,11 @@ func (a *action) wake(ctx context.Context, count int) error {
 
 func (a *administrator) checkSize(want int) error {
 	limit := lock.MaxSlots
-	if a.ID.Kind == lock.PersistentMutex {
+	if a.asked.ID.Kind == lock.PersistentMutex {
 		limit = 1
 	}
 	if want < 0 || want > limit {
-		return fmt.Errorf("cannot give %s %d slots; choose 0 to %d", a.ID, want, limit)
+		return fmt.Errorf("cannot give %s %d slots; choose 0 to %d", a.asked.ID, want, limit)
 	}
 	return nil
 }
@@ -219,13 +221,27 @@ func (a *action) tellOfLeftovers(leftovers []int) {
 
 // grow creates slots in ascending order. It returns how many there are.
 func (a *action) grow(ctx context.Context, present, want int) (int, error) {
+	if present == 0 && want > 0 && a.ID.Kind == lock.TokenSemaphore {
+		if err := a.leaveOther(ctx); err != nil {
+			return present, err
+		}
+	}
 	for slot := present + 1; slot <= want; slot++ {
 		// One with other arguments exists as well.
-		if _, err := a.channel.Create(ctx, a.Exists(slot), 0); err != nil && !errors.Is(err, transport.ErrDiffers) {
+		if err := a.create(ctx, slot); err != nil && !errors.Is(err, transport.ErrDiffers) {
 			return slot - 1, a.interrupted("create", slot, slot-1, err)
 		}
 	}
 	return want, nil
+}
+
+// create makes a slot.
+func (a *action) create(ctx context.Context, slot int) error {
+	if a.Replicated() {
+		return a.createReplicated(ctx, slot)
+	}
+	_, err := a.channel.Create(ctx, a.Exists(slot), 0)
+	return err
 }
 
 // interrupted says how far the action got. Whether the last step was carried out is not known where no answer came.

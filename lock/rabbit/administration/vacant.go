@@ -44,7 +44,9 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 	for pause := firstVacantPause; len(waited) > 0; pause = min(2*pause, lastVacantPause) {
 		var err error
 		if act == nil {
-			act, err = a.begin(ctx)
+			if act, err = a.begin(ctx); err == nil {
+				err = act.settle(ctx)
+			}
 		}
 		if err == nil {
 			err = act.lookForSlots(ctx, waited, pause > firstVacantPause)
@@ -71,7 +73,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 		case errors.Is(err, lock.ErrBusy):
 			return err
 		case err != nil:
-			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", waited[0].slot, a.ID, err)
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", waited[0].slot, a.asked.ID, err)
 		}
 	}
 	return nil
@@ -188,7 +190,11 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 // readLedger reads the ledger of a slot that nobody holds, and leaves it as it was. It stands at the door for that
 // moment. Errors: as ledger.Enter, but for ErrEmpty.
 func (a *action) readLedger(ctx context.Context, l *leaving, records int) error {
-	door, err := ledger.Enter(ctx, a.channel.Conn().Channel(), a.Ledger(l.slot), ledger.Visitor{})
+	enter := ledger.Enter
+	if a.Replicated() {
+		enter = ledger.EnterReplicated
+	}
+	door, err := enter(ctx, a.channel.Conn().Channel(), a.Ledger(l.slot), ledger.Visitor{})
 	if err != nil && !errors.Is(err, ledger.ErrEmpty) {
 		return err
 	}

@@ -178,12 +178,17 @@ func (c *Claim) MoveTo(ctx context.Context, side *transport.Channel) error {
 	if err != nil {
 		return err
 	}
-	c.side.Store(side)
-	c.mu.Lock()
-	c.lost, c.cause = make(chan struct{}), nil
-	c.mu.Unlock()
+	c.Renew(side)
 	c.follow(consumer, side)
 	return nil
+}
+
+// Renew ends the doubt: the holding goes on on another connection.
+func (c *Claim) Renew(side *transport.Channel) {
+	c.side.Store(side)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost, c.cause = make(chan struct{}), nil
 }
 
 func (c *Claim) follow(consumer *transport.Consumer, side *transport.Channel) {

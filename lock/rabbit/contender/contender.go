@@ -104,13 +104,8 @@ func (c *Contender) Connect(ctx context.Context) error {
 
 // Acquire implements lock.Lock.
 func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
-	switch conn := c.session.Conn(); {
-	case c.held != nil && !c.held.Over():
-		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", c.id)
-	case conn == nil:
-		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", c.id)
-	case !c.session.Usable():
-		return nil, conn.BrokenError("cannot acquire " + c.id.String())
+	if err := c.session.Begin("acquire "+c.id.String(), c.held != nil && !c.held.Over()); err != nil {
+		return nil, err
 	}
 	c.writer.Settle(ctx)
 	if c.next != nil {
@@ -123,10 +118,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	})
 	if err != nil {
 		c.Waiter.Missed(c.outcome(err))
-		if c.session.Blocked() {
-			err = lock.Errorf(lock.ErrUnreachable, "%s", err.Error())
-		}
-		return nil, err
+		return nil, c.session.Outcome(err)
 	}
 	c.Waiter.Won(ctx, h.Slot(), false)
 	return c.won(h), nil

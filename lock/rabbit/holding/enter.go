@@ -109,24 +109,13 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 // record returns the record of this holding under a term.
 func (h *Held) record(who ledger.Holding) ledger.Record { return who.Held(h.handover, h.Host, h.PID) }
 
-// finishTime is for how long a record or its release may be on its way once it is not wanted any more. A record that
-// is given up half-way may be in the ledger all the same, and keeps successors for as long as its holder could live.
-const finishTime = 2 * time.Second
-
-// finishing returns a context that ends a while after ctx does.
-func finishing(ctx context.Context) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(finishTime, cancel) })
-	return longer, func() { stop(); cancel() }
-}
-
 // recordTerm records this holding under a new term. Once the record has come back, whoever takes the place at the door
 // from us reads it. It goes on for a moment when ctx has ended.
 func (h *Held) recordTerm(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	ctx, cancel := finishing(ctx)
+	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
 	door := h.door.Load()
 	term, err := door.Record(ctx, func(who ledger.Holding) error {

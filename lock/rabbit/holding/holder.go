@@ -97,7 +97,7 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 	if !errors.Is(err, transport.ErrTaken) {
 		l.avoidUnusable(ctx, slot, err)
 	}
-	leaving, cancel := finishing(ctx)
+	leaving, cancel := ledger.Finishing(ctx)
 	defer cancel()
 	_ = h.Release(leaving) // nothing may stay behind, and what was read must be back before it is missed
 	switch what := fmt.Sprintf("cannot take slot %d of %s", slot, l.Names.ID); {

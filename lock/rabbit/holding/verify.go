@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"berth/lock"
+	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/transport"
 )
 
@@ -66,14 +67,14 @@ func (h *Held) ask() (ledgerState, error) {
 	}
 	// A ledger that cannot be reached from here may be within reach of a successor, where a cluster is split: only its
 	// answer is proof.
-	records, next, err := h.Side().Count(background, h.t)
+	abandoned, err := ledger.Abandoned(background, h.Side(), h.t) // who is next has the records in hand
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		return deleted, nil
 	case errors.Is(err, transport.ErrTaken):
 		return recorded, lock.Errorf(lock.ErrUnknown,
 			"cannot verify %s: its ledger %q was replaced by a queue that somebody else owns; delete that", h, h.t)
-	case err == nil && records == 0 && next == 0: // who is next has them in hand
+	case abandoned:
 		return emptied, nil
 	}
 	return recorded, h.Judge(err, "")

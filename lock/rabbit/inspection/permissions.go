@@ -108,7 +108,7 @@ func (i *inspection) missing(all []need) {
 func (i *inspection) pattern() string {
 	queues := `(-([0-9]+-[ABT]|[ABT]-[0-9]+|W))?$`
 	if i.ID.Kind == lock.TokenSemaphore {
-		queues = `(-K(-([0-9]+-[ABT]|[ABT]-[0-9]+))?)?$`
+		queues = `(-[KQ](-([0-9]+-[ABT]|[ABT]-[0-9]+))?)?$`
 	}
 	return "^" + regexp.QuoteMeta(i.ID.Name) + queues
 }

@@ -18,7 +18,7 @@ const (
 	// readTimeout is how long the records take that a ledger was seen to have, before it is looked at again.
 	readTimeout = 200 * time.Millisecond
 
-	// secondLook is after how long a ledger without a record is read again.
+	// secondLook is after how long a ledger without a record is looked at again.
 	secondLook = 50 * time.Millisecond
 
 	// deliveryTimeout bounds the way of a message through the broker to oneself.
@@ -31,6 +31,8 @@ const (
 type Door struct {
 	Missing bool // the ledger did not exist before
 	Empty   bool // it had no record of a holder, or was full: nothing is known
+
+	copies *copies // of the own record; nil: the ledger is not replicated
 
 	channel *transport.Channel
 	queue   string
@@ -60,7 +62,7 @@ type View struct {
 	Proven  boottime.Instant // when the last proof began that the place is ours
 	Read    int              // messages that were delivered, again maybe
 	Asked   int              // the highest priority of those who ask for the place; -1: nobody
-	Echoed  bool             // a holder has written its record again since StepOut: it lives
+	Echoed  bool             // a holder lives: its record has come since StepOut; of a replicated ledger since ours has
 	Changed <-chan struct{}  // closed when more is known
 	Ended   <-chan struct{}  // closed when nothing is delivered any more: after StepOut, or the place is lost
 }
@@ -262,10 +264,18 @@ func (d *Door) take(from *transport.Consumer, m transport.Delivery) {
 		}
 		return
 	}
+	before := d.view.own
 	d.view.add(record)
-	if record.Record == held && record.ID != d.view.id {
-		d.view.Echoed = d.view.Echoed || d.fresh
-	} else if record.Record == held && record.Term == d.view.own {
+	if record.Record != held {
+		return
+	}
+	switch {
+	case record.ID != d.view.id:
+		d.view.Echoed = d.view.Echoed || d.fresh || d.copies != nil && before != 0 && !d.view.past(record)
+	case record.Term != d.view.own:
+	case d.copies != nil:
+		d.takeCopy(record, m.DeliveryTag)
+	default:
 		d.own = m.DeliveryTag
 	}
 }

@@ -100,6 +100,12 @@ func (h History) Highest() (term uint64) {
 // Current reports whether the record of this holding is the last one.
 func (h History) Current() bool { return h.own > h.Highest() && !h.Disowned() }
 
+// Contested reports whether a holding of this term or a higher one is recorded, and not known to be over: it may have
+// waited for the end of this one.
+func (h History) Contested() bool {
+	return slices.ContainsFunc(h.open(), func(r Record) bool { return r.Term >= h.own })
+}
+
 // Disowned reports whether this holding was released by somebody else: its guard.
 func (h History) Disowned() bool { return h.own > 0 && h.released[Holding{h.own, h.id}] }
 

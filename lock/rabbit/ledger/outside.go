@@ -57,3 +57,20 @@ func (d *Door) Heeded() {
 	defer d.mu.Unlock()
 	d.view.Echoed = false
 }
+
+// Abandoned reports whether a ledger has neither a record nor anybody at its door. Errors: as transport.Channel.
+//
+// It looks twice: a queue can answer a look before it puts back what it was given before (RabbitMQ 4.3 does so when
+// it is busy).
+func Abandoned(ctx context.Context, channel *transport.Channel, queue string) (bool, error) {
+	for range 2 {
+		records, next, err := channel.Count(ctx, queue)
+		if err != nil || records > 0 || next > 0 {
+			return false, err
+		}
+		if err := transport.Sleep(ctx, secondLook); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

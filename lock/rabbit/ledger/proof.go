@@ -42,6 +42,9 @@ func (d *Door) Prove(ctx context.Context) error {
 		return err
 	}
 	defer d.end()
+	if d.copies != nil {
+		return d.proveTwice(ctx)
+	}
 	began := boottime.Now()
 	d.mu.Lock()
 	own, inHand := d.own, d.inHand
@@ -83,7 +86,7 @@ func (d *Door) sift(started bool) (tags []uint64) {
 	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool {
 		r := l.record
 		useless := r.Term == 0 || d.view.past(r) || started && d.own != 0 && r.Term <= d.view.own
-		if !useless || l.tag == d.own {
+		if !useless || l.tag == d.own || d.copies != nil && l.tag == d.copies.kept {
 			return false
 		}
 		tags = append(tags, l.tag)
@@ -131,7 +134,7 @@ func (d *Door) GiveBack(ctx context.Context) error {
 		_ = d.consumer.Ack(tag)
 	}
 	_ = d.consumer.PutBack(0)
-	return d.channel.Find(ctx, d.queue) // answered on this channel once the record is back
+	return d.channel.Find(ctx, d.queue) // the record is back then, unless the queue is busy
 }
 
 // Depart gives the place back in one write with what departure says.

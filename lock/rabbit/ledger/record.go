@@ -33,6 +33,8 @@ type Record struct {
 	Handover int64  `json:"handover_ms,omitempty"`
 	Host     string `json:"host,omitempty"`
 	PID      int    `json:"pid,omitempty"`
+
+	Copy bool `json:"copy,omitempty"` // in a replicated ledger: there is another one, which is not the copy
 }
 
 // Holding is one holding of a slot, as records name it. The term alone does not: after a ledger has lost its newest

@@ -14,6 +14,17 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
+// finishTime is for how long a record or its release may be on its way once it is not wanted any more. A record that
+// is given up half-way may be in the ledger all the same, and keeps successors for as long as its holder could live.
+const finishTime = 2 * time.Second
+
+// Finishing returns a context that ends a while after ctx does: for what is to be finished although nobody wants it.
+func Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(finishTime, cancel) })
+	return longer, func() { stop(); cancel() }
+}
+
 // releaseTimeout bounds the attempts to record a release.
 const releaseTimeout = 2 * time.Second
 

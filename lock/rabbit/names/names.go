@@ -41,15 +41,43 @@ const (
 	// LineLength is how many messages the line keeps. All it needs is one baton for a slot.
 	LineLength int32 = 100
 
+	// ReplicatedLength is LedgerLength of a quorum queue, which gives a consumer no more than 2000 messages at once: the
+	// own record comes after all of them.
+	ReplicatedLength int32 = 1000
+
 	// TokensLength is how many messages the queue of tokens keeps: none is lost before a stranger has doubled all.
 	TokensLength int32 = 2 * lock.MaxSlots
 )
+
+// QueueType says on how many nodes of a cluster the queues of a token semaphore are. Other kinds have Classic.
+type QueueType string
+
+const (
+	// Classic queues are on one node.
+	Classic QueueType = "classic"
+	// Quorum queues are on several: the lock outlives each of them.
+	Quorum QueueType = "quorum"
+)
+
+// QueueTypes are all of them, the default first.
+var QueueTypes = []QueueType{Classic, Quorum}
 
 // Names gives the queues of one lock.
 type Names struct {
 	Naming Naming
 	ID     lock.ID
+	Type   QueueType // "" before it is known
 }
+
+// Of returns the names of the lock's queues if they are of that type. No queue can be of both: the types have names of
+// their own.
+func (n Names) Of(t QueueType) Names {
+	n.Type = t
+	return n
+}
+
+// Replicated reports whether the queues are on several nodes.
+func (n Names) Replicated() bool { return n.Type == Quorum && n.ID.Kind == lock.TokenSemaphore }
 
 // Exists returns the name of queue A, which exists as long as the slot does.
 func (n Names) Exists(slot int) string { return n.Queue(slot, "A") }
@@ -73,8 +101,13 @@ func (n Names) Line() string {
 	return n.ID.Name + "-W"
 }
 
-// Tokens returns the name of queue K, which has the tokens of a token semaphore.
-func (n Names) Tokens() string { return n.ID.Name + "-K" }
+// Tokens returns the name of queue K, which has the tokens of a token semaphore: N-Q where it is replicated.
+func (n Names) Tokens() string {
+	if n.Replicated() {
+		return n.ID.Name + "-Q"
+	}
+	return n.ID.Name + "-K"
+}
 
 // Waiters returns the name of the queue that waiters consume from.
 func (n Names) Waiters() string {
@@ -88,7 +121,13 @@ func (n Names) Waiters() string {
 func (n Names) Administration() string { return n.ID.Name }
 
 // Absent is the error for a lock without a slot.
-func (n Names) Absent() error { return n.ID.Absent(n.Naming.Flags()...) }
+func (n Names) Absent() error {
+	flags := n.Naming.Flags()
+	if n.Replicated() {
+		flags = append(flags, "--queue-type "+string(Quorum))
+	}
+	return n.ID.Absent(flags...)
+}
 
 // Foreign is the error for a queue that is exclusive to nobody in the place of one that has to be. The broker answers
 // claims of it as if somebody had claimed it (405), but whoever looks it up is told that it is there.

@@ -77,13 +77,8 @@ func (c *Contender) Connect(ctx context.Context) error {
 // Acquire implements lock.Lock.
 func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	id := c.cfg.Names.ID
-	switch conn := c.session.Conn(); {
-	case c.held != nil && !transport.IsClosed(c.held.over):
-		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", id)
-	case conn == nil:
-		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", id)
-	case !c.session.Usable():
-		return nil, conn.BrokenError("cannot acquire " + id.String())
+	if err := c.session.Begin("acquire "+id.String(), c.held != nil && !transport.IsClosed(c.held.over)); err != nil {
+		return nil, err
 	}
 	var h *Held
 	err := c.finder.Search(ctx, func(ctx context.Context, slot int, _ bool) (err error) {
@@ -97,10 +92,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		c.held = h
 		return h, nil
 	}
-	if c.session.Blocked() {
-		err = lock.Errorf(lock.ErrUnreachable, "%s", err.Error())
-	}
-	return nil, err
+	return nil, c.session.Outcome(err)
 }
 
 // seekLedger says so if those who hold the lock keep a ledger. Otherwise it returns full.

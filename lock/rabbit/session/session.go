@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"berth/lock"
 	"berth/lock/rabbit/transport"
 )
 
@@ -90,6 +91,28 @@ func (s *Session) Usable() bool {
 func (s *Session) Blocked() bool {
 	conn := s.Conn()
 	return conn != nil && transport.IsClosed(conn.Blocked())
+}
+
+// Begin says what keeps an attempt at something from being made; nil: nothing does. holds says that the contender has a
+// slot.
+func (s *Session) Begin(what string, holds bool) error {
+	switch conn := s.Conn(); {
+	case holds:
+		return fmt.Errorf("cannot %s: this contender holds a slot of it already; release it first", what)
+	case conn == nil:
+		return lock.Errorf(lock.ErrUnreachable, "cannot %s: not connected", what)
+	case !s.Usable():
+		return conn.BrokenError("cannot " + what)
+	}
+	return nil
+}
+
+// Outcome is that of an attempt that has failed: a connection that the broker has blocked is of no use any more.
+func (s *Session) Outcome(err error) error {
+	if s.Blocked() {
+		return lock.Errorf(lock.ErrUnreachable, "%s", err.Error())
+	}
+	return err
 }
 
 // blocking is what an alarm of the broker is called.

@@ -28,6 +28,32 @@ func Count(ctx context.Context, channel *transport.Channel, n names.Names) (int,
 	return lock.MaxSlots, nil
 }
 
+// Settle finds out of which type the queues of a token semaphore are, and returns their names. Other locks have one
+// type. Errors: lock.ErrAbsent if there is no slot, lock.ErrUnsafe if its queues are not of the type that the names
+// say, and as transport.Channel.
+func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (names.Names, error) {
+	if n.ID.Kind != lock.TokenSemaphore {
+		return n, nil
+	}
+	types := names.QueueTypes
+	if n.Type == names.Quorum { // look for that one first: the broker logs each look in vain
+		types = []names.QueueType{names.Quorum, names.Classic}
+	}
+	for _, t := range types {
+		switch err := channel.Find(ctx, n.Of(t).Exists(1)); {
+		case errors.Is(err, transport.ErrNoQueue):
+		case err != nil && !errors.Is(err, transport.ErrTaken):
+			return n, err
+		case n.Type != "" && n.Type != t:
+			return n, lock.Errorf(lock.ErrUnsafe, "%s has %s queues: leave out --queue-type %s, or destroy it and create it "+
+				"anew", n.ID, t, n.Type)
+		default:
+			return n.Of(t), nil
+		}
+	}
+	return n, n.Absent()
+}
+
 // Find finds out whether a queue A exists: nil says that it does. It probes where that costs nothing, and otherwise
 // looks on the side channel: a probe that comes back proves nothing. Errors: as transport.Channel.
 func Find(ctx context.Context, s *session.Session, side *transport.Channel, a string) error {

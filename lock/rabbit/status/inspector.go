@@ -18,7 +18,7 @@ import (
 const (
 	// firstBatch is how many slots are probed first while nothing is known of the lock.
 	firstBatch = 16
-	// For how long a ledger or a line that does not exist is not looked for again, unless something else says that it
+	// For how long a ledger, or a line, or a lock that does not exist is not looked for again, unless something else says that it
 	// was made: the broker logs each look that it refuses. Both are made once in the life of a lock.
 	unmadeLedger = time.Minute
 	unmadeLine   = 5 * time.Second
@@ -34,7 +34,9 @@ const (
 // Inspector is lock.Inspector. New makes it. It has a connection that looks, and one that publishes: under an alarm the
 // broker does not serve that.
 type Inspector struct {
-	names   names.Names
+	names   names.Names // of the type that the lock has, as far as is known
+	asked   names.Names // as configured
+	settle  time.Time   // when to find out the type, should the lock have no slot
 	dialer  *transport.Dialer
 	channel *transport.Channel // that looks; nil: not connected
 	asker   *asker
@@ -50,7 +52,7 @@ var _ lock.Inspector = (*Inspector)(nil)
 // New returns an inspector that is not connected. It does no I/O.
 func New(n names.Names, d *transport.Dialer) *Inspector {
 	return &Inspector{
-		names: n, dialer: d, asker: &asker{publisher: transport.NewPublisher(d, "asking")},
+		names: n, asked: n, dialer: d, asker: &asker{publisher: transport.NewPublisher(d, "asking")},
 		absent: map[string]time.Time{},
 	}
 }
@@ -60,16 +62,26 @@ func (i *Inspector) connect(ctx context.Context) error {
 	if err := i.names.ID.Check(); err != nil {
 		return err
 	}
-	if i.channel != nil && !i.channel.Conn().Broken() {
+	if i.channel == nil || i.channel.Conn().Broken() {
+		conn, err := i.dialer.Dial(ctx, "looking")
+		if err != nil {
+			return err
+		}
+		i.channel, i.gap = conn.Channel(), 0
+		clear(i.absent)
+	}
+	if i.known > 0 || time.Now().Before(i.settle) {
 		return nil
 	}
-	conn, err := i.dialer.Dial(ctx, "looking")
-	if err != nil {
-		return err
+	n, err := slots.Settle(ctx, i.channel, i.asked)
+	if errors.Is(err, lock.ErrAbsent) {
+		i.settle = time.Now().Add(unmadeLine) // it may be made with other queues than it had
+		return nil
 	}
-	i.channel, i.gap = conn.Channel(), 0
-	clear(i.absent)
-	return nil
+	if err == nil {
+		i.names, i.settle = n, time.Now().Add(unmadeLine)
+	}
+	return err
 }
 
 // Close implements lock.Inspector.
@@ -155,7 +167,14 @@ func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 // ends, or, unless it is the last question, for a moment.
 func (i *Inspector) askOnce(ctx context.Context, slot int, verb lock.Verb, last bool) (found bool, answer []byte,
 	err error) {
-	asked, err := i.asker.ask(ctx, verb, []string{i.names.Holds(slot)})
+	queue := i.names.Holds(slot)
+	if i.names.Replicated() { // its ledger is always there, and its holder reads it
+		queue = i.names.Ledger(slot)
+		if _, consumers, err := i.channel.Count(ctx, queue); err != nil || consumers == 0 {
+			return false, nil, err
+		}
+	}
+	asked, err := i.asker.ask(ctx, verb, []string{queue})
 	switch {
 	case err != nil && (errors.Is(err, lock.ErrDenied) || ctx.Err() != nil):
 		return false, nil, err

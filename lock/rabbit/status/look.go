@@ -67,6 +67,8 @@ func (l *look) door(ctx context.Context, slot int) (door transport.Presence, rea
 		return transport.Unknown, false, nil
 	case err != nil:
 		return transport.Unknown, false, err
+	case consumers == 0 && messages == 0 && l.names.Replicated():
+		return transport.Unknown, false, nil // which is what the broker says where most of the queue's nodes are gone
 	case consumers == 0:
 		return transport.Absent, false, nil
 	}
@@ -131,7 +133,7 @@ func (l *look) line(ctx context.Context) error {
 	if next > 0 {
 		delete(l.absent, l.names.Waiters()) // it was made since
 	}
-	_, consumers, err := l.consumers(ctx, l.names.Waiters(), unmadeLine)
+	ready, consumers, err := l.consumers(ctx, l.names.Waiters(), unmadeLine)
 	switch {
 	case errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken), errors.Is(err, lock.ErrDenied):
 		l.waiting = -1
@@ -140,8 +142,11 @@ func (l *look) line(ctx context.Context) error {
 		return err
 	}
 	l.waiting = consumers
-	if l.names.ID.Kind == lock.Semaphore {
+	switch {
+	case l.names.ID.Kind == lock.Semaphore:
 		l.waiting = max(consumers-next, min(consumers, next))
+	case l.names.Replicated(): // a quorum queue counts whoever has a message in hand
+		l.waiting = max(consumers-max(l.known-ready, 0), 0)
 	}
 	return nil
 }

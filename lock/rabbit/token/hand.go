@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -19,6 +20,7 @@ import (
 // makes it.
 type Hand struct {
 	Queue    string        // K
+	Length   int32         // K is made with it where it is missing; 0: only administration makes it
 	Priority int           // as a waiter, 0 to lock.MaxPriority, or one more: it takes over
 	Renewal  time.Duration // how often a token that is kept is delivered anew
 	Log      hclog.Logger
@@ -26,12 +28,42 @@ type Hand struct {
 	session  *session.Session
 	channel  *transport.Channel  // nil before the first use
 	consumer *transport.Consumer // nil: it does not wait
+	consumed atomic.Int64        // how many consumers there were
 	drawn    []Token             // in hand
 }
 
 // NewHand returns an empty hand.
-func NewHand(queue string, priority int, s *session.Session, log hclog.Logger) *Hand {
-	return &Hand{Queue: queue, Priority: priority, Renewal: Renewal, Log: log, session: s}
+func NewHand(n names.Names, priority int, s *session.Session, log hclog.Logger) *Hand {
+	return &Hand{
+		Queue: n.Tokens(), Length: declared(n), Priority: priority, Renewal: Renewal, Log: log, session: s,
+	}
+}
+
+// declared is with which length whoever consumes from K declares it: 0 for one that is replicated, which is declared
+// where it is missing only.
+func declared(n names.Names) int32 {
+	if n.Replicated() {
+		return 0
+	}
+	return names.TokensLength
+}
+
+// tag returns the tag of another consumer. A quorum queue of RabbitMQ 3.10 forgets one that has the tag of one that was
+// just cancelled and had messages in hand.
+func (h *Hand) tag() string { return fmt.Sprintf("%s %d", h.Queue, h.consumed.Add(1)) }
+
+// Turn has the hand take tokens from the queue of these names from now on. What it has of another one it gives back.
+func (h *Hand) Turn(ctx context.Context, n names.Names) error {
+	if h.Queue == n.Tokens() {
+		return nil
+	}
+	if h.channel != nil {
+		if err := h.channel.Close(ctx); err != nil {
+			return err
+		}
+	}
+	h.Queue, h.Length, h.channel, h.consumer, h.drawn = n.Tokens(), declared(n), nil, nil, nil
+	return nil
 }
 
 // at returns the channel on the session's present connection. What was in hand on another one is back in its queue.
@@ -79,7 +111,7 @@ func (h *Hand) Await(ctx context.Context, patience time.Duration) (woken bool, e
 	}
 	if h.consumer == nil {
 		h.consumer, err = channel.Consume(ctx, h.Queue, transport.Consumption{
-			Create: names.TokensLength, Priority: int32(2 * h.Priority), Prefetch: 1})
+			Create: h.Length, Priority: int32(2 * h.Priority), Prefetch: 1, Tag: h.tag()})
 		if err != nil {
 			h.consumer = nil
 			return false, err
@@ -100,9 +132,7 @@ func (h *Hand) Await(ctx context.Context, patience time.Duration) (woken bool, e
 	case <-ctx.Done():
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 		defer cancel()
-		if err := h.leave(leaving); err == nil {
-			_ = h.PutBack(leaving)
-		}
+		_ = h.leave(leaving)
 		return false, ctx.Err()
 	case <-channel.Conn().Done():
 		return false, channel.Conn().BrokenError(fmt.Sprintf("cannot wait for a message of queue %q", h.Queue))
@@ -118,23 +148,19 @@ var errEnded = errors.New("the consumer was ended")
 // Ended reports whether Await failed because the broker has ended the consumer.
 func Ended(err error) bool { return errors.Is(err, errEnded) }
 
-// leave ends the wait: what is in hand needs no consumer, and no other token is to come.
+// leave ends the wait: what is in hand needs no consumer, and no other token is to come. A consumer without one may be
+// given it at that moment. A quorum queue then counts it as delivered to a consumer that nobody has any more, until the
+// channel is closed.
 func (h *Hand) leave(ctx context.Context) error {
 	if h.consumer == nil {
 		return nil
 	}
 	consumer := h.consumer
 	h.consumer = nil
-	if err := consumer.Cancel(ctx); err != nil {
-		return err
-	}
-	for d := range consumer.Deliveries {
-		h.drawn = append(h.drawn, read(d))
-	}
 	if len(h.drawn) == 0 {
-		return consumer.PutBack(0) // what comes after the answer reaches nobody
+		return h.channel.Close(ctx)
 	}
-	return nil
+	return consumer.Cancel(ctx)
 }
 
 // Remove removes a token from the queue.
@@ -149,23 +175,16 @@ func (h *Hand) PutBack(ctx context.Context) error {
 	if len(h.drawn) == 0 {
 		return nil
 	}
-	for _, t := range h.drawn {
-		t.putBack()
-	}
-	h.drawn = nil
-	if err := channel.Find(ctx, h.Queue); err != nil && !errors.Is(err, transport.ErrNoQueue) {
-		return err // it is answered once they are back
-	}
-	return nil
+	h.consumer, h.drawn = nil, nil
+	return channel.Close(ctx)
 }
 
 // Keep takes a drawn token out of the hand, and keeps it while a command may run; the others are given back.
-func (h *Hand) Keep(ctx context.Context, t Token) *Kept {
+func (h *Hand) Keep(t Token) *Kept {
 	channel := h.at()
-	h.drawn = slices.DeleteFunc(h.drawn, t.Same)
-	if err := h.PutBack(ctx); err != nil {
-		h.Log.Debug("tokens not given back in order", "queue", h.Queue, "error", err)
+	for _, other := range slices.DeleteFunc(h.drawn, t.Same) {
+		other.putBack()
 	}
-	h.channel, h.consumer = nil, nil // this one is the token's now
+	h.channel, h.consumer, h.drawn = nil, nil, nil // this one is the token's now
 	return newKept(h, channel, t)
 }

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/transport"
 )
 
@@ -79,16 +78,15 @@ func (k *Kept) Tend() {
 		return
 	}
 	k.busy = true
-	k.work.Go(func() { k.renew(conn.Channel()) })
+	k.work.Go(func() { k.renew(conn) })
 }
 
-// renew takes the token back on another channel, of the consumer that the broker prefers to all who wait.
-func (k *Kept) renew(channel *transport.Channel) {
-	channel.BePatient(true)
+// renew takes the token back on another channel.
+func (k *Kept) renew(conn *transport.Conn) {
 	k.mu.Lock()
 	last, before := k.channel, k.token
 	k.mu.Unlock()
-	found, err := k.regain(channel, before)
+	channel, found, err := k.regain(conn, before)
 	k.kept(channel, found, err)
 	_ = last.Close(context.Background()) // patient: it ends with its answer or with the connection
 }
@@ -108,72 +106,111 @@ func (k *Kept) kept(channel *transport.Channel, found Token, err error) {
 	}
 }
 
-// regain consumes until the token of the slot comes. It puts others back soon: where many were reset at once, each has
-// one that another one asks for.
-func (k *Kept) regain(channel *transport.Channel, before Token) (found Token, err error) {
+// regain asks until it has the token of the slot, on the channel that it returns. It puts others back soon: where many
+// were reset at once, each has one that another one asks for.
+func (k *Kept) regain(conn *transport.Conn, before Token) (on *transport.Channel, found Token, err error) {
 	ctx, cancel := context.WithTimeoutCause(k.life, regainTimeout, errors.New("nobody has given it back"))
 	defer cancel()
 	for ctx.Err() == nil {
-		found, err = k.grasp(ctx, channel, before)
+		on, found, err = k.grasp(ctx, conn, before)
 		if err != nil || found.Slot != 0 {
-			return found, err
+			return on, found, err
 		}
 		before = Token{}
 		_ = transport.Sleep(ctx, rand.N(longestLull))
 	}
-	return Token{}, context.Cause(ctx)
+	return conn.Channel(), Token{}, context.Cause(ctx)
 }
 
-// grasp consumes until the token of the slot comes, or others have come. Of several it keeps one and removes the
-// others: it is the slot's only holder.
-func (k *Kept) grasp(ctx context.Context, channel *transport.Channel, before Token) (found Token, err error) {
-	consumer, err := channel.Consume(context.Background(), k.hand.Queue, transport.Consumption{
-		Create: names.TokensLength, Priority: keeperPriority})
+// grasp consumes all tokens that nobody has, as the consumer that the broker prefers to all who wait, until that of the
+// slot has come, or only others have. Of several it keeps one and removes the others: it is the slot's only holder.
+func (k *Kept) grasp(ctx context.Context, conn *transport.Conn, before Token) (
+	on *transport.Channel, found Token, err error) {
+	all, consumer, err := k.consume(conn, 0)
+	defer func() { _ = all.Close(context.Background()) }() // which puts back what is in hand
 	if err != nil {
-		return Token{}, err
+		return all, Token{}, err
 	}
 	if before.Slot != 0 {
 		before.putBack()
 	}
-	var others []Token
 	var enough <-chan time.Time
-	take := func(d transport.Delivery) {
-		switch t := read(d); {
-		case t.Slot != k.slot:
-			others = append(others, t)
-		case found.Slot != 0:
-			k.hand.Log.Warn("a slot's token was there twice; one was removed", "queue", k.hand.Queue, "slot", k.slot)
-			t.remove()
-		default:
-			found = t
+	for {
+		select {
+		case d, open := <-consumer.Deliveries:
+			switch t := read(d); {
+			case !open:
+				return all, Token{}, errEnded
+			case t.Slot != k.slot:
+				if enough == nil {
+					enough = time.After(longestGrasp)
+				}
+			default:
+				on, found, err = k.take(ctx, conn, t)
+				if err != nil || found.Slot != 0 {
+					k.removeOthers(consumer)
+					return on, found, err
+				}
+			}
+		case <-enough:
+			return all, Token{}, nil
+		case <-ctx.Done():
+			return all, Token{}, nil
 		}
 	}
-	for waiting := true; waiting && found.Slot == 0; {
+}
+
+// take has a token delivered anew, to a consumer that is given no other one. A consumer that may be given more cannot
+// be ended without its channel, see Hand.leave.
+func (k *Kept) take(ctx context.Context, conn *transport.Conn, t Token) (
+	on *transport.Channel, found Token, err error) {
+	on, consumer, err := k.consume(conn, 1)
+	if err == nil {
+		t.putBack()
+		select {
+		case d, open := <-consumer.Deliveries:
+			if found = read(d); !open {
+				err = errEnded
+			} else if found.Slot == k.slot {
+				err = consumer.Cancel(context.Background())
+			}
+		case <-time.After(longestGrasp):
+		case <-ctx.Done():
+		}
+	}
+	if err != nil || found.Slot != k.slot {
+		_ = on.Close(context.Background())
+		return on, Token{}, err
+	}
+	return on, found, nil
+}
+
+// consume consumes tokens on a channel of its own, a number of them at once or all. It prefers who takes one to who
+// takes all.
+func (k *Kept) consume(conn *transport.Conn, atOnce int) (*transport.Channel, *transport.Consumer, error) {
+	channel := conn.Channel()
+	channel.BePatient(true)
+	consumer, err := channel.Consume(context.Background(), k.hand.Queue, transport.Consumption{
+		Create: k.hand.Length, Priority: keeperPriority + int32(atOnce), Prefetch: atOnce, Tag: k.hand.tag()})
+	return channel, consumer, err
+}
+
+// removeOthers removes further tokens of the slot that have come.
+func (k *Kept) removeOthers(consumer *transport.Consumer) {
+	for {
 		select {
 		case d, open := <-consumer.Deliveries:
 			if !open {
-				return Token{}, errEnded
+				return
 			}
-			take(d)
-			if enough == nil {
-				enough = time.After(longestGrasp)
+			if t := read(d); t.Slot == k.slot {
+				k.hand.Log.Warn("a slot's token was there twice; one was removed", "queue", k.hand.Queue, "slot", k.slot)
+				t.remove()
 			}
-		case <-enough:
-			waiting = false
-		case <-ctx.Done():
-			waiting = false
+		default:
+			return
 		}
 	}
-	if err := consumer.Cancel(context.Background()); err != nil {
-		return Token{}, err
-	}
-	for d := range consumer.Deliveries {
-		take(d)
-	}
-	for _, t := range others {
-		t.putBack()
-	}
-	return found, nil
 }
 
 // PutBack gives the token back, for the next one. It does not wait; Return follows.

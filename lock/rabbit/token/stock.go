@@ -41,9 +41,12 @@ type Stock struct {
 //
 // Errors: lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
 func (s Stock) Mend(ctx context.Context, present, known int) error {
+	if err := s.Make(ctx); err != nil {
+		return fmt.Errorf("cannot make the queue of the tokens of %s: %w", s.Names.ID, err)
+	}
 	channel := s.Side.Conn().Channel()
 	consumer, err := channel.Consume(ctx, s.Names.Tokens(), transport.Consumption{
-		Create: names.TokensLength, Priority: stockPriority})
+		Create: declared(s.Names), Priority: stockPriority})
 	if err != nil {
 		return fmt.Errorf("cannot count the tokens of %s: %w", s.Names.ID, err)
 	}
@@ -67,6 +70,22 @@ func (s Stock) Mend(ctx context.Context, present, known int) error {
 		return fmt.Errorf("cannot see to the tokens of %s: %w", s.Names.ID, err)
 	}
 	return nil
+}
+
+// Make makes K where it is missing and nobody declares it who consumes from it.
+func (s Stock) Make(ctx context.Context) error {
+	if !s.Names.Replicated() {
+		return nil
+	}
+	err := s.Side.Find(ctx, s.Names.Tokens())
+	if !errors.Is(err, transport.ErrNoQueue) {
+		return err
+	}
+	err = s.Side.CreateReplicated(ctx, s.Names.Tokens(), names.TokensLength, false)
+	if errors.Is(err, transport.ErrDiffers) {
+		return nil // somebody else has made it meanwhile, on a broker of another version
+	}
+	return err
 }
 
 // count is one Mend under way.
@@ -136,13 +155,16 @@ func (c *count) read(ctx context.Context) error {
 // unused returns those of the slots that nobody is seen to use.
 func (s Stock) unused(ctx context.Context, of []int) (unused []int, err error) {
 	for batch := range slices.Chunk(of, slots.LargestBatch) {
+		held := make([]transport.Presence, len(batch))
 		var queues []string
-		for _, slot := range batch {
+		for i, slot := range batch {
+			held[i] = transport.Absent
 			queues = append(queues, s.Names.Holds(slot))
 		}
-		held, err := s.see(ctx, queues)
-		if err != nil {
-			return nil, err
+		if !s.Names.Replicated() { // or there is no such queue
+			if held, err = s.see(ctx, queues); err != nil {
+				return nil, err
+			}
 		}
 		for i, slot := range batch {
 			if held[i] != transport.Absent {

@@ -171,6 +171,33 @@ func (c *Channel) Create(ctx context.Context, queue string, length int32) (consu
 	return c.declare(ctx, "create", queue, false, length)
 }
 
+// CreateReplicated declares the queue as a durable one on several nodes of a cluster. With single, one of its consumers
+// is given all messages, and the next one only once that is gone. Whoever declares a queue that is there has to give the
+// same arguments, which depend on the broker's version: look for it before.
+func (c *Channel) CreateReplicated(ctx context.Context, queue string, length int32, single bool) error {
+	return c.do(ctx, operation{"create", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(queue, true, false, false, false, c.replicated(length, single))
+		return err
+	})
+}
+
+// replicated returns the arguments of a quorum queue. RabbitMQ 4.0 and later drops a message that has come back 20 times;
+// earlier ones drop none, and take -1 for a limit (3.10.8). From 4.3 on what a consumer on a lost node had is handed on
+// after a minute, if nothing else is said.
+func (c *Channel) replicated(length int32, single bool) amqp.Table {
+	arguments := amqp.Table{"x-queue-type": "quorum", "x-max-length": length, "x-overflow": "drop-head"}
+	if single {
+		arguments["x-single-active-consumer"] = true
+	}
+	if c.conn.Since(4, 0) {
+		arguments["x-delivery-limit"] = int32(-1)
+	}
+	if c.conn.Since(4, 3) {
+		arguments["x-consumer-disconnected-timeout"] = int32(0)
+	}
+	return arguments
+}
+
 func (c *Channel) declare(ctx context.Context, verb, queue string, exclusive bool, length int32) (
 	consumers int, err error) {
 	err = c.do(ctx, operation{verb, queue, configure}, func(ch *amqp.Channel) error {

@@ -6,6 +6,7 @@ package transport
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,6 +102,13 @@ func (c *Conn) Heartbeat() time.Duration { return c.amqp.Config.Heartbeat }
 func (c *Conn) Says(key string) string {
 	s, _ := c.amqp.Properties[key].(string)
 	return broker.OneLine(s)
+}
+
+// Since reports whether the broker's version is this one or a later one.
+func (c *Conn) Since(major, minor int) bool {
+	var is [2]int
+	n, _ := fmt.Sscanf(c.Says("version"), "%d.%d", &is[0], &is[1])
+	return n == 2 && slices.Compare(is[:], []int{major, minor}) >= 0
 }
 
 // Abandon cuts the connection. The broker then frees what it owned.

@@ -78,6 +78,9 @@ func (c *Consumer) PutBack(upTo uint64) error {
 	return c.send(func() error { return c.ch.Nack(upTo, true, true) })
 }
 
+// PutBackOne returns one delivery to its queue. It does not wait.
+func (c *Consumer) PutBackOne(tag uint64) { _ = c.ch.Nack(tag, false, true) }
+
 // Ack removes a message that was delivered. It does not wait.
 func (c *Consumer) Ack(tag uint64) error { return c.send(func() error { return c.ch.Ack(tag, false) }) }
 

@@ -6,14 +6,20 @@ import (
 	"time"
 
 	"berth/lock"
-	"berth/lock/rabbit/holding"
 	"berth/lock/rabbit/token"
 	"berth/lock/rabbit/transport"
 )
 
+// Place is a slot that is held, however.
+type Place interface {
+	lock.Held
+	Over() bool // Release has ended
+	Settle()    // waits for what runs beside it, once the connection is closed
+}
+
 // Held is lock.Held: a slot, and its token. The slot is what is verified; the token only keeps others from trying.
 type Held struct {
-	*holding.Held
+	Place
 	Token *token.Kept
 }
 
@@ -25,7 +31,7 @@ const handBackPause = 500 * time.Millisecond
 
 // Ready implements lock.Held.
 func (h *Held) Ready(ctx context.Context) error {
-	err := h.Held.Ready(ctx)
+	err := h.Place.Ready(ctx)
 	if errors.Is(err, lock.ErrFull) {
 		_ = transport.Sleep(ctx, handBackPause)
 	}
@@ -34,7 +40,7 @@ func (h *Held) Ready(ctx context.Context) error {
 
 // Verify implements lock.Held. It sees to the token as well.
 func (h *Held) Verify(ctx context.Context) error {
-	err := h.Held.Verify(ctx)
+	err := h.Place.Verify(ctx)
 	if err == nil {
 		h.Token.Tend()
 	}
@@ -43,7 +49,7 @@ func (h *Held) Verify(ctx context.Context) error {
 
 // Reclaim implements lock.Held. The broker has handed the token on if the connection was lost.
 func (h *Held) Reclaim(ctx context.Context) error {
-	err := h.Held.Reclaim(ctx)
+	err := h.Place.Reclaim(ctx)
 	if err == nil {
 		h.Token.Tend()
 	}
@@ -52,7 +58,7 @@ func (h *Held) Reclaim(ctx context.Context) error {
 
 // Release implements lock.Held. The token leaves with the release: whoever gets it needs longer to the door.
 func (h *Held) Release(ctx context.Context) error {
-	err := h.Held.Release(ctx)
+	err := h.Place.Release(ctx)
 	if back := h.Token.Return(ctx); err == nil {
 		err = back
 	}

@@ -18,6 +18,7 @@ import (
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/line"
 	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/replicated"
 	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/session"
 	"berth/lock/rabbit/slots"
@@ -64,15 +65,18 @@ type Config struct {
 
 // Contender is lock.Lock. New makes it.
 type Contender struct {
-	Holder    *holding.Holder // of what this contender claims
-	Hand      *token.Hand     // its tokens
-	Look      time.Duration   // for how long it waits before it looks whether tokens were lost
-	FirstLook time.Duration   // the same where it has just begun, or its consumer was ended
+	Holder     *holding.Holder    // of what this contender claims of a lock with classic queues
+	Replicated *replicated.Holder // the same with quorum queues
+	Hand       *token.Hand        // its tokens
+	Look       time.Duration      // for how long it waits before it looks whether tokens were lost
+	FirstLook  time.Duration      // the same where it has just begun, or its consumer was ended
 
 	id       lock.ID
-	names    names.Names
-	priority int  // among the waiters, once it has won a slot
-	once     bool // see Config
+	names    names.Names // of the type that the lock has, or that was asked for
+	asked    names.Names // as configured: of no type if any will do
+	settled  bool        // the type is known
+	priority int         // among the waiters, once it has won a slot
+	once     bool        // see Config
 	session  *session.Session
 	writer   *ledger.Writer
 	log      hclog.Logger
@@ -96,16 +100,21 @@ func New(cfg Config) *Contender {
 		priority = lock.MaxPriority + 1
 	}
 	c := &Contender{
-		id: cfg.Names.ID, names: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log, Look: seldomLook,
-		FirstLook: soonLook, soon: true, once: cfg.Once,
-		Hand: token.NewHand(cfg.Names.Tokens(), priority, s, cfg.Log),
+		id: cfg.Names.ID, names: cfg.Names, asked: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log,
+		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once,
+		Hand: token.NewHand(cfg.Names, priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Via, cfg.Log)
+	inbox, avoided := request.New(cfg.Admins, cfg.Dialer), &slots.Avoided{}
 	c.Holder = &holding.Holder{
-		Names: cfg.Names, Session: s, Writer: c.writer, Avoided: &slots.Avoided{},
+		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Avoided: avoided,
 		Waiter: line.NewWaiter(line.Config{ID: c.id, Once: true, Log: cfg.Log}, s), // nobody stands in line
-		Inbox:  request.New(cfg.Admins, cfg.Dialer),
+		Inbox:  inbox,
 		Host:   cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
+	}
+	c.Replicated = &replicated.Holder{
+		Names: cfg.Names.Of(names.Quorum), Session: s, Writer: c.writer, Avoided: avoided, Inbox: inbox,
+		Host: cfg.Host, PID: cfg.PID, Env: replicated.NewEnv(), Log: cfg.Log,
 	}
 	return c
 }
@@ -123,24 +132,26 @@ func (c *Contender) Connect(ctx context.Context) error {
 
 // Acquire implements lock.Lock.
 func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
-	switch conn := c.session.Conn(); {
-	case c.held != nil && !c.held.Over():
-		return nil, fmt.Errorf("cannot acquire %s: this contender holds a slot of it already; release it first", c.id)
-	case conn == nil:
-		return nil, lock.Errorf(lock.ErrUnreachable, "cannot acquire %s: not connected", c.id)
-	case !c.session.Usable():
-		return nil, conn.BrokenError("cannot acquire " + c.id.String())
+	if err := c.session.Begin("acquire "+c.id.String(), c.held != nil && !c.held.Over()); err != nil {
+		return nil, err
 	}
 	c.writer.Settle(ctx)
+	if err := c.settle(ctx); err != nil {
+		c.hindered = true
+		return nil, c.session.Outcome(err)
+	}
 	h, t, err := c.attempt(ctx)
 	if c.once && errors.Is(err, lock.ErrFull) && c.lookTwice(ctx) {
 		h, t, err = c.attempt(ctx)
 	}
 	if err == nil {
 		c.hindered, c.refusal, c.refusals, c.Hand.Priority = false, 0, nil, c.priority
-		c.held = &Held{Held: h, Token: c.Hand.Keep(ctx, t)}
-		c.Holder.Leaving = c.held.Token.PutBack
+		c.held = &Held{Place: h, Token: c.Hand.Keep(t)}
+		c.Holder.Leaving, c.Replicated.Leaving = c.held.Token.PutBack, c.held.Token.PutBack
 		return c.held, nil
+	}
+	if errors.Is(err, lock.ErrAbsent) {
+		c.settled = false // it may be made anew with other queues
 	}
 	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
 	conn := c.session.Conn()
@@ -149,14 +160,28 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		c.log.Debug("tokens not given back in order", "error", back)
 		conn.Abandon() // which gives them back
 	}
-	if c.session.Blocked() {
-		err = lock.Errorf(lock.ErrUnreachable, "%s", err.Error())
+	return nil, c.session.Outcome(err)
+}
+
+// settle finds out of which type the lock's queues are. While there is no such lock, who waits for it consumes from the
+// tokens of the type that was asked for.
+func (c *Contender) settle(ctx context.Context) error {
+	if c.settled {
+		return nil
 	}
-	return nil, err
+	n, err := slots.Settle(ctx, c.session.Side(), c.asked)
+	if errors.Is(err, lock.ErrAbsent) {
+		n = c.asked
+	} else if err != nil {
+		return err
+	}
+	c.settled = err == nil
+	c.names = n
+	return c.Hand.Turn(ctx, n)
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
-func (c *Contender) attempt(ctx context.Context) (*holding.Held, token.Token, error) {
+func (c *Contender) attempt(ctx context.Context) (Place, token.Token, error) {
 	a := attempt{Contender: c}
 	h, t, err := a.draw(ctx)
 	if h != nil || err != nil {
@@ -194,7 +219,7 @@ type attempt struct {
 }
 
 // draw draws tokens and goes to their slots, but for those that were refused before: their tokens come first again.
-func (a *attempt) draw(ctx context.Context) (*holding.Held, token.Token, error) {
+func (a *attempt) draw(ctx context.Context) (Place, token.Token, error) {
 	for a.gone < mostTried && a.useless < mostUseless {
 		t, found, err := a.Hand.Draw(ctx, a.seen)
 		if err != nil {
@@ -216,7 +241,7 @@ func (a *attempt) draw(ctx context.Context) (*holding.Held, token.Token, error) 
 }
 
 // each goes to the slots of tokens until one of them can be had. It returns neither a slot nor an error if others may.
-func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (*holding.Held, token.Token, error) {
+func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (Place, token.Token, error) {
 	for _, t := range of {
 		h, err := a.claim(ctx, t, now)
 		switch {
@@ -256,13 +281,13 @@ func (c *Contender) refused(drawn bool) {
 var errUseless = errors.New("the token is of no use to anybody")
 
 // claim claims the slot of a token. With now it returns slots.ErrMustWait where a command could not be started at once.
-func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h *holding.Held, err error) {
+func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place, err error) {
 	if t.Slot == 0 {
 		c.log.Warn("a message that is no token is removed", "queue", c.Hand.Queue)
 		return nil, errUseless
 	}
 	for pause, try := firstPause, 1; ; pause, try = 2*pause, try+1 {
-		h, err = c.Holder.Claim(ctx, t.Slot, now)
+		h, err = c.enter(ctx, t.Slot, now)
 		if err == nil || !errors.Is(err, transport.ErrTaken) || try == tries {
 			break
 		}
@@ -275,6 +300,22 @@ func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h *hold
 		return nil, errUseless
 	}
 	return h, err
+}
+
+// enter goes to the door of a slot.
+func (c *Contender) enter(ctx context.Context, slot int, now bool) (Place, error) {
+	if c.names.Replicated() {
+		if h, err := c.Replicated.Claim(ctx, slot, now); err != nil {
+			return nil, err
+		} else {
+			return h, nil
+		}
+	}
+	h, err := c.Holder.Claim(ctx, slot, now)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // exists returns nil if the slot exists.
@@ -297,6 +338,9 @@ func (c *Contender) none(ctx context.Context) error {
 // noTokens is the outcome where tokens cannot be drawn.
 func (c *Contender) noTokens(ctx context.Context, err error) error {
 	if !errors.Is(err, transport.ErrNoQueue) {
+		return err
+	}
+	if err := c.stock().Make(ctx); err != nil {
 		return err
 	}
 	if none := c.none(ctx); !errors.Is(none, lock.ErrFull) {
@@ -363,8 +407,7 @@ func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
 // somebody else has that, or anything goes wrong, the next look is due in a minute or two. It reports whether there is
 // nothing but to wait on: the lock has slots, and nobody has left a token that was not handed to anybody.
 func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
-	side := c.session.Side()
-	stock := token.Stock{Names: c.names, Side: side, Via: c.session.Via, Log: c.log}
+	stock := c.stock()
 	missing, err := stock.Missing(ctx)
 	stay = err == nil && errors.Is(c.none(ctx), lock.ErrFull)
 	again := slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(c.missing, slot) })
@@ -380,6 +423,11 @@ func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 		return false, c.session.Conn().BrokenError("cannot wait for " + c.id.String())
 	}
 	return stay, ctx.Err()
+}
+
+// stock returns all tokens of the lock.
+func (c *Contender) stock() token.Stock {
+	return token.Stock{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Log: c.log}
 }
 
 // lookTwice looks for lost tokens as one that waits does, and at once. It reports whether some were missing.

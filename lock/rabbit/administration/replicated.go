@@ -1,0 +1,83 @@
+package administration
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+
+	"berth/lock"
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/transport"
+)
+
+// createReplicated makes a slot on several nodes. Its ledger comes first: where that is new, it says that nobody has held
+// the slot, so that the first one need not wait for anybody.
+func (a *action) createReplicated(ctx context.Context, slot int) error {
+	err := a.channel.Find(ctx, a.Ledger(slot))
+	if errors.Is(err, transport.ErrNoQueue) {
+		err = a.channel.CreateReplicated(ctx, a.Ledger(slot), names.ReplicatedLength, true)
+		if err == nil {
+			err = a.begin1(ctx, slot)
+		}
+	}
+	if err != nil && !errors.Is(err, transport.ErrDiffers) {
+		return err
+	}
+	if err = a.channel.Find(ctx, a.Exists(slot)); !errors.Is(err, transport.ErrNoQueue) {
+		return err // it is a leftover
+	}
+	return a.channel.CreateReplicated(ctx, a.Exists(slot), 0, false)
+}
+
+// begin1 writes what a ledger begins with. Without that, its first reader waits for as long as anybody may live.
+func (a *action) begin1(ctx context.Context, slot int) error {
+	var letters []transport.Letter
+	for _, m := range ledger.First(rand.Text()) {
+		letters = append(letters, transport.Letter{Queue: a.Ledger(slot), Message: m})
+	}
+	err := a.publisher.Via(ctx, func(c *transport.Channel) error {
+		_, err := c.Send(ctx, letters)
+		return err
+	})
+	if errors.Is(err, transport.ErrUnanswered) {
+		a.dialer.Log.Warn("the slot's ledger could not be written: its first holder waits for two minutes", "slot", slot,
+			"error", err)
+		return nil
+	}
+	return err
+}
+
+// leaveOther makes sure that a lock that is made is of one type alone. The ledgers of the other one say who held it: a
+// command of a holder may still be about to end, and nobody would wait for it.
+func (a *action) leaveOther(ctx context.Context) error {
+	other := a.Of(names.Quorum)
+	if a.Replicated() {
+		other = a.Of(names.Classic)
+	}
+	queues := slots.Queues(other.Ledger, 1, slots.LargestBatch)
+	var letters []transport.Letter
+	for _, queue := range queues {
+		m := transport.Message{Expiration: "0"} // nobody is to find it
+		letters = append(letters, transport.Letter{Queue: queue, Message: m})
+	}
+	var found []transport.Presence
+	err := a.publisher.Via(ctx, func(c *transport.Channel) (err error) {
+		found, err = c.Send(ctx, letters)
+		return err
+	})
+	if errors.Is(err, transport.ErrUnanswered) {
+		return lock.Errorf(lock.ErrUnknown, "not known whether %s has had %s queues: %s; try again", a.ID, other.Type,
+			err.Error())
+	} else if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(found, func(p transport.Presence) bool { return p != transport.Absent }); i >= 0 {
+		return lock.Errorf(lock.ErrUnsafe, "%s has had %s queues, and has a ledger of that time, %q: once no command of it "+
+			"runs any more (berth token-semaphore destroy --wait), delete its ledgers, or use --queue-type %s", a.ID, other.Type,
+			queues[i], other.Type)
+	}
+	return a.channel.Remove(ctx, other.Tokens()) // whoever waits there is told by that
+}

@@ -1,0 +1,202 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/transport"
+)
+
+// activeTimeout is for how long one that has come to the door of a replicated ledger, and is shown nothing of it, waits:
+// the broker gives all of it to somebody else.
+const activeTimeout = time.Second
+
+// How often, and with which pauses, one that was shown nothing looks whether somebody else is at the door.
+const (
+	goneTries = 10
+	gonePause = 20 * time.Millisecond
+)
+
+// copies is what one has in hand of its record who stands at the door of a replicated ledger: the record, which is put
+// back and delivered again for each proof, and a copy, which stays. If that is delivered again, too, somebody else had
+// the place meanwhile.
+type copies struct {
+	term        uint64 // of both
+	kept        uint64 // the tag of the copy in hand; 0: it is not
+	interrupted bool   // one of them came although it was in hand
+}
+
+// ErrCopies says that there is no proof without both the own record and its copy. They have to be written again.
+var ErrCopies = errors.New("the ledger does not have the own record twice")
+
+// EnterReplicated is Enter for a ledger on several nodes. The broker lets everybody consume from it, gives all messages to
+// one, and lets the next one have them when that is gone, or its node is. So only a delivery says whose turn it is.
+//
+// A ledger without records is entered too. Errors: transport.ErrTaken, transport.ErrNoQueue, lock.ErrDenied,
+// lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
+func EnterReplicated(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
+	waiting, consumers, err := channel.Count(ctx, queue)
+	switch {
+	case errors.Is(err, transport.ErrNoQueue):
+		return nil, err
+	case err != nil:
+		return nil, unreadable(err)
+	case consumers > 0:
+		return nil, taken(queue)
+	}
+	d, err := enterActive(ctx, channel, queue, who, waiting)
+	if err == nil && d.View().Read == 0 {
+		// Nobody writes a record to a ledger that may be somebody else's: it would be in doubt about its slot. Who else has
+		// all there is in hand is seen without us.
+		err = d.Close(ctx)
+		for tries := 0; err == nil && tries < goneTries; tries++ { // the queue hears of our own end a moment later
+			if err = transport.Sleep(ctx, gonePause); err == nil {
+				waiting, consumers, err = channel.Count(ctx, queue)
+			}
+			if consumers == 0 {
+				break
+			}
+		}
+		switch {
+		case err != nil:
+			return nil, unreadable(err)
+		case consumers > 0:
+			return nil, taken(queue)
+		}
+		d, err = enterActive(ctx, channel, queue, who, waiting)
+	}
+	if err != nil {
+		return nil, err
+	}
+	known := d.View()
+	d.Empty = known.Silent() || known.Lost() || max(waiting, known.Read) >= names.LedgerFull
+	return d, nil
+}
+
+func enterActive(ctx context.Context, channel *transport.Channel, queue string, who Visitor, records int) (*Door, error) {
+	d, err := Return(ctx, channel, queue, who)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.readActive(ctx, records); err != nil {
+		return nil, errors.Join(err, d.Close(ctx))
+	}
+	return d, nil
+}
+
+func taken(queue string) error {
+	return fmt.Errorf("queue %q goes to somebody else: %w: %w", queue, ErrNext, transport.ErrTaken)
+}
+
+// Return takes the place at the door of a replicated ledger, or stands behind whoever has it: for a holder that had it
+// before. Its record, written again, comes once the place is its own. Errors: as EnterReplicated, without
+// transport.ErrTaken.
+func Return(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
+	d := newDoor(channel, queue, who)
+	d.copies = &copies{}
+	consumer, err := channel.Consume(ctx, queue, transport.Consumption{})
+	switch {
+	case errors.Is(err, transport.ErrNoQueue):
+		return nil, err
+	case err != nil:
+		return nil, unreadable(err)
+	}
+	d.follow(consumer)
+	return d, nil
+}
+
+// readActive reads what is there, for as long as it takes to see that it goes to somebody else.
+func (d *Door) readActive(ctx context.Context, records int) error {
+	bounded, cancel := context.WithTimeout(ctx, activeTimeout)
+	defer cancel()
+	err := d.read(bounded, max(records, 1))
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil && !d.channel.Conn().Broken() {
+		return taken(d.queue)
+	}
+	return err
+}
+
+// AwaitCopies waits until the own record and its copy are in hand.
+func (d *Door) AwaitCopies(ctx context.Context, limit time.Duration) error {
+	return d.await(ctx, limit, d.complete)
+}
+
+// complete reports whether the own record and its copy are in hand. The caller has mu.
+func (d *Door) complete() bool { return d.own != 0 && d.copies.kept != 0 }
+
+// takeCopy notes the own record or its copy, and removes the one that was in hand before. The caller has mu.
+func (d *Door) takeCopy(r Record, tag uint64) {
+	if d.copies.term != r.Term {
+		d.own, *d.copies = 0, copies{term: r.Term}
+	}
+	place := &d.own
+	if r.Copy {
+		place = &d.copies.kept
+	}
+	if *place != 0 {
+		d.copies.interrupted = true
+		_ = d.consumer.Ack(*place)
+		d.drop(*place)
+	}
+	*place = tag
+}
+
+// drop forgets a letter in hand. The caller has mu.
+func (d *Door) drop(tag uint64) {
+	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool { return l.tag == tag })
+}
+
+// proveTwice puts the own record back and awaits it, and does that again. Where a node was cut off for a while, what comes
+// first may have been sent before the question: the place was somebody else's, then ours, and then maybe somebody else's
+// again. But the copy was sent with it then, and is read before the second answer. The caller has turn.
+func (d *Door) proveTwice(ctx context.Context) error {
+	began := boottime.Now()
+	d.mu.Lock()
+	complete := d.complete()
+	d.copies.interrupted = false
+	d.mu.Unlock()
+	if !complete {
+		return lock.Errorf(lock.ErrUnknown, "queue %q: %w", d.queue, ErrCopies)
+	}
+	for range 2 {
+		d.mu.Lock()
+		d.consumer.PutBackOne(d.own)
+		d.drop(d.own)
+		d.own = 0
+		d.mu.Unlock()
+		if err := d.await(ctx, deliveryTimeout, func() bool { return d.own != 0 }); err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	interrupted := d.copies.interrupted
+	d.mu.Unlock()
+	if interrupted {
+		return lock.Errorf(lock.ErrUnknown, "queue %q was somebody else's for a while", d.queue)
+	}
+	d.proved(began)
+	return nil
+}
+
+// Keep leaves the own record alone in the ledger, once the command runs: everybody before is dead. It does not wait.
+func (d *Door) Keep() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.pruned = true
+	for _, tag := range d.sift(true) {
+		_ = d.consumer.Ack(tag)
+	}
+}
+
+// First returns what is written to a ledger that is made with its slot: a holding that is over. So the first one to come
+// reads something, and need not wait for anybody.
+func First(id string) []transport.Message {
+	who := Holding{Term: 1, ID: id}
+	return []transport.Message{who.Held(0, "", 0).message(), who.Released()}
+}

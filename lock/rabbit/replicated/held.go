@@ -1,0 +1,219 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/lock/rabbit/claim"
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/transport"
+	"berth/lock/rabbit/will"
+)
+
+// Held is lock.Held: the place at the door of a slot's ledger. Holder.Claim makes it.
+type Held struct {
+	*Holder
+	*claim.Claim // whether the place is lost, or in doubt: it has no queue of its own
+	slot         int
+	id           string // of this holding
+	a, t         string
+	lease        time.Duration
+
+	term atomic.Uint64               // 0 until the ledger has the record, and that is proven
+	door atomic.Pointer[ledger.Door] // nil before it is entered
+	next *ledger.Door                // that is to take its place; used in Reclaim and Release
+	over chan struct{}               // closed once Release has ended
+	work sync.WaitGroup              // those who watch doors
+
+	tried    ledger.Holding   // the last one that was written, whether it has come or not
+	handover time.Duration    // what the record says; written before the start only
+	recorded time.Time        // when the record was written last
+	proven   boottime.Instant // see Proven
+}
+
+var _ lock.Held = (*Held)(nil)
+
+func (l *Holder) newHeld(slot int, id string) *Held {
+	h := &Held{
+		Holder: l, slot: slot, id: id, a: l.Names.Exists(slot), t: l.Names.Ledger(slot),
+		lease: 2 * l.Session.Conn().Heartbeat(), over: make(chan struct{}),
+	}
+	h.Claim = claim.NewUnwatched(h.String(), "", l.Session.Side(), l.Log)
+	return h
+}
+
+// visitor is this holding at a door. Whoever holds a slot heeds what one that waits does not.
+func (h *Held) visitor() ledger.Visitor {
+	return ledger.Visitor{ID: h.id, Heed: func(d transport.Delivery) {
+		switch {
+		case d.Redelivered:
+		case h.Started():
+			h.Inbox.Heed(d)
+		default:
+			h.Inbox.HeedQuestion(d)
+		}
+	}}
+}
+
+// String names the slot, for messages.
+func (h *Held) String() string { return fmt.Sprintf("slot %d of %s", h.slot, h.Names.ID) }
+
+// Slot implements lock.Held.
+func (h *Held) Slot() int { return h.slot }
+
+// Term implements lock.Held.
+func (h *Held) Term() uint64 { return h.term.Load() }
+
+// Lease implements lock.Held. Nothing in the broker ends with it: whoever has the place after us waits for that long
+// since then.
+func (h *Held) Lease() time.Duration { return h.lease }
+
+// Proven implements lock.Held.
+func (h *Held) Proven() boottime.Instant { return h.proven }
+
+// Over reports whether Release has ended.
+func (h *Held) Over() bool { return transport.IsClosed(h.over) }
+
+// Handover implements lock.Held. There is no will while there is no term to release.
+func (h *Held) Handover() lock.Handover {
+	who := h.holding()
+	if who.Term == 0 {
+		return lock.Handover{}
+	}
+	handover := will.Will{Ledger: h.t, Holding: who, Slot: h.slot}.Handover(h.Session.Dialer)
+	handover.Slot = h.slot
+	return handover
+}
+
+func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
+
+// watch has the end of the place noticed as soon as the broker says so.
+func (h *Held) watch(door *ledger.Door) {
+	ended := door.View().Ended
+	h.work.Go(func() {
+		select {
+		case <-ended:
+			_ = h.judge(door.Lost())
+		case <-h.Ended():
+		}
+	})
+}
+
+// judge says what a failure at the door means for the slot. The end of the consumer is no proof of a loss: the broker
+// ends it after a split, and of a delivery that it takes for too old.
+func (h *Held) judge(err error) error {
+	switch {
+	case errors.Is(err, lock.ErrUnreachable):
+		return h.Dropped()
+	case !errors.Is(err, lock.ErrLost):
+		return err
+	case h.Started():
+		return h.Doubt(err.Error())
+	}
+	return h.Lose(err.Error())
+}
+
+// Verify implements lock.Held. It proves the place: the record is put back, and comes again.
+func (h *Held) Verify(ctx context.Context) error {
+	return h.Ask(ctx, func() error {
+		background := context.Background() // the channels are patient
+		door := h.door.Load()
+		if door.View().Disowned() {
+			return h.Lose("its guard has released it")
+		}
+		err := door.Prove(background)
+		if errors.Is(err, ledger.ErrCopies) {
+			return lock.Errorf(lock.ErrInDoubt, "%s: %s", h, err.Error())
+		} else if err != nil {
+			return h.judge(err)
+		}
+		if door.View().Contested() {
+			return lock.Errorf(lock.ErrInDoubt, "%s: somebody who had its place waits for it", h)
+		}
+		if err := h.exists(background); errors.Is(err, transport.ErrNoQueue) {
+			return h.JudgeExistence(err)
+		} else if err != nil {
+			h.Log.Debug("cannot see whether the slot was removed", "queue", h.a, "error", err)
+		}
+		if time.Since(h.recorded) > h.Env.Anew {
+			h.recordAnew()
+		}
+		return nil
+	})
+}
+
+// Release implements lock.Held.
+func (h *Held) Release(ctx context.Context) error {
+	if h.End() {
+		return nil // released before
+	}
+	defer close(h.over)
+	if h.Started() {
+		defer context.AfterFunc(ctx, h.Conn().Abandon)()
+	}
+	h.Session.KeepSilent(false)
+	if h.next != nil {
+		_ = h.next.Close(ctx)
+	}
+	unrecorded, err := h.giveBack(ctx)
+	if err != nil {
+		h.Conn().Abandon()
+		<-h.Conn().Done()
+	}
+	h.Settle()
+	if err == nil || h.Conn().Orderly() {
+		return unrecorded
+	}
+	return fmt.Errorf("cannot confirm that %s was given back; the connection was closed, which frees it: %w", h, err)
+}
+
+// Settle waits for what runs beside the holding. The connection is closed, or the holding has ended.
+func (h *Held) Settle() {
+	h.End()
+	h.work.Wait()
+	h.Claim.Settle()
+}
+
+// giveBack says that the tree is dead, and leaves the door in the same write. One that has started nothing leaves
+// everything as it was.
+func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
+	door := h.door.Load()
+	switch {
+	case door == nil:
+		return nil, nil
+	case h.Term() == 0:
+		if h.tried.Term != 0 && !door.Empty { // or it would keep a holder in doubt
+			unrecorded = h.recordRelease(ctx, h.tried)
+		}
+		return unrecorded, door.Close(ctx)
+	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart():
+		if h.Session.Blocked() {
+			h.Conn().Abandon() // nothing is answered on it any more
+		}
+		unrecorded = h.recordRelease(ctx, h.holding())
+		return unrecorded, door.Close(ctx)
+	}
+	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(), First: h.Leaving}
+	depart := h.Session.Main().Depart
+	if h.Started() { // otherwise the records of those who may live have to go back
+		depart = door.Depart
+	}
+	found, departed := depart(ctx, departure)
+	if departed != nil || found != transport.Present {
+		unrecorded, err = h.recordRelease(ctx, h.holding()), departed
+	}
+	return unrecorded, h.Conn().UnlessBlocked(func() error { return errors.Join(err, door.Close(ctx)) })
+}
+
+func (h *Held) recordRelease(ctx context.Context, who ledger.Holding) error {
+	if err := h.Writer.Release(ctx, h.t, who); err != nil {
+		return fmt.Errorf("%s: %w", h, err)
+	}
+	return nil
+}

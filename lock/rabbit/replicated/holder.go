@@ -1,0 +1,167 @@
+// Package replicated holds slots whose ledgers are quorum queues, on several nodes of a cluster. There is no queue B: the
+// place at the door of the ledger, with the own record in hand, is the claim from the first moment to the last. The broker
+// gives it to somebody else when the holder's connection, or the node that it is connected to, is gone. Whoever has it
+// then finds the record of a holder that is not released, and waits for as long as that one may live.
+//
+// It does not know how a slot is found, and relies on nobody for keeping others from the door.
+package replicated
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/names"
+	"berth/lock/rabbit/request"
+	"berth/lock/rabbit/session"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/transport"
+)
+
+// Holder is what the holdings of one contender have in common. Its methods are called one at a time.
+type Holder struct {
+	Names   names.Names      // of the queues of the lock
+	Session *session.Session // whose connection stands at the door
+	Writer  *ledger.Writer   // of the records
+	Avoided *slots.Avoided
+	Inbox   *request.Inbox // for what comes to the ledger and is no record
+	Host    string         // for the ledger
+	PID     int
+	Env     Env
+	Log     hclog.Logger
+
+	// What leaves in the same write as the release of a holding, see transport.Departure.First. nil: nothing.
+	Leaving func()
+
+	// The id of a holding that has come to nothing. It may have been recorded all the same.
+	unproven string
+}
+
+// Env is what tests replace. NewEnv makes it.
+type Env struct {
+	Longest time.Duration // how long a holder may live of which the ledger says nothing
+	Anew    time.Duration // how often a record is written again that is kept
+}
+
+// recordAnew is how often a record is written again: before RabbitMQ 4.3 the log of a quorum queue keeps all that has
+// happened since its oldest message was written, and each proof is something that happens.
+const recordAnew = 30 * time.Minute
+
+// NewEnv returns what berth works with.
+func NewEnv() Env { return Env{Longest: ledger.LongestLease, Anew: recordAnew} }
+
+// Claim takes the place at a slot's door. Where slots.LostRace says so of the error, the slot is somebody else's or being
+// removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
+func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
+	if why := l.Avoided.Why(slot); why != nil {
+		return nil, why
+	}
+	l.unproven = cmp.Or(l.unproven, rand.Text())
+	h := l.newHeld(slot, l.unproven)
+	err := h.enter(ctx, now)
+	if err == nil || h.Term() != 0 {
+		l.unproven = ""
+	}
+	if err == nil {
+		return h, nil
+	}
+	leaving, cancel := ledger.Finishing(ctx)
+	defer cancel()
+	_ = h.Release(leaving) // nothing may stay behind, and what was read must be back before it is missed
+	switch what := fmt.Sprintf("cannot take slot %d of %s", slot, l.Names.ID); {
+	case h.Term() != 0:
+	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
+		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
+	case ctx.Err() == nil && h.Conn().Broken():
+		return nil, h.Conn().BrokenError(what)
+	}
+	return nil, err
+}
+
+// enter takes the place, and records this holding.
+func (h *Held) enter(ctx context.Context, now bool) error {
+	main := h.Session.Main()
+	door, err := ledger.EnterReplicated(ctx, main, h.t, h.visitor())
+	if errors.Is(err, transport.ErrNoQueue) {
+		if err := h.exists(ctx); err != nil {
+			return err
+		}
+		h.Log.Warn("the slot's ledger was deleted; making it again", "queue", h.t)
+		err = main.CreateReplicated(ctx, h.t, names.ReplicatedLength, true)
+		if err == nil || errors.Is(err, transport.ErrDiffers) { // somebody else, of another version, was faster
+			door, err = ledger.EnterReplicated(ctx, main, h.t, h.visitor())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	h.door.Store(door)
+	if err := h.exists(ctx); err != nil {
+		return err
+	}
+	if now && !h.free(door.View()) {
+		return slots.ErrMustWait
+	}
+	return h.record(ctx)
+}
+
+// free reports whether nobody else's tree can be alive, as far as the ledger says.
+func (h *Held) free(known ledger.View) bool { return known.Over() && !h.door.Load().Empty }
+
+// exists finds out whether the slot is there.
+func (h *Held) exists(ctx context.Context) error { return h.Side().Find(ctx, h.a) }
+
+// record records this holding under a new term. Once the record has come back, whoever has the place after us reads it. It
+// goes on for a moment when ctx has ended.
+func (h *Held) record(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	ctx, cancel := ledger.Finishing(ctx)
+	defer cancel()
+	door := h.door.Load()
+	term, err := door.Record(ctx, func(who ledger.Holding) error {
+		h.handover, h.tried = max(h.lease, h.delay(door.View())), who
+		return h.Writer.Write(ctx, h.t, h.written(who))
+	})
+	if err != nil {
+		return err
+	}
+	h.term.Store(term)
+	door.Prune()
+	if err := h.writeCopy(ctx); err != nil {
+		return err
+	}
+	h.recorded = time.Now()
+	return h.judge(door.AwaitCopies(ctx, copyTimeout))
+}
+
+// copyTimeout bounds the way of a record through the broker to oneself.
+const copyTimeout = 5 * time.Second
+
+// written is the record of this holding under a term.
+func (h *Held) written(who ledger.Holding) ledger.Record { return who.Held(h.handover, h.Host, h.PID) }
+
+// writeCopy writes the copy of the record.
+func (h *Held) writeCopy(ctx context.Context) error {
+	r := h.written(h.holding())
+	r.Copy = true
+	return h.Writer.Write(ctx, h.t, r)
+}
+
+// delay is how long a successor of those who are not released has to wait; 0: it need not.
+func (h *Held) delay(known ledger.View) time.Duration {
+	switch {
+	case h.door.Load().Empty:
+		return max(h.Env.Longest, known.Wait(h.lease))
+	case known.Over():
+		return 0
+	}
+	return known.Wait(h.lease)
+}

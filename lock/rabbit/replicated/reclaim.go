@@ -1,0 +1,119 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/transport"
+)
+
+const (
+	// Attempts to reclaim follow each other quickly at first: whoever has the place gives it back within milliseconds.
+	firstReclaimPause   = 5 * time.Millisecond
+	longestReclaimPause = 500 * time.Millisecond
+
+	// backTimeout is for how long one that has written its record again waits for it, before it writes it once more:
+	// whoever has come to the place since then has not taken the first one for a sign of life.
+	backTimeout = 500 * time.Millisecond
+)
+
+// Reclaim implements lock.Held. It stands at the door again, and writes its record again: whoever has the place and waits
+// steps back. nil is proof that the place is ours. Whoever had it meanwhile has not waited for as long as we may live. It
+// goes on trying until ctx ends; the next call takes up where it stopped.
+func (h *Held) Reclaim(ctx context.Context) error {
+	pauses := transport.Pauses(firstReclaimPause, longestReclaimPause)
+	for tries := 0; ; tries++ {
+		err := h.Verify(ctx)
+		if errors.Is(err, lock.ErrInDoubt) {
+			if err = h.mend(ctx); err == nil {
+				continue // and verify
+			}
+		} else if tries == 0 {
+			return err
+		}
+		if err == nil || errors.Is(err, lock.ErrLost) {
+			return err
+		}
+		h.Log.Debug("slot not reclaimed yet", "queue", h.t, "error", err)
+		if transport.Sleep(ctx, pauses.NextBackOff()) != nil {
+			return lock.Errorf(lock.ErrInDoubt, "cannot reclaim %s yet: %w", h, err)
+		}
+	}
+}
+
+// mend has the record and its copy come to the door, on another connection or channel where that is necessary.
+func (h *Held) mend(ctx context.Context) error {
+	if h.Cause() == nil {
+		return h.writeBoth(ctx, h.door.Load())
+	}
+	if err := h.Session.Connect(ctx); err != nil {
+		return err
+	}
+	side := h.Session.Side()
+	h.Claim.Settle() // what was asked before
+	if err := h.comeBack(ctx); err != nil {
+		return err
+	}
+	if err := h.writeBoth(ctx, h.next); err != nil {
+		return err
+	}
+	if h.next.View().Disowned() {
+		return h.Lose("its guard has released it")
+	}
+	h.work.Wait() // who has watched the last door
+	h.door.Store(h.next)
+	h.next.Keep()
+	h.Renew(side)
+	h.watch(h.next)
+	h.next = nil
+	h.Session.KeepSilent(true)
+	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
+	return nil
+}
+
+// comeBack stands at the door, behind whoever has the place.
+func (h *Held) comeBack(ctx context.Context) error {
+	last := h.door.Load()
+	if h.next != nil {
+		if last = h.next; !transport.IsClosed(last.View().Ended) {
+			return nil
+		}
+	}
+	if err := last.Close(ctx); err != nil { // only its consumer may have ended
+		return err
+	}
+	next, err := ledger.Return(ctx, h.Session.Main(), h.t, h.visitor())
+	if errors.Is(err, transport.ErrNoQueue) {
+		// Whoever makes it again waits for as long as anybody may live.
+		return h.Lose("its ledger was deleted")
+	}
+	if err == nil {
+		h.next = next
+	}
+	return err
+}
+
+// writeBoth writes the record and its copy, and waits until they have come.
+func (h *Held) writeBoth(ctx context.Context, door *ledger.Door) error {
+	if err := h.Writer.Write(ctx, h.t, h.written(h.holding())); err != nil {
+		return err
+	}
+	if err := h.writeCopy(ctx); err != nil {
+		return err
+	}
+	h.recorded = time.Now()
+	return door.AwaitCopies(ctx, backTimeout)
+}
+
+// recordAnew replaces the record and its copy by new ones.
+func (h *Held) recordAnew() {
+	ctx, cancel := context.WithTimeout(context.Background(), copyTimeout)
+	defer cancel()
+	if err := h.writeBoth(ctx, h.door.Load()); err != nil {
+		h.Log.Debug("the record was not written anew", "queue", h.t, "error", err)
+	}
+	h.recorded = time.Now()
+}

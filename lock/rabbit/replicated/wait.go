@@ -1,0 +1,125 @@
+package replicated
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/transport"
+)
+
+// leaveAlone is for how long one that has stepped back lets the slot to its holder.
+const leaveAlone = time.Second
+
+// Ready implements lock.Held. One that has only waited steps back if a holder of before shows that it lives; Ready then
+// returns lock.ErrFull.
+func (h *Held) Ready(ctx context.Context) error {
+	if err := h.Cause(); err != nil {
+		return err
+	}
+	if h.Started() {
+		return nil // the command is started again
+	}
+	if err := h.await(ctx); err != nil {
+		if ctx.Err() != nil { // it may have cut the connection
+			return fmt.Errorf("gave up waiting for the last holder of %s: %w", h, ctx.Err())
+		} else if cause := h.Cause(); cause != nil {
+			return cause
+		}
+		return err
+	}
+	door := h.door.Load()
+	h.proven = door.View().Proven
+	h.Start()
+	h.Session.KeepSilent(true)
+	door.Keep()
+	h.watch(door)
+	return nil
+}
+
+// await returns once the command may start, by the last proof of the door.
+//
+// The delay counts from when the own record had come: the place was ours then. Where it is somebody else's for a while,
+// the records in hand come again, which looks like a holder that writes its record again: both end the wait.
+func (h *Held) await(ctx context.Context) error {
+	door, since, told := h.door.Load(), time.Now(), false
+	look := time.NewTicker(h.lease / 4)
+	defer look.Stop()
+	for {
+		known := door.View()
+		left := h.delay(known) - time.Since(since)
+		var err error
+		switch {
+		case ctx.Err() != nil:
+			err = ctx.Err()
+		case transport.IsClosed(known.Ended):
+			err = h.judge(door.Lost())
+		case known.Disowned():
+			err = h.Lose("its guard has released it")
+		case known.Echoed:
+			h.Avoided.Add(h.slot, leaveAlone, transport.ErrTaken)
+			err = lock.Errorf(lock.ErrFull, "%s: its holder lives, or somebody else had its place", h)
+		case h.Session.Blocked():
+			err = h.Session.Conn().BrokenError(h.String())
+		case (h.free(known) || left <= 0) && !known.Current(): // somebody was here meanwhile, and has gone
+			err, since = h.record(ctx), time.Now()
+		case h.free(known) && known.Proven.Add(h.lease/2).Until() > 0:
+			return nil
+		case h.free(known):
+			err = h.look(ctx, door)
+		case left <= 0:
+			// What has kept the place from us since the record was read is read by the end of a proof that begins now.
+			if err = h.look(ctx, door); err == nil && !door.View().Echoed && door.View().Current() {
+				return nil
+			}
+		default:
+			if !told {
+				told = true
+				h.sayWaiting(known, left)
+			}
+			err = h.pause(ctx, door, known, left, look.C)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pause returns when there may be something to do. Now and then it proves the place.
+func (h *Held) pause(ctx context.Context, door *ledger.Door, known ledger.View, left time.Duration,
+	look <-chan time.Time) error {
+	enough := time.NewTimer(left)
+	defer enough.Stop()
+	select {
+	case <-known.Changed:
+	case <-enough.C:
+	case <-look:
+		return h.look(ctx, door)
+	case <-h.Session.Conn().Blocked():
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// look proves the place, and that the slot is there.
+func (h *Held) look(ctx context.Context, door *ledger.Door) error {
+	if err := door.Prove(ctx); err != nil {
+		return h.judge(err)
+	}
+	door.Prune()
+	return h.JudgeExistence(h.exists(ctx))
+}
+
+// sayWaiting tells the user whom the slot is waited for.
+func (h *Held) sayWaiting(known ledger.View, left time.Duration) {
+	last, atMost := known.Newest(), left.Round(time.Millisecond).String()
+	if last.Term == 0 {
+		h.Log.Info("waiting because the ledger does not say who held the slot last", "slot", h.slot, "queue", h.t,
+			"at_most", atMost)
+		return
+	}
+	h.Log.Info("waiting for the last holder's release", "slot", h.slot, "term", last.Term, "host", last.Host,
+		"at_most", atMost)
+}

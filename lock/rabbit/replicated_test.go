@@ -1,0 +1,301 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// replicated returns a token semaphore with quorum queues, until the test ends.
+func replicated(t *testing.T, slots int) lock.ID {
+	t.Helper()
+	id := fresh(lock.TokenSemaphore)
+	_, err := makeTyped(t, id, rabbit.QueuesQuorum, slots)
+	must(t, err)
+	t.Cleanup(func() { resize(t, shared, id, 0) })
+	return id
+}
+
+// makeTyped makes a lock with queues of a type, and returns how many slots it has.
+func makeTyped(t *testing.T, id lock.ID, queues rabbit.QueueType, slots int) (after int, err error) {
+	t.Helper()
+	a := backend(t, typed(queues)).Administrator(id)
+	defer a.Close()
+	_, after, err = a.Resize(within(t), 0, func(int) (int, error) { return slots, nil })
+	return after, err
+}
+
+func typed(queues rabbit.QueueType) rabbit.Config {
+	cfg := at(shared.URL())
+	cfg.QueueType = queues
+	return cfg
+}
+
+// startedIn returns a contender whose command has started.
+func startedIn(t *testing.T, id lock.ID) (lock.Lock, lock.Held) {
+	t.Helper()
+	l, h := claimed(t, id, long)
+	must(t, h.Ready(within(t)))
+	return l, h
+}
+
+// notHeld makes sure that a waiter has started nothing.
+func notHeld(t *testing.T, won <-chan lock.Held) {
+	t.Helper()
+	select {
+	case h := <-won:
+		t.Fatalf("slot %d is held twice", h.Slot())
+	default:
+	}
+}
+
+// counted returns what a look says: what an operator sees of a quorum queue is seconds old.
+func counted(t *testing.T, queue string) (ready, consumers int) {
+	t.Helper()
+	onChannel(t, func(ch *amqp.Channel) error {
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		ready, consumers = q.Messages, q.Consumers
+		return err
+	})
+	return ready, consumers
+}
+
+func ledgerOf(id lock.ID) string { return id.Name + "-Q-1-T" }
+
+func TestTypeOfQueuesIsThatOfTheLock(t *testing.T) {
+	for _, queues := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
+		id := fresh(lock.TokenSemaphore)
+		_, err := makeTyped(t, id, queues, 2)
+		must(t, err)
+		t.Cleanup(func() { resize(t, shared, id, 0) })
+		_, h := startedIn(t, id)
+		resize(t, shared, id, 1)
+		other := rabbit.QueuesQuorum
+		if queues == other {
+			other = rabbit.QueuesClassic
+		}
+		l := backend(t, typed(other)).Lock(id)
+		defer l.Close()
+		must(t, l.Connect(within(t)))
+		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), "--queue-type") {
+			t.Errorf("with the other type than %s it is told: %v", queues, err)
+		}
+		if _, err := makeTyped(t, id, other, 2); !errors.Is(err, lock.ErrUnsafe) {
+			t.Errorf("beside %s queues others are made: %v", queues, err)
+		}
+		must(t, h.Release(within(t)))
+	}
+}
+
+// A command of a holder may still be about to end, and nobody would wait for it.
+func TestLockOfAnotherTypeIsNotMadeBesideLedgers(t *testing.T) {
+	for from, to := range map[rabbit.QueueType]rabbit.QueueType{
+		rabbit.QueuesClassic: rabbit.QueuesQuorum, rabbit.QueuesQuorum: rabbit.QueuesClassic,
+	} {
+		id := fresh(lock.TokenSemaphore)
+		_, err := makeTyped(t, id, from, 1)
+		must(t, err)
+		_, h := startedIn(t, id)
+		resize(t, shared, id, 0)
+		_, err = makeTyped(t, id, to, 1)
+		if !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), "-1-T") {
+			t.Errorf("from %s to %s: %v", from, to, err)
+		}
+		must(t, h.Release(within(t)))
+	}
+}
+
+func TestWaiterHearsOfALockOfEitherType(t *testing.T) {
+	for _, queues := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
+		id := fresh(lock.TokenSemaphore)
+		won := untilHeld(t, connected(t, shared, id))
+		awaitConsumer(t, id.Name+"-K")
+		_, err := makeTyped(t, id, queues, 1)
+		must(t, err)
+		must(t, wonBy(t, won).Release(within(t)))
+		resize(t, shared, id, 0)
+	}
+}
+
+func TestPurgedLedgerOnSeveralNodesSaysNothing(t *testing.T) {
+	id := replicated(t, 1)
+	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
+	l, h := claimed(t, id, time.Second)
+	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
+	defer cancel()
+	if err := h.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("it starts, and nobody knows who holds the slot: %v", err)
+	}
+	must(t, h.Release(within(t)))
+	must(t, l.Close())
+	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
+	l = connected(t, shared, id)
+	rabbit.SetLongest(l, time.Millisecond)
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	must(t, h.Release(within(t)))
+}
+
+// What a holder has in hand no purge removes.
+func TestHolderOutlivesAPurgeOfItsLedger(t *testing.T) {
+	id := replicated(t, 1)
+	_, h := startedIn(t, id)
+	won := untilHeld(t, connected(t, shared, id))
+	for range 20 {
+		must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
+		must(t, proven(within(t), h))
+	}
+	notHeld(t, won)
+	must(t, h.Release(within(t)))
+	must(t, wonBy(t, won).Release(within(t)))
+}
+
+func TestHolderWhoseLedgerIsDeletedHasLostIt(t *testing.T) {
+	id := replicated(t, 1)
+	_, h := startedIn(t, id)
+	must(t, shared.DeleteQueue(within(t), "/", ledgerOf(id)))
+	_ = lost(t, h)
+	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("it goes on without a ledger: %v", err)
+	}
+	must(t, h.Release(within(t)))
+	l := connected(t, shared, id)
+	rabbit.SetLongest(l, time.Millisecond)
+	after := wonBy(t, untilHeld(t, l)) // with a ledger that was made again
+	must(t, after.Release(within(t)))
+	_, h = startedIn(t, id)
+	must(t, h.Release(within(t)))
+}
+
+// Somebody looks into the ledger with a tool of theirs.
+func TestStrangerAtTheDoorKeepsEverybodyOut(t *testing.T) {
+	id := replicated(t, 1)
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	must(t, err)
+	deliveries, err := ch.Consume(ledgerOf(id), "", false, false, false, false, nil)
+	must(t, err)
+	<-deliveries
+	l := connected(t, shared, id)
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Errorf("beside a stranger: %v", err)
+	}
+	won := untilHeld(t, l)
+	must(t, ch.Close())
+	must(t, wonBy(t, won).Release(within(t)))
+}
+
+func TestSecondTokenOfAReplicatedSlotStartsNobody(t *testing.T) {
+	id := replicated(t, 1)
+	_, h := startedIn(t, id)
+	publish(t, id.Name+"-Q", amqp.Publishing{Headers: amqp.Table{"slot": int32(1)}})
+	other := connected(t, shared, id)
+	if _, err := other.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Errorf("with a second token: %v", err)
+	}
+	must(t, proven(within(t), h))
+	must(t, h.Release(within(t)))
+}
+
+func TestReplicatedSlotIsReclaimedFromAWaiter(t *testing.T) {
+	id := replicated(t, 1)
+	_, h := startedIn(t, id)
+	won := untilHeld(t, connected(t, shared, id))
+	for range 3 {
+		eventually(t, "the waiter waits, and the holder has its token", func() bool {
+			must(t, proven(within(t), h))
+			_, consumers := counted(t, id.Name+"-Q") // with who has a token in hand
+			return rabbit.KeepsToken(h) && consumers == 2
+		})
+		rabbit.CutReplicated(h)
+		eventually(t, "the waiter is at the door", func() bool { // with the last holder's record, and its own
+			ready, consumers := counted(t, ledgerOf(id))
+			return ready == 0 && consumers == 1
+		})
+		succeeds(t, "the slot", func() error { return proven(within(t), h) })
+		notHeld(t, won)
+	}
+	must(t, h.Release(within(t)))
+	must(t, wonBy(t, won).Release(within(t)))
+}
+
+// As a broker does that takes a delivery for too old, or was split.
+func TestReplicatedSlotIsKeptWhenItsConsumerIsEnded(t *testing.T) {
+	id := replicated(t, 1)
+	_, h := startedIn(t, id)
+	for range 3 {
+		must(t, rabbit.CloseDoor(within(t), h))
+		succeeds(t, "the slot", func() error { return proven(within(t), h) })
+	}
+	must(t, h.Release(within(t)))
+}
+
+// A stranger, or a record that came late.
+func TestDoubledRecordIsRemovedByItsHolder(t *testing.T) {
+	id := replicated(t, 1)
+	l, h := claimed(t, id, long)
+	rabbit.WriteAnew(l, time.Nanosecond)
+	must(t, h.Ready(within(t)))
+	for range 20 {
+		succeeds(t, "the proof", func() error { return h.Verify(within(t)) })
+	}
+	must(t, h.Release(within(t)))
+	if ready, _ := counted(t, ledgerOf(id)); ready > 5 { // the record and its copy, maybe just written anew, and the release
+		t.Errorf("%d messages are left behind", ready)
+	}
+	_, h = startedIn(t, id)
+	must(t, h.Release(within(t)))
+}
+
+func TestTokensOfAReplicatedLockAreMadeAgain(t *testing.T) {
+	id := replicated(t, 1)
+	l := connected(t, shared, id)
+	rabbit.LookForTokens(l, 50*time.Millisecond)
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-Q"))
+	must(t, wonBy(t, untilHeld(t, l)).Release(within(t)))
+}
+
+func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
+	id := replicated(t, 2)
+	i := inspector(t, at(shared.URL()), id)
+	s := seen(t, i, "1 free, 2 free; 0 wait")
+	l, h := startedIn(t, id)
+	verbs := heeding(t, l, says("holder", h.Slot()))
+	eventually(t, "the holder is seen", func() bool {
+		var err error
+		s, err = i.Look(within(t))
+		must(t, err)
+		slot := s.Slots[h.Slot()-1]
+		return slot.State == lock.SlotHeld && slot.Holder != nil && !slot.HasNext && s.Waiting == 0
+	})
+	_, second := startedIn(t, id)
+	won := untilHeld(t, connected(t, shared, id))
+	eventually(t, "the waiter is seen", func() bool {
+		s, err := i.Look(within(t))
+		must(t, err)
+		return s.Waiting == 1
+	})
+	must(t, second.Release(within(t)))
+	must(t, wonBy(t, won).Release(within(t)))
+	if _, err := i.Ask(within(t), h.Slot(), lock.AskStepDown); err != nil {
+		t.Errorf("it is not asked: %v", err)
+	}
+	if all := verbs(); len(all) == 0 || all[len(all)-1] != lock.AskStepDown {
+		t.Errorf("it is asked %v", all)
+	}
+	must(t, proven(within(t), h))
+	must(t, h.Release(within(t)))
+	if _, err := i.Ask(within(t), h.Slot(), lock.AskStepDown); !errors.Is(err, lock.ErrAbsent) {
+		t.Errorf("without a holder: %v", err)
+	}
+}
