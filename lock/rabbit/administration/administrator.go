@@ -27,9 +27,9 @@ const (
 // administrator is lock.Administrator. Each action has a connection of its own: the administration mutex belongs to a
 // connection, so it keeps the actions of one administrator apart as well.
 type administrator struct {
-	asked  names.Names                 // as configured
-	known  atomic.Pointer[names.Names] // of the type that the lock had last
-	dialer *transport.Dialer
+	names.Names // as configured
+	dialer      *transport.Dialer
+	last        atomic.Pointer[names.Names] // of the type that the lock was last seen to have; nil: it was not seen
 
 	// Above 0: the lock has neither ledger nor line. For how long B of a slot has to be away until it is vacant.
 	delay time.Duration
@@ -46,13 +46,13 @@ type action struct {
 
 // New returns the administrator of a lock. It does no I/O.
 func New(n names.Names, d *transport.Dialer) lock.Administrator {
-	return &administrator{asked: n, dialer: d}
+	return &administrator{Names: n, dialer: d}
 }
 
-// NewPlain returns the administrator of a lock without ledger and line, whose slots are vacant once their B have been away
-// for the delay. It consumes nothing.
+// NewPlain returns the administrator of a lock without ledger and line, whose slots are vacant once their B have been
+// away for the delay. It consumes nothing.
 func NewPlain(n names.Names, d *transport.Dialer, delay time.Duration) lock.Administrator {
-	return &administrator{asked: n, dialer: d, delay: delay}
+	return &administrator{Names: n, dialer: d, delay: delay}
 }
 
 // Close implements lock.Administrator. Each action has closed its connections.
@@ -60,10 +60,10 @@ func (a *administrator) Close() error { return nil }
 
 // begin connects. The caller closes the action.
 func (a *administrator) begin(ctx context.Context) (*action, error) {
-	if !a.asked.ID.Kind.Administered() {
-		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.asked.ID)
+	if !a.ID.Kind.Administered() {
+		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.ID)
 	}
-	if err := a.asked.ID.Check(); err != nil {
+	if err := a.ID.Check(); err != nil {
 		return nil, err
 	}
 	c, err := a.dialer.Dial(ctx, "administration")
@@ -71,11 +71,7 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 		return nil, err
 	}
 	publisher := transport.NewPublisher(a.dialer, "publisher")
-	act := &action{administrator: a, Names: a.asked, channel: c.Channel(), publisher: publisher}
-	if known := a.known.Load(); known != nil {
-		act.Names = *known
-	}
-	return act, nil
+	return &action{administrator: a, Names: a.Names, channel: c.Channel(), publisher: publisher}, nil
 }
 
 // close closes the connections of an action, if it is one, and with them gives back what they own. It does not wait
@@ -104,16 +100,18 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 // settle finds out of which type the lock's queues are. Those of a lock that does not exist are as they were when it
 // did, or else as was asked for.
 func (a *action) settle(ctx context.Context) error {
-	n, err := slots.Settle(ctx, a.channel, a.asked)
-	switch {
+	n, err := slots.Settle(ctx, a.channel, a.administrator.Names)
+	switch last := a.last.Load(); {
 	case err == nil:
-		a.Names = n
-		a.known.Store(&n)
+		a.last.Store(&n)
 	case !errors.Is(err, lock.ErrAbsent):
 		return err
-	case a.Type == "":
-		a.Names = n.Of(names.Classic)
+	case last != nil:
+		n = *last
+	case n.Type == "":
+		n = n.Of(names.Classic)
 	}
+	a.Names = n
 	return nil
 }
 

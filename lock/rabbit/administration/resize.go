@@ -34,7 +34,7 @@ func (a *administrator) Resize(
 	}
 	defer act.close(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	if a.delay == 0 && a.asked.Line() != "" && (after > before || after == before && err == nil) {
+	if a.delay == 0 && a.Line() != "" && (after > before || after == before && err == nil) {
 		patience := wakeTimeout
 		if err != nil {
 			patience = sweepTimeout
@@ -60,7 +60,7 @@ func (a *administrator) RemoveAscending(
 	defer act.close(ctx)
 	return act.exclusively(ctx, target, func(present, want int) (int, error) {
 		if want != 0 {
-			return present, fmt.Errorf("cannot leave %d slots of %s: all are removed in ascending order, or none", want, a.asked.ID)
+			return present, fmt.Errorf("cannot leave %d slots of %s: all are removed in ascending order, or none", want, a.ID)
 		}
 		return act.ascend(ctx, present, sweep)
 	})
@@ -146,11 +146,11 @@ func (a *action) wake(ctx context.Context, count int) error {
 
 func (a *administrator) checkSize(want int) error {
 	limit := lock.MaxSlots
-	if a.asked.ID.Kind == lock.PersistentMutex {
+	if a.ID.Kind == lock.PersistentMutex {
 		limit = 1
 	}
 	if want < 0 || want > limit {
-		return fmt.Errorf("cannot give %s %d slots; choose 0 to %d", a.asked.ID, want, limit)
+		return fmt.Errorf("cannot give %s %d slots; choose 0 to %d", a.ID, want, limit)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 		case errors.Is(err, lock.ErrBusy):
 			return err
 		case err != nil:
-			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", waited[0].slot, a.asked.ID, err)
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", waited[0].slot, a.ID, err)
 		}
 	}
 	return nil
