@@ -17,6 +17,7 @@ type mutant struct {
 	old, new string
 	under    []string // names of faults
 	mode     string   // of the witness
+	wire     string
 }
 
 var mutants = []mutant{
@@ -35,6 +36,11 @@ var mutants = []mutant{
 		old: "if err := h.Prove(background); err != nil || !h.Started() {", new: "if err := error(nil); true {",
 		under: []string{"B vanished, and nobody is told"}, mode: "plain",
 	},
+	{
+		name: "it starts as soon as it has B", file: "lock/rabbit/plain/held.go",
+		old: "left := h.lease - time.Since(h.won)", new: "left := time.Duration(0)",
+		under: []string{"reset and no way back"}, mode: "stubborn", wire: plainWire,
+	},
 }
 
 // A suite that finds nothing proves something only if it finds what is there.
@@ -45,7 +51,7 @@ func TestBrokenBerthIsFoundOut(t *testing.T) {
 			for _, name := range m.under {
 				t.Run(name, func(t *testing.T) {
 					f := named(t, name)
-					f.stage.binary, f.stage.mode = broken, m.mode
+					f.stage.binary, f.stage.mode, f.stage.wire = broken, m.mode, m.wire
 					f.findOut(t)
 				})
 			}

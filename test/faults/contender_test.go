@@ -54,10 +54,9 @@ func (c *contender) launch(binary string, args, env []string) {
 	defer log.Close()
 	c.cmd = exec.Command(line[0], line[1:]...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
-	c.cmd.Env = slices.Concat(ownEnvironment(), env, []string{
-		markVariable + "=" + c.mark, "WITNESS_HOLDER=" + c.name, "BERTH_LOG_LEVEL=debug",
-		"WITNESS_UNTIL=" + strconv.FormatInt(now()+int64(5*time.Minute), 10),
-	})
+	c.cmd.Env = append(env,
+		markVariable+"="+c.mark, "WITNESS_HOLDER="+c.name, "BERTH_LOG_LEVEL=debug",
+		"WITNESS_UNTIL="+strconv.FormatInt(now()+int64(5*time.Minute), 10))
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {

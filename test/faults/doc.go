@@ -10,6 +10,6 @@
 // suite finds what it looks for is a test, too: a berth that was broken on
 // purpose has to be caught.
 //
-// It is a module of its own, because it takes most of an hour, and because
+// It is a module of its own, because it takes an hour, and because
 // the versions that toxiproxy needs are no business of berth's.
 package faults

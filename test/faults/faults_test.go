@@ -319,6 +319,17 @@ func tryAll(t *testing.T, faults []fault, numbers ...int) {
 	}
 }
 
+// varied returns faults of other locks, each changed a little.
+func varied(t *testing.T, names []string, vary func(*fault)) (all []fault) {
+	t.Helper()
+	for _, name := range names {
+		f := named(t, name)
+		vary(&f)
+		all = append(all, f)
+	}
+	return all
+}
+
 func (f fault) tryOften(t *testing.T, broker *brokertest.Broker, contenders int) {
 	r := results.row(f.name, contenders)
 	for range rounds {

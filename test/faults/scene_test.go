@@ -29,6 +29,7 @@ type stage struct {
 	flags      []string // of berth run, beside the lock and the broker
 	mode       string   // of the witness; default: plain
 	kind       string   // of the lock; default: mutex
+	wire       string   // default: full
 	slots      int      // of a semaphore; default: 1
 	firstUse   bool     // nobody has ever held the lock
 	namespaces bool     // every contender has a network namespace of its own
@@ -79,7 +80,7 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 	if st.kind != "mutex" {
 		s.administer(st.kind, "create", s.lock, "--slots", fmt.Sprint(st.slots))
 	}
-	if !st.firstUse {
+	if !st.firstUse && st.wire != plainWire {
 		s.once()
 	}
 	for n := range st.slots {
@@ -92,7 +93,7 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 		}
 		s.awaitWaiting(s.join(), 1)
 	}
-	if st.kind != tokens {
+	if st.kind != tokens && st.wire != plainWire {
 		s.awaitBaton()
 	}
 	time.Sleep(settling)
@@ -175,7 +176,7 @@ func (s *scene) join() *contender {
 	}
 	where.Host = c.relay.addr()
 	args := append([]string{"--broker", where.String(), "--" + s.stage.kind, s.lock}, s.stage.flags...)
-	c.launch(s.stage.binary, args, []string{"WITNESS_MODE=" + s.stage.mode, "WITNESS_DIR=" + s.dir})
+	c.launch(s.stage.binary, args, append(s.environment(), "WITNESS_MODE="+s.stage.mode, "WITNESS_DIR="+s.dir))
 	s.all = append(s.all, c)
 	s.t.Cleanup(func() { // also if the test fails before its end
 		if !c.ended() {
@@ -189,11 +190,16 @@ func (s *scene) join() *contender {
 	return c
 }
 
+// environment is that of every berth of the scene.
+func (s *scene) environment() []string {
+	return append(ownEnvironment(), "BERTH_WIRE="+cmp.Or(s.stage.wire, "full"))
+}
+
 // administer runs the berth of this tree and waits for its end.
 func (s *scene) administer(args ...string) {
 	s.t.Helper()
 	cmd := exec.Command(binary, args...)
-	cmd.Env = append(ownEnvironment(), "BERTH_BROKER="+s.broker.URL())
+	cmd.Env = append(s.environment(), "BERTH_BROKER="+s.broker.URL())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.t.Errorf("berth %s: %v: %s", strings.Join(args, " "), err, out)
 	}

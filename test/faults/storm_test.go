@@ -75,21 +75,28 @@ func mend(troubles []recovery, now time.Time) []recovery {
 // Troubles come at random, several at a time, to whoever runs and to whoever waits.
 //
 // fault: partition, reset, supervisor-killed, supervisor-stopped, guard-killed
-func TestNothingOverlapsInAStorm(t *testing.T) {
+func TestNothingOverlapsInAStorm(t *testing.T) { weather(t, "storm of a minute", stage{}) }
+
+func TestNothingOverlapsInAStormWithThePlainWire(t *testing.T) {
+	weather(t, "plain wire: storm of a minute", stage{wire: plainWire})
+}
+
+// weather has storms come over a stage.
+func weather(t *testing.T, name string, st stage) {
 	const (
-		contenders = 5
-		storm      = time.Minute
-		pause      = 600 * time.Millisecond // at most, between two troubles
+		storm = time.Minute
+		pause = 600 * time.Millisecond // at most, between two troubles
 	)
-	r := results.row("storm of a minute", contenders)
+	st.contenders, st.flags, st.namespaces = 5, short, true
+	r := results.row(name, st.contenders)
 	for range rounds {
 		t.Run("", func(t *testing.T) {
-			s := open(t, rabbit, stage{contenders: contenders, flags: short, namespaces: true})
+			s := open(t, rabbit, st)
 			at := now()
 			var pending []recovery
 			for over := time.Now().Add(storm); time.Now().Before(over); time.Sleep(rand.N(pause)) {
 				pending = mend(pending, time.Now())
-				for len(s.living()) < contenders {
+				for len(s.living()) < st.contenders {
 					s.join()
 				}
 				if heal := s.trouble(); heal != nil {

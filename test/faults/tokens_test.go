@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -102,15 +101,6 @@ func doubleTokens(s *scene, _ *contender) {
 }
 
 func TestNoFaultMakesHoldersOfTokensOverlap(t *testing.T) {
-	var all []fault
-	for _, f := range faults {
-		if slices.Contains(same, f.name) {
-			f.name, f.stage.kind = "tokens: "+f.name, tokens
-			all = append(all, f)
-		}
-	}
-	if len(all) != len(same) {
-		t.Fatalf("%d of %d faults were found", len(all), len(same))
-	}
+	all := varied(t, same, func(f *fault) { f.name, f.stage.kind = "tokens: "+f.name, tokens })
 	tryAll(t, append(all, tokenFaults...), 4)
 }

@@ -1,0 +1,25 @@
+package faults
+
+import "testing"
+
+// plainWire is the one without ledger and line.
+const plainWire = "plain"
+
+// plainly are the faults of the full wire that the plain one is tried with too.
+var plainly = []string{
+	"silent partition", "packets dropped", "reset of everybody", "reset and no way back",
+	"half open, nothing to the broker", "half open, nothing from the broker", "latency of 3 s",
+	"broker killed and started again", "broker stopped and continued", "memory alarm, holder told to end",
+	"memory alarm, holder killed", "all connections closed by the operator", "B deleted",
+	"B vanished, and nobody is told", "A deleted and made again", "supervisor killed", "one of two supervisors killed",
+	"supervisor stopped and continued", "guard killed", "supervisor and guard killed at once",
+	"forking command, supervisor killed", "forking command, silent partition",
+}
+
+func TestNoFaultMakesHoldersWithThePlainWireOverlap(t *testing.T) {
+	all := varied(t, plainly, func(f *fault) {
+		f.name, f.stage.wire = "plain wire: "+f.name, plainWire
+		f.kept = false // who has won B after a reset is not asked to give it back
+	})
+	tryAll(t, all, 4)
+}
