@@ -212,6 +212,24 @@ func TestPlainHolderHasItsSlotBackOrEnds(t *testing.T) {
 	must(t, won.Verify(within(t)))
 }
 
+// Whoever uses the full wire has begun as soon as B was free, and leaves it free again and again.
+func TestPlainSlotThatHasGotALedgerIsLost(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := plainHolder(t, id)
+	rabbit.CutPlain(h)
+	<-h.Lost()
+	_, other := holding(t, id, long)
+	must(t, other.Release(within(t)))
+	if err := h.Reclaim(within(t)); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("reclaiming it: %v", err)
+	} else {
+		readable(t, err, "--wire full")
+	}
+	must(t, h.Release(within(t)))
+	_, again := holding(t, id, long)
+	must(t, again.Release(within(t)))
+}
+
 func TestPlainWireIsRefusedBesideALedger(t *testing.T) {
 	for _, held := range []bool{true, false} {
 		id := fresh(lock.Mutex)

@@ -153,7 +153,8 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	}
 }
 
-// reconnect claims B on another connection.
+// reconnect claims B on another connection. The slot is lost if it has got a ledger: those who use the full wire start
+// as soon as B is free, and leave it free at times.
 func (h *Held) reconnect(ctx context.Context) error {
 	session := h.contender.session
 	if err := session.Connect(ctx); err != nil {
@@ -161,6 +162,11 @@ func (h *Held) reconnect(ctx context.Context) error {
 	}
 	side := session.Side()
 	if err := side.Claim(ctx, h.b); err != nil {
+		return err
+	}
+	if err := h.contender.withoutLedger(ctx, h.slot); errors.Is(err, lock.ErrUnsafe) {
+		return h.Lose(err.Error())
+	} else if err != nil {
 		return err
 	}
 	h.Unwatch()
