@@ -81,8 +81,12 @@ func slotStatus(slot int, b transport.Presence) lock.SlotStatus {
 
 // Ask implements lock.Inspector: nobody consumes what would be asked.
 func (i *Inspector) Ask(_ context.Context, slot int, verb lock.Verb) ([]byte, error) {
-	return nil, lock.Errorf(lock.ErrUnknown, "cannot ask the holder of slot %d of %s for %q: with --wire plain nobody "+
-		"can be asked; send its berth a signal", slot, i.names.ID, string(verb))
+	remedy := "send TERM to its berth"
+	if verb == lock.AskReload {
+		remedy = "use berth reload --pid on its host"
+	}
+	return nil, lock.Errorf(lock.ErrAbsent, "cannot ask the holder of slot %d of %s for %q: with --wire plain nobody "+
+		"can be asked; %s", slot, i.names.ID, string(verb), remedy)
 }
 
 // Close implements lock.Inspector.
