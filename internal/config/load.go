@@ -147,6 +147,10 @@ func (s *settings) checkWire() error {
 				"leave one of them out", option.flag)
 		}
 	}
+	if delay := s.Timings().Handover(); s.Timeout > 0 && s.Timeout <= delay {
+		return Invalidf("--timeout %s is over before any command can start: with --wire plain that takes the handover "+
+			"delay of 2 x --heartbeat = %s, and a free slot; make --timeout longer", s.Timeout, delay)
+	}
 	return nil
 }
 

@@ -53,6 +53,7 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 			"--wire plain and --priority exclude each other"},
 		{"--wire|plain|--takeover|true|--broker|amqp://h|--mutex|m|--|x", ErrInvalid,
 			"--wire plain and --takeover exclude each other"},
+		{"--wire|plain|--timeout|10s|--broker|amqp://h|--mutex|m|--|x", ErrInvalid, "make --timeout longer"},
 		{"--queue-type|stream", ErrUsage, "choose classic or quorum"},
 		{"--queue-type|quorum|--broker|amqp://h|--mutex|m|--|x", ErrInvalid, "use --token-semaphore"},
 		{"--log-level|loud", ErrUsage, "choose trace, debug, info, warn or error"},

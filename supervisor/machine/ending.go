@@ -114,13 +114,17 @@ func (f Facts) Hopeless(err error) bool {
 // errUnfinished: the time was over before anything was found out.
 var errUnfinished = lock.Errorf(lock.ErrUnknown, "no attempt was finished in that time; give it longer")
 
+// errUnready: the time was over while the last holder's command may have been alive.
+var errUnready = lock.Errorf(lock.ErrUnknown, "a slot was won, and whether its last holder's command is dead was not "+
+	"known in that time; give it longer")
+
 // late says that the time is over, and what was in the way.
 func late(state supervisor.State, f Facts) error {
 	err := f.LastErr
 	switch {
 	case err != nil:
 	case state == supervisor.Preparing:
-		err = lock.ErrUnknown
+		err = errUnready
 	default:
 		err = errUnfinished
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -245,6 +246,13 @@ func TestFirstReasonToEndBerthCounts(t *testing.T) {
 	}
 	if f.Ending.Signal != unix.SIGINT || f.Ending.Status != 130 {
 		t.Errorf("%+v, want the first signal", f.Ending)
+	}
+}
+
+func TestTimeThatIsOverInASlotSaysWhatWasInTheWay(t *testing.T) {
+	got := why(supervisor.Preparing, TimedOut, Facts{}).Cause
+	if !errors.Is(got, lock.ErrUnknown) || !strings.Contains(got.Error(), "last holder's command") {
+		t.Error(got)
 	}
 }
 
