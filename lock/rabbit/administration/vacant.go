@@ -132,14 +132,7 @@ func (a *action) see(ctx context.Context, queues []string) (found []transport.Pr
 			return found, err
 		}
 	}
-	for _, queue := range queues {
-		p, err := a.channel.Look(ctx, queue)
-		if err != nil && !errors.Is(err, lock.ErrUnknown) {
-			return nil, err
-		}
-		found = append(found, p)
-	}
-	return found, nil
+	return a.channel.LookAll(ctx, queues)
 }
 
 // vacant judges as a successor would: B that is gone says that nobody holds the slot, and only the ledger, or time,

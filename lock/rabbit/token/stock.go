@@ -185,17 +185,10 @@ func (s Stock) unused(ctx context.Context, of []int) (unused []int, err error) {
 // see probes queues, or looks at them where probes are not answered.
 func (s Stock) see(ctx context.Context, queues []string) ([]transport.Presence, error) {
 	found, err := s.Via.Probe(ctx, queues)
-	if !errors.Is(err, transport.ErrUnanswered) {
-		return found, err
+	if errors.Is(err, transport.ErrUnanswered) {
+		return s.Side.LookAll(ctx, queues)
 	}
-	for _, queue := range queues {
-		p, err := s.Side.Look(ctx, queue)
-		if err != nil && !errors.Is(err, lock.ErrUnknown) {
-			return nil, err
-		}
-		found = append(found, p)
-	}
-	return found, nil
+	return found, err
 }
 
 // unanswered makes what a publisher says an outcome.
