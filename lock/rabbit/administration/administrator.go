@@ -42,6 +42,7 @@ type action struct {
 	channel     *transport.Channel // for all that is not published
 	publisher   *transport.Publisher
 	muted       bool // it may not publish
+	said        bool // the user was told that time is waited for
 }
 
 // New returns the administrator of a lock. It does no I/O.

@@ -143,8 +143,8 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 	}
 	if a.delay > 0 {
 		left := a.delay - time.Since(l.absent)
-		if left > 0 && !l.said {
-			l.said = true
+		if left > 0 && !l.said && (!a.said || l.told != transport.Absent) { // as a rule all wait for as long
+			l.said, a.said = true, true
 			a.dialer.Log.Info("waiting for as long as the last command may live", "slot", l.slot,
 				"at_most", left.Round(time.Millisecond).String())
 		}
