@@ -212,6 +212,28 @@ func TestPlainHolderHasItsSlotBackOrEnds(t *testing.T) {
 	must(t, won.Verify(within(t)))
 }
 
+// The broker logs every look that it refuses as an error.
+func TestWatchedPlainLockIsNotLookedAtInVainAgain(t *testing.T) {
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 2)
+	p := newTap(t)
+	i := inspector(t, plainly(p.url()), id)
+	declared := 0
+	for look := range 3 {
+		s, err := i.Look(within(t))
+		must(t, err)
+		_, n := p.count(queueDeclare, queueDeclare)
+		if len(s.Slots) != 2 || look > 0 && n != declared {
+			t.Errorf("look %d: %d slots, %d declarations after %d", look, len(s.Slots), n, declared)
+		}
+		declared = n
+	}
+	resize(t, shared, id, 4)
+	if s, err := i.Look(within(t)); err != nil || len(s.Slots) != 4 {
+		t.Errorf("%d slots of 4, %v", len(s.Slots), err)
+	}
+}
+
 // Whoever uses the full wire has begun as soon as B was free, and leaves it free again and again.
 func TestPlainSlotThatHasGotALedgerIsLost(t *testing.T) {
 	id := fresh(lock.Mutex)

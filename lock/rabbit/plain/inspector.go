@@ -16,6 +16,7 @@ type Inspector struct {
 	dialer    *transport.Dialer
 	channel   *transport.Channel // that looks; nil: not connected
 	publisher *transport.Publisher
+	count     slots.Counter
 }
 
 var _ lock.Inspector = (*Inspector)(nil)
@@ -38,15 +39,9 @@ func (i *Inspector) Look(ctx context.Context) (lock.Status, error) {
 		}
 		i.channel = conn.Channel()
 	}
-	count := 1
-	if i.names.ID.Kind.Administered() {
-		n, err := slots.Count(ctx, i.channel, i.names)
-		if err != nil {
-			return s, err
-		}
-		if count = n; i.names.ID.Kind == lock.PersistentMutex {
-			count = min(n, 1)
-		}
+	count, err := i.count.Count(ctx, i.names, i.channel, i.publisher.Via)
+	if err != nil {
+		return s, err
 	}
 	for from := 1; from <= count; from += slots.LargestBatch {
 		held, err := i.see(ctx, slots.Queues(i.names.Holds, from, min(from+slots.LargestBatch-1, count)))

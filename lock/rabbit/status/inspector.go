@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// firstBatch is how many slots are probed first while nothing is known of the lock.
-	firstBatch = 16
 	// For how long a ledger, or a line, or a lock that does not exist is not looked for again, unless something else says that it
 	// was made: the broker logs each look that it refuses. Both are made once in the life of a lock.
 	unmadeLedger = time.Minute
@@ -42,7 +40,7 @@ type Inspector struct {
 	asker   *asker
 
 	known  int                  // how many slots there were last time
-	gap    int                  // the slot that is certain not to exist, as seen on this connection; 0: none
+	count  slots.Counter        // of these
 	absent map[string]time.Time // queues that do not exist, and when to look for them again
 	silent []string             // queues of those who have not answered in the last look
 }
@@ -67,7 +65,7 @@ func (i *Inspector) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		i.channel, i.gap = conn.Channel(), 0
+		i.channel = conn.Channel()
 		clear(i.absent)
 	}
 	if i.known > 0 || time.Now().Before(i.settle) {
@@ -201,55 +199,6 @@ func cannotAsk(err error) string {
 	}
 	why := strings.TrimPrefix(err.Error(), transport.ErrUnanswered.Error()+": ")
 	return "nobody can be asked: " + strings.TrimPrefix(why, "cannot publish: ")
-}
-
-// count returns how many slots there are. Probes that come back prove nothing: the node of a queue may be down.
-func (i *Inspector) count(ctx context.Context) (int, error) {
-	if !i.names.ID.Kind.Administered() {
-		return 1, nil
-	}
-	limit := lock.MaxSlots
-	if i.names.ID.Kind == lock.PersistentMutex {
-		limit = 1
-	}
-	gap, err := i.firstAbsent(ctx, limit)
-	switch {
-	case errors.Is(err, transport.ErrUnanswered):
-		return slots.Count(ctx, i.channel, i.names)
-	case err != nil:
-		return 0, err
-	case gap <= limit && gap != i.gap:
-		err := i.channel.Find(ctx, i.names.Exists(gap))
-		if err != nil && !errors.Is(err, transport.ErrNoQueue) {
-			return 0, err
-		}
-		if err == nil { // it appeared just now, and others may have
-			return slots.Count(ctx, i.channel, i.names)
-		}
-		i.gap = gap
-	}
-	return gap - 1, nil
-}
-
-// firstAbsent returns the first slot whose A a probe has not found.
-func (i *Inspector) firstAbsent(ctx context.Context, limit int) (int, error) {
-	size := firstBatch
-	if i.known > 0 {
-		size = i.known + 1
-	}
-	for from := 1; from <= limit; from, size = from+size, slots.LargestBatch {
-		size = min(size, slots.LargestBatch, limit-from+1)
-		found, err := i.asker.publisher.Probe(ctx, slots.Queues(i.names.Exists, from, from+size-1))
-		if err != nil {
-			return 0, err
-		}
-		for n, a := range found {
-			if a == transport.Absent {
-				return from + n, nil
-			}
-		}
-	}
-	return limit + 1, nil
 }
 
 // consumers returns how many messages and consumers a queue has that is made when it is first needed. One that does

@@ -32,7 +32,7 @@ type look struct {
 }
 
 func (l *look) run(ctx context.Context) (err error) {
-	if l.known, err = l.count(ctx); err != nil {
+	if l.known, err = l.count.Count(ctx, l.names, l.channel, l.asker.publisher.Via); err != nil {
 		return err
 	}
 	var asked []int // slots with somebody at the door
