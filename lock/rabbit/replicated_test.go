@@ -144,6 +144,22 @@ func TestPurgedLedgerOnSeveralNodesSaysNothing(t *testing.T) {
 	must(t, h.Release(within(t)))
 }
 
+// Nothing has run, and still nobody knows who held the slot before.
+func TestWhoLeavesAnUnknownLedgerLeavesItUnknown(t *testing.T) {
+	id := replicated(t, 1)
+	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
+	for who := range 2 {
+		l, h := claimed(t, id, time.Second)
+		ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
+		defer cancel()
+		if err := h.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("number %d starts, and nobody knows who holds the slot: %v", who+1, err)
+		}
+		must(t, h.Release(within(t)))
+		must(t, l.Close())
+	}
+}
+
 // What a holder has in hand no purge removes.
 func TestHolderOutlivesAPurgeOfItsLedger(t *testing.T) {
 	id := replicated(t, 1)
