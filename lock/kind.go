@@ -77,7 +77,9 @@ const (
 )
 
 // ownQueue matches names that are, or could be, queues of another lock.
-var ownQueue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|[WKQ])$`) })
+var ownQueue = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|[WKQ])$`)
+})
 
 // Check reports what makes the ID unusable as a lock, or nil.
 func (id ID) Check() error {

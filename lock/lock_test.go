@@ -11,8 +11,8 @@ import (
 
 func TestNamesThatAreAccepted(t *testing.T) {
 	for _, name := range []string{
-		"a", "workers", "a b", "a/b", "..", ".", "100%", "Ünïcode 鎖", "amq", "xamq.y", "it's", "a-1", "a-W-b", "a-A", "a-1-X",
-		strings.Repeat("x", lock.MaxName),
+		"a", "workers", "a b", "a/b", "..", ".", "100%", "Ünïcode 鎖", "amq", "xamq.y", "it's", "a-1", "a-W-b", "a-A",
+		"a-1-X", strings.Repeat("x", lock.MaxName),
 	} {
 		if err := lock.CheckName(name); err != nil {
 			t.Errorf("%q: %v", name, err)
@@ -131,7 +131,8 @@ func TestCreateCommandSurvivesAShell(t *testing.T) {
 
 func TestOutcomesAreToldApart(t *testing.T) {
 	all := []error{
-		lock.ErrFull, lock.ErrAbsent, lock.ErrLost, lock.ErrUnknown, lock.ErrUnreachable, lock.ErrDenied, lock.ErrUnsafe, lock.ErrBusy,
+		lock.ErrFull, lock.ErrAbsent, lock.ErrLost, lock.ErrUnknown, lock.ErrUnreachable, lock.ErrDenied, lock.ErrUnsafe,
+		lock.ErrBusy,
 	}
 	for i, a := range all {
 		for j, b := range all {

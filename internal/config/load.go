@@ -126,8 +126,8 @@ func (c Connection) CheckQueues(id lock.ID) error {
 	if c.QueueType != QueuesQuorum || id.Name == "" || id.Kind == lock.TokenSemaphore {
 		return nil
 	}
-	return Invalidf("--queue-type quorum is for token semaphores: %s is held by an exclusive queue, which is on one node; "+
-		"use --token-semaphore, with one slot in place of a mutex", id)
+	return Invalidf("--queue-type quorum is for token semaphores: %s is held by an exclusive queue, which is on one "+
+		"node; use --token-semaphore, with one slot in place of a mutex", id)
 }
 
 // checkWire refuses what would go over a wire that is not there.

@@ -96,7 +96,8 @@ type Config struct {
 	// Admins.
 	Wire Wire
 
-	// QueueType is that of the queues of token semaphores. Zero: whichever a lock has, and QueuesClassic for one that is made.
+	// QueueType is that of the queues of token semaphores. Zero: whichever a lock has, and QueuesClassic for one that is
+	// made.
 	QueueType QueueType
 
 	// Heartbeat is asked of the broker, in whole seconds. A broker that insists on less is refused with

@@ -266,7 +266,8 @@ func TestDoubledRecordIsRemovedByItsHolder(t *testing.T) {
 		succeeds(t, "the proof", func() error { return h.Verify(within(t)) })
 	}
 	must(t, h.Release(within(t)))
-	if ready, _ := counted(t, ledgerOf(id)); ready > 5 { // the record and its copy, maybe just written anew, and the release
+	// The record and its copy, maybe just written anew, and the release.
+	if ready, _ := counted(t, ledgerOf(id)); ready > 5 {
 		t.Errorf("%d messages are left behind", ready)
 	}
 	_, h = startedIn(t, id)

@@ -13,8 +13,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// createReplicated makes a slot on several nodes. Its ledger comes first: where that is new, it says that nobody has held
-// the slot, so that the first one need not wait for anybody.
+// createReplicated makes a slot on several nodes. Its ledger comes first: where that is new, it says that nobody has
+// held the slot, so that the first one need not wait for anybody.
 func (a *action) createReplicated(ctx context.Context, slot int) error {
 	err := a.channel.Find(ctx, a.Ledger(slot))
 	if errors.Is(err, transport.ErrNoQueue) {

@@ -13,8 +13,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// activeTimeout is for how long one that has come to the door of a replicated ledger, and is shown nothing of it, waits:
-// the broker gives all of it to somebody else.
+// activeTimeout is for how long one that has come to the door of a replicated ledger, and is shown nothing of it,
+// waits: the broker gives all of it to somebody else.
 const activeTimeout = time.Second
 
 // How often, and with which pauses, one that was shown nothing looks whether somebody else is at the door.
@@ -35,8 +35,8 @@ type copies struct {
 // ErrCopies says that there is no proof without both the own record and its copy. They have to be written again.
 var ErrCopies = errors.New("the ledger does not have the own record twice")
 
-// EnterReplicated is Enter for a ledger on several nodes. The broker lets everybody consume from it, gives all messages to
-// one, and lets the next one have them when that is gone, or its node is. So only a delivery says whose turn it is.
+// EnterReplicated is Enter for a ledger on several nodes. The broker lets everybody consume from it, gives all messages
+// to one, and lets the next one have them when that is gone, or its node is. So only a delivery says whose turn it is.
 //
 // A ledger without records is entered too. Errors: transport.ErrTaken, transport.ErrNoQueue, lock.ErrDenied,
 // lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
@@ -79,7 +79,9 @@ func EnterReplicated(ctx context.Context, channel *transport.Channel, queue stri
 	return d, nil
 }
 
-func enterActive(ctx context.Context, channel *transport.Channel, queue string, who Visitor, records int) (*Door, error) {
+func enterActive(
+	ctx context.Context, channel *transport.Channel, queue string, who Visitor, records int,
+) (*Door, error) {
 	d, err := Return(ctx, channel, queue, who)
 	if err != nil {
 		return nil, err
@@ -152,9 +154,9 @@ func (d *Door) drop(tag uint64) {
 	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool { return l.tag == tag })
 }
 
-// proveTwice puts the own record back and awaits it, and does that again. Where a node was cut off for a while, what comes
-// first may have been sent before the question: the place was somebody else's, then ours, and then maybe somebody else's
-// again. But the copy was sent with it then, and is read before the second answer. The caller has turn.
+// proveTwice puts the own record back and awaits it, and does that again. Where a node was cut off for a while, what
+// comes first may have been sent before the question: the place was somebody else's, then ours, and then maybe somebody
+// else's again. But the copy was sent with it then, and is read before the second answer. The caller has turn.
 func (d *Door) proveTwice(ctx context.Context) error {
 	began := boottime.Now()
 	d.mu.Lock()
@@ -194,8 +196,8 @@ func (d *Door) Keep() {
 	}
 }
 
-// First returns what is written to a ledger that is made with its slot: a holding that is over. So the first one to come
-// reads something, and need not wait for anybody.
+// First returns what is written to a ledger that is made with its slot: a holding that is over. So the first one to
+// come reads something, and need not wait for anybody.
 func First(id string) []transport.Message {
 	who := Holding{Term: 1, ID: id}
 	return []transport.Message{who.Held(0, "", 0).message(), who.Released()}

@@ -1,7 +1,7 @@
-// Package replicated holds slots whose ledgers are quorum queues, on several nodes of a cluster. There is no queue B: the
-// place at the door of the ledger, with the own record in hand, is the claim from the first moment to the last. The broker
-// gives it to somebody else when the holder's connection, or the node that it is connected to, is gone. Whoever has it
-// then finds the record of a holder that is not released, and waits for as long as that one may live.
+// Package replicated holds slots whose ledgers are quorum queues, on several nodes of a cluster. There is no queue B:
+// the place at the door of the ledger, with the own record in hand, is the claim from the first moment to the last. The
+// broker gives it to somebody else when the holder's connection, or the node that it is connected to, is gone. Whoever
+// has it then finds the record of a holder that is not released, and waits for as long as that one may live.
 //
 // It does not know how a slot is found, and relies on nobody for keeping others from the door.
 package replicated
@@ -56,8 +56,8 @@ const recordAnew = 30 * time.Minute
 // NewEnv returns what berth works with.
 func NewEnv() Env { return Env{Longest: ledger.LongestLease, Anew: recordAnew} }
 
-// Claim takes the place at a slot's door. Where slots.LostRace says so of the error, the slot is somebody else's or being
-// removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
+// Claim takes the place at a slot's door. Where slots.LostRace says so of the error, the slot is somebody else's or
+// being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
 func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
 	if why := l.Avoided.Why(slot); why != nil {
 		return nil, why
@@ -117,8 +117,8 @@ func (h *Held) free(known ledger.View) bool { return known.Over() && !h.door.Loa
 // exists finds out whether the slot is there.
 func (h *Held) exists(ctx context.Context) error { return h.Side().Find(ctx, h.a) }
 
-// record records this holding under a new term. Once the record has come back, whoever has the place after us reads it. It
-// goes on for a moment when ctx has ended.
+// record records this holding under a new term. Once the record has come back, whoever has the place after us reads it.
+// It goes on for a moment when ctx has ended.
 func (h *Held) record(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

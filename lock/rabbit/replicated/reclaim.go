@@ -20,9 +20,9 @@ const (
 	backTimeout = 500 * time.Millisecond
 )
 
-// Reclaim implements lock.Held. It stands at the door again, and writes its record again: whoever has the place and waits
-// steps back. nil is proof that the place is ours. Whoever had it meanwhile has not waited for as long as we may live. It
-// goes on trying until ctx ends; the next call takes up where it stopped.
+// Reclaim implements lock.Held. It stands at the door again, and writes its record again: whoever has the place and
+// waits steps back. nil is proof that the place is ours. Whoever had it meanwhile has not waited for as long as we may
+// live. It goes on trying until ctx ends; the next call takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
 	pauses := transport.Pauses(firstReclaimPause, longestReclaimPause)
 	for tries := 0; ; tries++ {

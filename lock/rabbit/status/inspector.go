@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// For how long a ledger, or a line, or a lock that does not exist is not looked for again, unless something else says that it
-	// was made: the broker logs each look that it refuses. Both are made once in the life of a lock.
+	// For how long a ledger, or a line, or a lock that does not exist is not looked for again, unless something else says
+	// that it was made: the broker logs each look that it refuses. Both are made once in the life of a lock.
 	unmadeLedger = time.Minute
 	unmadeLine   = 5 * time.Second
 	// startTries bounds the attempts to ask a holder that has just started its command, with these pauses.

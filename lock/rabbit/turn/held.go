@@ -25,8 +25,8 @@ type Held struct {
 
 var _ lock.Held = (*Held)(nil)
 
-// handBackPause is for how long nobody else is to try a slot whose holder wants it back: longer than the pauses with which
-// that one asks. Each who has the token would have to be asked anew.
+// handBackPause is for how long nobody else is to try a slot whose holder wants it back: longer than the pauses with
+// which that one asks. Each who has the token would have to be asked anew.
 const handBackPause = 500 * time.Millisecond
 
 // Ready implements lock.Held.
