@@ -62,8 +62,9 @@ type (
 		Platform  string `json:"platform"`
 		Cluster   string `json:"cluster"`
 		Heartbeat int64  `json:"heartbeat_ms"`
-		Slots     *int   `json:"slots,omitempty"` // 0: the lock does not exist
-		Grant     string `json:"grant,omitempty"` // a command line, if permissions are missing
+		Slots     *int   `json:"slots,omitempty"`      // 0: the lock does not exist
+		QueueType string `json:"queue_type,omitempty"` // of a token semaphore that exists
+		Grant     string `json:"grant,omitempty"`      // a command line, if permissions are missing
 	}
 )
 
@@ -127,7 +128,8 @@ func (r *Report) jsonBroker() *jsonBroker {
 		return nil
 	}
 	out := &jsonBroker{URL: f.Broker, Product: f.Product, Version: f.Version,
-		Platform: f.Platform, Cluster: f.Cluster, Heartbeat: ms(f.Heartbeat), Grant: f.Grant}
+		Platform: f.Platform, Cluster: f.Cluster, Heartbeat: ms(f.Heartbeat), QueueType: string(f.QueueType),
+		Grant: f.Grant}
 	if f.Slots >= 0 {
 		out.Slots = &f.Slots
 	}

@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/timing"
 	"berth/lock"
+	"berth/lock/rabbit"
 )
 
 const (
@@ -105,10 +106,18 @@ func (r *Report) writeBroker(b *strings.Builder) {
 	fmt.Fprintf(b, "heartbeat %s, as asked\n", f.Heartbeat)
 	switch {
 	case f.Slots == 1:
-		fmt.Fprintf(b, "%s has 1 slot now\n", r.cfg.Lock)
+		fmt.Fprintf(b, "%s has 1 slot now%s\n", r.cfg.Lock, queues(f.QueueType))
 	case f.Slots > 1:
-		fmt.Fprintf(b, "%s has %d slots now\n", r.cfg.Lock, f.Slots)
+		fmt.Fprintf(b, "%s has %d slots now%s\n", r.cfg.Lock, f.Slots, queues(f.QueueType))
 	}
+}
+
+// queues says in which queues a lock is kept that could be in others.
+func queues(of rabbit.QueueType) string {
+	if of == "" {
+		return ""
+	}
+	return ", on " + string(of) + " queues"
 }
 
 func (r *Report) writeTimeline(b *strings.Builder) {

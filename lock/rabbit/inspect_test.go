@@ -190,6 +190,55 @@ func TestPermissionsThatInspectProposesAreEnough(t *testing.T) {
 	}
 }
 
+func TestInspectTellsTypesOfQueuesApart(t *testing.T) {
+	for queues, said := range map[rabbit.QueueType]string{
+		rabbit.QueuesClassic: "does not outlive", rabbit.QueuesQuorum: "rabbitmq-queues quorum_status ",
+	} {
+		id := fresh(lock.TokenSemaphore)
+		_, err := makeTyped(t, id, queues, 2)
+		must(t, err)
+		defer resize(t, shared, id, 0)
+		_, h := startedIn(t, id)
+		r := inspect(t, id, shared.URL())
+		if len(r.Problems) != 0 || r.QueueType != queues || r.Slots != 2 || !mentions(r.Advice, said) {
+			t.Errorf("%s: %v, %q, %d slots, %q", queues, r.Problems, r.QueueType, r.Slots, r.Advice)
+		}
+		if mentions(r.Advice, "when a node goes down") != (queues == rabbit.QueuesClassic) {
+			t.Errorf("%s: what becomes of exclusive queues is said: %q", queues, r.Advice)
+		}
+		must(t, h.Verify(within(t)))
+		must(t, h.Release(within(t)))
+	}
+	id := fresh(lock.TokenSemaphore)
+	resize(t, shared, id, 1)
+	defer resize(t, shared, id, 0)
+	r, err := backend(t, typed(rabbit.QueuesQuorum)).Inspect(within(t), id)
+	must(t, err)
+	if len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnsafe) {
+		t.Errorf("with another type than that of the lock: %v", r.Problems)
+	}
+}
+
+// Two virtual hosts have nothing in common, as two brokers have nothing.
+func TestInspectSeesWhetherBrokersAreOneCluster(t *testing.T) {
+	must(t, shared.AddVhost(within(t), "another"))
+	must(t, shared.SetPermissions(within(t), "guest", "another", ".*", ".*", ".*"))
+	id := fresh(lock.Mutex)
+	create := "berth token-semaphore create '" + id.Name + "' --slots 1 --queue-type quorum"
+	r := inspect(t, id, shared.URL())
+	if len(r.Problems) > 0 || !mentions(r.Advice, "AMQP does not show") || !mentions(r.Advice, create) {
+		t.Errorf("one broker: %v, %q", r.Problems, r.Advice)
+	}
+	r = inspect(t, id, shared.URL(), shared.URL())
+	if len(r.Problems) > 0 || !mentions(r.Advice, "several brokers are named") || !mentions(r.Advice, create) {
+		t.Errorf("two addresses: %v, %q", r.Problems, r.Advice)
+	}
+	r = inspect(t, id, shared.URL(), shared.URLFor("guest", "guest", "another"))
+	if len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnsafe) {
+		t.Errorf("two brokers: %v", r.Problems)
+	}
+}
+
 func TestInspectNoticesAPolicyThatEmptiesLedgers(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, err := shared.Eval(within(t),

@@ -17,7 +17,7 @@ func TestAdviceFitsTheVersion(t *testing.T) {
 		"5":          {[]string{"nothing is known"}, nil},
 		"":           {[]string{"nothing is known"}, nil},
 	} {
-		all := strings.Join(versionAdvice("RabbitMQ", version, false), "\n")
+		all := strings.Join(versionAdvice("RabbitMQ", version, false, false), "\n")
 		for _, text := range want.has {
 			if !strings.Contains(all, text) {
 				t.Errorf("%s: no %q in %q", version, text, all)
@@ -34,7 +34,7 @@ func TestAdviceFitsTheVersion(t *testing.T) {
 // A node that is cut off may go on: its holders verify their slots there, while the others give these out.
 func TestDelayIsNotSaidToCoverASplitWithThePlainWire(t *testing.T) {
 	for plain, said := range map[bool]bool{false: true, true: false} {
-		all := strings.Join(versionAdvice("RabbitMQ", "3.10.8", plain), "\n")
+		all := strings.Join(versionAdvice("RabbitMQ", "3.10.8", plain, false), "\n")
 		if strings.Contains(all, "covers that") != said || !strings.Contains(all, "free the slots") {
 			t.Errorf("plain %v: %s", plain, all)
 		}

@@ -31,6 +31,9 @@ type Report struct {
 	// and where it is not known.
 	Slots int
 
+	// QueueType is that of the queues of a token semaphore that exists, "" of other locks.
+	QueueType names.QueueType
+
 	// Problems keep contenders from working, or from working safely. Each is a lock.ErrDenied, lock.ErrUnsafe or
 	// lock.ErrUnknown.
 	Problems []error
@@ -58,23 +61,29 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	if err := n.ID.Check(); err != nil {
 		return report, err
 	}
-	c, node, failures := anyNode(ctx, d)
-	if c == nil {
+	named := len(d.Brokers)
+	all, nodes, failures := everyNode(ctx, d)
+	if len(all) == 0 {
 		return report, broker.Summary(ctx, failures)
+	}
+	for _, c := range all {
+		defer c.End(ctx)
 	}
 	for _, failure := range failures {
 		report.Advice = append(report.Advice, "one of the nodes cannot be used now: "+failure.Error())
 	}
-	d.Brokers = []broker.Node{node}
+	d.Brokers = nodes[:1]
+	c := all[0]
 	i := &inspection{
-		Report: &report, Names: n, conn: c, channel: c.Channel(), publisher: transport.NewPublisher(d, "check"),
-		plain: plain, probing: d.Probing, vhost: node.Vhost(), trialB: n.Queue(0, "B"), trialT: n.Queue(0, "T"),
+		Report: &report, Names: n, conn: c, others: all[1:], channel: c.Channel(),
+		publisher: transport.NewPublisher(d, "check"), plain: plain, probing: d.Probing, vhost: nodes[0].Vhost(),
 	}
-	defer c.End(ctx)
 	defer i.publisher.Close()
 	i.Broker, i.Heartbeat = c.Label(), c.Heartbeat()
 	i.Product, i.Version = c.Says("product"), c.Says("version")
 	i.Platform, i.Cluster = c.Says("platform"), c.Says("cluster_name")
+	i.settle(ctx)
+	i.trialB, i.trialT = i.Queue(0, "B"), i.Queue(0, "T")
 	for _, step := range []func(context.Context) error{
 		i.askPermissions, i.publish, i.tryQueues, i.lookForForeign, i.lookForLedger,
 	} {
@@ -85,10 +94,12 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	if n.ID.Kind.Administered() {
 		i.count(ctx)
 	}
-	report.Advice = append(report.Advice, versionAdvice(report.Product, report.Version, plain)...)
-	first, second := n.Ledger(1), n.Waiters()
+	i.Advice = append(i.Advice, versionAdvice(i.Product, i.Version, plain, i.Replicated())...)
+	first, second := i.Ledger(1), i.Waiters()
 	if plain {
-		first, second = n.Exists(1), n.Holds(1)
+		first, second = i.Exists(1), i.Holds(1)
+	} else {
+		i.advise("%s", clusterAdvice(i.Names, named))
 	}
 	i.advise("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for "+
 		"any that match %q or %q and set expires, message-ttl, max-length, dead-letter-exchange or ha-mode, and "+
@@ -96,28 +107,33 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	return report, nil
 }
 
-// anyNode tries every node, keeps the connection to the first that lets us in, and returns what is wrong with the
-// others.
-func anyNode(ctx context.Context, d *transport.Dialer) (first *transport.Conn, node broker.Node, failures []error) {
+// everyNode connects to every node, and returns what is wrong with those that do not let us in.
+func everyNode(ctx context.Context, d *transport.Dialer) (
+	all []*transport.Conn, nodes []broker.Node, failures []error) {
 	for _, candidate := range d.Brokers {
 		c, err := d.DialOne(ctx, candidate, "check")
-		switch {
-		case err != nil:
+		if err != nil {
 			failures = append(failures, fmt.Errorf("%s: %w", candidate.Label(), err))
-		case first == nil:
-			first, node = c, candidate
-		default:
-			c.Close()
+			continue
 		}
+		all, nodes = append(all, c), append(nodes, candidate)
 	}
-	return first, node, failures
+	return all, nodes, failures
 }
+
+// For how long, and with which pauses, a node is asked for a queue that another one has just made: it may hear of it a
+// moment later.
+const (
+	knownTimeout = time.Second
+	knownPause   = 100 * time.Millisecond
+)
 
 // inspection is one Inspect under way.
 type inspection struct {
 	*Report
 	names.Names
 	conn      *transport.Conn
+	others    []*transport.Conn // to the other nodes that are named
 	channel   *transport.Channel
 	publisher *transport.Publisher
 	plain     bool // neither T nor W is used
@@ -133,6 +149,19 @@ func (i *inspection) problem(kind error, format string, args ...any) {
 
 func (i *inspection) advise(format string, args ...any) {
 	i.Advice = append(i.Advice, fmt.Sprintf(format, args...))
+}
+
+// settle finds out of which type the queues of the lock are. Where that is not to be found out, the steps that follow
+// say why.
+func (i *inspection) settle(ctx context.Context) {
+	n, err := slots.Settle(ctx, i.channel, i.Names)
+	switch {
+	case errors.Is(err, lock.ErrUnsafe):
+		i.Problems = append(i.Problems, err)
+	case err == nil && n.ID.Kind == lock.TokenSemaphore:
+		i.QueueType = n.Type
+		i.Names = n
+	}
 }
 
 // publish finds out whether the user may publish, with a message to a queue that is not there.
@@ -181,6 +210,9 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	if err := i.compareNodes(ctx); err != nil {
+		return err
+	}
 	found, err := i.publisher.Probe(ctx, []string{i.trialB})
 	if err == nil && found[0] != transport.Present {
 		i.problem(lock.ErrUnsafe,
@@ -195,6 +227,28 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// compareNodes looks whether the other nodes know the queue that this one has made. Two brokers would have a lock each.
+func (i *inspection) compareNodes(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, knownTimeout)
+	defer cancel()
+	for _, other := range i.others {
+		channel := other.Channel()
+		err := channel.Find(ctx, i.trialB)
+		for errors.Is(err, transport.ErrNoQueue) && transport.Sleep(bounded, knownPause) == nil {
+			err = channel.Find(ctx, i.trialB)
+		}
+		switch {
+		case errors.Is(err, transport.ErrNoQueue):
+			i.problem(lock.ErrUnsafe, "%s does not know queue %q, which %s has made: they are not one cluster, or not in one "+
+				"virtual host, and each would give the same slot to somebody else; name the nodes of one cluster", other.Label(),
+				i.trialB, i.conn.Label())
+		case err != nil && !errors.Is(err, transport.ErrTaken):
+			i.advise("not known whether %s is of the same cluster: %s", other.Label(), err.Error())
+		}
+	}
+	return ctx.Err()
 }
 
 // tryLedger looks whether a ledger keeps what is written to it: of two records both are needed.
@@ -215,7 +269,10 @@ func (i *inspection) tryLedger(ctx context.Context) error {
 // lookForForeign looks for queues in the place of ours that are exclusive to nobody, which look like held ones to
 // whoever claims them.
 func (i *inspection) lookForForeign(ctx context.Context) error {
-	places := []string{i.Holds(1)}
+	var places []string
+	if !i.Replicated() {
+		places = append(places, i.Holds(1))
+	}
 	if i.ID.Kind.Administered() {
 		places = append(places, i.Administration())
 	}

@@ -44,7 +44,10 @@ func (i *inspection) needs() []need {
 		{"configure", n.Waiters(), waking, c.MayConfigure},
 		{"read", n.Waiters(), waking, c.MayRead},
 	}
-	if i.plain {
+	switch {
+	case n.Replicated(): // it has no B
+		all = all[2:]
+	case i.plain:
 		all = append(all[:1], need{"configure", n.Ledger(1), "", c.Find}) // it must not be there
 	}
 	if i.ID.Kind.Administered() {
