@@ -21,6 +21,9 @@ var (
 		return []string{"--naming", "N-A-L", "--broker", calmBroker(t).URL()}
 	}}
 	onTokens = place{name: "tokens", flags: onBroker.flags, tokens: true}
+	onQuorum = place{name: "quorum", tokens: true, flags: func(t testing.TB) []string {
+		return []string{"--queue-type", "quorum", "--broker", calmBroker(t).URL()}
+	}}
 )
 
 // contest is one lock, for which a test starts berths.

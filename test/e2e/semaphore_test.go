@@ -14,8 +14,8 @@ import (
 // everywhere is where a semaphore has to behave the same.
 var everywhere = []place{onBroker, onBrokerNAL, onHost}
 
-// everySemaphore is everywhere, and one of tokens.
-var everySemaphore = append(slices.Clone(everywhere), onTokens)
+// everySemaphore is everywhere, and of tokens, with both types of queues.
+var everySemaphore = append(slices.Clone(everywhere), onTokens, onQuorum)
 
 // crew is a number of berths that contend for one semaphore, each with a
 // command that writes its slot down.
