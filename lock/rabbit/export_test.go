@@ -211,8 +211,10 @@ func SetLongest(l lock.Lock, longest time.Duration) {
 	l.(*turn.Contender).Replicated.Env.Longest = longest
 }
 
-// WriteAnew makes a contender write the record that it keeps this often.
-func WriteAnew(l lock.Lock, every time.Duration) { l.(*turn.Contender).Replicated.Env.Anew = every }
+// WriteAnew makes a contender write the record that it keeps so many times as often.
+func WriteAnew(l lock.Lock, times int) {
+	l.(*turn.Contender).Replicated.Env.Anew /= time.Duration(times)
+}
 
 // CutReplicated cuts the connection of a holder that has no queue of its own.
 func CutReplicated(h lock.Held) { h.(*turn.Held).Place.(*replicated.Held).Conn().Abandon() }

@@ -3,6 +3,8 @@ package rabbit_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -256,14 +258,14 @@ func TestReplicatedSlotIsKeptWhenItsConsumerIsEnded(t *testing.T) {
 	must(t, h.Release(within(t)))
 }
 
-// A stranger, or a record that came late.
-func TestDoubledRecordIsRemovedByItsHolder(t *testing.T) {
+// The holder has not lost its place, and the next proof must not take the new record for that.
+func TestRecordIsWrittenAnewWithoutADoubt(t *testing.T) {
 	id := replicated(t, 1)
 	l, h := claimed(t, id, long)
-	rabbit.WriteAnew(l, time.Nanosecond)
+	rabbit.WriteAnew(l, math.MaxInt)
 	must(t, h.Ready(within(t)))
-	for range 20 {
-		succeeds(t, "the proof", func() error { return h.Verify(within(t)) })
+	for range 100 {
+		must(t, h.Verify(within(t)))
 	}
 	must(t, h.Release(within(t)))
 	// The record and its copy, maybe just written anew, and the release.
@@ -271,6 +273,28 @@ func TestDoubledRecordIsRemovedByItsHolder(t *testing.T) {
 		t.Errorf("%d messages are left behind", ready)
 	}
 	_, h = startedIn(t, id)
+	must(t, h.Release(within(t)))
+}
+
+// The broker ends a consumer that has a message in hand for longer than consumer_timeout, 30 minutes.
+func TestReplicatedSlotOutlastsTheTimeoutOfConsumers(t *testing.T) {
+	const timeout = 3 * time.Second
+	set := func(timeout, tick time.Duration) {
+		_, err := shared.Eval(within(t), fmt.Sprintf(`[application:set_env(rabbit, Key, Value) || {Key, Value} <-
+			[{consumer_timeout, %d}, {channel_tick_interval, %d}]].`, timeout.Milliseconds(), tick.Milliseconds()))
+		must(t, err)
+	}
+	set(timeout, timeout/10)
+	defer set(30*time.Minute, time.Minute)
+	id := replicated(t, 1)
+	l, h := claimed(t, id, long)
+	rabbit.WriteAnew(l, int(30*time.Minute/timeout))
+	must(t, h.Ready(within(t)))
+	proofs := time.NewTicker(timeout / 30)
+	defer proofs.Stop()
+	for began := time.Now(); time.Since(began) < 2*timeout; <-proofs.C {
+		must(t, h.Verify(within(t)))
+	}
 	must(t, h.Release(within(t)))
 }
 

@@ -129,6 +129,18 @@ func (d *Door) AwaitCopies(ctx context.Context, limit time.Duration) error {
 	return d.await(ctx, limit, d.complete)
 }
 
+// Renew has the own record and its copy written, and waits until these have come, in the place of those in hand: what
+// came amid a later proof would look as if somebody else had had the place.
+func (d *Door) Renew(ctx context.Context, limit time.Duration, write func() error) error {
+	d.mu.Lock()
+	own, kept := d.own, d.copies.kept
+	d.mu.Unlock()
+	if err := write(); err != nil {
+		return err
+	}
+	return d.await(ctx, limit, func() bool { return d.complete() && d.own != own && d.copies.kept != kept })
+}
+
 // complete reports whether the own record and its copy are in hand. The caller has mu.
 func (d *Door) complete() bool { return d.own != 0 && d.copies.kept != 0 }
 

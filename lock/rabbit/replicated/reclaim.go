@@ -98,19 +98,21 @@ func (h *Held) comeBack(ctx context.Context) error {
 
 // writeBoth writes the record and its copy, and waits until they have come.
 func (h *Held) writeBoth(ctx context.Context, door *ledger.Door) error {
-	if err := h.Writer.Write(ctx, h.t, h.written(h.holding())); err != nil {
-		return err
-	}
-	if err := h.writeCopy(ctx); err != nil {
-		return err
-	}
-	h.recorded = time.Now()
-	return door.AwaitCopies(ctx, backTimeout)
+	return door.Renew(ctx, backTimeout, func() error {
+		if err := h.Writer.Write(ctx, h.t, h.written(h.holding())); err != nil {
+			return err
+		}
+		h.recorded = time.Now()
+		return h.writeCopy(ctx)
+	})
 }
 
-// recordAnew replaces the record and its copy by new ones.
+// anewTimeout bounds the writing of a record anew: the proof that it follows is not to be late.
+const anewTimeout = time.Second
+
+// recordAnew replaces the record and its copy by new ones. What fails is tried again after another while.
 func (h *Held) recordAnew() {
-	ctx, cancel := context.WithTimeout(context.Background(), copyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), anewTimeout)
 	defer cancel()
 	if err := h.writeBoth(ctx, h.door.Load()); err != nil {
 		h.Log.Debug("the record was not written anew", "queue", h.t, "error", err)
