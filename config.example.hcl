@@ -56,9 +56,10 @@
 # nobody can be asked anything. Everybody who uses a lock must agree on it.
 #wire = "full"
 
-# Which queues a token semaphore has: "classic" ones are on one node of a cluster,
-# "quorum" ones on several, and the lock outlives each of them. Left out, those that the
-# lock has; one that is created has classic ones.
+# Which queues a token semaphore has: "classic" ones are on one node each of a cluster,
+# "quorum" ones on several, and the lock outlives the loss of fewer than half of these.
+# Left out, those that the lock has; one that is created has classic ones. Other locks
+# have no choice.
 #queue_type = "quorum"
 
 # ---- Waiting for a slot ----

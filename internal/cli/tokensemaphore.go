@@ -16,10 +16,12 @@ finds a slot; its size can be changed at any time. It needs a broker.
 	aboutTokenCreate = `Makes the token semaphore NAME with N slots, and a token for each. If it is
 there with N slots already, tokens that were lost are made again, and those
 that are there twice are removed; if it has another number of slots, it is left
-alone.
+alone. Its queues are classic ones, unless --queue-type says otherwise: with
+quorum queues it outlives the loss of one node of a cluster of three.
 
-Example:
+Examples:
   berth token-semaphore create workers --slots 3
+  berth token-semaphore create importer --slots 1 --queue-type quorum
 `
 
 	aboutTokenResize = `Changes the number of slots and of tokens, also while they are held. Tokens are
