@@ -225,7 +225,7 @@ func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 		if err := a.leaveOther(ctx); err != nil {
 			return present, err
 		}
-		if a.asked.Type == "" && !a.Replicated() && len(a.dialer.Brokers) > 1 {
+		if a.administrator.Names.Type == "" && !a.Replicated() && len(a.dialer.Brokers) > 1 {
 			a.dialer.Log.Info("made with classic queues, each on one node: the lock does not outlive that; " +
 				"one made with --queue-type quorum does")
 		}
