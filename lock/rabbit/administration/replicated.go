@@ -20,7 +20,7 @@ func (a *action) createReplicated(ctx context.Context, slot int) error {
 	if errors.Is(err, transport.ErrNoQueue) {
 		err = a.channel.CreateReplicated(ctx, a.Ledger(slot), names.ReplicatedLength, true)
 		if err == nil {
-			err = a.begin1(ctx, slot)
+			err = a.writeFirst(ctx, slot)
 		}
 	}
 	if err != nil && !errors.Is(err, transport.ErrDiffers) {
@@ -32,8 +32,8 @@ func (a *action) createReplicated(ctx context.Context, slot int) error {
 	return a.channel.CreateReplicated(ctx, a.Exists(slot), 0, false)
 }
 
-// begin1 writes what a ledger begins with. Without that, its first reader waits for as long as anybody may live.
-func (a *action) begin1(ctx context.Context, slot int) error {
+// writeFirst writes what a ledger begins with. Without that, its first reader waits for as long as anybody may live.
+func (a *action) writeFirst(ctx context.Context, slot int) error {
 	var letters []transport.Letter
 	for _, m := range ledger.First(rand.Text()) {
 		letters = append(letters, transport.Letter{Queue: a.Ledger(slot), Message: m})
