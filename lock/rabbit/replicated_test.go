@@ -162,6 +162,28 @@ func TestWhoLeavesAnUnknownLedgerLeavesItUnknown(t *testing.T) {
 	}
 }
 
+// It may leave again without having started anything, and then nothing else tells of that term.
+func TestWaiterKeepsRecordsOfHigherTerms(t *testing.T) {
+	id := replicated(t, 1)
+	publish(t, ledgerOf(id), heldBy(5, time.Hour))
+	l, h := claimed(t, id, time.Second)
+	later := h.Term() + uint64(time.Hour.Microseconds())
+	publish(t, ledgerOf(id), releaseOf(later)) // first, or it would be somebody who lives
+	publish(t, ledgerOf(id), heldBy(later, time.Hour))
+	ctx, cancel := context.WithTimeout(within(t), time.Second) // it looks twice
+	defer cancel()
+	if err := h.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("it does not wait: %v", err)
+	}
+	must(t, h.Release(within(t)))
+	must(t, l.Close())
+	_, h = claimed(t, id, time.Second)
+	if h.Term() <= later {
+		t.Errorf("term %d follows term %d", h.Term(), later)
+	}
+	must(t, h.Release(within(t)))
+}
+
 // What a holder has in hand no purge removes.
 func TestHolderOutlivesAPurgeOfItsLedger(t *testing.T) {
 	id := replicated(t, 1)

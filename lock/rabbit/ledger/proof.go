@@ -80,12 +80,13 @@ func (d *Door) begin(ctx context.Context) error {
 
 func (d *Door) end() { <-d.turn }
 
-// sift takes out of hand what the ledger need not keep, and returns it: what is no record, who is over, and, if the
-// command has started, all of terms up to the own but the own record. The caller has mu.
+// sift takes out of hand what the ledger need not keep, and returns it: what is no record, and of terms up to the own
+// who is over, and, if the command has started, everybody else. Higher terms stay: whoever is to record itself has to
+// see them. The caller has mu.
 func (d *Door) sift(started bool) (tags []uint64) {
 	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool {
 		r := l.record
-		useless := r.Term == 0 || d.view.past(r) || started && d.own != 0 && r.Term <= d.view.own
+		useless := r.Term <= d.view.own && (d.view.past(r) || started && d.own != 0) || r.Term == 0
 		if !useless || l.tag == d.own || d.copies != nil && l.tag == d.copies.kept {
 			return false
 		}
