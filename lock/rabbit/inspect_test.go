@@ -241,8 +241,8 @@ func TestInspectSeesWhetherBrokersAreOneCluster(t *testing.T) {
 
 func TestInspectNoticesAPolicyThatEmptiesLedgers(t *testing.T) {
 	id := fresh(lock.Mutex)
-	_, err := shared.Eval(within(t),
-		`ok = rabbit_policy:set(<<"/">>, <<"short">>, <<"^`+id.Name+`-">>, [{<<"max-length">>, 1}], 0, <<"queues">>, <<"operator">>).`)
+	_, err := shared.Eval(within(t), `ok = rabbit_policy:set(<<"/">>, <<"short">>, <<"^`+id.Name+`-">>,
+		[{<<"max-length">>, 1}], 0, <<"queues">>, <<"operator">>).`)
 	must(t, err)
 	defer func() {
 		_, err := shared.Eval(within(t), `rabbit_policy:delete(<<"/">>, <<"short">>, <<"operator">>).`)

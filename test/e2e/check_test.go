@@ -17,6 +17,7 @@ type checkReport struct {
 		Version   string `json:"version"`
 		Heartbeat int    `json:"heartbeat_ms"`
 		Slots     *int   `json:"slots"`
+		QueueType string `json:"queue_type"`
 		Grant     string `json:"grant"`
 	} `json:"broker"`
 }

@@ -14,8 +14,10 @@ type place struct {
 }
 
 var (
-	onBroker = place{name: "broker", flags: func(t testing.TB) []string { return []string{"--broker", calmBroker(t).URL()} }}
-	onHost   = place{name: "host", flags: func(t testing.TB) []string { return []string{"--broker", localURL(t)} }}
+	onBroker = place{name: "broker", flags: func(t testing.TB) []string {
+		return []string{"--broker", calmBroker(t).URL()}
+	}}
+	onHost = place{name: "host", flags: func(t testing.TB) []string { return []string{"--broker", localURL(t)} }}
 	// Queues named the other way round.
 	onBrokerNAL = place{name: "broker-N-A-L", flags: func(t testing.TB) []string {
 		return []string{"--naming", "N-A-L", "--broker", calmBroker(t).URL()}

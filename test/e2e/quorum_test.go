@@ -12,6 +12,10 @@ func TestTokenOnQuorumQueuesGoesToTheNextOne(t *testing.T) {
 	t.Parallel()
 	c := onTokens.contest(t, "semaphore")
 	c.administer("create", "--slots=1", "--queue-type=quorum") // everybody else finds out the type
+	if r := check(t, 0, calmBroker(t).URL(), "--token-semaphore", c.name); r.Broker.QueueType != "quorum" ||
+		*r.Broker.Slots != 1 {
+		t.Errorf("check says %+v", r.Broker)
+	}
 	first := c.run(tree)
 	first.awaitRuns(1)
 	second := c.run(tree, quickLoss)

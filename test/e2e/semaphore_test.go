@@ -106,7 +106,8 @@ func TestSizeChangesWhileASemaphoreIsInUse(t *testing.T) {
 		}
 		for _, b := range all {
 			line := b.awaitLog("waiting: the lock does not exist")
-			if got, want := line.text("create_it_with"), "berth "+c.kind+" create "+c.name+" --slots N"; !strings.HasPrefix(got, want) {
+			want := "berth " + c.kind + " create " + c.name + " --slots N"
+			if got := line.text("create_it_with"); !strings.HasPrefix(got, want) {
 				t.Errorf("the hint is %q, not %q", got, want)
 			}
 		}
