@@ -57,7 +57,7 @@
 #wire = "full"
 
 # Which queues a token semaphore has: "classic" ones are on one node each of a cluster,
-# "quorum" ones on several, and the lock outlives the loss of fewer than half of these.
+# "quorum" ones on several, and the lock survives the loss of fewer than half of these.
 # Left out, those that the lock has; one that is created has classic ones. Other locks
 # have no choice.
 #queue_type = "quorum"

@@ -17,7 +17,7 @@ finds a slot; its size can be changed at any time. It needs a broker.
 there with N slots already, tokens that were lost are made again, and those
 that are there twice are removed; if it has another number of slots, it is left
 alone. Its queues are classic ones, unless --queue-type says otherwise: with
-quorum queues it outlives the loss of one node of a cluster of three.
+quorum queues it survives the loss of any one node of three.
 
 Examples:
   berth token-semaphore create workers --slots 3

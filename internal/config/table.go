@@ -76,7 +76,7 @@ var table = []Option{
 	{Name: "queue-type", Group: groupBroker, Value: "classic|quorum", connection: true,
 		set: oneOf(func(s *settings) *string { return &s.QueueType }, QueuesClassic, QueuesQuorum),
 		Usage: "Which queues a token semaphore has: classic ones are on one node each of a cluster, quorum ones on " +
-			"several, and the lock outlives the loss of fewer than half of these. Left out, those that the lock has; one " +
+			"several, and the lock survives the loss of fewer than half of these. Left out, those that the lock has; one " +
 			"that is created has classic ones. Other locks have no choice."},
 
 	{Name: "try", Group: groupWaiting, Kind: Switch, exclusive: exclusiveWaiting, Default: "false",

@@ -192,7 +192,7 @@ func TestPermissionsThatInspectProposesAreEnough(t *testing.T) {
 
 func TestInspectTellsTypesOfQueuesApart(t *testing.T) {
 	for queues, said := range map[rabbit.QueueType]string{
-		rabbit.QueuesClassic: "does not outlive", rabbit.QueuesQuorum: "rabbitmq-queues quorum_status ",
+		rabbit.QueuesClassic: "depends on single nodes", rabbit.QueuesQuorum: "rabbitmq-queues quorum_status ",
 	} {
 		id := fresh(lock.TokenSemaphore)
 		_, err := makeTyped(t, id, queues, 2)

@@ -14,31 +14,31 @@ import (
 // release is a version of RabbitMQ: major, minor, patch.
 type release [3]int
 
-// What is known about releases, each from the first that it applies to up to, and not including, the last.
+// What is known about releases, each from the first that it applies to up to, and not including, the last. It concerns
+// locks on classic queues.
 var known = []struct {
 	from, end release
-	exclusive bool // it concerns what a connection owns, and so no lock on quorum queues
 	advice    string
 }{
 	// https://www.rabbitmq.com/docs/consumers#acknowledgement-timeout; from 4.3 on it concerns quorum queues only.
-	{release{3, 8, 17}, release{4, 3, 0}, false,
+	{release{3, 8, 17}, release{4, 3, 0},
 		"a message that is kept unacknowledged for 30 minutes closes its channel (consumer_timeout); only " +
 			"batons and tokens, which say whose turn it is, are affected; berth has them delivered anew in time: " +
 			"nothing to do"},
 	// rabbit_amqqueue:on_node_down deletes them where Mnesia is in use.
-	{release{0, 0, 0}, release{4, 2, 0}, true,
+	{release{0, 0, 0}, release{4, 2, 0},
 		"in a cluster, when a node goes down or is cut off, the others free the slots of holders connected to " +
 			"it, possibly while these still run" + covered},
-	{release{4, 2, 0}, release{4, 3, 0}, true,
+	{release{4, 2, 0}, release{4, 3, 0},
 		"in a cluster on Mnesia, when a node goes down, the others free the slots of holders connected to it; on " +
 			"Khepri these slots stay locked until the node is back or removed from the cluster (rabbitmqctl " +
 			"forget_cluster_node)"},
-	{release{4, 3, 0}, release{1 << 30}, true,
+	{release{4, 3, 0}, release{1 << 30},
 		"in a cluster, when a node goes down, the slots of holders connected to it stay locked until it is back " +
 			"or removed from the cluster (rabbitmqctl forget_cluster_node)"},
 	// Pull request 15276 and issue 9798 of rabbitmq-server.
-	{release{0, 0, 0}, release{4, 1, 8}, true, silentDeletion + "4.1.8"},
-	{release{4, 2, 0}, release{4, 2, 3}, true, silentDeletion + "4.2.3"},
+	{release{0, 0, 0}, release{4, 1, 8}, silentDeletion + "4.1.8"},
+	{release{4, 2, 0}, release{4, 2, 3}, silentDeletion + "4.2.3"},
 }
 
 // covered is what the full wire has against a node that is cut off and goes on.
@@ -56,11 +56,11 @@ func versionAdvice(product, version string, plain, replicated bool) []string {
 		return []string{fmt.Sprintf("the broker is %q %q; berth is tried with RabbitMQ 3.10 to 4.3, and nothing "+
 			"is known here about this one", product, version)}
 	}
+	if replicated {
+		return nil
+	}
 	var all []string
 	for _, fact := range known {
-		if fact.exclusive && replicated {
-			continue
-		}
 		if slices.Compare(r[:], fact.from[:]) >= 0 && slices.Compare(r[:], fact.end[:]) < 0 {
 			advice, isCovered := strings.CutSuffix(fact.advice, covered)
 			if isCovered && !plain {
@@ -72,8 +72,8 @@ func versionAdvice(product, version string, plain, replicated bool) []string {
 	return all
 }
 
-// clusterAdvice returns whether a lock outlives a node of a cluster, or which one does. AMQP does not say how many
-// nodes there are: whoever names several brokers says that it is a cluster.
+// clusterAdvice returns whether a lock survives the loss of a node of a cluster, or which one does. AMQP does not say
+// how many nodes there are: whoever names several brokers says that it is a cluster.
 func clusterAdvice(n names.Names, brokers int) string {
 	text := "AMQP does not show whether this broker is a node of a cluster; if it is, "
 	if brokers > 1 {
@@ -81,17 +81,17 @@ func clusterAdvice(n names.Names, brokers int) string {
 	}
 	switch {
 	case n.Replicated():
-		return text + "the lock, on quorum queues, outlives the loss of any one node of three; see on which nodes they are " +
+		return text + "the lock, on quorum queues, survives the loss of any one node of three; see on which nodes they are " +
 			"with rabbitmq-queues quorum_status " + shellescape.Quote(n.Ledger(1))
 	case n.ID.Kind == lock.TokenSemaphore:
-		return text + "the lock, on classic queues, does not outlive the loss of each node, as one does that is made with " +
-			"--queue-type quorum"
+		return text + "the lock, on classic queues, depends on single nodes; one that is made with --queue-type quorum " +
+			"survives the loss of any one of three"
 	}
 	size := "--slots 1"
 	if n.ID.Kind == lock.Semaphore {
 		size = "--slots N"
 	}
-	return text + "the lock does not outlive the loss of each node; one that has to is a token semaphore on quorum " +
-		"queues: " + n.ID.CommandLine("berth token-semaphore create",
+	return text + "the lock depends on single nodes; one that survives the loss of any one of three is a token " +
+		"semaphore on quorum queues: " + n.ID.CommandLine("berth token-semaphore create",
 		slices.Concat([]string{size, "--queue-type " + string(names.Quorum)}, n.Naming.Flags())...)
 }

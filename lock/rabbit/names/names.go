@@ -55,7 +55,7 @@ type QueueType string
 const (
 	// Classic queues are on one node.
 	Classic QueueType = "classic"
-	// Quorum queues are on several: the lock outlives each of them.
+	// Quorum queues are on several: the lock survives the loss of a minority of these.
 	Quorum QueueType = "quorum"
 )
 
