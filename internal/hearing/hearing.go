@@ -9,8 +9,9 @@
 // Who asks is known from the kernel (SO_PEERCRED). Who may not ask is sent away before anything is read, and nobody
 // keeps others from being heard for longer than a second.
 //
-// When the socket is made is up to a Soon. What it is called, and whether the right one has answered, is up to those who
-// use it: package sockets for the contenders of a local lock, package pidsocket for the berth that is a certain process.
+// When the socket is made is up to a Soon. What it is called, and whether the right one has answered, is up to those
+// who use it: package sockets for the contenders of a local lock, package pidsocket for the berth that is a certain
+// process.
 package hearing
 
 import (

@@ -172,8 +172,8 @@ func (c *Channel) Create(ctx context.Context, queue string, length int32) (consu
 }
 
 // CreateReplicated declares the queue as a durable one on several nodes of a cluster. With single, one of its consumers
-// is given all messages, and the next one only once that is gone. Whoever declares a queue that is there has to give the
-// same arguments, which depend on the broker's version: look for it before.
+// is given all messages, and the next one only once that is gone. Whoever declares a queue that is there has to give
+// the same arguments, which depend on the broker's version: look for it before.
 func (c *Channel) CreateReplicated(ctx context.Context, queue string, length int32, single bool) error {
 	return c.do(ctx, operation{"create", queue, configure}, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, true, false, false, false, c.replicated(length, single))
@@ -181,9 +181,9 @@ func (c *Channel) CreateReplicated(ctx context.Context, queue string, length int
 	})
 }
 
-// replicated returns the arguments of a quorum queue. RabbitMQ 4.0 and later drops a message that has come back 20 times;
-// earlier ones drop none, and take -1 for a limit (3.10.8). From 4.3 on what a consumer on a lost node had is handed on
-// after a minute, if nothing else is said.
+// replicated returns the arguments of a quorum queue. RabbitMQ 4.0 and later drops a message that has come back 20
+// times; earlier ones drop none, and take -1 for a limit (3.10.8). From 4.3 on what a consumer on a lost node had is
+// handed on after a minute, if nothing else is said.
 func (c *Channel) replicated(length int32, single bool) amqp.Table {
 	arguments := amqp.Table{"x-queue-type": "quorum", "x-max-length": length, "x-overflow": "drop-head"}
 	if single {
