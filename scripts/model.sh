@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the model of the protocol in docs/model exhaustively, and that what leaves a rule out fails. Needs spin, gcc.
+# Checks the models of the protocol in docs/model exhaustively, and that what leaves a rule out fails. Needs spin, gcc.
 #
 #     model.sh            all configurations, two at a time
 #     model.sh NAME ...   these; of one that has to fail, also a shortest history that fails
@@ -28,8 +28,8 @@ property() {
 
 # check checks one configuration, in a directory of its own, and prints a line.
 check() {
-	wanted=$1 name=$2
-	shift 2
+	model=$1 wanted=$2 name=$3
+	shift 3
 	bounds=$*
 	# shellcheck disable=SC2046
 	set -- $(flags "$@")
@@ -44,7 +44,7 @@ check() {
 		search=-DBFS # the first history that it finds is a shortest one
 	fi
 	# shellcheck disable=SC2086
-	spin -a "$@" protocol.pml >log 2>&1 &&
+	spin -a "$@" "$model.pml" >log 2>&1 &&
 		gcc -O2 -DSAFETY -DNOBOUNDCHECK -DNOREDUCE -DMEMLIM="${MODEL_MB:-2400}" $search -o pan pan.c >>log 2>&1 || {
 		cat log >&2
 		return 1
@@ -67,9 +67,9 @@ check() {
 	[ "$wanted" != sound ] || property=two
 	case "$wanted $*" in *NOT_TERMS*) ;; 'sound '*) property="$property, terms" ;; esac
 	case "$wanted $*" in 'sound '*STUCK*) property="$property, stuck" ;; esac
-	printf '%-25s %9s states  %-18s  %-17s  %s\n' "$name" "$states" "$property" "$verdict" "$bounds"
-	if [ -n "${MODEL_HISTORY:-}" ] && [ -e protocol.pml.trail ]; then
-		spin -t "$@" protocol.pml 2>/dev/null | sed -n '/^#processes/q; s/^  */    /p'
+	printf '%-10s  %-26s  %9s states  %-17s  %-17s  %s\n' "$model" "$name" "$states" "$property" "$verdict" "$bounds"
+	if [ -n "${MODEL_HISTORY:-}" ] && [ -e "$model.pml.trail" ]; then
+		spin -t "$@" "$model.pml" 2>/dev/null | sed -n '/^#processes/q; s/^  */    /p'
 	fi
 	case $verdict in
 	holds | fails*) ;;
@@ -83,13 +83,13 @@ if [ "${1:-}" = check ]; then
 	exit
 fi
 
-list=$(grep -E '^(sound|two|terms|stuck) ' "$here/configurations")
+list=$(grep -E '^[a-z]+ +(sound|two|terms|stuck) ' "$here/configurations")
 if [ $# -gt 0 ]; then
 	MODEL_HISTORY=1
 	export MODEL_HISTORY
 	all=$list list=
 	for name; do
-		line=$(echo "$all" | grep -E "^[a-z]+ +$name " || true)
+		line=$(echo "$all" | grep -E "^[a-z]+ +[a-z]+ +$name " || true)
 		[ -n "$line" ] || { echo "model: no configuration $name" >&2; exit 64; }
 		list="$list$line
 "

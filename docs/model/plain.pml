@@ -89,7 +89,9 @@ inline drop(i) {
 }
 
 /* It has no claim, and no command. */
-inline rest(i) { lease[i] = 0; delay[i] = 0; answer[i] = None; asked[i] = 0; state[i] = (runs[i] < RUNS -> Idle : Gone) }
+inline rest(i) {
+    lease[i] = 0; delay[i] = 0; answer[i] = None; asked[i] = 0; state[i] = (runs[i] < RUNS -> Idle : Gone)
+}
 
 inline start(i) {
     k = 0;
@@ -136,7 +138,8 @@ end:    do
         :: else
         fi;
         rest(_pid); Say("%d deletes B\n", _pid) }
-    :: d_step { state[_pid] == Killing -> alive[_pid] = false; lease[_pid] = 0; state[_pid] = Gone; Say("%d: killed\n", _pid) }
+    :: d_step { state[_pid] == Killing ->
+        alive[_pid] = false; lease[_pid] = 0; state[_pid] = Gone; Say("%d: its tree is dead\n", _pid) }
 
     /* It hears that its connection is gone, and takes another. The broker may not know of that, and keeps B a while. */
     :: d_step { closed[_pid] && state[_pid] != Gone ->
@@ -166,7 +169,8 @@ end:    do
         fi;
         Say("the connection of %d is cut\n", _pid) }
     :: d_step { faults > 0 && state[_pid] != Gone && state[_pid] != Killing ->
-        faults--; drop(_pid); delay[_pid] = 0; state[_pid] = (alive[_pid] -> Killing : Gone); Say("%d is KILLED\n", _pid) }
+        faults--; drop(_pid); delay[_pid] = 0; state[_pid] = (alive[_pid] -> Killing : Gone);
+        Say("the supervisor of %d is KILLED\n", _pid) }
     od
 }
 
