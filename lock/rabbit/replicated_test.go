@@ -184,6 +184,28 @@ func TestWaiterKeepsRecordsOfHigherTerms(t *testing.T) {
 	must(t, h.Release(within(t)))
 }
 
+// A waiter that has come and gone while nothing was known must not keep the holder in doubt.
+func TestWhoLeavesAnUnknownLedgerLeavesNoDoubt(t *testing.T) {
+	id := replicated(t, 1)
+	_, h := startedIn(t, id)
+	rabbit.CutReplicated(h)
+	eventually(t, "the ledger is left alone", func() bool {
+		_, consumers := counted(t, ledgerOf(id))
+		return consumers == 0
+	})
+	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
+	l, waiter := claimed(t, id, long)
+	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
+	defer cancel()
+	if err := waiter.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("it starts beside the holder: %v", err)
+	}
+	must(t, waiter.Release(within(t)))
+	must(t, l.Close())
+	must(t, proven(within(t), h))
+	must(t, h.Release(within(t)))
+}
+
 // What a holder has in hand no purge removes.
 func TestHolderOutlivesAPurgeOfItsLedger(t *testing.T) {
 	id := replicated(t, 1)

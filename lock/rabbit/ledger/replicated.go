@@ -208,6 +208,18 @@ func (d *Door) Keep() {
 	}
 }
 
+// Withdraw is Close for one that has started nothing. It leaves none of the own records that are in hand.
+func (d *Door) Withdraw(ctx context.Context) error {
+	d.mu.Lock()
+	for _, l := range d.inHand {
+		if l.record.Record == held && l.record.ID == d.view.id {
+			_ = d.consumer.Ack(l.tag)
+		}
+	}
+	d.mu.Unlock()
+	return d.Close(ctx)
+}
+
 // First returns what is written to a ledger that is made with its slot: a holding that is over. So the first one to
 // come reads something, and need not wait for anybody.
 func First(id string) []transport.Message {

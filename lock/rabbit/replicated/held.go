@@ -187,10 +187,12 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 	switch {
 	case door == nil:
 		return nil, nil
-	case !h.Started() && door.Empty && !door.View().Echoed:
-		return nil, door.Close(ctx) // with a release, the ledger would look as if nobody else could be alive
+	case !h.Started() && door.Empty:
+		// With a release, the ledger would look as if nobody else could be alive; with the record, a holder of before
+		// would stay in doubt.
+		return nil, door.Withdraw(ctx)
 	case h.Term() == 0:
-		if h.tried.Term != 0 { // or it would keep a holder in doubt
+		if h.tried.Term != 0 { // it, too, would keep a holder in doubt
 			unrecorded = h.recordRelease(ctx, h.tried)
 		}
 		return unrecorded, door.Close(ctx)
