@@ -219,7 +219,7 @@ func (d *Door) follow(consumer *transport.Consumer) (seen int) {
 func (d *Door) read(ctx context.Context, records int) error {
 	for {
 		err := d.await(ctx, readTimeout, func() bool { return d.view.Read >= records })
-		if !errors.Is(err, errLate) {
+		if !errors.Is(err, ErrLate) {
 			return err
 		}
 		if left, _, err := d.channel.Count(ctx, d.queue); err != nil || left == 0 {
@@ -286,8 +286,8 @@ func (d *Door) ring() {
 	d.changed = make(chan struct{})
 }
 
-// errLate says that something was not delivered in time.
-var errLate = errors.New("the broker did not deliver what was written")
+// ErrLate says that something was not delivered in time.
+var ErrLate = errors.New("the broker did not deliver what was written")
 
 // await waits until the condition, which is asked with mu, holds.
 func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool) error {
@@ -310,7 +310,7 @@ func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool
 		case <-ctx.Done():
 			return fmt.Errorf("gave up waiting for queue %q: %w", d.queue, ctx.Err())
 		case <-timer.C:
-			return lock.Errorf(lock.ErrUnknown, "queue %q: %w within %s", d.queue, errLate, limit)
+			return lock.Errorf(lock.ErrUnknown, "queue %q: %w within %s", d.queue, ErrLate, limit)
 		}
 	}
 }

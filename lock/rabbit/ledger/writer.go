@@ -59,12 +59,13 @@ func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
 	return fmt.Errorf("cannot record %q in queue %q: %w: %w", rec.Record, ledger, lock.ErrUnknown, err)
 }
 
-// WarnOfPolicy says once why every handover takes so long.
+// WarnOfPolicy says once why every handover takes so long, and why a holder is in doubt without a reason.
 func (w *Writer) WarnOfPolicy(ledger, because string) {
 	w.policy.Do(func() {
 		w.log.Warn("the broker does not keep the records of who held the slot, so every handover takes the whole handover "+
-			"delay; exempt the queue from policies that set max-length, message-ttl or overflow (rabbitmqctl list_policies, "+
-			"list_operator_policies)", "queue", ledger, "because", because)
+			"delay, and on quorum queues commands may be ended; exempt the queue from policies that set max-length, "+
+			"message-ttl, overflow or delivery-limit (rabbitmqctl list_policies, list_operator_policies)",
+			"queue", ledger, "because", because)
 	})
 }
 

@@ -41,6 +41,8 @@ type Holder struct {
 
 	// The id of a holding that has come to nothing. It may have been recorded all the same.
 	unproven string
+
+	missed int // how often a record was not delivered again, though nothing else had happened
 }
 
 // Env is what tests replace. NewEnv makes it.
@@ -107,6 +109,9 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 	if err := h.exists(ctx); err != nil {
 		return err
 	}
+	if door.View().Lost() {
+		h.Writer.WarnOfPolicy(h.t, "it has a release without the record that it belongs to")
+	}
 	if now && !h.free(door.View()) {
 		return slots.ErrMustWait
 	}
@@ -115,6 +120,13 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 
 // free reports whether nobody else's tree can be alive, as far as the ledger says.
 func (h *Held) free(known ledger.View) bool { return known.Over() && !h.door.Load().Empty }
+
+// miss notes that the own record was not delivered again. Once, somebody else may have the place.
+func (h *Held) miss() {
+	if h.missed++; h.missed > 1 {
+		h.Writer.WarnOfPolicy(h.t, "a record was not delivered again")
+	}
+}
 
 // exists finds out whether the slot is there.
 func (h *Held) exists(ctx context.Context) error { return h.Side().Find(ctx, h.a) }

@@ -47,6 +47,7 @@ func (h *Held) Reclaim(ctx context.Context) error {
 // mend has the record and its copy come to the door, on another connection or channel where that is necessary.
 func (h *Held) mend(ctx context.Context) error {
 	if h.Cause() == nil {
+		h.miss()
 		return h.writeBoth(ctx, h.door.Load())
 	}
 	if err := h.Session.Connect(ctx); err != nil {

@@ -2,6 +2,7 @@ package replicated
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -105,7 +106,10 @@ func (h *Held) pause(ctx context.Context, door *ledger.Door, known ledger.View, 
 
 // look proves the place, and that the slot is there.
 func (h *Held) look(ctx context.Context, door *ledger.Door) error {
-	if err := door.Prove(ctx); err != nil {
+	if err := door.Prove(ctx); errors.Is(err, ledger.ErrLate) {
+		h.miss()
+		return err
+	} else if err != nil {
 		return h.judge(err)
 	}
 	door.Prune()
