@@ -274,7 +274,7 @@ func (d *Door) take(from *transport.Consumer, m transport.Delivery) {
 		d.view.Echoed = d.view.Echoed || d.fresh || d.copies != nil && before != 0 && !d.view.past(record)
 	case record.Term != d.view.own:
 	case d.copies != nil:
-		d.takeCopy(record, m.DeliveryTag)
+		d.takeCopy(record, m)
 	default:
 		d.own = m.DeliveryTag
 	}

@@ -29,7 +29,7 @@ const (
 type copies struct {
 	term        uint64 // of both
 	kept        uint64 // the tag of the copy in hand; 0: it is not
-	interrupted bool   // one of them came although it was in hand
+	interrupted bool   // one of them came that was not put back
 }
 
 // ErrCopies says that there is no proof without both the own record and its copy. They have to be written again.
@@ -145,7 +145,7 @@ func (d *Door) Renew(ctx context.Context, limit time.Duration, write func() erro
 func (d *Door) complete() bool { return d.own != 0 && d.copies.kept != 0 }
 
 // takeCopy notes the own record or its copy, and removes the one that was in hand before. The caller has mu.
-func (d *Door) takeCopy(r Record, tag uint64) {
+func (d *Door) takeCopy(r Record, m transport.Delivery) {
 	if d.copies.term != r.Term {
 		d.own, *d.copies = 0, copies{term: r.Term}
 	}
@@ -154,11 +154,12 @@ func (d *Door) takeCopy(r Record, tag uint64) {
 		place = &d.copies.kept
 	}
 	if *place != 0 {
-		d.copies.interrupted = true
 		_ = d.consumer.Ack(*place)
 		d.drop(*place)
 	}
-	*place = tag
+	// One that was just written may have been sent before a question, and is no answer to it.
+	d.copies.interrupted = d.copies.interrupted || *place != 0 || !m.Redelivered
+	*place = m.DeliveryTag
 }
 
 // drop forgets a letter in hand. The caller has mu.
