@@ -114,6 +114,20 @@ func TestLockOfAnotherTypeIsNotMadeBesideLedgers(t *testing.T) {
 	}
 }
 
+func TestLockOfAnotherTypeWaitsForTheLedgersNode(t *testing.T) {
+	id := fresh(lock.TokenSemaphore)
+	_, err := makeTyped(t, id, rabbit.QueuesClassic, 1)
+	must(t, err)
+	_, h := startedIn(t, id)
+	resize(t, shared, id, 0)
+	up := nodeDown(t, id.Name+"-K-1-T")
+	if _, err := makeTyped(t, id, rabbit.QueuesQuorum, 1); !errors.Is(err, lock.ErrUnknown) {
+		t.Errorf("nobody can say who holds it, and it is made anew: %v", err)
+	}
+	up()
+	must(t, h.Release(within(t)))
+}
+
 func TestWaiterHearsOfALockOfEitherType(t *testing.T) {
 	for _, queues := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
 		id := fresh(lock.TokenSemaphore)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"slices"
 
 	"berth/lock"
@@ -78,6 +79,10 @@ func (a *action) leaveOther(ctx context.Context) error {
 		return lock.Errorf(lock.ErrUnsafe, "%s has had %s queues, and has a ledger of that time, %q: once no command of it "+
 			"runs any more (berth token-semaphore destroy --wait), delete its ledgers, or use --queue-type %s", a.ID, other.Type,
 			queues[i], other.Type)
+	}
+	// What was published to a queue whose node is down comes back as well.
+	if err := a.channel.Find(ctx, queues[0]); err != nil && !errors.Is(err, transport.ErrNoQueue) {
+		return fmt.Errorf("not known whether %s has had %s queues: %w", a.ID, other.Type, err)
 	}
 	return a.channel.Remove(ctx, other.Tokens()) // whoever waits there is told by that
 }
