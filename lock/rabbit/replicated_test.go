@@ -131,7 +131,10 @@ func TestLockOfAnotherTypeWaitsForTheLedgersNode(t *testing.T) {
 func TestWaiterHearsOfALockOfEitherType(t *testing.T) {
 	for _, queues := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
 		id := fresh(lock.TokenSemaphore)
-		won := untilHeld(t, connected(t, shared, id))
+		l := connected(t, shared, id)
+		rabbit.LookForTokens(l, long)
+		rabbit.LookForTokensFirst(l, long)
+		won := untilHeld(t, l)
 		awaitConsumer(t, id.Name+"-K")
 		_, err := makeTyped(t, id, queues, 1)
 		must(t, err)

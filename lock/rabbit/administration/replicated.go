@@ -54,10 +54,7 @@ func (a *action) writeFirst(ctx context.Context, slot int) error {
 // leaveOther makes sure that a lock that is made is of one type alone. The ledgers of the other one say who held it: a
 // command of a holder may still be about to end, and nobody would wait for it.
 func (a *action) leaveOther(ctx context.Context) error {
-	other := a.Of(names.Quorum)
-	if a.Replicated() {
-		other = a.Of(names.Classic)
-	}
+	other := a.other()
 	queues := slots.Queues(other.Ledger, 1, slots.LargestBatch)
 	var letters []transport.Letter
 	for _, queue := range queues {
@@ -84,5 +81,21 @@ func (a *action) leaveOther(ctx context.Context) error {
 	if err := a.channel.Find(ctx, queues[0]); err != nil && !errors.Is(err, transport.ErrNoQueue) {
 		return fmt.Errorf("not known whether %s has had %s queues: %w", a.ID, other.Type, err)
 	}
-	return a.channel.Remove(ctx, other.Tokens()) // whoever waits there is told by that
+	return nil
+}
+
+// other returns the names of the lock's queues of the type that it does not have.
+func (a *action) other() names.Names {
+	if a.Replicated() {
+		return a.Of(names.Classic)
+	}
+	return a.Of(names.Quorum)
+}
+
+// turnWaiters has those who wait for a token of the other type look again, now that there are slots.
+func (a *action) turnWaiters(ctx context.Context) {
+	if err := a.channel.Remove(ctx, a.other().Tokens()); err != nil {
+		a.dialer.Log.Warn("who waits for this lock already could not be told of it; it may take minutes to see it",
+			"queue", a.other().Tokens(), "error", err)
+	}
 }

@@ -77,6 +77,9 @@ func (a *action) resize(
 		if err == nil && a.ID.Kind == lock.TokenSemaphore {
 			stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
 			err = stock.Mend(ctx, after, min(present, after))
+			if present == 0 && after > 0 {
+				a.turnWaiters(ctx)
+			}
 		}
 		return after, err
 	})
