@@ -15,10 +15,13 @@ EFFICIENCY ?=
 # For how long make interop contends.
 INTEROP_TIME ?= 10m
 
+# The versions of RabbitMQ that make clusters is about.
+CLUSTERS ?= 4.3
+
 # Flags for test/examples.
 EXAMPLES ?=
 
-.PHONY: help build demo deps test race alerts test-brokers interop faults model bench efficiency examples check vuln docs packages clean
+.PHONY: help build demo deps test race alerts test-brokers interop faults clusters model bench efficiency examples check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -58,7 +61,14 @@ interop: deps ## have berth contend with a client in Python, with kills, for ten
 
 faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make faults
 	@scripts/deps.sh faults
-	go -C test/faults test -v -count=1 -timeout 12h .
+	go -C test/faults test -v -count=1 -timeout 12h -skip ThreeNodes .
+
+clusters: deps ## lose a node of three, for each kind of lock, into docs/clusters.md, on RabbitMQ 4.3: half an hour
+	all=$$(scripts/brokers.sh $(CLUSTERS)) && status=0 && for broker in $$all; do \
+		BERTH_TEST_NODES=3 BERTH_TEST_BROKER=$$broker go test -count=1 -run Conform ./lock/rabbit || status=1; \
+		BERTH_TEST_BROKER=$$broker FAULTS_PAGE=$(CURDIR)/docs/clusters.md FAULTS_COMMIT="$(COMMIT)" \
+			go -C test/faults test -v -count=1 -timeout 2h -run ThreeNodes . || status=1; \
+	done; exit $$status
 
 model: ## check the protocol's model exhaustively, and that its broken variants fail
 	@scripts/deps.sh model

@@ -2,6 +2,7 @@ package rabbit_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,7 +39,7 @@ func harness(kind lock.Kind, naming rabbit.Naming, queues rabbit.QueueType, form
 	return conformance.Harness{
 		Kind: kind,
 		Open: func(t *testing.T) lock.Backend {
-			cfg := at(shared.URL())
+			cfg := at(anywhere()...)
 			cfg.Naming, cfg.QueueType = naming, queues
 			cfg.Heartbeat = time.Minute // so that a needless wait for a lease fails
 			return backend(t, cfg)
@@ -48,12 +49,22 @@ func harness(kind lock.Kind, naming rabbit.Naming, queues rabbit.QueueType, form
 		},
 		// A holder that ends without a word is waited for, for its lease.
 		OpenBrief: func(t *testing.T) lock.Backend {
-			cfg := at(shared.URL())
+			cfg := at(anywhere()...)
 			cfg.Naming, cfg.QueueType, cfg.Heartbeat = naming, queues, time.Second
 			return backend(t, cfg)
 		},
 		Pause: 10 * time.Millisecond,
 	}
+}
+
+// anywhere returns the URLs of all nodes of the cluster. Each time another one is the first.
+func anywhere() []string {
+	n := int(count.Add(1)) % len(cluster.Nodes)
+	var urls []string
+	for _, node := range slices.Concat(cluster.Nodes[n:], cluster.Nodes[:n]) {
+		urls = append(urls, node.URL())
+	}
+	return urls
 }
 
 // declare makes a queue as another implementation of the protocol would.

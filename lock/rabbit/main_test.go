@@ -1,12 +1,14 @@
 package rabbit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,18 +21,25 @@ import (
 	"berth/test/brokertest"
 )
 
-// shared is the broker of the tests that leave it as they found it.
-var shared *brokertest.Broker
+// shared is the broker of the tests that leave it as they found it: the first node of a cluster, which
+// BERTH_TEST_NODES says the size of. It has one node otherwise.
+var (
+	shared  *brokertest.Broker
+	cluster *brokertest.Cluster
+)
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	b, err := brokertest.Start(context.Background())
+	nodes, err := strconv.Atoi(cmp.Or(os.Getenv("BERTH_TEST_NODES"), "1"))
+	if err == nil {
+		cluster, err = brokertest.StartCluster(context.Background(), nodes)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	shared = b
+	shared = cluster.Nodes[0]
 	// Those tests are parallel that wait most of the time, and leave the broker alone: the number of processors, which is
 	// Go's own limit, does not matter to them. They run after all others.
 	if err := flag.Set("test.parallel", "12"); err != nil {
@@ -38,7 +47,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if err := b.Stop(); err != nil {
+	if err := cluster.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -48,9 +49,8 @@ func TestBrokenBerthIsFoundOut(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			broken := m.build(t)
-			for _, name := range m.under {
-				t.Run(name, func(t *testing.T) {
-					f := named(t, name)
+			for _, f := range named(t, m.under...) {
+				t.Run(f.name, func(t *testing.T) {
 					f.stage.binary, f.stage.mode, f.stage.wire = broken, m.mode, m.wire
 					f.findOut(t)
 				})
@@ -76,15 +76,18 @@ func (f fault) findOut(t *testing.T) {
 	t.Errorf("no overlap was found in %d runs of %s with a berth that has to overlap", tries, f.name)
 }
 
-func named(t *testing.T, name string) fault {
+// named returns the faults that have these names.
+func named(t *testing.T, names ...string) (all []fault) {
 	t.Helper()
-	for _, f := range faults {
-		if f.name == name {
-			return f
+	for _, f := range slices.Concat(faults, successions) {
+		if slices.Contains(names, f.name) {
+			all = append(all, f)
 		}
 	}
-	t.Fatalf("there is no fault %q", name)
-	return fault{}
+	if len(all) != len(names) {
+		t.Fatalf("%d of the faults %q were found", len(all), names)
+	}
+	return all
 }
 
 // build builds the mutant, with one file of the tree replaced.

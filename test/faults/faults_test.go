@@ -147,7 +147,7 @@ var faults = []fault{
 	{name: "A deleted and made again", stage: stage{kind: "semaphore"}, lasting: time.Second,
 		strike: func(s *scene, _ *contender) func() {
 			s.delete("A")
-			return func() { s.administer(s.stage.kind, "create", s.lock, "--slots", "1") }
+			return s.create
 		}},
 	// fault: supervisor-killed
 	{name: "supervisor killed", strike: plain(func(_ *scene, h *contender) { h.signal(syscall.SIGKILL) })},
@@ -275,7 +275,7 @@ func (s *scene) close(text string, of *contender) {
 // queue returns the name of a queue of the lock.
 func (s *scene) queue(suffix string) string {
 	if s.stage.kind == tokens {
-		suffix = "K-" + suffix
+		return s.tokens() + "-" + suffix
 	}
 	return s.lock + "-" + suffix
 }
@@ -319,17 +319,6 @@ func tryAll(t *testing.T, faults []fault, numbers ...int) {
 	}
 }
 
-// varied returns faults of other locks, each changed a little.
-func varied(t *testing.T, names []string, vary func(*fault)) (all []fault) {
-	t.Helper()
-	for _, name := range names {
-		f := named(t, name)
-		vary(&f)
-		all = append(all, f)
-	}
-	return all
-}
-
 func (f fault) tryOften(t *testing.T, broker *brokertest.Broker, contenders int) {
 	r := results.row(f.name, contenders)
 	for range rounds {
@@ -345,10 +334,7 @@ func (f fault) try(t *testing.T, broker *brokertest.Broker, contenders int, r *r
 	st.contenders = contenders
 	st.flags = append(short, st.flags...)
 	s := open(t, broker, st)
-	v := f.play(s, r)
-	for _, problem := range v.Problems {
-		t.Error(problem)
-	}
+	clean(t, f.play(s, r))
 }
 
 // play has the fault come and go, waits until a command runs afterwards, has the
@@ -372,10 +358,17 @@ func (f fault) play(s *scene, r *row) checker.Verdict {
 	}
 	mend()
 	after := now() + int64(cmp.Or(f.watched, 500*time.Millisecond))
-	s.await("a command runs after the fault", func() bool { return s.alive(after) })
+	s.t.Logf("%s with %d contenders struck at %s", f.name, s.stage.contenders, struck.UTC().Format("15:04:05.000"))
+	return s.conclude(r, at, after)
+}
+
+// conclude waits until all slots have commands after a fault that was over at after, has
+// the lock handed over once more, ends the scene and judges. The fault struck at at.
+func (s *scene) conclude(r *row, at, after int64) checker.Verdict {
+	s.t.Helper()
+	s.await("all slots have commands after the fault", func() bool { return s.alive(after) })
 	over := now()
 	s.handOver()
-	s.t.Logf("%s with %d contenders struck at %s", f.name, s.stage.contenders, struck.UTC().Format("15:04:05.000"))
 	v := s.end()
 	r.add(v, at, over)
 	return v

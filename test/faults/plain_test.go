@@ -17,9 +17,11 @@ var plainly = []string{
 }
 
 func TestNoFaultMakesHoldersWithThePlainWireOverlap(t *testing.T) {
-	all := varied(t, plainly, func(f *fault) {
+	all := named(t, plainly...)
+	for i := range all {
+		f := &all[i]
 		f.name, f.stage.wire = "plain wire: "+f.name, plainWire
 		f.kept = false // who has won B after a reset is not asked to give it back
-	})
+	}
 	tryAll(t, all, 4)
 }

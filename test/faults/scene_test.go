@@ -31,6 +31,7 @@ type stage struct {
 	kind       string   // of the lock; default: mutex
 	wire       string   // default: full
 	slots      int      // of a semaphore; default: 1
+	made       []string // flags of berth that makes a semaphore
 	firstUse   bool     // nobody has ever held the lock
 	namespaces bool     // every contender has a network namespace of its own
 
@@ -78,7 +79,7 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 		lock: fmt.Sprintf("f%d-%dx", os.Getpid(), sequence.Add(1)),
 	}
 	if st.kind != "mutex" {
-		s.administer(st.kind, "create", s.lock, "--slots", fmt.Sprint(st.slots))
+		s.create()
 	}
 	if !st.firstUse && st.wire != plainWire {
 		s.once()
@@ -195,6 +196,13 @@ func (s *scene) environment() []string {
 	return append(ownEnvironment(), "BERTH_WIRE="+cmp.Or(s.stage.wire, "full"))
 }
 
+// create makes the lock, which is no mutex, or what is missing of it.
+func (s *scene) create() {
+	s.t.Helper()
+	line := []string{s.stage.kind, "create", s.lock, "--slots", fmt.Sprint(s.stage.slots)}
+	s.administer(append(line, s.stage.made...)...)
+}
+
 // administer runs the berth of this tree and waits for its end.
 func (s *scene) administer(args ...string) {
 	s.t.Helper()
@@ -234,14 +242,16 @@ func (s *scene) runs() []checker.Run {
 // began returns how many commands have been started so far.
 func (s *scene) began() int { return len(s.runs()) }
 
-// alive reports whether a command has given a sign of life after the moment.
+// alive reports whether the commands of all slots have given a sign of life after the
+// moment.
 func (s *scene) alive(after int64) bool {
+	slots := map[int]bool{}
 	for _, r := range s.runs() {
 		if r.Last > after {
-			return true
+			slots[r.Slot] = true
 		}
 	}
-	return false
+	return len(slots) >= s.stage.slots
 }
 
 // nextRuns reports whether a command has begun after the moment.

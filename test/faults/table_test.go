@@ -47,6 +47,16 @@ func (t *table) row(fault string, contenders int) *row {
 	return r
 }
 
+// of returns the row of a fault, nil if it was not tried.
+func (t table) of(fault string) *row {
+	for _, r := range t {
+		if r.fault == fault {
+			return r
+		}
+	}
+	return nil
+}
+
 func (t table) print(to io.Writer) {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	defer w.Flush()

@@ -158,6 +158,21 @@ func TestPageWithoutBothMarkersIsLeftAlone(t *testing.T) {
 	}
 }
 
+func TestTextIsWrittenBetweenItsMarkers(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "page.md")
+	begin, end := marker("begin", "4.3"), marker("end", "4.3")
+	if err := os.WriteFile(page, []byte("before\n"+begin+"\nold\n"+end+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := WriteText("4.3", page, "new\n")
+	if text, _ := os.ReadFile(page); err != nil || string(text) != "before\n"+begin+"\nnew\n"+end+"\n" {
+		t.Errorf("the page is %q: %v", text, err)
+	}
+	if err := WriteText("4.0", page, "new\n"); err == nil {
+		t.Error("a text without markers is written")
+	}
+}
+
 func TestFilesAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	page, samples := filepath.Join(dir, "page.md"), filepath.Join(dir, "samples.json")

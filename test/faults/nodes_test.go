@@ -1,0 +1,231 @@
+package faults
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/test/bench/measure"
+	"berth/test/bench/report"
+	"berth/test/brokertest"
+)
+
+// absence is how long a node is away: longer than it takes a waiter to look by itself, and
+// to wait for a holder's end.
+const absence = 25 * time.Second
+
+// loss is a cluster of three nodes that loses one, and gets it back. Every berth knows
+// all three; the holder is connected to node 0, the others to node 2. The lock was made on
+// its home: there are its queues, but for B, or the leaders of those that are on all nodes.
+type loss struct {
+	name       string
+	way        way
+	home, lost int
+	host       bool // the holder's host is lost as well
+	often      int  // how many times as often as others it is tried; default: 1
+}
+
+var losses = []loss{
+	{name: "holder's node killed", way: killed, home: 1, lost: 0, often: 4},
+	{name: "home killed", way: killed, home: 1, lost: 1},
+	{name: "holder's node killed, which is the home", way: killed, home: 0, lost: 0},
+	{name: "holder's node killed, and its berth", way: killed, home: 1, lost: 0, host: true},
+	{name: "holder's node stopped", way: stopped, home: 1, lost: 0},
+	{name: "holder's node cut off from the others", way: cutOff, home: 1, lost: 0},
+}
+
+// way is one in which a node is lost, and comes back.
+type way struct {
+	lose, back func(c *brokertest.Cluster, node *brokertest.Broker) error
+}
+
+var (
+	killed = way{
+		lose: func(_ *brokertest.Cluster, node *brokertest.Broker) error { return node.Kill9() },
+		back: func(_ *brokertest.Cluster, node *brokertest.Broker) error {
+			if err := node.Restart(context.Background()); err != nil {
+				return err
+			}
+			_, err := node.PID(context.Background()) // it answers clients a moment before all of it has started
+			return err
+		},
+	}
+	stopped = way{
+		lose: func(_ *brokertest.Cluster, node *brokertest.Broker) error { return node.Pause() },
+		back: func(_ *brokertest.Cluster, node *brokertest.Broker) error { return node.Continue() },
+	}
+	// The minority pauses where the broker knows that: up to 4.2, without Khepri.
+	cutOff = way{
+		lose: func(c *brokertest.Cluster, node *brokertest.Broker) error {
+			for _, n := range c.Nodes {
+				_, err := n.Eval(context.Background(),
+					"application:set_env(rabbit, cluster_partition_handling, pause_minority)")
+				if err != nil {
+					return err
+				}
+			}
+			return c.Split(context.Background(), node)
+		},
+		back: func(c *brokertest.Cluster, node *brokertest.Broker) error { return c.Heal(context.Background(), node) },
+	}
+)
+
+// onNodes are faults that strike nobody but berth and its connections.
+var onNodes = []string{
+	"silent partition", "reset", "reset of everybody", "reset and no way back", "supervisor killed",
+	"one of two supervisors killed", "supervisor stopped and continued", "guard killed",
+	"supervisor and guard killed at once", "next killed, holder told to end at once", "next cut off, holder told to end",
+	"next stopped for longer than a lease, holder told to end",
+}
+
+// replicas is a kind of lock, by where its queues are.
+type replicas struct {
+	name, kind string
+	slots      int
+	made       []string // flags of berth that makes it
+}
+
+var placed = []replicas{
+	{name: "mutex", kind: "mutex", slots: 1},
+	{name: "semaphore of 2", kind: "semaphore", slots: 2},
+	{name: "token semaphore of 1", kind: tokens, slots: 1},
+	{name: "the same, quorum queues", kind: tokens, slots: 1, made: []string{"--queue-type", quorum}},
+}
+
+func (k replicas) stage(c *brokertest.Cluster) stage {
+	st := stage{kind: k.kind, slots: k.slots, made: k.made, flags: slices.Clone(short),
+		nodes: []*brokertest.Broker{c.Nodes[0], c.Nodes[2]}}
+	for _, node := range c.Nodes {
+		st.flags = append(st.flags, "--broker", node.URL())
+	}
+	return st
+}
+
+// A lost node strikes a lock of each kind at once.
+//
+// fault: node
+func TestLostOneOfThreeNodesMakesNothingOverlap(t *testing.T) {
+	cluster := brokertest.NewCluster(t, 3)
+	version := cluster.Nodes[0].Version()
+	t.Logf("three nodes of RabbitMQ %s", version)
+	for _, l := range losses {
+		t.Run(l.name, func(t *testing.T) {
+			var rows []*row
+			for _, k := range placed {
+				rows = append(rows, results.row(l.rowName(k), k.slots+2))
+			}
+			for range rounds * max(1, l.often) {
+				t.Run("", func(t *testing.T) { l.try(t, cluster, rows) })
+			}
+		})
+	}
+	writeLosses(t, version)
+}
+
+func (l loss) rowName(k replicas) string { return k.name + ": " + l.name }
+
+func (l loss) try(t *testing.T, c *brokertest.Cluster, rows []*row) {
+	var scenes []*scene
+	for _, k := range placed {
+		scenes = append(scenes, open(t, c.Nodes[l.home], k.stage(c)))
+	}
+	if l.host {
+		for _, s := range scenes {
+			s.holder().signal(syscall.SIGSTOP) // it must not see the node die
+		}
+	}
+	at := now()
+	if err := l.way.lose(c, c.Nodes[l.lost]); err != nil {
+		t.Fatal(err)
+	}
+	if l.host {
+		for _, s := range scenes {
+			killBoth(s, s.holder())
+		}
+	}
+	time.Sleep(absence)
+	if err := l.way.back(c, c.Nodes[l.lost]); err != nil {
+		t.Fatal(err)
+	}
+	after := now()
+	for i, s := range scenes {
+		clean(t, s.conclude(rows[i], at, after))
+	}
+}
+
+// The holder is connected to one node, all others to another, and the queues have their leaders on the third.
+func TestNoFaultOnThreeNodesMakesCommandsOverlap(t *testing.T) {
+	c := brokertest.NewCluster(t, 3)
+	for _, f := range ofTokens(quorum, named(t, onNodes...)) {
+		f.name, f.stage.nodes = "three nodes, "+f.name, []*brokertest.Broker{c.Nodes[0], c.Nodes[2]}
+		t.Run(f.name, func(t *testing.T) { f.tryOften(t, c.Nodes[1], 4) })
+	}
+}
+
+// writeLosses writes what came of all losses into the page that FAULTS_PAGE names, if
+// none was left out.
+func writeLosses(t *testing.T, version string) {
+	t.Helper()
+	page := os.Getenv("FAULTS_PAGE")
+	text, all := describe(version)
+	if page == "" || !all || t.Failed() {
+		t.Log(text)
+		return
+	}
+	numbers := strings.Split(version, ".")
+	if err := report.WriteText(strings.Join(numbers[:min(2, len(numbers))], "."), page, text); err != nil {
+		t.Error(err)
+	}
+}
+
+// describe returns a table of all losses, and whether all were tried.
+func describe(version string) (text string, all bool) {
+	var s strings.Builder
+	head, line := "| |", "| --- |"
+	for _, k := range placed {
+		head, line = head+" "+k.name+" |", line+" --- |"
+	}
+	all = true
+	tried, overlaps := 0, 0
+	for _, l := range losses {
+		fmt.Fprintf(&s, "| %s |", l.name)
+		for _, k := range placed {
+			r := results.of(l.rowName(k))
+			if r == nil {
+				all = false
+				r = &row{}
+			}
+			tried, overlaps = tried+r.runs, overlaps+r.overlaps
+			fmt.Fprintf(&s, " %s |", r.afterLoss())
+		}
+		s.WriteString("\n")
+	}
+	return fmt.Sprintf("RabbitMQ %s; %s; %s.\nCommands that overlapped, in %d losses: %d.\n\n%s\n%s\n%s", version,
+		cmp.Or(os.Getenv("FAULTS_COMMIT"), "unknown commit"), measure.Machine(), tried, overlaps, head, line, &s), all
+}
+
+// afterLoss says when the next command ran: median and longest.
+func (r *row) afterLoss() string {
+	var early []time.Duration
+	for _, d := range r.next {
+		if d <= absence {
+			early = append(early, d)
+		}
+	}
+	var said []string
+	add := func(n int, what string) {
+		if n > 0 {
+			said = append(said, fmt.Sprintf("%s: %d of %d", what, n, r.runs))
+		}
+	}
+	add(r.kept, "runs on")
+	add(len(early), fmt.Sprintf("%.1f s, %.1f s", median(early).Seconds(), longest(early).Seconds()))
+	add(len(r.next)-len(early), "when the node is back")
+	return strings.Join(said, "; ")
+}
