@@ -241,6 +241,31 @@ func TestWaitersAreServedInTheOrderOfPriorityThenOfArrival(t *testing.T) {
 	}
 }
 
+// Somebody takes the call that was for it.
+func TestWhoHasSteppedBackLooksForItself(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	served := waiters(t, id, 0, 5) // the first has stepped back for the second
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	must(t, err)
+	calls, err := ch.Consume(id.Name+"-W", "", true, false, false, false, amqp.Table{"x-priority": int32(5000)})
+	must(t, err)
+	must(t, h.Release(within(t)))
+	select {
+	case <-calls: // the second runs, and has left the door
+	case <-within(t).Done():
+		t.Fatal("nobody was called")
+	}
+	awaitNext(t, id)
+	for range 2 {
+		<-served
+	}
+}
+
 // A contender that gives a slot back and wants it again finds the waiter before it that is
 // next.
 func TestWhoComesBackAtOnceDoesNotOvertakeTheWaiter(t *testing.T) {

@@ -123,8 +123,11 @@ func (w *Waiter) StepBack() { w.early, w.outcome = true, Full }
 func (w *Waiter) Called() { w.outcome, w.tries = Full, 1 }
 
 // InLine reports whether it stands in line before it goes to a door: it has stepped back, others are before it, or the
-// door that it comes from is taken.
-func (w *Waiter) InLine() bool { return (w.behind || w.Taken) && !w.Arrived || w.early && w.hint == 0 }
+// door that it comes from is taken. One that has stepped back and looks by itself goes there: the call may be lost, or
+// have come in vain.
+func (w *Waiter) InLine() bool {
+	return (w.behind || w.Taken) && !w.Arrived || w.early && w.hint == 0 && w.Looks == 0
+}
 
 // Behind reports whether others were in line when this contender came, which has not waited yet. They go first through
 // a door that is open: who is called needs longer to get there than one that comes by.
