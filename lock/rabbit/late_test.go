@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -18,8 +20,21 @@ import (
 
 // late is a network that keeps what one side says until the test lets it through.
 type late struct {
-	mu   sync.Mutex
-	ways [2]way // to the client, to the server; guarded by mu
+	mu     sync.Mutex // guards what follows
+	ways   [2]way     // to the client, to the server
+	muteOn string     // what the client says last before it hears nothing more; "": it hears everything
+}
+
+// newLate returns a network to the broker that keeps nothing yet, and the broker's URL in it.
+func newLate(t *testing.T) (*late, string) {
+	t.Helper()
+	server, err := url.Parse(shared.URL())
+	must(t, err)
+	network := &late{}
+	r, err := relay.New(relay.Config{To: server.Host, Pass: network.pass})
+	must(t, err)
+	t.Cleanup(func() { must(t, r.Close()) })
+	return network, r.URL(server)
 }
 
 type way struct {
@@ -43,6 +58,9 @@ func (l *late) pass(_ context.Context, to, from net.Conn, toServer bool) {
 			return
 		}
 		l.mu.Lock()
+		if toServer && l.muteOn != "" && bytes.Contains(buffer[:n], []byte(l.muteOn)) {
+			l.ways[side(false)].held = true
+		}
 		w := &l.ways[side(toServer)]
 		w.to = to
 		if w.held {
@@ -55,6 +73,20 @@ func (l *late) pass(_ context.Context, to, from net.Conn, toServer bool) {
 			return
 		}
 	}
+}
+
+// mute lets the client hear nothing any more once it has said this.
+func (l *late) mute(on string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.muteOn = on
+}
+
+// mend lets everything through, and forgets what was kept.
+func (l *late) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.muteOn, l.ways = "", [2]way{}
 }
 
 func (l *late) hold(toServer bool) {
@@ -91,18 +123,11 @@ func (l *late) kept(toServer bool) int {
 func TestRecordThatComesLateIsNoAnswerToAProof(t *testing.T) {
 	const nack = 21 // bytes on the wire
 	id := replicated(t, 1)
-	server, err := url.Parse(shared.URL())
-	must(t, err)
-	network := &late{}
-	r, err := relay.New(relay.Config{To: server.Host, Pass: network.pass})
-	must(t, err)
-	cfg := at(r.URL(server))
+	network, broker := newLate(t)
+	cfg := at(broker)
 	cfg.Heartbeat = long
 	l := backend(t, cfg).Lock(id)
-	t.Cleanup(func() {
-		l.Close()
-		must(t, r.Close())
-	})
+	t.Cleanup(func() { l.Close() })
 	must(t, l.Connect(within(t)))
 	h, err := l.Acquire(within(t))
 	must(t, err)
@@ -132,4 +157,48 @@ func TestRecordThatComesLateIsNoAnswerToAProof(t *testing.T) {
 	}
 	succeeds(t, "the proof", func() error { return proven(within(t), h) })
 	must(t, h.Release(within(t)))
+}
+
+// A record that was written, and whose writer has not heard of it, keeps nobody waiting: its writer says that it has
+// started nothing.
+func TestRecordThatWasNotHeardOfIsReleased(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	network, broker := newLate(t)
+	l := backend(t, at(broker)).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	isFull := func() {
+		t.Helper()
+		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+			t.Fatal(err)
+		}
+	}
+	isFull()
+	network.mute(`"record":"held"`)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		_ = l.Wait(ctx, time.Hour)
+		close(ended)
+	}()
+	eventually(t, "the broker has the record", func() bool { return network.kept(false) > 0 })
+	cancel()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("it goes on to wait")
+	}
+	network.mend()
+	succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
+	isFull()
+	served := waiters(t, id, 0)
+	must(t, h.Release(within(t)))
+	select {
+	case <-served:
+	case <-time.After(patience):
+		t.Fatal("the next one waits for somebody who has started nothing")
+	}
 }

@@ -125,6 +125,7 @@ func (h *Held) recordTerm(ctx context.Context) error {
 			// we lose unnoticed.
 			h.handover = max(h.lease, known.Wait(h.lease))
 		}
+		h.records = append(h.records, who)
 		return h.Writer.Write(ctx, h.t, h.record(who))
 	})
 	if err != nil {
@@ -143,7 +144,18 @@ func (h *Held) recordTerm(ctx context.Context) error {
 		return nil
 	}
 	// Under an alarm of the broker a connection that has published gets no answer.
-	return h.judgeDoor(door.Prove(ctx))
+	if err := door.Prove(ctx); err != nil {
+		return h.judgeDoor(err)
+	}
+	h.pruned()
+	return nil
+}
+
+// pruned notes that the ledger has the last record alone of this holding: it was proven after the others were removed.
+func (h *Held) pruned() {
+	if n := len(h.records); n > 0 {
+		h.records = h.records[n-1:]
+	}
 }
 
 // judgeDoor says what a failure at the door means for the slot.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,7 @@ type Held struct {
 	wasEmptied bool // the ledger had no record and was written again; used in Verify and Reclaim
 
 	// Written before the start only.
+	records  []ledger.Holding // that the ledger may have of this holding, in the order of their terms
 	made     time.Time        // when the ledger was made for this holding; zero: it was not
 	handover time.Duration    // what the record says
 	proven   boottime.Instant // see Proven
@@ -148,7 +150,12 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		_ = h.door.Load().Close(ctx)
 	}
 	if h.Term() == 0 {
-		return nil, h.leave(ctx)
+		// What was recorded all the same makes others wait. Where it is all that the ledger has, they have to: with its
+		// release, the ledger would look as if nobody else could be alive.
+		if door := h.door.Load(); door != nil && !door.Empty {
+			unrecorded = h.recordRelease(ctx)
+		}
+		return unrecorded, h.leave(ctx)
 	}
 	if h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() {
 		if h.Session.Blocked() {
@@ -158,6 +165,8 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		h.Waiter.PassOn()
 		return unrecorded, h.leave(ctx)
 	}
+	unproven := slices.DeleteFunc(slices.Clone(h.records), func(who ledger.Holding) bool { return who == h.holding() })
+	unrecorded = h.release(ctx, unproven)
 	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(), First: h.Leaving}
 	door, lost := h.door.Load(), errors.Is(h.Cause(), lock.ErrLost)
 	if h.Ours() && !lost { // B may be somebody else's, which would close the channel
@@ -194,11 +203,11 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 	})
 }
 
-// recordRelease records that the tree of this holding is dead, or that there was none, and has a waiter look at the
-// slot if nobody is next.
+// recordRelease records that the tree of this holding is dead, or that there was none, whatever was recorded of it, and
+// has a waiter look at the slot if nobody is next.
 func (h *Held) recordRelease(ctx context.Context) error {
-	if err := h.Writer.Release(ctx, h.t, h.holding()); err != nil {
-		return fmt.Errorf("%s: %w", h, err)
+	if err := h.release(ctx, h.records); err != nil {
+		return err
 	}
 	if h.Started() {
 		_ = h.Session.Via(ctx, func(c *transport.Channel) error {
@@ -207,6 +216,16 @@ func (h *Held) recordRelease(ctx context.Context) error {
 		})
 	}
 	return nil
+}
+
+// release records releases of this holding, the newest first.
+func (h *Held) release(ctx context.Context, records []ledger.Holding) (err error) {
+	for _, who := range slices.Backward(records) {
+		if e := h.Writer.Release(ctx, h.t, who); e != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", h, e))
+		}
+	}
+	return err
 }
 
 // leave gives back what this holding has, and says nothing.

@@ -189,6 +189,7 @@ func (w *wait) prove(ctx context.Context) error {
 	if err := w.door.Prove(ctx); err != nil {
 		return w.judgeDoor(err)
 	}
+	w.pruned()
 	if w.Ours() {
 		return w.Prove(ctx)
 	}
