@@ -272,3 +272,24 @@ func TestClosingAChannelOfABrokenConnectionFails(t *testing.T) {
 		t.Errorf("closing it said: %v", err)
 	}
 }
+
+// What is asked under a context that ends may cut the connection. That is no reason to make another.
+func TestWaitWhoseContextHasEndedSaysSo(t *testing.T) {
+	for _, kind := range []lock.Kind{lock.Mutex, lock.TokenSemaphore} {
+		p := newTap(t)
+		l := backend(t, at(p.url())).Lock(fresh(kind))
+		t.Cleanup(func() { l.Close() })
+		must(t, l.Connect(within(t)))
+		p.close()
+		eventually(t, "the connection has ended", func() bool {
+			return errors.Is(l.Wait(within(t), time.Millisecond), lock.ErrUnreachable)
+		})
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		for range 20 {
+			if err := l.Wait(over, patience); !errors.Is(err, context.Canceled) {
+				t.Fatalf("%s: %v; want one that wraps %q", kind, err, context.Canceled)
+			}
+		}
+	}
+}

@@ -7,7 +7,6 @@ package line
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -229,9 +228,9 @@ func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, er
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return false, fmt.Errorf("gave up waiting for %s: %w", w.ID, ctx.Err())
+		return false, p.channel.Conn().WaitError(ctx, w.ID.String())
 	case <-p.channel.Conn().Done():
-		return false, p.channel.Conn().BrokenError("cannot wait for " + w.ID.String())
+		return false, p.channel.Conn().WaitError(ctx, w.ID.String())
 	case d, open := <-p.batons():
 		if !open {
 			p.current = nil
@@ -261,16 +260,7 @@ func (w *Waiter) nextLook(joined bool) time.Duration {
 
 // sleep ends with the connection.
 func (w *Waiter) sleep(ctx context.Context, pause time.Duration) error {
-	timer, conn := time.NewTimer(pause), w.session.Conn()
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("gave up waiting for %s: %w", w.ID, ctx.Err())
-	case <-conn.Done():
-		return conn.BrokenError("cannot wait for " + w.ID.String())
-	case <-timer.C:
-		return nil
-	}
+	return w.session.Conn().Sleep(ctx, pause, w.ID.String())
 }
 
 // take heeds a baton. One for a slot that this waiter's lock cannot have is published anew for others, and kept for

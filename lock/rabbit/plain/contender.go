@@ -161,9 +161,8 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	case <-conn.Done():
 	case <-conn.Blocked():
 	case <-ctx.Done():
-		return fmt.Errorf("gave up waiting for %s: %w", c.cfg.Names.ID, ctx.Err())
 	}
-	return conn.BrokenError("cannot wait for " + c.cfg.Names.ID.String())
+	return conn.WaitError(ctx, c.cfg.Names.ID.String())
 }
 
 // seekForeign says if what keeps the only slot of a lock is nobody's claim but a foreign queue.

@@ -176,6 +176,28 @@ func (c *Conn) BrokenError(what string) error {
 	return lock.Errorf(lock.ErrUnreachable, "%s: the connection to %s %s", what, c.Label(), c.Why())
 }
 
+// WaitError is the outcome of a wait for a lock that has ended with ctx, or with the connection. Where both are over,
+// ctx counts: what was asked under it may have cut the connection.
+func (c *Conn) WaitError(ctx context.Context, of string) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("gave up waiting for %s: %w", of, ctx.Err())
+	}
+	return c.BrokenError("cannot wait for " + of)
+}
+
+// Sleep waits for the pause. Errors: WaitError.
+func (c *Conn) Sleep(ctx context.Context, pause time.Duration, of string) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-c.Done():
+	case <-ctx.Done():
+	}
+	return c.WaitError(ctx, of)
+}
+
 // UnlessBlocked runs f, which waits for an answer on the connection. Under an alarm the broker answers nothing any more
 // on one that has just published: then it is cut, which frees what is left.
 func (c *Conn) UnlessBlocked(f func() error) error {

@@ -391,16 +391,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 
 // sleep ends with the connection.
 func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
-	timer, conn := time.NewTimer(pause), c.session.Conn()
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("gave up waiting for %s: %w", c.id, ctx.Err())
-	case <-conn.Done():
-		return conn.BrokenError("cannot wait for " + c.id.String())
-	case <-timer.C:
-		return nil
-	}
+	return c.session.Conn().Sleep(ctx, pause, c.id.String())
 }
 
 // lookForLost has tokens made again that were missing at the last look, too, under the administration mutex. Where
@@ -420,7 +411,7 @@ func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 		c.log.Debug("not known whether tokens are lost", "error", err)
 	}
 	if !c.session.Usable() {
-		return false, c.session.Conn().BrokenError("cannot wait for " + c.id.String())
+		return false, c.session.Conn().WaitError(ctx, c.id.String())
 	}
 	return stay, ctx.Err()
 }
