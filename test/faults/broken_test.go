@@ -52,6 +52,7 @@ func TestBrokenBerthIsFoundOut(t *testing.T) {
 			for _, f := range named(t, m.under...) {
 				t.Run(f.name, func(t *testing.T) {
 					f.stage.binary, f.stage.mode, f.stage.wire = broken, m.mode, m.wire
+					f.stage.broken = true
 					f.findOut(t)
 				})
 			}

@@ -368,7 +368,9 @@ func (s *scene) conclude(r *row, at, after int64) checker.Verdict {
 	s.t.Helper()
 	s.await("all slots have commands after the fault", func() bool { return s.alive(after) })
 	over := now()
-	s.handOver()
+	if !s.stage.broken {
+		s.handOver()
+	}
 	v := s.end()
 	r.add(v, at, over)
 	return v

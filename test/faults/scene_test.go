@@ -34,6 +34,7 @@ type stage struct {
 	made       []string // flags of berth that makes a semaphore
 	firstUse   bool     // nobody has ever held the lock
 	namespaces bool     // every contender has a network namespace of its own
+	broken     bool     // on purpose: its line need not work any more
 
 	// Which broker the nth contender is connected to, the last for all further ones.
 	// Default: the scene's.
