@@ -152,7 +152,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 	if h.Term() == 0 {
 		// What was recorded all the same makes others wait. Where it is all that the ledger has, they have to: with its
 		// release, the ledger would look as if nobody else could be alive.
-		if door := h.door.Load(); door != nil && !door.Empty {
+		if door := h.door.Load(); door != nil && !door.Empty && !door.Missing {
 			unrecorded = h.recordRelease(ctx)
 		}
 		return unrecorded, h.leave(ctx)
