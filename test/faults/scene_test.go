@@ -270,16 +270,22 @@ func (s *scene) nextRuns(after int64) bool {
 func (s *scene) handOver() {
 	s.t.Helper()
 	for len(s.living()) <= s.stage.slots {
-		c := s.join()
-		s.await("berth "+c.name+" waits or runs its command", func() bool {
-			return c.logged("waiting: all slots are held")+c.logged("slot held, command started") > 0
-		})
+		s.contend()
 	}
 	at := now()
 	if c := s.running(); !c.ended() {
 		c.signal(syscall.SIGTERM)
 	}
 	s.await("the lock is handed over once more", func() bool { return s.nextRuns(at) })
+}
+
+// contend has one more contender wait, or run its command.
+func (s *scene) contend() {
+	s.t.Helper()
+	c := s.join()
+	s.await("berth "+c.name+" waits or runs its command", func() bool {
+		return c.logged("waiting: all slots are held")+c.logged("slot held, command started") > 0
+	})
 }
 
 // living returns the contenders that have not ended.

@@ -163,6 +163,7 @@ var successions = []fault{
 	// fault: supervisor-killed-idle
 	{name: "two slots, next killed, both holders told to end", stage: stage{kind: "semaphore", slots: 2},
 		strike: plain(func(s *scene, h *contender) {
+			s.contend() // or too few are left for both slots
 			s.next().signal(syscall.SIGKILL)
 			h.signal(syscall.SIGTERM)
 			s.all[1].signal(syscall.SIGTERM)
