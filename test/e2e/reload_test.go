@@ -52,6 +52,7 @@ func TestReloadReachesThisBerthAndNoOther(t *testing.T) {
 			t.Errorf("the holder has reloaded %d times", n)
 		}
 		holder.reload(0, "--json")
+		holder.awaitLog("configuration reloaded")
 		if n := len(holder.logged("configuration reloaded")); n != 1 {
 			t.Errorf("the holder has reloaded %d times, and was asked once", n)
 		}
