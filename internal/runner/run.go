@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
@@ -43,6 +44,8 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	// This process waits, mostly. What one goroutine wakes goes on at once on the
 	// same processor, instead of on another that has to be woken for it.
 	runtime.GOMAXPROCS(1)
+	// What a start leaves behind is more than what a waiter needs for as long as it waits.
+	debug.SetGCPercent(50)
 	path, err := FindCommand(cfg.Command[0])
 	if err != nil {
 		return supervisor.Outcome{Err: err}
