@@ -16,7 +16,8 @@ import (
 // does not exist once B is ours. Nor is an empty one entered before.
 func (h *Held) atDoor(ctx context.Context) error {
 	main := h.Session.Main()
-	door, err := ledger.Enter(ctx, main, h.t, ledger.Visitor{ID: h.id, Turn: h.turn, Heed: h.Inbox.HeedQuestion})
+	who := ledger.Visitor{ID: h.id, Above: h.highest, Turn: h.turn, Heed: h.Inbox.HeedQuestion}
+	door, err := ledger.Enter(ctx, main, h.t, who)
 	h.Waiter.Taken = errors.Is(err, ledger.ErrNext) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
@@ -26,14 +27,15 @@ func (h *Held) atDoor(ctx context.Context) error {
 			h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
 		}
 		if err = errors.Join(taking, <-opened); err == nil {
-			door, err = ledger.Enter(ctx, main, h.t, ledger.Visitor{ID: h.id, Owner: true, Heed: h.Inbox.HeedQuestion})
+			who.Owner, who.Turn = true, nil
+			door, err = ledger.Enter(ctx, main, h.t, who)
 		}
 	}
 	if errors.Is(err, transport.ErrNoQueue) && h.Ours() {
 		if err := h.exists(ctx); err != nil {
 			return err // and there is no ledger either
 		}
-		door, err = ledger.Make(ctx, main, h.t, ledger.Visitor{ID: h.id, Heed: h.Inbox.HeedQuestion})
+		door, err = ledger.Make(ctx, main, h.t, who)
 		h.made = time.Now()
 		if err == nil && (h.Session.Returned() || h.unreleased[h.slot] > 0) {
 			door.Missing, door.Empty = false, true
@@ -125,7 +127,7 @@ func (h *Held) recordTerm(ctx context.Context) error {
 			// we lose unnoticed.
 			h.handover = max(h.lease, known.Wait(h.lease))
 		}
-		h.records = append(h.records, who)
+		h.records, h.highest = append(h.records, who), max(h.highest, who.Term)
 		return h.Writer.Write(ctx, h.t, h.record(who))
 	})
 	if err != nil {
@@ -153,7 +155,7 @@ func (h *Held) recordTerm(ctx context.Context) error {
 
 // pruned notes that the ledger has the last record alone of this holding: it was proven after the others were removed.
 func (h *Held) pruned() {
-	if n := len(h.records); n > 0 {
+	if n := len(h.records); n > 0 && h.records[n-1] == h.holding() {
 		h.records = h.records[n-1:]
 	}
 }

@@ -150,9 +150,9 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		_ = h.door.Load().Close(ctx)
 	}
 	if h.Term() == 0 {
-		// What was recorded all the same makes others wait. Where it is all that the ledger has, they have to: with its
-		// release, the ledger would look as if nobody else could be alive.
-		if door := h.door.Load(); door != nil && !door.Empty && !door.Missing {
+		// What was recorded all the same makes others wait. Where it may be all that the ledger has, they have to: with
+		// its release, the ledger would look as if nobody else could be alive.
+		if door := h.door.Load(); door != nil && !door.Empty && !door.Missing && door.Kept() {
 			unrecorded = h.recordRelease(ctx)
 		}
 		return unrecorded, h.leave(ctx)

@@ -49,6 +49,7 @@ type Holder struct {
 	// The id of a holding that has come to nothing. It may have been recorded all the same, and the next one is to know
 	// that record for its own.
 	unproven string
+	highest  uint64 // the highest term that was written
 	// The handover delay of holders that this contender has known and not seen released, by slot: should the ledger be
 	// deleted, nobody else knows of them.
 	unreleased map[int]time.Duration

@@ -46,6 +46,7 @@ type Door struct {
 	own      uint64 // the tag of the own record in hand; 0: it is not
 	pruned   bool   // the own record counts: what is no record may be removed
 	fresh    bool   // what is delivered is none of what was in hand
+	dropped  bool   // the deliveries have ended although the channel had not
 	changed  chan struct{}
 	ended    chan struct{}
 }
@@ -81,6 +82,7 @@ func (d *Door) View() View {
 type Visitor struct {
 	ID    string // of the holding that will be recorded
 	Owner bool   // it owns B
+	Above uint64 // the highest term that its contender has tried: a release of that may come late
 
 	// Turn is asked where nobody stands at the door: its error keeps the visitor away. nil: it comes at once.
 	Turn func(context.Context) error
@@ -149,7 +151,7 @@ func newDoor(channel *transport.Channel, queue string, who Visitor) *Door {
 	d := &Door{
 		channel: channel, queue: queue, heed: who.Heed, turn: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
-	known := History{id: who.ID, held: map[Holding]Record{}, released: map[Holding]bool{}}
+	known := History{id: who.ID, above: who.Above, held: map[Holding]Record{}, released: map[Holding]bool{}}
 	d.view = View{History: known, Proven: boottime.Now(), Asked: -1}
 	return d
 }
@@ -208,6 +210,7 @@ func (d *Door) follow(consumer *transport.Consumer) (seen int) {
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
+		d.dropped = consumer.Dropped()
 		close(ended)
 		d.ring()
 	}()
@@ -318,6 +321,14 @@ func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool
 // Deleted reports whether the place is lost because its ledger is gone. It says so once. Valid after the end of the
 // deliveries.
 func (d *Door) Deleted() bool { return !d.channel.Closed() && d.consumer.Dropped() }
+
+// Kept reports whether the ledger is the one that was entered, as far as is known: the place is not lost, or we have
+// cut the connection ourselves.
+func (d *Door) Kept() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !transport.IsClosed(d.ended) || d.channel.Conn().Abandoned() && !d.dropped
+}
 
 // Lost says why the place is lost. Valid after the end of the deliveries.
 func (d *Door) Lost() error {

@@ -11,6 +11,7 @@ type History struct {
 	held     map[Holding]Record // of others
 	released map[Holding]bool
 	own      uint64 // the highest term that is recorded under id; 0: none
+	above    uint64 // the highest term that may have been recorded before, and released
 }
 
 // add notes a record. The same one twice changes nothing.
@@ -109,8 +110,8 @@ func (h History) Contested() bool {
 // Disowned reports whether this holding was released by somebody else: its guard.
 func (h History) Disowned() bool { return h.own > 0 && h.released[Holding{h.own, h.id}] }
 
-// Next is the term to record: above all that were seen, and no less than the clock in microseconds, so that terms grow
-// even if a ledger was lost.
+// Next is the term to record: above all that were seen or tried, and no less than the clock in microseconds, so that
+// terms grow even if a ledger was lost.
 func (h History) Next() uint64 {
-	return max(h.own+1, h.Highest()+1, uint64(time.Now().UnixMicro()))
+	return max(h.own+1, h.above+1, h.Highest()+1, uint64(time.Now().UnixMicro()))
 }

@@ -50,7 +50,7 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 
 // visitor is this holding at a door. Whoever holds a slot heeds what one that waits does not.
 func (h *Held) visitor() ledger.Visitor {
-	return ledger.Visitor{ID: h.id, Heed: func(d transport.Delivery) {
+	return ledger.Visitor{ID: h.id, Above: h.highest, Heed: func(d transport.Delivery) {
 		switch {
 		case d.Redelivered:
 		case h.Started():

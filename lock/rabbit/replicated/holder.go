@@ -41,6 +41,7 @@ type Holder struct {
 
 	// The id of a holding that has come to nothing. It may have been recorded all the same.
 	unproven string
+	highest  uint64 // the highest term that was written
 
 	missed int // how often a record was not delivered again, though nothing else had happened
 }
@@ -141,7 +142,7 @@ func (h *Held) record(ctx context.Context) error {
 	defer cancel()
 	door := h.door.Load()
 	term, err := door.Record(ctx, func(who ledger.Holding) error {
-		h.handover, h.tried = max(h.lease, h.delay(door.View())), who
+		h.handover, h.tried, h.highest = max(h.lease, h.delay(door.View())), who, max(h.highest, who.Term)
 		return h.Writer.Write(ctx, h.t, h.written(who))
 	})
 	if err != nil {
