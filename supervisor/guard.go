@@ -105,6 +105,10 @@ const (
 	// Killing: the guard has been told to kill, and has sent KILL to the whole
 	// tree. What does not end of it, it goes on to kill, and says so again.
 	Killing GuardEventKind = "killing"
+	// Lasting: seconds after KILL the process Pid is still there, as About says. With
+	// Left it lives. Otherwise it is dead, like all that is left of the tree, and whoever
+	// traces it keeps it: Dead is told all the same. Either is told once.
+	Lasting GuardEventKind = "lasting"
 	// Halted: the guard itself was stopped, by SIGSTOP for example, and has been
 	// continued. It is told once.
 	Halted GuardEventKind = "halted"
@@ -124,7 +128,8 @@ type GuardEvent struct {
 	Errno  syscall.Errno
 	Status syscall.WaitStatus
 	Left   bool
-	Err    error // with Unusable
+	Err    error  // with Unusable
+	About  string // with Lasting
 
 	// Terminal, with Exited: the terminal was the command's; with Suspended: the
 	// command waits for it.

@@ -30,6 +30,7 @@ var kinds = map[wire.Kind]supervisor.GuardEventKind{
 	wire.Exited:      supervisor.Exited,
 	wire.Refused:     supervisor.Refused,
 	wire.Killing:     supervisor.Killing,
+	wire.Lasting:     supervisor.Lasting,
 	wire.UserChanged: supervisor.Loosened,
 	wire.Overdue:     supervisor.Overdue,
 	wire.Dead:        supervisor.Dead,
@@ -86,7 +87,7 @@ func (g *Guard) run() {
 	} else {
 		exited, dead = g.passOn()
 	}
-	g.awaitGone()
+	g.awaitGone(dead)
 	select {
 	case <-g.started:
 	default: // nothing was ever started
@@ -121,9 +122,13 @@ func (g *Guard) passOn() (exited, dead bool) {
 		if e.Pid != 0 && g.namespace {
 			e.Pid = outside(g.host.env.procfs, g.pid, e.Pid)
 		}
-		g.events <- supervisor.GuardEvent{
+		event := supervisor.GuardEvent{
 			Kind: kinds[e.Kind], Pid: e.Pid, Errno: e.Errno, Status: e.Status, Left: e.Left, Terminal: e.Terminal,
 		}
+		if e.Kind == wire.Lasting {
+			event = lasting(e.Pid, e.Left)
+		}
+		g.events <- event
 		if last {
 			g.events <- supervisor.GuardEvent{Kind: supervisor.Dead}
 		}
@@ -152,24 +157,30 @@ func (g *Guard) endEvents() {
 	close(g.events)
 }
 
-// awaitGone waits until the process has been reaped.
-func (g *Guard) awaitGone() {
+// awaitGone waits until the process has been reaped. One whose tree is dead is not waited
+// for for ever: the kernel keeps the first process of a PID namespace for as long as a
+// tracer keeps a dead one in there.
+func (g *Guard) awaitGone(dead bool) {
 	timeout := time.NewTimer(leaveTimeout)
 	defer timeout.Stop()
-	select {
-	case <-g.gone:
-		return
-	case <-timeout.C:
+	for range 2 {
+		select {
+		case <-g.gone:
+			return
+		case <-timeout.C:
+			g.host.kill(g)
+			timeout.Reset(leaveTimeout)
+		}
 	}
-	g.host.kill(g)
-	<-g.gone // KILL cannot be refused
+	if !dead {
+		<-g.gone // KILL cannot be refused
+	}
 }
 
 // finish kills the tree of a guard that died. Its first process died with the
 // guard, of its parent-death signal; the rest fell to this process.
 func (g *Guard) finish(exited bool) {
-	g.host.killOrphans(g.cgroup,
-		func(pid int) { g.events <- supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid} })
+	g.host.killOrphans(g.cgroup, func(event supervisor.GuardEvent) { g.events <- event })
 	terminal.TakeBack(g.host.env.procfs, g.settings.Load())
 	if !exited {
 		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL),

@@ -7,28 +7,41 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/parent"
+	"berth/internal/guard/procfs"
 	"berth/internal/guard/tree"
+	"berth/supervisor"
 )
 
 // killOrphans kills what is below this process and is no guard's, until nothing
 // of it is left: the tree of a guard that died has fallen to us, with its control
-// group. It goes on for as long as there is one that may not be signalled, which
-// refused is told once.
-func (h *Host) killOrphans(cgroup string, refused func(pid int)) {
+// group. It goes on for as long as there is one that may not be signalled, or that KILL
+// does not end, of which it tells once each.
+func (h *Host) killOrphans(cgroup string, tell func(supervisor.GuardEvent)) {
 	children := make(chan os.Signal, 1) // the reaper takes what has ended
 	signal.Notify(children, unix.SIGCHLD)
 	defer signal.Stop(children)
 	orphans := tree.Tree{Env: h.env.procfs, Cgroup: tree.LeftCgroup(cgroup)}
 	defer orphans.Close()
+	var refusalTold, survivorTold bool
 	for {
 		except, before := h.notOrphans()
 		orphans.Except = except
-		if pid := orphans.Kill(); pid != 0 && refused != nil {
-			refused(pid)
-			refused = nil
+		if pid := orphans.Kill(); pid != 0 && !refusalTold {
+			refusalTold = true
+			tell(supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid})
+		}
+		if pid := orphans.Survivor(); pid != 0 && !survivorTold {
+			survivorTold = true
+			tell(lasting(pid, true))
 		}
 		if h.noneLeft(&orphans, before) {
 			return
+		}
+		if pid := orphans.OnlyDead(); pid != 0 {
+			if h.reap(); h.reapedSince(before) == 0 {
+				tell(lasting(pid, false))
+				return
+			}
 		}
 		for waiting := true; waiting; {
 			select {
@@ -39,6 +52,11 @@ func (h *Host) killOrphans(cgroup string, refused func(pid int)) {
 			}
 		}
 	}
+}
+
+// lasting is the news of a process that is there seconds after KILL.
+func lasting(pid int, lives bool) supervisor.GuardEvent {
+	return supervisor.GuardEvent{Kind: supervisor.Lasting, Pid: pid, Left: lives, About: procfs.Describe(pid)}
 }
 
 // noneLeft reports whether nothing is left to kill. The kernel knows whether
@@ -52,8 +70,14 @@ func (h *Host) noneLeft(orphans *tree.Tree, before uint64) bool {
 	if !orphans.NoneLeft() {
 		return false
 	}
-	_, after := h.notOrphans()
-	return before == after
+	return h.reapedSince(before) == 0
+}
+
+// reapedSince returns how many children have been reaped since there were so many.
+func (h *Host) reapedSince(before uint64) uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.reaped - before
 }
 
 // removeCgroup removes the control group of a guard that has started nothing, which

@@ -169,13 +169,16 @@ func (s *Systemd) Beat() {
 }
 
 // extend asks for time where systemd counts it: in line until the service is ready,
-// because that may take for ever, and while it ends, for what the sequence takes. In
-// between it would count for RuntimeMaxSec. Without a broker systemd's own time-out
+// because that may take for ever, and while it ends, for what the sequence takes. What
+// KILL does not end by then is systemd's: a stop, and a shutdown, must not wait for
+// ever. In between it would count for RuntimeMaxSec. Without a broker systemd's own time-out
 // counts, because others may wait for this service, the end of the boot for example.
 func (s *Systemd) extend() {
 	switch {
 	case s.now.Ending && !s.now.KillAt.IsZero():
-		s.sayTime(max(time.Until(s.now.KillAt), 0) + afterKill)
+		if left := time.Until(s.now.KillAt.Add(afterKill)); left > 0 {
+			s.sayTime(left)
+		}
 	case s.now.Ending: // what is left takes seconds
 	case s.ready, s.now.State == supervisor.Connecting, s.now.State == supervisor.Pausing:
 	case !s.cfg.Passed, s.now.Pid == 0:

@@ -176,6 +176,31 @@ func TestEndIsToldWithTheTimeThatItTakes(t *testing.T) {
 	}
 }
 
+// KILL does not end a process that waits in the kernel for ever.
+func TestStopThatDoesNotEndIsLeftToSystemd(t *testing.T) {
+	m := listen(t)
+	s := start(t, SystemdConfig{})
+	defer s.Close()
+	for _, step := range []struct {
+		since time.Duration // KILL
+		asks  bool
+	}{
+		{-time.Minute, true}, {afterKill / 2, true}, {2 * afterKill, false},
+	} {
+		most := afterKill - step.since
+		killAt := time.Now().Add(-step.since)
+		s.Observe(supervisor.Situation{State: supervisor.Stopping, Slot: 1, Ending: true, KillAt: killAt})
+		s.Beat()
+		s.say("PASSED", step.since.String())
+		m.await("PASSED", step.since.String())
+		asked := m.all()["EXTEND_TIMEOUT_USEC"]
+		usec, _ := strconv.ParseInt(asked, 10, 64)
+		if (asked != "") != step.asks || asked != "" && time.Duration(usec)*time.Microsecond > most {
+			t.Errorf("%s after KILL it asks for %q us", step.since, asked)
+		}
+	}
+}
+
 func TestWatchdogIsServedByWhoIsThere(t *testing.T) {
 	for name, c := range map[string]struct {
 		pid            int

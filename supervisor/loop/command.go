@@ -299,6 +299,17 @@ func (l *loop) kill() {
 // that it is there.
 func (l *loop) noteKilling() { l.silence.Reset(supervisor.KillingInterval + l.env.guardPatience) }
 
+// noteLasting is for a process that KILL does not make go away.
+func (l *loop) noteLasting(g supervisor.GuardEvent) {
+	if g.Left {
+		l.log.Error("KILL does not end a process; the slot is not given back before it has ended",
+			"process", g.Pid, "about", g.About)
+		return
+	}
+	l.log.Warn("a process is dead, but whoever traces it keeps it; nothing of it runs, so that it does not keep the slot",
+		"process", g.Pid, "about", g.About)
+}
+
 // abandon kills a guard that does not answer in time.
 func (l *loop) abandon() {
 	l.log.Error("the guard does not answer; killing it and the command")

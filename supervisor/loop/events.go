@@ -156,6 +156,8 @@ func (l *loop) told(g supervisor.GuardEvent, open bool) event {
 			"process", g.Pid)
 	case supervisor.Killing:
 		l.noteKilling()
+	case supervisor.Lasting:
+		l.noteLasting(g)
 	case supervisor.Overdue:
 		return event{on: machine.Overdue, err: errOverdue}
 	case supervisor.Halted:

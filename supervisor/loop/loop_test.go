@@ -191,6 +191,24 @@ func TestProcessThatMayNotBeSignalledIsReported(t *testing.T) {
 	b.end()
 }
 
+func TestProcessThatIsThereAfterKILLIsReported(t *testing.T) {
+	said := &page{}
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Log = said.logger() })
+	g := b.running()
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
+	g.say(supervisor.GuardEvent{Kind: supervisor.Lasting, Pid: 43, Left: true, About: "dd, state D in somewhere"})
+	g.say(supervisor.GuardEvent{Kind: supervisor.Lasting, Pid: 44, About: "dd, state Z"})
+	for _, line := range []string{
+		"[ERROR] KILL does not end a process", `process=43 about="dd, state D in somewhere"`,
+		"[WARN]  a process is dead, but whoever traces it keeps it", `process=44 about="dd, state Z"`,
+	} {
+		eventually(t, line, func() bool { return said.count(line) == 1 })
+	}
+	g.dies(0, 0)
+	b.end()
+}
+
 func TestGuardMayTakeLongToStartTheCommand(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, time.Minute, nil)

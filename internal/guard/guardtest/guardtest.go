@@ -66,6 +66,7 @@ func PlayRole(others map[string]func()) {
 		"without first thread": loseFirstThread,
 		"fork from a thread":   forkFromAThread,
 		"fork among threads":   forkAmongThreads,
+		"tracer":               trace,
 	}
 	role := os.Getenv(RoleVar)
 	play := roles[role]

@@ -47,6 +47,8 @@ type guard struct {
 	killOrdered bool      // the supervisor wants to know that KILL was sent
 	killTold    time.Time // when it was told last, zero: not yet
 	refusalTold bool      // that some process of the tree may not be signalled
+
+	survivorTold bool // that KILL does not end some process
 }
 
 // phase is how far the command is.
@@ -234,12 +236,14 @@ func (g *guard) start(o wire.Order) {
 	g.fork()
 }
 
-// reap takes what children ended or stopped, and sees whether any are left.
-func (g *guard) reap() {
+// reap takes what children ended or stopped, and sees whether any are left. It reports
+// whether one has ended.
+func (g *guard) reap() (some bool) {
 	var ended *syscall.WaitStatus // the command's first process
 	var stop syscall.Signal       // its last one
 	each := func(pid int, status syscall.WaitStatus) {
 		if !status.Stopped() {
+			some = true
 			g.tree.NoteEnd()
 		}
 		switch {
@@ -264,17 +268,23 @@ func (g *guard) reap() {
 		g.noteStopped(stop)
 	}
 	if ended != nil {
-		had := g.terminal.Ended(ended.Signaled())
-		if !left {
-			g.unlock()
-		}
-		g.tell(wire.Event{Kind: wire.Exited, Status: *ended, Left: left, Terminal: had})
-		if !left {
-			g.phase = over
-		}
+		g.noteEnd(*ended, left)
 	}
 	if !left && g.phase == running && g.first == 0 {
 		g.finish()
+	}
+	return some
+}
+
+// noteEnd is for the end of the command's first process.
+func (g *guard) noteEnd(status syscall.WaitStatus, left bool) {
+	had := g.terminal.Ended(status.Signaled())
+	if !left {
+		g.unlock()
+	}
+	g.tell(wire.Event{Kind: wire.Exited, Status: status, Left: left, Terminal: had})
+	if !left {
+		g.phase = over
 	}
 }
 

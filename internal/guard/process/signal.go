@@ -123,7 +123,7 @@ func (g *guard) kill() {
 		g.killOrdered, g.killTold = false, time.Now()
 		g.tell(wire.Event{Kind: wire.Killing})
 	}
-	g.reap()
+	g.noteLasting()
 }
 
 // noteRefused tells once of a process that may not be signalled; 0 is none.

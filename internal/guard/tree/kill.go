@@ -35,6 +35,7 @@ type killing struct {
 	progress bool             // something has ended since the last pass
 	pause    time.Duration    // before the next pass
 	next     <-chan time.Time // the next pass
+	survivor int              // see Tree.Survivor
 	readAt   time.Time        // when the table may be read again
 }
 
@@ -81,6 +82,21 @@ func (t *Tree) NoteEnd() {
 	}
 }
 
+// Survivor returns a process that has had KILL for seconds and lives, 0 if there is none.
+func (t *Tree) Survivor() int { return t.killing.survivor }
+
+// OnlyDead returns a process of a tree that has not changed for a while and in which
+// nothing lives (procfs.Env.AllDead), 0 if something may. Who asks is to reap then: what
+// that takes nobody keeps.
+func (t *Tree) OnlyDead() (one int) {
+	if t.killing.slow() {
+		if pid, dead := t.Env.AllDead(t.Except); dead {
+			return pid
+		}
+	}
+	return 0
+}
+
 // NoneLeft reports whether nothing is left to kill but what is in Except. One look
 // can miss what forked after /proc was listed, and was gone when it was its turn:
 // it counts only if nothing was reaped meanwhile, which is for the caller to know.
@@ -98,9 +114,13 @@ func (t *Tree) killOnce() *pass {
 	k := &t.killing
 	this := t.newPass()
 	w := t.killWalk(this)
-	k.grows = false
+	k.grows, k.survivor = false, 0
 	for pid, start := range this.sent {
-		k.grows = k.grows || !k.seen.Has(procfs.Process{Pid: pid, Start: start})
+		known := k.seen.Has(procfs.Process{Pid: pid, Start: start})
+		k.grows = k.grows || !known
+		if known && k.pause >= LongestPause {
+			k.survivor = pid
+		}
 	}
 	k.seen = w.Seen
 	k.passes++

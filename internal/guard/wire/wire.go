@@ -74,6 +74,7 @@ const (
 	Exited      Kind = "exited"
 	Refused     Kind = "refused"
 	Killing     Kind = "killing"
+	Lasting     Kind = "lasting"
 	UserChanged Kind = "user changed"
 	Overdue     Kind = "overdue"
 	Dead        Kind = "dead"

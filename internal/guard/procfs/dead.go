@@ -1,0 +1,77 @@
+package procfs
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// AllDead reports whether this process has children, none of which lives: whoever traces
+// them keeps them from being reaped (ptrace(2)). It returns one of them. Nothing lives
+// below them then, because what loses its parent falls to this process. What somebody
+// forked during the first look shows in the second. Those in except do not count.
+func (e *Env) AllDead(except Set) (one int, dead bool) {
+	first, dead := e.deadChildren(except)
+	if !dead || len(first) == 0 {
+		return 0, false
+	}
+	second, dead := e.deadChildren(except)
+	for one = range second {
+		break
+	}
+	return one, dead && maps.Equal(first, second)
+}
+
+// deadChildren returns the children of this process, unless one of them lives, or may.
+func (e *Env) deadChildren(except Set) (found Set, dead bool) {
+	found = make(Set)
+	for _, pid := range e.Children(os.Getpid()) {
+		p, err := Read(pid)
+		switch {
+		case err == nil && except.Has(p), err != nil && except.Has(Process{Pid: pid}):
+		case err != nil || !e.threadsDead(p):
+			return nil, false
+		default:
+			found.Add(p)
+		}
+	}
+	return found, true
+}
+
+// threadsDead reports whether no thread of a process runs any more. Who traces it can keep each.
+func (e *Env) threadsDead(p Process) bool {
+	dir := "/proc/" + strconv.Itoa(p.Pid) + "/task"
+	threads, err := e.ReadNames(dir)
+	for _, thread := range threads {
+		stat, err := readFile(dir + "/" + thread + "/stat")
+		state := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if err != nil || len(state) == 0 || state[0][0] != 'Z' && state[0][0] != 'X' {
+			return false
+		}
+	}
+	return err == nil && len(threads) > 0
+}
+
+// Describe says of a process what its end depends on: its name, its state, in which function
+// of the kernel it waits, as far as that tells, and who traces it.
+func Describe(pid int) string {
+	dir := "/proc/" + strconv.Itoa(pid)
+	var name, state, tracer string
+	_ = eachField(dir+"/status", func(field string, value []byte) {
+		switch text := string(value); {
+		case field == "Name":
+			name = text
+		case field == "State" && text != "":
+			state = ", state " + text[:1]
+		case field == "TracerPid" && text != "0":
+			tracer = ", traced by process " + text
+		}
+	})
+	wchan, _ := readFile(dir + "/wchan")
+	if where := strings.Trim(string(wchan), "0\n"); where != "" { // 0: it runs, or may not be looked into
+		state += " in " + where
+	}
+	return name + state + tracer
+}
