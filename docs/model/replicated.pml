@@ -50,6 +50,7 @@ bool last[CONTENDERS];          /* the broker knows the last delivery of the own
 /* ---- what it knows and has */
 mtype state[CONTENDERS] = Line;
 byte seenHeld[CONTENDERS], seenReleased[CONTENDERS];
+bool knocked[CONTENDERS];       /* has read nothing of T but what is no record, and its own */
 byte rec[CONTENDERS];           /* own record */
 bool inHand[CONTENDERS];        /* has it, not given back */
 bool copyInHand[CONTENDERS];
@@ -121,7 +122,7 @@ byte k, top;                    /* scratch of one step, 0 between steps */
 #ifdef WITHOUT_SILENCE
 #define MayRecord(i) true
 #else
-#define MayRecord(i) ((seenHeld[i] | seenReleased[i]) != 0 || (door == Mine(i) && (tHeld | tReleased) == 0))
+#define MayRecord(i) ((seenHeld[i] | seenReleased[i]) != 0 || knocked[i])
 #endif
 #ifdef WITHOUT_SECOND_ROUND
 #define Rounds 1
@@ -212,7 +213,7 @@ inline forgetOrder(i) {
 
 inline forget(i) {
     forgetOrder(i); leaveT(i); seenHeld[i] = 0; seenReleased[i] = 0; rec[i] = 0; lease[i] = 0; delay[i] = 0;
-    late[i] = false; blind[i] = false
+    late[i] = false; blind[i] = false; knocked[i] = false
 }
 
 /* It gives up a place in which nothing has run. */
@@ -230,7 +231,7 @@ inline stepBack(i) {
 }
 
 inline publishHeld(i) {
-    records++; rec[i] = records; top = Clock; k = 1;
+    records++; rec[i] = records; top = Clock; k = 1; knocked[i] = false;
     do
     :: k < records ->
         if
@@ -372,7 +373,9 @@ end:    do
     :: d_step { AtHand(_pid) == 0 && own[_pid] > 0 ->
         readOwn(_pid); Say("%d reads its own record, or the copy\n", _pid) }
 
-    /* Its record. */
+    /* Its record. What is no record comes back to whoever T delivers to. */
+    :: d_step { state[_pid] == Reading && door == Mine(_pid) && (tHeld | tReleased) == 0 && !knocked[_pid] ->
+        knocked[_pid] = true; Say("%d reads what it has published, and that T has nothing else\n", _pid) }
     :: d_step { state[_pid] == Reading && records < RECORDS && MayRecord(_pid) ->
         blind[_pid] = IsBlind(_pid); publishHeld(_pid);
         Say("%d publishes held %d, term %d\n", _pid, rec[_pid], term[rec[_pid]]) }

@@ -87,6 +87,9 @@ type Visitor struct {
 	// Turn is asked where nobody stands at the door: its error keeps the visitor away. nil: it comes at once.
 	Turn func(context.Context) error
 
+	// Knock has what is no record come to a replicated ledger, see Writer.Knock. nil: the visitor will not be recorded.
+	Knock func(context.Context) error
+
 	// Heed gets what comes to who stands at the door and is no record. It does not wait.
 	Heed func(transport.Delivery)
 }
@@ -259,12 +262,7 @@ func (d *Door) take(from *transport.Consumer, m transport.Delivery) {
 		_ = from.Ack(m.DeliveryTag) // what anybody may publish is not to fill the ledger, nor our memory
 	}
 	if !ok {
-		var r request
-		if transport.Read(m, &r) == nil && r.Request == requestYield {
-			d.view.Asked = max(d.view.Asked, r.Priority)
-		} else if d.heed != nil {
-			d.heed(m)
-		}
+		d.takeOther(m)
 		return
 	}
 	before := d.view.own
@@ -280,6 +278,20 @@ func (d *Door) take(from *transport.Consumer, m transport.Delivery) {
 		d.takeCopy(record, m)
 	default:
 		d.own = m.DeliveryTag
+	}
+}
+
+// takeOther takes what is no record. The caller has mu.
+func (d *Door) takeOther(m transport.Delivery) {
+	var asks request
+	var knocks knock
+	switch {
+	case transport.Read(m, &asks) == nil && asks.Request == requestYield:
+		d.view.Asked = max(d.view.Asked, asks.Priority)
+	case d.copies != nil && transport.Read(m, &knocks) == nil && knocks.Knock != "":
+		d.copies.knocked = d.copies.knocked || knocks.Knock == d.view.id
+	case d.heed != nil:
+		d.heed(m)
 	}
 }
 

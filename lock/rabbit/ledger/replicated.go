@@ -17,12 +17,6 @@ import (
 // waits: the broker gives all of it to somebody else.
 const activeTimeout = time.Second
 
-// How often, and with which pauses, one that was shown nothing looks whether somebody else is at the door.
-const (
-	goneTries = 10
-	gonePause = 20 * time.Millisecond
-)
-
 // copies is what one has in hand of its record who stands at the door of a replicated ledger: the record, which is put
 // back and delivered again for each proof, and a copy, which stays. If that is delivered again, too, somebody else had
 // the place meanwhile.
@@ -30,13 +24,15 @@ type copies struct {
 	term        uint64 // of both
 	kept        uint64 // the tag of the copy in hand; 0: it is not
 	interrupted bool   // one of them came that was not put back
+	knocked     bool   // what is no record has come back, see Writer.Knock
 }
 
 // ErrCopies says that there is no proof without both the own record and its copy. They have to be written again.
 var ErrCopies = errors.New("the ledger does not have the own record twice")
 
 // EnterReplicated is Enter for a ledger on several nodes. The broker lets everybody consume from it, gives all messages
-// to one, and lets the next one have them when that is gone, or its node is. So only a delivery says whose turn it is.
+// to one, and lets the next one have them when that is gone, or its node is. So only a delivery says whose turn it is:
+// a look is answered with neither messages nor consumers, too, where the ledger's leader is slow.
 //
 // A ledger without records is entered too. Errors: transport.ErrTaken, transport.ErrNoQueue, lock.ErrDenied,
 // lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
@@ -50,45 +46,15 @@ func EnterReplicated(ctx context.Context, channel *transport.Channel, queue stri
 	case consumers > 0:
 		return nil, taken(queue)
 	}
-	d, err := enterActive(ctx, channel, queue, who, waiting)
-	if err == nil && d.View().Read == 0 {
-		// Nobody writes a record to a ledger that may be somebody else's: it would be in doubt about its slot. Who else has
-		// all there is in hand is seen without us.
-		err = d.Close(ctx)
-		for tries := 0; err == nil && tries < goneTries; tries++ { // the queue hears of our own end a moment later
-			if err = transport.Sleep(ctx, gonePause); err == nil {
-				waiting, consumers, err = channel.Count(ctx, queue)
-			}
-			if consumers == 0 {
-				break
-			}
-		}
-		switch {
-		case err != nil:
-			return nil, unreadable(err)
-		case consumers > 0:
-			return nil, taken(queue)
-		}
-		d, err = enterActive(ctx, channel, queue, who, waiting)
-	}
-	if err != nil {
-		return nil, err
-	}
-	known := d.View()
-	d.Empty = known.Silent() || known.Lost() || max(waiting, known.Read) >= names.LedgerFull
-	return d, nil
-}
-
-func enterActive(
-	ctx context.Context, channel *transport.Channel, queue string, who Visitor, records int,
-) (*Door, error) {
 	d, err := Return(ctx, channel, queue, who)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.readActive(ctx, records); err != nil {
+	if err := d.readActive(ctx, waiting, who); err != nil {
 		return nil, errors.Join(err, d.Close(ctx))
 	}
+	known := d.View()
+	d.Empty = known.Silent() || known.Lost() || max(waiting, known.Read) >= names.LedgerFull
 	return d, nil
 }
 
@@ -113,11 +79,44 @@ func Return(ctx context.Context, channel *transport.Channel, queue string, who V
 	return d, nil
 }
 
-// readActive reads what is there, for as long as it takes to see that it goes to somebody else.
-func (d *Door) readActive(ctx context.Context, records int) error {
+// knock is a message that says nothing, of one that was shown nothing.
+type knock struct {
+	Knock string `json:"knock"` // the id of the holding that is to be recorded
+}
+
+// Knock publishes to a replicated ledger what is no record. Errors: as Write.
+func (w *Writer) Knock(ctx context.Context, ledger, id string) error {
+	m := transport.NewMessage("knock", knock{id})
+	m.Expiration = "1000" // ms
+	return w.deliver(ctx, ledger, m)
+}
+
+// readActive reads what is there, for as long as it takes to see that it goes to somebody else. Nobody writes a record
+// to a ledger that may be somebody else's: it would be in doubt about its slot. So one that is shown nothing knocks, and
+// goes on only if that comes to itself.
+func (d *Door) readActive(ctx context.Context, records int, who Visitor) error {
+	if records > 0 {
+		err := d.shown(ctx, func(ctx context.Context) error { return d.read(ctx, records) })
+		if err != nil || d.View().Read > 0 {
+			return err
+		}
+	}
+	if who.Knock == nil {
+		return nil
+	}
+	if err := who.Knock(ctx); err != nil {
+		return err
+	}
+	return d.shown(ctx, func(ctx context.Context) error {
+		return d.await(ctx, deliveryTimeout, func() bool { return d.copies.knocked })
+	})
+}
+
+// shown awaits something that comes at once, or to somebody else.
+func (d *Door) shown(ctx context.Context, await func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, activeTimeout)
 	defer cancel()
-	err := d.read(bounded, max(records, 1))
+	err := await(bounded)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil && !d.channel.Conn().Broken() {
 		return taken(d.queue)
 	}
@@ -147,7 +146,7 @@ func (d *Door) complete() bool { return d.own != 0 && d.copies.kept != 0 }
 // takeCopy notes the own record or its copy, and removes the one that was in hand before. The caller has mu.
 func (d *Door) takeCopy(r Record, m transport.Delivery) {
 	if d.copies.term != r.Term {
-		d.own, *d.copies = 0, copies{term: r.Term}
+		d.own, *d.copies = 0, copies{term: r.Term, knocked: d.copies.knocked}
 	}
 	place := &d.own
 	if r.Copy {

@@ -47,7 +47,11 @@ func NewWriter(via transport.Via, log hclog.Logger) *Writer {
 // Write puts a record into a ledger that exists, and returns once the broker has it. It tries once. Errors:
 // lock.ErrDenied, lock.ErrUnknown.
 func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
-	found, err := w.via.Deliver(ctx, ledger, rec.message())
+	return w.deliver(ctx, ledger, rec.message())
+}
+
+func (w *Writer) deliver(ctx context.Context, ledger string, m transport.Message) error {
+	found, err := w.via.Deliver(ctx, ledger, m)
 	switch {
 	case errors.Is(err, lock.ErrDenied):
 		return err
@@ -56,7 +60,7 @@ func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
 	case err == nil:
 		err = errors.New("the broker has not taken it")
 	}
-	return fmt.Errorf("cannot record %q in queue %q: %w: %w", rec.Record, ledger, lock.ErrUnknown, err)
+	return fmt.Errorf("cannot record %q in queue %q: %w: %w", m.Type, ledger, lock.ErrUnknown, err)
 }
 
 // WarnOfPolicy says once why every handover takes so long, and why a holder is in doubt without a reason.

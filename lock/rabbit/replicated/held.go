@@ -50,15 +50,19 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 
 // visitor is this holding at a door. Whoever holds a slot heeds what one that waits does not.
 func (h *Held) visitor() ledger.Visitor {
-	return ledger.Visitor{ID: h.id, Above: h.highest, Heed: func(d transport.Delivery) {
-		switch {
-		case d.Redelivered:
-		case h.Started():
-			h.Inbox.Heed(d)
-		default:
-			h.Inbox.HeedQuestion(d)
-		}
-	}}
+	return ledger.Visitor{
+		ID: h.id, Above: h.highest,
+		Knock: func(ctx context.Context) error { return h.Writer.Knock(ctx, h.t, h.id) },
+		Heed: func(d transport.Delivery) {
+			switch {
+			case d.Redelivered:
+			case h.Started():
+				h.Inbox.Heed(d)
+			default:
+				h.Inbox.HeedQuestion(d)
+			}
+		},
+	}
 }
 
 // String names the slot, for messages.
