@@ -271,6 +271,7 @@ func (b *Backend) dialer(id lock.ID) *transport.Dialer {
 		Heartbeat: b.cfg.Heartbeat,
 		Probing:   b.cfg.Probe,
 		Name:      fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),
+		Mark:      b.names(id).Mark,
 		Log:       b.cfg.Log.With("lock", id.Name),
 	}
 }

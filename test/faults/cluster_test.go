@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -62,5 +63,25 @@ func (sp split) fault(cluster *brokertest.Cluster) fault {
 			s.must(begin(context.Background(), alone))
 			return func() { s.must(cluster.Heal(context.Background(), alone)) }
 		},
+	}
+}
+
+// Whoever claims a slot from another broker than the one that gave it away would run beside whoever that one gives it to
+// next, for ever.
+//
+// fault: not-one-cluster
+func TestTwoBrokersThatAreNoClusterDoNotMakeCommandsOverlap(t *testing.T) {
+	other := brokertest.New(t)
+	for _, wire := range []string{"", plainWire} {
+		f := fault{
+			name:  "reset, and the next broker is no cluster with the first, wire " + cmp.Or(wire, "full"),
+			stage: stage{wire: wire, other: other},
+			strike: func(_ *scene, h *contender) func() {
+				h.relay.down()
+				return h.relay.heal
+			},
+			watched: 5 * time.Second,
+		}
+		t.Run(f.name, func(t *testing.T) { f.tryOften(t, rabbit, 3) })
 	}
 }

@@ -36,6 +36,9 @@ type stage struct {
 	namespaces bool     // every contender has a network namespace of its own
 	broken     bool     // on purpose: its line need not work any more
 
+	// Another broker in the list of the first contender.
+	other *brokertest.Broker
+
 	// Which broker the nth contender is connected to, the last for all further ones.
 	// Default: the scene's.
 	nodes []*brokertest.Broker
@@ -178,6 +181,9 @@ func (s *scene) join() *contender {
 	}
 	where.Host = c.relay.addr()
 	args := append([]string{"--broker", where.String(), "--" + s.stage.kind, s.lock}, s.stage.flags...)
+	if s.stage.other != nil && len(s.all) == 0 {
+		args = append(args, "--broker", s.stage.other.URL())
+	}
 	c.launch(s.stage.binary, args, append(s.environment(), "WITNESS_MODE="+s.stage.mode, "WITNESS_DIR="+s.dir))
 	s.all = append(s.all, c)
 	s.t.Cleanup(func() { // also if the test fails before its end

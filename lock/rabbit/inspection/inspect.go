@@ -121,13 +121,6 @@ func everyNode(ctx context.Context, d *transport.Dialer) (
 	return all, nodes, failures
 }
 
-// For how long, and with which pauses, a node is asked for a queue that another one has just made: it may hear of it a
-// moment later.
-const (
-	knownTimeout = time.Second
-	knownPause   = 100 * time.Millisecond
-)
-
 // inspection is one Inspect under way.
 type inspection struct {
 	*Report
@@ -231,21 +224,14 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 
 // compareNodes looks whether the other nodes know the queue that this one has made. Two brokers would have a lock each.
 func (i *inspection) compareNodes(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, knownTimeout)
-	defer cancel()
 	for _, other := range i.others {
-		channel := other.Channel()
-		err := channel.Find(ctx, i.trialB)
-		for errors.Is(err, transport.ErrNoQueue) && transport.Sleep(bounded, knownPause) == nil {
-			err = channel.Find(ctx, i.trialB)
-		}
-		switch {
-		case errors.Is(err, transport.ErrNoQueue):
+		switch found, err := other.Knows(ctx, i.trialB); {
+		case err != nil:
+			i.advise("not known whether %s is of the same cluster: %s", other.Label(), err.Error())
+		case found == transport.Absent:
 			i.problem(lock.ErrUnsafe, "%s does not know queue %q, which %s has made: they are not one cluster, or not in one "+
 				"virtual host, and each would give the same slot to somebody else; name the nodes of one cluster", other.Label(),
 				i.trialB, i.conn.Label())
-		case err != nil && !errors.Is(err, transport.ErrTaken):
-			i.advise("not known whether %s is of the same cluster: %s", other.Label(), err.Error())
 		}
 	}
 	return ctx.Err()

@@ -2,6 +2,8 @@
 package names
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"strconv"
 
 	"berth/lock"
@@ -148,13 +150,24 @@ func (n Names) Mixed(slot int) error {
 }
 
 // Queue returns the name of the queue of a slot that has this letter. No lock has slot 0.
-func (n Names) Queue(slot int, letter string) string {
+func (n Names) Queue(slot int, letter string) string { return n.queue(strconv.Itoa(slot), letter) }
+
+// Mark returns the name of a queue that nobody else has. Whoever may use the lock's queues may make it: it looks like
+// B of a slot, but for a number that begins with 0.
+func (n Names) Mark() string {
+	const longest, digits = 255, 20 // of a name; of a random number
+	random := fmt.Sprintf("0%0*d", digits, rand.Uint64())
+	room := longest - len(n.queue("", "B"))
+	return n.queue(random[:min(room, len(random))], "B")
+}
+
+func (n Names) queue(slot, letter string) string {
 	of := n.ID.Name
 	if n.ID.Kind == lock.TokenSemaphore {
 		of = n.Tokens() // another kind of this name has slots of its own
 	}
 	if n.Naming == NAL {
-		return of + "-" + letter + "-" + strconv.Itoa(slot)
+		return of + "-" + letter + "-" + slot
 	}
-	return of + "-" + strconv.Itoa(slot) + "-" + letter
+	return of + "-" + slot + "-" + letter
 }

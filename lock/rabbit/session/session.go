@@ -28,6 +28,7 @@ type Session struct {
 	link      atomic.Pointer[link] // nil before the first Connect
 	silent    atomic.Bool          // a command may be alive: see KeepSilent
 	apart     atomic.Bool          // the broker has blocked a connection of ours for publishing
+	kin       kin                  // the nodes over which a slot may be reclaimed
 }
 
 // link is one connection of a session.
@@ -164,11 +165,13 @@ func (s *Session) Returned() bool {
 }
 
 // KeepSilent says whether a command may be alive that this connection holds the slot for: nothing is published over
-// it then, and both channels wait for every answer, because to give one up means to cut the connection.
+// it then, and both channels wait for every answer, because to give one up means to cut the connection. And nothing but
+// the cluster of this connection is connected to.
 func (s *Session) KeepSilent(silent bool) {
 	s.silent.Store(silent)
 	s.Main().BePatient(silent)
 	s.Side().BePatient(silent)
+	s.stay(silent)
 }
 
 // Apart reports whether publishing needs another connection now.
@@ -194,6 +197,8 @@ func (s *Session) lend(ctx context.Context, use func(*transport.Channel) error) 
 func (s *Session) Close() (confirmed bool) {
 	defer s.publisher.Close()
 	defer s.prober.Close()
+	defer s.kin.comparing.Wait()
+	s.stay(false)
 	conn := s.Conn()
 	return conn == nil || conn.Close()
 }

@@ -89,6 +89,9 @@ func IsClosed(c <-chan struct{}) bool {
 	}
 }
 
+// Node is what it is connected to.
+func (c *Conn) Node() broker.Node { return c.node }
+
 // Label names the broker for messages, without a password.
 func (c *Conn) Label() string { return c.node.Label() }
 

@@ -19,10 +19,15 @@ type Dialer struct {
 	Leaseless bool          // no lease is counted from the heartbeat: the broker may insist on less
 	Name      string        // of this process, in the broker's list of connections
 	Probing   Probing       // how queues are looked for
+	Mark      func() string // names a queue that nobody else has, for session.Session; nil: nothing is compared
 	Log       hclog.Logger
 
-	next atomic.Int32 // the node to begin with: the one that worked last, or the one after it
+	next atomic.Int32                    // the node to begin with: the one that worked last, or the one after it
+	only atomic.Pointer[map[string]bool] // see Confine
 }
+
+// Confine has Dial use no other nodes than these, by their URLs, which nobody changes any more.
+func (d *Dialer) Confine(to map[string]bool) { d.only.Store(&to) }
 
 // MoveOn makes the next Dial begin with another node than the last one did.
 func (d *Dialer) MoveOn() { d.moveOn(d.next.Load()) }
@@ -39,6 +44,11 @@ func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 	for i := range int32(len(d.Brokers)) {
 		n := (begin + i) % int32(len(d.Brokers))
 		node := d.Brokers[n]
+		if only := d.only.Load(); only != nil && !(*only)[node.URL()] {
+			failures = append(failures, fmt.Errorf("%s: not tried, because it is not known to be of one cluster with "+
+				"the broker that the slot was won from", node.Label()))
+			continue
+		}
 		c, err := d.DialOne(ctx, node, role)
 		if err == nil {
 			d.next.Store(n)

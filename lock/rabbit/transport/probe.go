@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -48,6 +49,28 @@ func (v Via) ProbeOne(ctx context.Context, queue string) (found Presence, err er
 		return err
 	})
 	return found, err
+}
+
+// For how long, and with which pauses, a node is asked for a queue that another one has just made: it may hear of it a
+// moment later.
+const (
+	knownTimeout = time.Second
+	knownPause   = 100 * time.Millisecond
+)
+
+// Knows finds out whether the node knows a queue that was just made through another one: both are of one cluster then.
+// Errors: as Via.Probe.
+func (c *Conn) Knows(ctx context.Context, queue string) (Presence, error) {
+	bounded, cancel := context.WithTimeout(ctx, knownTimeout)
+	defer cancel()
+	channel := c.Channel()
+	via := Via(func(_ context.Context, use func(*Channel) error) error { return use(channel) })
+	for {
+		found, err := via.ProbeOne(ctx, queue)
+		if err != nil || found != Absent || Sleep(bounded, knownPause) != nil {
+			return found, err
+		}
+	}
 }
 
 // byConfirm reports whether probes need no channel of their own.
