@@ -2,6 +2,7 @@ package rabbit_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -115,4 +116,26 @@ func TestNewcomerThatRanNothingDoesNotReleaseTheHolder(t *testing.T) {
 	must(t, newcomer.Release(within(t)))
 	_, next := claimed(t, id, long)
 	waits(t, next)
+}
+
+// RabbitMQ starts the process of a queue again that has crashed, with its owner, and tells its consumer that it is gone.
+func TestQueueWhoseProcessHasCrashedIsNotLost(t *testing.T) {
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, long)
+	b := of(id, "1-B")
+	for range 3 {
+		_, err := shared.Eval(within(t), fmt.Sprintf(`{ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
+			exit(amqqueue:get_pid(Queue), kill).`, b))
+		must(t, err)
+		eventually(t, "it is consumed from again", func() bool {
+			q, found, err := shared.Queue(within(t), "/", b)
+			return err == nil && found && q.Consumers == 1
+		})
+		must(t, h.Cause())
+		must(t, h.Verify(within(t)))
+	}
+	must(t, shared.DeleteQueue(within(t), "/", b))
+	if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
+		t.Errorf("a deletion is told as %v", err)
+	}
 }

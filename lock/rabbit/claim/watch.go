@@ -52,11 +52,9 @@ func (w *watch) run(c *transport.Consumer) {
 		return
 	}
 	for c != nil && w.drain(c) {
-		if c.Dropped() {
-			_ = w.Lose("its queue was deleted")
-			return
-		}
-		c = w.again() // the channel was closed, and B may still be ours
+		// The channel was closed, or the broker has ended the consumer: B was deleted, or its process has crashed, and it
+		// is there again (RabbitMQ 4.3), and still ours.
+		c = w.again()
 	}
 }
 
@@ -112,7 +110,10 @@ func (w *watch) again() *transport.Consumer {
 		case err == nil:
 			w.log.Debug("consuming again", "queue", w.queue)
 			return c
-		case errors.Is(err, transport.ErrNoQueue), errors.Is(err, transport.ErrTaken):
+		case errors.Is(err, transport.ErrNoQueue):
+			_ = w.Lose("its queue was deleted")
+			return nil
+		case errors.Is(err, transport.ErrTaken):
 			_ = w.Lose(err.Error())
 			return nil
 		case errors.Is(err, lock.ErrUnreachable):
