@@ -409,6 +409,12 @@ end:    do
         heldFly = heldFly | Bit(rec[_pid]); copyFly = copyFly & ~Bit(rec[_pid]);
         Say("%d publishes held %d again\n", _pid, rec[_pid]) }
 
+    /* It has others' records delivered anew. */
+    :: d_step { state[_pid] == Running && valid[_pid] && door == Mine(_pid) && AtHand(_pid) == 0 &&
+            own[_pid] == 0 && round[_pid] == 0 && ((tHeld & ~Bit(rec[_pid])) | tReleased) != 0 ->
+        afterHeld[rec[_pid]] = tHeld & ~Bit(rec[_pid]); afterReleased[rec[_pid]] = tReleased;
+        deliver(_pid, afterHeld[rec[_pid]], tReleased); Say("%d puts back others' records\n", _pid) }
+
     /* What goes wrong. Each takes one of FAULTS. */
 #ifdef CRASH
     :: d_step { faults > 0 && (state[_pid] == Running || state[_pid] == Writing || state[_pid] == Next) ->

@@ -351,10 +351,19 @@ func TestReplicatedSlotOutlastsTheTimeoutOfConsumers(t *testing.T) {
 	l, h := claimed(t, id, long)
 	rabbit.WriteAnew(l, int(30*time.Minute/timeout))
 	must(t, h.Ready(within(t)))
+	// As one leaves that has had the place while the holder came back.
+	later := h.Term() + uint64(time.Hour.Microseconds())
+	publish(t, ledgerOf(id), releaseOf(later))
+	publish(t, ledgerOf(id), heldBy(later, time.Hour))
 	proofs := time.NewTicker(timeout / 30)
 	defer proofs.Stop()
 	for began := time.Now(); time.Since(began) < 2*timeout; <-proofs.C {
 		must(t, h.Verify(within(t)))
+	}
+	must(t, h.Release(within(t)))
+	_, h = startedIn(t, id)
+	if h.Term() <= later {
+		t.Errorf("term %d follows term %d", h.Term(), later)
 	}
 	must(t, h.Release(within(t)))
 }

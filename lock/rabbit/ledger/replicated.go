@@ -208,6 +208,20 @@ func (d *Door) Keep() {
 	}
 }
 
+// Freshen is Keep, and puts back what else the ledger has to keep. What is in hand for long keeps the broker from cutting
+// the queue's log, and has it end the consumer in the end (consumer_timeout).
+func (d *Door) Freshen() {
+	d.Keep()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range slices.Clone(d.inHand) {
+		if l.tag != d.own && l.tag != d.copies.kept {
+			d.consumer.PutBackOne(l.tag)
+			d.drop(l.tag)
+		}
+	}
+}
+
 // Withdraw is Close for one that has started nothing. It leaves none of the own records that are in hand.
 func (d *Door) Withdraw(ctx context.Context) error {
 	d.mu.Lock()

@@ -111,12 +111,15 @@ func (h *Held) writeBoth(ctx context.Context, door *ledger.Door) error {
 // anewTimeout bounds the writing of a record anew: the proof that it follows is not to be late.
 const anewTimeout = time.Second
 
-// recordAnew replaces the record and its copy by new ones. What fails is tried again after another while.
+// recordAnew replaces the record and its copy by new ones, and has all others delivered anew. What fails is tried again
+// after another while.
 func (h *Held) recordAnew() {
 	ctx, cancel := context.WithTimeout(context.Background(), anewTimeout)
 	defer cancel()
-	if err := h.writeBoth(ctx, h.door.Load()); err != nil {
+	door := h.door.Load()
+	if err := h.writeBoth(ctx, door); err != nil {
 		h.Log.Debug("the record was not written anew", "queue", h.t, "error", err)
 	}
+	door.Freshen()
 	h.recorded = time.Now()
 }
