@@ -96,6 +96,8 @@ const (
 	NotStarted GuardEventKind = "not started"
 	// Suspended: the command's first process was stopped from the terminal.
 	Suspended GuardEventKind = "suspended"
+	// HungUp: the terminal has gone, and the command had its foreground.
+	HungUp GuardEventKind = "hung up"
 	// Exited: the command's first process ended with Status; Left says
 	// whether others of the tree are alive.
 	Exited GuardEventKind = "exited"

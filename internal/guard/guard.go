@@ -27,6 +27,7 @@ var kinds = map[wire.Kind]supervisor.GuardEventKind{
 	wire.Started:     supervisor.Started,
 	wire.NotStarted:  supervisor.NotStarted,
 	wire.Suspended:   supervisor.Suspended,
+	wire.HungUp:      supervisor.HungUp,
 	wire.Exited:      supervisor.Exited,
 	wire.Refused:     supervisor.Refused,
 	wire.Killing:     supervisor.Killing,

@@ -145,6 +145,10 @@ func (l *loop) told(g supervisor.GuardEvent, open bool) event {
 		l.noteNotStarted(g.Errno)
 	case supervisor.Suspended:
 		l.noteSuspended(g.Terminal)
+	case supervisor.HungUp: // as if the kernel had told berth too
+		if l.facts.Ending.Reason != machine.Told {
+			return l.signalled(syscall.SIGHUP)
+		}
 	case supervisor.Exited:
 		if !l.facts.Command.Started() && g.Orphans {
 			break // nothing was started, as far as is known; Dead comes next

@@ -113,6 +113,23 @@ func TestHangUpOfTheTerminalEndsTheCommandForGood(t *testing.T) {
 	}
 }
 
+// The session's leader may be a script, which tells nobody.
+func TestTerminalThatTheCommandHadEndsBerthWhenItGoes(t *testing.T) {
+	var gone atomic.Bool
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Restart = supervisor.Always
+		cfg.Terminal = func() bool { return !gone.Load() }
+	})
+	g := b.running()
+	gone.Store(true)
+	g.say(supervisor.GuardEvent{Kind: supervisor.HungUp})
+	g.awaitOrder(t, "HUP tree")
+	g.dies(unix.SIGHUP, 0)
+	if o := b.end(); o.Status != 129 {
+		t.Errorf("outcome %+v, want 129", o)
+	}
+}
+
 func TestCommandThatEndsWithTheTerminalIsNotStartedAgain(t *testing.T) {
 	var gone atomic.Bool
 	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {

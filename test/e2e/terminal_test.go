@@ -199,3 +199,28 @@ func TestTerminalThatHangsUpLeavesNothing(t *testing.T) {
 		})
 	}
 }
+
+// The kernel's HUP goes to the session's leader, and to the group in the foreground, which is the command's.
+//
+// fault: terminal-gone
+func TestTerminalThatHangsUpUnderAScriptLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, command := range map[string]string{
+		"that ends":       `read x; echo "go""t $x"; exec sleep 1000`,
+		"that ignores it": `trap "" HUP; read x; echo "go""t $x"; exec sleep 1000`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			term := openTerminal(t)
+			term.types("export COMMAND='" + command + "'\n")
+			term.sees("prompt> ")
+			term.types(`exec sh -c '"$BINARY" run --mutex m --restart always --stop "TERM 0.5s, KILL" -- sh -c "$COMMAND"; :'` +
+				"\n")
+			term.sees("command started")
+			term.types("line\n")
+			term.sees("got line")
+			term.pty.Close()
+			until(t, "the end of everything on the terminal", func() bool { return len(marked(term.mark)) == 0 })
+		})
+	}
+}

@@ -106,6 +106,8 @@ func (g *guard) run() {
 			if g.terminal.Look(g.first) {
 				g.continueGroup()
 			}
+		case <-g.terminal.Watch():
+			g.noteHangup()
 		case <-g.userWatch.next:
 			g.lookAtUser()
 		}
@@ -278,6 +280,7 @@ func (g *guard) reap() (some bool) {
 
 // noteEnd is for the end of the command's first process.
 func (g *guard) noteEnd(status syscall.WaitStatus, left bool) {
+	g.noteHangup()
 	had := g.terminal.Ended(status.Signaled())
 	if !left {
 		g.unlock()

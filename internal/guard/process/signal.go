@@ -87,6 +87,13 @@ func (g *guard) settle(verdict terminal.Verdict) {
 	}
 }
 
+// noteHangup tells that the terminal has gone which the command had.
+func (g *guard) noteHangup() {
+	if g.terminal.HungUp() {
+		g.tell(wire.Event{Kind: wire.HungUp})
+	}
+}
+
 // continueGroup hands a CONT on to the command's group, and continues the rest of
 // berth's own group after it: what that does at the terminal may concern the
 // command.

@@ -46,6 +46,7 @@ type Terminal struct {
 
 	state    state
 	look     <-chan time.Time // while waiting: when to look for the foreground
+	watch    <-chan time.Time // while theirs: when to look whether it has gone
 	pipeline bool             // the rest of berth's group is stopped too, and goes on with the command
 	turn     bool             // it is the pipeline's turn to have the terminal
 	settings *unix.Termios    // from before the command had the terminal
@@ -239,7 +240,7 @@ func (t *Terminal) give(group int) bool {
 	if t.device.SetForeground(group) != nil {
 		return false
 	}
-	t.state = theirs
+	t.state, t.watch = theirs, time.After(hangupPause)
 	return true
 }
 

@@ -45,6 +45,29 @@ func TestCommandHasTheTerminalUntilItEnds(t *testing.T) {
 	}
 }
 
+func TestHangupIsToldOnceAndOnlyIfTheCommandHadTheTerminal(t *testing.T) {
+	const gone = -1
+	terminal, device := newFake(berths)
+	if terminal.HungUp() {
+		t.Error("it is told while berth has the terminal")
+	}
+	terminal.Offer(commands)
+	<-terminal.Watch()
+	if terminal.HungUp() {
+		t.Error("it is told of a terminal that is there")
+	}
+	<-terminal.Watch()
+	device.foreground = gone
+	for _, want := range []bool{true, false} {
+		if terminal.HungUp() != want {
+			t.Errorf("it is told: %v", !want)
+		}
+	}
+	if terminal.Watch() != nil {
+		t.Error("it goes on looking")
+	}
+}
+
 func TestSuspendedCommandGetsTheTerminalWhenItGoesOn(t *testing.T) {
 	terminal, device := newFake(berths)
 	terminal.Offer(commands)

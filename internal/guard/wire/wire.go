@@ -71,6 +71,7 @@ const (
 	Started     Kind = "started"
 	NotStarted  Kind = "not started"
 	Suspended   Kind = "suspended"
+	HungUp      Kind = "hung up"
 	Exited      Kind = "exited"
 	Refused     Kind = "refused"
 	Killing     Kind = "killing"
