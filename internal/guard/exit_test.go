@@ -30,7 +30,7 @@ func TestExitStatusOfTheCommandIsTold(t *testing.T) {
 }
 
 func TestSignalThatEndedTheCommandIsTold(t *testing.T) {
-	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGUSR1, unix.SIGHUP} {
+	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGKILL, unix.SIGUSR1, unix.SIGUSR2} {
 		t.Run(sig.String(), func(t *testing.T) {
 			tr := prepare(t, "exec sleep 1000")
 			tr.run()

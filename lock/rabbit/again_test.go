@@ -24,9 +24,9 @@ func TestLedgerThatWasPurgedIsWrittenAgain(t *testing.T) {
 	must(t, proven(within(t), h))
 	vanish(t, l)
 	_, next := claimed(t, id, time.Second)
-	waits(t, next)
+	ready := waits(t, next)
 	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will))
-	must(t, next.Ready(within(t)))
+	must(t, <-ready)
 	if next.Term() <= h.Term() {
 		t.Errorf("term %d after %d", next.Term(), h.Term())
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 // renewing starts a waiter that, once it is next, renews its baton with every look.
-func renewing(t *testing.T, id lock.ID) (lock.Lock, <-chan error) {
+func renewing(t *testing.T, url string, id lock.ID) (lock.Lock, <-chan error) {
 	t.Helper()
-	cfg := at(shared.URL())
+	cfg := at(url)
 	cfg.Heartbeat = time.Second // it looks twice a second
 	l := refused(t, cfg, id)
 	rabbit.RenewBatons(l, time.Millisecond)
@@ -45,11 +45,13 @@ func TestRenewedBatonWakesNobodyAndIsPassedOn(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	next, first := renewing(t, id)
+	p := newTap(t)
+	next, first := renewing(t, p.url(), id)
 	awaitBaton(t, id)
-	third, second := renewing(t, id)
+	third, second := renewing(t, shared.URL(), id)
 	awaitPlaces(t, id, 2)
-	time.Sleep(1500 * time.Millisecond) // renewals
+	before := p.sum()["basic.nack"]
+	eventually(t, "three renewals", func() bool { return p.sum()["basic.nack"] >= before+3 })
 	select {
 	case err := <-second:
 		t.Fatalf("a waiter was woken: %v", err)
@@ -82,7 +84,7 @@ func TestNextWhoseBatonIsStolenMakesAnother(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		renewing(t, id)
+		renewing(t, shared.URL(), id)
 		select {
 		case <-stolen:
 		case <-time.After(patience):

@@ -173,9 +173,11 @@ func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
 	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
 	_ = lost(t, h)
 	_, next := claimed(t, id, long)
-	waits(t, next)
+	rabbit.SettleAfter(next, 0)
+	ready := waits(t, next)
 	must(t, h.Release(within(t)))
-	start(t, next)
+	must(t, <-ready)
+	settled(t, next)
 	must(t, proven(within(t), next))
 }
 

@@ -63,9 +63,9 @@ func appendTo(t *testing.T, ledger string, records ...amqp.Publishing) {
 func TestEveryHolderHasToBeReleased(t *testing.T) {
 	id := ledgerWith(t, heldBy(1, 2*long), heldBy(2, 2*long), releaseOf(2))
 	_, h := claimed(t, id, time.Second)
-	waits(t, h)
+	ready := waits(t, h)
 	appendTo(t, id.Name+"-1-T", releaseOf(1))
-	must(t, h.Ready(within(t)))
+	must(t, <-ready)
 	if h.Term() <= 2 {
 		t.Errorf("term %d after 1 and 2", h.Term())
 	}

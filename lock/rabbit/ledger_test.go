@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,14 +98,18 @@ func succeeds(t *testing.T, what string, try func() error) {
 	}
 }
 
-// waits makes sure that the command may not start yet.
-func waits(t *testing.T, h lock.Held) {
+// untilReady returns what Ready returns. One that is given up may cut the connection, so it goes on until the test ends.
+func untilReady(t *testing.T, h lock.Held) <-chan error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	if err := h.Ready(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Ready returned %v", err)
-	}
+	return inBackground(t, h.Ready)
+}
+
+// waits makes sure that the command may not start yet, and returns what tells that it may.
+func waits(t *testing.T, h lock.Held) (ready <-chan error) {
+	t.Helper()
+	ready = untilReady(t, h)
+	waitsStill(t, ready)
+	return ready
 }
 
 // vanish ends a holder as its death does: without a record.
@@ -386,18 +391,20 @@ func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
 // has reset the connection answers.
 func TestSlotIsReclaimedThoughAnotherNodeIsSilent(t *testing.T) {
 	id := fresh(lock.Mutex)
-	cfg := at(shared.URL(), speaker(t, func(net.Conn) {}))
+	var asked atomic.Bool
+	cfg := at(shared.URL(), speaker(t, func(net.Conn) { asked.Store(true) }))
 	cfg.Heartbeat = long
 	h := holdingAs(t, cfg, id)
 	for range 3 {
 		lost := h.Lost()
 		cut(t, id)
 		<-lost
-		ctx, cancel := context.WithTimeout(context.Background(), 4*time.Second) // a silent node takes 5
-		defer cancel()
-		must(t, proven(ctx, h))
+		must(t, proven(within(t), h))
 	}
 	must(t, h.Release(within(t)))
+	if asked.Load() {
+		t.Error("the silent node was asked before the one that answers")
+	}
 }
 
 // newSettled returns the second holder of a lock, whose ledger so is older than its

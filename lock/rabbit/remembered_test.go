@@ -17,10 +17,12 @@ import (
 // mustNotStart makes sure that a contender that has a slot, or its place, does not start.
 func mustNotStart(t *testing.T, h lock.Held) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	if err := h.Ready(ctx); err == nil {
-		t.Error("a command starts beside another one")
+	select {
+	case err := <-untilReady(t, h):
+		if err == nil {
+			t.Error("a command starts beside another one")
+		}
+	case <-time.After(300 * time.Millisecond):
 	}
 }
 
@@ -43,26 +45,20 @@ func TestReclaimedSlotWithoutALedgerIsRecorded(t *testing.T) {
 func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	next, woken := successor(t, lasting(), id)
+	cfg, said := journal()
+	cfg.Heartbeat = long
+	next := refused(t, cfg, id)
+	turn := inBackground(t, func(ctx context.Context) error { return awaitTurn(ctx, next) })
+	awaitNext(t, id)
 	rabbit.CutConnection(h) // which stays away, and its command runs
 	_ = lost(t, h)
 	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
-	select {
-	case err := <-woken:
+	eventually(t, "it has come to a new ledger, or waits with B away from it", func() bool {
+		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)
-	case <-time.After(time.Second):
-		return // it has come to a new ledger by itself, and waits
-	}
-	for range 3 {
-		again, err := next.Acquire(within(t))
-		if err == nil {
-			mustNotStart(t, again)
-			return
-		}
-		if !errors.Is(err, lock.ErrFull) {
-			t.Fatal(err)
-		}
-	}
+		return q.Consumers > 0 || said("the ledger does not say who held the slot last") > 0
+	})
+	waitsStill(t, turn)
 }
 
 // The broker drops the oldest messages of a full ledger, one record maybe.

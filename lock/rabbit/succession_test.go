@@ -367,12 +367,17 @@ func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
 // that others wait for, for its lease.
 func TestWaitersAreServedUnderAnAlarm(t *testing.T) {
 	ctx := withinMinute(t)
-	quiet, servedQuiet := servedWaiters(ctx, t, 2*time.Second)
-	looking, servedLooking := servedWaiters(ctx, t, time.Second)
+	quiet, servedQuiet := servedWaiters(ctx, t, shared.URL(), 2*time.Second)
+	p := newTap(t)
+	looking, servedLooking := servedWaiters(ctx, t, p.url(), time.Second)
 	raiseAlarm(t)
 	must(t, proven(ctx, quiet))
 	must(t, quiet.Release(ctx))
-	time.Sleep(3 * time.Second) // some looks of the others
+	made, _ := p.count(channelOpen, channelOpen)
+	eventually(t, "the others have looked, and connected again because they were blocked", func() bool {
+		conns, _ := p.count(channelOpen, channelOpen)
+		return conns >= made+3
+	})
 	must(t, proven(ctx, looking))
 	must(t, looking.Release(ctx))
 	for range 3 {
@@ -382,11 +387,12 @@ func TestWaitersAreServedUnderAnAlarm(t *testing.T) {
 }
 
 // servedWaiters starts three waiters with a heartbeat, for a lock that is held.
-func servedWaiters(ctx context.Context, t *testing.T, heartbeat time.Duration) (h lock.Held, served chan error) {
+func servedWaiters(ctx context.Context, t *testing.T, url string, heartbeat time.Duration) (h lock.Held,
+	served chan error) {
 	t.Helper()
 	id := fresh(lock.Mutex)
 	_, h = holding(t, id, long)
-	cfg := at(shared.URL())
+	cfg := at(url)
 	cfg.Heartbeat = heartbeat
 	served = make(chan error, 3)
 	for n := range 3 {

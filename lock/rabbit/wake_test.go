@@ -38,12 +38,18 @@ func TestLimitOnQueuesIsNotTakenForAHeldSlot(t *testing.T) {
 // untilWoken has a waiter that stands in line wait for less time than it takes until it looks by itself, a minute.
 func untilWoken(t *testing.T, w lock.Lock) <-chan error {
 	t.Helper()
-	woken := make(chan error, 1)
+	return inBackground(t, func(ctx context.Context) error { return w.Wait(ctx, time.Hour) })
+}
+
+// inBackground returns what a function returns that is called meanwhile, and given up when the test ends.
+func inBackground(t *testing.T, call func(context.Context) error) <-chan error {
+	t.Helper()
+	returned := make(chan error, 1)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	var waiting sync.WaitGroup
-	t.Cleanup(func() { cancel(); waiting.Wait() })
-	waiting.Go(func() { woken <- w.Wait(ctx, time.Hour) })
-	return woken
+	var running sync.WaitGroup
+	t.Cleanup(func() { cancel(); running.Wait() })
+	running.Go(func() { returned <- call(ctx) })
+	return returned
 }
 
 // A slot beyond a gap is a leftover, and of use to nobody.

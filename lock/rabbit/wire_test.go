@@ -58,6 +58,15 @@ func (p *tap) close() {
 	p.running.Wait()
 }
 
+// reopen has a tap that was closed listen again where it was.
+func (p *tap) reopen(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", p.listener.Addr().String())
+	must(t, err)
+	p.listener = l
+	p.running.Go(p.serve)
+}
+
 func (p *tap) url() string {
 	return strings.Replace(shared.URL(), shared.Addr(), p.listener.Addr().String(), 1)
 }
