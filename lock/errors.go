@@ -53,7 +53,7 @@ func Errorf(kind error, format string, args ...any) error {
 
 // Full returns the ErrFull of a lock.
 func (id ID) Full() error {
-	if id.Kind == Mutex {
+	if id.Kind == Mutex || id.Kind == PersistentMutex {
 		return Errorf(ErrFull, "%s is held by somebody else", id)
 	}
 	return Errorf(ErrFull, "all slots of %s are held", id)
@@ -62,6 +62,9 @@ func (id ID) Full() error {
 // Absent returns the ErrAbsent of a lock, which says how to create it; see
 // CreateCommand.
 func (id ID) Absent(flags ...string) error {
+	if id.Kind == PersistentMutex {
+		return Errorf(ErrAbsent, "%s is disabled; enable it with: %s", id, id.CreateCommand(flags...))
+	}
 	return Errorf(ErrAbsent, "%s does not exist; create it with: %s", id, id.CreateCommand(flags...))
 }
 

@@ -33,9 +33,10 @@ window, several slots in a line if there are many, and slots that have changed
 stand out. Elsewhere it prints the table, or with --json an object, after each
 change. A broker that goes away is said there, and waited for.
 
-Without a lock it lists those that are there: on this host all of them; over a
-broker, with --management-url, semaphores (a persistent mutex is one of a
-single slot), token semaphores, and mutexes that are held.
+Without a lock it lists those that are there: on this host all of them, and
+whether they are held; over a broker, with --management-url, semaphores (a
+persistent mutex is one of a single slot), token semaphores, and mutexes that
+are held.
 
 Examples:
   berth status --semaphore workers
@@ -122,7 +123,7 @@ func statusAction(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	view := display.View{ID: id, Create: id.CreateCommand(q.Naming...)}
+	view := display.View{ID: id, Naming: q.Naming}
 	limit := actionTimeout
 	if request.watch {
 		limit = 0
@@ -148,16 +149,39 @@ func list(c *cli.Context, cfg config.Connection, r statusRequest) error {
 	ctx, release := interrupt.Context(c.Context, actionTimeout)
 	defer release()
 	ids, none, err := locks(ctx, cfg, r.management)
+	var all []display.View
+	if err == nil {
+		all, err = looks(ctx, cfg, ids)
+	}
 	switch {
 	case err != nil:
 		return interrupt.Because(ctx, err)
 	case r.json:
-		return display.WriteJSONList(c.App.Writer, ids)
-	case len(ids) == 0: // on stderr: stdout has one lock a line, for scripts too
+		return display.WriteJSONList(c.App.Writer, all)
+	case len(all) == 0: // on stderr: stdout has one lock a line, for scripts too
 		_, err = fmt.Fprintln(c.App.ErrWriter, none)
 		return err
 	}
-	return display.WriteList(c.App.Writer, ids)
+	return display.WriteList(c.App.Writer, all)
+}
+
+// looks returns what is known of locks: on this host that of each, over a broker their names.
+func looks(ctx context.Context, cfg config.Connection, ids []lock.ID) (all []display.View, err error) {
+	for _, id := range ids {
+		view := display.View{ID: id}
+		if cfg.Local {
+			q, err := about(cfg, id, hclog.NewNullLogger())
+			if err != nil {
+				return nil, err
+			}
+			view.Seen.Status, view.Seen.Err = q.Look(ctx)
+			if err := errors.Join(q.Close(), ctx.Err()); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, view)
+	}
+	return all, nil
 }
 
 // locks returns which locks there are, and what is to be said if there is none. A broker says it by its management API

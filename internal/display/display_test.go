@@ -33,7 +33,7 @@ func held(slot int, by *lock.Report) lock.SlotStatus {
 
 // view is of a semaphore with these slots.
 func view(slots ...lock.SlotStatus) View {
-	return View{ID: workers, Create: "berth semaphore create workers --slots N", Now: now,
+	return View{ID: workers, Now: now,
 		Seen: inquire.Seen{At: now, Status: lock.Status{Slots: slots, Waiting: 2}}}
 }
 
@@ -92,6 +92,8 @@ func TestSummaryOfALock(t *testing.T) {
 		{View{ID: mutex, Seen: inquire.Seen{Status: lock.Status{Slots: []lock.SlotStatus{{Slot: 1}}, Waiting: -1}}},
 			`mutex "m": unknown, not known how many wait`},
 		{view(), `semaphore "workers" does not exist; create it with: berth semaphore create workers --slots N`},
+		{View{ID: lock.ID{Kind: lock.PersistentMutex, Name: "m"}, Naming: []string{"--wire plain"}},
+			`persistent-mutex "m" is disabled; enable it with: berth persistent-mutex enable m --wire plain`},
 		{view(held(1, nil), lock.SlotStatus{Slot: 2}),
 			`semaphore "workers": 1 of 2 slots held, 0 free, 1 unknown, 2 wait`},
 		{View{ID: mutex, Seen: inquire.Seen{Err: lock.ErrUnreachable}}, `mutex "m"`},

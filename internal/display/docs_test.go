@@ -36,7 +36,7 @@ func TestPageHasEveryKeyAroundTheSlots(t *testing.T) {
 	v := view(held(1, nil))
 	v.Seen.Err = errors.New("cannot reach the broker")
 	for _, write := range []func(io.Writer) error{v.WriteJSON, func(w io.Writer) error {
-		return WriteJSONList(w, []lock.ID{workers})
+		return WriteJSONList(w, []View{{ID: workers}})
 	}} {
 		var b strings.Builder
 		if err := write(&b); err != nil {

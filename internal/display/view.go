@@ -21,7 +21,7 @@ import (
 // View is what is shown of a lock.
 type View struct {
 	ID     lock.ID
-	Create string // the command that makes the lock
+	Naming []string // flags with which another command finds the same lock
 	Seen   inquire.Seen
 	Now    time.Time
 
@@ -35,7 +35,7 @@ func (v View) Summary() string {
 	case v.Seen.Err != nil && len(slots) == 0:
 		return v.ID.String()
 	case len(slots) == 0:
-		return fmt.Sprintf("%s does not exist; create it with: %s", v.ID, v.Create)
+		return v.ID.Absent(v.Naming...).Error()
 	}
 	held, free, unknown := 0, 0, 0
 	for _, s := range slots {

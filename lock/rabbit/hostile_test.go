@@ -107,12 +107,12 @@ func TestAdministratorsAreThoseThatAreNamed(t *testing.T) {
 	must(t, err)
 	start(t, h)
 	heeding(t, l, says("one", 1))
-	seen(t, inspector(t, at(shared.URL()), id), "1 held (its holder does not answer); 0 wait")
+	seen(t, inspector(t, at(shared.URL()), id), "1 held (its holder does not answer; the name of its connection to the broker has its host and pid); 0 wait")
 	theirs := inspector(t, at(shared.URLFor("stranger", "right", "/")), id)
 	seen(t, theirs, "1 held by one; 0 wait")
 	contenders.SetAdmins(nil) // its own user again, while it holds the slot
 	seen(t, inspector(t, at(shared.URL()), id), "1 held by one; 0 wait")
-	seen(t, theirs, "1 held (its holder does not answer); 0 wait")
+	seen(t, theirs, "1 held (its holder does not answer; the name of its connection to the broker has its host and pid); 0 wait")
 }
 
 // heap returns how much memory is in use.

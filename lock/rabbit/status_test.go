@@ -186,7 +186,7 @@ func TestStatusOfWhoDoesNotAnswer(t *testing.T) {
 	untilWoken(t, refused(t, at(shared.URL()), id))
 	awaitNext(t, id)
 	i := inspector(t, at(shared.URL()), id)
-	seen(t, i, "1 held next somebody (its holder does not answer); 1 wait")
+	seen(t, i, "1 held next somebody (its holder does not answer; the name of its connection to the broker has its host and pid); 1 wait")
 }
 
 // What a holder was asked in its last moment is lost, and the next one has its slot by then.

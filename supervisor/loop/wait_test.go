@@ -25,16 +25,20 @@ func TestWaiterGetsTheSlotWhenItIsFree(t *testing.T) {
 }
 
 func TestWaiterIsToldHowToMakeTheLock(t *testing.T) {
-	for command, hint := range map[string]string{
-		"make m --here": `create_it_with="make m --here"`,
-		"":              "the lock does not exist\n",
+	for _, c := range []struct {
+		kind          lock.Kind
+		command, hint string
+	}{
+		{lock.Semaphore, "make m --here", `the lock does not exist: create_it_with="make m --here"`},
+		{lock.Semaphore, "", "the lock does not exist\n"},
+		{lock.PersistentMutex, "make m --here", `the lock is disabled: enable_it_with="make m --here"`},
 	} {
 		said := &page{}
 		b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
-			cfg.Log, cfg.CreateCommand = said.logger(), command
+			cfg.Log, cfg.CreateCommand, cfg.ID.Kind = said.logger(), c.command, c.kind
 			b.backend.InjectAlways(locktest.Acquire, locktest.Fault{Before: lock.ErrAbsent})
 		})
-		eventually(t, "it is told", func() bool { return said.count(hint) == 1 })
+		eventually(t, "it is told", func() bool { return said.count(c.hint) == 1 })
 		b.signals <- unix.SIGTERM
 		b.end()
 	}

@@ -38,18 +38,27 @@ func (l *loop) say(err error) {
 	}
 	switch {
 	case errors.Is(err, lock.ErrFull):
-		l.log.Info("waiting: all slots are held")
+		l.log.Info("waiting: held by others")
 	case errors.Is(err, lock.ErrAbsent):
-		var hint []any
-		if l.cfg.CreateCommand != "" {
-			hint = []any{"create_it_with", l.cfg.CreateCommand}
-		}
-		l.log.Warn("waiting: the lock does not exist", hint...)
+		l.sayAbsent()
 	case errors.Is(err, lock.ErrDenied):
 		l.log.Error("waiting: refused", "error", err)
 	default:
 		l.log.Warn("waiting", "error", err)
 	}
+}
+
+// sayAbsent tells the user that there is no slot at all, and how to make one.
+func (l *loop) sayAbsent() {
+	msg, key := "waiting: the lock does not exist", "create_it_with"
+	if l.cfg.ID.Kind == lock.PersistentMutex {
+		msg, key = "waiting: the lock is disabled", "enable_it_with"
+	}
+	var hint []any
+	if l.cfg.CreateCommand != "" {
+		hint = []any{key, l.cfg.CreateCommand}
+	}
+	l.log.Warn(msg, hint...)
 }
 
 // news reports whether the user was last told something else.

@@ -151,7 +151,7 @@ func TestConnectionClosedByTheOperatorThenTheCommandGoesOn(t *testing.T) {
 			c := lossCase{kind: kind}.made(t, calmBroker(t))
 			h := c.hold(true)
 			waiter := c.run(plain)
-			waiter.awaitLog("waiting: all slots are held")
+			waiter.awaitLog("waiting: held by others")
 			closeConnections(t, c)
 			h.awaitLog("slot reclaimed")
 			h.awaitLog("slot verified again")

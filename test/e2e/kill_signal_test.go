@@ -91,7 +91,7 @@ func TestSignalEndsBerthWhileEverySlotIsHeld(t *testing.T) {
 		holder.awaitRuns(1)
 		for sig, status := range endings {
 			waiter := c.run(plain)
-			waiter.awaitLog("waiting: all slots are held")
+			waiter.awaitLog("waiting: held by others")
 			waiter.signal(sig)
 			waiter.wantStatus(status)
 			waiter.wantNothingLeft()
@@ -125,7 +125,7 @@ func TestHangupIsNotedAndNotKeptWhileNoCommandRuns(t *testing.T) {
 		holder := c.run(plain)
 		holder.awaitRuns(1)
 		waiter := c.run(plain)
-		waiter.awaitLog("waiting: all slots are held")
+		waiter.awaitLog("waiting: held by others")
 		for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1} {
 			waiter.signal(sig)
 		}

@@ -84,7 +84,7 @@ func passedOn(c contest) {
 	refused := do(c.t, 75, c.args("true", "--try")...)
 	refused.wantOneLine("held")
 	waiter := c.run("true")
-	waiter.awaitLog("waiting: all slots are held")
+	waiter.awaitLog("waiting: held by others")
 	holder.signal(syscall.SIGTERM)
 	holder.wantStatus(143)
 	waiter.wantStatus(0)

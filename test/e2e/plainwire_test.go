@@ -30,7 +30,7 @@ func TestPlainWireHandsASlotOver(t *testing.T) {
 		}
 	}
 	second := run()
-	second.awaitLog("all slots are held")
+	second.awaitLog("waiting: held by others")
 	first.signal(syscall.SIGKILL)
 	second.awaitRuns(1)
 	first.wantNothingLeft()

@@ -17,7 +17,7 @@ func TestWaitersAreServedByPriority(t *testing.T) {
 	var waiting []*berth
 	for _, flags := range [][]string{nil, {"--priority=7"}, {"--priority=100"}} {
 		b := c.run(plain, flags...)
-		b.awaitLog("waiting: all slots are held")
+		b.awaitLog("waiting: held by others")
 		waiting = append(waiting, b)
 	}
 	waiting[2].awaitLog("next in line")

@@ -19,7 +19,7 @@ func TestTokenOnQuorumQueuesGoesToTheNextOne(t *testing.T) {
 	first := c.run(tree)
 	first.awaitRuns(1)
 	second := c.run(tree, quickLoss)
-	second.awaitLog("waiting: all slots are held")
+	second.awaitLog("waiting: held by others")
 	c.awaitHolders(1, first)
 
 	first.signal(syscall.SIGKILL)
@@ -28,7 +28,7 @@ func TestTokenOnQuorumQueuesGoesToTheNextOne(t *testing.T) {
 	c.awaitHolders(0, second)
 
 	third := c.run(tree, quickLoss)
-	third.awaitLog("waiting: all slots are held")
+	third.awaitLog("waiting: held by others")
 	c.administer("resize", "--slots=2")
 	third.awaitRuns(1)
 	c.awaitHolders(0, second, third)

@@ -176,7 +176,8 @@ func TestAbsentLockIsToldFromAFullOne(t *testing.T) {
 			c := p.contest(t, kind)
 			for _, flags := range []string{"--try", "--timeout=3s"} {
 				b := do(t, 75, c.args("true", flags)...)
-				b.wantOneLine("does not exist", c.name, "berth "+kind)
+				is := map[string]string{"semaphore": "does not exist", "persistent-mutex": "is disabled"}[kind]
+				b.wantOneLine(is, c.name, "berth "+kind)
 			}
 			made := map[string][]string{"semaphore": {"create", "--slots=1"}, "persistent-mutex": {"enable"}}[kind]
 			c.administer(made[0], made[1:]...)

@@ -38,7 +38,7 @@ func TestReloadReachesThisBerthAndNoOther(t *testing.T) {
 		holder := c.run(plain)
 		holder.awaitRuns(1)
 		standby, rewrite := c.configured()
-		standby.awaitLog("waiting: all slots are held")
+		standby.awaitLog("waiting: held by others")
 		rewrite("broken =")
 		if said := standby.reload(75).stderr(); !strings.Contains(said, "refuses") {
 			t.Errorf("of a file that is broken it says %q", said)

@@ -233,7 +233,7 @@ func (s *scene) await(what string, happened func() bool) {
 // awaitWaiting waits until a contender has said n times that it waits.
 func (s *scene) awaitWaiting(c *contender, n int) {
 	s.t.Helper()
-	s.await("berth "+c.name+" waits", func() bool { return c.logged("waiting: all slots are held") >= n })
+	s.await("berth "+c.name+" waits", func() bool { return c.logged("waiting: held by others") >= n })
 }
 
 // runs returns what the records say so far.
@@ -290,7 +290,7 @@ func (s *scene) contend() {
 	s.t.Helper()
 	c := s.join()
 	s.await("berth "+c.name+" waits or runs its command", func() bool {
-		return c.logged("waiting: all slots are held")+c.logged("slot held, command started") > 0
+		return c.logged("waiting: held by others")+c.logged("slot held, command started") > 0
 	})
 }
 

@@ -393,7 +393,7 @@ func (w *wait) sayWaiting(known ledger.View) {
 		return
 	}
 	if w.told = about; !ours {
-		w.Log.Info("waiting: all slots are held; next in line for this one", "slot", w.slot, "held_by", last.Host,
+		w.Log.Info("waiting: held by others; next in line", "slot", w.slot, "held_by", last.Host,
 			"held_by_pid", last.PID)
 		return
 	}

@@ -185,7 +185,7 @@ func (l *look) slot(slot int) lock.SlotStatus {
 	case held == transport.Absent:
 		s.Problem = "its holder has gone; who is next starts as soon as the command is certainly dead"
 	case holder == nil:
-		s.Problem = "its holder does not answer"
+		s.Problem = "its holder does not answer; the name of its connection to the broker has its host and pid"
 	case atDoor && other == nil:
 		s.Problem = "who is next does not answer"
 	}
