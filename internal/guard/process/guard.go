@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/boottime"
 	"berth/internal/guard/parent"
+	"berth/internal/guard/procfs"
 	"berth/internal/guard/terminal"
 	"berth/internal/guard/tree"
 	"berth/internal/guard/wire"
@@ -31,7 +32,7 @@ type guard struct {
 	children   chan os.Signal // has room for one: a child has changed its state
 
 	phase    phase
-	rounds   int        // since garbage was collected
+	garbage  int        // pieces since it was collected
 	order    wire.Order // to start; holds the files open until this process ends
 	will     []byte
 	wills    chan<- []byte // has room for one: the will, once it is to be executed
@@ -76,7 +77,7 @@ func (g *guard) run() {
 	}
 	orders := g.supervisor.orders()
 	for g.phase != over {
-		g.collectGarbage(1)
+		g.collectGarbage()
 		if g.overdue() {
 			g.kill()
 			g.handOverWill()
@@ -97,7 +98,6 @@ func (g *guard) run() {
 		case <-g.timer.C:
 		case <-g.tree.KillAgain():
 			g.kill()
-			g.collectGarbage(roundsOfPass)
 		case <-g.tree.FreezeAgain():
 			if !g.killing {
 				g.tree.FreezeRest()
@@ -123,7 +123,7 @@ func (g *guard) run() {
 // calls it, and the loop begins when it returns.
 func (g *guard) awaitStart() {
 	for g.phase == idle {
-		g.collectGarbage(1)
+		g.collectGarbage()
 		o, err := g.supervisor.order()
 		if err != nil {
 			g.noteSupervisorGone()
@@ -133,21 +133,27 @@ func (g *guard) awaitStart() {
 	}
 }
 
-// The guard collects its garbage itself (see wire.GuardEnv), after so many rounds of its
-// loop, of which each leaves a few KiB. A pass over the tree counts for many: it can
-// read all of /proc.
-const (
-	roundsOfCollection = 1000
-	roundsOfPass       = 100
-)
+// piecesOfCollection is after how much garbage the guard collects it itself (see wire.GuardEnv). A piece, of a few KiB
+// at most, is what a round of its loop leaves, or the name of a process or thread that was looked at.
+const piecesOfCollection = 1000
 
-// collectGarbage does so after enough rounds, and not while the command is forked: it
+// collectGarbage does so after enough of it, and not while the command is forked: it
 // stops all threads, and the one that forks can be in vfork(2) for ever.
-func (g *guard) collectGarbage(rounds int) {
-	g.rounds += rounds
-	if g.rounds >= roundsOfCollection && g.phase != forking {
-		g.rounds = 0
+func (g *guard) collectGarbage() {
+	g.garbage++
+	if g.garbage >= piecesOfCollection && g.phase != forking {
+		g.garbage = 0
 		runtime.GC()
+	}
+}
+
+// countNames has g count what it looks at as garbage.
+func (g *guard) countNames(env *procfs.Env) {
+	readNames := env.ReadNames
+	env.ReadNames = func(dir string) ([]string, error) {
+		names, err := readNames(dir)
+		g.garbage += len(names)
+		return names, err
 	}
 }
 

@@ -102,6 +102,7 @@ func newGuard(arguments []string) (*guard, error) {
 		children:    make(chan os.Signal, 1),
 		reapedEarly: make(map[int]syscall.WaitStatus),
 	}
+	g.countNames(env)
 	tree.RemoveLeft(args.Cgroup)
 	g.tree.Overdue = func() bool { return g.deadline.Passed() }
 	return g, nil

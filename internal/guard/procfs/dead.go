@@ -45,9 +45,12 @@ func (e *Env) threadsDead(p Process) bool {
 	dir := "/proc/" + strconv.Itoa(p.Pid) + "/task"
 	threads, err := e.ReadNames(dir)
 	for _, thread := range threads {
-		stat, err := readFile(dir + "/" + thread + "/stat")
-		state := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if err != nil || len(state) == 0 || state[0][0] != 'Z' && state[0][0] != 'X' {
+		dead := false
+		_ = ReadFile(dir+"/"+thread+"/stat", func(stat []byte) {
+			state := bytes.TrimSpace(stat[bytes.LastIndexByte(stat, ')')+1:])
+			dead = len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
+		})
+		if !dead {
 			return false
 		}
 	}
@@ -59,19 +62,20 @@ func (e *Env) threadsDead(p Process) bool {
 func Describe(pid int) string {
 	dir := "/proc/" + strconv.Itoa(pid)
 	var name, state, tracer string
-	_ = eachField(dir+"/status", func(field string, value []byte) {
+	_ = eachField(dir+"/status", func(field, value []byte) {
 		switch text := string(value); {
-		case field == "Name":
+		case string(field) == "Name":
 			name = text
-		case field == "State" && text != "":
+		case string(field) == "State" && text != "":
 			state = ", state " + text[:1]
-		case field == "TracerPid" && text != "0":
+		case string(field) == "TracerPid" && text != "0":
 			tracer = ", traced by process " + text
 		}
 	})
-	wchan, _ := readFile(dir + "/wchan")
-	if where := strings.Trim(string(wchan), "0\n"); where != "" { // 0: it runs, or may not be looked into
-		state += " in " + where
-	}
+	_ = ReadFile(dir+"/wchan", func(text []byte) {
+		if where := strings.Trim(string(text), "0\n"); where != "" { // 0: it runs, or may not be looked into
+			state += " in " + where
+		}
+	})
 	return name + state + tracer
 }

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,31 +66,44 @@ func (s Set) Has(p Process) bool {
 // Read reads /proc/PID/stat. It fails for a process that is gone, or that this
 // process may not look at. The command's name, in parentheses, can contain
 // anything, so fields are counted from its last parenthesis.
-func Read(pid int) (Process, error) {
-	data, err := readFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return Process{}, err
+func Read(pid int) (p Process, err error) {
+	whole := false
+	err = ReadFile("/proc/"+strconv.Itoa(pid)+"/stat", func(text []byte) { p, whole = parse(pid, text) })
+	if err == nil && !whole {
+		err = unix.ESRCH
 	}
-	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	const state, parent, group, session, threads, start = 0, 1, 2, 3, 17, 19 // fields 3, 4, 5, 6, 20 and 22
-	if len(fields) <= start {
-		return Process{}, unix.ESRCH
+	return p, err
+}
+
+func parse(pid int, stat []byte) (p Process, whole bool) {
+	p.Pid = pid
+	number := 2
+	for field := range bytes.FieldsSeq(stat[bytes.LastIndexByte(stat, ')')+1:]) {
+		switch number++; number {
+		case 3:
+			p.State = field[0]
+		case 4:
+			p.Parent, _ = strconv.Atoi(string(field))
+		case 5:
+			p.Group, _ = strconv.Atoi(string(field))
+		case 6:
+			p.Session, _ = strconv.Atoi(string(field))
+		case 20:
+			p.Threads, _ = strconv.Atoi(string(field))
+		case 22:
+			p.Start, _ = strconv.ParseUint(string(field), 10, 64)
+			return p, true
+		}
 	}
-	p := Process{Pid: pid, State: fields[state][0]}
-	p.Threads, _ = strconv.Atoi(string(fields[threads]))
-	p.Parent, _ = strconv.Atoi(string(fields[parent]))
-	p.Group, _ = strconv.Atoi(string(fields[group]))
-	p.Session, _ = strconv.Atoi(string(fields[session]))
-	p.Start, _ = strconv.ParseUint(string(fields[start]), 10, 64)
-	return p, nil
+	return p, false
 }
 
 // IDs returns the user and group ids of a process, real, effective, saved and of
 // the file system each, "" if they cannot be read.
 func IDs(pid int) string {
 	var ids []string
-	_ = eachField("/proc/"+strconv.Itoa(pid)+"/status", func(name string, value []byte) {
-		if name == "Uid" || name == "Gid" {
+	_ = eachField("/proc/"+strconv.Itoa(pid)+"/status", func(name, value []byte) {
+		if string(name) == "Uid" || string(name) == "Gid" {
 			ids = append(ids, strings.Fields(string(value))...)
 		}
 	})
@@ -99,8 +113,8 @@ func IDs(pid int) string {
 // InnermostPid returns a process's number in its own PID namespace, 0 if it
 // cannot be read.
 func InnermostPid(pid int) (number int) {
-	_ = eachField("/proc/"+strconv.Itoa(pid)+"/status", func(name string, value []byte) {
-		if numbers := bytes.Fields(value); name == "NSpid" && len(numbers) > 0 {
+	_ = eachField("/proc/"+strconv.Itoa(pid)+"/status", func(name, value []byte) {
+		if numbers := bytes.Fields(value); string(name) == "NSpid" && len(numbers) > 0 {
 			number, _ = strconv.Atoi(string(numbers[len(numbers)-1]))
 		}
 	})
@@ -108,16 +122,15 @@ func InnermostPid(pid int) (number int) {
 }
 
 // eachField reads a status file (proc_pid_status(5)).
-func eachField(file string, each func(name string, value []byte)) error {
-	text, err := readFile(file)
-	if err != nil {
-		return err
-	}
-	for line := range bytes.Lines(text) {
-		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":"))
-		each(string(name), bytes.TrimSpace(value))
-	}
-	return nil
+func eachField(file string, each func(name, value []byte)) error {
+	return ReadFile(file, func(text []byte) {
+		for len(text) > 0 {
+			var line []byte
+			line, text, _ = bytes.Cut(text, []byte("\n"))
+			name, value, _ := bytes.Cut(line, []byte(":"))
+			each(name, bytes.TrimSpace(value))
+		}
+	})
 }
 
 // isVanished reports that the process has ended and is reaped.
@@ -126,21 +139,31 @@ func isVanished(err error) bool { return errors.Is(err, unix.ENOENT) || errors.I
 // isForbidden reports that the process may not be looked at.
 func isForbidden(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
 
-// readFile reads a file of /proc, readNames lists a directory of it: with less
-// effort than package os, which makes each known to the poller first.
-func readFile(path string) (all []byte, err error) {
+// buffers are used again: a tree can have thousands of processes, of which each is read some times.
+var buffers = sync.Pool{New: func() any { return new(make([]byte, 4096)) }}
+
+// ReadFile reads a file of /proc, whose text is there until use returns, and readNames lists a directory of it: with
+// less effort than package os, which makes each known to the poller first.
+func ReadFile(path string, use func(text []byte)) error {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer unix.Close(fd)
-	var data [4096]byte
-	for {
-		n, err := unix.Read(fd, data[:])
-		if err != nil || n == 0 {
-			return all, err
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	for read := 0; ; {
+		n, err := unix.Read(fd, (*buffer)[read:])
+		if err != nil {
+			return err
 		}
-		all = append(all, data[:n]...)
+		if n == 0 {
+			use((*buffer)[:read])
+			return nil
+		}
+		if read += n; read == len(*buffer) {
+			*buffer = append(*buffer, *buffer...)
+		}
 	}
 }
 
@@ -150,12 +173,13 @@ func readNames(dir string) (names []string, err error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	var data [4096]byte
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
 	for {
-		n, err := unix.ReadDirent(fd, data[:])
+		n, err := unix.ReadDirent(fd, *buffer)
 		if err != nil || n == 0 {
 			return names, err
 		}
-		_, _, names = unix.ParseDirent(data[:n], -1, names)
+		_, _, names = unix.ParseDirent((*buffer)[:n], -1, names)
 	}
 }

@@ -73,8 +73,8 @@ func (s status) stopPending() bool {
 }
 
 func readStatus(file string) (s status, err error) {
-	err = eachField(file, func(name string, value []byte) {
-		switch name {
+	err = eachField(file, func(name, value []byte) {
+		switch string(name) {
 		case "State":
 			s.state = append(value[:len(value):len(value)], 0)[0]
 		case "Threads":

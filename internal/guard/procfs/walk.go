@@ -218,10 +218,9 @@ func (w *Walk) children(pid int) (pids []int, err error) {
 		if w.over() {
 			break
 		}
-		list, err := readFile(dir + "/" + thread + "/" + w.env.ChildrenFile)
+		err := ReadFile(dir+"/"+thread+"/"+w.env.ChildrenFile, func(list []byte) { pids = appendNumbers(pids, list) })
 		switch {
 		case err == nil:
-			pids = append(pids, numbers(list)...)
 		case !isVanished(err):
 			return nil, err
 		case unix.Access(dir+"/"+thread, unix.F_OK) == nil:
@@ -233,8 +232,8 @@ func (w *Walk) children(pid int) (pids []int, err error) {
 	return pids, nil
 }
 
-func numbers(list []byte) (all []int) {
-	for _, text := range bytes.Fields(list) {
+func appendNumbers(all []int, list []byte) []int {
+	for text := range bytes.FieldsSeq(list) {
 		if n, err := strconv.Atoi(string(text)); err == nil {
 			all = append(all, n)
 		}

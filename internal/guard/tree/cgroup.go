@@ -1,11 +1,14 @@
 package tree
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/guard/procfs"
 )
 
 // CgroupPrefix is what the names of control groups begin with. The text of crypto/rand follows.
@@ -141,11 +144,11 @@ func (c *Cgroup) stops(pid int) (inside bool) {
 		return false
 	}
 	name := c.path[strings.LastIndexByte(c.path, '/'):] + "/"
-	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup") // nothing is in nothing
-	for line := range strings.Lines(string(text)) {
-		path, unified := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::")
-		inside = inside || unified && strings.Contains(path+"/", name)
-	}
+	_ = procfs.ReadFile("/proc/"+strconv.Itoa(pid)+"/cgroup", func(text []byte) { // a process that is gone is in none
+		_, path, _ := bytes.Cut(append([]byte("\n"), text...), []byte("\n0::"))
+		path, _, _ = bytes.Cut(path, []byte("\n"))
+		inside = bytes.Contains(append(path, '/'), []byte(name))
+	})
 	return inside
 }
 
