@@ -19,8 +19,11 @@ const (
 	// Margin is kept free between the end of the loss sequence and the end of
 	// the lease. It covers what no timer promises: a KILL takes effect within
 	// milliseconds, a loaded host starts a ready process some tens of
-	// milliseconds late, and two hosts' clocks run apart by less than a
-	// millisecond in a lease of at most two minutes.
+	// milliseconds late, and the rates of two hosts' clocks differ: quartz by less
+	// than 12 ms in a lease of two minutes, and NTP slews them. It does not grow with
+	// the lease: one that covers what chrony may do, 8.3 % on either side, would take
+	// a sixth of it from every command whose broker is silent for a moment. And a
+	// clock that nobody slews, CLOCK_MONOTONIC_RAW, stands still during a suspend.
 	Margin = 500 * time.Millisecond
 
 	// MinHeartbeat is the shortest heartbeat that AMQP 0-9-1 can express
