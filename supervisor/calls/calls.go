@@ -35,6 +35,7 @@ type Result struct {
 // Calls are the calls for one lock. All of it belongs to one goroutine. Use New.
 type Calls struct {
 	Results chan Result // of the call under way
+	Doubts  chan error  // why the slot is in doubt that Verify goes on to reclaim, if that takes long
 
 	lock      lock.Lock
 	timeout   time.Duration
@@ -47,7 +48,7 @@ type Calls struct {
 // New returns the calls for a lock; timeout bounds one verification.
 func New(l lock.Lock, timeout time.Duration) *Calls {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Calls{Results: make(chan Result, 1), lock: l, timeout: timeout, ctx: ctx,
+	return &Calls{Results: make(chan Result, 1), Doubts: make(chan error, 1), lock: l, timeout: timeout, ctx: ctx,
 		cancel: cancel}
 }
 
@@ -89,6 +90,10 @@ func (c *Calls) Cancel() bool {
 func (c *Calls) Returned() {
 	c.cancelNow()
 	c.cancelNow = nil
+	select {
+	case <-c.Doubts: // the result says how it has come out
+	default:
+	}
 	if begin := c.next; begin != nil {
 		c.next = nil
 		begin()
@@ -155,7 +160,7 @@ func (c *Calls) Prepare(held lock.Held, enough func(proven boottime.Instant) boo
 			return err
 		}
 		if r.Since = held.Proven(); !enough(r.Since) {
-			r.Since, err = c.prove(ctx, held, 0)
+			r.Since, err = c.prove(ctx, held, 0, nil)
 		}
 		return err
 	})
@@ -165,7 +170,7 @@ func (c *Calls) Prepare(held lock.Held, enough func(proven boottime.Instant) boo
 // for, and the slot may have to be reclaimed, which Ready does not do.
 func (c *Calls) PrepareAgain(held lock.Held, lossAt boottime.Instant) {
 	c.begin(machine.Ready, machine.NotReady, func(ctx context.Context, r *Result) (err error) {
-		if r.Since, err = c.prove(ctx, held, lossAt); err != nil {
+		if r.Since, err = c.prove(ctx, held, lossAt, nil); err != nil {
 			return err
 		}
 		return held.Ready(ctx)
@@ -176,7 +181,7 @@ func (c *Calls) PrepareAgain(held lock.Held, lossAt boottime.Instant) {
 // ever.
 func (c *Calls) Verify(held lock.Held, lossAt boottime.Instant) {
 	c.begin(machine.Verified, machine.Unverified, func(ctx context.Context, r *Result) (err error) {
-		r.Since, err = c.prove(ctx, held, lossAt)
+		r.Since, err = c.prove(ctx, held, lossAt, c.Doubts)
 		return err
 	})
 }
@@ -186,11 +191,16 @@ func (c *Calls) Verify(held lock.Held, lossAt boottime.Instant) {
 //
 // What held a slot can be damaged without the backend having told so: a record that
 // is missing, for example. A connection that is gone takes many answers to make and to
-// claim the slot over. Either gets the time that there is.
-func (c *Calls) prove(ctx context.Context, held lock.Held, lossAt boottime.Instant) (boottime.Instant, error) {
-	since := boottime.Now()
+// claim the slot over. Either gets the time that there is. doubts is told of the first, of
+// which the backend says nothing, if it is not mended in the time for one verification.
+func (c *Calls) prove(
+	ctx context.Context, held lock.Held, lossAt boottime.Instant, doubts chan<- error,
+) (since boottime.Instant, err error) {
+	since = boottime.Now()
+	overdue := time.NewTimer(c.timeout)
+	defer overdue.Stop()
 	if !errors.Is(held.Cause(), lock.ErrInDoubt) {
-		err := within(ctx, c.timeout, held.Verify)
+		err = within(ctx, c.timeout, held.Verify)
 		if !errors.Is(err, lock.ErrInDoubt) || held.Cause() != nil {
 			return since, err
 		}
@@ -199,7 +209,17 @@ func (c *Calls) prove(ctx context.Context, held lock.Held, lossAt boottime.Insta
 	if lossAt != 0 {
 		limit = max(limit, lossAt.Until())
 	}
-	return since, within(ctx, limit, held.Reclaim)
+	reclaimed := make(chan error, 1)
+	go func() { reclaimed <- within(ctx, limit, held.Reclaim) }()
+	select {
+	case result := <-reclaimed:
+		return since, result
+	case <-overdue.C:
+	}
+	if err != nil && doubts != nil {
+		doubts <- err // there is room: each result empties it
+	}
+	return since, <-reclaimed
 }
 
 // within makes a call that may take so long.

@@ -77,6 +77,22 @@ func TestDamageThatReclaimMendsDoesNotFreezeTheCommand(t *testing.T) {
 	b.end()
 }
 
+func TestDamageThatReclaimDoesNotMendInTimeFreezesTheCommandMeanwhile(t *testing.T) {
+	b := newBench(t, time.Minute, freezes)
+	g := b.running()
+	mended := make(chan struct{})
+	b.backend.Inject(locktest.Reclaim, locktest.Fault{Block: mended})
+	b.backend.Inject(locktest.Verify, locktest.Fault{Before: lock.ErrInDoubt})
+	g.awaitOrder(t, "freeze")
+	close(mended)
+	g.awaitOrder(t, "thaw")
+	if n := b.backend.Calls(locktest.Reclaim); n != 1 {
+		t.Errorf("%d attempts, though the first would have done", n)
+	}
+	g.dies(0, 0)
+	b.end()
+}
+
 func TestFrozenCommandGetsTheLossSequence(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, short, freezes)

@@ -46,6 +46,10 @@ func (l *loop) receive() event {
 	select {
 	case r := <-l.calls.Results:
 		return l.returned(r)
+	case err := <-l.calls.Doubts:
+		if !l.facts.Doubted {
+			return event{on: machine.LossReported, err: err}
+		}
 	case sig := <-l.cfg.Signals:
 		return l.signalled(sig)
 	case g, open := <-l.guardEvents:
