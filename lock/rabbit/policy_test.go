@@ -2,8 +2,11 @@ package rabbit_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
 	"berth/lock/rabbit"
@@ -89,6 +92,99 @@ func TestPolicyThatTakesReplicatedRecordsIsToldOf(t *testing.T) {
 			t.Error("nobody is told why commands start late, or are ended")
 		})
 	}
+}
+
+// From RabbitMQ 4.3 on a policy may delay what is put back, which every proof waits for.
+func TestPolicyThatDelaysRecordsDoesNothing(t *testing.T) {
+	if !shared.Since(4, 3) {
+		t.Skip("no such policy")
+	}
+	t.Parallel()
+	for _, of := range []string{"all", "returned"} {
+		t.Run(of, func(t *testing.T) {
+			t.Parallel()
+			id := replicated(t, 1)
+			setPolicy(t, id, "-", delaying(of))
+			for range 3 {
+				l, h := startedIn(t, id)
+				for range 20 {
+					must(t, h.Verify(within(t)))
+				}
+				rabbit.CutReplicated(h)
+				must(t, proven(within(t), h))
+				must(t, h.Release(within(t)))
+				must(t, l.Close())
+			}
+			if r := inspect(t, id, shared.URL()); len(r.Problems) > 0 {
+				t.Errorf("a lock that it does nothing to: %v", r.Problems)
+			}
+		})
+	}
+}
+
+func delaying(of string) string {
+	return fmt.Sprintf(`[{<<"delayed-retry-type">>, <<"%s">>}, {<<"delayed-retry-min">>, 1000}]`, of)
+}
+
+// An older berth, or an older RabbitMQ, has made the lock.
+func TestPolicyThatDelaysRecordsOfAnOlderLockIsToldOf(t *testing.T) {
+	if !shared.Since(4, 3) {
+		t.Skip("no such policy")
+	}
+	t.Parallel()
+	id := fresh(lock.TokenSemaphore)
+	onChannel(t, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(ledgerOf(id), true, false, false, false, amqp.Table{
+			"x-queue-type": "quorum", "x-overflow": "drop-head", "x-max-length": int32(1000),
+			"x-single-active-consumer": true, "x-delivery-limit": int32(-1), "x-consumer-disconnected-timeout": int32(0),
+		})
+		return err
+	})
+	_, err := makeTyped(t, id, rabbit.QueuesQuorum, 1)
+	must(t, err)
+	t.Cleanup(func() { resize(t, shared, id, 0) })
+	if r := inspect(t, id, shared.URL()); len(r.Problems) > 0 {
+		t.Errorf("without the policy: %v", r.Problems)
+	}
+	setPolicy(t, id, "-", delaying("all"))
+	cfg, said := journal()
+	l := backend(t, cfg).Lock(id)
+	defer l.Close()
+	must(t, l.Connect(within(t)))
+	rabbit.SetLongest(l, time.Millisecond)
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	_ = h.Verify(within(t))
+	_ = h.Verify(within(t))
+	if said("delayed-retry-type") == 0 || said(ledgerOf(id)) == 0 {
+		t.Error("nobody is told why commands are ended")
+	}
+	r := inspect(t, id, shared.URL())
+	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Error(), "delayed-retry-type") {
+		t.Errorf("check says %v", r.Problems)
+	}
+	must(t, h.Release(within(t)))
+}
+
+// From RabbitMQ 4.3 on it ends consumers of quorum queues, and may serve nobody once it has ended all of them.
+func TestShortTimeoutOfConsumersDoesNothing(t *testing.T) {
+	if !shared.Since(4, 3) {
+		t.Skip("consumer_timeout concerns channels, for all queues alike")
+	}
+	t.Parallel()
+	id := replicated(t, 1)
+	setPolicy(t, id, "-", `[{<<"consumer-timeout">>, 500}]`)
+	_, h := startedIn(t, id)
+	won := untilHeld(t, connected(t, shared, id))
+	proofs := time.NewTicker(100 * time.Millisecond)
+	defer proofs.Stop()
+	for began := time.Now(); time.Since(began) < 4*time.Second; <-proofs.C {
+		must(t, h.Verify(within(t)))
+	}
+	notHeld(t, won)
+	must(t, h.Release(within(t)))
+	must(t, wonBy(t, won).Release(within(t)))
 }
 
 func TestLedgerThatKeepsItsRecordsIsNotComplainedOf(t *testing.T) {

@@ -49,7 +49,7 @@ type Report struct {
 
 // Inspect finds out whether the broker can carry the lock, without disturbing whoever uses it: it asks for
 // permissions with requests that the broker always turns down for another reason, and tries the behaviour of queues
-// in slot 0, which no lock has, exclusively, so that nothing stays behind. The dialer is nobody else's.
+// in slot 0, which no lock has, exclusively or for a minute, so that nothing stays behind. The dialer is nobody else's.
 //
 // What AMQP does not show, policies above all, is named in the report's advice. Errors: lock.ErrUnreachable,
 // lock.ErrDenied and lock.ErrUnsafe if no node lets us in; lock.ErrUnreachable if the connection is lost on the way,
@@ -84,6 +84,7 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	i.Platform, i.Cluster = c.Says("platform"), c.Says("cluster_name")
 	i.settle(ctx)
 	i.trialB, i.trialT = i.Queue(0, "B"), i.Queue(0, "T")
+	defer i.removeTrial(ctx)
 	for _, step := range []func(context.Context) error{
 		i.askPermissions, i.publish, i.tryQueues, i.lookForForeign, i.lookForLedger,
 	} {
@@ -185,7 +186,11 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 		return nil // it would fail for the reasons that are known already
 	}
 	err := i.channel.Claim(ctx, i.trialB)
-	if err == nil && !i.plain {
+	switch {
+	case err != nil, i.plain:
+	case i.Replicated():
+		err = i.channel.CreateTrial(ctx, i.trialT)
+	default:
 		err = i.channel.ClaimKeeping(ctx, i.trialT, names.LedgerLength)
 	}
 	switch {
@@ -214,6 +219,9 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	}
 	if err == nil && !i.plain {
 		err = i.tryLedger(ctx)
+	}
+	if err == nil && i.Replicated() {
+		err = i.tryReturn(ctx)
 	}
 	if errors.Is(err, transport.ErrUnanswered) && ctx.Err() == nil {
 		i.advise("the broker does not serve publishers now; how queues behave was not tried to the end")

@@ -68,7 +68,7 @@ func taken(queue string) error {
 func Return(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
 	d := newDoor(channel, queue, who)
 	d.copies = &copies{}
-	consumer, err := channel.Consume(ctx, queue, transport.Consumption{})
+	consumer, err := channel.Consume(ctx, queue, transport.Consumption{Quorum: true})
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		return nil, err

@@ -131,7 +131,7 @@ func (h *Held) Verify(ctx context.Context) error {
 		if door.View().Disowned() {
 			return h.Lose("its guard has released it")
 		}
-		err := door.Prove(background)
+		err := h.prove(background, door)
 		if errors.Is(err, ledger.ErrCopies) {
 			return lock.Errorf(lock.ErrInDoubt, "%s: %s", h, err.Error())
 		} else if err != nil {

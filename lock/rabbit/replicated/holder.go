@@ -43,7 +43,8 @@ type Holder struct {
 	unproven string
 	highest  uint64 // the highest term that was written
 
-	missed int // how often a record was not delivered again, though nothing else had happened
+	missed  int  // how often a record was not delivered again, though nothing else had happened
+	delayed bool // it was told that a policy delays them
 }
 
 // Env is what tests replace. NewEnv makes it.

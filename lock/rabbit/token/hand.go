@@ -111,7 +111,7 @@ func (h *Hand) Await(ctx context.Context, patience time.Duration) (woken bool, e
 	}
 	if h.consumer == nil {
 		h.consumer, err = channel.Consume(ctx, h.Queue, transport.Consumption{
-			Create: h.Length, Priority: int32(2 * h.Priority), Prefetch: 1, Tag: h.tag()})
+			Create: h.Length, Quorum: h.Length == 0, Priority: int32(2 * h.Priority), Prefetch: 1, Tag: h.tag()})
 		if err != nil {
 			h.consumer = nil
 			return false, err

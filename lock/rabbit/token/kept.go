@@ -191,7 +191,8 @@ func (k *Kept) consume(conn *transport.Conn, atOnce int) (*transport.Channel, *t
 	channel := conn.Channel()
 	channel.BePatient(true)
 	consumer, err := channel.Consume(context.Background(), k.hand.Queue, transport.Consumption{
-		Create: k.hand.Length, Priority: keeperPriority + int32(atOnce), Prefetch: atOnce, Tag: k.hand.tag()})
+		Create: k.hand.Length, Quorum: k.hand.Length == 0, Priority: keeperPriority + int32(atOnce), Prefetch: atOnce,
+		Tag: k.hand.tag()})
 	return channel, consumer, err
 }
 

@@ -3,14 +3,20 @@ package transport
 import (
 	"cmp"
 	"context"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
+
+// keepTimeout is for how long a consumer of a quorum queue may have a message in hand: longer than it ever has. It beats
+// consumer_timeout, which RabbitMQ 4.3 and later ends such consumers by, or forgets all of them (its issue 17317).
+const keepTimeout = 24 * time.Hour
 
 // Consumption says how to consume. The zero value gets every message at once; the caller acknowledges.
 type Consumption struct {
 	Create    int32  // above 0: the queue is created first, as Channel.Create does, in the same round trip
 	Exclusive bool   // nobody else consumes from the queue
+	Quorum    bool   // it is a quorum queue
 	NoAck     bool   // nothing is acknowledged
 	NoWait    bool   // the broker is not asked for an answer: a refusal ends the deliveries
 	Priority  int32  // the consumer of the highest gets the message
@@ -45,6 +51,9 @@ func (c *Channel) Consume(ctx context.Context, queue string, how Consumption) (*
 		var arguments amqp.Table
 		if !how.Exclusive { // one that is alone has nobody before it
 			arguments = amqp.Table{"x-priority": how.Priority}
+		}
+		if how.Quorum && c.conn.Since(4, 3) { // which refuses it for classic queues
+			arguments["x-consumer-timeout"] = int32(keepTimeout.Milliseconds())
 		}
 		if how.Create > 0 {
 			c.conn.socket.Begin(2)
