@@ -376,6 +376,32 @@ func TestTokensOfAReplicatedLockAreMadeAgain(t *testing.T) {
 	must(t, wonBy(t, untilHeld(t, l)).Release(within(t)))
 }
 
+// RabbitMQ 4.0 can hand a token to a consumer that was on a node which is gone.
+func TestTokenWithADeadConsumerIsMadeAgainSoon(t *testing.T) {
+	t.Parallel()
+	id := replicated(t, 1)
+	holder, h := startedIn(t, id)
+	conn, err := amqp.Dial(shared.URL())
+	must(t, err)
+	defer conn.Close()
+	ch, err := conn.Channel()
+	must(t, err)
+	must(t, ch.Qos(1, 0, false))
+	taken, err := ch.Consume(id.Name+"-Q", "", false, false, false, false, amqp.Table{"x-priority": int32(3000)})
+	must(t, err)
+	l := connected(t, shared, id)
+	rabbit.LookForTokensFirst(l, time.Millisecond) // then it will not for a while
+	won := untilHeld(t, l)
+	eventually(t, "it has begun to wait", func() bool { // beside the holder, which has its token in hand
+		_, consumers := counted(t, id.Name+"-Q")
+		return consumers == 3
+	})
+	must(t, h.Release(within(t)))
+	must(t, holder.Close())
+	<-taken
+	must(t, wonBy(t, won).Release(within(t)))
+}
+
 func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
 	id := replicated(t, 2)
 	i := inspector(t, at(shared.URL()), id)

@@ -39,9 +39,11 @@ const (
 	// holder, whose connection was reset, is about to take them back.
 	longestRefusal = time.Second
 
-	// seldomLook is for how long a waiter waits before it looks whether tokens were lost, and soonLook where it has just
-	// begun to wait, or the broker has just ended its consumer. Each takes up to twice as long.
+	// seldomLook is for how long a waiter waits before it looks whether tokens were lost, quorumLook where they are on
+	// several nodes: RabbitMQ 4.0 can leave a token with a consumer that was on a lost one. soonLook is for one that has
+	// just begun to wait, or whose consumer the broker has just ended. Each takes up to twice as long.
 	seldomLook = time.Minute
+	quorumLook = 8 * time.Second
 	soonLook   = 2 * time.Second
 
 	// onceLook lies between the looks of one that does not wait: longer than somebody who has just drawn a token needs
@@ -366,8 +368,11 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	}
 	for {
 		patience := c.Look
+		if c.names.Replicated() {
+			patience = min(patience, quorumLook)
+		}
 		if c.soon {
-			patience = min(c.FirstLook, c.Look)
+			patience = min(patience, c.FirstLook)
 		}
 		woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
 		switch {
@@ -395,7 +400,7 @@ func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
 }
 
 // lookForLost has tokens made again that were missing at the last look, too, under the administration mutex. Where
-// somebody else has that, or anything goes wrong, the next look is due in a minute or two. It reports whether there is
+// somebody else has that, or anything goes wrong, the next look comes when it is due. It reports whether there is
 // nothing but to wait on: the lock has slots, and nobody has left a token that was not handed to anybody.
 func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 	stock := c.stock()
