@@ -203,6 +203,9 @@ func TestInspectTellsTypesOfQueuesApart(t *testing.T) {
 		if len(r.Problems) != 0 || r.QueueType != queues || r.Slots != 2 || !mentions(r.Advice, said) {
 			t.Errorf("%s: %v, %q, %d slots, %q", queues, r.Problems, r.QueueType, r.Slots, r.Advice)
 		}
+		if mentions(r.Advice, "stands still") != (queues == rabbit.QueuesQuorum) {
+			t.Errorf("%s: what becomes of a node that stands still is said: %q", queues, r.Advice)
+		}
 		if mentions(r.Advice, "when a node goes down") != (queues == rabbit.QueuesClassic) {
 			t.Errorf("%s: what becomes of exclusive queues is said: %q", queues, r.Advice)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"al.essio.dev/pkg/shellescape"
 
@@ -46,6 +47,24 @@ const covered = "; the handover delay covers that"
 
 const silentDeletion = "in a cluster this release can delete a live slot's queue silently when a node comes or " +
 	"goes; berth notices at its next verification and ends the command; one cause is mended in "
+
+// outlasting is the heartbeat from which on a holder on quorum queues outlasts it that the node which leads its ledger
+// hangs: the others notice that after some 8 s, and the loss sequence takes some seconds of the lease.
+const outlasting = 20 * time.Second
+
+// leaderAdvice returns what to do about a node that hangs, to a lock on quorum queues, "" if there is nothing to do.
+// configurable says whether rabbitmq.conf can have the others notice it sooner.
+func leaderAdvice(heartbeat time.Duration, configurable bool) string {
+	if heartbeat >= outlasting {
+		return ""
+	}
+	text := "in a cluster, where the node that leads a slot's ledger hangs or stands still, the others notice it after some " +
+		"8 s, and the slot's command is ended before; --heartbeat 20s outlasts that"
+	if configurable {
+		text += ", and raft.adaptive_failure_detector.poll_interval = 1000 in rabbitmq.conf makes it shorter"
+	}
+	return text
+}
 
 // versionAdvice returns what is worth knowing about a broker's version, to a lock with the plain wire or the full one,
 // and on quorum queues.

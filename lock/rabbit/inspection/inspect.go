@@ -102,6 +102,9 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	} else {
 		i.advise("%s", clusterAdvice(i.Names, named))
 	}
+	if text := leaderAdvice(i.Heartbeat, c.Since(4, 0)); text != "" && i.Replicated() {
+		i.advise("%s", text)
+	}
 	i.advise("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for "+
 		"any that match %q or %q and set expires, message-ttl, max-length, dead-letter-exchange or ha-mode, and "+
 		"exempt this lock's queues", shellescape.Quote(i.vhost), first, second)
