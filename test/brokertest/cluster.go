@@ -110,11 +110,7 @@ func (c *Cluster) Interrupt(ctx context.Context, alone *Broker) error {
 // the two sides do not become one by themselves, and on Khepri (4.2 and later) an
 // exclusive queue stays that it could not delete while it was alone.
 func (c *Cluster) Heal(ctx context.Context, alone *Broker) error {
-	err := alone.do(ctx, "let a node back",
-		`[begin erlang:set_cookie(N, erlang:get_cookie()), net_kernel:connect_node(N) end || N <- %s]`, c.others(alone))
-	if err == nil {
-		err = c.await(ctx, nil)
-	}
+	err := c.Rejoin(ctx, alone)
 	switch {
 	case err != nil:
 		return err
@@ -128,6 +124,44 @@ func (c *Cluster) Heal(ctx context.Context, alone *Broker) error {
 	}
 	return c.await(ctx, nil)
 }
+
+// Rejoin lets all nodes find each other again, as a network does that works again: nothing starts anew.
+func (c *Cluster) Rejoin(ctx context.Context, alone *Broker) error {
+	err := alone.do(ctx, "let a node back",
+		`[begin erlang:set_cookie(N, erlang:get_cookie()), net_kernel:connect_node(N) end || N <- %s]`, c.others(alone))
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, nil)
+}
+
+// Roll restarts all nodes, one after the other, as an upgrade does: it waits until no queue depends on the node, drains
+// it, stops it in order and starts it again.
+func (c *Cluster) Roll(ctx context.Context) error {
+	for _, b := range c.Nodes {
+		for _, code := range []string{
+			fmt.Sprintf("true = rabbit_upgrade_preparation:await_online_quorum_plus_one(%d)", rollTimeout.Milliseconds()),
+			"ok = rabbit_maintenance:drain()",
+		} {
+			if err := b.do(ctx, "drain a node", "%s", code); err != nil {
+				return err
+			}
+		}
+		if err := b.Restart(ctx); err != nil {
+			return err
+		}
+		if _, err := b.PID(ctx); err != nil { // it answers clients a moment before all of it has started
+			return err
+		}
+		if err := c.await(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollTimeout is for how long a node is waited for that queues depend on.
+const rollTimeout = callTimeout / 2
 
 // others returns the other nodes of the cluster, as an Erlang list.
 func (c *Cluster) others(than *Broker) string {

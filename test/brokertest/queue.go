@@ -63,6 +63,20 @@ func (b *Broker) DeleteQueue(ctx context.Context, vhost, name string) error {
 		 {ok, _} = rabbit_amqqueue:delete(Queue, false, false, <<"operator">>)`, resource(vhost, name))
 }
 
+// LeadQueue makes the node the leader of a quorum queue.
+func (b *Broker) LeadQueue(ctx context.Context, vhost, name string) error {
+	return b.do(ctx, "lead queue "+name,
+		`{ok, Queue} = rabbit_amqqueue:lookup(%s),
+		 {Ra, _} = amqqueue:get_pid(Queue),
+		 Lead = fun Lead(Tries) when Tries > 0 ->
+		   case ra_leaderboard:lookup_leader(Ra) of
+		     {_, Leader} when Leader =:= node() -> ok;
+		     _ -> rabbit_quorum_queue:transfer_leadership(Queue, node()), timer:sleep(100), Lead(Tries - 1)
+		   end
+		 end,
+		 ok = Lead(50)`, resource(vhost, name))
+}
+
 // ForgetQueue makes the broker forget an exclusive queue and tell nobody: its
 // consumers are not cancelled, its owner is told with its next question, and
 // others can declare a queue of that name. The end of the owner's connection

@@ -29,20 +29,32 @@ type loss struct {
 	home, lost int
 	host       bool // the holder's host is lost as well
 	often      int  // how many times as often as others it is tried; default: 1
+
+	// The node is away for as long as that: from the first to the second, more each time that it is tried. Default:
+	// absence.
+	away [2]time.Duration
 }
 
 var losses = []loss{
-	{name: "holder's node killed", way: killed, home: 1, lost: 0, often: 4},
+	{name: "holder's node killed", way: killed, home: 1, lost: 0, often: 2},
 	{name: "home killed", way: killed, home: 1, lost: 1},
 	{name: "holder's node killed, which is the home", way: killed, home: 0, lost: 0},
 	{name: "holder's node killed, and its berth", way: killed, home: 1, lost: 0, host: true},
 	{name: "holder's node stopped", way: stopped, home: 1, lost: 0},
+	{name: "home stopped", way: stopped, home: 1, lost: 1},
 	{name: "holder's node cut off from the others", way: cutOff, home: 1, lost: 0},
+	{name: "the same for 1 to 12 s, and not started anew", way: cutShort, home: 1, lost: 0, often: 2,
+		away: [2]time.Duration{time.Second, 12 * time.Second}},
+	{name: "rolling restart of all nodes", way: rolled, home: 1, away: [2]time.Duration{time.Second, time.Second}},
 }
 
 // way is one in which a node is lost, and comes back.
 type way struct {
 	lose, back func(c *brokertest.Cluster, node *brokertest.Broker) error
+
+	// For how long, once the node is back, it may take until all slots have commands. With anew it is then started anew.
+	limit time.Duration
+	anew  bool
 }
 
 var (
@@ -57,24 +69,38 @@ var (
 		},
 	}
 	stopped = way{
-		lose: func(_ *brokertest.Cluster, node *brokertest.Broker) error { return node.Pause() },
-		back: func(_ *brokertest.Cluster, node *brokertest.Broker) error { return node.Continue() },
+		lose:  func(_ *brokertest.Cluster, node *brokertest.Broker) error { return node.Pause() },
+		back:  func(_ *brokertest.Cluster, node *brokertest.Broker) error { return node.Continue() },
+		limit: time.Minute, // net_ticktime: a consumer of a dead connection may be the active one
 	}
-	// The minority pauses where the broker knows that: up to 4.2, without Khepri.
 	cutOff = way{
-		lose: func(c *brokertest.Cluster, node *brokertest.Broker) error {
-			for _, n := range c.Nodes {
-				_, err := n.Eval(context.Background(),
-					"application:set_env(rabbit, cluster_partition_handling, pause_minority)")
-				if err != nil {
-					return err
-				}
-			}
-			return c.Split(context.Background(), node)
-		},
+		lose: split3,
 		back: func(c *brokertest.Cluster, node *brokertest.Broker) error { return c.Heal(context.Background(), node) },
 	}
+	cutShort = way{
+		lose: split3,
+		back: func(c *brokertest.Cluster, node *brokertest.Broker) error {
+			return c.Rejoin(context.Background(), node)
+		},
+		limit: 20 * time.Second,
+		anew:  true,
+	}
+	rolled = way{
+		lose: func(c *brokertest.Cluster, _ *brokertest.Broker) error { return c.Roll(context.Background()) },
+		back: func(*brokertest.Cluster, *brokertest.Broker) error { return nil },
+	}
 )
+
+// split3 cuts a node off from both others. The minority pauses where the broker knows that: up to 4.2, without Khepri.
+func split3(c *brokertest.Cluster, node *brokertest.Broker) error {
+	for _, n := range c.Nodes {
+		_, err := n.Eval(context.Background(), "application:set_env(rabbit, cluster_partition_handling, pause_minority)")
+		if err != nil {
+			return err
+		}
+	}
+	return c.Split(context.Background(), node)
+}
 
 // onNodes are faults that strike nobody but berth and its connections.
 var onNodes = []string{
@@ -120,8 +146,10 @@ func TestLostOneOfThreeNodesMakesNothingOverlap(t *testing.T) {
 			for _, k := range placed {
 				rows = append(rows, results.row(l.rowName(k), k.slots+2))
 			}
-			for range rounds * max(1, l.often) {
-				t.Run("", func(t *testing.T) { l.try(t, cluster, rows) })
+			tries := rounds * max(1, l.often)
+			for n := range tries {
+				away := l.away[0] + (l.away[1]-l.away[0])*time.Duration(n)/time.Duration(max(1, tries-1))
+				t.Run("", func(t *testing.T) { l.try(t, cluster, rows, cmp.Or(away, absence)) })
 			}
 		})
 	}
@@ -130,10 +158,16 @@ func TestLostOneOfThreeNodesMakesNothingOverlap(t *testing.T) {
 
 func (l loss) rowName(k replicas) string { return k.name + ": " + l.name }
 
-func (l loss) try(t *testing.T, c *brokertest.Cluster, rows []*row) {
+func (l loss) try(t *testing.T, c *brokertest.Cluster, rows []*row, away time.Duration) {
 	var scenes []*scene
 	for _, k := range placed {
-		scenes = append(scenes, open(t, c.Nodes[l.home], k.stage(c)))
+		s := open(t, c.Nodes[l.home], k.stage(c))
+		if len(k.made) > 0 { // berth has them led by any node
+			for _, queue := range []string{s.tokens(), s.queue("1-A"), s.queue("1-T")} {
+				s.must(c.Nodes[l.home].LeadQueue(context.Background(), "/", queue))
+			}
+		}
+		scenes = append(scenes, s)
 	}
 	if l.host {
 		for _, s := range scenes {
@@ -149,13 +183,37 @@ func (l loss) try(t *testing.T, c *brokertest.Cluster, rows []*row) {
 			killBoth(s, s.holder())
 		}
 	}
-	time.Sleep(absence)
+	time.Sleep(away)
 	if err := l.way.back(c, c.Nodes[l.lost]); err != nil {
 		t.Fatal(err)
 	}
 	after := now()
+	if dead := awaitAlive(scenes, after, l.way.limit); l.way.anew && len(dead) > 0 {
+		for _, i := range dead {
+			rows[i].stuck++
+		}
+		t.Logf("%s is started anew after %s", c.Nodes[l.lost].Addr(), away)
+		if err := c.Nodes[l.lost].Restart(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for i, s := range scenes {
 		clean(t, s.conclude(rows[i], at, after))
+	}
+}
+
+// awaitAlive waits until all slots have commands after the moment, and returns the scenes that have none at the limit.
+func awaitAlive(scenes []*scene, after int64, limit time.Duration) (dead []int) {
+	for over := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
+		dead = nil
+		for i, s := range scenes {
+			if !s.alive(after) {
+				dead = append(dead, i)
+			}
+		}
+		if len(dead) == 0 || time.Now().After(over) {
+			return dead
+		}
 	}
 }
 
@@ -202,7 +260,7 @@ func describe(version string) (text string, all bool) {
 				r = &row{}
 			}
 			tried, overlaps = tried+r.runs, overlaps+r.overlaps
-			fmt.Fprintf(&s, " %s |", r.afterLoss())
+			fmt.Fprintf(&s, " %s |", r.afterLoss(l.away[1] > 0))
 		}
 		s.WriteString("\n")
 	}
@@ -210,13 +268,14 @@ func describe(version string) (text string, all bool) {
 		cmp.Or(os.Getenv("FAULTS_COMMIT"), "unknown commit"), measure.Machine(), tried, overlaps, head, line, &s), all
 }
 
-// afterLoss says when the next command ran: median and longest.
-func (r *row) afterLoss() string {
-	var early []time.Duration
-	for _, d := range r.next {
-		if d <= absence {
-			early = append(early, d)
-		}
+// afterLoss says when the next command ran: median and longest. With timed it says so of all, otherwise of those that
+// ran before the node was back.
+func (r *row) afterLoss(timed bool) string {
+	early := slices.DeleteFunc(slices.Sorted(slices.Values(r.next)), func(d time.Duration) bool {
+		return !timed && d > absence
+	})
+	if timed {
+		early = early[:max(0, len(early)-r.stuck)] // the longest: until the node was started anew
 	}
 	var said []string
 	add := func(n int, what string) {
@@ -226,6 +285,9 @@ func (r *row) afterLoss() string {
 	}
 	add(r.kept, "runs on")
 	add(len(early), fmt.Sprintf("%.1f s, %.1f s", median(early).Seconds(), longest(early).Seconds()))
-	add(len(r.next)-len(early), "when the node is back")
+	if !timed {
+		add(len(r.next)-len(early)-r.stuck, "when the node is back")
+	}
+	add(r.stuck, "when the node is started anew")
 	return strings.Join(said, "; ")
 }
