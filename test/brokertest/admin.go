@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -175,4 +176,14 @@ func (b *Broker) list(ctx context.Context, what string, into any, code string, a
 			return fmt.Errorf("cannot %s: %w", what, err)
 		}
 	}
+}
+
+// EnablePlugin starts a plugin of RabbitMQ that came with it, until the node ends.
+func (b *Broker) EnablePlugin(ctx context.Context, name string) error {
+	file := b.path("enabled_plugins")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "[%s].\n", name), 0o600); err != nil {
+		return err
+	}
+	_, err := b.Eval(ctx, fmt.Sprintf("{ok, _, _} = rabbit_plugins:ensure(%q).", file))
+	return err
 }

@@ -120,7 +120,7 @@ func TestWhoWasTakenOverDoesNotTakeBack(t *testing.T) {
 		old.awaitRuns(1)
 		now := c.run(tree, quickStop, "--takeover")
 		now.awaitRuns(1)
-		old.awaitLogs(len(old.logged("waiting: held by others"))+1, "waiting: all slots are held")
+		old.awaitLogs(len(old.logged("waiting: held by others"))+1, "waiting: held by others")
 		holdsFor(t, 500*time.Millisecond, func() bool { return now.undisturbed() && len(old.runs()) == 1 })
 	})
 }

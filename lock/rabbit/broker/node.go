@@ -42,6 +42,12 @@ func (n Node) Label() string {
 // User is the user of the URL.
 func (n Node) User() string { return n.uri.Username }
 
+// byCertificate reports whether the certificate is the login.
+func (n Node) byCertificate() bool {
+	_, external := n.logins[0].(*amqp.ExternalAuth)
+	return external
+}
+
 // Vhost is the virtual host of the URL.
 func (n Node) Vhost() string { return n.uri.Vhost }
 

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,9 @@ func refused(outer, ctx context.Context, err error, n Node, asked, connected boo
 	case errors.Is(err, amqp.ErrSASL):
 		return lock.Errorf(lock.ErrDenied,
 			"the broker offers none of our login mechanisms; set auth_mechanism in the URL")
+	case fromBroker && answer.Code == amqp.AccessRefused && n.byCertificate():
+		return lock.Errorf(lock.ErrDenied, "login with the certificate failed; check certfile, and that the broker has the "+
+			"user that it takes from that (%s)", OneLine(answer.Reason))
 	case fromBroker && answer.Code == amqp.AccessRefused:
 		return lock.Errorf(lock.ErrDenied, "login as %q failed; check user and password (%s)", n.uri.Username,
 			OneLine(answer.Reason))
@@ -42,12 +46,47 @@ func refused(outer, ctx context.Context, err error, n Node, asked, connected boo
 		return unreachable("the broker ended the login with %d %s; try again", answer.Code, OneLine(answer.Reason))
 	case asked:
 		return unreachable("the broker dropped the connection during the login; try again, see its log")
+	case alert(err) != "":
+		return unreachable("the server ended TLS: %s; %s", alert(err), n.ownCertificate())
 	case answer == nil && err != nil && !hungUp(err):
 		// TLS, or a certificate file that cannot be read.
-		return unreachable("%s", OneLine(err.Error()))
+		return unreachable("%s%s", OneLine(err.Error()), aboutServer(err))
+	case n.uri.Scheme == "amqps": // the reset of the socket can overtake the alert
+		return unreachable("no AMQP 0-9-1 broker answered there; check host, port and amqps://; %s", n.ownCertificate())
 	default:
 		return unreachable("no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
 	}
+}
+
+// alert returns the alert with which the server has ended TLS, "" if it has not. With TLS 1.3 the handshake is over by
+// then, and amqp091-go makes a text of the error.
+func alert(err error) string {
+	if err == nil {
+		return ""
+	}
+	_, text, _ := strings.Cut(OneLine(err.Error()), "remote error: tls: ")
+	return strings.TrimSuffix(text, `"`)
+}
+
+// ownCertificate says what to do about a server that may not like the client's certificate.
+func (n Node) ownCertificate() string {
+	if n.uri.CertFile == "" {
+		return "if it asks for a client certificate, give certfile and keyfile in the URL"
+	}
+	return "does it accept the certificate in certfile?"
+}
+
+// aboutServer says what to do about a server's certificate; "" if that is not what is wrong.
+func aboutServer(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	switch {
+	case errors.As(err, &unknown):
+		return "; give the certificate of that authority as cacertfile in the URL"
+	case errors.As(err, &name):
+		return "; use a name that the certificate has, as host or as server_name_indication"
+	}
+	return ""
 }
 
 // hungUp reports whether the socket ended before the handshake did. Whether a server that speaks another protocol is

@@ -161,12 +161,12 @@ func (i *inspection) settle(ctx context.Context) {
 	}
 }
 
-// publish finds out whether the user may publish, with a message to a queue that is not there.
+// publish finds out whether the user may publish under the name in the URL, with a message to a queue that is not there.
 func (i *inspection) publish(ctx context.Context) error {
 	var err error
 	switch {
 	case !i.plain:
-		_, err = i.publisher.Deliver(ctx, i.trialB, transport.Message{})
+		_, err = i.publisher.Deliver(ctx, i.trialB, transport.Message{UserId: i.conn.User()}) // as requests have it
 	case i.probing != transport.ByPassive:
 		_, err = i.publisher.Probe(ctx, []string{i.trialB})
 	}
@@ -176,6 +176,10 @@ func (i *inspection) publish(ctx context.Context) error {
 		i.problem(lock.ErrDenied,
 			"user %q has no write permission on the exchange amq.default; its write pattern has to match that, "+
 				"as %s does", i.conn.User(), writePattern)
+	case errors.Is(err, transport.ErrUnfit):
+		i.problem(lock.ErrDenied, "the broker knows this user by another name than %q, that of the URL: no holder could be "+
+			"asked for anything, and a reset could end a command that somebody waits for; write the name in the URL that the "+
+			"broker takes from the certificate", i.conn.User())
 	case errors.Is(err, transport.ErrUnanswered):
 		i.advise("a probe was not answered (%s): are there memory or disk alarms? Holders go on under an alarm",
 			err.Error())
