@@ -227,3 +227,108 @@ func TestGuardThatIsStoppedAfterTheEndOfTheTreeDoesNotKeepBerth(t *testing.T) {
 		<-closed
 	}
 }
+
+// sockets returns the numbers of the sockets that a process has open, by descriptor.
+func sockets(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, fd := range all {
+		if link, _ := os.Readlink(dir + fd.Name()); strings.HasPrefix(link, "socket:") {
+			found[fd.Name()] = link
+		}
+	}
+	return found
+}
+
+func TestGuardDoesNotHaveTheConnectionOfAnother(t *testing.T) {
+	host, err := NewHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	const launched = 40
+	guards := make(chan supervisor.Guard, launched)
+	for range launched {
+		go func() {
+			g, err := host.Launch(Spec{Path: "/bin/true", Args: []string{"true"}, Env: os.Environ()})
+			if err != nil {
+				t.Error(err)
+			}
+			guards <- g
+		}()
+	}
+	var all []*Guard
+	for range launched {
+		if g, _ := (<-guards).(*Guard); g != nil {
+			all = append(all, g)
+			defer g.Retire()
+		}
+	}
+	connections := map[string]int{}
+	for _, g := range all {
+		args, err := os.ReadFile("/proc/" + strconv.Itoa(g.pid) + "/cmdline")
+		if err != nil {
+			t.Fatal(err)
+		}
+		connections[sockets(t, g.pid)[strings.Split(string(args), "\x00")[1]]] = g.pid
+	}
+	for _, g := range all {
+		for _, link := range sockets(t, g.pid) {
+			if owner := connections[link]; owner != 0 && owner != g.pid {
+				t.Errorf("guard %d has the connection of guard %d", g.pid, owner)
+			}
+		}
+	}
+}
+
+// Whoever was forked at the wrong moment may have it.
+func TestEndOfAGuardIsSeenThoughItsConnectionIsOpenElsewhere(t *testing.T) {
+	host, err := NewHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, fd, err := wire.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere, err := wire.Open(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer elsewhere.Close()
+	if err := elsewhere.Send(wire.Event{Kind: wire.Started, Pid: 1}, nil, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	guard := newGuard(host, ours, false)
+	host.mu.Lock()
+	guard.pid, err = syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
+	host.guards[guard.pid] = guard
+	host.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-guard.gone
+	host.running.Go(guard.run)
+	told := 0
+	for end := time.After(guardtest.Patience); ; told++ {
+		select {
+		case _, open := <-guard.Events():
+			if open {
+				continue
+			}
+		case <-end:
+			elsewhere.Close()
+			t.Error("its end is not seen")
+		}
+		break
+	}
+	host.Close()
+	if told != 1 {
+		t.Errorf("%d events are told, not the one that it has sent", told)
+	}
+}

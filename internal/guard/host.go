@@ -192,6 +192,7 @@ func (h *Host) reap() {
 		if found {
 			delete(h.guards, pid)
 			close(g.gone)
+			g.conn.SayNoMore() // another process may have its end
 		}
 	})
 }
@@ -217,15 +218,8 @@ func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 
 // fork makes the guard's process, with the connection's other end.
 func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
-	// The guard inherits the user's own descriptors at their own numbers, for
-	// the command; the connection must not take the place of one.
-	inherited, err := unix.FcntlInt(uintptr(theirs), unix.F_DUPFD, 3)
-	if err != nil {
-		return fmt.Errorf("cannot start the guard: %w", err)
-	}
-	defer unix.Close(inherited)
 	args := wire.Args{
-		Conn: inherited, Cgroup: g.cgroup, Credential: spec.Credential, Namespace: spec.Namespace,
+		Cgroup: g.cgroup, Credential: spec.Credential, Namespace: spec.Namespace,
 		Aside: spec.Aside,
 		Dir:   spec.Dir, Numbered: spec.Numbered, Path: spec.Path, Command: spec.Args,
 	}
@@ -248,6 +242,14 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	// The guard inherits the user's own descriptors at their own numbers, for the command; the connection must not take
+	// the place of one. No other guard may inherit it, and its command with it.
+	inherited, err := unix.FcntlInt(uintptr(theirs), unix.F_DUPFD, 3)
+	if err != nil {
+		return fmt.Errorf("cannot start the guard: %w", err)
+	}
+	defer unix.Close(inherited)
+	args.Conn = inherited
 	err = parent.WithStopsBlocked(func(blocked uint32) (err error) {
 		args.Blocked = blocked
 		// /proc/self/exe is this very binary, even if it was replaced meanwhile.

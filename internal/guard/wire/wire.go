@@ -157,6 +157,11 @@ func Open(fd int) (*Conn, error) {
 // Close ends the connection, and a Receive that waits.
 func (c *Conn) Close() { c.file.Close() }
 
+// SayNoMore has Receive return what the other side has said, and then io.EOF, though its end be open somewhere else.
+func (c *Conn) SayNoMore() {
+	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) })
+}
+
 // SetReadDeadline bounds how long Receive waits from now on; the zero time is for ever.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadline(t) }
 
