@@ -21,6 +21,9 @@ var (
 	// ErrRemoved: the slot is lost because an administrator has removed it. It is an ErrLost as well.
 	ErrRemoved = fmt.Errorf("slot removed: %w", ErrLost)
 
+	// ErrOver: the slot is lost, and somebody else's command runs in it already. It is an ErrLost as well.
+	ErrOver = fmt.Errorf("slot taken over: %w", ErrLost)
+
 	// ErrUnknown: the backend could not say. Neither free nor lost.
 	ErrUnknown = errors.New("state unknown")
 

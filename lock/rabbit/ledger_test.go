@@ -369,6 +369,7 @@ func TestHolderGetsItsSlotBackThoughManyWait(t *testing.T) {
 	}
 }
 
+// The clock of a virtual machine can stand still with it: its holder takes its deadline for one that is to come.
 func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
@@ -378,9 +379,7 @@ func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
 	_, newcomer := claimed(t, id, long)
 	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will)) // as if its deadline had passed
 	must(t, newcomer.Ready(within(t)))
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	if err := proven(ctx, h); !errors.Is(err, lock.ErrUnknown) {
+	if err := proven(within(t), h); !errors.Is(err, lock.ErrOver) {
 		t.Errorf("Verify: %v", err)
 	}
 	must(t, newcomer.Verify(within(t)))

@@ -215,6 +215,9 @@ func (l *loop) lose(e event) {
 	l.tally.Lost(causeOf(e.err))
 	l.facts.Lost, l.hooks.loss = true, e.err
 	loss := l.cfg.Loss
+	if errors.Is(e.err, lock.ErrOver) { // every moment is one too many
+		loss = loss[len(loss)-1:]
+	}
 	switch {
 	case !l.sequence.killsWithin(loss.Duration()):
 		l.beginSequence(loss)

@@ -175,3 +175,14 @@ func TestSlotThatItsLastHolderWantsBackIsWaitedForAgain(t *testing.T) {
 		}
 	})
 }
+
+func TestCommandBesideThatOfANewerHolderIsKilledAtOnce(t *testing.T) {
+	b := newBench(t, time.Minute, nil)
+	g := b.running()
+	b.backend.ReportLost(mutex, lock.ErrOver)
+	g.awaitOrder(t, "kill")
+	g.dies(kill, 0)
+	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
+		t.Errorf("outcome %+v, want a loss", o)
+	}
+}

@@ -88,6 +88,9 @@ func (c *Claim) Started() bool { return c.started.Load() }
 // Lose says that there is proof of the loss, unless there was some before.
 func (c *Claim) Lose(why string) error { return c.note(lock.ErrLost, why) }
 
+// TakenOver says that somebody else's command runs in the slot.
+func (c *Claim) TakenOver(why string) error { return c.note(lock.ErrOver, why) }
+
 // Doubt says that the slot may be lost.
 func (c *Claim) Doubt(why string) error { return c.note(lock.ErrInDoubt, why) }
 

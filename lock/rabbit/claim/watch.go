@@ -28,6 +28,14 @@ func ReclaimRequest(term uint64, user string) transport.Message {
 	return m
 }
 
+// Asked returns the term of a holder that asks for the slot, if the message says so and comes from this user, as the
+// broker has checked it.
+func Asked(d transport.Delivery, user string) (term uint64, ok bool) {
+	var r request
+	ok = d.UserId == user && user != "" && transport.Read(d, &r) == nil && r.Request == requestReclaim
+	return r.Term, ok
+}
+
 // watch consumes from B: the broker ends the consumer when B is deleted, and requests arrive there.
 type watch struct {
 	*Claim
@@ -88,16 +96,17 @@ func (w *watch) drain(c *transport.Consumer) bool {
 // it is. That the slot is to be given back is for our own user to say, as the broker has checked it; that is dropped
 // where nobody waits for it: it comes again.
 func (w *watch) read(d transport.Delivery) {
-	var r request
-	switch {
-	case d.UserId == "":
-	case transport.Read(d, &r) != nil || r.Request != requestReclaim:
+	if d.UserId == "" {
+		return
+	}
+	term, asked := Asked(d, w.channel.Conn().User())
+	if !asked || w.Started() {
 		w.heed(d)
-	case d.UserId == w.channel.Conn().User():
-		select {
-		case w.requests <- r.Term:
-		default:
-		}
+		return
+	}
+	select {
+	case w.requests <- term:
+	default:
 	}
 }
 

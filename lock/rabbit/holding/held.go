@@ -36,6 +36,7 @@ type Held struct {
 	settled chan struct{}               // closed when nothing runs in the background for the start; valid after the start
 	over    chan struct{}               // closed once Release has ended
 
+	asked      int  // how often whoever has B was asked for it; used in Reclaim
 	wasEmptied bool // the ledger had no record and was written again; used in Verify and Reclaim
 
 	// Written before the start only.
@@ -56,7 +57,7 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 		lease:   2 * l.Session.Conn().Heartbeat(),
 		settled: make(chan struct{}), over: make(chan struct{}),
 	}
-	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), l.Inbox.Heed, l.Log)
+	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), h.heed, l.Log)
 	if l.Names.ID.Kind.Administered() {
 		h.a = l.Names.Exists(slot)
 	}

@@ -1,13 +1,16 @@
 package holding
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
 	"berth/lock"
 	"berth/lock/rabbit/claim"
+	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/transport"
 )
 
@@ -85,7 +88,11 @@ func (h *Held) reconnect(ctx context.Context) error {
 	}
 	side := h.Session.Side()
 	if err := side.Claim(ctx, h.b); errors.Is(err, transport.ErrTaken) {
-		return errors.Join(err, h.askForIt(ctx))
+		asking := h.askForIt(ctx)
+		if errors.Is(asking, lock.ErrLost) {
+			return asking
+		}
+		return errors.Join(err, asking)
 	} else if err != nil {
 		return err
 	}
@@ -96,23 +103,79 @@ func (h *Held) reconnect(ctx context.Context) error {
 		return err
 	}
 	h.door.Store(nil)
+	h.asked = 0
 	h.Session.KeepSilent(true)
 	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
 	return nil
 }
 
 // askForIt asks whoever has B to give it back. The owner may also be our own old connection, of which the broker does
-// not know yet that it is gone.
+// not know yet that it is gone; or somebody whose command runs, because this host stood still and its clock with it.
+// That one says so. One that only waits gives B back, within milliseconds: the first questions await no answer.
 func (h *Held) askForIt(ctx context.Context) error {
 	if h.userMismatch {
 		return nil
 	}
-	_, err := h.Session.Deliver(ctx, h.b, claim.ReclaimRequest(h.Term(), cmp.Or(h.Env.User, h.Conn().User())))
-	if errors.Is(err, transport.ErrUnfit) {
+	m := claim.ReclaimRequest(h.Term(), cmp.Or(h.Env.User, h.Conn().User()))
+	over := false
+	err := h.Session.Via(ctx, func(c *transport.Channel) (err error) {
+		var answers *transport.Consumer
+		if h.asked++; h.asked > 2 {
+			if answers, err = c.Consume(ctx, request.ReplyTo, transport.Consumption{NoAck: true}); err != nil {
+				return err
+			}
+			m.ReplyTo, m.CorrelationId = request.ReplyTo, rand.Text()
+		}
+		_, err = c.Depart(ctx, transport.Departure{Queue: h.b, Message: m})
+		over = err == nil && answers != nil && saysOver(ctx, answers, m.CorrelationId)
+		return err
+	})
+	switch {
+	case over:
+		return h.TakenOver("a newer holder has started its command")
+	case errors.Is(err, transport.ErrUnfit):
 		h.userMismatch = true
 		h.Log.Warn("a slot that a newcomer has won meanwhile cannot be asked back: the broker knows us by "+
 			"another name than that in the URL", "error", err)
 		return nil
 	}
 	return err
+}
+
+// isOver is what a holder whose command runs answers to one of a lower term that asks for the slot.
+var isOver = []byte(`{"reclaim":"over"}`)
+
+// overTimeout is how long that takes at most. It is asked again and again, and the pauses begin after that.
+const overTimeout = 100 * time.Millisecond
+
+// saysOver waits for that answer for a moment. An older version gives none.
+func saysOver(ctx context.Context, answers *transport.Consumer, id string) bool {
+	timer := time.NewTimer(overTimeout)
+	defer timer.Stop()
+	for {
+		select {
+		case d, open := <-answers.Deliveries:
+			if !open {
+				return false
+			}
+			if to, text, ok := request.Answer(d); ok && to == id && bytes.Equal(text, isOver) {
+				return true
+			}
+		case <-timer.C:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// heed gets what comes to B, but for requests for the slot that may be granted.
+func (h *Held) heed(d transport.Delivery) {
+	term, asked := claim.Asked(d, h.Conn().User())
+	switch {
+	case !asked:
+		h.Inbox.Heed(d)
+	case term < h.Term():
+		h.Inbox.Answer(d, isOver)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/lock"
@@ -30,6 +31,9 @@ type Inbox struct {
 	answers *transport.Publisher
 	life    context.Context // over after Close
 	end     context.CancelFunc
+
+	answering sync.WaitGroup
+	busy      atomic.Bool // see Answer
 
 	mu      sync.Mutex
 	closing *time.Timer // closes the connection for answers; nil: there is none; guarded by mu
@@ -91,6 +95,22 @@ func (i *Inbox) reply(ctx context.Context, to, id string, answer []byte) error {
 	return err
 }
 
+// answerTimeout bounds an answer that nobody waits for here.
+const answerTimeout = 5 * time.Second
+
+// Answer answers a message, beside everything else, if it wants an answer. While one is on its way, others are dropped.
+func (i *Inbox) Answer(d transport.Delivery, answer []byte) {
+	if d.ReplyTo == "" || !answerable(d) || i.life.Err() != nil || !i.busy.CompareAndSwap(false, true) {
+		return
+	}
+	i.answering.Go(func() {
+		defer i.busy.Store(false)
+		ctx, cancel := context.WithTimeout(i.life, answerTimeout)
+		defer cancel()
+		_ = i.reply(ctx, d.ReplyTo, d.CorrelationId, answer)
+	})
+}
+
 // keep keeps the connection for a while.
 func (i *Inbox) keep() {
 	i.mu.Lock()
@@ -108,6 +128,7 @@ func (i *Inbox) keep() {
 // Close ends the connection for answers, and answers nothing more.
 func (i *Inbox) Close() {
 	i.end()
+	i.answering.Wait()
 	i.mu.Lock()
 	closing := i.closing
 	i.mu.Unlock()
