@@ -376,6 +376,25 @@ func TestTokensOfAReplicatedLockAreMadeAgain(t *testing.T) {
 	must(t, wonBy(t, untilHeld(t, l)).Release(within(t)))
 }
 
+// As one whose replicas do not agree on what it is.
+func TestLedgerThatDoesNotAnswerIsNamed(t *testing.T) {
+	t.Parallel()
+	id := replicated(t, 1)
+	do := func(what string) {
+		_, err := shared.Eval(within(t), fmt.Sprintf(`{ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue,
+			<<"%s">>)), {Server, _} = amqqueue:get_pid(Queue), ok = sys:%s(Server).`, ledgerOf(id), what))
+		must(t, err)
+	}
+	l := connected(t, shared, id)
+	do("suspend")
+	defer do("resume")
+	_, err := l.Acquire(within(t))
+	if !errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), ledgerOf(id)) ||
+		!strings.Contains(err.Error(), "quorum_status") {
+		t.Errorf("it is told: %v", err)
+	}
+}
+
 // RabbitMQ 4.0 can hand a token to a consumer that was on a node which is gone.
 func TestTokenWithADeadConsumerIsMadeAgainSoon(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/lock"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/request"
@@ -84,6 +85,10 @@ func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
 	case h.Term() != 0:
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
+	case ctx.Err() == nil && h.Conn().Abandoned() && h.door.Load() == nil:
+		return nil, lock.Errorf(lock.ErrUnreachable, "%s: queue %q does not answer; while nodes are down wait for them; if it "+
+			"stays so with all nodes up (rabbitmq-queues quorum_status), end the commands of this lock, and delete that queue",
+			what, h.t)
 	case ctx.Err() == nil && h.Conn().Broken():
 		return nil, h.Conn().BrokenError(what)
 	}
