@@ -6,7 +6,10 @@
 //	os.Exit(outcome.Status)
 //
 // One goroutine owns everything. It notes what happens (events.go), asks package
-// machine what to do about it, and does that (actions.go); it decides nothing itself.
+// machine what to do about it, and does that (actions.go). Which state follows, and
+// what becomes of command, slot and berth, is for the machine alone. What changes none
+// of that is decided here: when the command is frozen and goes on, whether a request to
+// step down is heeded, and when a guard is launched.
 // Everything slow, each call of a lock's methods, runs beside it (package calls) and
 // comes back as an event.
 //

@@ -16,7 +16,8 @@ Generated from the table in ` + "`supervisor/machine/table.go` by `make docs`" +
 A slot is held in every state from *preparing* to *releasing*; the command can be alive from
 *starting* to *losing*, a hook in *entering*, *stopping*, *losing*, *leaving* and *reporting*. What
 stays in its state is in the table below the picture only. What changes no state and no ending, such
-as a signal for the command or the kill of a hook that takes too long, is in neither. With ` + "`--in-doubt freeze`" + `
+as a signal for the command or the kill of a hook that takes too long, is in neither: package ` + "`loop`" + `
+does it, and launches guards and answers requests. With ` + "`--in-doubt freeze`" + `
 the command is frozen when *in doubt* begins, and goes on when *running* does.
 
 `

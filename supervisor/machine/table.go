@@ -16,8 +16,8 @@ type Row struct {
 // stays is the next state of what changes none.
 const stays supervisor.State = ""
 
-// table is the whole machine. Every event that can come in a state is listed there,
-// also where nothing is to be done about it.
+// table is every change of state. Every event that can come in a state is listed there,
+// also where nothing is to be done about it. Why something ends is in ending.go.
 var table = map[supervisor.State][]Row{
 	supervisor.Connecting: quitting(
 		Row{Connected, always, Attempt, supervisor.Attempting},
