@@ -31,13 +31,15 @@ const (
 // be called at the end. Log lines go to stderr, because stdout belongs to the
 // command and to results.
 func New(cfg config.Connection) (log hclog.Logger, flush func()) {
-	json := cfg.LogFormat == "json"
+	json, journal := cfg.LogFormat == "json", isJournal(os.Stderr)
 	out := newBackground(tty.Writer{W: os.Stderr}, json)
+	out.journal = journal
 	return hclog.New(&hclog.LoggerOptions{
-		Name:       "berth",
-		Level:      hclog.LevelFromString(cfg.LogLevel),
-		Output:     out,
-		JSONFormat: json,
+		Name:        "berth",
+		Level:       hclog.LevelFromString(cfg.LogLevel),
+		Output:      out,
+		JSONFormat:  json,
+		DisableTime: journal && !json,
 	}), out.close
 }
 
@@ -50,6 +52,9 @@ func OneLine(err error) string {
 // Last writes berth's last line, which like the others must not keep it from
 // ending, and waits for it for a second at most.
 func Last(w io.Writer, line string) {
+	if isJournal(w) {
+		line = string(withPriority(hclog.Error, []byte(line)))
+	}
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
@@ -70,6 +75,7 @@ type background struct {
 	done    chan struct{} // closed when all is written
 	dropped atomic.Int64
 	missing string // format of the line that tells how many were dropped
+	journal bool   // each line begins with its priority
 }
 
 func newBackground(w io.Writer, json bool) *background {
@@ -127,6 +133,14 @@ func (b *background) Write(line []byte) (int, error) {
 		b.dropped.Add(1)
 	}
 	return len(line), nil
+}
+
+// LevelWrite implements hclog.LevelWriter.
+func (b *background) LevelWrite(level hclog.Level, line []byte) (int, error) {
+	if b.journal {
+		line = withPriority(level, line)
+	}
+	return b.Write(line)
 }
 
 // close waits until everything is written, but not for ever.

@@ -3,6 +3,7 @@ package loop
 import (
 	"errors"
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -70,7 +71,7 @@ func (l *loop) noteStarted(pid int) {
 			l.command.pid = pid
 			l.log = l.log.With("pid", pid)
 		}
-		l.log.Info("slot held, command started")
+		l.log.Info("slot held, command started", "berth_pid", os.Getpid())
 	}
 	for _, kept := range l.command.kept {
 		l.send(kept.sig, kept.to)
