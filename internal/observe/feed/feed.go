@@ -56,6 +56,8 @@ type Feed struct {
 	over chan struct{} // closed by Close
 	done chan struct{} // closed when nothing is sent any more; nil: nothing was ever
 	to   pipe
+
+	ended func(patience time.Duration) // waits for the server's end; nil: there is none
 }
 
 // pipe is where lines are written to.
@@ -251,7 +253,7 @@ func (f *Feed) closed() bool {
 	}
 }
 
-// Close says what is left, and has the server end.
+// Close says what is left, has the server end and waits for that: systemd kills, and logs, what a service leaves.
 func (f *Feed) Close() {
 	if f == nil || f.done == nil {
 		return
@@ -260,4 +262,7 @@ func (f *Feed) Close() {
 	_ = f.to.SetWriteDeadline(time.Now().Add(lastWords))
 	<-f.done
 	_ = f.to.Close()
+	if f.ended != nil {
+		f.ended(lastWords)
+	}
 }

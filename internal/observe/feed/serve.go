@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Program is the server, which is beside berth.
@@ -80,8 +83,28 @@ func (f *Feed) start(program string, socket *os.File) error {
 		writes.Close()
 		return fmt.Errorf("cannot start berth-listen: %w", err)
 	}
+	f.ended = endOf(process.Pid)
 	_ = process.Release() // reaped with the guards
 	f.to, f.done = writes, make(chan struct{})
 	go f.send()
 	return nil
+}
+
+// endOf returns what waits for a child's end, for as long at most, and leaves reaping it to others. That is nothing
+// where the kernel does not let it.
+func endOf(pid int) func(patience time.Duration) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return func(time.Duration) {}
+	}
+	return func(patience time.Duration) {
+		defer unix.Close(fd)
+		for until := time.Now().Add(patience); ; {
+			left := max(0, time.Until(until))
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds()))
+			if !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	}
 }
