@@ -37,13 +37,13 @@ func lockName(s scheme, i, slots int) string {
 func gather(ctx context.Context, s scheme, url string, size sizes, slots int) (*crowd, error) {
 	c := &crowd{slots: slots, hasty: size.hasty}
 	for i := range size.crowd {
-		m, err := s.connect(ctx, url, lockName(s, i, slots), slots)
+		m, err := s.connect(ctx, url, lockName(s, i, slots), slots, false)
 		if err != nil {
 			return c, err
 		}
 		c.members = append(c.members, m)
 	}
-	late, err := s.connect(ctx, url, lockName(s, 0, slots), slots)
+	late, err := s.connect(ctx, url, lockName(s, 0, slots), slots, true)
 	if err == nil {
 		c.late = late
 	}
@@ -79,7 +79,7 @@ var steps = []struct {
 	do    func(ctx context.Context, c *crowd, m contender) error
 }{
 	{acquire, settleStart, 1, func(ctx context.Context, _ *crowd, m contender) error { return m.acquire(ctx) }},
-	{"failed acquire", settle, 3, func(ctx context.Context, c *crowd, _ contender) error {
+	{"failed --try", settle, 3, func(ctx context.Context, c *crowd, _ contender) error {
 		if err := c.late.acquire(ctx); !errors.Is(err, errFull) {
 			return fmt.Errorf("one more contender got %w and not that every slot is held", orNothing(err))
 		}

@@ -34,8 +34,15 @@ var schemes = []scheme{
 	{"A/B, full wire", aAndB, rabbit.WireFull},
 	{"A/B, plain wire", aAndB, rabbit.WirePlain},
 	{"tokens, full wire", func(int) lock.Kind { return lock.TokenSemaphore }, rabbit.WireFull},
-	{"tokens alone", nil, ""},
+	{alone, nil, ""},
+	{alonePolled, nil, ""},
 }
+
+// Tokens without berth: consumed, as the recipe is published, and fetched one by one.
+const (
+	alone       = "tokens alone"
+	alonePolled = "tokens alone, by basic.get"
+)
 
 func aAndB(slots int) lock.Kind {
 	if slots == 1 {
@@ -62,12 +69,16 @@ func (s scheme) create(ctx context.Context, url, name string, slots int) error {
 	return errors.Join(err, a.Close())
 }
 
-// connect returns somebody who contends for a lock.
-func (s scheme) connect(ctx context.Context, url, name string, slots int) (contender, error) {
+// connect returns somebody who contends for a lock, once as with --try.
+func (s scheme) connect(ctx context.Context, url, name string, slots int, once bool) (contender, error) {
 	if s.kind == nil {
-		return connectToTokens(url, name)
+		t, err := connectToTokens(url, name)
+		if err == nil && s.name == alone && !once { // who does not wait cannot consume
+			return &consumed{tokens: t}, nil
+		}
+		return t, err
 	}
-	b, err := rabbit.New(rabbit.Config{URLs: []string{url}, Wire: s.wire})
+	b, err := rabbit.New(rabbit.Config{URLs: []string{url}, Wire: s.wire, Once: once})
 	if err != nil {
 		return nil, err
 	}
@@ -164,6 +175,36 @@ func (t *tokens) verify(context.Context) error {
 	_, err := t.channel.QueueDeclarePassive(t.queue, true, false, false, false, nil)
 	return err
 }
+
+// consumed is tokens that are consumed, one at a time.
+type consumed struct{ *tokens }
+
+func (t *consumed) acquire(ctx context.Context) error {
+	if err := t.channel.Qos(1, 0, false); err != nil {
+		return err
+	}
+	tokens, err := t.channel.ConsumeWithContext(ctx, t.queue, consumer, false, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	select {
+	case token, open := <-tokens:
+		if !open {
+			return errors.New("the consumer has ended")
+		}
+		t.tag = token.DeliveryTag
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// release stops consuming first, or the token would come back.
+func (t *consumed) release(ctx context.Context) error {
+	return errors.Join(t.channel.Cancel(consumer, false), t.tokens.release(ctx))
+}
+
+const consumer = "holder"
 
 func (t *tokens) release(context.Context) error { return t.channel.Nack(t.tag, false, true) }
 func (t *tokens) close()                        { _ = t.conn.Close() }
