@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -129,5 +131,22 @@ func TestPastThatIsToldIsBounded(t *testing.T) {
 	line := f.said.Timeline
 	if n := len(line); n != mostChanges || line[n-1].State != "waiting" || line[n-2].State != "in doubt" {
 		t.Errorf("%d changes, the last ones %+v", n, line[max(0, n-3):])
+	}
+}
+
+// What a service leaves behind systemd kills, and tells of it.
+func TestEndOfTheServerIsWaitedFor(t *testing.T) {
+	f, reads := told(t)
+	server := exec.Command("sh", "-c", "cat >/dev/null; sleep 0.1")
+	server.Stdin = reads
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Wait() }()
+	f.ended = endOf(server.Process.Pid)
+	f.Close()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", server.Process.Pid))
+	if err != nil || !strings.Contains(string(stat), ") Z ") {
+		t.Errorf("it is still there: %s, error %v", stat, err)
 	}
 }
