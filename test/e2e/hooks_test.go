@@ -83,6 +83,17 @@ func TestHooksRunAroundTheCommand(t *testing.T) {
 	})
 }
 
+func TestHookThatUsesTheTerminalIsNotStoppedByIt(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	greedy := hook(t, "acquire", "echo from a hook; read x </dev/tty; :")
+	term.types("stty tostop; \"$BINARY\" run --mutex m --hook-timeout 1h '" + greedy +
+		`' -- echo "a com""mand"; echo "status $?"` + "\n")
+	term.sees("from a hook")
+	term.sees("a command")
+	term.sees("status 0")
+}
+
 func TestHookThatFailsRefusesTheSlot(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")

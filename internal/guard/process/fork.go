@@ -87,7 +87,10 @@ func inDir(dir string, fork func() (pid int, err error)) (pid int, err error) {
 // fork has the command forked. Meanwhile deadline, orders and the supervisor's end are
 // heeded; what has been forked is below this process, so kill finds it.
 func (g *guard) fork() {
-	sys := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL, Credential: g.args.Credential}
+	// What must not have the terminal is in a session of its own, which leads a group too: a terminal stops what is in
+	// its session and uses it from the background, and /dev/tty is that of nobody else.
+	sys := &syscall.SysProcAttr{Setsid: g.args.Aside, Setpgid: !g.args.Aside, Pdeathsig: unix.SIGKILL,
+		Credential: g.args.Credential}
 	if g.tree.Cgroup != nil {
 		sys.UseCgroupFD, sys.CgroupFD = true, g.tree.Cgroup.FD()
 	}
