@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"berth/internal/guard/guardtest"
@@ -99,6 +100,33 @@ func TestControlGroupThatWasLeftBehindIsRemovedByTheNextGuard(t *testing.T) {
 	if members, err := os.ReadFile(own + "/cgroup.procs"); err != nil || len(members) == 0 {
 		t.Errorf("the command is not in its control group: %q, %v", members, err)
 	}
+}
+
+// A supervisor was stopped, its guard killed, and then it was: nobody is there to kill the rest.
+func TestWhatIsLeftInAControlGroupIsDeadBeforeTheNextStart(t *testing.T) {
+	tr := prepare(t, `exec sleep 1000`)
+	own := tr.guard.cgroup
+	guardtest.Await(t, "the control group", func() bool { return guardtest.Exists(own) })
+	left := newCgroup()
+	if err := os.Mkdir(left, 0o755); err != nil {
+		t.Fatalf("%v; this test needs a cgroup v2 hierarchy, and root", err)
+	}
+	dir, err := os.Open(left)
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{
+		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}})
+	dir.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(orphan, syscall.SIGKILL)
+	tr.run()
+	if status := guardtest.StatusOf(orphan); status != "" && !strings.Contains(status, "State:\tZ") {
+		t.Errorf("it lives beside the next command: %s", status)
+	}
+	awaitNoCgroup(t, left)
 }
 
 // Another guard is about to lock one, and an administrator may call theirs so.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -73,10 +74,10 @@ func MakeCgroup(path string) *Cgroup {
 	return &Cgroup{path: path, dir: dir}
 }
 
-// RemoveLeft removes the empty control groups beside path that guards have left behind which were killed together with
-// their supervisor. A guard's process keeps its group locked: the kernel unlocks it at its end, however that comes.
-// It locks it before its mode says that it is made. Names are never used again, so that nobody makes anew what is
-// removed here.
+// RemoveLeft removes the control groups beside path that guards have left behind which were killed together with their
+// supervisor, and kills what is in them. A guard's process keeps its group locked: the kernel unlocks it at its end,
+// however that comes. It locks it before its mode says that it is made. Names are never used again, so that nobody
+// makes anew what is removed here.
 func RemoveLeft(path string) {
 	if path == "" {
 		return
@@ -91,7 +92,7 @@ func RemoveLeft(path string) {
 	}
 }
 
-// removeLeft removes one group unless somebody is making it, has locked it, or it has a process.
+// removeLeft removes one group unless somebody is making it, or has locked it.
 func removeLeft(group string) {
 	dir, err := os.Open(group)
 	if err != nil {
@@ -104,10 +105,19 @@ func removeLeft(group string) {
 	if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
-	events, err := os.ReadFile(group + "/cgroup.events")
-	if err == nil && strings.Contains(string(events), "populated 0\n") {
-		removeGroup(group)
+	for end := time.Now().Add(leftTime); isPopulated(group) && time.Now().Before(end); time.Sleep(firstPause) {
+		LeftCgroup(group).kill()
 	}
+	removeGroup(group)
+}
+
+// leftTime bounds how long the end of what is left in a group is waited for. KILL takes effect within a millisecond,
+// unless a process is in an uninterruptible wait.
+const leftTime = 100 * time.Millisecond
+
+func isPopulated(group string) bool {
+	events, err := os.ReadFile(group + "/cgroup.events")
+	return err == nil && strings.Contains(string(events), "populated 1\n")
 }
 
 // FD returns the descriptor to fork into the group with (CLONE_INTO_CGROUP).
