@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -49,6 +50,13 @@ func notExecuted(spec guard.Spec, err error) error {
 	if !filepath.IsAbs(program) {
 		program = filepath.Join(spec.Dir, program)
 	}
+	if errno == syscall.EACCES && len(spec.Numbered) > 0 && !mayExecuteSelf(spec.Credential) {
+		self, _ := os.Executable()
+		return fmt.Errorf("user %d, group %d may not execute berth's own program %q: %w; berth tells the command its "+
+			"process number (%s) by it; let them execute it (chmod a+x), or leave --user out and have the command "+
+			"become that user", spec.Credential.Uid, spec.Credential.Gid, self, errno,
+			strings.Join(spec.Numbered, ", "))
+	}
 	_, missing := os.Stat(program)
 	hint := "see execve(2)"
 	switch {
@@ -80,4 +88,22 @@ func isThere(name string) bool {
 		}
 	}
 	return false
+}
+
+// mayExecuteSelf reports whether the user may execute this program by /proc/self/exe, to which no directory is passed.
+func mayExecuteSelf(user *syscall.Credential) bool {
+	var self syscall.Stat_t
+	if user == nil || syscall.Stat("/proc/self/exe", &self) != nil {
+		return true
+	}
+	bits := uint32(0o001)
+	switch {
+	case user.Uid == 0:
+		bits = 0o111
+	case user.Uid == self.Uid:
+		bits = 0o100
+	case user.Gid == self.Gid, slices.Contains(user.Groups, self.Gid):
+		bits = 0o010
+	}
+	return self.Mode&bits != 0
 }
