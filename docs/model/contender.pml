@@ -62,8 +62,8 @@
     :: d_step { is(Reading) && toRead[me] > 0 ->
         forget(me); go(Leaving); Say("%d does not get all that it saw, leaves the door\n", me) }
 #endif
-    :: d_step { is(Reading) && toRead[me] == 0 && past[me] == Known && seenHeld[me] == 0 ->
-        past[me] = Empty; Say("%d has read no held\n", me) }
+    :: d_step { is(Reading) && toRead[me] == 0 && past[me] == Known && !Recorded(me) ->
+        past[me] = Empty; Say("%d has read nothing that tells of the past\n", me) }
 
     /* ---- nothing is known of the past: B, rule 4. If B is refused, it leaves the door and comes again. */
     :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && BIsFree(me) ->
@@ -122,7 +122,8 @@
     :: d_step { is(Next) && open[me] && door == Mine(me) && (tHeld & Removable(me)) != 0 ->
         compareTerms(me);
         state[me] = (overtaken && RecordsAgain -> Reading : Next); overtaken = 0;
-        k = (is(Next) -> Removable(me) : 0); tHeld = tHeld & ~k; tReleased = tReleased & ~k;
+        k = (is(Next) -> Removable(me) : 0); told[me] = told[me] || (k & ~early) != 0;
+        tHeld = tHeld & ~k; tReleased = tReleased & ~k;
         seenHeld[me] = seenHeld[me] & ~k; seenReleased[me] = seenReleased[me] & ~k; k = 0;
         Say("%d acknowledges what is over\n", me) }
 

@@ -12,7 +12,7 @@
     :: d_step { faults > 0 && !alive[_pid] && state[_pid] != Off && state[_pid] != Gone ->
         faults--; putBack(_pid);
         if
-        :: MayRelease(_pid) -> publishReleased(_pid)
+        :: Proven(_pid) -> publishLeft(_pid)
         :: else
         fi;
         forget(_pid); state[_pid] = Gone; Say("%d CRASHES\n", _pid) }

@@ -21,6 +21,12 @@
     :: d_step { tReleased & ~diskReleased & Bit(r) ->
         diskReleased = diskReleased | Bit(r); Say("released %d is on disk\n", r) }
 #endif
+#ifdef EXPIRE
+    /* the oldest one goes, in whosever hand it is; who has read it remembers it */
+    :: d_step { faults > 0 && (tHeld & Bit(r)) && (tHeld & (Bit(r) - 1)) == 0 && (tHeld != Bit(r) || MayBeEmptied) ->
+        faults--; tHeld = tHeld & ~Bit(r); dropped = dropped | Bit(r); emptied = emptied || tHeld == 0;
+        Say("held %d EXPIRES\n", r) }
+#endif
 #ifdef LOST
     :: d_step { faults > 0 && (heldFly & Bit(r)) -> faults--; heldFly = heldFly & ~Bit(r); Say("held %d is LOST\n", r) }
     :: d_step { faults > 0 && (releasedFly & Bit(r)) ->

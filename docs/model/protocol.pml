@@ -61,6 +61,8 @@ bool split;         /* there is a second B, which is in no other way different f
 byte B2;            /* the connection that has it */
 #endif
 byte heldFly, releasedFly;  /* published, and on their way */
+byte early;         /* "released r" says that r has not seen everybody before it end */
+byte dropped;       /* "held r" is neither in T nor in any hand, though it was */
 #ifdef RESTART
 byte diskHeld, diskReleased;    /* messages that are on disk */
 #endif
@@ -76,6 +78,7 @@ mtype state[CONTENDERS] = Off;
 byte seenHeld[CONTENDERS], seenReleased[CONTENDERS];    /* of T, since it came to the door */
 byte sockHeld[CONTENDERS], sockReleased[CONTENDERS];    /* delivered, not read yet */
 byte past[CONTENDERS];
+bool told[CONTENDERS];      /* it has acknowledged what tells of the past */
 byte toRead[CONTENDERS];    /* messages that it saw and still has to get */
 byte rec[CONTENDERS];       /* own record */
 byte former[CONTENDERS];    /* own records of lower terms, published since it came to the door */
@@ -147,7 +150,7 @@ byte k, top, overtaken;     /* scratch of one step, 0 between steps */
 #define ClockRuns true
 #endif
 /* All that is in T or comes back to it if no connection is left. */
-#define HeldBy(i)     (IsOut(i) && open[i] -> seenHeld[i] : 0)
+#define HeldBy(i)     (IsOut(i) && open[i] -> seenHeld[i] & ~dropped : 0)
 #define ReleasedBy(i) (IsOut(i) && open[i] -> seenReleased[i] : 0)
 #define EveryHeld     (tHeld | backHeld | HeldBy(0) | HeldBy(1) | HeldBy(CONTENDERS - 1))
 #define EveryReleased (tReleased | backReleased | ReleasedBy(0) | ReleasedBy(1) | ReleasedBy(CONTENDERS - 1))

@@ -18,13 +18,16 @@
 #define RecordsAgain true
 #endif
 
-/* Rule 4: an empty ledger says nothing. B first, then the delay, then the record. */
+/* Rule 4: an empty ledger says nothing. B first, then the delay, then the record. Nor does one that tells only of those
+ * who left early, rule 15. */
+#define Tells(i) (told[i] || (Others(i) & ~(seenReleased[i] & early)) != 0)
+#define Recorded(i) (rec[i] == 0 -> Tells(i) : seenHeld[i] != 0)
 #if defined(WITHOUT_UNKNOWN)
 #define MayRecord(i) true
 #elif defined(WITHOUT_DELAY_WHEN_EMPTY)
-#define MayRecord(i) (past[i] == Known -> seenHeld[i] != 0 : hasB[i])
+#define MayRecord(i) (past[i] == Known -> Recorded(i) : hasB[i])
 #else
-#define MayRecord(i) (past[i] == Known -> seenHeld[i] != 0 : \
+#define MayRecord(i) (past[i] == Known -> Recorded(i) : \
     hasB[i] && (past[i] == Unused || state[i] == Back))
 #endif
 /* Who sees no message claims B before it goes to the door: to a holder its consumer looks like who has all in hand. */
@@ -71,9 +74,9 @@
 /* Rule 8: everybody who was recorded is released. */
 #ifdef WITHOUT_EVERY_RELEASE
 #define Top(x) ((x) >= 64 -> 64 : ((x) >= 32 -> 32 : ((x) >= 16 -> 16 : ((x) >= 8 -> 8 : ((x) >= 4 -> 4 : (x))))))
-#define AllReleased(i) ((Top(Others(i)) & ~seenReleased[i]) == 0)
+#define AllReleased(i) ((Top(Others(i)) & ~seenReleased[i]) == 0 && (past[i] != Known || Tells(i)))
 #else
-#define AllReleased(i) ((Others(i) & ~seenReleased[i]) == 0)
+#define AllReleased(i) ((Others(i) & ~seenReleased[i]) == 0 && (past[i] != Known || Tells(i)))
 #endif
 
 /* Rule 9: the last proof is younger than the lease, and the deadline counts from it. */
@@ -161,11 +164,13 @@
 #define LeaseOfReclaim(i) lease[i]
 #endif
 
-/* Rule 15: who steps back releases a record that was confirmed and proven, and no other. */
-#ifdef WITHOUT_PROOF_TO_RELEASE
-#define MayRelease(i) (Proven(i) || (state[i] == Writing && confirmed[i]))
+/* Rule 15: who steps back before it has seen everybody end says so: its release speaks of itself alone. */
+#if defined(WITHOUT_EARLY)
+#define LeavesEarly(i) false
+#elif defined(WITHOUT_EARLY_UNHEARD)
+#define LeavesEarly(i) (Proven(i) && state[i] != Waited && !AllReleased(i))
 #else
-#define MayRelease(i) Proven(i)
+#define LeavesEarly(i) (!Proven(i) || (state[i] != Waited && !AllReleased(i)))
 #endif
 
 /* Rule 16: in doubt, only B says that it goes on. */

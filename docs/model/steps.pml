@@ -1,11 +1,20 @@
 /* What steps have in common. */
 
 inline forget(i) {
-    seenHeld[i] = 0; seenReleased[i] = 0; sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; toRead[i] = 0;
+    seenHeld[i] = 0; seenReleased[i] = 0; sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; told[i] = false; toRead[i] = 0;
     rec[i] = 0; former[i] = 0; confirmed[i] = false; hasB[i] = false; lease[i] = 0; delay[i] = 0
 }
 
 inline publishReleased(i) { releasedFly = releasedFly | Bit(rec[i]) }
+
+/* It releases what it has recorded, and has started nothing. Rule 15. */
+inline publishLeft(i) {
+    if
+    :: rec[i] != 0 ->
+        releasedFly = releasedFly | Own(i); early = (LeavesEarly(i) -> early | Own(i) : early & ~Own(i))
+    :: else
+    fi
+}
 
 /* A new record of i; its lease counts from here. Rule 3. */
 inline publishHeld(i) {
@@ -75,7 +84,8 @@ inline loseB(i)  { hasB[i] = false; delay[i] = 0 }
 /* It stops consuming T, and keeps in hand what T had. Rule 10. */
 inline stepOut(i) {
     if
-    :: StepsOut -> seenHeld[i] = tHeld; seenReleased[i] = tReleased; tHeld = 0; tReleased = 0; door = 0; lease[i] = 0
+    :: StepsOut -> seenHeld[i] = tHeld | (seenHeld[i] & dropped); seenReleased[i] = tReleased;
+        tHeld = 0; tReleased = 0; door = 0; lease[i] = 0
     :: else
     fi;
     sockHeld[i] = 0; sockReleased[i] = 0;
@@ -86,8 +96,8 @@ inline stepOut(i) {
 inline stepIn(i) {
     k = Echo(i, tHeld);
     delay[i] = DelayInside(i);
-    tHeld = tHeld | seenHeld[i]; tReleased = tReleased | seenReleased[i];
-    seenHeld[i] = tHeld; seenReleased[i] = tReleased; sockHeld[i] = 0; sockReleased[i] = 0;
+    tHeld = tHeld | (seenHeld[i] & ~dropped); tReleased = tReleased | seenReleased[i];
+    seenHeld[i] = tHeld | (seenHeld[i] & dropped); seenReleased[i] = tReleased; sockHeld[i] = 0; sockReleased[i] = 0;
     door = Mine(i); toRead[i] = 0;
     state[i] = (delay[i] == 0 -> Back : (rec[i] == 0 -> Reading : Next));
     if
@@ -108,19 +118,14 @@ inline handBack(i) {
 /* The broker puts back what i has in hand away from the door. */
 inline putBack(i) {
     if
-    :: IsOut(i) && open[i] -> backHeld = backHeld | seenHeld[i]; backReleased = backReleased | seenReleased[i]
+    :: IsOut(i) && open[i] -> backHeld = backHeld | (seenHeld[i] & ~dropped); backReleased = backReleased | seenReleased[i]
     :: else
     fi
 }
 
 /* It stops being next, rule 15. */
 inline stepBack(i) {
-    putBack(i);
-    if
-    :: MayRelease(i) -> publishReleased(i)
-    :: else
-    fi;
-    forget(i); state[i] = Leaving
+    putBack(i); publishLeft(i); forget(i); state[i] = Leaving
 }
 
 inline start(i) {
@@ -134,7 +139,7 @@ inline start(i) {
     assert(term[rec[i]] > lastStarted);         /* PROPERTY: terms grow in the order of starts */
 #endif
     lastStarted = term[rec[i]]; alive[i] = true; state[i] = Running;
-    sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; delay[i] = 0
+    sockHeld[i] = 0; sockReleased[i] = 0; past[i] = Known; told[i] = false; delay[i] = 0
 }
 
 /* It acknowledges h and rel, but not its own record, and stops consuming T. */
@@ -161,7 +166,7 @@ inline connect(i) {
 
 /* A message reaches T, and the socket of who consumes from it. */
 inline arrive(h, rel) {
-    tHeld = tHeld | (h); tReleased = tReleased | (rel); k = 0;
+    tHeld = tHeld | (h); tReleased = tReleased | (rel); dropped = dropped & ~(h); k = 0;
     do
     :: k < CONTENDERS ->
         if

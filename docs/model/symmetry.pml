@@ -1,13 +1,17 @@
 /* Contenders are alike. With -DSYMMETRY each step ends by putting them in order, so that histories which differ only
  * in who is who lead to the same state. Without it they first come in order, and histories are readable. */
+/* And it forgets of messages that are nowhere any more what was said of them. */
+#define Released(i) seenReleased[i] | sockReleased[i]
+#define Forget early = early & (releasedFly | tReleased | backReleased | Released(0) | Released(1) | \
+    Released(CONTENDERS - 1)); dropped = dropped & (seenHeld[0] | seenHeld[1] | seenHeld[CONTENDERS - 1])
 #ifndef SYMMETRY
 #define MyTurn(i) (born >= (i))
-#define Say(...) printf(__VA_ARGS__)
+#define Say(...) Forget; printf(__VA_ARGS__)
 #else
 #define MyTurn(i) true
-#define Say(...) printf(__VA_ARGS__); c_code { put_in_order(); }
+#define Say(...) Forget; printf(__VA_ARGS__); c_code { put_in_order(); }
 #define Fields(each) each(state) each(open) each(seenHeld) each(seenReleased) each(sockHeld) each(sockReleased) \
-    each(past) each(toRead) each(rec) each(former) each(confirmed) each(hasB) each(lease) each(delay) \
+    each(past) each(told) each(toRead) each(rec) each(former) each(confirmed) each(hasB) each(lease) each(delay) \
     each(alive) each(runs)
 #define Load(field)  *byte++ = now.field[at];
 #define Store(field) now.field[at] = *byte++;
@@ -17,7 +21,7 @@ c_code {
 #else
 #define Second 0
 #endif
-    enum { Bytes = 19 };    /* the fields, and which of its connections have B, the other B, and the door */
+    enum { Bytes = 20 };    /* the fields, and which of its connections have B, the other B, and the door */
 
     static unsigned char owns(unsigned char owner, int at)
     {

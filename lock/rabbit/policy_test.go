@@ -12,8 +12,8 @@ import (
 	"berth/lock/rabbit"
 )
 
-// A policy for all queues takes records out of a ledger. That is safe, and makes
-// every handover slow.
+// A policy for all queues takes records out of a ledger. That makes every handover
+// slow.
 func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 	t.Parallel()
 	for what, definition := range map[string]string{

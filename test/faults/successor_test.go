@@ -2,10 +2,13 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/test/brokertest"
 )
 
 // lease is that of the timings in short.
@@ -236,6 +239,9 @@ var successions = []fault{
 		time.Sleep(rand.N(150 * time.Millisecond))
 		s.delete("T")
 	})},
+	// fault: ledger
+	{name: "the holder's record expires in the hand of next, who leaves; holder cut off", watched: settling,
+		stage: stage{mode: "stubborn"}, strike: expireRecord},
 	// fault: b-deleted
 	{name: "B deleted, holder told to end", strike: plain(func(s *scene, h *contender) {
 		s.delete("B")
@@ -271,6 +277,44 @@ func (s *scene) release(h *contender, broken func()) (heal func()) {
 			c.signal(syscall.SIGCONT)
 		}
 	}
+}
+
+// expireRecord has a policy take the holder's record, and not that of somebody who is next and then leaves.
+func expireRecord(s *scene, h *contender) func() {
+	const old = 3 * time.Second
+	for _, c := range s.all[1:] {
+		c.signal(syscall.SIGTERM)
+		s.await("a waiter has left", c.ended)
+	}
+	s.expire(old)
+	s.delete("T")
+	s.await("the holder is recorded again", func() bool { return s.ledger().Messages == 1 })
+	written := time.Now()
+	s.expire(time.Hour)
+	next := s.join()
+	s.await("somebody is next", func() bool { return s.ledger().Consumers == 1 })
+	time.Sleep(time.Until(written.Add(old + lease))) // in which it has put back what it has in hand
+	next.signal(syscall.SIGTERM)
+	s.await("next has left", next.ended)
+	h.relay.down()
+	s.join()
+	return h.relay.heal
+}
+
+// expire has what is written to the ledger from now on expire. Each scene has a ledger of its own.
+func (s *scene) expire(after time.Duration) {
+	s.t.Helper()
+	_, err := s.broker.Eval(context.Background(), fmt.Sprintf(
+		`ok = rabbit_policy:set(<<"/">>, <<"%[1]s">>, <<"^%[1]s$">>, [{<<"message-ttl">>, %[2]d}], 0, <<"queues">>,
+			<<"faults">>).`, s.queue("1-T"), after.Milliseconds()))
+	s.must(err)
+}
+
+func (s *scene) ledger() brokertest.Queue {
+	s.t.Helper()
+	q, _, err := s.broker.Queue(context.Background(), "/", s.queue("1-T"))
+	s.must(err)
+	return q
 }
 
 func (s *scene) purgeLedger() {

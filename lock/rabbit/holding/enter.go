@@ -70,9 +70,6 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 		}
 	}
 	if door.Empty {
-		if known.Lost() {
-			h.Writer.WarnOfPolicy(h.t, "it has a release without the record that it belongs to")
-		}
 		if !h.Ours() {
 			if err := h.Take(ctx); err != nil {
 				if errors.Is(err, transport.ErrTaken) {

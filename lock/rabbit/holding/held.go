@@ -84,7 +84,7 @@ func (h *Held) Handover() lock.Handover {
 	if who.Term == 0 {
 		return lock.Handover{}
 	}
-	w := will.Will{Ledger: h.t, Holding: who, Line: h.Names.Line(), Slot: h.slot}
+	w := will.Will{Ledger: h.t, Holding: who, Early: !h.MayStart(), Line: h.Names.Line(), Slot: h.slot}
 	handover := w.Handover(h.Session.Dialer)
 	handover.Slot = h.slot
 	return handover
@@ -151,11 +151,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		_ = h.door.Load().Close(ctx)
 	}
 	if h.Term() == 0 {
-		// What was recorded all the same makes others wait. Where it may be all that the ledger has, they have to: with
-		// its release, the ledger would look as if nobody else could be alive.
-		if door := h.door.Load(); door != nil && !door.Empty && !door.Missing && door.Kept() {
-			unrecorded = h.recordRelease(ctx)
-		}
+		unrecorded = h.recordRelease(ctx) // what was recorded all the same makes others wait
 		return unrecorded, h.leave(ctx)
 	}
 	if h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() {
@@ -168,7 +164,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 	}
 	unproven := slices.DeleteFunc(slices.Clone(h.records), func(who ledger.Holding) bool { return who == h.holding() })
 	unrecorded = h.release(ctx, unproven)
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(), First: h.Leaving}
+	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(!h.MayStart()), First: h.Leaving}
 	door, lost := h.door.Load(), errors.Is(h.Cause(), lock.ErrLost)
 	if h.Ours() && !lost { // B may be somebody else's, which would close the channel
 		departure.Remove = h.b
@@ -219,10 +215,11 @@ func (h *Held) recordRelease(ctx context.Context) error {
 	return nil
 }
 
-// release records releases of this holding, the newest first.
+// release records releases of this holding, the newest first. Where it has not seen everybody else end, each speaks of
+// itself alone: with it, a ledger that has lost a record does not look as if nobody could be alive.
 func (h *Held) release(ctx context.Context, records []ledger.Holding) (err error) {
 	for _, who := range slices.Backward(records) {
-		if e := h.Writer.Release(ctx, h.t, who); e != nil {
+		if e := h.Writer.Release(ctx, h.t, who, !h.MayStart()); e != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", h, e))
 		}
 	}

@@ -30,11 +30,11 @@ const (
 )
 
 // MayStart reports whether nobody has to end before the command may start.
-func (h *Held) MayStart() bool { return h.free(h.door.Load().View()) }
+func (h *Held) MayStart() bool { return h.mayStart || h.free(h.door.Load().View()) }
 
 // free is MayStart, where this much is known at the door.
 func (h *Held) free(known ledger.View) bool {
-	return h.mayStart || h.Term() != 0 && (known.Over() || h.door.Load().Missing && known.Silent())
+	return h.mayStart || h.Term() != 0 && (known.Over() || h.door.Load().Missing && known.Blank())
 }
 
 // Proven implements lock.Held.
@@ -190,6 +190,9 @@ func (w *wait) prove(ctx context.Context) error {
 		return w.judgeDoor(err)
 	}
 	w.pruned()
+	if w.door.View().Dropped {
+		w.Writer.WarnOfPolicy(w.t, "the record of a holder was not delivered again")
+	}
 	if w.Ours() {
 		return w.Prove(ctx)
 	}
@@ -283,7 +286,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			}
 			look.Reset(outLook)
 		case term := <-w.Requests():
-			if w.asked = term != 0 && (known.Awaits(term) || w.door.Empty); w.asked {
+			if w.asked = term != 0 && (known.Awaits(term) || w.door.Empty || known.Silent()); w.asked {
 				return 0, w.comeBack(ctx, false)
 			}
 		case d, open := <-w.spares():
@@ -304,7 +307,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 // and B, and left the door. What comes later can say that it takes longer.
 func (w *wait) left(known ledger.View) time.Duration {
 	wait := known.Wait(w.lease)
-	if w.door.Empty {
+	if w.door.Empty || known.Silent() {
 		wait = max(wait, w.lease, w.unreleased[w.slot]) // what has come since is not all
 	}
 	return wait - time.Since(w.alone)
@@ -345,6 +348,9 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 	}
 	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
+	}
+	if w.door.View().Lost() {
+		w.Writer.WarnOfPolicy(w.t, "it lacks a record of which others tell")
 	}
 	if w.Term() == 0 || !w.door.View().Current() {
 		// Of whoever it was nothing is known, but that it is dead by now.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"al.essio.dev/pkg/shellescape"
@@ -124,6 +125,9 @@ func everyNode(ctx context.Context, d *transport.Dialer) (
 	}
 	return all, nodes, failures
 }
+
+// ageing is how old messages get to see whether a ledger keeps them. AMQP does not show after how long they expire.
+const ageing = 500 * time.Millisecond
 
 // inspection is one Inspect under way.
 type inspection struct {
@@ -252,17 +256,25 @@ func (i *inspection) compareNodes(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// tryLedger looks whether a ledger keeps what is written to it: of two records both are needed.
+// tryLedger looks whether a ledger keeps what is written to it: as many records as berth relies on.
 func (i *inspection) tryLedger(ctx context.Context) error {
-	for range 2 {
-		if _, err := i.publisher.Deliver(ctx, i.trialT, transport.Message{Type: "check"}); err != nil {
-			return err
-		}
+	letters := slices.Repeat([]transport.Letter{{Queue: i.trialT, Message: transport.Message{Type: "check"}}},
+		names.LedgerFull)
+	err := i.publisher.Via(ctx, func(c *transport.Channel) error {
+		_, err := c.Send(ctx, letters)
+		return err
+	})
+	if err == nil {
+		err = transport.Sleep(ctx, ageing)
+	}
+	if err != nil {
+		return err
 	}
 	kept, _, err := i.channel.Count(ctx, i.trialT)
-	if err == nil && kept < 2 {
-		i.advise("a queue like %q kept %d of 2 messages, so a policy limits it (max-length, message-ttl): every "+
-			"handover will take the whole handover delay; exempt queues of this name", i.trialT, kept)
+	if err == nil && kept < len(letters) {
+		i.advise("a queue like %q kept %d of %d messages, so a policy limits it (max-length, message-ttl): handovers will "+
+			"take the whole handover delay, and waiters lose their place; exempt queues of this name", i.trialT, kept,
+			len(letters))
 	}
 	return err
 }

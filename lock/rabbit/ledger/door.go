@@ -30,7 +30,7 @@ const (
 // letting the next one in. Enter and Make make it. Its methods may be called from several goroutines.
 type Door struct {
 	Missing bool // the ledger did not exist before
-	Empty   bool // it had no record of a holder, or was full: nothing is known
+	Empty   bool // it had no record that tells of a holder, or was full: nothing is known
 
 	copies *copies // of the own record; nil: the ledger is not replicated
 
@@ -46,7 +46,6 @@ type Door struct {
 	own      uint64 // the tag of the own record in hand; 0: it is not
 	pruned   bool   // the own record counts: what is no record may be removed
 	fresh    bool   // what is delivered is none of what was in hand
-	dropped  bool   // the deliveries have ended although the channel had not
 	changed  chan struct{}
 	ended    chan struct{}
 }
@@ -64,6 +63,7 @@ type View struct {
 	Read    int              // messages that were delivered, again maybe
 	Asked   int              // the highest priority of those who ask for the place; -1: nobody
 	Echoed  bool             // a holder lives: its record has come since StepOut; of a replicated ledger since ours has
+	Dropped bool             // a record did not come again that was put back: see Prove
 	Changed <-chan struct{}  // closed when more is known
 	Ended   <-chan struct{}  // closed when nothing is delivered any more: after StepOut, or the place is lost
 }
@@ -213,7 +213,6 @@ func (d *Door) follow(consumer *transport.Consumer) (seen int) {
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.dropped = consumer.Dropped()
 		close(ended)
 		d.ring()
 	}()
@@ -333,14 +332,6 @@ func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool
 // Deleted reports whether the place is lost because its ledger is gone. It says so once. Valid after the end of the
 // deliveries.
 func (d *Door) Deleted() bool { return !d.channel.Closed() && d.consumer.Dropped() }
-
-// Kept reports whether the ledger is the one that was entered, as far as is known: the place is not lost, or we have
-// cut the connection ourselves.
-func (d *Door) Kept() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return !transport.IsClosed(d.ended) || d.channel.Conn().Abandoned() && !d.dropped
-}
 
 // Lost says why the place is lost. Valid after the end of the deliveries.
 func (d *Door) Lost() error {

@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"iter"
+	"maps"
 	"slices"
 	"time"
 )
@@ -9,16 +11,16 @@ import (
 type History struct {
 	id       string             // of the holding that reads; "" for one that will not be recorded
 	held     map[Holding]Record // of others
-	released map[Holding]bool
-	own      uint64 // the highest term that is recorded under id; 0: none
-	above    uint64 // the highest term that may have been recorded before, and released
+	released map[Holding]bool   // false: early, see Holding.Released
+	own      uint64             // the highest term that is recorded under id; 0: none
+	above    uint64             // the highest term that may have been recorded before, and released
 }
 
 // add notes a record. The same one twice changes nothing.
 func (h *History) add(r Record) {
 	switch {
 	case r.Record == released:
-		h.released[r.Holding] = true
+		h.released[r.Holding] = h.released[r.Holding] || !r.Early
 	case r.ID != "" && r.ID == h.id:
 		h.own = max(h.own, r.Term)
 	default:
@@ -26,13 +28,30 @@ func (h *History) add(r Record) {
 	}
 }
 
-// Silent reports whether there is no record of another holder.
-func (h History) Silent() bool { return len(h.held) == 0 }
+// Silent reports whether there is no record of another holder but of those who have left early: these have waited for
+// somebody who is not among them.
+func (h History) Silent() bool {
+	for who := range h.held {
+		if early, over := h.early(who); !over || !early {
+			return false
+		}
+	}
+	return true
+}
+
+// early reports whether a holding is over, and has ended early.
+func (h History) early(who Holding) (early, over bool) {
+	all, over := h.released[who]
+	return !all, over
+}
+
+// Blank reports whether there is no record of another holder at all.
+func (h History) Blank() bool { return len(h.held) == 0 }
 
 // open returns the records of other holders that are not known to be over.
 func (h History) open() (records []Record) {
 	for who, r := range h.held {
-		if !h.released[who] {
+		if _, over := h.released[who]; !over {
 			records = append(records, r)
 		}
 	}
@@ -50,12 +69,15 @@ func (h History) past(r Record) bool {
 	if r.ID == h.id {
 		return r.Term < h.own
 	}
-	return h.released[r.Holding]
+	_, over := h.released[r.Holding]
+	return over
 }
 
 // Newest returns the record of the last other holder; its Term is 0 if there is none.
-func (h History) Newest() (last Record) {
-	for _, r := range h.held {
+func (h History) Newest() Record { return newest(maps.Values(h.held)) }
+
+func newest(records iter.Seq[Record]) (last Record) {
+	for r := range records {
 		if r.Term > last.Term {
 			last = r
 		}
@@ -67,17 +89,21 @@ func (h History) Newest() (last Record) {
 // holder of a higher term may have been recorded and have lost the slot again before it started anything.
 func (h History) Over() bool { return !h.Silent() && len(h.open()) == 0 }
 
-// Lost reports whether the newest release is without the record that it belongs to, which the ledger does not keep
-// then. An older one has come late, after a successor had removed that record.
-func (h History) Lost() bool { return h.Highest() > h.Newest().Term }
+// Lost reports whether a record is missing of which others tell, which the ledger does not keep then: that of the
+// newest release, or of whoever those have waited for who have left. An older release has come late, after a successor
+// had removed the record.
+func (h History) Lost() bool {
+	return h.Highest() > newest(maps.Values(h.held)).Term || h.Silent() && !h.Blank()
+}
 
 // Wait is how long a successor has to wait if nothing more becomes known. own is for a holder that does not say how
 // long it may live, and for an unknown one.
 func (h History) Wait(own time.Duration) (longest time.Duration) {
-	if h.Silent() {
-		return own
+	waited := h.open()
+	if h.Silent() { // they knew how long to wait who have left
+		longest, waited = own, slices.Collect(maps.Values(h.held))
 	}
-	for _, r := range h.open() {
+	for _, r := range waited {
 		if r.Handover <= 0 {
 			longest = max(longest, own)
 		} else {
@@ -89,7 +115,7 @@ func (h History) Wait(own time.Duration) (longest time.Duration) {
 
 // Highest is the highest term of another holding that was seen.
 func (h History) Highest() (term uint64) {
-	term = h.Newest().Term
+	term = newest(maps.Values(h.held)).Term
 	for who := range h.released {
 		if who.ID != h.id {
 			term = max(term, who.Term)
@@ -108,7 +134,10 @@ func (h History) Contested() bool {
 }
 
 // Disowned reports whether this holding was released by somebody else: its guard.
-func (h History) Disowned() bool { return h.own > 0 && h.released[Holding{h.own, h.id}] }
+func (h History) Disowned() bool {
+	_, over := h.released[Holding{h.own, h.id}]
+	return h.own > 0 && over
+}
 
 // Next is the term to record: above all that were seen or tried, and no less than the clock in microseconds, so that
 // terms grow even if a ledger was lost.

@@ -59,8 +59,25 @@ func (d *Door) Prove(ctx context.Context) error {
 	if err := d.await(ctx, deliveryTimeout, func() bool { return d.own != 0 }); err != nil {
 		return err
 	}
+	d.compare(inHand, own)
 	d.proved(began)
 	return nil
+}
+
+// compare notes whether a record has not come again, though the own one has that was put back after it. A broker keeps
+// their order.
+func (d *Door) compare(before []letter, own uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range before {
+		if l.tag == own {
+			return
+		}
+		again := slices.ContainsFunc(d.inHand, func(now letter) bool { return now.record == l.record })
+		if l.record.Record == held && !d.view.past(l.record) && !again {
+			d.view.Dropped = true
+		}
+	}
 }
 
 func (d *Door) proved(began boottime.Instant) {

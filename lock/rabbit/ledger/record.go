@@ -34,6 +34,8 @@ type Record struct {
 	Host     string `json:"host,omitempty"`
 	PID      int    `json:"pid,omitempty"`
 
+	Early bool `json:"early,omitempty"` // of a release: see Holding.Released
+
 	Copy bool `json:"copy,omitempty"` // in a replicated ledger: there is another one, which is not the copy
 }
 
@@ -50,8 +52,11 @@ func (h Holding) Held(handover time.Duration, host string, pid int) Record {
 	return Record{Record: held, Holding: h, Handover: handover.Milliseconds(), Host: host, PID: pid}
 }
 
-// Released returns the message that a holding is over and its tree dead.
-func (h Holding) Released() transport.Message { return Record{Record: released, Holding: h}.message() }
+// Released returns the message that a holding is over and its tree dead. One that ends early has not seen everybody
+// before it end: it says nothing of them, whose records may be lost.
+func (h Holding) Released(early bool) transport.Message {
+	return Record{Record: released, Holding: h, Early: early}.message()
+}
 
 func (r Record) message() transport.Message {
 	m := transport.NewMessage(r.Record, r)

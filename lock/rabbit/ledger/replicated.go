@@ -238,5 +238,5 @@ func (d *Door) Withdraw(ctx context.Context) error {
 // come reads something, and need not wait for anybody.
 func First(id string) []transport.Message {
 	who := Holding{Term: 1, ID: id}
-	return []transport.Message{who.Held(0, "", 0).message(), who.Released()}
+	return []transport.Message{who.Held(0, "", 0).message(), who.Released(false)}
 }

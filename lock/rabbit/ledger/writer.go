@@ -36,12 +36,18 @@ type Writer struct {
 	policy sync.Once // of WarnOfPolicy
 
 	mu   sync.Mutex
-	owed map[Holding]string // releases that the broker has not taken, with their ledgers; guarded by mu
+	owed map[Holding]owed // releases that the broker has not taken; guarded by mu
+}
+
+// owed is a release that is to be recorded.
+type owed struct {
+	ledger string
+	early  bool // see Holding.Released
 }
 
 // NewWriter returns a writer.
 func NewWriter(via transport.Via, log hclog.Logger) *Writer {
-	return &Writer{via: via, log: log, owed: map[Holding]string{}}
+	return &Writer{via: via, log: log, owed: map[Holding]owed{}}
 }
 
 // Write puts a record into a ledger that exists, and returns once the broker has it. It tries once. Errors:
@@ -66,7 +72,7 @@ func (w *Writer) deliver(ctx context.Context, ledger string, m transport.Message
 // WarnOfPolicy says once why every handover takes so long, and why a holder is in doubt without a reason.
 func (w *Writer) WarnOfPolicy(ledger, because string) {
 	w.policy.Do(func() {
-		w.log.Warn("the broker does not keep the records of who held the slot, so every handover takes the whole handover "+
+		w.log.Warn("the broker does not keep the records of who held the slot, so handovers take the whole handover "+
 			"delay, and on quorum queues commands may be ended; exempt the queue from policies that set max-length, "+
 			"message-ttl, overflow or delivery-limit (rabbitmqctl list_policies, list_operator_policies)",
 			"queue", ledger, "because", because)
@@ -81,13 +87,14 @@ func (w *Writer) Create(ctx context.Context, ledger string) error {
 	})
 }
 
-// Release records that the tree of a holding is dead. It is not worth a long wait: successors do without it, after the
-// handover delay. What could not be recorded within 2 s is owed: the error is lock.ErrUnknown, and Settle tries again.
-func (w *Writer) Release(ctx context.Context, ledger string, who Holding) error {
+// Release records that the tree of a holding is dead; see Holding.Released. It is not worth a long wait: successors do
+// without it, after the handover delay. What could not be recorded within 2 s is owed: the error is lock.ErrUnknown, and
+// Settle tries again.
+func (w *Writer) Release(ctx context.Context, ledger string, who Holding, early bool) error {
 	bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	for pauses := transport.RetryPauses(); ; {
-		err := Release(bounded, w.via, ledger, who)
+		err := Release(bounded, w.via, ledger, who, early)
 		if err == nil || errors.Is(err, lock.ErrDenied) { // said when the slot was won
 			return nil
 		}
@@ -95,7 +102,7 @@ func (w *Writer) Release(ctx context.Context, ledger string, who Holding) error 
 		if transport.Sleep(bounded, pauses.NextBackOff()) != nil {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			w.owed[who] = ledger
+			w.owed[who] = owed{ledger, early}
 			return fmt.Errorf("cannot record the release of term %d in queue %q yet: %w: %w", who.Term, ledger,
 				lock.ErrUnknown, err)
 		}
@@ -106,21 +113,22 @@ func (w *Writer) Release(ctx context.Context, ledger string, who Holding) error 
 // successor waits for them, this contender too.
 func (w *Writer) Settle(ctx context.Context) {
 	w.mu.Lock()
-	owed := w.owed
-	w.owed = map[Holding]string{}
+	all := w.owed
+	w.owed = map[Holding]owed{}
 	w.mu.Unlock()
-	for who, ledger := range owed {
-		w.log.Debug("recording an earlier release", "queue", ledger, "term", who.Term)
-		_ = w.Release(ctx, ledger, who) // what fails is owed again
+	for who, what := range all {
+		w.log.Debug("recording an earlier release", "queue", what.ledger, "term", who.Term)
+		_ = w.Release(ctx, what.ledger, who, what.early) // what fails is owed again
 	}
 }
 
-// Release records in a ledger that a holding is over and its tree dead. A ledger that does not exist needs no release.
+// Release records in a ledger that a holding is over and its tree dead; see Holding.Released. A ledger that does not
+// exist needs no release.
 //
 // Errors: as transport.Via.Deliver, and lock.ErrUnknown if the broker has not taken the record, or cannot say whether
 // the ledger exists.
-func Release(ctx context.Context, via transport.Via, ledger string, who Holding) error {
-	found, err := via.Deliver(ctx, ledger, who.Released())
+func Release(ctx context.Context, via transport.Via, ledger string, who Holding, early bool) error {
+	found, err := via.Deliver(ctx, ledger, who.Released(early))
 	if err != nil || found == transport.Present {
 		return err
 	}

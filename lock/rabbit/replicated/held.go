@@ -207,7 +207,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		unrecorded = h.recordRelease(ctx, h.holding())
 		return unrecorded, door.Close(ctx)
 	}
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(), First: h.Leaving}
+	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(false), First: h.Leaving}
 	depart := h.Session.Main().Depart
 	if h.Started() { // otherwise the records of those who may live have to go back
 		depart = door.Depart
@@ -220,7 +220,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 }
 
 func (h *Held) recordRelease(ctx context.Context, who ledger.Holding) error {
-	if err := h.Writer.Release(ctx, h.t, who); err != nil {
+	if err := h.Writer.Release(ctx, h.t, who, false); err != nil {
 		return fmt.Errorf("%s: %w", h, err)
 	}
 	return nil

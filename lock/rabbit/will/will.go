@@ -31,6 +31,7 @@ type Will struct {
 	Slot      int           `json:"slot"`
 
 	Holding ledger.Holding `json:"holding"` // that is over
+	Early   bool           `json:"early"`   // see ledger.Holding.Released
 }
 
 // Handover returns the will, to be published as this dialer connects.
@@ -74,7 +75,7 @@ func Prepare(data []byte) (*Executor, error) {
 func (e *Executor) Execute(ctx context.Context) error {
 	defer e.publisher.Close()
 	for pauses := transport.RetryPauses(); ; {
-		err := ledger.Release(ctx, e.publisher.Via, e.will.Ledger, e.will.Holding)
+		err := ledger.Release(ctx, e.publisher.Via, e.will.Ledger, e.will.Holding, e.will.Early)
 		if err == nil {
 			_ = e.publisher.Via(ctx, func(c *transport.Channel) error {
 				Call(ctx, c, e.will.Ledger, e.will.Line, e.will.Slot)
