@@ -409,6 +409,10 @@ end:    do
         heldFly = heldFly | Bit(rec[_pid]); copyFly = copyFly & ~Bit(rec[_pid]);
         Say("%d publishes held %d again\n", _pid, rec[_pid]) }
 
+    /* A proof is not answered: it connects elsewhere. */
+    :: d_step { state[_pid] == Running && consumes[_pid] && round[_pid] > 0 && own[_pid] == 0 ->
+        leaveT(_pid); Say("%d cuts its connection\n", _pid) }
+
     /* It has others' records delivered anew. */
     :: d_step { state[_pid] == Running && valid[_pid] && door == Mine(_pid) && AtHand(_pid) == 0 &&
             own[_pid] == 0 && round[_pid] == 0 && ((tHeld & ~Bit(rec[_pid])) | tReleased) != 0 ->

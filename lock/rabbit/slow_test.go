@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
@@ -47,4 +48,21 @@ func TestSlowLeaderBringsNobodyIntoDoubt(t *testing.T) {
 		other.Close()
 	}
 	must(t, h.Release(within(t)))
+}
+
+// Its node may be cut off from those that have the ledger.
+func TestReplicatedSlotIsReclaimedOverAnotherNodeThanTheOneThatIsSilent(t *testing.T) {
+	id := replicated(t, 1)
+	network, silent := newLate(t)
+	cfg, said := journal()
+	cfg.Log.SetLevel(hclog.Debug)
+	cfg.URLs, cfg.Heartbeat = []string{silent, shared.URL()}, long
+	h := startedAt(t, backend(t, cfg), id)
+	eventually(t, "the brokers are compared", func() bool { return said("is of the same cluster") > 0 })
+	won := untilHeld(t, connected(t, shared, id))
+	network.hold(false)
+	must(t, proven(within(t), h))
+	notHeld(t, won)
+	must(t, h.Release(within(t)))
+	must(t, wonBy(t, won).Release(within(t)))
 }

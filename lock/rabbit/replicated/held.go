@@ -28,8 +28,10 @@ type Held struct {
 	term atomic.Uint64               // 0 until the ledger has the record, and that is proven
 	door atomic.Pointer[ledger.Door] // nil before it is entered
 	next *ledger.Door                // that is to take its place; used in Reclaim and Release
-	over chan struct{}               // closed once Release has ended
-	work sync.WaitGroup              // those who watch doors
+
+	spare *transport.Conn // see orElsewhere; nil: none
+	over  chan struct{}   // closed once Release has ended
+	work  sync.WaitGroup  // those who watch doors
 
 	tried    ledger.Holding   // the last one that was written, whether it has come or not
 	handover time.Duration    // what the record says; written before the start only
@@ -126,30 +128,35 @@ func (h *Held) judge(err error) error {
 // Verify implements lock.Held. It proves the place: the record is put back, and comes again.
 func (h *Held) Verify(ctx context.Context) error {
 	return h.Ask(ctx, func() error {
-		background := context.Background() // the channels are patient
-		door := h.door.Load()
-		if door.View().Disowned() {
-			return h.Lose("its guard has released it")
-		}
-		err := h.prove(background, door)
-		if errors.Is(err, ledger.ErrCopies) {
-			return lock.Errorf(lock.ErrInDoubt, "%s: %s", h, err.Error())
-		} else if err != nil {
-			return h.judge(err)
-		}
-		if door.View().Contested() {
-			return lock.Errorf(lock.ErrInDoubt, "%s: somebody who had its place waits for it", h)
-		}
-		if err := h.exists(background); errors.Is(err, transport.ErrNoQueue) {
-			return h.JudgeExistence(err)
-		} else if err != nil {
-			h.Log.Debug("cannot see whether the slot was removed", "queue", h.a, "error", err)
-		}
-		if time.Since(h.recorded) > h.Env.Anew {
+		err := h.orElsewhere(h.ask)
+		if err == nil && time.Since(h.recorded) > h.Env.Anew {
 			h.recordAnew()
 		}
-		return nil
+		return err
 	})
+}
+
+func (h *Held) ask() error {
+	background := context.Background() // the channels are patient
+	door := h.door.Load()
+	if door.View().Disowned() {
+		return h.Lose("its guard has released it")
+	}
+	err := h.prove(background, door)
+	if errors.Is(err, ledger.ErrCopies) {
+		return lock.Errorf(lock.ErrInDoubt, "%s: %s", h, err.Error())
+	} else if err != nil {
+		return h.judge(err)
+	}
+	if door.View().Contested() {
+		return lock.Errorf(lock.ErrInDoubt, "%s: somebody who had its place waits for it", h)
+	}
+	if err := h.exists(background); errors.Is(err, transport.ErrNoQueue) {
+		return h.JudgeExistence(err)
+	} else if err != nil {
+		h.Log.Debug("cannot see whether the slot was removed", "queue", h.a, "error", err)
+	}
+	return nil
 }
 
 // Release implements lock.Held.
@@ -182,6 +189,9 @@ func (h *Held) Settle() {
 	h.End()
 	h.work.Wait()
 	h.Claim.Settle()
+	if h.spare != nil {
+		h.spare.Abandon()
+	}
 }
 
 // giveBack says that the tree is dead, and leaves the door in the same write. One that has started nothing leaves

@@ -44,13 +44,55 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	}
 }
 
+// longestSilence is for how long a question may be unanswered before another node is connected to. With a short lease
+// it is less.
+const longestSilence = 2 * time.Second
+
+// orElsewhere asks the broker. The node that was asked may be cut off from those that have the ledger, while another
+// one is not. So a question that is not answered soon is given up for a connection to another node, once there is one:
+// where the broker is merely slow, its answer is waited for until then.
+func (h *Held) orElsewhere(ask func() error) error {
+	dialing, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	late := time.AfterFunc(min(longestSilence, h.lease/5), func() {
+		defer close(done)
+		h.connectElsewhere(dialing)
+	})
+	err := ask()
+	cancel()
+	if !late.Stop() {
+		<-done
+	}
+	return err
+}
+
+func (h *Held) connectElsewhere(ctx context.Context) {
+	if len(h.Session.Dialer.Brokers) == 1 {
+		return
+	}
+	h.Session.Dialer.MoveOn()
+	conn, err := h.Session.Dialer.Dial(ctx, "holding")
+	switch silent := h.Conn(); {
+	case err != nil:
+		h.Log.Debug("no other broker can be asked for the slot", "slot", h.slot, "error", err)
+	case ctx.Err() != nil || conn.Node().URL() == silent.Node().URL():
+		conn.Abandon()
+	default:
+		h.Log.Debug("asking another broker for the slot", "slot", h.slot, "broker", conn.Label())
+		h.spare = conn
+		silent.Abandon()
+	}
+}
+
 // mend has the record and its copy come to the door, on another connection or channel where that is necessary.
 func (h *Held) mend(ctx context.Context) error {
 	if h.Cause() == nil {
 		h.miss()
 		return h.writeBoth(ctx, h.door.Load())
 	}
-	if err := h.Session.Connect(ctx); err != nil {
+	spare := h.spare
+	h.spare = nil
+	if err := h.Session.ConnectOver(ctx, spare); err != nil {
 		return err
 	}
 	side := h.Session.Side()

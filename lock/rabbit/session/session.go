@@ -152,9 +152,22 @@ func (s *Session) Connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.Dialer.Log.Debug("connected", "broker", conn.Label())
-	s.link.Store(&link{main: conn.Channel(), side: conn.Channel(), since: time.Now(), again: last != nil})
+	s.use(conn)
 	return nil
+}
+
+func (s *Session) use(conn *transport.Conn) {
+	s.Dialer.Log.Debug("connected", "broker", conn.Label())
+	s.link.Store(&link{main: conn.Channel(), side: conn.Channel(), since: time.Now(), again: s.Conn() != nil})
+}
+
+// ConnectOver is Connect with a connection that was made in its place already; nil: there is none.
+func (s *Session) ConnectOver(ctx context.Context, made *transport.Conn) error {
+	if made != nil && !made.Broken() {
+		s.Conn().Abandon()
+		s.use(made)
+	}
+	return s.Connect(ctx)
 }
 
 // Returned reports whether this contender has just come back to a broker that it was connected to before. Then a
