@@ -146,3 +146,21 @@ func visits(t *testing.T, cfg rabbit.Config, id lock.ID) {
 	defer cancel()
 	_ = l.Wait(ctx, time.Hour)
 }
+
+func TestWaiterNamesWhoIsNotReleased(t *testing.T) {
+	t.Parallel()
+	id := ledgerWith(t, heldBy(5, time.Minute),
+		written(`{"record":"held","term":6,"id":"left","host":"elsewhere"}`),
+		written(`{"record":"released","term":6,"id":"left"}`))
+	cfg, said := journal()
+	cfg.Heartbeat = time.Second
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	waits(t, h)
+	if said("host=there") == 0 || said("host=elsewhere") > 0 {
+		t.Error("it does not say whom it waits for")
+	}
+}

@@ -173,7 +173,7 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 	left := l.known.Wait(ledger.LongestLease) - time.Since(l.absent)
 	if left > 0 && !l.said {
 		l.said = true
-		last := l.known.Newest()
+		last := l.known.Awaited()
 		a.dialer.Log.Info("waiting for the last holder's release", "slot", l.slot, "term", last.Term,
 			"host", last.Host, "at_most", left.Round(time.Millisecond).String())
 	}

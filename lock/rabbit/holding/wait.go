@@ -390,7 +390,7 @@ func (w *wait) handBack(ctx context.Context) error {
 
 // sayWaiting tells the user once for each holder that is waited for.
 func (w *wait) sayWaiting(known ledger.View) {
-	last, ours := known.Newest(), w.Ours()
+	last, ours := known.Awaited(), w.Ours()
 	about := last.Term
 	if ours {
 		about++

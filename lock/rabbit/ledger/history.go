@@ -73,8 +73,8 @@ func (h History) past(r Record) bool {
 	return over
 }
 
-// Newest returns the record of the last other holder; its Term is 0 if there is none.
-func (h History) Newest() Record { return newest(maps.Values(h.held)) }
+// Awaited returns the record of the last other holder that is not known to be over; its Term is 0 if there is none.
+func (h History) Awaited() Record { return newest(slices.Values(h.open())) }
 
 func newest(records iter.Seq[Record]) (last Record) {
 	for r := range records {

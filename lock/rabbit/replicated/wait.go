@@ -118,7 +118,7 @@ func (h *Held) look(ctx context.Context, door *ledger.Door) error {
 
 // sayWaiting tells the user whom the slot is waited for.
 func (h *Held) sayWaiting(known ledger.View, left time.Duration) {
-	last, atMost := known.Newest(), left.Round(time.Millisecond).String()
+	last, atMost := known.Awaited(), left.Round(time.Millisecond).String()
 	if last.Term == 0 {
 		h.Log.Info("waiting because the ledger does not say who held the slot last", "slot", h.slot, "queue", h.t,
 			"at_most", atMost)
