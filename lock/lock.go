@@ -237,6 +237,10 @@ type Administrator interface {
 	// not exist does again: it can be held again at any time.
 	AwaitVacant(ctx context.Context, from, to int) error
 
+	// Flags are what a command line about the same lock needs beside those that
+	// the administrator was made with: what it has seen of the lock.
+	Flags() []string
+
 	// Close gives up everything the administrator has.
 	Close() error
 }

@@ -192,7 +192,7 @@ func (a *Action) of(action string) string { return "berth " + string(a.ID.Kind) 
 
 // commandLine is for a user to paste: another action on the same lock.
 func (a *Action) commandLine(command string, flags ...string) string {
-	return a.ID.CommandLine(command, slices.Concat(flags, a.Naming)...)
+	return a.ID.CommandLine(command, slices.Concat(flags, a.Naming, a.Flags())...)
 }
 
 // slots returns "1 slot" or "3 slots".

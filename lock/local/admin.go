@@ -181,5 +181,8 @@ func (a *administrator) entered(ctx context.Context, c *slotdir.Claim) error {
 	return err
 }
 
+// Flags implements lock.Administrator.
+func (a *administrator) Flags() []string { return nil }
+
 // Close has nothing to give up.
 func (a *administrator) Close() error { return nil }

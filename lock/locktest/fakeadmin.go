@@ -112,4 +112,7 @@ func (a *fakeAdministrator) vacant(from, to int) (vacant bool, changed <-chan st
 	return vacant, changed
 }
 
+// Flags implements lock.Administrator.
+func (a *fakeAdministrator) Flags() []string { return nil }
+
 func (a *fakeAdministrator) Close() error { return nil }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,66 @@ func TestLockOfAnotherTypeIsNotMadeBesideLedgers(t *testing.T) {
 		}
 		must(t, h.Release(within(t)))
 	}
+}
+
+// Whoever goes on with a removal that was broken off may find no slot, and nothing that says which type the lock had.
+func TestRemovalThatIsTakenUpAgainAwaitsCommandsOfEitherType(t *testing.T) {
+	for _, of := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
+		for _, said := range []rabbit.QueueType{"", rabbit.QueuesClassic, rabbit.QueuesQuorum} {
+			t.Run(fmt.Sprintf("%s, said %q", of, said), func(t *testing.T) { t.Parallel(); takeUp(t, of, said, false) })
+			t.Run(fmt.Sprintf("%s, said %q, ascending", of, said), func(t *testing.T) {
+				t.Parallel()
+				takeUp(t, of, said, true)
+			})
+		}
+	}
+}
+
+// takeUp removes a lock of two slots in two attempts. With broken the first one comes no further than slot 1.
+func takeUp(t *testing.T, of, said rabbit.QueueType, broken bool) {
+	id := fresh(lock.TokenSemaphore)
+	_, err := makeTyped(t, id, of, 2)
+	must(t, err)
+	_, first := startedIn(t, id)
+	_, second := startedIn(t, id)
+	one := backend(t, at(shared.URL())).Administrator(id)
+	if broken {
+		must(t, shared.DeleteQueue(within(t), "/", letter(id, of, 1, "A")))
+	} else {
+		_, _, err = one.Resize(within(t), 0, func(int) (int, error) { return 0, nil })
+		must(t, err)
+		if want := []string{"--queue-type " + string(of)}; !slices.Equal(one.Flags(), want) {
+			t.Errorf("a command about the lock is told to have %q, want %q", one.Flags(), want)
+		}
+	}
+	another := backend(t, typed(said)).Administrator(id)
+	t.Cleanup(func() { another.Close() })
+	_, _, err = another.Resize(within(t), 2, func(int) (int, error) { return 0, nil })
+	must(t, err)
+	if flags := another.Flags(); len(flags) > 0 {
+		t.Errorf("it has not seen a slot, and says %q", flags)
+	}
+	if left := queues(t, shared, id); slices.Contains(left, letter(id, of, 2, "A")) {
+		t.Errorf("a slot is left: %v", left)
+	}
+	vacant := make(chan error, 1)
+	go func() { vacant <- another.AwaitVacant(within(t), 1, 4) }()
+	must(t, first.Release(within(t)))
+	select {
+	case err := <-vacant:
+		t.Fatalf("called vacant, or not (%v), while a command runs", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	must(t, second.Release(within(t)))
+	must(t, <-vacant)
+}
+
+func letter(id lock.ID, of rabbit.QueueType, slot int, letter string) string {
+	middle := "K"
+	if of == rabbit.QueuesQuorum {
+		middle = "Q"
+	}
+	return fmt.Sprintf("%s-%s-%d-%s", id.Name, middle, slot, letter)
 }
 
 func TestLockOfAnotherTypeWaitsForTheLedgersNode(t *testing.T) {

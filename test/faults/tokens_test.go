@@ -131,3 +131,30 @@ func TestNoFaultMakesHoldersOfQuorumTokensOverlap(t *testing.T) {
 	}
 	tryAll(t, ofTokens(quorum, all), 4)
 }
+
+// The type is changed as docs/guide.md says, with a removal that is taken up again by somebody who finds no slot, while
+// a command runs that cannot be told.
+//
+// fault: slot-removed, partition
+func TestChangeOfTheTypeMakesNothingOverlap(t *testing.T) {
+	for from, to := range map[string]string{"classic": quorum, quorum: "classic"} {
+		changed := fault{name: "silent partition, removed in two steps, made anew with the other type",
+			strike: func(s *scene, h *contender) func() {
+				h.relay.silence(toBroker, fromBroker)
+				s.administer(tokens, "destroy", s.lock)
+				s.administer(tokens, "destroy", s.lock, "--wait")
+				s.must(s.broker.DeleteQueue(context.Background(), "/", s.tokens()+"-1-T"))
+				s.stage.made = []string{"--queue-type", to}
+				s.create()
+				s.join() // which looks at once
+				return h.relay.heal
+			}}
+		f := ofTokens(from, []fault{changed})[0]
+		st := f.stage
+		st.flags = []string{"--heartbeat", "5s", "--loss", "TERM 300ms, KILL", "--stop", "TERM 300ms, KILL"}
+		r := results.row(f.name, 3)
+		for range rounds {
+			t.Run(f.name, func(t *testing.T) { clean(t, f.play(open(t, rabbit, st), r)) })
+		}
+	}
+}

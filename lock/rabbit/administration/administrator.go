@@ -29,7 +29,7 @@ const (
 type administrator struct {
 	names.Names // as configured
 	dialer      *transport.Dialer
-	last        atomic.Pointer[names.Names] // of the type that the lock was last seen to have; nil: it was not seen
+	seen        atomic.Pointer[[]names.Names] // of the types that the lock may have; nil: nobody has looked
 
 	// Above 0: the lock has neither ledger nor line. For how long B of a slot has to be away until it is vacant.
 	delay time.Duration
@@ -38,7 +38,7 @@ type administrator struct {
 // action is one piece of administration. Its connection does not publish, so it works under an alarm.
 type action struct {
 	*administrator
-	names.Names                    // of the type that the lock has, as far as is known
+	names.Names                    // of the type that the lock has, as far as is known, or that it is to have
 	channel     *transport.Channel // for all that is not published
 	publisher   *transport.Publisher
 	muted       bool // it may not publish
@@ -98,22 +98,46 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 	return act.count(ctx)
 }
 
+// Flags implements lock.Administrator.
+func (a *administrator) Flags() []string {
+	seen := a.seen.Load()
+	if a.ID.Kind != lock.TokenSemaphore || a.Type != "" || seen == nil || len(*seen) > 1 {
+		return nil
+	}
+	return []string{"--queue-type " + string((*seen)[0].Type)}
+}
+
 // settle finds out of which type the lock's queues are. Those of a lock that does not exist are as they were when it
-// did, or else as was asked for.
+// did. Where nobody has seen that, they may have been of any, whatever was asked for: what was asked for says how the
+// next lock is to be.
 func (a *action) settle(ctx context.Context) error {
 	n, err := slots.Settle(ctx, a.channel, a.administrator.Names)
-	switch last := a.last.Load(); {
+	seen := a.seen.Load()
+	switch {
 	case err == nil:
-		a.last.Store(&n)
+		seen = &[]names.Names{n}
 	case !errors.Is(err, lock.ErrAbsent):
 		return err
-	case last != nil:
-		n = *last
-	case n.Type == "":
-		n = n.Of(names.Classic)
+	case seen == nil:
+		seen = &[]names.Names{n.Of(names.Classic), n.Of(names.Quorum)}
 	}
+	if n.Type == "" || len(*seen) == 1 {
+		n = (*seen)[0]
+	}
+	a.seen.Store(seen)
 	a.Names = n
 	return nil
+}
+
+// forEachType makes a change that removes slots for each type of queues that the lock may have.
+func (a *action) forEachType(remove func() (left int, err error)) (left int, err error) {
+	for _, n := range *a.seen.Load() {
+		a.Names = n
+		if left, err = remove(); err != nil {
+			break
+		}
+	}
+	return left, err
 }
 
 func (a *action) count(ctx context.Context) (int, error) {

@@ -73,9 +73,10 @@ func (a *action) leaveOther(ctx context.Context) error {
 		return err
 	}
 	if i := slices.IndexFunc(found, func(p transport.Presence) bool { return p != transport.Absent }); i >= 0 {
+		flags := append([]string{"--wait", "--queue-type " + string(other.Type)}, a.Naming.Flags()...)
 		return lock.Errorf(lock.ErrUnsafe, "%s has had %s queues, and has a ledger of that time, %q: once no command of it "+
-			"runs any more (berth token-semaphore destroy --wait), delete its ledgers, or use --queue-type %s", a.ID, other.Type,
-			queues[i], other.Type)
+			"runs any more (%s), delete its ledgers, or use --queue-type %s", a.ID, other.Type, queues[i],
+			a.ID.CommandLine("berth token-semaphore destroy", flags...), other.Type)
 	}
 	// What was published to a queue whose node is down comes back as well.
 	if err := a.channel.Find(ctx, queues[0]); err != nil && !errors.Is(err, transport.ErrNoQueue) {

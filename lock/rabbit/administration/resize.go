@@ -62,7 +62,7 @@ func (a *administrator) RemoveAscending(
 		if want != 0 {
 			return present, fmt.Errorf("cannot leave %d slots of %s: all are removed in ascending order, or none", want, a.ID)
 		}
-		return act.ascend(ctx, present, sweep)
+		return act.forEachType(func() (int, error) { return act.ascend(ctx, present, sweep) })
 	})
 }
 
@@ -70,19 +70,31 @@ func (a *action) resize(
 	ctx context.Context, sweep int, target func(present int) (int, error),
 ) (before, after int, err error) {
 	return a.exclusively(ctx, target, func(present, want int) (int, error) {
-		after, err := a.shrink(ctx, present, want, sweep)
-		if err == nil {
-			after, err = a.grow(ctx, after, want)
+		if want == 0 {
+			return a.forEachType(func() (int, error) { return a.fit(ctx, present, 0, sweep) })
 		}
-		if err == nil && a.ID.Kind == lock.TokenSemaphore {
-			stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
-			err = stock.Mend(ctx, after, min(present, after))
-			if present == 0 && after > 0 {
-				a.turnWaiters(ctx)
-			}
-		}
-		return after, err
+		return a.fit(ctx, present, want, sweep)
 	})
+}
+
+// fit makes slots and tokens as many as are wanted, of one type.
+func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, err error) {
+	after, err = a.shrink(ctx, present, want, sweep)
+	if err == nil {
+		after, err = a.grow(ctx, after, want)
+	}
+	if err != nil || a.ID.Kind != lock.TokenSemaphore {
+		return after, err
+	}
+	if want == 0 && errors.Is(a.channel.Find(ctx, a.Tokens()), transport.ErrNoQueue) {
+		return after, nil
+	}
+	stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
+	err = stock.Mend(ctx, after, min(present, after))
+	if present == 0 && after > 0 {
+		a.turnWaiters(ctx)
+	}
+	return after, err
 }
 
 // exclusively makes a change under the administration mutex. change returns how many slots there are after it.

@@ -9,6 +9,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 )
@@ -21,6 +22,7 @@ const (
 
 // leaving is a slot that is waited for.
 type leaving struct {
+	names   names.Names // of a type that the lock may have
 	slot    int
 	absent  time.Time          // since when B is seen not to be there; zero: it was there
 	records int                // how many the ledger had when it was read; -1: not read since absent
@@ -34,23 +36,25 @@ type leaving struct {
 // AwaitVacant implements lock.Administrator. A wait of days outlives the node that it began with. Each pass looks at
 // all slots, so that their handover delays pass at the same time.
 func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
-	var waited []*leaving // not known to be vacant yet, the lowest first
-	for slot := from; slot <= to; slot++ {
-		waited = append(waited, &leaving{slot: slot, told: transport.Absent})
-	}
+	var waited []*leaving // not known to be vacant yet, the lowest first; nil: not known either which there may be
+	lowest := from
 	var act *action // nil: not connected
 	defer func() { act.close(ctx) }()
 	reason := "" // why it cannot see, as the user was told
-	for pause := firstVacantPause; len(waited) > 0; pause = min(2*pause, lastVacantPause) {
+	for pause := firstVacantPause; waited == nil || len(waited) > 0; pause = min(2*pause, lastVacantPause) {
 		var err error
 		if act == nil {
-			if act, err = a.begin(ctx); err == nil {
-				err = act.settle(ctx)
-			}
+			act, err = a.begin(ctx)
+		}
+		if err == nil && waited == nil {
+			waited, err = act.leavers(ctx, from, to)
 		}
 		if err == nil {
 			err = act.lookForSlots(ctx, waited, pause > firstVacantPause)
 			waited = slices.DeleteFunc(waited, func(l *leaving) bool { return l.vacant })
+		}
+		if len(waited) > 0 {
+			lowest = waited[0].slot
 		}
 		if errors.Is(err, lock.ErrUnreachable) {
 			act.close(ctx)
@@ -62,21 +66,37 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 			if ctx.Err() == nil && err.Error() != reason {
 				reason = err.Error()
 				a.dialer.Log.Warn("cannot see whether the slot is vacant; trying again",
-					"slot", waited[0].slot, "error", err)
+					"slot", lowest, "error", err)
 			}
 			err = nil
 		}
-		if err == nil && len(waited) > 0 {
+		if err == nil && (waited == nil || len(waited) > 0) {
 			err = transport.Sleep(ctx, pause)
 		}
 		switch {
 		case errors.Is(err, lock.ErrBusy):
 			return err
 		case err != nil:
-			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", waited[0].slot, a.ID, err)
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", lowest, a.ID, err)
 		}
 	}
 	return nil
+}
+
+// leavers returns the slots from..to, of each type of queues that the lock may have.
+func (a *action) leavers(ctx context.Context, from, to int) ([]*leaving, error) {
+	if a.seen.Load() == nil {
+		if err := a.settle(ctx); err != nil {
+			return nil, err
+		}
+	}
+	all := []*leaving{}
+	for slot := from; slot <= to; slot++ {
+		for _, n := range *a.seen.Load() {
+			all = append(all, &leaving{names: n, slot: slot, told: transport.Absent})
+		}
+	}
+	return all, nil
 }
 
 // lookForSlots notes which slots are vacant. A slot that exists again can be held again at any time, so there is
@@ -85,7 +105,7 @@ func (a *action) lookForSlots(ctx context.Context, waited []*leaving, tell bool)
 	for batch := range slices.Chunk(waited, slots.LargestBatch/2) {
 		var queues []string
 		for _, l := range batch {
-			queues = append(queues, a.Holds(l.slot), a.Exists(l.slot))
+			queues = append(queues, l.names.Holds(l.slot), l.names.Exists(l.slot))
 		}
 		found, err := a.see(ctx, queues)
 		if err != nil {
@@ -119,7 +139,7 @@ func (a *action) tellOf(l *leaving) {
 		a.dialer.Log.Info("the slot is still held", "slot", l.slot)
 	} else {
 		a.dialer.Log.Warn("the broker cannot say whether the slot is held", "slot", l.slot,
-			"queue", a.Holds(l.slot))
+			"queue", l.names.Holds(l.slot))
 	}
 }
 
@@ -150,7 +170,7 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 		}
 		return left <= 0, nil
 	}
-	records, consumers, err := a.channel.Count(ctx, a.Ledger(l.slot))
+	records, consumers, err := a.channel.Count(ctx, l.names.Ledger(l.slot))
 	taken := consumers > 0 // somebody's command has just started there, or is about to
 	if err == nil && !taken && records != l.records {
 		err = a.readLedger(ctx, l, records)
@@ -184,10 +204,10 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 // moment. Errors: as ledger.Enter, but for ErrEmpty.
 func (a *action) readLedger(ctx context.Context, l *leaving, records int) error {
 	enter := ledger.Enter
-	if a.Replicated() {
+	if l.names.Replicated() {
 		enter = ledger.EnterReplicated
 	}
-	door, err := enter(ctx, a.channel.Conn().Channel(), a.Ledger(l.slot), ledger.Visitor{})
+	door, err := enter(ctx, a.channel.Conn().Channel(), l.names.Ledger(l.slot), ledger.Visitor{})
 	if err != nil && !errors.Is(err, ledger.ErrEmpty) {
 		return err
 	}
