@@ -63,6 +63,27 @@ func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
 	})
 }
 
+// RabbitMQ answers the deletion of a quorum queue after 5 s then, and a limit of 5 s would end each action on the way.
+//
+// It needs BERTH_TEST_NODES=3.
+func TestReplicatedLockIsResizedWithOneOfThreeNodesDown(t *testing.T) {
+	if len(cluster.Nodes) < 3 {
+		t.Skip("it takes three nodes, see BERTH_TEST_NODES")
+	}
+	id := replicated(t, 3)
+	must(t, cluster.Nodes[2].Kill9())
+	defer func() { must(t, cluster.Nodes[2].Restart(within(t))) }()
+	for _, size := range []int{1, 2, 0} {
+		a := backend(t, at(shared.URL())).Administrator(id)
+		began := time.Now()
+		_, after, err := a.Resize(within(t), 1, func(int) (int, error) { return size, nil })
+		t.Logf("%d slots after %s", after, time.Since(began))
+		if err != nil || after != size {
+			t.Errorf("%d slots were wanted: %d, %v", size, after, err)
+		}
+	}
+}
+
 // nodeDown makes a durable queue look as if its node were down, until up.
 func nodeDown(t *testing.T, queue string) (up func()) {
 	t.Helper()

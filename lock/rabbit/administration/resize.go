@@ -178,7 +178,7 @@ func (a *administrator) checkSize(want int) error {
 func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, error) {
 	top, leftovers := a.leftovers(ctx, max(present, want), sweep)
 	for slot := top; slot > want; slot-- {
-		if err := a.channel.Remove(ctx, a.Exists(slot)); err != nil {
+		if err := a.remove(ctx, a.Names, a.Exists(slot)); err != nil {
 			return min(present, slot), a.interrupted("remove", slot, min(present, slot), err)
 		}
 	}
@@ -192,7 +192,7 @@ func (a *action) ascend(ctx context.Context, present, sweep int) (int, error) {
 	top, leftovers := a.leftovers(ctx, present, sweep)
 	left := present
 	for slot := 1; slot <= top; slot++ {
-		if err := a.channel.Remove(ctx, a.Exists(slot)); err != nil {
+		if err := a.remove(ctx, a.Names, a.Exists(slot)); err != nil {
 			return left, fmt.Errorf("those up to %d stay with their holders until they are removed: %w", top,
 				a.interrupted("remove", slot, left, err))
 		}
@@ -225,6 +225,14 @@ func (a *action) leftovers(ctx context.Context, last, sweep int) (top int, there
 		from = to + 1
 	}
 	return top, there
+}
+
+// remove deletes a queue of a lock whose queues have these names.
+func (a *action) remove(ctx context.Context, n names.Names, queue string) error {
+	if n.Replicated() {
+		return a.channel.RemoveReplicated(ctx, queue)
+	}
+	return a.channel.Remove(ctx, queue)
 }
 
 func (a *action) tellOfLeftovers(leftovers []int) {

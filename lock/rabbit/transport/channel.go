@@ -18,6 +18,10 @@ import (
 // to another node.
 const operationTimeout = 5 * time.Second
 
+// removalTimeout is the same for the removal of a quorum queue: RabbitMQ itself waits 5 s for each member whose node is
+// lost.
+const removalTimeout = 15 * time.Second
+
 // Channel is a channel of a connection for operations that the broker may refuse. A refusal closes the channel (AMQP
 // 0-9-1 calls it a channel exception); the next operation then opens another. It may be used from several goroutines,
 // whose operations wait for each other.
@@ -59,6 +63,10 @@ func (c *Channel) Closed() bool {
 
 // do makes an operation, on a channel that is open.
 func (c *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) error) error {
+	return c.within(ctx, operationTimeout, o, f)
+}
+
+func (c *Channel) within(ctx context.Context, longest time.Duration, o operation, f func(*amqp.Channel) error) error {
 	select {
 	case c.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -73,7 +81,7 @@ func (c *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) err
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", o, ctx.Err())
 	}
-	bounded, cancel := context.WithTimeout(ctx, operationTimeout)
+	bounded, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	stop := context.AfterFunc(bounded, c.conn.Abandon)
 	err := c.conn.explain(o, c.use(f))
@@ -84,7 +92,7 @@ func (c *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) err
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: gave up waiting for the broker: %w", o, ctx.Err())
 	}
-	return lock.Errorf(lock.ErrUnreachable, "%s: no answer from %s within %s", o, c.conn.Label(), operationTimeout)
+	return lock.Errorf(lock.ErrUnreachable, "%s: no answer from %s within %s", o, c.conn.Label(), longest)
 }
 
 func (c *Channel) use(f func(*amqp.Channel) error) error {
@@ -224,7 +232,16 @@ func (c *Channel) declare(ctx context.Context, verb, queue string, exclusive boo
 
 // Remove deletes the queue and waits for the answer. A queue that does not exist counts as removed.
 func (c *Channel) Remove(ctx context.Context, queue string) error {
-	return c.do(ctx, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
+	return c.remove(ctx, operationTimeout, queue)
+}
+
+// RemoveReplicated is Remove for a queue on several nodes.
+func (c *Channel) RemoveReplicated(ctx context.Context, queue string) error {
+	return c.remove(ctx, removalTimeout, queue)
+}
+
+func (c *Channel) remove(ctx context.Context, longest time.Duration, queue string) error {
+	return c.within(ctx, longest, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDelete(queue, false, false, false)
 		return err
 	})
