@@ -2,6 +2,7 @@ package rabbit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -150,4 +151,34 @@ func TestSlotThatIsGivenBackIsLeftToItsHolder(t *testing.T) {
 		})
 	}
 	must(t, h.Release(within(t)))
+}
+
+func TestTokensOfLeftoversAreHandedToNobody(t *testing.T) {
+	for _, of := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
+		t.Run(string(of), func(t *testing.T) {
+			t.Parallel()
+			id := fresh(lock.TokenSemaphore)
+			_, err := makeTyped(t, id, of, 4)
+			must(t, err)
+			t.Cleanup(func() { resize(t, shared, id, 0) })
+			_, h := startedIn(t, id)
+			waiter := connected(t, shared, id)
+			must(t, shared.DeleteQueue(within(t), "/", letter(id, of, 3, "A")))
+			_, second := startedIn(t, id)
+			if _, err := acquire(t, waiter); !errors.Is(err, lock.ErrFull) {
+				t.Errorf("with slots 1 and 2, both held: %v", err)
+			}
+			must(t, shared.DeleteQueue(within(t), "/", letter(id, of, 1, "A")))
+			must(t, second.Release(within(t)))
+			for range 2 {
+				if _, err := acquire(t, waiter); !errors.Is(err, lock.ErrAbsent) {
+					t.Errorf("without slot 1: %v", err)
+				}
+			}
+			if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrAbsent) {
+				t.Errorf("without slot 1, one that has just come: %v", err)
+			}
+			_ = h.Release(within(t))
+		})
+	}
 }

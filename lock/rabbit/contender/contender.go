@@ -204,7 +204,7 @@ func (c *Contender) becomeNext(ctx context.Context) {
 	candidates := c.finder.Waitable()
 	if hint := c.Waiter.Hint(); hint > 0 {
 		candidates = []int{hint}
-		if c.finder.Leftover(ctx, hint) {
+		if c.finder.Gap(ctx, hint) > 0 {
 			return
 		}
 	}

@@ -100,13 +100,14 @@ func (f *Finder) Waitable() (slots []int) {
 	return slots
 }
 
-// Leftover reports whether a slot is beyond one that does not exist, and so nobody's.
-func (f *Finder) Leftover(ctx context.Context, slot int) bool {
+// Gap returns the first of the slots before this one that a probe does not find: then it is a leftover, and nobody's.
+// 0: none, as far as is known.
+func (f *Finder) Gap(ctx context.Context, slot int) int {
 	if slot == 1 || slot > min(f.Limit, LargestBatch) {
-		return false
+		return 0
 	}
 	found, _ := f.Session.Probe(ctx, Queues(f.Names.Exists, 1, slot-1))
-	return slices.Contains(found, transport.Absent)
+	return 1 + slices.Index(found, transport.Absent)
 }
 
 // full is the error for a lock whose slots are all held. A contender that tries once is told of a foreign queue in the

@@ -288,6 +288,10 @@ func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place
 		c.log.Warn("a message that is no token is removed", "queue", c.Hand.Queue)
 		return nil, errUseless
 	}
+	if c.leftover(ctx, t.Slot) {
+		c.log.Debug("a token of a leftover is removed", "slot", t.Slot)
+		return nil, errUseless
+	}
 	for pause, try := firstPause, 1; ; pause, try = 2*pause, try+1 {
 		h, err = c.enter(ctx, t.Slot, now)
 		if err == nil || !errors.Is(err, transport.ErrTaken) || try == tries {
@@ -323,6 +327,12 @@ func (c *Contender) enter(ctx context.Context, slot int, now bool) (Place, error
 // exists returns nil if the slot exists.
 func (c *Contender) exists(ctx context.Context, slot int) error {
 	return slots.Find(ctx, c.session, c.session.Side(), c.names.Exists(slot))
+}
+
+// leftover reports whether a slot is beyond one that does not exist, and so nobody's.
+func (c *Contender) leftover(ctx context.Context, slot int) bool {
+	gap := (&slots.Finder{Names: c.names, Session: c.session, Limit: lock.MaxSlots}).Gap(ctx, slot)
+	return gap > 0 && errors.Is(c.session.Side().Find(ctx, c.names.Exists(gap)), transport.ErrNoQueue)
 }
 
 // none is the outcome where nobody has left a token.
