@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"berth/lock"
 	"berth/lock/rabbit"
 )
@@ -109,6 +111,56 @@ func TestLostTokensAreMadeByWhoDoesNotWait(t *testing.T) {
 		must(t, other.Release(within(t)))
 		must(t, h.Release(within(t)))
 	}
+}
+
+// Who counts the tokens, as each resize does, has all that nobody keeps in hand, and who tries some of them has those.
+func TestTokensInHandOfOthersAreAwaitedByWhoDoesNotWait(t *testing.T) {
+	for what, c := range map[string]struct {
+		counts bool
+		gone   time.Duration
+	}{"tried": {false, 100 * time.Millisecond}, "counted": {true, 700 * time.Millisecond}} {
+		id := tokens(t, 2)
+		_, h := holding(t, id, long)
+		conn, ch := stranger(t)
+		if c.counts {
+			_, err := ch.QueueDeclare(id.Name, false, false, true, false, amqp.Table{"x-queue-type": "classic"})
+			must(t, err)
+		}
+		_, err := ch.Consume(id.Name+"-K", "", false, false, false, false, nil)
+		must(t, err)
+		awaitTokens(t, id, 2, 2)
+		cfg := at(shared.URL())
+		cfg.Once = true
+		l := backend(t, cfg).Lock(id)
+		t.Cleanup(func() { l.Close() })
+		must(t, l.Connect(within(t)))
+		time.AfterFunc(c.gone, func() { conn.Close() })
+		other, err := acquire(t, l)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		must(t, other.Release(within(t)))
+		must(t, h.Release(within(t)))
+	}
+}
+
+// RabbitMQ 4.3 closes a connection with 506 where a queue that is probed in a transaction is just going.
+func TestTokensAreLookedForInTransactionsOverAnotherConnection(t *testing.T) {
+	txSelect, confirmSelect := method{90, 10}, method{85, 10}
+	id := tokens(t, 1)
+	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
+	p := newTap(t)
+	cfg := at(p.url())
+	cfg.Once, cfg.Probe = true, rabbit.ProbeByTx
+	h := holdingAs(t, cfg, id)
+	if _, own := p.count(confirmSelect, txSelect); own > 0 {
+		t.Error("the contender's own connection has transactions")
+	}
+	if probing, _ := p.count(txSelect, txSelect); probing != 1 {
+		t.Errorf("%d connections have transactions", probing)
+	}
+	must(t, h.Release(within(t)))
 }
 
 func TestLostTokensAreMadeSoonByWhoBeginsToWait(t *testing.T) {

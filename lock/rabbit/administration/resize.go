@@ -89,7 +89,8 @@ func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, 
 	if want == 0 && errors.Is(a.channel.Find(ctx, a.Tokens()), transport.ErrNoQueue) {
 		return after, nil
 	}
-	stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
+	stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Probe: a.publisher.Probe,
+		Log: a.dialer.Log}
 	err = stock.Mend(ctx, after, min(present, after))
 	if present == 0 && after > 0 {
 		a.turnWaiters(ctx)

@@ -32,6 +32,7 @@ type Stock struct {
 	Names names.Names
 	Side  *transport.Channel // looks, and lends its connection
 	Via   transport.Via      // publishes
+	Probe func(ctx context.Context, queues []string) ([]transport.Presence, error)
 	Log   hclog.Logger
 }
 
@@ -184,7 +185,7 @@ func (s Stock) unused(ctx context.Context, of []int) (unused []int, err error) {
 
 // see probes queues, or looks at them where probes are not answered.
 func (s Stock) see(ctx context.Context, queues []string) ([]transport.Presence, error) {
-	found, err := s.Via.Probe(ctx, queues)
+	found, err := s.Probe(ctx, queues)
 	if errors.Is(err, transport.ErrUnanswered) {
 		return s.Side.LookAll(ctx, queues)
 	}
@@ -237,7 +238,7 @@ func (s Stock) Missing(ctx context.Context) (missing []int, err error) {
 	size := firstBatch
 	for from := 1; from <= lock.MaxSlots; from, size = from+size, min(4*size, slots.LargestBatch) {
 		size = min(size, lock.MaxSlots-from+1)
-		exist, err := s.Via.Probe(ctx, slots.Queues(s.Names.Exists, from, from+size-1))
+		exist, err := s.Probe(ctx, slots.Queues(s.Names.Exists, from, from+size-1))
 		if err != nil {
 			return nil, unanswered(err)
 		}

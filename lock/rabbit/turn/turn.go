@@ -49,6 +49,9 @@ const (
 	// onceLook lies between the looks of one that does not wait: longer than somebody who has just drawn a token needs
 	// to the door.
 	onceLook = 200 * time.Millisecond
+
+	// oncePatience is for how long such a one waits for tokens that somebody else has in hand, who counts or tries them.
+	oncePatience = 2 * time.Second
 )
 
 // Config says who contends, and how.
@@ -143,7 +146,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return nil, c.session.Outcome(err)
 	}
 	h, t, err := c.attempt(ctx)
-	if c.once && errors.Is(err, lock.ErrFull) && c.lookTwice(ctx) {
+	for end := time.Now().Add(oncePatience); c.once && errors.Is(err, lock.ErrFull) && c.comeBack(ctx, end); {
 		h, t, err = c.attempt(ctx)
 	}
 	if err == nil {
@@ -433,24 +436,31 @@ func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 
 // stock returns all tokens of the lock.
 func (c *Contender) stock() token.Stock {
-	return token.Stock{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Log: c.log}
+	return token.Stock{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Probe: c.session.Probe, Log: c.log}
 }
 
-// lookTwice looks for lost tokens as one that waits does, and at once. It reports whether some were missing.
-func (c *Contender) lookTwice(ctx context.Context) (missing bool) {
-	for range 2 {
-		if stay, err := c.lookForLost(ctx); err != nil || !stay {
+// comeBack reports whether tokens are there that one who does not wait has not found: somebody has counted or tried them,
+// and put them back, or they were lost. It makes those again as one that waits does, and at once.
+func (c *Contender) comeBack(ctx context.Context, end time.Time) bool {
+	var before []int
+	for stock := c.stock(); c.refusal == 0 && time.Now().Before(end); {
+		missing, err := stock.Missing(ctx)
+		if errors.Is(err, token.ErrReady) {
+			return true
+		} else if err != nil || len(missing) == 0 {
 			return false
 		}
-		if len(c.missing) == 0 {
-			return missing
+		if slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(before, slot) }) {
+			if err = c.mend(ctx, stock); err == nil || !errors.Is(err, transport.ErrTaken) {
+				return err == nil
+			}
 		}
-		missing = true
+		before = missing
 		if transport.Sleep(ctx, onceLook) != nil {
-			return false
+			break
 		}
 	}
-	return missing
+	return false
 }
 
 func (c *Contender) mend(ctx context.Context, stock token.Stock) error {
