@@ -111,7 +111,7 @@ func (l lossCase) test(t *testing.T, retry bool) {
 	if l.restore != nil {
 		h.wantNoCommand()
 		if retry {
-			h.awaitLog("waiting: the lock does not exist")
+			h.awaitLog("waiting: the lock")
 		}
 		l.restore(t, broker, c)
 	}

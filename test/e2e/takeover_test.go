@@ -108,7 +108,7 @@ func TestStandbyThatHadTakenOverMakesWay(t *testing.T) {
 	old := c.run(tree, quickStop, "--takeover")
 	old.awaitRuns(1)
 	c.run(tree, quickStop, "--takeover").awaitRuns(1)
-	old.awaitLog("next in line for this one")
+	old.awaitLog("next in line")
 	c.run(tree, quickStop, "--takeover").awaitRuns(1)
 }
 

@@ -44,7 +44,7 @@ type Holder struct {
 	unproven string
 	highest  uint64 // the highest term that was written
 
-	missed  int  // how often a record was not delivered again, though nothing else had happened
+	missed  int  // how often a record was not delivered again on this connection, though nothing else had happened
 	delayed bool // it was told that a policy delays them
 }
 

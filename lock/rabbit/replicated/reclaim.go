@@ -111,7 +111,7 @@ func (h *Held) mend(ctx context.Context) error {
 	h.next.Keep()
 	h.Renew(side)
 	h.watch(h.next)
-	h.next = nil
+	h.next, h.missed = nil, 0
 	h.Session.KeepSilent(true)
 	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
 	return nil
