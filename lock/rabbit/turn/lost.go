@@ -1,0 +1,80 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/token"
+	"berth/lock/rabbit/transport"
+)
+
+// lookForLost has tokens made again that were missing at the last look, too, under the administration mutex. Where
+// somebody else has that, or anything goes wrong, the next look comes when it is due. It reports whether there is
+// nothing but to wait on: the lock has slots, and nobody has left a token that was not handed to anybody.
+func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
+	stock := c.stock()
+	missing, err := stock.Missing(ctx)
+	stay = err == nil && errors.Is(c.none(ctx), lock.ErrFull)
+	again := slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(c.missing, slot) })
+	c.missing, c.soon = missing, len(missing) > 0 && !again
+	if err == nil && again {
+		c.missing = nil
+		err = c.mend(ctx, stock)
+	}
+	if err != nil {
+		c.log.Debug("not known whether tokens are lost", "error", err)
+	}
+	if !c.session.Usable() {
+		return false, c.session.Conn().WaitError(ctx, c.id.String())
+	}
+	return stay, ctx.Err()
+}
+
+// stock returns all tokens of the lock.
+func (c *Contender) stock() token.Stock {
+	return token.Stock{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Probe: c.session.Probe, Log: c.log}
+}
+
+// comeBack reports whether tokens are there that one who does not wait has not found: somebody has counted or tried them,
+// and put them back, or they were lost. It makes those again as one that waits does, and at once.
+func (c *Contender) comeBack(ctx context.Context, end time.Time) bool {
+	var before []int
+	for stock := c.stock(); c.refusal == 0 && time.Now().Before(end); {
+		missing, err := stock.Missing(ctx)
+		if errors.Is(err, token.ErrReady) {
+			return true
+		} else if err != nil || len(missing) == 0 {
+			return false
+		}
+		if slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(before, slot) }) {
+			if err = c.mend(ctx, stock); err == nil || !errors.Is(err, transport.ErrTaken) {
+				return err == nil
+			}
+		}
+		before = missing
+		if transport.Sleep(ctx, onceLook) != nil {
+			break
+		}
+	}
+	return false
+}
+
+func (c *Contender) mend(ctx context.Context, stock token.Stock) error {
+	side, mutex := c.session.Side(), c.names.Administration()
+	if err := side.Claim(ctx, mutex); err != nil {
+		return err
+	}
+	n, err := slots.Count(ctx, side, c.names)
+	if err == nil {
+		err = stock.Mend(ctx, n, n)
+	}
+	if given := side.Remove(ctx, mutex); given != nil {
+		side.Conn().Abandon() // which gives it back
+		err = errors.Join(err, given)
+	}
+	return err
+}
