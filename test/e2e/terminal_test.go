@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -223,4 +225,20 @@ func TestTerminalThatHangsUpUnderAScriptLeavesNothing(t *testing.T) {
 			until(t, "the end of everything on the terminal", func() bool { return len(marked(term.mark)) == 0 })
 		})
 	}
+}
+
+// As nohup(1) has it. The guard looks for the terminal each second.
+func TestTerminalThatHangsUpLeavesACommandThatIgnoresIt(t *testing.T) {
+	t.Parallel()
+	term := openTerminal(t)
+	after := filepath.Join(t.TempDir(), "after")
+	command := "while true </dev/tty; do sleep 0.05; done; sleep 2.5; touch " + after
+	term.types(`(trap "" HUP; exec "$BINARY" run --mutex m --stop "TERM 0.1s, KILL" -- sh -c '` + command + "')\n")
+	p := term.find("sh", "-c", command)
+	until(t, "the command in the foreground", func() bool { return term.foreground() == p.pid })
+	term.pty.Close()
+	until(t, "what the command does afterwards", func() bool {
+		_, err := os.Stat(after)
+		return err == nil
+	})
 }

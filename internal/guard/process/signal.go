@@ -87,9 +87,9 @@ func (g *guard) settle(verdict terminal.Verdict) {
 	}
 }
 
-// noteHangup tells that the terminal has gone which the command had.
+// noteHangup tells that the terminal has gone which the command had, unless berth was started to outlive it (nohup(1)).
 func (g *guard) noteHangup() {
-	if g.terminal.HungUp() {
+	if g.terminal.HungUp() && !signal.Ignored(unix.SIGHUP) {
 		g.tell(wire.Event{Kind: wire.HungUp})
 	}
 }
