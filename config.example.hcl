@@ -97,9 +97,8 @@
 #in_doubt = "run"
 
 # true runs the command in a PID namespace of its own, so that the kernel kills all
-# of it even if berth and its guard are killed in the same instant. It needs
-# CAP_SYS_ADMIN. The command sees only its own processes, and cannot read from a
-# terminal.
+# of it even if berth and its guard are both killed. It needs CAP_SYS_ADMIN. The
+# command sees only its own processes, and cannot read from a terminal.
 #pid_namespace = false
 
 # How the command is ended in order, the slot still held: signals, each with the

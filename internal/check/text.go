@@ -37,8 +37,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.cfg.Local {
 		b.WriteString("The lock holds on this host only and the kernel keeps it for as long as anything of the " +
 			"command\n" +
-			"can be alive, unless berth and its guard are killed in the same instant: no heartbeat, no lease,\n" +
-			"and no timing to get wrong.\n")
+			"can be alive, unless berth and its guard are both killed: no heartbeat, no lease, and no timing\n" +
+			"to get wrong.\n")
 	} else {
 		r.writeTimeline(&b)
 		b.WriteString("\n")

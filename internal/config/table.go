@@ -115,7 +115,7 @@ var table = []Option{
 	{Name: "pid-namespace", Group: groupCommand, Kind: Switch, Default: "false",
 		set: setSwitch(func(s *settings) *bool { return &s.PIDNamespace }),
 		Usage: "Run the command in a PID namespace of its own, so that the kernel kills all of it even if " +
-			"berth and its guard are killed in the same instant. Needs CAP_SYS_ADMIN. The command sees only " +
+			"berth and its guard are both killed. Needs CAP_SYS_ADMIN. The command sees only " +
 			"its own processes, and cannot read from a terminal."},
 	{Name: "stop", Group: groupCommand, Value: "SEQUENCE", Default: "TERM 8s, KILL",
 		set: setSequence(func(s *settings) *signals.Sequence { return &s.Stop }),

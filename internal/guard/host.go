@@ -18,9 +18,9 @@
 // The tree is every descendant of the guard, which is a child subreaper: a
 // process cannot leave it by forking twice, by setsid or by a group of its own.
 // What is started by somebody else on the command's behalf (a container, a
-// timer unit, at(1)) is not in it. If guard and supervisor are killed in the
-// same instant, only the command's first process is certain to die, of its
-// parent-death signal; Spec.Namespace covers that case too.
+// timer unit, at(1)) is not in it. If guard and supervisor are both killed,
+// the second before it can act, only the command's first process is certain to die, of
+// its parent-death signal; Spec.Namespace covers that case too.
 package guard
 
 import (
@@ -86,7 +86,7 @@ type Spec struct {
 
 	// Namespace has the guard be the first process of a PID namespace of its
 	// own, with a /proc of its own: the command then dies even if guard and
-	// supervisor are killed in the same instant. It needs CAP_SYS_ADMIN; Launch
+	// supervisor are both killed. It needs CAP_SYS_ADMIN; Launch
 	// fails with ErrNamespace where that is missing, or supervisor.Unusable is told
 	// with it. The command cannot be given the terminal.
 	Namespace bool

@@ -15,7 +15,7 @@ import (
 // ErrNamespace says that a guard with Spec.Namespace cannot be started here.
 var ErrNamespace = errors.New("--pid-namespace needs CAP_SYS_ADMIN; start berth as root, or give its container " +
 	"that capability, or leave the flag out: " +
-	"then what the command has started can outlive it if berth and its guard are killed in the same instant")
+	"then what the command has started can outlive it if berth and its guard are both killed")
 
 // unusable is ErrNamespace where a capability would not help.
 type unusable string

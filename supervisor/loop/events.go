@@ -172,7 +172,7 @@ func (l *loop) told(g supervisor.GuardEvent, open bool) event {
 		l.log.Warn("somebody stopped the guard; it goes on, because it keeps the command's deadline")
 	case supervisor.Loosened:
 		l.log.Warn("the command has changed its user, and would outlive berth and its guard " +
-			"if both were killed in the same instant; start it with --user instead, or with --pid-namespace, " +
+			"if both were killed; start it with --user instead, or with --pid-namespace, " +
 			"or have berth in a control group that is killed as a whole")
 	case supervisor.Dead:
 		return event{on: machine.TreeDied, guard: g}
