@@ -81,6 +81,11 @@ func TestWrongPasswordIsDenied(t *testing.T) {
 		shared.URLFor("someone", "wr0ng", "/")+"?auth_mechanism=AMQPLAIN")
 }
 
+func TestServerWithoutTLSIsToldWithWhatToDo(t *testing.T) {
+	url := strings.Replace(shared.URLFor("someone", "wr0ng", "/"), "amqp:", "amqps:", 1)
+	connectTo(t, lock.ErrUnreachable, []string{"check", "port", "amqps://"}, url)
+}
+
 func TestMissingVhostIsDenied(t *testing.T) {
 	must(t, shared.AddUser(within(t), "someone", "right"))
 	connectTo(t, lock.ErrDenied, []string{`"nowhere"`, "create"}, shared.URLFor("someone", "right", "nowhere"))

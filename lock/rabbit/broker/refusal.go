@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -76,15 +77,18 @@ func (n Node) ownCertificate() string {
 	return "does it accept the certificate in certfile?"
 }
 
-// aboutServer says what to do about a server's certificate; "" if that is not what is wrong.
+// aboutServer says what to do about a server's certificate, or one that has none; "" if that is not what is wrong.
 func aboutServer(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
+	var noTLS tls.RecordHeaderError
 	switch {
 	case errors.As(err, &unknown):
 		return "; give the certificate of that authority as cacertfile in the URL"
 	case errors.As(err, &name):
 		return "; use a name that the certificate has, as host or as server_name_indication"
+	case errors.As(err, &noTLS):
+		return "; check the port, and amqp:// or amqps://"
 	}
 	return ""
 }
