@@ -187,7 +187,9 @@ func TestNextGuardIsSparedWhenThePreviousOneDies(t *testing.T) {
 	}
 }
 
-func TestGuardThatIsStoppedAfterTheEndOfTheTreeDoesNotKeepBerth(t *testing.T) {
+// standIn has a program in the place of a guard, which has said something. What it would say it with stays open.
+func standIn(t *testing.T, said wire.Event, program ...string) (host *Host, guard *Guard, theirs *wire.Conn) {
+	t.Helper()
 	host, err := NewHost()
 	if err != nil {
 		t.Fatal(err)
@@ -196,24 +198,27 @@ func TestGuardThatIsStoppedAfterTheEndOfTheTreeDoesNotKeepBerth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := wire.Open(fd)
-	if err != nil {
+	if theirs, err = wire.Open(fd); err != nil {
 		t.Fatal(err)
 	}
-	defer theirs.Close()
-	guard := newGuard(host, ours, false)
+	if err := theirs.Send(said, nil, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	guard = newGuard(host, ours, false)
 	host.mu.Lock()
-	guard.pid, err = syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{})
-	host.guards[guard.pid] = guard
-	host.mu.Unlock()
-	if err != nil {
+	defer host.mu.Unlock()
+	if guard.pid, err = syscall.ForkExec(program[0], program, &syscall.ProcAttr{}); err != nil {
 		t.Fatal(err)
 	}
+	host.guards[guard.pid] = guard
+	return host, guard, theirs
+}
+
+func TestGuardThatIsStoppedAfterTheEndOfTheTreeDoesNotKeepBerth(t *testing.T) {
+	host, guard, theirs := standIn(t, wire.Event{Kind: wire.Dead}, "/bin/sleep", "1000")
+	defer theirs.Close()
 	close(guard.started)
 	host.running.Go(guard.run)
-	if err := theirs.Send(wire.Event{Kind: wire.Dead}, nil, time.Second); err != nil {
-		t.Fatal(err)
-	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -288,30 +293,8 @@ func TestGuardDoesNotHaveTheConnectionOfAnother(t *testing.T) {
 
 // Whoever was forked at the wrong moment may have it.
 func TestEndOfAGuardIsSeenThoughItsConnectionIsOpenElsewhere(t *testing.T) {
-	host, err := NewHost()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours, fd, err := wire.Pair()
-	if err != nil {
-		t.Fatal(err)
-	}
-	elsewhere, err := wire.Open(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	host, guard, elsewhere := standIn(t, wire.Event{Kind: wire.Started, Pid: 1}, "/bin/true")
 	defer elsewhere.Close()
-	if err := elsewhere.Send(wire.Event{Kind: wire.Started, Pid: 1}, nil, time.Second); err != nil {
-		t.Fatal(err)
-	}
-	guard := newGuard(host, ours, false)
-	host.mu.Lock()
-	guard.pid, err = syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
-	host.guards[guard.pid] = guard
-	host.mu.Unlock()
-	if err != nil {
-		t.Fatal(err)
-	}
 	<-guard.gone
 	host.running.Go(guard.run)
 	told := 0

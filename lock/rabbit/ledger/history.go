@@ -11,7 +11,7 @@ import (
 type History struct {
 	id       string             // of the holding that reads; "" for one that will not be recorded
 	held     map[Holding]Record // of others
-	released map[Holding]bool   // false: early, see Holding.Released
+	released map[Holding]bool   // whether it had seen everybody else end by then: false is an early release
 	own      uint64             // the highest term that is recorded under id; 0: none
 	above    uint64             // the highest term that may have been recorded before, and released
 }
@@ -32,17 +32,11 @@ func (h *History) add(r Record) {
 // somebody who is not among them.
 func (h History) Silent() bool {
 	for who := range h.held {
-		if early, over := h.early(who); !over || !early {
+		if sawAll, over := h.released[who]; !over || sawAll {
 			return false
 		}
 	}
 	return true
-}
-
-// early reports whether a holding is over, and has ended early.
-func (h History) early(who Holding) (early, over bool) {
-	all, over := h.released[who]
-	return !all, over
 }
 
 // Blank reports whether there is no record of another holder at all.

@@ -133,8 +133,8 @@ func (s *Session) ask(ctx context.Context, own *transport.Conn, n int, mark stri
 			return // and the user knows it
 		}
 		k.shun[later] = true
-		s.Dialer.Log.Warn("a broker knows nothing of the slot that is held: it is no cluster with the one that gave it, or that is split, "+
-			"and would give it to somebody else; name the nodes of one cluster, and try berth check --connect",
+		s.Dialer.Log.Warn("a broker knows nothing of the slot that is held: it is no cluster with the one that gave it, "+
+			"or that is split, and would give it to somebody else; name the nodes of one cluster, and try berth check --connect",
 			"broker", node.Label())
 	}
 }
