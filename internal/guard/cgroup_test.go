@@ -7,7 +7,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"berth/internal/boottime"
 	"berth/internal/guard/guardtest"
 	"berth/internal/guard/procfs"
 	"berth/internal/guard/tree"
@@ -102,31 +106,56 @@ func TestControlGroupThatWasLeftBehindIsRemovedByTheNextGuard(t *testing.T) {
 	}
 }
 
+// leave makes a control group as guards leave it behind, with a process.
+func leave(t *testing.T) (group *os.File, orphan int) {
+	t.Helper()
+	path := newCgroup()
+	if err := os.Mkdir(path, 0o755); err != nil {
+		t.Fatalf("%v; this test needs a cgroup v2 hierarchy, and root", err)
+	}
+	t.Cleanup(func() { os.Remove(path) })
+	group, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { group.Close() })
+	orphan, err = syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{
+		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(orphan, syscall.SIGKILL) })
+	return group, orphan
+}
+
 // A supervisor was stopped, its guard killed, and then it was: nobody is there to kill the rest.
 func TestWhatIsLeftInAControlGroupIsDeadBeforeTheNextStart(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	own := tr.guard.cgroup
 	guardtest.Await(t, "the control group", func() bool { return guardtest.Exists(own) })
-	left := newCgroup()
-	if err := os.Mkdir(left, 0o755); err != nil {
-		t.Fatalf("%v; this test needs a cgroup v2 hierarchy, and root", err)
-	}
-	dir, err := os.Open(left)
-	if err != nil {
+	left, orphan := leave(t)
+	if err := unix.Flock(int(left.Fd()), unix.LOCK_SH); err != nil { // as another guard that is launched meanwhile
 		t.Fatal(err)
 	}
-	orphan, err := syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{
-		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}})
-	dir.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer syscall.Kill(orphan, syscall.SIGKILL)
 	tr.run()
 	if status := guardtest.StatusOf(orphan); status != "" && !strings.Contains(status, "State:\tZ") {
 		t.Errorf("it lives beside the next command: %s", status)
 	}
-	awaitNoCgroup(t, left)
+	awaitNoCgroup(t, left.Name())
+}
+
+// KILL does not end at once what waits in the kernel.
+func TestNothingIsStartedAfterTheDeadlineBesideWhatIsLeft(t *testing.T) {
+	tracer := guardtest.NewTracer(t)
+	defer tracer.End()
+	tr := prepare(t, `exec sleep 1000`)
+	own := tr.guard.cgroup
+	guardtest.Await(t, "the control group", func() bool { return guardtest.Exists(own) })
+	_, orphan := leave(t)
+	tracer.Keep(orphan, guardtest.KeptAlive)
+	tr.start(supervisor.Start{Deadline: boottime.Now().Add(50 * time.Millisecond)})
+	tr.next(supervisor.Overdue)
+	tr.next(supervisor.Dead)
 }
 
 // Another guard is about to lock one, and an administrator may call theirs so.

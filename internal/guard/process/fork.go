@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/parent"
-	"berth/internal/guard/tree"
 	"berth/internal/guard/wire"
 )
 
@@ -95,7 +94,6 @@ func (g *guard) fork() {
 	if g.tree.Cgroup != nil {
 		sys.UseCgroupFD, sys.CgroupFD = true, g.tree.Cgroup.FD()
 	}
-	tree.RemoveLeft(g.args.Cgroup) // what ran in this slot before may be in one
 	g.phase = forking
 	g.forker.begin(&syscall.ProcAttr{Env: append(g.env, g.order.Vars...), Files: []uintptr{0, 1, 2}, Sys: sys})
 }

@@ -235,6 +235,7 @@ func (g *guard) start(o wire.Order) {
 		g.fail(err)
 		return
 	}
+	tree.RemoveLeft(g.args.Cgroup) // what ran in this slot before may be in one
 	if g.deadline.Passed() {
 		g.tell(wire.Event{Kind: wire.Accepted})
 		g.tell(wire.Event{Kind: wire.Overdue})

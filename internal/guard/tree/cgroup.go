@@ -75,45 +75,56 @@ func MakeCgroup(path string) *Cgroup {
 }
 
 // RemoveLeft removes the control groups beside path that guards have left behind which were killed together with their
-// supervisor, and kills what is in them. A guard's process keeps its group locked: the kernel unlocks it at its end,
-// however that comes. It locks it before its mode says that it is made. Names are never used again, so that nobody
-// makes anew what is removed here.
+// supervisor, and kills what is in them, for which it waits for a moment. A guard's process keeps its group locked: the
+// kernel unlocks it at its end, however that comes. It locks it before its mode says that it is made. Names are never
+// used again, so that nobody makes anew what is removed here.
 func RemoveLeft(path string) {
 	if path == "" {
 		return
 	}
+	end := time.Now().Add(leftTime)
+	for removeAllLeft(path) && time.Now().Before(end) {
+		time.Sleep(firstPause)
+	}
+}
+
+// leftTime bounds how long the end of what is left is waited for. KILL takes effect within a millisecond, unless a
+// process is in an uninterruptible wait.
+const leftTime = 100 * time.Millisecond
+
+// removeAllLeft reports whether it has killed something that may not have ended yet.
+func removeAllLeft(path string) (killed bool) {
 	slash := strings.LastIndexByte(path, '/') + 1
 	parent, own := path[:slash], path[slash:]
 	all, _ := os.ReadDir(parent)
 	for _, group := range all {
 		if name := group.Name(); name != own && group.IsDir() && isCgroupName(name) {
-			removeLeft(parent + name)
+			killed = removeLeft(parent+name) || killed
 		}
 	}
+	return killed
 }
 
-// removeLeft removes one group unless somebody is making it, or has locked it.
-func removeLeft(group string) {
+// removeLeft kills what is in one group, or removes it, unless somebody is making it, or has locked it. Another one that
+// is at it too does not count: its locks are shared ones.
+func removeLeft(group string) (killed bool) {
 	dir, err := os.Open(group)
 	if err != nil {
-		return
+		return false
 	}
 	defer dir.Close()
 	if info, err := dir.Stat(); err != nil || info.Mode().Perm() != made {
-		return
+		return false
 	}
-	if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return
+	if unix.Flock(int(dir.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil {
+		return false
 	}
-	for end := time.Now().Add(leftTime); isPopulated(group) && time.Now().Before(end); time.Sleep(firstPause) {
-		LeftCgroup(group).kill()
+	if isPopulated(group) && LeftCgroup(group).kill() {
+		return true
 	}
 	removeGroup(group)
+	return false
 }
-
-// leftTime bounds how long the end of what is left in a group is waited for. KILL takes effect within a millisecond,
-// unless a process is in an uninterruptible wait.
-const leftTime = 100 * time.Millisecond
 
 func isPopulated(group string) bool {
 	events, err := os.ReadFile(group + "/cgroup.events")
@@ -123,12 +134,8 @@ func isPopulated(group string) bool {
 // FD returns the descriptor to fork into the group with (CLONE_INTO_CGROUP).
 func (c *Cgroup) FD() int { return int(c.dir.Fd()) }
 
-// kill kills everything in the group in one step.
-func (c *Cgroup) kill() {
-	if c != nil {
-		c.write("cgroup.kill", "1")
-	}
-}
+// kill kills everything in the group in one step, and reports whether it may.
+func (c *Cgroup) kill() bool { return c != nil && c.write("cgroup.kill", "1") }
 
 // freeze stops everything in the group, or has it go on. It takes effect within
 // microseconds unless a process is in an uninterruptible wait, which cannot do
