@@ -39,6 +39,7 @@ bool consumes[CONTENDERS];      /* it has a consumer, active or not */
 bool cut[CONTENDERS];           /* T cannot reach its consumer */
 byte tCopy;                     /* the copies of records */
 byte heldFly, releasedFly, copyFly;     /* published, and on their way */
+byte early;                     /* "released r" says that r has not seen everybody before it end */
 
 /* ---- what a contender has been sent: others' records, its own or the copy, others' records, its own ... */
 #define At(i, n) ((i) * (UNREAD + 1) + (n))
@@ -107,12 +108,12 @@ byte k, top;                    /* scratch of one step, 0 between steps */
 #else
 #define Clock highest
 #endif
-/* T tells of the past: the first record that it ever had, or a later one. */
-#define Tells(i)    (seenHeld[i] != 0 || (seenReleased[i] & 1))
+/* T tells of the past: the first record that it ever had, or a later one. Those who have left early tell of nobody. */
+#define Tells(i)    ((seenHeld[i] & ~(seenReleased[i] & early)) != 0 || (seenReleased[i] & 1))
 #ifdef WITHOUT_EVERY_RELEASE    /* only that of the newest */
 #define Free(i)     (!blind[i] && (seenReleased[i] != 0))
 #else
-#define Free(i)     (!blind[i] && Unreleased(i) == 0)
+#define Free(i)     (!blind[i] && Tells(i) && Unreleased(i) == 0)
 #endif
 #ifdef WITHOUT_UNKNOWN
 #define IsBlind(i)  false
@@ -222,9 +223,14 @@ inline forget(i) {
 #else
 #define StaysUnknown(i) blind[i]
 #endif
+#ifdef WITHOUT_EARLY_LEFT
+#define Early(i) 0
+#else
+#define Early(i) (state[i] == Next && Free(i) -> 0 : Bit(rec[i]))
+#endif
 inline stepBack(i) {
     if
-    :: rec[i] != 0 && !StaysUnknown(i) -> releasedFly = releasedFly | Bit(rec[i])
+    :: rec[i] != 0 && !StaysUnknown(i) -> early = early | Early(i); releasedFly = releasedFly | Bit(rec[i])
     :: else
     fi;
     forget(i); state[i] = Line
@@ -247,7 +253,8 @@ inline publishHeld(i) {
 
 /* It records a higher term. Its old record is one of others by now, and over. */
 inline recordAnew(i) {
-    seenHeld[i] = seenHeld[i] | Bit(rec[i]); seenReleased[i] = seenReleased[i] | Bit(rec[i]); forgetOrder(i);
+    seenHeld[i] = seenHeld[i] | Bit(rec[i]); seenReleased[i] = seenReleased[i] | Bit(rec[i]);
+    early = early | Bit(rec[i]); forgetOrder(i);
     k = 1; top = 0;
     do
     :: k <= UNREAD ->
@@ -488,6 +495,13 @@ inline arriveCopy(r) {
     :: d_step { releasedFly & Bit(r) -> \
         releasedFly = releasedFly & ~Bit(r); arrive(0, Bit(r)); Say("released %d arrives\n", r) }
 
+/* The oldest one goes, in T or in the hand of somebody else than who has written it. As with PURGE, no other one is on
+ * its way. */
+#define Expires(r) \
+    :: d_step { faults > 0 && (tHeld & Bit(r)) && (tHeld & (Bit(r) - 1)) == 0 && \
+            heldFly == 0 && (door == 0 || rec[door - 1] != r) -> \
+        faults--; tHeld = tHeld & ~Bit(r); tCopy = tCopy & ~Bit(r); Say("held %d EXPIRES\n", r) }
+
 active proctype world() {
 end:    do
     Messages(1)
@@ -499,6 +513,14 @@ end:    do
 #ifdef PURGE
     :: d_step { faults > 0 && door == 0 && (tHeld | tReleased) != 0 && heldFly == 0 ->
         faults--; tHeld = 0; tReleased = 0; tCopy = 0; Say("T PURGED\n") }
+#endif
+#ifdef EXPIRE
+    Expires(1)
+    Expires(2)
+    Expires(3)
+#if RECORDS > 3
+    Expires(4)
+#endif
 #endif
     :: d_step { Each(InTime) && Any(Waits) ->
         k = 0;

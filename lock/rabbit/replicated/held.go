@@ -92,9 +92,15 @@ func (h *Held) Handover() lock.Handover {
 	if who.Term == 0 {
 		return lock.Handover{}
 	}
-	handover := will.Will{Ledger: h.t, Holding: who, Slot: h.slot}.Handover(h.Session.Dialer)
+	handover := will.Will{Ledger: h.t, Holding: who, Early: h.early(), Slot: h.slot}.Handover(h.Session.Dialer)
 	handover.Slot = h.slot
 	return handover
+}
+
+// early reports whether it has not seen everybody before it end: its release speaks of itself alone then, because the
+// ledger may lose the records of those that it has waited for.
+func (h *Held) early() bool {
+	return !h.Started() && (h.Term() == 0 || !h.free(h.door.Load().View()))
 }
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
@@ -217,7 +223,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		unrecorded = h.recordRelease(ctx, h.holding())
 		return unrecorded, door.Close(ctx)
 	}
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(false), First: h.Leaving}
+	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(h.early()), First: h.Leaving}
 	depart := h.Session.Main().Depart
 	if h.Started() { // otherwise the records of those who may live have to go back
 		depart = door.Depart
@@ -230,7 +236,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 }
 
 func (h *Held) recordRelease(ctx context.Context, who ledger.Holding) error {
-	if err := h.Writer.Release(ctx, h.t, who, false); err != nil {
+	if err := h.Writer.Release(ctx, h.t, who, h.early()); err != nil {
 		return fmt.Errorf("%s: %w", h, err)
 	}
 	return nil
