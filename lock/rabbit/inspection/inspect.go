@@ -273,8 +273,8 @@ func (i *inspection) tryLedger(ctx context.Context) error {
 	kept, _, err := i.channel.Count(ctx, i.trialT)
 	if err == nil && kept < len(letters) {
 		i.advise("a queue like %q kept %d of %d messages, so a policy limits it (max-length, message-ttl): handovers will "+
-			"take the whole handover delay, and waiters lose their place; exempt queues of this name", i.trialT, kept,
-			len(letters))
+			"take the whole handover delay, waiters lose their place, and on quorum queues commands may be ended, or none "+
+			"started; exempt queues of this name", i.trialT, kept, len(letters))
 	}
 	return err
 }
