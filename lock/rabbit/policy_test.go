@@ -155,16 +155,65 @@ func TestPolicyThatDelaysRecordsOfAnOlderLockIsToldOf(t *testing.T) {
 	h, err := l.Acquire(within(t))
 	must(t, err)
 	must(t, h.Ready(within(t)))
-	_ = h.Verify(within(t))
-	_ = h.Verify(within(t))
-	if said("delayed-retry-type") == 0 || said(ledgerOf(id)) == 0 {
-		t.Error("nobody is told why commands are ended")
+	for ctx := within(t); said("delayed-retry-type") == 0 || said(ledgerOf(id)) == 0; {
+		if _ = h.Reclaim(ctx); ctx.Err() != nil {
+			t.Fatal("nobody is told why commands are ended")
+		}
 	}
 	r := inspect(t, id, shared.URL())
 	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Error(), "delayed-retry-type") {
 		t.Errorf("check says %v", r.Problems)
 	}
 	must(t, h.Release(within(t)))
+}
+
+// With several brokers each doubt brings another connection.
+func TestPolicyThatExpiresRecordsIsToldOfAfterEachDoubt(t *testing.T) {
+	t.Parallel()
+	id := replicated(t, 1)
+	setPolicy(t, id, "-", `[{<<"message-ttl">>, 300}]`)
+	cfg, said := journal()
+	l := backend(t, cfg).Lock(id)
+	defer l.Close()
+	must(t, l.Connect(within(t)))
+	rabbit.SetLongest(l, time.Millisecond)
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	for ctx := within(t); said("message-ttl") == 0; {
+		time.Sleep(400 * time.Millisecond) // until the records have expired
+		rabbit.CutReplicated(h)
+		if must(t, proven(within(t), h)); ctx.Err() != nil {
+			t.Fatal("nobody is told why the slot is in doubt")
+		}
+	}
+	must(t, h.Release(within(t)))
+}
+
+// A leader without a majority, or one that hangs, delivers nothing, whatever the policies say.
+func TestLedgerThatDoesNotAnswerIsNotTakenForAPolicy(t *testing.T) {
+	t.Parallel()
+	id := replicated(t, 1)
+	cfg, said := journal()
+	l := backend(t, cfg).Lock(id)
+	defer l.Close()
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	must(t, h.Verify(within(t)))
+	for range 2 {
+		_, err = shared.Eval(within(t), fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)),
+			Leader = amqqueue:get_pid(Q), sys:suspend(Leader), spawn(fun() -> timer:sleep(5500), sys:resume(Leader) end).`,
+			ledgerOf(id)))
+		must(t, err)
+		_ = h.Verify(within(t)) // is late
+		must(t, h.Reclaim(within(t)))
+	}
+	must(t, h.Release(within(t)))
+	if said("policies") > 0 {
+		t.Error("a policy is blamed")
+	}
 }
 
 // From RabbitMQ 4.3 on it ends consumers of quorum queues, and may serve nobody once it has ended all of them.

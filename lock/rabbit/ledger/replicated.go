@@ -25,6 +25,9 @@ type copies struct {
 	kept        uint64 // the tag of the copy in hand; 0: it is not
 	interrupted bool   // one of them came that was not put back
 	knocked     bool   // what is no record has come back, see Writer.Knock
+	alone       bool   // the record that was written last has come, and not the one before
+
+	least time.Duration // the shorter one of the two waits of the last proof
 }
 
 // ErrCopies says that there is no proof without both the own record and its copy. They have to be written again.
@@ -140,6 +143,24 @@ func (d *Door) Renew(ctx context.Context, limit time.Duration, write func() erro
 	return d.await(ctx, limit, func() bool { return d.complete() && d.own != own && d.copies.kept != kept })
 }
 
+// Vanished reports whether the own record was written again and has come, but not the one before, which comes first
+// where the broker has kept it, and does not give it back late.
+func (d *Door) Vanished() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.copies.alone
+}
+
+// late is for how long what is put back does not stay away, and a policy may delay it (delayed-retry-min).
+const late = 700 * time.Millisecond
+
+// Delayed reports whether the own record came late in the last proof, both times: after an outage the second is soon.
+func (d *Door) Delayed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.copies.least > late
+}
+
 // complete reports whether the own record and its copy are in hand. The caller has mu.
 func (d *Door) complete() bool { return d.own != 0 && d.copies.kept != 0 }
 
@@ -151,6 +172,8 @@ func (d *Door) takeCopy(r Record, m transport.Delivery) {
 	place := &d.own
 	if r.Copy {
 		place = &d.copies.kept
+	} else if !m.Redelivered {
+		d.copies.alone = *place == 0
 	}
 	if *place != 0 {
 		_ = d.consumer.Ack(*place)
@@ -178,7 +201,9 @@ func (d *Door) proveTwice(ctx context.Context) error {
 	if !complete {
 		return lock.Errorf(lock.ErrUnknown, "queue %q: %w", d.queue, ErrCopies)
 	}
+	least := deliveryTimeout
 	for range 2 {
+		asked := time.Now()
 		d.mu.Lock()
 		d.consumer.PutBackOne(d.own)
 		d.drop(d.own)
@@ -187,8 +212,10 @@ func (d *Door) proveTwice(ctx context.Context) error {
 		if err := d.await(ctx, deliveryTimeout, func() bool { return d.own != 0 }); err != nil {
 			return err
 		}
+		least = min(least, time.Since(asked))
 	}
 	d.mu.Lock()
+	d.copies.least = least
 	interrupted := d.copies.interrupted
 	d.mu.Unlock()
 	if interrupted {

@@ -74,7 +74,8 @@ func (w *Writer) WarnOfPolicy(ledger, because string) {
 	w.policy.Do(func() {
 		w.log.Warn("the broker does not keep the records of who held the slot, so handovers take the whole handover "+
 			"delay, and on quorum queues commands may be ended, or none started; exempt the queue from policies that set "+
-			"max-length, message-ttl, overflow or delivery-limit (rabbitmqctl list_policies, list_operator_policies)",
+			"max-length, message-ttl, overflow, delivery-limit or delayed-retry-type (rabbitmqctl list_policies, "+
+			"list_operator_policies), or make the lock anew",
 			"queue", ledger, "because", because)
 	})
 }

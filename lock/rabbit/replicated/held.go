@@ -148,12 +148,13 @@ func (h *Held) ask() error {
 	if door.View().Disowned() {
 		return h.Lose("its guard has released it")
 	}
-	err := h.prove(background, door)
+	err := door.Prove(background)
 	if errors.Is(err, ledger.ErrCopies) {
 		return lock.Errorf(lock.ErrInDoubt, "%s: %s", h, err.Error())
 	} else if err != nil {
 		return h.judge(err)
 	}
+	h.noteDelay(door)
 	if door.View().Contested() {
 		return lock.Errorf(lock.ErrInDoubt, "%s: somebody who had its place waits for it", h)
 	}

@@ -44,8 +44,8 @@ type Holder struct {
 	unproven string
 	highest  uint64 // the highest term that was written
 
-	missed  int  // how often a record was not delivered again on this connection, though nothing else had happened
-	delayed bool // it was told that a policy delays them
+	delays int // how many proofs in a row were delayed
+	missed int // how often a record was not delivered again, though what was written after it was delivered
 }
 
 // Env is what tests replace. NewEnv makes it.
@@ -132,6 +132,15 @@ func (h *Held) free(known ledger.View) bool { return known.Over() && !h.door.Loa
 func (h *Held) miss() {
 	if h.missed++; h.missed > 1 {
 		h.Writer.WarnOfPolicy(h.t, "a record was not delivered again")
+	}
+}
+
+// noteDelay notes whether records come back late.
+func (h *Held) noteDelay(door *ledger.Door) {
+	if h.delays++; !door.Delayed() {
+		h.delays = 0
+	} else if h.delays > 1 {
+		h.Writer.WarnOfPolicy(h.t, "records come back late")
 	}
 }
 

@@ -87,8 +87,7 @@ func (h *Held) connectElsewhere(ctx context.Context) {
 // mend has the record and its copy come to the door, on another connection or channel where that is necessary.
 func (h *Held) mend(ctx context.Context) error {
 	if h.Cause() == nil {
-		h.miss()
-		return h.writeBoth(ctx, h.door.Load())
+		return h.writeAgain(ctx, h.door.Load())
 	}
 	spare := h.spare
 	h.spare = nil
@@ -100,7 +99,7 @@ func (h *Held) mend(ctx context.Context) error {
 	if err := h.comeBack(ctx); err != nil {
 		return err
 	}
-	if err := h.writeBoth(ctx, h.next); err != nil {
+	if err := h.writeAgain(ctx, h.next); err != nil {
 		return err
 	}
 	if h.next.View().Disowned() {
@@ -111,7 +110,7 @@ func (h *Held) mend(ctx context.Context) error {
 	h.next.Keep()
 	h.Renew(side)
 	h.watch(h.next)
-	h.next, h.missed = nil, 0
+	h.next = nil
 	h.Session.KeepSilent(true)
 	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
 	return nil
@@ -135,6 +134,16 @@ func (h *Held) comeBack(ctx context.Context) error {
 	}
 	if err == nil {
 		h.next = next
+	}
+	return err
+}
+
+// writeAgain is writeBoth where the last ones have not come. While the ledger has no majority nothing comes; what comes
+// without them says that a policy is in the way.
+func (h *Held) writeAgain(ctx context.Context, door *ledger.Door) error {
+	err := h.writeBoth(ctx, door)
+	if err == nil && door.Vanished() {
+		h.miss()
 	}
 	return err
 }
