@@ -177,5 +177,7 @@ func (h *Held) heed(d transport.Delivery) {
 		h.Inbox.Heed(d)
 	case term < h.Term():
 		h.Inbox.Answer(d, isOver)
+	case term > h.Term(): // whoever asks has started
+		_ = h.TakenOver("a newer holder has started its command")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"berth/lock/rabbit/claim"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/transport"
 )
@@ -17,6 +18,12 @@ const (
 	// Pauses between attempts to claim a B that the last holder is deleting.
 	firstClaimPause   = 5 * time.Millisecond
 	longestClaimPause = time.Second
+
+	// patientClaims is how many claims may be refused before whoever has B is told that it is over: the last holder
+	// deletes it within milliseconds.
+	patientClaims = 5
+
+	claimOverTimeout = time.Second
 )
 
 // settle exchanges the place at the door for B, once the command has run for a moment. Until B is ours the door is the
@@ -45,7 +52,8 @@ func (h *Held) settle(door *ledger.Door) {
 // claimAfterStart claims B. It reports false if it is not ours and there is nothing more to wait for.
 func (h *Held) claimAfterStart(door *ledger.Door) bool {
 	ended := door.View().Ended
-	for pauses := transport.Pauses(firstClaimPause, longestClaimPause); ; {
+	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
+	for refused := 1; ; refused++ {
 		err := h.Take(context.Background()) // the channel is patient
 		switch {
 		case err == nil:
@@ -60,6 +68,8 @@ func (h *Held) claimAfterStart(door *ledger.Door) bool {
 		case transport.IsClosed(ended):
 			_ = h.Doubt(door.Lost().Error() + ", and " + err.Error())
 			return false
+		case errors.Is(err, transport.ErrTaken) && refused > patientClaims:
+			h.claimOver()
 		case !errors.Is(err, transport.ErrTaken):
 			h.Log.Debug("cannot claim the slot's queue yet", "queue", h.b, "error", err)
 		}
@@ -69,5 +79,22 @@ func (h *Held) claimAfterStart(door *ledger.Door) bool {
 		case <-h.Ended():
 			return false
 		}
+	}
+}
+
+// claimOver asks whoever has B for it. A holder of before may have it, whose host stood still and its clock with it: it
+// learns so that a newer command runs.
+func (h *Held) claimOver() {
+	ctx, cancel := context.WithTimeout(context.Background(), claimOverTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-h.Ended():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if _, err := h.Session.Deliver(ctx, h.b, claim.ReclaimRequest(h.Term(), h.Conn().User())); err != nil {
+		h.Log.Debug("cannot ask for the slot's queue", "queue", h.b, "error", err)
 	}
 }
