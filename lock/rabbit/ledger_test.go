@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -390,20 +389,18 @@ func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
 // has reset the connection answers.
 func TestSlotIsReclaimedThoughAnotherNodeIsSilent(t *testing.T) {
 	id := fresh(lock.Mutex)
-	var asked atomic.Bool
-	cfg := at(shared.URL(), speaker(t, func(net.Conn) { asked.Store(true) }))
+	cfg := at(shared.URL(), speaker(t, func(net.Conn) {}))
 	cfg.Heartbeat = long
 	h := holdingAs(t, cfg, id)
 	for range 3 {
 		lost := h.Lost()
 		cut(t, id)
 		<-lost
-		must(t, proven(within(t), h))
+		sooner, cancel := context.WithTimeout(within(t), 4*time.Second) // than who asks the silent one first, and waits 5 s
+		must(t, proven(sooner, h))
+		cancel()
 	}
 	must(t, h.Release(within(t)))
-	if asked.Load() {
-		t.Error("the silent node was asked before the one that answers")
-	}
 }
 
 // newSettled returns the second holder of a lock, whose ledger so is older than its
