@@ -97,6 +97,9 @@ func aboutServer(err error) string {
 // noticed in reading its answer or in writing to the socket that was closed because of it, is a matter of luck. An
 // alert of TLS is a net.OpError too, of an operation of its own.
 func hungUp(err error) bool {
+	if strings.HasSuffix(err.Error(), net.ErrClosed.Error()) {
+		return true // amqp091-go makes a text of it where TLS was closed amid the handshake
+	}
 	var socket *net.OpError
 	return errors.Is(err, io.EOF) || errors.As(err, &socket) && (socket.Op == "read" || socket.Op == "write")
 }
