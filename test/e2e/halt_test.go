@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,6 +56,20 @@ func (b *berth) freezeGuard() {
 		func() bool { return strings.Contains(read(filepath.Join(group, "cgroup.events")), "frozen 1") })
 }
 
+// stop stops berth, and waits until none of its threads runs any more: on a busy host one that has heard of the
+// command's end would take the will back meanwhile.
+func (b *berth) stop() {
+	b.t.Helper()
+	kill(b.t, b.pid(), syscall.SIGSTOP)
+	until(b.t, "berth to be stopped", func() bool {
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", b.pid()))
+		return len(threads) > 0 && !slices.ContainsFunc(threads, func(stat string) bool {
+			_, state, _ := strings.Cut(read(stat), ") ")
+			return !strings.HasPrefix(state, "T")
+		})
+	})
+}
+
 // On a host the guard gives the slot back, and not before the last process is dead.
 func TestBerthStoppedThenTheSlotIsFreeWhenTheTreeIsDead(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
@@ -61,7 +77,7 @@ func TestBerthStoppedThenTheSlotIsFreeWhenTheTreeIsDead(t *testing.T) {
 		b := c.run(`echo >>"$E2E_DIR/runs"; while [ ! -e "$E2E_DIR/end" ]; do sleep 0.01; done
 			setsid sleep 1000 & echo $! >"$E2E_DIR/pid"; mv "$E2E_DIR/pid" "$E2E_DIR/left"; exit 7`)
 		b.awaitRuns(1)
-		kill(t, b.pid(), syscall.SIGSTOP)
+		b.stop()
 		if err := os.WriteFile(filepath.Join(b.dir, "end"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +107,7 @@ func TestBerthKilledWithItsCommandThenTheSlotIsFreeAtOnce(t *testing.T) {
 			"--heartbeat=60s")
 		b.awaitRuns(1)
 		first := b.commandPID()
-		kill(t, b.pid(), syscall.SIGSTOP)
+		b.stop()
 		if err := os.WriteFile(filepath.Join(b.dir, "end"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -121,10 +121,11 @@ func TestStoppedSupervisorsTreeInANamespaceDiesInTime(t *testing.T) {
 	c := onBroker.contest(t, "mutex")
 	b := c.run(tree, append(shortLease, inNamespace)...)
 	b.awaitRuns(1)
+	guard := b.guardPID()
 	b.signal(syscall.SIGSTOP)
 	next := c.run(lookFor(b.mark))
 	next.wantStatus(0)
-	next.wantNothingSeen(b.pid())
+	next.wantNothingSeen(b.pid(), guard)
 }
 
 func TestInANamespaceTheExitStatusIsTheCommands(t *testing.T) {
