@@ -52,6 +52,7 @@ func resizeAt(t *testing.T, b *rabbit.Backend, id lock.ID, slots int) {
 
 // Two virtual hosts have nothing in common, as two brokers have nothing.
 func TestSlotIsNotReclaimedFromAnotherBroker(t *testing.T) {
+	t.Parallel()
 	const other = "no kin"
 	must(t, shared.AddVhost(within(t), other))
 	must(t, shared.SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))

@@ -72,6 +72,7 @@ func counted(t *testing.T, queue string) (ready, consumers int) {
 func ledgerOf(id lock.ID) string { return id.Name + "-Q-1-T" }
 
 func TestPurgedLedgerOnSeveralNodesSaysNothing(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
 	l, h := claimed(t, id, time.Second)
@@ -166,6 +167,7 @@ func TestHolderOutlivesAPurgeOfItsLedger(t *testing.T) {
 }
 
 func TestHolderWhoseLedgerIsDeletedHasLostIt(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	must(t, shared.DeleteQueue(within(t), "/", ledgerOf(id)))

@@ -35,6 +35,7 @@ func slowLeader(t *testing.T, queue string) {
 
 // A broker answers a look at the ledger with neither messages nor consumers then.
 func TestSlowLeaderBringsNobodyIntoDoubt(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	publish(t, id.Name+"-Q", amqp.Publishing{Headers: amqp.Table{"slot": int32(1)}})
