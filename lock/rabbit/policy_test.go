@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -203,10 +204,7 @@ func TestLedgerThatDoesNotAnswerIsNotTakenForAPolicy(t *testing.T) {
 	must(t, h.Ready(within(t)))
 	must(t, h.Verify(within(t)))
 	for range 2 {
-		_, err = shared.Eval(within(t), fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)),
-			Leader = amqqueue:get_pid(Q), sys:suspend(Leader), spawn(fun() -> timer:sleep(5500), sys:resume(Leader) end).`,
-			ledgerOf(id)))
-		must(t, err)
+		hang(t, ledgerOf(id), 5500*time.Millisecond)
 		_ = h.Verify(within(t)) // is late
 		must(t, h.Reclaim(within(t)))
 	}
@@ -214,6 +212,39 @@ func TestLedgerThatDoesNotAnswerIsNotTakenForAPolicy(t *testing.T) {
 	if said("policies") > 0 {
 		t.Error("a policy is blamed")
 	}
+}
+
+// One that waits has nothing in hand by which it could tell.
+func TestLedgerThatDoesNotAnswerAWaiterIsNotTakenForAPolicy(t *testing.T) {
+	t.Parallel()
+	id := replicated(t, 1)
+	publish(t, ledgerOf(id), heldBy(5, time.Hour))
+	cfg, said := journal()
+	cfg.Heartbeat = 2 * time.Second // it looks every second
+	l := backend(t, cfg).Lock(id)
+	defer l.Close()
+	must(t, l.Connect(within(t)))
+	for range 2 {
+		h, err := l.Acquire(within(t))
+		must(t, err)
+		hang(t, ledgerOf(id), 7*time.Second)
+		if err := h.Ready(within(t)); !errors.Is(err, lock.ErrUnknown) {
+			t.Errorf("its ledger does not answer: %v", err)
+		}
+		must(t, h.Release(within(t)))
+	}
+	if said("policies") > 0 {
+		t.Error("a policy is blamed")
+	}
+}
+
+// hang keeps the leader of a queue on several nodes from doing anything for a while.
+func hang(t *testing.T, queue string, d time.Duration) {
+	t.Helper()
+	_, err := shared.Eval(within(t), fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)),
+		Leader = amqqueue:get_pid(Q), sys:suspend(Leader), spawn(fun() -> timer:sleep(%d), sys:resume(Leader) end).`,
+		queue, d.Milliseconds()))
+	must(t, err)
 }
 
 // From RabbitMQ 4.3 on it ends consumers of quorum queues, and may serve nobody once it has ended all of them.

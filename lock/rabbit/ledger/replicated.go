@@ -107,12 +107,29 @@ func (d *Door) readActive(ctx context.Context, records int, who Visitor) error {
 	if who.Knock == nil {
 		return nil
 	}
-	if err := who.Knock(ctx); err != nil {
+	return d.knock(ctx, who.Knock)
+}
+
+// knock returns once what is no record has come.
+func (d *Door) knock(ctx context.Context, knock func(context.Context) error) error {
+	d.mu.Lock()
+	d.copies.knocked = false
+	d.mu.Unlock()
+	if err := knock(ctx); err != nil {
 		return err
 	}
 	return d.shown(ctx, func(ctx context.Context) error {
 		return d.await(ctx, deliveryTimeout, func() bool { return d.copies.knocked })
 	})
+}
+
+// Deprived reports whether what is written now comes, though the own record has not, which comes first where the broker
+// has kept it. It writes no record: the place may be somebody else's.
+func (d *Door) Deprived(ctx context.Context, who Visitor) bool {
+	err := d.knock(ctx, who.Knock)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return err == nil && d.own == 0
 }
 
 // shown awaits something that comes at once, or to somebody else.

@@ -128,7 +128,7 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 // free reports whether nobody else's tree can be alive, as far as the ledger says.
 func (h *Held) free(known ledger.View) bool { return known.Over() && !h.door.Load().Empty }
 
-// miss notes that the own record was not delivered again. Once, somebody else may have the place.
+// miss notes that the own record was not delivered again, though something later was. Once, that may be chance.
 func (h *Held) miss() {
 	if h.missed++; h.missed > 1 {
 		h.Writer.WarnOfPolicy(h.t, "a record was not delivered again")

@@ -107,7 +107,9 @@ func (h *Held) pause(ctx context.Context, door *ledger.Door, known ledger.View, 
 // look proves the place, and that the slot is there.
 func (h *Held) look(ctx context.Context, door *ledger.Door) error {
 	if err := door.Prove(ctx); errors.Is(err, ledger.ErrLate) {
-		h.miss()
+		if door.Deprived(ctx, h.visitor()) {
+			h.miss()
+		}
 		return err
 	} else if err != nil {
 		return h.judge(err)
