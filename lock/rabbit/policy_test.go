@@ -69,7 +69,7 @@ func TestPolicyThatTakesReplicatedRecordsIsToldOf(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			id := replicated(t, 1)
-			setPolicy(t, id, ".*-T$", definition)
+			setPolicy(t, id, "-.*-T$", definition)
 			cfg, said := journal()
 			cfg.Heartbeat = time.Second
 			l := backend(t, cfg).Lock(id)
@@ -227,7 +227,7 @@ func TestLedgerThatDoesNotAnswerAWaiterIsNotTakenForAPolicy(t *testing.T) {
 	for range 2 {
 		h, err := l.Acquire(within(t))
 		must(t, err)
-		hang(t, ledgerOf(id), 7*time.Second)
+		hang(t, ledgerOf(id), 9*time.Second)
 		if err := h.Ready(within(t)); !errors.Is(err, lock.ErrUnknown) {
 			t.Errorf("its ledger does not answer: %v", err)
 		}

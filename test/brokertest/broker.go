@@ -184,7 +184,7 @@ func (b *Broker) Pause() error {
 	if err != nil {
 		return err
 	}
-	return n.proc.AwaitStopped(callTimeout)
+	return process.AwaitStopped(n.proc.PID(), callTimeout)
 }
 
 // Continue lets a paused node go on. On any other it has no effect.

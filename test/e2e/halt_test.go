@@ -1,14 +1,14 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+
+	proc "berth/test/process"
 )
 
 // fault: guard-stopped
@@ -56,18 +56,14 @@ func (b *berth) freezeGuard() {
 		func() bool { return strings.Contains(read(filepath.Join(group, "cgroup.events")), "frozen 1") })
 }
 
-// stop stops berth, and waits until none of its threads runs any more: on a busy host one that has heard of the
+// stop stops a process, and waits until none of its threads runs any more: on a busy host a berth that has heard of its
 // command's end would take the will back meanwhile.
-func (b *berth) stop() {
-	b.t.Helper()
-	kill(b.t, b.pid(), syscall.SIGSTOP)
-	until(b.t, "berth to be stopped", func() bool {
-		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", b.pid()))
-		return len(threads) > 0 && !slices.ContainsFunc(threads, func(stat string) bool {
-			_, state, _ := strings.Cut(read(stat), ") ")
-			return !strings.HasPrefix(state, "T")
-		})
-	})
+func stop(t testing.TB, pid int) {
+	t.Helper()
+	kill(t, pid, syscall.SIGSTOP)
+	if err := proc.AwaitStopped(pid, patience); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // On a host the guard gives the slot back, and not before the last process is dead.
@@ -77,7 +73,7 @@ func TestBerthStoppedThenTheSlotIsFreeWhenTheTreeIsDead(t *testing.T) {
 		b := c.run(`echo >>"$E2E_DIR/runs"; while [ ! -e "$E2E_DIR/end" ]; do sleep 0.01; done
 			setsid sleep 1000 & echo $! >"$E2E_DIR/pid"; mv "$E2E_DIR/pid" "$E2E_DIR/left"; exit 7`)
 		b.awaitRuns(1)
-		b.stop()
+		stop(t, b.pid())
 		if err := os.WriteFile(filepath.Join(b.dir, "end"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +103,7 @@ func TestBerthKilledWithItsCommandThenTheSlotIsFreeAtOnce(t *testing.T) {
 			"--heartbeat=60s")
 		b.awaitRuns(1)
 		first := b.commandPID()
-		b.stop()
+		stop(t, b.pid())
 		if err := os.WriteFile(filepath.Join(b.dir, "end"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

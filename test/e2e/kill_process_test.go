@@ -199,11 +199,7 @@ func TestSupervisorStoppedOnOneHostKeepsTheSlot(t *testing.T) {
 	c := onHost.contest(t, "mutex")
 	b := c.run(tree, append(shortLease, quickStop)...)
 	b.awaitRuns(1)
-	b.signal(syscall.SIGSTOP)
-	until(t, "the supervisor's stop", func() bool {
-		p, _ := inspect(b.pid())
-		return p.state == "T"
-	})
+	stop(t, b.pid())
 	c.wantHeld()
 	b.wholeTree()
 	b.signal(syscall.SIGCONT)

@@ -33,13 +33,8 @@ func (b *berth) killBoth(guardFirst, stopped bool) {
 	}
 	if stopped {
 		for _, pid := range []int{b.pid(), guard} { // a berth that runs continues its guard
-			kill(b.t, pid, syscall.SIGSTOP)
+			stop(b.t, pid)
 		}
-		until(b.t, "both to be stopped", func() bool {
-			one, _ := inspect(pids[0])
-			other, _ := inspect(pids[1])
-			return one.state == "T" && other.state == "T"
-		})
 	}
 	first, second := syscall.Kill(pids[0], syscall.SIGKILL), syscall.Kill(pids[1], syscall.SIGKILL)
 	// The second may have followed the first by itself, also one that was stopped: the kernel continues what an

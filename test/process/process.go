@@ -63,12 +63,12 @@ func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 // Signal sends a signal. The error is os.ErrProcessDone if the child has ended.
 func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// AwaitStopped waits until every thread stands still after SIGSTOP, for no longer
-// than bound: the signal takes effect in each of them by itself, and a moment after
-// it was sent.
-func (p *Process) AwaitStopped(bound time.Duration) error {
+// AwaitStopped waits until every thread of a process stands still after SIGSTOP, for no
+// longer than bound: the signal takes effect in each of them by itself, and a moment
+// after it was sent.
+func AwaitStopped(pid int, bound time.Duration) error {
 	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.PID()))
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (p *Process) AwaitStopped(bound time.Duration) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("process %d goes on %s after SIGSTOP", p.PID(), bound)
+	return fmt.Errorf("process %d goes on %s after SIGSTOP", pid, bound)
 }
 
 // End waits until the child has ended, and kills it after grace, which may be 0.

@@ -94,14 +94,11 @@ func aboutServer(err error) string {
 }
 
 // hungUp reports whether the socket ended before the handshake did. Whether a server that speaks another protocol is
-// noticed in reading its answer or in writing to the socket that was closed because of it, is a matter of luck. An
-// alert of TLS is a net.OpError too, of an operation of its own.
+// noticed in reading its answer or in writing to the socket that was closed because of it, is a matter of luck; a
+// write after TLS was closed says net.ErrClosed. An alert of TLS is a net.OpError too, of an operation of its own.
 func hungUp(err error) bool {
-	if strings.HasSuffix(err.Error(), net.ErrClosed.Error()) {
-		return true // amqp091-go makes a text of it where TLS was closed amid the handshake
-	}
 	var socket *net.OpError
-	return errors.Is(err, io.EOF) || errors.As(err, &socket) && (socket.Op == "read" || socket.Op == "write")
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &socket) && (socket.Op == "read" || socket.Op == "write")
 }
 
 // OneLine keeps foreign text from breaking a message into lines.

@@ -111,11 +111,11 @@ func (d *Door) readActive(ctx context.Context, records int, who Visitor) error {
 }
 
 // knock returns once what is no record has come.
-func (d *Door) knock(ctx context.Context, knock func(context.Context) error) error {
+func (d *Door) knock(ctx context.Context, publish func(context.Context) error) error {
 	d.mu.Lock()
 	d.copies.knocked = false
 	d.mu.Unlock()
-	if err := knock(ctx); err != nil {
+	if err := publish(ctx); err != nil {
 		return err
 	}
 	return d.shown(ctx, func(ctx context.Context) error {
@@ -123,13 +123,15 @@ func (d *Door) knock(ctx context.Context, knock func(context.Context) error) err
 	})
 }
 
-// Deprived reports whether what is written now comes, though the own record has not, which comes first where the broker
-// has kept it. It writes no record: the place may be somebody else's.
-func (d *Door) Deprived(ctx context.Context, who Visitor) bool {
-	err := d.knock(ctx, who.Knock)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return err == nil && d.own == 0
+// Deprived reports whether what is published now comes, though the own record has not and stays away, which comes first
+// where the broker has kept it. publish publishes no record (see Visitor.Knock): the place may be somebody else's.
+func (d *Door) Deprived(ctx context.Context, publish func(context.Context) error) bool {
+	if d.knock(ctx, publish) != nil {
+		return false
+	}
+	// A policy may delay what is put back by a moment.
+	err := d.await(ctx, late, func() bool { return d.own != 0 || d.view.Echoed })
+	return errors.Is(err, ErrLate)
 }
 
 // shown awaits something that comes at once, or to somebody else.

@@ -107,7 +107,7 @@ func (h *Held) pause(ctx context.Context, door *ledger.Door, known ledger.View, 
 // look proves the place, and that the slot is there.
 func (h *Held) look(ctx context.Context, door *ledger.Door) error {
 	if err := door.Prove(ctx); errors.Is(err, ledger.ErrLate) {
-		if door.Deprived(ctx, h.visitor()) {
+		if door.Deprived(ctx, h.visitor().Knock) {
 			h.miss()
 		}
 		return err

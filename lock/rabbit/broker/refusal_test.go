@@ -1,0 +1,20 @@
+package broker
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+)
+
+// A server that does not like the client's certificate may have closed the connection before its alert was read.
+func TestClosedTLSIsToldWithWhatToDo(t *testing.T) {
+	n, err := Parse("amqps://localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := refused(context.Background(), context.Background(), net.ErrClosed, n, false, true)
+	if !strings.Contains(told.Error(), "give certfile and keyfile in the URL") {
+		t.Errorf("it says: %v", told)
+	}
+}
