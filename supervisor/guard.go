@@ -109,7 +109,8 @@ const (
 	Killing GuardEventKind = "killing"
 	// Lasting: seconds after KILL the process Pid is still there, as About says. With
 	// Left it lives. Otherwise it is dead, like all that is left of the tree, and whoever
-	// traces it keeps it: Dead is told all the same. Either is told once.
+	// traces it keeps it: Dead is told all the same. Either is told once by whoever kills the
+	// tree: the guard, or after its death berth.
 	Lasting GuardEventKind = "lasting"
 	// Halted: the guard itself was stopped, by SIGSTOP for example, and has been
 	// continued. It is told once.

@@ -14,8 +14,8 @@ import (
 	"berth/supervisor"
 )
 
-// leaveTimeout bounds how long a guard that has told Dead, or has closed its
-// connection, may take to end. It has nothing to do by then.
+// leaveTimeout is after how long a guard that has told Dead, or has closed its
+// connection, and has nothing to do any more, is killed.
 const leaveTimeout = 2 * time.Second
 
 // The guard's process is no less talkative than a supervisor may expect.
@@ -158,24 +158,35 @@ func (g *Guard) endEvents() {
 	close(g.events)
 }
 
-// awaitGone waits until the process has been reaped. One whose tree is dead is not waited
-// for for ever: the kernel keeps the first process of a PID namespace for as long as a
-// tracer keeps a dead one in there.
+// awaitGone waits until the process has been reaped, which KILL brings about: it cannot be
+// refused. One whose tree is dead is not waited for for ever: the kernel keeps the first
+// process of a PID namespace for as long as a tracer keeps a dead one in there.
 func (g *Guard) awaitGone(dead bool) {
 	timeout := time.NewTimer(leaveTimeout)
 	defer timeout.Stop()
-	for range 2 {
+	for killed := false; ; killed = true {
 		select {
 		case <-g.gone:
 			return
 		case <-timeout.C:
-			g.host.kill(g)
-			timeout.Reset(leaveTimeout)
 		}
+		g.host.kill(g)
+		if killed && (dead || g.namespace && g.onlyDead()) {
+			return
+		}
+		timeout.Reset(leaveTimeout)
 	}
-	if !dead {
-		<-g.gone // KILL cannot be refused
+}
+
+// onlyDead reports whether nothing lives below a guard that was killed as the first
+// process of its namespace, so that everything in there is its child. It tells of one
+// that is kept dead.
+func (g *Guard) onlyDead() bool {
+	pid, dead := g.host.env.procfs.AllDead(g.pid, nil)
+	if dead {
+		g.events <- lasting(pid, false)
 	}
+	return dead
 }
 
 // finish kills the tree of a guard that died. Its first process died with the

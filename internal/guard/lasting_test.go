@@ -55,16 +55,20 @@ func TestDeadProcessThatIsKeptByItsTracerDoesNotKeepTheTreeAlive(t *testing.T) {
 }
 
 func TestDeadGuardsOrphansThatAreKeptDeadAreToldAndNotWaitedFor(t *testing.T) {
-	tracer := guardtest.NewTracer(t)
-	tr := prepare(t, "sleep 1000 & wait")
-	first := tr.run()
-	guardtest.AwaitProcesses(t, tr.mark, 2)
-	tracer.Keep(first, guardtest.KeptDead)
-	tr.guard.Abandon()
-	if told := tr.next(supervisor.Lasting); told.Pid != first || told.Left {
-		t.Errorf("of process %d it tells %+v", first, told)
+	for name, namespace := range map[string]bool{"below berth": false, "in their own namespace": true} {
+		t.Run(name, func(t *testing.T) {
+			tracer := guardtest.NewTracer(t)
+			tr := prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "sleep 1000 & wait"}, Namespace: namespace})
+			first := tr.run()
+			guardtest.AwaitProcesses(t, tr.mark, 2)
+			tracer.Keep(first, guardtest.KeptDead)
+			tr.guard.Abandon()
+			if told := tr.next(supervisor.Lasting); told.Pid != first || told.Left {
+				t.Errorf("of process %d it tells %+v", first, told)
+			}
+			tr.orphansDie()
+		})
 	}
-	tr.orphansDie()
 }
 
 // It stands for one that waits in the kernel for a disk that is gone.

@@ -12,9 +12,9 @@ import (
 
 // Run runs a program beside the command, by a guard of its own, and returns when its whole tree is dead. nil: it has
 // ended with status 0. What it leaves running is killed, and all of it after the limit or at the end of ctx. The error
-// says in a few words how it failed. What may not be signalled is awaited: refused is told which process it is, perhaps
-// more than once.
-func (h *Host) Run(ctx context.Context, spec Spec, limit time.Duration, refused func(pid int)) error {
+// says in a few words how it failed. What may not be signalled, or does not end at KILL, is awaited: stuck is told which
+// process it is by supervisor.Refused or supervisor.Lasting, perhaps more than once.
+func (h *Host) Run(ctx context.Context, spec Spec, limit time.Duration, stuck func(supervisor.GuardEvent)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -39,7 +39,11 @@ func (h *Host) Run(ctx context.Context, spec Spec, limit time.Duration, refused 
 			case supervisor.NotStarted:
 				result = fmt.Errorf("it cannot be executed: %w", e.Errno)
 			case supervisor.Refused:
-				refused(e.Pid)
+				stuck(e)
+			case supervisor.Lasting:
+				if e.Left {
+					stuck(e)
+				}
 			case supervisor.Overdue:
 				result, settled = fmt.Errorf("it took longer than %s and was killed", limit), true
 			case supervisor.Exited:

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
+	"berth/supervisor"
 )
 
 // beside runs a script beside the command, and looks what is left of it.
@@ -25,7 +26,7 @@ func beside(t *testing.T, ctx context.Context, script string, limit time.Duratio
 	mark := guardtest.NewMark()
 	env := slices.Concat(os.Environ(), []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"})
 	spec := Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: env, Aside: true, Silent: true}
-	err = host.Run(ctx, spec, limit, func(pid int) { t.Errorf("process %d may not be signalled", pid) })
+	err = host.Run(ctx, spec, limit, func(e supervisor.GuardEvent) { t.Errorf("it is told that %+v", e) })
 	if left := guardtest.Marked(mark); len(left) > 0 {
 		t.Errorf("%q: %d processes are left", script, len(left))
 	}
@@ -72,12 +73,53 @@ func TestWhatMayNotBeSignalledBesideTheCommandIsTold(t *testing.T) {
 		}
 		defer host.Close()
 		told := 0
-		err = host.Run(t.Context(), spec, 200*time.Millisecond, func(pid int) {
+		err = host.Run(t.Context(), spec, 200*time.Millisecond, func(e supervisor.GuardEvent) {
 			told++
-			_ = unix.Kill(pid, unix.SIGKILL) // this process may
+			_ = unix.Kill(e.Pid, unix.SIGKILL) // this process may
 		})
 		if err == nil || told == 0 {
 			t.Errorf("told %d times, %v", told, err)
 		}
 	})
+}
+
+// The tracer stands for a disk that is gone.
+func TestWhatKILLDoesNotEndBesideTheCommandIsTold(t *testing.T) {
+	tracer, mark := guardtest.NewTracer(t), guardtest.NewMark()
+	host, err := newTestHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	spec := Spec{Path: "/bin/sleep", Args: []string{"sleep", "1000"}, Aside: true, Silent: true,
+		Env: []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	told, ended := make(chan supervisor.GuardEvent, 10), make(chan error, 1)
+	go func() {
+		ended <- host.Run(ctx, spec, guardtest.Patience, func(e supervisor.GuardEvent) { told <- e })
+	}()
+	var sleeping int
+	guardtest.Await(t, "sleep", func() bool {
+		for _, pid := range guardtest.Marked(mark) { // its guard is another one
+			if strings.Contains(guardtest.StatusOf(pid), "\tsleep\n") {
+				sleeping = pid
+			}
+		}
+		return sleeping != 0
+	})
+	tracer.Keep(sleeping, guardtest.KeptAlive)
+	cancel()
+	select {
+	case e := <-told:
+		if e.Kind != supervisor.Lasting || e.Pid != sleeping || !e.Left {
+			t.Errorf("of process %d it is told %+v", sleeping, e)
+		}
+	case <-time.After(guardtest.Patience):
+		t.Error("nothing is told of a process that KILL does not end")
+	}
+	tracer.End()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ends with %v", err)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"berth/internal/guard"
 	"berth/internal/takeover"
 	"berth/lock"
+	"berth/supervisor"
 )
 
 const (
@@ -29,14 +30,19 @@ func takeOver(cfg config.Run, guards *guard.Host, command guard.Spec, backend lo
 	}
 	shell := program{"/bin/sh", []string{"sh", "-c", cfg.ReadyCommand}}.beside(command)
 	shell.Silent = true
-	refused := func(pid int) {
+	stuck := func(e supervisor.GuardEvent) {
+		if e.Kind == supervisor.Lasting {
+			log.Error("KILL does not end a process of the ready command; berth does not end before it has ended",
+				"process", e.Pid, "about", e.About)
+			return
+		}
 		log.Error("a process of the ready command may not be signalled (EPERM); berth does not end before it has ended",
-			"process", pid)
+			"process", e.Pid)
 	}
 	return func(ctx context.Context, slot int, tell func(string)) error {
 		t := takeover.Takeover{
 			ReadyFile: cfg.ReadyFile, ReadyCommand: cfg.ReadyCommand,
-			Run:  func(ctx context.Context) error { return guards.Run(ctx, shell, readyTimeout, refused) },
+			Run:  func(ctx context.Context) error { return guards.Run(ctx, shell, readyTimeout, stuck) },
 			Tell: tell, Again: takeoverAgain, Inspector: backend.Inspector(cfg.Lock), Log: log,
 		}
 		if t.ReadyFile != "" && !filepath.IsAbs(t.ReadyFile) {

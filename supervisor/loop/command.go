@@ -306,7 +306,7 @@ func (l *loop) noteKilling() { l.silence.Reset(supervisor.KillingInterval + l.en
 // noteLasting is for a process that KILL does not make go away.
 func (l *loop) noteLasting(g supervisor.GuardEvent) {
 	if g.Left {
-		l.log.Error("KILL does not end a process; the slot is not given back before it has ended",
+		l.log.Error("KILL does not end a process; berth goes on once it has ended",
 			"process", g.Pid, "about", g.About)
 		return
 	}

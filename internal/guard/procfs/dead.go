@@ -3,31 +3,30 @@ package procfs
 import (
 	"bytes"
 	"maps"
-	"os"
 	"strconv"
 	"strings"
 )
 
-// AllDead reports whether this process has children, none of which lives: whoever traces
+// AllDead reports whether a process has children, none of which lives: whoever traces
 // them keeps them from being reaped (ptrace(2)). It returns one of them. Nothing lives
-// below them then, because what loses its parent falls to this process. What somebody
+// below them then if what loses its parent falls to that process. What somebody
 // forked during the first look shows in the second. Those in except do not count.
-func (e *Env) AllDead(except Set) (one int, dead bool) {
-	first, dead := e.deadChildren(except)
+func (e *Env) AllDead(parent int, except Set) (one int, dead bool) {
+	first, dead := e.deadChildren(parent, except)
 	if !dead || len(first) == 0 {
 		return 0, false
 	}
-	second, dead := e.deadChildren(except)
+	second, dead := e.deadChildren(parent, except)
 	for one = range second {
 		break
 	}
 	return one, dead && maps.Equal(first, second)
 }
 
-// deadChildren returns the children of this process, unless one of them lives, or may.
-func (e *Env) deadChildren(except Set) (found Set, dead bool) {
+// deadChildren returns the children of a process, unless one of them lives, or may.
+func (e *Env) deadChildren(parent int, except Set) (found Set, dead bool) {
 	found = make(Set)
-	for _, pid := range e.Children(os.Getpid()) {
+	for _, pid := range e.Children(parent) {
 		p, err := Read(pid)
 		switch {
 		case err == nil && except.Has(p), err != nil && except.Has(Process{Pid: pid}):

@@ -90,7 +90,7 @@ func (t *Tree) Survivor() int { return t.killing.survivor }
 // that takes nobody keeps.
 func (t *Tree) OnlyDead() (one int) {
 	if t.killing.slow() {
-		if pid, dead := t.Env.AllDead(t.Except); dead {
+		if pid, dead := t.Env.AllDead(os.Getpid(), t.Except); dead {
 			return pid
 		}
 	}
