@@ -8,11 +8,16 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/tty"
 )
 
 // isJournal reports whether this is standard error as systemd has connected it to its journal: then JOURNAL_STREAM
 // names its device and inode (systemd.exec(5)).
 func isJournal(w io.Writer) bool {
+	if through, ok := w.(tty.Writer); ok {
+		w = through.W
+	}
 	file, ok := w.(*os.File)
 	stream := os.Getenv("JOURNAL_STREAM")
 	var stat unix.Stat_t

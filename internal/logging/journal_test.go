@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/config"
+	"berth/internal/tty"
 )
 
 func TestJournalGetsPrioritiesAndKeepsTheTime(t *testing.T) {
@@ -44,7 +45,7 @@ func TestJournalGetsPrioritiesAndKeepsTheTime(t *testing.T) {
 				log.Trace("not this")
 				flush()
 			}
-			Last(file, "the last")
+			Last(tty.Writer{W: file}, "the last")
 			if got, _ := os.ReadFile(path); string(got) != c.want {
 				t.Errorf("it has %q, want %q", got, c.want)
 			}

@@ -121,7 +121,11 @@ func (b *background) putRest(w io.Writer) {
 func (b *background) put(w io.Writer, line []byte) {
 	_, _ = w.Write(line) // there is nowhere to complain
 	if n := b.dropped.Swap(0); n > 0 {
-		fmt.Fprintf(w, b.missing, n)
+		line = fmt.Appendf(nil, b.missing, n)
+		if b.journal {
+			line = withPriority(hclog.Warn, line)
+		}
+		_, _ = w.Write(line)
 	}
 }
 
