@@ -1,7 +1,7 @@
 // Package calls asks the lock beside the supervisor's loop: one call at a time, whose
 // result comes over a channel.
 //
-//	c := calls.New(l, interval, timeout)
+//	c := calls.New(l, timeout)
 //	c.Verify(held, lossAt)
 //	result := <-c.Results // then, before anything else:
 //	c.Returned()

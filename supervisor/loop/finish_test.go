@@ -207,6 +207,51 @@ func TestGuardOfTheNextRunHasTheWillUntilTheSlotIsGivenBack(t *testing.T) {
 	}
 }
 
+// inLine is a lock whose contender can be next.
+type inLine struct {
+	lock.Lock
+	next chan lock.Handover
+}
+
+func (l inLine) Next() <-chan lock.Handover { return l.next }
+
+// A berth that is killed while it launches a hook's guard leaves a slot that is free at once.
+func TestCommandsGuardHasTheWillUntilThatOfAHookIsThere(t *testing.T) {
+	next, will := make(chan lock.Handover), make(chan string, 1)
+	var release func()
+	var commands *fakeGuard
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
+		release = b.holdLock()
+		cfg.Lock, cfg.HookTimeout = inLine{cfg.Lock, next}, patience
+		cfg.Launch = func() (supervisor.Guard, error) {
+			g, err := b.launch()
+			commands = g.(*fakeGuard)
+			return g, err
+		}
+		cfg.Hooks = map[supervisor.Hook]func() (supervisor.Guard, error){
+			supervisor.OnAcquire: func() (supervisor.Guard, error) {
+				will <- commands.will
+				return b.launch()
+			},
+		}
+	})
+	g := b.guard()
+	next <- lock.Handover{Will: []byte("w")}
+	g.awaitOrder(t, `will "w"`)
+	release()
+	hook := b.hook("BERTH_REASON=acquired")
+	if had := <-will; had != "w" {
+		t.Errorf("while the hook's guard is launched the command's has the will %q", had)
+	}
+	g.awaitOrder(t, `will ""`)
+	hook.dies(0, 0)
+	g.begin(t)
+	g.dies(0, 0)
+	if o := b.end(); o.Status != 0 {
+		t.Errorf("outcome %+v, want 0", o)
+	}
+}
+
 // deaf is a lock whose slots are never given back.
 type deaf struct {
 	lock.Lock

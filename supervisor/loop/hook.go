@@ -110,16 +110,16 @@ func reasonOfLoss(err error) string {
 	return reasonLost
 }
 
-// startHook has a hook started by a guard of its own. The command's keeps no will meanwhile, which would say that
-// nothing runs. A guard that cannot be launched is one that dies at once.
+// startHook has a hook started by a guard of its own. The command's keeps its will until that is there, and not while
+// it runs: the will says that nothing does. A guard that cannot be launched is one that dies at once.
 func (l *loop) startHook(hook supervisor.Hook, start supervisor.Start) {
-	if l.guard != nil {
-		_ = l.guard.Bequeath(nil)
-	}
 	l.hooks.spare, l.hooks.spareEvents = l.guard, l.guardEvents
 	l.facts.Command = machine.Command{Hook: hook, Phase: machine.Beginning}
 	l.command, l.sequence = command{began: time.Now()}, sequence{}
 	guard, err := l.cfg.Hooks[hook]()
+	if l.hooks.spare != nil {
+		_ = l.hooks.spare.Bequeath(nil)
+	}
 	if err != nil {
 		l.facts.Command.Phase, l.facts.Command.Err = machine.NotExecuted, err
 		l.guard, l.guardEvents = nil, noEvents

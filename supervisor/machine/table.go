@@ -111,7 +111,7 @@ var table = map[supervisor.State][]Row{
 	),
 	// Of a call before the release there may still be a result.
 	supervisor.Releasing: append(
-		each(stays, Verified, Unverified, Ready, NotReady, GuardUnusable, ToldToEnd, TimedOut),
+		each(stays, Verified, Unverified, Ready, NotReady, LossReported, GuardUnusable, ToldToEnd, TimedOut),
 		Row{Released, reports, Report, supervisor.Reporting},
 		Row{Released, thenEnd, Nothing, supervisor.Ended},
 		Row{Released, always, QueueAgain, supervisor.Pausing},
