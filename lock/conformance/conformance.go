@@ -181,7 +181,10 @@ func (h Harness) obtain(ctx context.Context, l lock.Lock) (lock.Held, error) {
 	for {
 		held, err := l.Acquire(ctx)
 		if err == nil {
-			return held, held.Ready(ctx)
+			if err = held.Ready(ctx); err == nil {
+				return held, nil
+			}
+			_ = held.Release(ctx)
 		}
 		if err := h.wait(ctx, l, err); err != nil {
 			return nil, err

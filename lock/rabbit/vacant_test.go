@@ -67,7 +67,7 @@ func TestOneHandoverDelayDoesForAllRemovedSlots(t *testing.T) {
 	resize(t, shared, id, slots)
 	var gone []lock.Lock
 	for range slots {
-		l, _ := holding(t, id, time.Second)
+		l, _ := holding(t, id, 2*time.Second) // for all slots one after the other, more than patience
 		gone = append(gone, l)
 	}
 	resize(t, shared, id, 0)

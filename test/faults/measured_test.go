@@ -24,7 +24,7 @@ func clean(t *testing.T, v checker.Verdict) {
 // A supervisor is killed, its guard kills the command and publishes the will, the
 // standby's command runs.
 func TestStandbyRunsAfterSupervisorWasKilled(t *testing.T) {
-	const bound = 100 * time.Millisecond // the median: a machine may be busy now and then
+	const bound = time.Second // the median, on a machine that may be busy; the handover delay is far longer
 	s := open(t, rabbit, stage{})
 	var struck []int64
 	for i := range manyTimes {
