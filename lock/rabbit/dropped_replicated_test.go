@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -33,5 +34,39 @@ func TestReleaseOfAWaiterDoesNotSpeakForALostReplicatedRecord(t *testing.T) {
 			_, newcomer := claimed(t, id, long)
 			waits(t, newcomer)
 		})
+	}
+}
+
+// Its record may never have been written.
+func TestEarlyReleaseWithoutItsRecordKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	id := replicated(t, 1)
+	appendTo(t, ledgerOf(id), written(`{"record":"released","term":7,"id":"unheard","early":true}`))
+	_, h := startedIn(t, id)
+	must(t, h.Verify(within(t)))
+}
+
+// Others tell of a record that is missing, and so may be more.
+func TestReleaseWithoutItsRecordKeepsEverybodyWaiting(t *testing.T) {
+	t.Parallel()
+	id := replicated(t, 1)
+	appendTo(t, ledgerOf(id), written(`{"record":"released","term":7,"id":"unheard"}`))
+	_, h := claimed(t, id, long)
+	waits(t, h)
+}
+
+// What only a warning depends on does not keep a release waiting.
+func TestKnockOfWhoWasLeftWithoutItsRecordIsNotWaitedForLong(t *testing.T) {
+	t.Parallel()
+	id := replicated(t, 1)
+	ctx := within(t)
+	deprived, err := rabbit.Deprived(ctx, connected(t, shared, id), ledgerOf(id), func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	must(t, err)
+	must(t, ctx.Err())
+	if deprived {
+		t.Error("a policy is blamed where nothing was published")
 	}
 }

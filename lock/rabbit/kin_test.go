@@ -1,8 +1,12 @@
 package rabbit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net"
+	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit"
+	"berth/test/relay"
 )
 
 // eachWire has a lock of each kind that is reclaimed in a way of its own, on these virtual hosts, until the test ends.
@@ -89,6 +94,110 @@ func TestSlotIsReclaimedOverAnotherAddressOfItsBroker(t *testing.T) {
 		must(t, h.Reclaim(within(t)))
 		must(t, h.Verify(within(t)))
 	})
+}
+
+// strayed is a network in which a broker becomes another one once it has strayed: another virtual host, of a name that is
+// as long.
+func strayed(t *testing.T, to string) (strays *atomic.Bool, broker string) {
+	t.Helper()
+	server, err := url.Parse(shared.URL())
+	must(t, err)
+	strays = &atomic.Bool{}
+	open := func(host string) []byte { return append([]byte{0, 10, 0, 40, byte(len(host))}, host...) }
+	r, err := relay.New(relay.Config{To: server.Host, Pass: func(_ context.Context, server, client net.Conn, _ bool) {
+		buffer := make([]byte, 64<<10)
+		for {
+			n, err := client.Read(buffer)
+			said := buffer[:n]
+			if strays.Load() {
+				said = bytes.ReplaceAll(said, open("/"), open(to))
+			}
+			if err == nil {
+				_, err = server.Write(said)
+			}
+			if err != nil {
+				return
+			}
+		}
+	}})
+	must(t, err)
+	t.Cleanup(func() { must(t, r.Close()) })
+	return strays, r.URL(server)
+}
+
+// A node that was taken out of its cluster knows nothing of what is held since.
+func TestBrokerThatHasLeftTheClusterIsNotReclaimedFrom(t *testing.T) {
+	t.Parallel()
+	const other = "x"
+	must(t, shared.AddVhost(within(t), other))
+	must(t, shared.SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))
+	first := newTap(t)
+	strays, second := strayed(t, other)
+	cfg, said := journal()
+	cfg.Log.SetLevel(hclog.Debug)
+	cfg.URLs, cfg.Heartbeat = []string{first.url(), second}, long
+	l := backend(t, cfg).Lock(fresh(lock.Mutex))
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	startIn := func() lock.Held {
+		t.Helper()
+		h, err := l.Acquire(within(t))
+		must(t, err)
+		must(t, h.Ready(within(t)))
+		return h
+	}
+	h := startIn()
+	eventually(t, "the brokers are compared", func() bool { return said("is of the same cluster") > 0 })
+	must(t, h.Release(within(t)))
+	strays.Store(true)
+	h = startIn()
+	eventually(t, "the user is told", func() bool { return said("a broker knows nothing of the slot") > 0 })
+	first.close()
+	eventually(t, "the holder is in doubt", func() bool { return errors.Is(h.Cause(), lock.ErrInDoubt) })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := h.Reclaim(ctx); !errors.Is(err, lock.ErrInDoubt) || errors.Is(err, lock.ErrLost) {
+		t.Errorf("reclaiming: %v", err)
+	}
+}
+
+// Whoever holds nothing is better off with such a broker than with none.
+func TestBrokerOfNoClusterIsUsedWhereNoOtherIsThere(t *testing.T) {
+	t.Parallel()
+	const other = "y"
+	must(t, shared.AddVhost(within(t), other))
+	must(t, shared.SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))
+	first := newTap(t)
+	cfg, said := journal()
+	cfg.URLs, cfg.Heartbeat = []string{first.url(), shared.URLFor("guest", "guest", other)}, long
+	l := backend(t, cfg).Lock(fresh(lock.Mutex))
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	eventually(t, "the user is told", func() bool { return said("a broker knows nothing of the slot") > 0 })
+	must(t, h.Release(within(t)))
+	first.close()
+	h, err = acquire(t, l)
+	must(t, err)
+	must(t, h.Release(within(t)))
+}
+
+// A host that is dead answers nothing for as long as one may dial.
+func TestSilentBrokerDoesNotKeepTheNextOneFromBeingCompared(t *testing.T) {
+	t.Parallel()
+	network, silent := newLate(t)
+	network.hold(false)
+	cfg, said := journal()
+	cfg.Log.SetLevel(hclog.Debug)
+	cfg.URLs, cfg.Heartbeat = []string{shared.URL(), silent, newTap(t).url()}, long
+	h := startedAt(t, backend(t, cfg), fresh(lock.Mutex))
+	eventually(t, "another is compared", func() bool { return said("is of the same cluster") > 0 })
+	if n := said("not known whether a broker is of the same cluster"); n > 0 {
+		t.Error("the silent one was waited for")
+	}
+	must(t, h.Release(within(t)))
 }
 
 // startedAt returns a holder whose command has started.

@@ -225,7 +225,7 @@ func TestLedgerThatDoesNotAnswerAWaiterIsNotTakenForAPolicy(t *testing.T) {
 	defer l.Close()
 	must(t, l.Connect(within(t)))
 	for range 2 {
-		h, err := l.Acquire(within(t))
+		h, err := acquire(t, l) // the knock may have cost it its connection
 		must(t, err)
 		hang(t, ledgerOf(id), 9*time.Second)
 		if err := h.Ready(within(t)); !errors.Is(err, lock.ErrUnknown) {

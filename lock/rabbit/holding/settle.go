@@ -19,7 +19,7 @@ const (
 	firstClaimPause   = 5 * time.Millisecond
 	longestClaimPause = time.Second
 
-	// patientClaims is how many claims may be refused before whoever has B is told that it is over: the last holder
+	// patientClaims is how many claims may fail before whoever has B is told that it is over: the last holder
 	// deletes it within milliseconds.
 	patientClaims = 5
 
@@ -53,7 +53,7 @@ func (h *Held) settle(door *ledger.Door) {
 func (h *Held) claimAfterStart(door *ledger.Door) bool {
 	ended := door.View().Ended
 	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
-	for refused := 1; ; refused++ {
+	for tries := 1; ; tries++ {
 		err := h.Take(context.Background()) // the channel is patient
 		switch {
 		case err == nil:
@@ -68,7 +68,7 @@ func (h *Held) claimAfterStart(door *ledger.Door) bool {
 		case transport.IsClosed(ended):
 			_ = h.Doubt(door.Lost().Error() + ", and " + err.Error())
 			return false
-		case errors.Is(err, transport.ErrTaken) && refused > patientClaims:
+		case errors.Is(err, transport.ErrTaken) && tries > patientClaims:
 			h.claimOver()
 		case !errors.Is(err, transport.ErrTaken):
 			h.Log.Debug("cannot claim the slot's queue yet", "queue", h.b, "error", err)

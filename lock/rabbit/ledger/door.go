@@ -345,5 +345,8 @@ func (d *Door) Lost() error {
 	return lock.Errorf(lock.ErrLost, "%s: the broker has closed the channel", what)
 }
 
+// Channel is what it consumes on.
+func (d *Door) Channel() *transport.Channel { return d.channel }
+
 // Close gives the place back with everything that was read, by closing the channel.
 func (d *Door) Close(ctx context.Context) error { return d.channel.Close(ctx) }

@@ -85,9 +85,16 @@ func (h History) Over() bool { return !h.Silent() && len(h.open()) == 0 }
 
 // Lost reports whether a record is missing of which others tell, which the ledger does not keep then: that of the
 // newest release, or of whoever those have waited for who have left. An older release has come late, after a successor
-// had removed the record.
+// had removed the record. An early one says nothing of others: its own record may never have been written, and where it
+// was, nothing was started, and of the records before it none was removed but of who was over.
 func (h History) Lost() bool {
-	return h.Highest() > newest(maps.Values(h.held)).Term || h.Silent() && !h.Blank()
+	last := newest(maps.Values(h.held)).Term
+	for who, sawAll := range h.released {
+		if sawAll && who.ID != h.id && who.Term > last {
+			return true
+		}
+	}
+	return h.Silent() && !h.Blank()
 }
 
 // Wait is how long a successor has to wait if nothing more becomes known. own is for a holder that does not say how

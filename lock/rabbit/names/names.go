@@ -156,9 +156,9 @@ func (n Names) Queue(slot int, letter string) string { return n.queue(strconv.It
 // B of a slot, but for a number that begins with 0.
 func (n Names) Mark() string {
 	const longest, digits = 255, 20 // of a name; of a random number
-	random := fmt.Sprintf("0%0*d", digits, rand.Uint64())
-	room := longest - len(n.queue("", "B"))
-	return n.queue(random[:min(room, len(random))], "B")
+	random := fmt.Sprintf("%0*d", digits, rand.Uint64())
+	room := longest - len(n.queue("0", "B"))
+	return n.queue("0"+random[digits-min(room, digits):], "B") // the first digits are less random
 }
 
 func (n Names) queue(slot, letter string) string {

@@ -29,9 +29,14 @@ type Held struct {
 	door atomic.Pointer[ledger.Door] // nil before it is entered
 	next *ledger.Door                // that is to take its place; used in Reclaim and Release
 
-	spare *transport.Conn // see orElsewhere; nil: none
-	over  chan struct{}   // closed once Release has ended
-	work  sync.WaitGroup  // those who watch doors
+	searching sync.Mutex // guards what follows
+	search    *search    // for another node; nil: none
+	moves     int        // to other nodes, since a proof came soon
+
+	back func() (unrecorded, err error) // what came of leaving the door before Release; nil: that leaves it
+
+	over chan struct{}  // closed once Release has ended
+	work sync.WaitGroup // those who watch doors
 
 	tried    ledger.Holding   // the last one that was written, whether it has come or not
 	handover time.Duration    // what the record says; written before the start only
@@ -134,7 +139,13 @@ func (h *Held) judge(err error) error {
 // Verify implements lock.Held. It proves the place: the record is put back, and comes again.
 func (h *Held) Verify(ctx context.Context) error {
 	return h.Ask(ctx, func() error {
-		err := h.orElsewhere(h.ask)
+		door := h.door.Load()
+		heard, asked := door.View().Read, time.Now()
+		h.lookElsewhere(door)
+		err := h.ask()
+		if err == nil || door.View().Read != heard {
+			h.answered(err == nil && time.Since(asked) < h.silence())
+		}
 		if err == nil && time.Since(h.recorded) > h.Env.Anew {
 			h.recordAnew()
 		}
@@ -172,6 +183,7 @@ func (h *Held) Release(ctx context.Context) error {
 		return nil // released before
 	}
 	defer close(h.over)
+	h.stayHere()
 	if h.Started() {
 		defer context.AfterFunc(ctx, h.Conn().Abandon)()
 	}
@@ -179,7 +191,11 @@ func (h *Held) Release(ctx context.Context) error {
 	if h.next != nil {
 		_ = h.next.Close(ctx)
 	}
-	unrecorded, err := h.giveBack(ctx)
+	giveBack := func() (unrecorded, err error) { return h.giveBack(ctx, h.Leaving) }
+	if h.back != nil {
+		giveBack = h.back
+	}
+	unrecorded, err := giveBack()
 	if err != nil {
 		h.Conn().Abandon()
 		<-h.Conn().Done()
@@ -196,14 +212,12 @@ func (h *Held) Settle() {
 	h.End()
 	h.work.Wait()
 	h.Claim.Settle()
-	if h.spare != nil {
-		h.spare.Abandon()
-	}
+	h.stayHere()
 }
 
 // giveBack says that the tree is dead, and leaves the door in the same write. One that has started nothing leaves
-// everything as it was.
-func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
+// everything as it was. leaving is what leaves in that write, too.
+func (h *Held) giveBack(ctx context.Context, leaving func()) (unrecorded, err error) {
 	door := h.door.Load()
 	switch {
 	case door == nil:
@@ -224,7 +238,7 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		unrecorded = h.recordRelease(ctx, h.holding())
 		return unrecorded, door.Close(ctx)
 	}
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(h.early()), First: h.Leaving}
+	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(h.early()), First: leaving}
 	depart := h.Session.Main().Depart
 	if h.Started() { // otherwise the records of those who may live have to go back
 		depart = door.Depart

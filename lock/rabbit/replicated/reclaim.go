@@ -44,54 +44,12 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	}
 }
 
-// longestSilence is for how long a question may be unanswered before another node is connected to. With a short lease
-// it is less.
-const longestSilence = 2 * time.Second
-
-// orElsewhere asks the broker. The node that was asked may be cut off from those that have the ledger, while another
-// one is not. So a question that is not answered soon is given up for a connection to another node, once there is one:
-// where the broker is merely slow, its answer is waited for until then.
-func (h *Held) orElsewhere(ask func() error) error {
-	dialing, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	late := time.AfterFunc(min(longestSilence, h.lease/5), func() {
-		defer close(done)
-		h.connectElsewhere(dialing)
-	})
-	err := ask()
-	cancel()
-	if !late.Stop() {
-		<-done
-	}
-	return err
-}
-
-func (h *Held) connectElsewhere(ctx context.Context) {
-	if len(h.Session.Dialer.Brokers) == 1 {
-		return
-	}
-	h.Session.Dialer.MoveOn()
-	conn, err := h.Session.Dialer.Dial(ctx, "holding")
-	switch silent := h.Conn(); {
-	case err != nil:
-		h.Log.Debug("no other broker can be asked for the slot", "slot", h.slot, "error", err)
-	case ctx.Err() != nil || conn.Node().URL() == silent.Node().URL():
-		conn.Abandon()
-	default:
-		h.Log.Debug("asking another broker for the slot", "slot", h.slot, "broker", conn.Label())
-		h.spare = conn
-		silent.Abandon()
-	}
-}
-
 // mend has the record and its copy come to the door, on another connection or channel where that is necessary.
 func (h *Held) mend(ctx context.Context) error {
 	if h.Cause() == nil {
 		return h.writeAgain(ctx, h.door.Load())
 	}
-	spare := h.spare
-	h.spare = nil
-	if err := h.Session.ConnectOver(ctx, spare); err != nil {
+	if err := h.connect(ctx); err != nil {
 		return err
 	}
 	side := h.Session.Side()
@@ -114,6 +72,16 @@ func (h *Held) mend(ctx context.Context) error {
 	h.Session.KeepSilent(true)
 	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
 	return nil
+}
+
+// connect connects again where that is necessary: over the node that answers, if one was found.
+func (h *Held) connect(ctx context.Context) error {
+	found := h.elsewhere(true)
+	if found == nil {
+		return h.Session.Connect(ctx)
+	}
+	h.next = found
+	return h.Session.ConnectOver(ctx, found.Channel())
 }
 
 // comeBack stands at the door, behind whoever has the place.
@@ -141,6 +109,17 @@ func (h *Held) comeBack(ctx context.Context) error {
 // writeAgain is writeBoth where the last ones have not come. While the ledger has no majority nothing comes; what comes
 // without them says that a policy is in the way.
 func (h *Held) writeAgain(ctx context.Context, door *ledger.Door) error {
+	h.lookElsewhere(door)
+	ended := door.View().Ended
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() { // the node that is written over may be the silent one
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	err := h.writeBoth(ctx, door)
 	if err == nil && door.Vanished() {
 		h.miss()

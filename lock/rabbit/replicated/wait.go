@@ -60,7 +60,7 @@ func (h *Held) await(ctx context.Context) error {
 		case known.Disowned():
 			err = h.Lose("its guard has released it")
 		case known.Echoed:
-			h.Avoided.Add(h.slot, leaveAlone, transport.ErrTaken)
+			h.stepBack(ctx)
 			err = lock.Errorf(lock.ErrFull, "%s: its holder lives, or somebody else had its place", h)
 		case h.Session.Blocked():
 			err = h.Session.Conn().BrokenError(h.String())
@@ -86,6 +86,16 @@ func (h *Held) await(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// stepBack leaves the door to a holder that lives, which has no record before that. Whatever else keeps others from the
+// slot, as its token, stays until Release.
+func (h *Held) stepBack(ctx context.Context) {
+	h.Avoided.Add(h.slot, leaveAlone, transport.ErrTaken)
+	ctx, cancel := ledger.Finishing(ctx)
+	defer cancel()
+	unrecorded, err := h.giveBack(ctx, nil)
+	h.back = func() (error, error) { return unrecorded, err }
 }
 
 // pause returns when there may be something to do. Now and then it proves the place.

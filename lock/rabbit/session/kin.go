@@ -23,7 +23,7 @@ type kin struct {
 	comparing sync.WaitGroup
 
 	mu    sync.Mutex         // guards what follows
-	known map[string]bool    // by URL; replaced where it grows
+	known map[string]bool    // by URL; replaced where it changes
 	shun  map[string]bool    // which do not know what was made through one before them in the list
 	stop  context.CancelFunc // of who compares; nil: nobody does
 }
@@ -42,31 +42,39 @@ func (s *Session) stay(put bool) {
 		k.stop = nil
 	}
 	if !put {
-		s.Dialer.Confine(s.others())
+		s.Dialer.Prefer(s.others())
 		return
 	}
 	if k.shun == nil {
 		k.shun = map[string]bool{}
 	}
 	own := s.Conn()
-	if url := own.Node().URL(); !k.known[url] {
+	url := own.Node().URL()
+	if !k.known[url] {
 		k.known = map[string]bool{url: true}
 	}
 	s.Dialer.Confine(k.known)
 	var ctx context.Context
 	ctx, k.stop = context.WithCancel(context.Background())
 	k.comparing.Go(func() {
+		asked := map[string]bool{url: true}
 		for pause := compareAfter; own.Sleep(ctx, pause, "the other brokers") == nil; pause = compareAgain {
-			if s.compare(ctx, own) {
+			if s.compare(ctx, own, asked) {
 				return
 			}
 		}
 	})
 }
 
-// compare makes a queue, and asks the nodes for it that are not known. It reports whether none is left.
-func (s *Session) compare(ctx context.Context, own *transport.Conn) (all bool) {
-	strangers := s.strangers()
+// compare makes a queue, and asks those nodes for it that have not been found to know one. It reports whether none is
+// left. Those that were known before are asked as well: somebody may have taken a node out of its cluster.
+func (s *Session) compare(ctx context.Context, own *transport.Conn, asked map[string]bool) (all bool) {
+	var strangers []int // by their places in the list
+	for n, node := range s.Dialer.Brokers {
+		if !asked[node.URL()] {
+			strangers = append(strangers, n)
+		}
+	}
 	if len(strangers) == 0 {
 		return true
 	}
@@ -76,12 +84,20 @@ func (s *Session) compare(ctx context.Context, own *transport.Conn) (all bool) {
 		s.Dialer.Log.Debug("cannot compare the brokers", "queue", mark, "error", err)
 		return false
 	}
-	for _, n := range strangers {
-		s.ask(ctx, own, n, mark)
+	know := make([]bool, len(strangers))
+	var asking sync.WaitGroup
+	for i, n := range strangers {
+		asking.Go(func() { know[i] = s.ask(ctx, own, n, mark) })
 	}
+	asking.Wait()
 	_ = channel.Remove(ctx, mark)
 	_ = channel.Close(ctx)
-	return len(s.strangers()) == 0
+	all = true
+	for i, n := range strangers {
+		asked[s.Dialer.Brokers[n].URL()] = know[i]
+		all = all && know[i]
+	}
+	return all
 }
 
 // others are the nodes that are not shunned.
@@ -93,20 +109,8 @@ func (s *Session) others() map[string]bool {
 	return others
 }
 
-// strangers are the nodes that are not known, by their places in the list.
-func (s *Session) strangers() (places []int) {
-	s.kin.mu.Lock()
-	defer s.kin.mu.Unlock()
-	for n, node := range s.Dialer.Brokers {
-		if !s.kin.known[node.URL()] {
-			places = append(places, n)
-		}
-	}
-	return places
-}
-
 // ask asks one node whether it knows the queue.
-func (s *Session) ask(ctx context.Context, own *transport.Conn, n int, mark string) {
+func (s *Session) ask(ctx context.Context, own *transport.Conn, n int, mark string) (knows bool) {
 	node := s.Dialer.Brokers[n]
 	url, found := node.URL(), transport.Unknown
 	conn, err := s.Dialer.DialOne(ctx, node, "comparing")
@@ -122,21 +126,30 @@ func (s *Session) ask(ctx context.Context, own *transport.Conn, n int, mark stri
 	case err != nil:
 		s.Dialer.Log.Debug("not known whether a broker is of the same cluster", "broker", node.Label(), "error", err)
 	case found == transport.Present:
-		k.known = maps.Clone(k.known)
-		k.known[url] = true
+		s.know(url, true)
 		delete(k.shun, s.later(own.Node().URL(), url))
-		s.Dialer.Confine(k.known)
 		s.Dialer.Log.Debug("a slot can be reclaimed over another broker, which is of the same cluster", "broker", node.Label())
+		return true
 	case found == transport.Absent:
+		s.know(url, false)
 		later := s.later(own.Node().URL(), url)
 		if k.shun[later] {
-			return // and the user knows it
+			return false // and the user knows it
 		}
 		k.shun[later] = true
 		s.Dialer.Log.Warn("a broker knows nothing of the slot that is held: it is no cluster with the one that gave it, "+
 			"or that is split, and would give it to somebody else; name the nodes of one cluster, and try berth check --connect",
 			"broker", node.Label())
 	}
+	return false
+}
+
+// know notes whether a node is of the cluster. The caller has mu.
+func (s *Session) know(url string, known bool) {
+	k := &s.kin
+	k.known = maps.Clone(k.known)
+	k.known[url] = known
+	s.Dialer.Confine(k.known)
 }
 
 // later returns which of two comes later in the list.

@@ -152,18 +152,19 @@ func (s *Session) Connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.use(conn)
+	s.use(conn.Channel())
 	return nil
 }
 
-func (s *Session) use(conn *transport.Conn) {
+func (s *Session) use(main *transport.Channel) {
+	conn := main.Conn()
 	s.Dialer.Log.Debug("connected", "broker", conn.Label())
-	s.link.Store(&link{main: conn.Channel(), side: conn.Channel(), since: time.Now(), again: s.Conn() != nil})
+	s.link.Store(&link{main: main, side: conn.Channel(), since: time.Now(), again: s.Conn() != nil})
 }
 
-// ConnectOver is Connect with a connection that was made in its place already; nil: there is none.
-func (s *Session) ConnectOver(ctx context.Context, made *transport.Conn) error {
-	if made != nil && !made.Broken() {
+// ConnectOver is Connect with the main channel of a connection that was made in its place already.
+func (s *Session) ConnectOver(ctx context.Context, made *transport.Channel) error {
+	if !made.Conn().Broken() {
 		s.Conn().Abandon()
 		s.use(made)
 	}

@@ -2,7 +2,9 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,12 +24,50 @@ type Dialer struct {
 	Mark      func() string // names a queue that nobody else has, for session.Session; nil: nothing is compared
 	Log       hclog.Logger
 
-	next atomic.Int32                    // the node to begin with: the one that worked last, or the one after it
-	only atomic.Pointer[map[string]bool] // see Confine
+	next  atomic.Int32          // the node to begin with: the one that worked last, or the one after it
+	apart atomic.Pointer[apart] // nil: all nodes are alike
 }
 
-// Confine has Dial use no other nodes than these, by their URLs, which nobody changes any more.
-func (d *Dialer) Confine(to map[string]bool) { d.only.Store(&to) }
+// apart are the nodes that are used before others, or alone.
+type apart struct {
+	nodes map[string]bool // by URL
+	alone bool
+}
+
+// Confine has Dial use no other nodes than these, by their URLs. Nobody changes them any more.
+func (d *Dialer) Confine(to map[string]bool) { d.apart.Store(&apart{to, true}) }
+
+// Prefer has Dial use others than these only where none of them lets us in. Nobody changes them any more.
+func (d *Dialer) Prefer(these map[string]bool) { d.apart.Store(&apart{these, false}) }
+
+// Others returns the nodes that Dial would try, by their places in the list, without that one.
+func (d *Dialer) Others(than broker.Node) []int32 {
+	order, _ := d.order()
+	return slices.DeleteFunc(order, func(n int32) bool { return d.Brokers[n].URL() == than.URL() })
+}
+
+// order returns the nodes to try, by their places in the list, beginning with the one that worked last, and why the others
+// are not.
+func (d *Dialer) order() (places []int32, left []error) {
+	apart, begin, all := d.apart.Load(), d.next.Load(), int32(len(d.Brokers))
+	var others []int32
+	for i := range all {
+		n := (begin + i) % all
+		switch {
+		case apart == nil || apart.nodes[d.Brokers[n].URL()]:
+			places = append(places, n)
+		case apart.alone:
+			left = append(left, fmt.Errorf("%s: not tried, because it is not known to be of one cluster with the broker "+
+				"that the slot is held at", d.Brokers[n].Label()))
+		default:
+			others = append(others, n)
+		}
+	}
+	return append(places, others...), left
+}
+
+// BeginWith makes the next Dial begin with the node in that place.
+func (d *Dialer) BeginWith(n int32) { d.next.Store(n) }
 
 // MoveOn makes the next Dial begin with another node than the last one did.
 func (d *Dialer) MoveOn() { d.moveOn(d.next.Load()) }
@@ -39,22 +79,17 @@ func (d *Dialer) moveOn(n int32) { d.next.CompareAndSwap(n, (n+1)%int32(len(d.Br
 // connection is for. If no node lets us in, the error has a refusal (lock.ErrDenied, lock.ErrUnsafe) in preference to
 // lock.ErrUnreachable, because it needs somebody to change something.
 func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
-	var failures []error
-	begin := d.next.Load()
-	for i := range int32(len(d.Brokers)) {
-		n := (begin + i) % int32(len(d.Brokers))
+	order, failures := d.order()
+	for _, n := range order {
 		node := d.Brokers[n]
-		if only := d.only.Load(); only != nil && !(*only)[node.URL()] {
-			failures = append(failures, fmt.Errorf("%s: not tried, because it is not known to be of one cluster with "+
-				"the broker that the slot was won from", node.Label()))
-			continue
-		}
 		c, err := d.DialOne(ctx, node, role)
 		if err == nil {
 			d.next.Store(n)
 			return c, nil
 		}
-		d.moveOn(n)
+		if !errors.Is(ctx.Err(), context.Canceled) { // which says nothing of the node
+			d.moveOn(n)
+		}
 		d.Log.Debug("cannot connect", "role", role, "broker", node.Label(), "error", err)
 		failures = append(failures, fmt.Errorf("%s: %w", node.Label(), err))
 		if ctx.Err() != nil {

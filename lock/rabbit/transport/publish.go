@@ -67,8 +67,8 @@ type Letter struct {
 	Message Message
 }
 
-// Send publishes letters to different queues, all sent before the first answer is awaited, and returns which of the
-// queues exist. Errors: as Via.Probe, and ErrUnfit as Depart.
+// Send publishes letters, all sent before the first answer is awaited, and returns of each whether its queue exists.
+// Errors: as Via.Probe, and ErrUnfit as Depart.
 func (c *Channel) Send(ctx context.Context, letters []Letter) ([]Presence, error) {
 	return c.publish(ctx, operation{"publish", "", publishPermission}, letters, Departure{}, false)
 }

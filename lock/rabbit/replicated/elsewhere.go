@@ -1,0 +1,147 @@
+package replicated
+
+import (
+	"context"
+	"time"
+
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/transport"
+)
+
+// longestSilence is for how long nothing may come from the ledger that is asked before another node is connected to.
+// With a short lease it is less.
+const longestSilence = 2 * time.Second
+
+// longestMoves bounds the growth of that: it doubles with each move, until a proof takes less.
+const longestMoves = 4
+
+// grace is for how long a door may hear nothing at least, once another node has answered.
+const grace = 100 * time.Millisecond
+
+// shortestVisit is for how long another node is given at least to stand at the door there.
+const shortestVisit = time.Second
+
+// search looks for a node that has the ledger while that of a door is silent: it may be cut off from those that have it.
+type search struct {
+	door   *ledger.Door
+	cancel context.CancelFunc
+	done   chan struct{} // closed at its end
+	found  *ledger.Door  // valid after done; nil: there is none. The connection of the other one was cut then.
+}
+
+// silence is for how long nothing may come at first.
+func (h *Held) silence() time.Duration { return min(longestSilence, h.lease/5) }
+
+// lookElsewhere begins to look for another node than that of the door, unless somebody does.
+func (h *Held) lookElsewhere(door *ledger.Door) {
+	h.searching.Lock()
+	defer h.searching.Unlock()
+	if h.search != nil || !h.Started() || len(h.Session.Dialer.Brokers) == 1 {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &search{door: door, cancel: cancel, done: make(chan struct{})}
+	h.search = s
+	silence := h.silence() << min(h.moves, longestMoves)
+	go func() {
+		defer close(s.done)
+		s.found = h.findElsewhere(ctx, door, silence)
+	}()
+}
+
+// elsewhere ends the search, and returns the door that it has found; nil: none. But one of a door that still stands goes
+// on where it may.
+func (h *Held) elsewhere(mayGoOn bool) *ledger.Door {
+	h.searching.Lock()
+	defer h.searching.Unlock()
+	s := h.search
+	if s == nil || mayGoOn && !transport.IsClosed(s.door.View().Ended) {
+		return nil
+	}
+	h.search = nil
+	s.cancel()
+	if <-s.done; s.found != nil {
+		h.moves++
+	}
+	return s.found
+}
+
+// answered ends the search: the node answers. What was found by then has cost it its connection, and is for mend.
+func (h *Held) answered(soon bool) {
+	h.searching.Lock()
+	defer h.searching.Unlock()
+	if soon {
+		h.moves = 0
+	}
+	if s := h.search; s != nil {
+		s.cancel()
+		if <-s.done; s.found == nil {
+			h.search = nil
+		}
+	}
+}
+
+// stayHere ends the search, and what it has found.
+func (h *Held) stayHere() {
+	if found := h.elsewhere(false); found != nil {
+		found.Channel().Conn().Abandon()
+	}
+}
+
+// findElsewhere stands at the door over another node, once that of this door is silent, and cuts this connection. It
+// tries the others in turn for as long as nothing comes.
+func (h *Held) findElsewhere(ctx context.Context, door *ledger.Door, silence time.Duration) *ledger.Door {
+	for quiet(ctx, door, silence) {
+		for _, n := range h.Session.Dialer.Others(door.Channel().Conn().Node()) {
+			if found := h.standElsewhere(ctx, door, n); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// standElsewhere stands at the door over another node, by its place in the list, too: behind this one, for as long as that has a connection.
+// Where the leader is slow, and not the node silent, this door hears something before the other one has its answer, or
+// as soon.
+func (h *Held) standElsewhere(ctx context.Context, door *ledger.Door, n int32) *ledger.Door {
+	node := h.Session.Dialer.Brokers[n]
+	bounded, cancel := context.WithTimeout(ctx, max(h.lease/5, shortestVisit))
+	defer cancel()
+	conn, err := h.Session.Dialer.DialOne(bounded, node, "holding")
+	if err != nil {
+		h.Log.Debug("another broker cannot be asked for the slot", "slot", h.slot, "broker", node.Label(), "error", err)
+		return nil
+	}
+	heard, asked := door.View().Read, time.Now()
+	found, err := ledger.Return(bounded, conn.Channel(), h.t, h.visitor())
+	if err != nil || !quiet(ctx, door, max(time.Since(asked), grace)) || door.View().Read != heard {
+		h.Log.Debug("another broker does not answer sooner", "slot", h.slot, "broker", node.Label(), "error", err)
+		conn.Abandon()
+		return nil
+	}
+	h.Log.Debug("asking another broker for the slot", "slot", h.slot, "broker", node.Label())
+	h.Session.Dialer.BeginWith(n)
+	door.Channel().Conn().Abandon()
+	return found
+}
+
+// quiet reports whether the door stands, and hears nothing for that long.
+func quiet(ctx context.Context, door *ledger.Door, silence time.Duration) bool {
+	timer := time.NewTimer(silence)
+	defer timer.Stop()
+	for {
+		known := door.View()
+		if transport.IsClosed(known.Ended) {
+			return false
+		}
+		select {
+		case <-known.Changed:
+			timer.Reset(silence)
+		case <-timer.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
