@@ -231,7 +231,9 @@ func TestLedgerThatDoesNotAnswerAWaiterIsNotTakenForAPolicy(t *testing.T) {
 		if err := h.Ready(within(t)); !errors.Is(err, lock.ErrUnknown) {
 			t.Errorf("its ledger does not answer: %v", err)
 		}
-		must(t, h.Release(within(t)))
+		if err := h.Release(within(t)); err != nil && !errors.Is(err, lock.ErrUnknown) { // it is owed then
+			t.Error(err)
+		}
 	}
 	if said("policies") > 0 {
 		t.Error("a policy is blamed")
