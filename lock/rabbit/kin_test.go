@@ -161,8 +161,8 @@ func TestBrokerThatHasLeftTheClusterIsNotReclaimedFrom(t *testing.T) {
 	}
 }
 
-// Whoever holds nothing is better off with such a broker than with none.
-func TestBrokerOfNoClusterIsUsedWhereNoOtherIsThere(t *testing.T) {
+// It would run beside whoever holds the slot at the first one by now.
+func TestBrokerOfNoClusterIsNotUsedWhereNoOtherIsThere(t *testing.T) {
 	t.Parallel()
 	const other = "y"
 	must(t, shared.AddVhost(within(t), other))
@@ -179,9 +179,14 @@ func TestBrokerOfNoClusterIsUsedWhereNoOtherIsThere(t *testing.T) {
 	eventually(t, "the user is told", func() bool { return said("a broker knows nothing of the slot") > 0 })
 	must(t, h.Release(within(t)))
 	first.close()
-	h, err = acquire(t, l)
-	must(t, err)
-	must(t, h.Release(within(t)))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if h, err := l.Acquire(ctx); err == nil {
+		t.Errorf("slot %d was won from a broker that knows nothing of the others", h.Slot())
+	}
+	if err := l.Connect(within(t)); !errors.Is(err, lock.ErrUnreachable) {
+		t.Errorf("connecting: %v", err)
+	}
 }
 
 // A host that is dead answers nothing for as long as one may dial.

@@ -42,7 +42,7 @@ func (s *Session) stay(put bool) {
 		k.stop = nil
 	}
 	if !put {
-		s.Dialer.Prefer(s.others())
+		s.Dialer.Confine(s.others())
 		return
 	}
 	if k.shun == nil {

@@ -24,21 +24,12 @@ type Dialer struct {
 	Mark      func() string // names a queue that nobody else has, for session.Session; nil: nothing is compared
 	Log       hclog.Logger
 
-	next  atomic.Int32          // the node to begin with: the one that worked last, or the one after it
-	apart atomic.Pointer[apart] // nil: all nodes are alike
+	next atomic.Int32                    // the node to begin with: the one that worked last, or the one after it
+	only atomic.Pointer[map[string]bool] // see Confine
 }
 
-// apart are the nodes that are used before others, or alone.
-type apart struct {
-	nodes map[string]bool // by URL
-	alone bool
-}
-
-// Confine has Dial use no other nodes than these, by their URLs. Nobody changes them any more.
-func (d *Dialer) Confine(to map[string]bool) { d.apart.Store(&apart{to, true}) }
-
-// Prefer has Dial use others than these only where none of them lets us in. Nobody changes them any more.
-func (d *Dialer) Prefer(these map[string]bool) { d.apart.Store(&apart{these, false}) }
+// Confine has Dial use no other nodes than these, by their URLs, which nobody changes any more.
+func (d *Dialer) Confine(to map[string]bool) { d.only.Store(&to) }
 
 // Others returns the nodes that Dial would try, by their places in the list, without that one.
 func (d *Dialer) Others(than broker.Node) []int32 {
@@ -49,21 +40,17 @@ func (d *Dialer) Others(than broker.Node) []int32 {
 // order returns the nodes to try, by their places in the list, beginning with the one that worked last, and why the others
 // are not.
 func (d *Dialer) order() (places []int32, left []error) {
-	apart, begin, all := d.apart.Load(), d.next.Load(), int32(len(d.Brokers))
-	var others []int32
+	only, begin, all := d.only.Load(), d.next.Load(), int32(len(d.Brokers))
 	for i := range all {
 		n := (begin + i) % all
-		switch {
-		case apart == nil || apart.nodes[d.Brokers[n].URL()]:
+		if only == nil || (*only)[d.Brokers[n].URL()] {
 			places = append(places, n)
-		case apart.alone:
-			left = append(left, fmt.Errorf("%s: not tried, because it is not known to be of one cluster with the broker "+
-				"that the slot is held at", d.Brokers[n].Label()))
-		default:
-			others = append(others, n)
+			continue
 		}
+		left = append(left, fmt.Errorf("%s: not tried, because it is not known to be of one cluster with the broker that "+
+			"the slot was won from", d.Brokers[n].Label()))
 	}
-	return append(places, others...), left
+	return places, left
 }
 
 // BeginWith makes the next Dial begin with the node in that place.
