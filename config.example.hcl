@@ -113,10 +113,26 @@
 #rewrite = ["HUP=USR1"]
 
 # Whom the command runs as, names or numbers in quotes. No default: as berth does.
-# Anybody else needs CAP_SETUID and CAP_SETGID, as root has them. HOME, USER and
-# LOGNAME become the user's, if this host knows the user.
+# Anybody else needs CAP_SETUID, CAP_SETGID and CAP_KILL, as root has them. HOME, USER and
+# LOGNAME become the user's, if this host knows the user. The command has no
+# capabilities then, unless it is root's, and cannot type into berth's terminal.
 #user = "nobody"
 #group = "nogroup"
+
+# true keeps programs that are setuid, or have capabilities in their file, from giving
+# the command privileges. Left out, it is true with user and group, but for root.
+#no_new_privileges = true
+
+# Where the command runs: a directory that its user may enter. No default: where berth
+# was started.
+#directory = "/var/lib/myprogram"
+
+# The command's file mode creation mask, in octal and in quotes. No default: berth's.
+#umask = "0027"
+
+# Limits of the command, as in getrlimit(2): NAME=SOFT:HARD, or NAME=LIMIT for both.
+# No default: berth's.
+#limit = ["NOFILE=1024:65536", "CORE=0"]
 
 # ---- Hooks ----
 #

@@ -102,6 +102,9 @@ func missingHere(cfg config.Run) (all []string) {
 			all = append(all, fmt.Sprintf("on this host: %s: %v", hook, err))
 		}
 	}
+	if err := runner.CheckRights(cfg); err != nil {
+		all = append(all, "on this host: "+err.Error())
+	}
 	if cfg.PIDNamespace && !identity.Capable(unix.CAP_SYS_ADMIN) {
 		all = append(all, "as this user: "+guard.ErrNamespace.Error())
 	}

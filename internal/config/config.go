@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"berth/internal/brokerurl"
+	"berth/internal/guard/rights"
 	"berth/internal/identity"
 	"berth/internal/observe"
 	"berth/internal/timing"
@@ -170,6 +171,13 @@ type Run struct {
 	// Account is the entry that the user database has for --user. Nil (default)
 	// if none was given, or if there is no entry.
 	Account *identity.Account
+
+	// Rights are what the command may do beside what its user may, and its limits.
+	Rights rights.Rights
+
+	// WorkingDirectory is the command's, absolute. Empty (default): that in which berth was
+	// started.
+	WorkingDirectory string
 
 	texts map[string][]string // what was given for each option, by its name; for Reload
 }

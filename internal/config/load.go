@@ -173,7 +173,10 @@ func (in Input) settle(options []Option) (*settings, error) {
 			return nil, value.wrong(err)
 		}
 	}
-	return s, s.setCredential(values)
+	if err := s.setCredential(values); err != nil {
+		return nil, err
+	}
+	return s, s.setRights(values)
 }
 
 func (in Input) merge(options []Option) (layer, error) {

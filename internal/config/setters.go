@@ -26,6 +26,8 @@ type settings struct {
 	Run
 	user  *identity.User // nil: not given
 	group *uint32        // nil: not given
+
+	noNewPrivileges *bool // nil: not given
 }
 
 // setNothing is for options that are used before values are set.

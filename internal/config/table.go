@@ -131,11 +131,23 @@ var table = []Option{
 			"separated by spaces or commas."},
 	{Name: "user", Group: groupCommand, Value: "USER", set: setUser,
 		Usage: "Run the command as this user, a name or a number, with the user's groups; HOME, USER and " +
-			"LOGNAME are the user's, if this host knows the user. Needs CAP_SETUID and CAP_SETGID, as root has " +
-			"them."},
+			"LOGNAME are the user's, if this host knows the user. It has no capabilities, unless it is root's. Needs " +
+			"CAP_SETUID, CAP_SETGID and CAP_KILL, as root has them."},
 	{Name: "group", Group: groupCommand, Value: "GROUP", set: setGroup,
 		Usage: "Run the command with this group, a name or a number, in place of the user's main one. Needs " +
 			"CAP_SETGID."},
+	{Name: "no-new-privileges", Group: groupCommand, Kind: Switch, set: setNoNewPrivileges,
+		Usage: "Keep programs that are setuid, or have capabilities in their file, such as sudo, su and ping, from " +
+			"giving the command privileges. Left out, it is true with --user and --group, for any user but root."},
+	{Name: "directory", Group: groupCommand, Value: "DIRECTORY", set: setDirectory,
+		Usage: "Run the command in DIRECTORY, which its user enters. Left out, it is the one in which berth was " +
+			"started."},
+	{Name: "umask", Group: groupCommand, Value: "MASK", set: setUmask,
+		Usage: "The command's file mode creation mask in octal, such as 0027. Left out, it is berth's."},
+	{Name: "limit", Group: groupCommand, Value: "NAME=SOFT:HARD", Kind: List, set: setLimits,
+		Usage: "A limit of the command on a resource, named and counted as in getrlimit(2), such as NOFILE=1024:65536; " +
+			"NAME=LIMIT is both, and unlimited is a limit too. Repeatable. In the variable, separated by spaces or " +
+			"commas. To go above berth's hard limit needs CAP_SYS_RESOURCE."},
 
 	{Name: "on-acquire", Group: groupHooks, Value: "COMMAND", Kind: CommandLine,
 		set: setHook(supervisor.OnAcquire),

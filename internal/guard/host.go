@@ -37,6 +37,7 @@ import (
 
 	"berth/internal/guard/parent"
 	"berth/internal/guard/procfs"
+	"berth/internal/guard/rights"
 	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
@@ -70,8 +71,10 @@ type Spec struct {
 	Dir        string              // the working directory, see LeaveDir; "" is that of this process
 	Path       string              // the executable, absolute or relative to the working directory
 	Args       []string            // from argv[0] on
+	Enter      string              // absolute; the command's working directory in place of Dir, which its user enters
 	Env        []string            // the command's environment but for Start.Vars
 	Credential *syscall.Credential // the user; nil: the one who started berth
+	Rights     rights.Rights       // what it may do; zero: what berth may
 
 	// Aside is for what is not the command, a hook: it reads nothing, writes to standard error alone, and is not given
 	// the terminal. What the command reads and writes is the command's alone.
@@ -91,6 +94,9 @@ type Spec struct {
 	// with it. The command cannot be given the terminal.
 	Namespace bool
 }
+
+// Staged reports whether the command's user has to execute berth's own program first.
+func (s Spec) Staged() bool { return wire.Staged(s.Numbered, s.Rights) }
 
 // NewHost makes this process the reaper of everything below it.
 func NewHost() (*Host, error) { return newHost(env{procfs.Kernel(), newCgroup}) }
@@ -220,8 +226,8 @@ func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 	args := wire.Args{
 		Cgroup: g.cgroup, Credential: spec.Credential, Namespace: spec.Namespace,
-		Aside: spec.Aside,
-		Dir:   spec.Dir, Numbered: spec.Numbered, Path: spec.Path, Command: spec.Args,
+		Aside: spec.Aside, Rights: spec.Rights,
+		Dir: spec.Dir, Enter: spec.Enter, Numbered: spec.Numbered, Path: spec.Path, Command: spec.Args,
 	}
 	// A group of its own: whatever kills berth's group must not hit both.
 	sys := &syscall.SysProcAttr{Setpgid: true}

@@ -109,17 +109,29 @@ func parseID(text string) (uint32, error) {
 // Without this check it would be found out once the slot is won. capable is Capable.
 func Permitted(c *syscall.Credential, capable func(capability int) bool) error {
 	var missing []string
-	if c != nil && int(c.Uid) != os.Geteuid() && !capable(unix.CAP_SETUID) {
+	another := c != nil && int(c.Uid) != os.Geteuid()
+	if another && !capable(unix.CAP_SETUID) {
 		missing = append(missing, "CAP_SETUID")
 	}
 	if c != nil && !capable(unix.CAP_SETGID) { // setgroups(2) needs it in any case
 		missing = append(missing, "CAP_SETGID")
+	}
+	if another && !capable(unix.CAP_KILL) { // a command that berth can start and not end
+		missing = append(missing, "CAP_KILL")
 	}
 	if missing == nil {
 		return nil
 	}
 	return fmt.Errorf("needs %s, which berth does not have; start berth as root, or as the user that the command is "+
 		"to run as", strings.Join(missing, " and "))
+}
+
+// IsRoot reports whether a command with this user, or with berth's own if it is nil, is root's.
+func IsRoot(user *User) bool {
+	if user == nil {
+		return os.Getuid() == 0
+	}
+	return user.uid == 0
 }
 
 // inGroups reports whether these are this process's supplementary groups.

@@ -26,6 +26,10 @@ func TestNumbersAreTakenForUserAndGroup(t *testing.T) {
 }
 
 func TestIdentityThatBerthCannotGiveIsRefused(t *testing.T) {
+	all := []int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL}
+	without := func(missing int) []int {
+		return slices.DeleteFunc(slices.Clone(all), func(c int) bool { return c == missing })
+	}
 	own, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
 	for name, c := range map[string]struct {
 		as   *syscall.Credential
@@ -33,10 +37,11 @@ func TestIdentityThatBerthCannotGiveIsRefused(t *testing.T) {
 		want string
 	}{
 		"nobody else":             {nil, nil, ""},
-		"root":                    {&syscall.Credential{Uid: other}, []int{unix.CAP_SETUID, unix.CAP_SETGID}, ""},
-		"another user":            {&syscall.Credential{Uid: other}, nil, "needs CAP_SETUID and CAP_SETGID"},
-		"another user, no groups": {&syscall.Credential{Uid: other}, []int{unix.CAP_SETUID}, "needs CAP_SETGID"},
-		"another group":           {&syscall.Credential{Uid: own}, nil, "needs CAP_SETGID"},
+		"root":                    {&syscall.Credential{Uid: other}, all, ""},
+		"another user":            {&syscall.Credential{Uid: other}, nil, "needs CAP_SETUID and CAP_SETGID and CAP_KILL,"},
+		"another user, no groups": {&syscall.Credential{Uid: other}, without(unix.CAP_SETGID), "needs CAP_SETGID,"},
+		"another user, not ended": {&syscall.Credential{Uid: other}, without(unix.CAP_KILL), "needs CAP_KILL,"},
+		"another group":           {&syscall.Credential{Uid: own}, nil, "needs CAP_SETGID,"},
 	} {
 		err := Permitted(c.as, func(capability int) bool { return slices.Contains(c.has, capability) })
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {

@@ -7,11 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
 	"berth/internal/brokerurl"
+	"berth/internal/config"
 	"berth/internal/guard"
 )
 
@@ -36,25 +36,46 @@ func FindCommand(name string) (string, error) {
 	return "", fmt.Errorf("cannot find the command %q: %w; %s", name, syscall.ENOENT, hint)
 }
 
+// findFor returns what FindCommand does, such that it also leads there from another
+// directory, if the command is to run in one.
+func findFor(cfg config.Run, name string) (string, error) {
+	path, err := FindCommand(name)
+	if err != nil || cfg.WorkingDirectory == "" || filepath.IsAbs(path) {
+		return path, err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("cannot find the command %q from %s: %w", name, cfg.WorkingDirectory, syscall.ENOENT)
+	}
+	return filepath.Join(here, path), nil
+}
+
 // notExecuted says which program it was that FindCommand had found and that
 // could not be executed, and what may be the matter.
 func notExecuted(spec guard.Spec, err error) error {
 	var errno syscall.Errno
 	errors.As(err, &errno)
-	if _, err := os.Stat(spec.Dir); spec.Dir != "" && err != nil {
-		return fmt.Errorf("cannot execute %q in the directory that berth was started in: %w; it was there then",
-			spec.Path,
-			err)
+	dir, which := spec.Dir, "the directory that berth was started in"
+	if spec.Enter != "" {
+		dir, which = spec.Enter, "--directory"
+	}
+	if _, err := os.Stat(dir); dir != "" && err != nil {
+		return fmt.Errorf("cannot execute %q in %s: %w; it was there then", spec.Path, which, err)
+	}
+	if closed := notEntered(spec.Credential, spec.Enter); errno == syscall.EACCES && spec.Enter != "" && closed != "" {
+		return fmt.Errorf("cannot execute %q in --directory: user %d, group %d may not enter %s: %w; let them (chmod a+x), "+
+			"or choose another", spec.Path, spec.Credential.Uid, spec.Credential.Gid, closed, errno)
 	}
 	program := spec.Path
 	if !filepath.IsAbs(program) {
 		program = filepath.Join(spec.Dir, program)
 	}
-	if errno == syscall.EACCES && len(spec.Numbered) > 0 && !mayExecuteSelf(spec.Credential) {
+	// To /proc/self/exe no directory is passed.
+	if errno == syscall.EACCES && spec.Staged() && !mayExecute(spec.Credential, "/proc/self/exe") {
 		self, _ := os.Executable()
-		return fmt.Errorf("user %d, group %d may not execute berth's own program %q: %w; berth tells the command its "+
-			"process number (%s) by it; let them execute it (chmod a+x), or leave --user out and have the command "+
-			"become that user", spec.Credential.Uid, spec.Credential.Gid, self, errno,
+		return fmt.Errorf("user %d, group %d may not execute berth's own program %q: %w; berth gives the command its "+
+			"process number (%s) or its limits by it; let them execute it (chmod a+x), or leave --user out and have "+
+			"the command become that user", spec.Credential.Uid, spec.Credential.Gid, self, errno,
 			strings.Join(spec.Numbered, ", "))
 	}
 	_, missing := os.Stat(program)
@@ -88,22 +109,4 @@ func isThere(name string) bool {
 		}
 	}
 	return false
-}
-
-// mayExecuteSelf reports whether the user may execute this program by /proc/self/exe, to which no directory is passed.
-func mayExecuteSelf(user *syscall.Credential) bool {
-	var self syscall.Stat_t
-	if user == nil || syscall.Stat("/proc/self/exe", &self) != nil {
-		return true
-	}
-	bits := uint32(0o001)
-	switch {
-	case user.Uid == 0:
-		bits = 0o111
-	case user.Uid == self.Uid:
-		bits = 0o100
-	case user.Gid == self.Gid, slices.Contains(user.Groups, self.Gid):
-		bits = 0o010
-	}
-	return self.Mode&bits != 0
 }

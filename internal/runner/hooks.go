@@ -16,14 +16,14 @@ type program struct {
 }
 
 // findHooks finds the hooks' programs. Its error wraps config.ErrInvalid.
-func findHooks(hooks map[supervisor.Hook][]string) (map[supervisor.Hook]program, error) {
+func findHooks(cfg config.Run) (map[supervisor.Hook]program, error) {
 	found := map[supervisor.Hook]program{}
-	for _, hook := range slices.Sorted(maps.Keys(hooks)) {
-		path, err := FindCommand(hooks[hook][0])
+	for _, hook := range slices.Sorted(maps.Keys(cfg.Hooks)) {
+		path, err := findFor(cfg, cfg.Hooks[hook][0])
 		if err != nil {
 			return nil, config.Invalidf("%s: %v", hook, err)
 		}
-		found[hook] = program{path, hooks[hook]}
+		found[hook] = program{path, cfg.Hooks[hook]}
 	}
 	return found, nil
 }

@@ -46,11 +46,14 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	runtime.GOMAXPROCS(1)
 	// What a start leaves behind is more than what a waiter needs for as long as it waits.
 	debug.SetGCPercent(50)
-	path, err := FindCommand(cfg.Command[0])
+	path, err := findFor(cfg, cfg.Command[0])
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
-	programs, err := findHooks(cfg.Hooks)
+	if err := CheckRights(cfg); err != nil {
+		return supervisor.Outcome{Err: config.Invalidf("%v", err)}
+	}
+	programs, err := findHooks(cfg)
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
@@ -80,8 +83,8 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	queue.takeRealTime()
 	env := commandEnv(os.Environ(), cfg.Account, cfg.PassNotify)
 	spec := guard.Spec{
-		Dir: guard.LeaveDir(), Path: path, Args: cfg.Command, Env: env, Numbered: numbered(env),
-		Credential: cfg.Credential, Namespace: cfg.PIDNamespace,
+		Dir: guard.LeaveDir(), Enter: cfg.WorkingDirectory, Path: path, Args: cfg.Command, Env: env,
+		Numbered: numbered(env), Credential: cfg.Credential, Rights: cfg.Rights, Namespace: cfg.PIDNamespace,
 	}
 	queue.queueAll()
 	asked := pidsocket.NewServer(log)
@@ -163,7 +166,7 @@ func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host
 		var programs map[supervisor.Hook]program
 		err := guard.InDir(spec.Dir, func() (err error) {
 			if now, err = again(); err == nil {
-				programs, err = findHooks(now.Hooks)
+				programs, err = findHooks(now)
 			}
 			return err
 		})

@@ -30,8 +30,8 @@ func init() {
 			os.Exit(status)
 		}
 		will = left // whose execution needs the rest of the program
-	case process.AddressName:
-		os.Exit(process.Address(os.Args))
+	case process.StageName:
+		os.Exit(process.Stage(os.Args))
 	}
 }
 

@@ -52,6 +52,8 @@ func (f *forker) decide() bool { return f.undecided.CompareAndSwap(true, false) 
 // (PR_SET_PDEATHSIG(2const)): this one lives as long as the process. It is the one that the
 // order has woken: another would have to be woken first.
 //
+// What the command may not have is taken from this thread before it forks.
+//
 // To go to the command's directory can take long as well, on a network file system
 // for ever, and there is nothing to be killed yet: if the guard has decided by then,
 // nothing is forked.
@@ -59,10 +61,18 @@ func (f *forker) run(await func()) {
 	await()
 	runtime.LockOSThread()
 	parent.UnblockStops(f.args.Blocked)
+	restricted := f.args.Rights.Restrict()
+	dir := f.args.Dir
+	if f.args.Enter != "" {
+		dir = ""
+	}
 	for attr := range f.requests {
-		pid, err := inDir(f.args.Dir, func() (int, error) {
-			if !f.decide() {
+		pid, err := inDir(dir, func() (int, error) {
+			switch {
+			case !f.decide():
 				return 0, errTooLate
+			case restricted != nil:
+				return 0, restricted
 			}
 			return forkCommand(f.args, attr)
 		})
@@ -95,7 +105,8 @@ func (g *guard) fork() {
 		sys.UseCgroupFD, sys.CgroupFD = true, g.tree.Cgroup.FD()
 	}
 	g.phase = forking
-	g.forker.begin(&syscall.ProcAttr{Env: append(g.env, g.order.Vars...), Files: []uintptr{0, 1, 2}, Sys: sys})
+	g.forker.begin(&syscall.ProcAttr{Dir: g.args.Enter, Env: append(g.env, g.order.Vars...),
+		Files: []uintptr{0, 1, 2}, Sys: sys})
 }
 
 // noteForked goes on when the command's number is known.

@@ -105,10 +105,11 @@ func TestNothingIsForkedThatIsToBeDeadByNow(t *testing.T) {
 func TestGuardIsNotToBeStartedByHand(t *testing.T) {
 	for _, args := range [][]string{
 		{wire.Name},
-		{wire.Name, "x", "", "-", "-", "0", "", "-", "/bin/true", "true"},
-		{wire.Name, "0", "", "root", "-", "0", "", "-", "/bin/true", "true"},
-		{wire.Name, "0", "", "-", "elsewhere", "0", "", "-", "/bin/true", "true"},
-		{wire.Name, "0", "", "-", "-", "mask", "", "-", "/bin/true", "true"},
+		{wire.Name, "x", "", "-", "-", "-", "0", "", "-", "", "", "/bin/true", "true"},
+		{wire.Name, "0", "", "root", "-", "-", "0", "", "-", "", "", "/bin/true", "true"},
+		{wire.Name, "0", "", "-", "elsewhere", "-", "0", "", "-", "", "", "/bin/true", "true"},
+		{wire.Name, "0", "", "-", "-", "-", "mask", "", "-", "", "", "/bin/true", "true"},
+		{wire.Name, "0", "", "-", "-", "-", "0", "", "-", "everything", "", "/bin/true", "true"},
 	} {
 		if status, will := Main(args); status != 64 || will != nil {
 			t.Errorf("%q ends with %d", args, status)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"berth/internal/guard/rights"
 )
 
 // Name is the guard's argv[0]: what ps shows, and how main tells which program of this
@@ -18,14 +20,20 @@ type Args struct {
 	Conn       int                 // descriptor of the guard's end of the connection
 	Cgroup     string              // directory of the control group to make, "" for none
 	Credential *syscall.Credential // nil: the command runs as the user who started berth
+	Rights     rights.Rights       // the command's
 	Namespace  bool                // the guard is the first process of a PID namespace
 	Aside      bool                // it must not have the terminal
 	Blocked    uint32              // keyboard stops that the command is to have blocked, as bits of a mask
 	Dir        string              // the command's working directory, "" for the guard's own
+	Enter      string              // the directory that the command enters as its user in place of Dir, "" for none
 	Numbered   []string            // variables that are to have the command's process number
 	Path       string              // of the command's program
 	Command    []string            // from argv[0] on
 }
+
+// Staged reports whether the command, with these variables and rights, is first berth's own
+// program, executed as the command's user, and sets by itself what it alone can.
+func Staged(numbered []string, r rights.Rights) bool { return len(numbered) > 0 || len(r.Limits) > 0 }
 
 // none stands for what is not given.
 const none = "-"
@@ -52,17 +60,17 @@ func (a Args) Strings() []string {
 	}
 	return append([]string{
 		Name, strconv.Itoa(a.Conn), a.Cgroup, formatCredential(a.Credential), namespace, place,
-		strconv.FormatUint(uint64(a.Blocked), 16), a.Dir, numbered, a.Path,
+		strconv.FormatUint(uint64(a.Blocked), 16), a.Dir, numbered, a.Rights.String(), a.Enter, a.Path,
 	}, a.Command...)
 }
 
 // ParseArgs reads what Strings has written.
 func ParseArgs(args []string) (a Args, err error) {
-	if len(args) < 11 {
+	if len(args) < 13 {
 		return a, fmt.Errorf("arguments are missing")
 	}
 	a = Args{Cgroup: args[2], Namespace: args[4] == ownNamespace, Aside: args[5] == aside, Dir: args[7],
-		Path: args[9], Command: args[10:]}
+		Enter: args[10], Path: args[11], Command: args[12:]}
 	if a.Conn, err = strconv.Atoi(args[1]); err != nil {
 		return a, fmt.Errorf("%q is not a descriptor", args[1])
 	}
@@ -82,6 +90,9 @@ func ParseArgs(args []string) (a Args, err error) {
 	a.Blocked = uint32(blocked)
 	if args[8] != none {
 		a.Numbered = strings.Split(args[8], ",")
+	}
+	if a.Rights, err = rights.Parse(args[9]); err != nil {
+		return a, err
 	}
 	return a, nil
 }

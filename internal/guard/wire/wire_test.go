@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/rights"
 )
 
 func connected(t *testing.T) (ours, theirs *Conn) {
@@ -194,13 +195,20 @@ func TestMessageThatIsTooLargeIsRefusedAndNotCut(t *testing.T) {
 }
 
 func TestArgumentsArriveAsTheyWereGiven(t *testing.T) {
+	umask := uint32(0o027)
+	limit, err := rights.ParseLimit("NOFILE=1024:unlimited")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []Args{
 		{Conn: 3, Path: "/bin/true", Command: []string{"true"}},
 		{
 			Conn: 57, Cgroup: "/sys/fs/cgroup/a b", Credential: &syscall.Credential{Uid: 1000, Gid: 100,
 				Groups: []uint32{4}},
 			Namespace: true, Aside: true, Blocked: 1<<19 | 1<<21, Dir: "/srv", Numbered: []string{"LISTEN_PID", "WATCHDOG_PID"},
-			Path: "-", Command: []string{"-", "", "own"},
+			Rights: rights.Rights{Confined: true, NoNewPrivileges: true, NoTyping: true, Umask: &umask,
+				Limits: []rights.Limit{limit}},
+			Enter: "/a b,c", Path: "-", Command: []string{"-", "", "own"},
 		},
 	} {
 		if got, err := ParseArgs(want.Strings()); err != nil || !reflect.DeepEqual(got, want) {

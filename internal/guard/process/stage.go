@@ -12,30 +12,43 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/rights"
 	"berth/internal/guard/wire"
 )
 
-// AddressName is the argv[0] of a process that is about to become the command. Some
-// variables say by a process number whom they are for (LISTEN_PID in
-// sd_listen_fds(3), WATCHDOG_PID in sd_watchdog_enabled(3)), and a process has its
-// number only once it is there. It keeps the number when it executes the command.
-const AddressName = "berth-address"
+// StageName is the argv[0] of a process that is about to become the command, where that
+// needs what a process can do for itself alone. Some variables say by a process number
+// whom they are for (LISTEN_PID in sd_listen_fds(3), WATCHDOG_PID in
+// sd_watchdog_enabled(3)), and a process has its number only once it is there. Limits
+// would be those of the guard, too.
+const StageName = "berth-stage"
 
-// Address is that process: it sets the variables that its arguments name and
-// executes the command. If it cannot, it says why on the descriptor that they name
-// as well, and returns its exit status.
-func Address(args []string) int {
-	if len(args) < 5 {
+// stagedArgs are in front of the command's: the name, a descriptor, variables, rights and
+// the path.
+const stagedArgs = 5
+
+// Stage is that process: it sets the variables and the limits that its arguments name and
+// executes the command. If it cannot, it says why on the descriptor that they name as
+// well, and returns its exit status.
+func Stage(args []string) int {
+	if len(args) <= stagedArgs {
 		fmt.Fprintf(os.Stderr, "%s: arguments are missing; it is a part of berth and not to be started by hand\n",
-			AddressName)
+			StageName)
 		return 64
 	}
 	fd, err := strconv.Atoi(args[1])
 	if err != nil {
 		return 64
 	}
+	own, err := rights.Parse(args[3])
+	if err != nil {
+		return 64
+	}
 	unix.CloseOnExec(fd)
-	err = syscall.Exec(args[3], args[4:], addressed(os.Environ(), strings.Split(args[2], ","), os.Getpid()))
+	env := addressed(os.Environ(), strings.Split(args[2], ","), os.Getpid())
+	if err = rights.Set(own.Limits); err == nil {
+		err = syscall.Exec(args[4], args[stagedArgs:], env)
+	}
 	errno := syscall.EIO
 	errors.As(err, &errno)
 	_, _ = unix.Write(fd, binary.NativeEndian.AppendUint32(nil, uint32(errno)))
@@ -49,7 +62,9 @@ func addressed(env, names []string, pid int) []string {
 		return slices.Contains(names, name)
 	})
 	for _, name := range names {
-		env = append(env, name+"="+strconv.Itoa(pid))
+		if name != "" {
+			env = append(env, name+"="+strconv.Itoa(pid))
+		}
 	}
 	return env
 }
@@ -57,7 +72,10 @@ func addressed(env, names []string, pid int) []string {
 // forkCommand forks the command, or what becomes it, and returns once it executes, or
 // cannot.
 func forkCommand(command wire.Args, attr *syscall.ProcAttr) (pid int, err error) {
-	if len(command.Numbered) == 0 {
+	if command.Rights.Umask != nil {
+		defer unix.Umask(unix.Umask(int(*command.Rights.Umask)))
+	}
+	if !wire.Staged(command.Numbered, command.Rights) {
 		return syscall.ForkExec(command.Path, command.Command, attr)
 	}
 	said, failure, err := os.Pipe() // its end says that the command executes
@@ -66,7 +84,8 @@ func forkCommand(command wire.Args, attr *syscall.ProcAttr) (pid int, err error)
 	}
 	defer said.Close()
 	_, _ = unix.FcntlInt(failure.Fd(), unix.F_SETFD, 0) // nothing else is forked here
-	args := []string{AddressName, strconv.Itoa(int(failure.Fd())), strings.Join(command.Numbered, ","), command.Path}
+	args := []string{StageName, strconv.Itoa(int(failure.Fd())), strings.Join(command.Numbered, ","),
+		command.Rights.String(), command.Path}
 	pid, err = syscall.ForkExec("/proc/self/exe", append(args, command.Command...), attr)
 	failure.Close()
 	if err != nil {

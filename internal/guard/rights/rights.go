@@ -1,0 +1,152 @@
+// Package rights is what a command may do beside what its user may, and what it is
+// limited to: capabilities, setuid programs, the terminal that it shares, its umask and
+// its limits on resources.
+//
+//	r := rights.Rights{Confined: true, NoNewPrivileges: true}
+//	err := r.Restrict() // this thread, and what it forks
+//
+// It knows the kernel's rules for one thread or process. Who is to have which rights is
+// for package config to say, and when they are taken for package guard/process.
+package rights
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Rights are what a process passes on when it starts the command. The zero value is all
+// that it has itself.
+type Rights struct {
+	// Confined takes every capability from the command. For a command of root's it is
+	// pointless: root gets its capabilities by executing a program (capabilities(7)).
+	Confined bool
+
+	// NoNewPrivileges keeps setuid programs, and those with capabilities in their file,
+	// from giving the command any (PR_SET_NO_NEW_PRIVS(2const)).
+	NoNewPrivileges bool
+
+	// NoTyping keeps the command from putting input into its terminal, which a shell of
+	// somebody else would read as soon as the command has ended; see CanKeepFromTyping.
+	NoTyping bool
+
+	// Umask is the command's file mode creation mask. Nil: that of the process.
+	Umask *uint32
+
+	// Limits are those that the command is not to inherit.
+	Limits []Limit
+}
+
+// The words of String.
+const (
+	confined        = "confined"
+	noNewPrivileges = "no-new-privileges"
+	noTyping        = "no-typing"
+	umaskPrefix     = "umask="
+)
+
+// String returns the rights in one word, empty for the zero value.
+func (r Rights) String() string {
+	var words []string
+	for _, word := range []struct {
+		text string
+		has  bool
+	}{{confined, r.Confined}, {noNewPrivileges, r.NoNewPrivileges}, {noTyping, r.NoTyping}} {
+		if word.has {
+			words = append(words, word.text)
+		}
+	}
+	if r.Umask != nil {
+		words = append(words, umaskPrefix+FormatUmask(*r.Umask))
+	}
+	for _, limit := range r.Limits {
+		words = append(words, limit.String())
+	}
+	return strings.Join(words, ",")
+}
+
+// Parse reads what String has written.
+func Parse(text string) (r Rights, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		mask, isMask := strings.CutPrefix(word, umaskPrefix)
+		switch {
+		case word == "":
+		case word == confined:
+			r.Confined = true
+		case word == noNewPrivileges:
+			r.NoNewPrivileges = true
+		case word == noTyping:
+			r.NoTyping = true
+		case isMask:
+			umask, wrong := ParseUmask(mask)
+			r.Umask, err = &umask, wrong
+		default:
+			limit, wrong := ParseLimit(word)
+			r.Limits, err = append(r.Limits, limit), wrong
+		}
+		if err != nil {
+			return r, fmt.Errorf("%q %w", word, err)
+		}
+	}
+	return r, nil
+}
+
+// FormatUmask writes a mask as users do, such as 0027.
+func FormatUmask(umask uint32) string { return fmt.Sprintf("%04o", umask) }
+
+// ParseUmask reads a mask in octal. Its error is the end of a sentence.
+func ParseUmask(text string) (uint32, error) {
+	umask, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || umask > 0o777 {
+		return 0, errors.New("is not a file mode creation mask; write it in octal, 0000 to 0777, such as 0027")
+	}
+	return uint32(umask), nil
+}
+
+// Restrict takes from the calling thread, and from what it forks, what is not to be passed
+// on; its goroutine has to be locked to it for good. The thread can still become another
+// user: what it has is only lost by executing a program as somebody who is not root.
+func (r Rights) Restrict() error {
+	if r.Confined {
+		if err := r.dropCapabilities(); err != nil {
+			return err
+		}
+	}
+	if r.NoNewPrivileges {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return err
+		}
+	}
+	if r.NoTyping {
+		return keepFromTyping()
+	}
+	return nil
+}
+
+// dropCapabilities leaves nothing that a program executed by somebody other than root gets
+// ("Transformation of capabilities during execve()" in capabilities(7)): neither ambient
+// nor inheritable ones. The bounding set is for what a program's file would add. Where a
+// file may add something it stays, since a setuid program is of no use without; where it
+// may not, it goes too, if berth may empty it (CAP_SETPCAP), and else is void.
+func (r Rights) dropCapabilities() error {
+	if r.NoNewPrivileges {
+		for capability := uintptr(0); ; capability++ { // until there is no such one, or this process may not
+			if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil {
+				break
+			}
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return err
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData // 32 capabilities each
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return err
+	}
+	sets[0].Inheritable, sets[1].Inheritable = 0, 0
+	return unix.Capset(&header, &sets[0])
+}
