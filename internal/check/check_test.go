@@ -121,6 +121,37 @@ func TestReportShowsWhatHooksDelay(t *testing.T) {
 	}
 }
 
+func TestReportShowsWhatTheCommandHas(t *testing.T) {
+	var text, object bytes.Buffer
+	r := reportOn(t, map[string][]string{"broker": {"local"}, "user": {"54321"}, "group": {"54322"}, "umask": {"27"},
+		"limit": {"NOFILE=10:20", "CORE=0"}, "directory": {"/srv"}})
+	if err := errors.Join(r.WriteText(&text), r.WriteJSON(&object)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"user           54321, group 54322, groups 54322", "capabilities   none",
+		"privileges     no new ones", "terminal       it may not", "umask          0027",
+		"limits         NOFILE=10:20, CORE=0:0", "directory      /srv"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in %s", want, text.String())
+		}
+	}
+	var got struct{ Command jsonCommand }
+	if err := json.Unmarshal(object.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := jsonCommand{54321, 54322, []int{54322}, "none", true, true, "0027", []string{"NOFILE=10:20", "CORE=0:0"}, "/srv"}
+	if !reflect.DeepEqual(got.Command, want) {
+		t.Errorf("%+v", got.Command)
+	}
+	text.Reset()
+	if err := reportOn(t, map[string][]string{"broker": {"local"}}).WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text.String(), "capabilities") {
+		t.Errorf("a command that is like berth is told of: %s", text.String())
+	}
+}
+
 func TestGuideHasEveryKeyOfTheReport(t *testing.T) {
 	guide, err := os.ReadFile("../../docs/guide.md")
 	if err != nil {

@@ -19,7 +19,8 @@ type (
 		Timings  *jsonTimings `json:"timings,omitempty"` // not for local locks
 		Timeline []jsonMoment `json:"timeline,omitempty"`
 		Hooks    *jsonHooks   `json:"hooks,omitempty"`
-		Broker   *jsonBroker  `json:"broker,omitempty"` // with --connect
+		Command  *jsonCommand `json:"command,omitempty"` // unless it is like berth in everything
+		Broker   *jsonBroker  `json:"broker,omitempty"`  // with --connect
 		Problems []string     `json:"problems"`
 		Warnings []string     `json:"warnings"`
 		Advice   []string     `json:"advice"`
@@ -87,7 +88,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	if !r.cfg.Local {
 		out.Timings, out.Timeline = r.jsonTimings(), r.jsonTimeline()
 	}
-	out.Hooks, out.Broker = r.jsonHooks(), r.jsonBroker()
+	out.Hooks, out.Command, out.Broker = r.jsonHooks(), r.command(), r.jsonBroker()
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")

@@ -66,6 +66,28 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 	}
 }
 
+// It needs root, whom all of this concerns.
+func TestUserHasNoRightsOfBerths(t *testing.T) {
+	for words, want := range map[string]string{
+		"":              "",
+		"--user|nobody": "confined,no-new-privileges,no-typing",
+		"--user|root":   "",
+		"--group|54321": "",
+		"--user|54321|--group|54321|--no-new-privileges|false": "confined,no-typing",
+		"--user|root|--no-new-privileges|true|--umask|7":       "no-new-privileges,umask=0007",
+		"BERTH_LIMIT=CORE=0,NOFILE=10:20 STACK=unlimited":      "CORE=0:0,NOFILE=10:20,STACK=unlimited:unlimited",
+	} {
+		given := []string{"--broker", "local", "--mutex", "m"}
+		if words != "" {
+			given = append(given, strings.Split(words, "|")...)
+		}
+		run, err := Load(input(append(given, "--", "x")...))
+		if err != nil || run.Rights.String() != want {
+			t.Errorf("%s: %q, %v; want %q", words, run.Rights, err, want)
+		}
+	}
+}
+
 func TestFlagsBeatVariablesBeatTheFile(t *testing.T) {
 	file := write(t, `
 		mutex           = "file"

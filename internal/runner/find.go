@@ -87,6 +87,9 @@ func notExecuted(spec guard.Spec, err error) error {
 		hint = "the file is there, but its #! line or its header names an interpreter that is not"
 	case errno == syscall.ENOEXEC:
 		hint = "it is neither a program for this machine nor a script that begins with #!"
+	case errno == syscall.EPERM && spec.Rights.Confined && spec.Rights.NoNewPrivileges:
+		hint = "does its file have capabilities (getcap(8)), which the command may not get? --no-new-privileges=false " +
+			"lets it"
 	case errno == syscall.EACCES && spec.Credential != nil:
 		hint = fmt.Sprintf("may user %d, group %d execute it, its interpreter and the directories on the way?",
 			spec.Credential.Uid, spec.Credential.Gid)
