@@ -55,8 +55,8 @@ func choices(o config.Option) []string {
 	return strings.Split(o.Value, "|")
 }
 
-// namesFile reports whether the value of an option is the path of a file.
-func namesFile(o config.Option) bool { return o.Value == "FILE" }
+// namesFile reports whether the value of an option is the path of a file or directory.
+func namesFile(o config.Option) bool { return o.Value == "FILE" || o.Value == "DIRECTORY" }
 
 // firstSentence is what a list of completions says of an option.
 func firstSentence(o config.Option) string {
