@@ -1,4 +1,5 @@
-// Package broker is one node of a broker: its URL, the login, and what it answers to those that it does not let in.
+// Package broker is one node of a broker: its URL, the login, what it answers to those that it does not let in, and
+// which of its frames are read.
 // It knows nothing of what a connection is used for.
 package broker
 
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"berth/lock"
 )
 
 // DialTimeout bounds connecting to one node, TLS and login included. It is far more than a working network needs
@@ -112,30 +115,35 @@ func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration) (*
 	for _, way := range n.logins {
 		logins = append(logins, &login{way, properties})
 	}
-	var socket *Socket
+	secure, err := n.certificates()
+	if err != nil {
+		return nil, nil, lock.Errorf(lock.ErrUnreachable, "%s", OneLine(err.Error()))
+	}
 	stop := func() bool { return true }
-	opened, err := amqp.DialConfig(n.url, amqp.Config{
-		SASL:       logins,
-		Heartbeat:  heartbeat,
-		Properties: properties,
-		Dial: func(network, addr string) (net.Conn, error) {
-			var plain net.Dialer
-			raw, err := plain.DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			// The handshake knows no context: closing the socket ends it.
-			stop = context.AfterFunc(ctx, func() { raw.Close() })
-			socket = &Socket{Conn: raw}
-			return socket, nil
-		},
-	})
+	var opened *amqp.Connection
+	var spoken *frames
+	socket, err := n.connect(ctx)
+	if err == nil {
+		// The handshakes know no context: closing the socket ends them.
+		stop = context.AfterFunc(ctx, func() { socket.Conn.Close() })
+		spoken, err = speak(ctx, socket, socket, secure)
+	}
+	if err == nil {
+		opened, err = amqp.Open(spoken, amqp.Config{SASL: logins, Vhost: n.uri.Vhost, Heartbeat: heartbeat,
+			ChannelMax: n.uri.ChannelMax, FrameSize: frameMax, Locale: "en_US", Properties: properties})
+	}
 	if stop() && err == nil {
 		return opened, socket, nil
 	}
 	if socket != nil {
 		socket.Cut()
 	}
+	if opened != nil {
+		_ = opened.Close() // a server that said too much has its goroutines wait for somebody to listen
+	}
 	_, asked := properties["capabilities"] // amqp091-go adds them to answer connection.start
+	if asked && spoken.breach.Load() != nil {
+		err = spoken.breach.Load()
+	}
 	return nil, nil, refused(outer, ctx, err, n, asked, socket != nil)
 }

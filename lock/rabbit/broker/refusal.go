@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -19,6 +22,7 @@ import (
 func refused(outer, ctx context.Context, err error, n Node, asked, connected bool) error {
 	unreachable := func(format string, args ...any) error { return lock.Errorf(lock.ErrUnreachable, format, args...) }
 	var answer *amqp.Error
+	var broken *breach
 	fromBroker := errors.As(err, &answer) && answer.Server
 	switch {
 	case outer.Err() != nil:
@@ -30,6 +34,8 @@ func refused(outer, ctx context.Context, err error, n Node, asked, connected boo
 		return unreachable("no connection within %s; check host, port and network", n.timeout)
 	case !connected:
 		return unreachable("%s; does the broker run, and does --broker name it?", OneLine(err.Error()))
+	case errors.As(err, &broken):
+		return unreachable("%s; is it a RabbitMQ that listens there?", broken.Error())
 	case errors.Is(err, amqp.ErrSASL):
 		return lock.Errorf(lock.ErrDenied,
 			"the broker offers none of our login mechanisms; set auth_mechanism in the URL")
@@ -101,8 +107,24 @@ func hungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &socket) && (socket.Op == "read" || socket.Op == "write")
 }
 
-// OneLine keeps foreign text from breaking a message into lines.
-func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// OneLine keeps foreign text from breaking a message into lines, or doing something to a terminal: what cannot be
+// printed is escaped.
+func OneLine(s string) string {
+	var b strings.Builder
+	for s = strings.Join(strings.Fields(s), " "); s != ""; {
+		r, n := utf8.DecodeRuneInString(s)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[0])
+		case !unicode.IsPrint(r):
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		default:
+			b.WriteString(s[:n])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
 
 // Summary makes one error of one line out of what the nodes answered. It is the worst of lock.ErrDenied,
 // lock.ErrUnsafe and lock.ErrUnreachable that is among it, and that of ctx.

@@ -18,3 +18,10 @@ func TestClosedTLSIsToldWithWhatToDo(t *testing.T) {
 		t.Errorf("it says: %v", told)
 	}
 }
+
+func TestForeignTextIsPrintedOnOneLine(t *testing.T) {
+	const text = "a\n\tb \x1b[2J\a \u202e\xff café 'x'"
+	if got, want := OneLine(text), `a b \x1b[2J\a \u202e\xff café 'x'`; got != want {
+		t.Errorf("it became %q, want %q", got, want)
+	}
+}

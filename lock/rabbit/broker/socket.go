@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // batchSize is how much is gathered before it is written: as much as a socket takes without waiting, usually.
@@ -15,15 +16,33 @@ const batchSize = 64 << 10
 type Socket struct {
 	net.Conn
 
+	// Blocked tells whether the node, because of an alarm, does not serve the connection any more: what it said last.
+	Blocked chan bool
+
+	cut  atomic.Bool
 	mu   sync.Mutex
 	left int    // writes to gather, guarded by mu
 	data []byte // guarded by mu
+}
+
+func newSocket(conn net.Conn) *Socket { return &Socket{Conn: conn, Blocked: make(chan bool, 1)} }
+
+// tell tells of Blocked. Only one goroutine may call it.
+func (s *Socket) tell(blocked bool) {
+	select {
+	case <-s.Blocked: // nobody has taken it
+	default:
+	}
+	s.Blocked <- blocked
 }
 
 // Write implements net.Conn.
 func (s *Socket) Write(data []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.cut.Load() {
+		return 0, net.ErrClosed // nothing is gathered any more: whoever writes learns of it
+	}
 	s.data = append(s.data, data...)
 	s.left = max(s.left-1, 0)
 	if s.left > 0 && len(s.data) < batchSize {
@@ -60,6 +79,7 @@ func (s *Socket) write() (err error) {
 
 // Cut closes the connection without lingering: what is still in our buffers, a claim perhaps, is not wanted any more.
 func (s *Socket) Cut() {
+	s.cut.Store(true)
 	if tcp, ok := s.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}

@@ -52,7 +52,7 @@ const noQueue = "NOT_FOUND - no queue "
 // contain these very words. Of a reason longer than a short string of AMQP, RabbitMQ sends 252 bytes and three dots
 // (amqp_exception_explanation in rabbit_binary_generator.erl).
 func (o operation) missing(reason string) bool {
-	text := broker.OneLine(noQueue + "'" + o.queue + "' in vhost ")
+	text := noQueue + "'" + o.queue + "' in vhost "
 	begin, cut := strings.CutSuffix(reason, "...")
 	return strings.HasPrefix(reason, text) || cut && len(begin) > 240 && strings.HasPrefix(text, begin)
 }
@@ -70,9 +70,11 @@ func (c *Conn) explain(o operation, err error) error {
 		return lock.Errorf(lock.ErrUnknown, "%s: %s", o, broker.OneLine(err.Error()))
 	}
 	reason := broker.OneLine(answer.Reason)
-	is := func(code int, begin string) bool { return answer.Code == code && strings.HasPrefix(reason, begin) }
+	is := func(code int, begin string) bool {
+		return answer.Code == code && strings.HasPrefix(answer.Reason, begin)
+	}
 	switch {
-	case is(amqp.NotFound, "") && o.missing(reason):
+	case is(amqp.NotFound, "") && o.missing(answer.Reason):
 		return fmt.Errorf("%s: %w", o, ErrNoQueue)
 	case is(amqp.NotFound, noQueue):
 		// Something that was asked on the channel before and not waited for.

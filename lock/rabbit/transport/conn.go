@@ -35,6 +35,7 @@ type Conn struct {
 	prober  *Channel // for probes that are not made by confirms: these share the channel of whoever publishes
 
 	cut    atomic.Bool   // abandoned; the library may not have noticed yet
+	ending sync.Once     // see Abandon
 	closed atomic.Bool   // the broker has confirmed Close
 	done   chan struct{} // closed once the connection is
 	reason *amqp.Error   // why; valid after done; nil if we closed it in order
@@ -42,20 +43,52 @@ type Conn struct {
 	mu      sync.Mutex
 	blocked chan struct{} // closed while the broker does not serve this connection; guarded by mu
 	cutting *time.Timer   // cuts the connection while it is blocked; guarded by mu
+
+	returns map[*Channel]<-chan amqp.Return // what comes back; guarded by mu
 }
 
 // watch starts the goroutine that closes done and follows the broker's flow control. It ends with the connection, of
 // which amqp091-go tells the reason before it ends the rest.
 func (c *Conn) watch() {
 	closes := c.amqp.NotifyClose(make(chan *amqp.Error, 1))
-	blocks := c.amqp.NotifyBlocked(make(chan amqp.Blocking))
 	go func() {
-		for change := range blocks {
-			c.flow(change.Active)
+		for {
+			select {
+			case blocked := <-c.socket.Blocked:
+				c.flow(blocked)
+			case reason, open := <-closes:
+				if !open {
+					close(c.done)
+					return
+				}
+				c.reason = reason
+			}
 		}
-		c.reason = <-closes
-		close(c.done)
 	}()
+}
+
+// listen returns what comes back on ch, which the channel has opened.
+func (c *Conn) listen(channel *Channel, ch *amqp.Channel) <-chan amqp.Return {
+	returns := ch.NotifyReturn(make(chan amqp.Return, unawaitedReturns))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.returns[channel] = returns
+	return returns
+}
+
+// end makes the library notice that the socket is closed, whatever it is at. It waits for somebody to take what a
+// broker sends unasked: for seconds with each message that comes back, and for ever with an answer. A write that fails
+// ends it; Close writes nothing where it was called before.
+func (c *Conn) end() {
+	c.mu.Lock()
+	for _, returns := range c.returns {
+		go func() { // ends with the channel
+			for range returns {
+			}
+		}()
+	}
+	c.mu.Unlock()
+	_ = c.amqp.UpdateSecret("", "")
 }
 
 func (c *Conn) flow(blocked bool) {
@@ -114,10 +147,11 @@ func (c *Conn) Since(major, minor int) bool {
 	return n == 2 && slices.Compare(is[:], []int{major, minor}) >= 0
 }
 
-// Abandon cuts the connection. The broker then frees what it owned.
+// Abandon cuts the connection. The broker then frees what it owned. It does not wait.
 func (c *Conn) Abandon() {
 	c.cut.Store(true)
 	c.socket.Cut()
+	c.ending.Do(func() { go c.end() })
 }
 
 // Close ends the connection: in order, or by cutting it, after CloseTimeout or where the broker has blocked it. It
@@ -125,13 +159,21 @@ func (c *Conn) Abandon() {
 func (c *Conn) Close() (confirmed bool) {
 	confirmed = !IsClosed(c.Blocked())
 	if confirmed && !c.Broken() {
-		stop := time.AfterFunc(CloseTimeout, c.Abandon)
-		confirmed = c.amqp.Close() == nil
-		stop.Stop()
+		answered := make(chan error, 1)
+		go func() { answered <- c.amqp.Close() }()
+		select {
+		case err := <-answered:
+			confirmed = err == nil
+		case <-time.After(CloseTimeout):
+			confirmed = false
+		}
 		c.closed.Store(confirmed)
 	}
 	c.Abandon()
-	<-c.done
+	select {
+	case <-c.done:
+	case <-time.After(CloseTimeout): // the socket is closed, whatever the library waits for
+	}
 	return confirmed
 }
 

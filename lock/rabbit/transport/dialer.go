@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
 	"berth/lock/rabbit/broker"
@@ -88,7 +89,8 @@ func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 
 // DialOne connects to that node. Errors: as Dial, and that of ctx.
 func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*Conn, error) {
-	c := &Conn{node: node, probing: d.Probing, done: make(chan struct{}), blocked: make(chan struct{})}
+	c := &Conn{node: node, probing: d.Probing, done: make(chan struct{}), blocked: make(chan struct{}),
+		returns: map[*Channel]<-chan amqp.Return{}}
 	c.prober = c.Channel()
 	var err error
 	c.amqp, c.socket, err = node.Dial(ctx, d.Name+" ("+role+")", d.Heartbeat)

@@ -157,7 +157,7 @@ func (c *Channel) txMode(ch *amqp.Channel) error {
 	if c.transacting {
 		return nil
 	}
-	c.returns = ch.NotifyReturn(make(chan amqp.Return, unawaitedReturns))
+	c.returns = c.conn.listen(c, ch)
 	err := ch.Tx()
 	c.transacting = err == nil
 	return err

@@ -111,7 +111,7 @@ func (c *Channel) confirmMode(ch *amqp.Channel) error {
 	if c.confirming {
 		return nil
 	}
-	c.returns = ch.NotifyReturn(make(chan amqp.Return, unawaitedReturns))
+	c.returns = c.conn.listen(c, ch)
 	c.closes = ch.NotifyClose(make(chan *amqp.Error, 1))
 	err := ch.Confirm(false)
 	c.confirming = err == nil
