@@ -55,7 +55,8 @@ func (h *Held) elsewhere(mayGoOn bool) *ledger.Door {
 	h.searching.Lock()
 	defer h.searching.Unlock()
 	s := h.search
-	if s == nil || mayGoOn && !transport.IsClosed(s.door.View().Ended) {
+	// One that has just cut the connection has found something, though the door's end is not known yet.
+	if s == nil || mayGoOn && !transport.IsClosed(s.door.View().Ended) && !s.door.Channel().Conn().Broken() {
 		return nil
 	}
 	h.search = nil
@@ -101,19 +102,21 @@ func (h *Held) findElsewhere(ctx context.Context, door *ledger.Door, silence tim
 	return nil
 }
 
-// standElsewhere stands at the door over another node, by its place in the list, too: behind this one, for as long as that has a connection.
+// standElsewhere stands at the door over another node, which is named by its place in the list: behind this one, for as
+// long as that has a connection.
 // Where the leader is slow, and not the node silent, this door hears something before the other one has its answer, or
 // as soon.
 func (h *Held) standElsewhere(ctx context.Context, door *ledger.Door, n int32) *ledger.Door {
 	node := h.Session.Dialer.Brokers[n]
 	bounded, cancel := context.WithTimeout(ctx, max(h.lease/5, shortestVisit))
 	defer cancel()
+	heard := door.View().Read
 	conn, err := h.Session.Dialer.DialOne(bounded, node, "holding")
 	if err != nil {
 		h.Log.Debug("another broker cannot be asked for the slot", "slot", h.slot, "broker", node.Label(), "error", err)
 		return nil
 	}
-	heard, asked := door.View().Read, time.Now()
+	asked := time.Now()
 	found, err := ledger.Return(bounded, conn.Channel(), h.t, h.visitor())
 	if err != nil || !quiet(ctx, door, max(time.Since(asked), grace)) || door.View().Read != heard {
 		h.Log.Debug("another broker does not answer sooner", "slot", h.slot, "broker", node.Label(), "error", err)
