@@ -88,13 +88,15 @@ func (v *villain) play(ctx context.Context, to io.Writer, frames <-chan []byte) 
 	for {
 		h := v.harm.Load()
 		if in && h != nil && (h != said || h.over) && (h.after == 0 || h.after == last) {
-			for _, frame := range h.say {
-				if _, err := to.Write(frame); err != nil {
-					return
-				}
-			}
 			said = h
-			v.did.Add(1)
+			var err error
+			for n := 0; n < len(h.say) && err == nil; n++ {
+				_, err = to.Write(h.say[n])
+			}
+			v.did.Add(1) // also where berth has cut it short
+			if err != nil {
+				return
+			}
 		}
 		over := closedIf(in && h != nil && h.over)
 		select {

@@ -5,7 +5,6 @@ package contender
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -293,15 +292,11 @@ func (c *Contender) Close() error {
 		c.Holder.Inbox.Close()
 		close(answered)
 	}()
-	confirmed := c.session.Close()
+	err := c.session.Close()
 	<-answered
 	if c.held != nil {
 		c.held.Settle()
 		c.held = nil
 	}
-	if !confirmed {
-		return fmt.Errorf("cannot close %s in order: the broker did not answer within %s; the connection was cut",
-			c.id, transport.CloseTimeout)
-	}
-	return nil
+	return err
 }

@@ -206,13 +206,15 @@ func (s *Session) lend(ctx context.Context, use func(*transport.Channel) error) 
 	return err
 }
 
-// Close ends the connections in order, or cuts them, and reports whether the broker has confirmed the end of the one
-// that claims. It takes transport.CloseTimeout at most, and more only if something is just being published.
-func (s *Session) Close() (confirmed bool) {
+// Close ends the connections in order, or cuts them. It takes transport.CloseTimeout at most, and more only if something
+// is just being published. The error says that the broker has not confirmed the end of the connection that claims.
+func (s *Session) Close() error {
 	defer s.publisher.Close()
 	defer s.prober.Close()
 	defer s.kin.comparing.Wait()
 	s.stay(false)
-	conn := s.Conn()
-	return conn == nil || conn.Close()
+	if conn := s.Conn(); conn != nil && !conn.Close() {
+		return fmt.Errorf("the connection to %s was cut, because the broker did not confirm its end", conn.Label())
+	}
+	return nil
 }
