@@ -28,6 +28,7 @@ type loss struct {
 	way        way
 	home, lost int
 	host       bool // the holder's host is lost as well
+	patient    bool // berth has its own timings, not short ones
 	often      int  // how many times as often as others it is tried; default: 1
 
 	// The node is away for as long as that: from the first to the second, more each time that it is tried. Default:
@@ -45,6 +46,8 @@ var losses = []loss{
 	{name: "holder's node cut off from the others", way: cutOff, home: 1, lost: 0},
 	{name: "the same for 1 to 12 s, and not started anew", way: cutShort, home: 1, lost: 0, often: 2,
 		away: [2]time.Duration{time.Second, 12 * time.Second}},
+	{name: "the same for 1 to 3 s, with berth's own timings", way: cutShort, home: 1, lost: 0, patient: true,
+		away: [2]time.Duration{time.Second, 3 * time.Second}},
 	{name: "rolling restart of all nodes", way: rolled, home: 1, away: [2]time.Duration{time.Second, time.Second}},
 }
 
@@ -124,8 +127,8 @@ var placed = []replicas{
 	{name: "the same, quorum queues", kind: tokens, slots: 1, made: []string{"--queue-type", quorum}},
 }
 
-func (k replicas) stage(c *brokertest.Cluster) stage {
-	st := stage{kind: k.kind, slots: k.slots, made: k.made, flags: slices.Clone(short),
+func (k replicas) stage(c *brokertest.Cluster, timings []string) stage {
+	st := stage{kind: k.kind, slots: k.slots, made: k.made, flags: slices.Clone(timings),
 		nodes: []*brokertest.Broker{c.Nodes[0], c.Nodes[2]}}
 	for _, node := range c.Nodes {
 		st.flags = append(st.flags, "--broker", node.URL())
@@ -160,8 +163,12 @@ func (l loss) rowName(k replicas) string { return k.name + ": " + l.name }
 
 func (l loss) try(t *testing.T, c *brokertest.Cluster, rows []*row, away time.Duration) {
 	var scenes []*scene
+	timings := short
+	if l.patient {
+		timings = nil
+	}
 	for _, k := range placed {
-		s := open(t, c.Nodes[l.home], k.stage(c))
+		s := open(t, c.Nodes[l.home], k.stage(c, timings))
 		if len(k.made) > 0 { // berth has them led by any node
 			for _, queue := range []string{s.tokens(), s.queue("1-A"), s.queue("1-T")} {
 				s.must(c.Nodes[l.home].LeadQueue(context.Background(), "/", queue))
