@@ -1,7 +1,6 @@
 package rabbit_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -53,20 +52,4 @@ func TestReleaseWithoutItsRecordKeepsEverybodyWaiting(t *testing.T) {
 	appendTo(t, ledgerOf(id), written(`{"record":"released","term":7,"id":"unheard"}`))
 	_, h := claimed(t, id, long)
 	waits(t, h)
-}
-
-// What only a warning depends on does not keep a release waiting.
-func TestKnockOfWhoWasLeftWithoutItsRecordIsNotWaitedForLong(t *testing.T) {
-	t.Parallel()
-	id := replicated(t, 1)
-	ctx := within(t)
-	deprived, err := rabbit.Deprived(ctx, connected(t, shared, id), ledgerOf(id), func(ctx context.Context) error {
-		<-ctx.Done()
-		return ctx.Err()
-	})
-	must(t, err)
-	must(t, ctx.Err())
-	if deprived {
-		t.Error("a policy is blamed where nothing was published")
-	}
 }

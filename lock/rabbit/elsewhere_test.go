@@ -73,6 +73,28 @@ func TestLeaderThatStandsStillCostsNoConnection(t *testing.T) {
 	}
 }
 
+// What asks a leader that hangs to let it go is not over before that answers, or the broker gives it up after 70 s. Until
+// then it is in everybody's way, though there may be another leader.
+func TestHolderWhoseLedgerHangsLeavesNothingThatWaitsForIt(t *testing.T) {
+	id := replicated(t, 1)
+	cfg := at(shared.URL())
+	cfg.Heartbeat = time.Second
+	h := startedAt(t, backend(t, cfg), id)
+	leader(t, ledgerOf(id), `receive stop -> ok end`)
+	ctx, cancel := context.WithTimeout(within(t), time.Second)
+	defer cancel()
+	if err := h.Verify(ctx); err == nil {
+		t.Fatal("verified by a ledger that hangs")
+	}
+	_ = h.Release(within(t))
+	waiting, err := shared.Eval(within(t), `[P || P <- rabbit_channel:list(), {_, Calls} <-
+		[erlang:process_info(P, current_stacktrace)], lists:keymember(try_process_command, 2, Calls)].`)
+	must(t, err)
+	if waiting != "[]" {
+		t.Errorf("channels wait for the ledger: %s", waiting)
+	}
+}
+
 // The first attempt may come too early.
 func TestAnotherNodeIsTriedUntilOneAnswers(t *testing.T) {
 	id := replicated(t, 1)

@@ -9,7 +9,6 @@ import (
 	"berth/lock"
 	"berth/lock/rabbit/contender"
 	"berth/lock/rabbit/holding"
-	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/plain"
 	"berth/lock/rabbit/replicated"
 	"berth/lock/rabbit/transport"
@@ -227,12 +226,3 @@ func CloseDoor(ctx context.Context, h lock.Held) error {
 
 // ReadyInPlace is Ready of the slot alone, without what its token has to do.
 func ReadyInPlace(ctx context.Context, h lock.Held) error { return h.(*turn.Held).Place.Ready(ctx) }
-
-// Deprived asks a door of the ledger whether it is kept from its record, with a publisher of the test's own.
-func Deprived(ctx context.Context, l lock.Lock, queue string, publish func(context.Context) error) (bool, error) {
-	door, err := ledger.Return(ctx, holder(l).Session.Main(), queue, ledger.Visitor{ID: "a test"})
-	if err != nil {
-		return false, err
-	}
-	return door.Deprived(ctx, publish), door.Close(ctx)
-}

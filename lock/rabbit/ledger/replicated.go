@@ -124,12 +124,9 @@ func (d *Door) knock(ctx context.Context, publish func(context.Context) error) e
 }
 
 // Deprived reports whether what is published now comes, though the own record has not and stays away, which comes first
-// where the broker has kept it. publish publishes no record (see Visitor.Knock): the place may be somebody else's. It is
-// not worth a long wait, because a release may have to wait as well.
+// where the broker has kept it. publish publishes no record (see Visitor.Knock): the place may be somebody else's.
 func (d *Door) Deprived(ctx context.Context, publish func(context.Context) error) bool {
-	bounded, cancel := context.WithTimeout(ctx, activeTimeout)
-	defer cancel()
-	if d.knock(bounded, publish) != nil {
+	if d.knock(ctx, publish) != nil {
 		return false
 	}
 	// A policy may delay what is put back by a moment.

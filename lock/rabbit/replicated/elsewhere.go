@@ -8,12 +8,9 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// longestSilence is for how long nothing may come from the ledger that is asked before another node is connected to.
-// With a short lease it is less.
+// longestSilence is for how long nothing may come from the ledger that is asked before another node is connected to: a
+// fifth of the lease, but not more than this.
 const longestSilence = 2 * time.Second
-
-// longestMoves bounds the growth of that: it doubles with each move, until a proof takes less.
-const longestMoves = 4
 
 // grace is for how long a door may hear nothing at least, once another node has answered.
 const grace = 100 * time.Millisecond
@@ -29,7 +26,7 @@ type search struct {
 	found  *ledger.Door  // valid after done; nil: there is none. The connection of the other one was cut then.
 }
 
-// silence is for how long nothing may come at first.
+// silence is for how long nothing may come.
 func (h *Held) silence() time.Duration { return min(longestSilence, h.lease/5) }
 
 // lookElsewhere begins to look for another node than that of the door, unless somebody does.
@@ -42,7 +39,7 @@ func (h *Held) lookElsewhere(door *ledger.Door) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &search{door: door, cancel: cancel, done: make(chan struct{})}
 	h.search = s
-	silence := h.silence() << min(h.moves, longestMoves)
+	silence := h.silence()
 	go func() {
 		defer close(s.done)
 		s.found = h.findElsewhere(ctx, door, silence)
@@ -61,19 +58,14 @@ func (h *Held) elsewhere(mayGoOn bool) *ledger.Door {
 	}
 	h.search = nil
 	s.cancel()
-	if <-s.done; s.found != nil {
-		h.moves++
-	}
+	<-s.done
 	return s.found
 }
 
 // answered ends the search: the node answers. What was found by then has cost it its connection, and is for mend.
-func (h *Held) answered(soon bool) {
+func (h *Held) answered() {
 	h.searching.Lock()
 	defer h.searching.Unlock()
-	if soon {
-		h.moves = 0
-	}
 	if s := h.search; s != nil {
 		s.cancel()
 		if <-s.done; s.found == nil {

@@ -29,9 +29,8 @@ type Held struct {
 	door atomic.Pointer[ledger.Door] // nil before it is entered
 	next *ledger.Door                // that is to take its place; used in Reclaim and Release
 
-	searching sync.Mutex // guards what follows
+	searching sync.Mutex // guards search
 	search    *search    // for another node; nil: none
-	moves     int        // to other nodes, since a proof came soon
 
 	back func() (unrecorded, err error) // what came of leaving the door before Release; nil: that leaves it
 
@@ -140,11 +139,11 @@ func (h *Held) judge(err error) error {
 func (h *Held) Verify(ctx context.Context) error {
 	return h.Ask(ctx, func() error {
 		door := h.door.Load()
-		heard, asked := door.View().Read, time.Now()
+		heard := door.View().Read
 		h.lookElsewhere(door)
 		err := h.ask()
 		if err == nil || door.View().Read != heard {
-			h.answered(err == nil && time.Since(asked) < h.silence())
+			h.answered()
 		}
 		if err == nil && time.Since(h.recorded) > h.Env.Anew {
 			h.recordAnew()
@@ -231,7 +230,7 @@ func (h *Held) giveBack(ctx context.Context, leaving func()) (unrecorded, err er
 			unrecorded = h.recordRelease(ctx, h.tried)
 		}
 		return unrecorded, door.Close(ctx)
-	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart():
+	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() || h.unanswered(ctx, door):
 		if h.Session.Blocked() {
 			h.Conn().Abandon() // nothing is answered on it any more
 		}
@@ -248,6 +247,17 @@ func (h *Held) giveBack(ctx context.Context, leaving func()) (unrecorded, err er
 		unrecorded, err = h.recordRelease(ctx, h.holding()), departed
 	}
 	return unrecorded, h.Conn().UnlessBlocked(func() error { return errors.Join(err, door.Close(ctx)) })
+}
+
+// unanswered reports whether the ledger does not answer one whose command has run, and cuts the connection then. A
+// leader that hangs does not see a consumer off: the broker keeps its channel for 70 s more, and nobody gets past it
+// though there is another leader. A consumer whose connection is cut before it leaves is gone with that.
+func (h *Held) unanswered(ctx context.Context, door *ledger.Door) bool {
+	if !h.Started() || door.AwaitCopies(ctx, h.silence()) == nil {
+		return false
+	}
+	h.Conn().Abandon()
+	return true
 }
 
 func (h *Held) recordRelease(ctx context.Context, who ledger.Holding) error {

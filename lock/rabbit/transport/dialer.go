@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -75,9 +74,7 @@ func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 			d.next.Store(n)
 			return c, nil
 		}
-		if !errors.Is(ctx.Err(), context.Canceled) { // which says nothing of the node
-			d.moveOn(n)
-		}
+		d.moveOn(n)
 		d.Log.Debug("cannot connect", "role", role, "broker", node.Label(), "error", err)
 		failures = append(failures, fmt.Errorf("%s: %w", node.Label(), err))
 		if ctx.Err() != nil {
