@@ -42,6 +42,10 @@
 # or of this host with "local". Left out, its own user there, and root on this host.
 #admins = ["operator"]
 
+# Which other users of the broker this lock's berths log in as. What they write into its
+# ledger counts; what anybody else writes has everybody wait. Left out, berth's own user.
+#lock_users = ["berth-west"]
+
 # How queues are named: name, slot and letter in this order, N-L-A or N-A-L. Every
 # berth that uses a lock must agree on it.
 #naming = "N-L-A"

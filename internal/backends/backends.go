@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/config"
@@ -85,6 +86,7 @@ func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
 		Probe:     rabbit.Probing(cfg.Probe),
 		Wire:      rabbit.Wire(cfg.Wire),
 		QueueType: rabbit.QueueType(cfg.QueueType),
+		Users:     cfg.LockUsers,
 		Heartbeat: cfg.Heartbeat,
 		Log:       log,
 	}
@@ -111,6 +113,9 @@ func NamingFlags(cfg config.Connection) []string {
 	}
 	if cfg.QueueType != "" {
 		all = append(all, "--queue-type "+cfg.QueueType)
+	}
+	for _, user := range cfg.LockUsers {
+		all = append(all, "--lock-users "+shellescape.Quote(user))
 	}
 	return all
 }

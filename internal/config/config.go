@@ -43,6 +43,9 @@ type Connection struct {
 	// QueueType is which queues a token semaphore has: QueuesClassic or QueuesQuorum. Empty (default): whichever it has.
 	QueueType string
 
+	// LockUsers are other users of the broker whose records count. Nil (default): none.
+	LockUsers []string
+
 	// Heartbeat is the heartbeat asked of the broker: whole seconds, 1s to
 	// 60s, default 5s. The lease is twice that.
 	Heartbeat time.Duration

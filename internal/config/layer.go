@@ -148,7 +148,7 @@ func envLayer(options []Option, lookupEnv func(string) (string, bool)) (layer, e
 		case "broker":
 			value.where = option.Env()
 			value.texts = brokerurl.Split(text)
-		case "rewrite", "admins", "limit":
+		case "rewrite", "admins", "lock-users", "limit":
 			value.texts = strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 		}
 		l[option.Name] = value

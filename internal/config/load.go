@@ -141,7 +141,8 @@ func (s *settings) checkWire() error {
 	for _, option := range []struct {
 		flag  string
 		given bool
-	}{{"priority", s.Priority > 0}, {"takeover", s.Takeover}, {"admins", len(s.Admins) > 0}} {
+	}{{"priority", s.Priority > 0}, {"takeover", s.Takeover}, {"admins", len(s.Admins) > 0},
+		{"lock-users", len(s.LockUsers) > 0}} {
 		if option.given {
 			return Invalidf("--wire plain and --%s exclude each other: nobody is told who waits, and nobody can be asked; "+
 				"leave one of them out", option.flag)

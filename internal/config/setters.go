@@ -130,10 +130,19 @@ func setText(field func(*settings) *string) func(*settings, []string) error {
 }
 
 func setAdmins(s *settings, texts []string) error {
-	if slices.Contains(texts, "") {
+	s.Admins = texts
+	return checkUsers(texts)
+}
+
+func setLockUsers(s *settings, texts []string) error {
+	s.LockUsers = texts
+	return checkUsers(texts)
+}
+
+func checkUsers(users []string) error {
+	if slices.Contains(users, "") {
 		return errors.New("has an empty name; give users, or leave it out")
 	}
-	s.Admins = texts
 	return nil
 }
 

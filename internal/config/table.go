@@ -58,6 +58,10 @@ var table = []Option{
 		Usage: "Who may ask this berth for its status, to step down and to reload: users of the broker, or of this " +
 			"host with 'local'. Repeat it for each: a comma is part of a name. Left out, it is berth's own user " +
 			"there, and root on this host. In the variable, separated by spaces or commas."},
+	{Name: "lock-users", Group: groupBroker, Value: "USER", Kind: List, connection: true, set: setLockUsers,
+		Usage: "Which other users of the broker this lock's berths log in as. What they write into its ledger counts; what " +
+			"anybody else writes has everybody wait as for a holder that nobody knows. Repeat it for each: a comma is part " +
+			"of a name. Left out, it is berth's own user alone. In the variable, separated by spaces or commas."},
 	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
 		Usage: "Read settings from FILE. The environment overrides the file, flags override both."},
 	{Name: "naming", Group: groupBroker, Value: "N-L-A|N-A-L", Default: NamingNLA, connection: true,

@@ -116,6 +116,10 @@ type Config struct {
 	// configuration again. Zero: the user of the URL.
 	Admins []string
 
+	// Users are other users of the broker whose records and messages count: those that berths with this lock log in as.
+	// Zero: the user of the URL alone, as the broker knows it.
+	Users []string
+
 	// Once says that no attempt follows the first: it may take a question more to say what is in the way. Zero:
 	// contenders wait.
 	Once bool
@@ -210,14 +214,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 }
 
 // SetAdmins says anew whose requests contenders heed; see Config.Admins.
-func (b *Backend) SetAdmins(users []string) {
-	if len(users) == 0 {
-		for _, node := range b.brokers {
-			users = append(users, node.User())
-		}
-	}
-	b.admins.Set(users)
-}
+func (b *Backend) SetAdmins(users []string) { b.admins.Set(users) }
 
 // Administrator implements lock.Backend.
 func (b *Backend) Administrator(id lock.ID) lock.Administrator {
@@ -271,6 +268,8 @@ func (b *Backend) dialer(id lock.ID) *transport.Dialer {
 		Heartbeat: b.cfg.Heartbeat,
 		Probing:   b.cfg.Probe,
 		Name:      fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),
+		Users:     b.cfg.Users,
+		Unsigned:  b.plain(),
 		Mark:      b.names(id).Mark,
 		Log:       b.cfg.Log.With("lock", id.Name),
 	}

@@ -96,10 +96,6 @@ func Doubt(h lock.Held) { _ = slot(h).Doubt("the test says so") }
 // CutContender cuts the connection of a contender that waits, as its death does.
 func CutContender(l lock.Lock) { holder(l).Session.Conn().Abandon() }
 
-// SetUser makes the holder take another user for its own, as it does where the
-// broker takes the user from a certificate.
-func SetUser(h lock.Held, user string) { slot(h).Env.User = user }
-
 // SetYoung makes the holder take a ledger that it has made that long ago for one
 // that the broker may still lose.
 func SetYoung(h lock.Held, young time.Duration) { slot(h).Env.Young = young }

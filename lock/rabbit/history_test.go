@@ -23,7 +23,7 @@ func releaseOf(term uint64) amqp.Publishing {
 }
 
 func written(content string) amqp.Publishing {
-	return amqp.Publishing{Headers: amqp.Table{"content": content}}
+	return amqp.Publishing{UserId: "guest", Headers: amqp.Table{"content": content}}
 }
 
 // ledgerWith returns a mutex whose ledger has these records alone.
@@ -108,7 +108,8 @@ func TestTermIsNoLessThanTheClock(t *testing.T) {
 }
 
 func TestTermIsAboveOneThatIsAheadOfTheClock(t *testing.T) {
-	for _, ahead := range []uint64{uint64(time.Now().Add(time.Hour).UnixMicro()), 1 << 60} {
+	for _, by := range []time.Duration{time.Hour, 19 * 365 * 24 * time.Hour} {
+		ahead := uint64(time.Now().Add(by).UnixMicro())
 		for _, records := range [][]amqp.Publishing{
 			{heldBy(ahead, 2*long), releaseOf(ahead)},
 			{heldBy(1, 2*long), releaseOf(1), releaseOf(ahead)},

@@ -141,7 +141,7 @@ func TestFloodOfRequestsCostsNoMemory(t *testing.T) {
 		for k := range n {
 			for who, ch := range map[string]*amqp.Channel{"stranger": foreign, "guest": admin} {
 				r := ask(who, `{"request":"status"}`)
-				r.ReplyTo, r.Body = "amq.rabbitmq.reply-to", make([]byte, 1000)
+				r.ReplyTo = "amq.rabbitmq.reply-to"
 				queue := fmt.Sprintf("%s-1-%c", id.Name, "BT"[k%2])
 				confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", queue, false, false, r)
 				must(t, err)

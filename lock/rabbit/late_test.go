@@ -3,7 +3,6 @@ package rabbit_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -134,13 +133,8 @@ func TestRecordThatComesLateIsNoAnswerToAProof(t *testing.T) {
 	must(t, h.Ready(within(t)))
 
 	network.hold(false)
-	_, will := lock.OpenWill(h.Handover().Will)
-	var said struct {
-		Holding struct{ ID string }
-	}
-	must(t, json.Unmarshal(will, &said))
-	record := fmt.Sprintf(`{"record":"held","term":%d,"id":%q,"handover_ms":1000}`, h.Term(), said.Holding.ID)
-	publish(t, ledgerOf(id), amqp.Publishing{Headers: amqp.Table{"content": record}})
+	record := fmt.Sprintf(`{"record":"held","term":%d,"id":%q,"handover_ms":1000}`, h.Term(), willOf(t, h.Handover().Will).ID)
+	publish(t, ledgerOf(id), amqp.Publishing{UserId: "guest", Headers: amqp.Table{"content": record}})
 	eventually(t, "it is on its way", func() bool { return network.kept(false) > 0 })
 
 	network.hold(true)

@@ -218,7 +218,7 @@ func TestRecordWithoutADelayIsWaitedFor(t *testing.T) {
 	l, h := holding(t, id, long)
 	must(t, h.Release(within(t)))
 	must(t, l.Close())
-	publish(t, id.Name+"-1-T", amqp.Publishing{Headers: amqp.Table{
+	publish(t, id.Name+"-1-T", amqp.Publishing{UserId: "guest", Headers: amqp.Table{
 		"content": fmt.Sprintf(`{"record": "held", "term": %d}`, h.Term()+1),
 	}})
 	_, next := claimed(t, id, long)
@@ -429,25 +429,4 @@ func givenUpWithoutABroker(t *testing.T, l lock.Lock, h lock.Held) {
 		t.Error("a release was confirmed by nobody")
 	}
 	_ = l.Close() // whatever it says, it returns
-}
-
-// The broker knows the holder by another name than its URL says. Its request is
-// refused, and is not made again and again.
-func TestHolderThatTheBrokerKnowsByAnotherNameAsksOnce(t *testing.T) {
-	t.Parallel()
-	id := fresh(lock.Mutex)
-	cfg, said := journal()
-	cfg.Heartbeat = long
-	h := holdingAs(t, cfg, id)
-	rabbit.SetUser(h, "somebody")
-	rabbit.CutConnection(h)
-	claimed(t, id, long)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	if err := proven(ctx, h); err == nil || errors.Is(err, lock.ErrLost) {
-		t.Errorf("Verify: %v", err)
-	}
-	if n := said("cannot be asked back"); n != 1 {
-		t.Errorf("said %d times that it cannot ask, not once", n)
-	}
 }

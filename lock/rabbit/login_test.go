@@ -129,7 +129,7 @@ func limited(t *testing.T, id lock.ID) (l lock.Lock, said func(string) int) {
 	must(t, shared.AddUser(within(t), "limited", "right"))
 	must(t, shared.SetPermissions(within(t), "limited", "/", ".*", ".*", ".*-[TW]$"))
 	cfg, said := journal()
-	cfg.URLs = []string{shared.URLFor("limited", "right", "/")}
+	cfg.URLs, cfg.Users = []string{shared.URLFor("limited", "right", "/")}, []string{"guest"}
 	l = backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })
 	must(t, l.Connect(within(t)))

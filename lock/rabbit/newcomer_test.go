@@ -83,7 +83,7 @@ func TestWhoDoesNotWaitIsNotToldOfTheLine(t *testing.T) {
 	must(t, shared.AddUser(within(t), "nowaiting", "right"))
 	must(t, shared.SetPermissions(within(t), "nowaiting", "/", ".*-[ABT]$", ".*", ".*-[ABT]$"))
 	cfg, said := journal()
-	cfg.URLs = []string{shared.URLFor("nowaiting", "right", "/")}
+	cfg.URLs, cfg.Users = []string{shared.URLFor("nowaiting", "right", "/")}, []string{"guest"}
 	l = backend(t, cfg).Lock(id)
 	must(t, l.Connect(within(t)))
 	h, err := l.Acquire(within(t))

@@ -87,7 +87,7 @@ func fillLedger(t *testing.T, h lock.Held) {
 		for range names.LedgerFull - 2 {
 			var err error
 			if last, err = ch.PublishWithDeferredConfirm("", ledger, false, false, amqp.Publishing{
-				Expiration: "10000", Headers: amqp.Table{"content": `{"request":"yield","priority":5}`}}); err != nil {
+				UserId: "guest", Expiration: "10000", Headers: amqp.Table{"content": `{"request":"yield","priority":5}`}}); err != nil {
 				return err
 			}
 		}

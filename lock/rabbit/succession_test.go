@@ -2,6 +2,7 @@ package rabbit_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -55,6 +56,23 @@ func legacy(t *testing.T, l lock.Lock) []byte {
 		t.Fatal("the one that is next has nothing to leave behind")
 		return nil
 	}
+}
+
+// willOf returns what a will says is over.
+func willOf(t *testing.T, written []byte) struct {
+	Term uint64
+	ID   string
+} {
+	t.Helper()
+	_, will := lock.OpenWill(written)
+	var said struct {
+		Holding struct {
+			Term uint64
+			ID   string
+		}
+	}
+	must(t, json.Unmarshal(will, &said))
+	return said.Holding
 }
 
 func lasting() rabbit.Config {

@@ -79,7 +79,7 @@ func TestWokenWaiterDoesNotObtainALeftover(t *testing.T) {
 	declare(t, shared.URL(), id.Name+"-2-A")
 	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", id.Name+"-2-A")) })
 	for range 3 {
-		publish(t, id.Name+"-W", amqp.Publishing{Headers: amqp.Table{"slot": int32(2)}})
+		publish(t, id.Name+"-W", amqp.Publishing{UserId: "guest", Headers: amqp.Table{"slot": int32(2)}})
 	}
 	succeeds(t, "the end of the calls", func() error {
 		q, err := batonQueue(t, id)

@@ -85,7 +85,7 @@ func record(t testing.TB, url, ledger, kind, content string) {
 	}
 	returned := ch.NotifyReturn(make(chan amqp.Return, 1))
 	confirm, err := ch.PublishWithDeferredConfirmWithContext(t.Context(), "", ledger, true, false,
-		amqp.Publishing{Type: kind, DeliveryMode: amqp.Persistent, Headers: amqp.Table{"content": content}})
+		amqp.Publishing{Type: kind, UserId: "guest", DeliveryMode: amqp.Persistent, Headers: amqp.Table{"content": content}})
 	if err != nil {
 		t.Fatal(err)
 	}

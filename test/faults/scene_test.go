@@ -25,6 +25,7 @@ var short = []string{"--heartbeat", "1s", "--verify-interval", "200ms", "--verif
 // stage is what a scene is played on. The zero value of a field will do.
 type stage struct {
 	binary     string   // default: the berth of this tree
+	every      []string // binaries that contenders have in turn; default: binary
 	contenders int      // default, and least: two more than there are slots
 	flags      []string // of berth run, beside the lock and the broker
 	mode       string   // of the witness; default: plain
@@ -184,7 +185,11 @@ func (s *scene) join() *contender {
 	if s.stage.other != nil && len(s.all) == 0 {
 		args = append(args, "--broker", s.stage.other.URL())
 	}
-	c.launch(s.stage.binary, args, append(s.environment(), "WITNESS_MODE="+s.stage.mode, "WITNESS_DIR="+s.dir))
+	berth := s.stage.binary
+	if every := s.stage.every; len(every) > 0 {
+		berth = every[len(s.all)%len(every)]
+	}
+	c.launch(berth, args, append(s.environment(), "WITNESS_MODE="+s.stage.mode, "WITNESS_DIR="+s.dir))
 	s.all = append(s.all, c)
 	s.t.Cleanup(func() { // also if the test fails before its end
 		if !c.ended() {
@@ -233,7 +238,12 @@ func (s *scene) await(what string, happened func() bool) {
 // awaitWaiting waits until a contender has said n times that it waits.
 func (s *scene) awaitWaiting(c *contender, n int) {
 	s.t.Helper()
-	s.await("berth "+c.name+" waits", func() bool { return c.logged("waiting: held by others") >= n })
+	s.await("berth "+c.name+" waits", func() bool { return c.waited() >= n })
+}
+
+// waited returns how often a contender has said that it waits, in the words of now or in those of before.
+func (c *contender) waited() int {
+	return c.logged("waiting: held by others") + c.logged("waiting: all slots are held")
 }
 
 // runs returns what the records say so far.
@@ -290,7 +300,7 @@ func (s *scene) contend() {
 	s.t.Helper()
 	c := s.join()
 	s.await("berth "+c.name+" waits or runs its command", func() bool {
-		return c.logged("waiting: held by others")+c.logged("slot held, command started") > 0
+		return c.waited()+c.logged("slot held, command started") > 0
 	})
 }
 

@@ -49,7 +49,8 @@ var bare = struct {
 //     connection ends;
 //   - no bodies, because no message of berth's has one. Strangers publish bodies of any size, which must not end the
 //     connection of a holder. A heartbeat takes the place of each piece, so that amqp091-go hears that there is life;
-//   - no properties that are larger than a frame, which a broker makes of a stranger's by adding to them.
+//   - no properties of a message with a body, or that are larger than a frame, which a broker makes of a stranger's by
+//     adding to them.
 //
 // Whatever else is a breach of the protocol, which ends the connection.
 type frames struct {
@@ -132,15 +133,12 @@ func (f *frames) next() error {
 	case kind == frameHeader && size < bare.size:
 		return &breach{fmt.Sprintf("a content header of %d bytes", size)}
 	case kind == frameHeader && size > f.most:
-		f.ready = append(f.frame[:0], start[:3]...)
-		f.ready = binary.BigEndian.AppendUint32(f.ready, bare.size)
-		f.ready = append(append(f.ready, bare.payload...), frameEnd)
-		f.frame = f.ready
+		f.strip(start[:3])
 		_, err = f.from.Discard(len(start))
 		f.skip = int64(size)
 	case kind == frameHeader:
-		if err = f.whole(size); err == nil {
-			clear(f.frame[11:19]) // the size of the body
+		if err = f.whole(size); err == nil && binary.BigEndian.Uint64(f.frame[11:]) > 0 { // the size of the body
+			f.strip(f.frame[:3])
 		}
 	case kind == frameMethod && size > f.most:
 		return &breach{fmt.Sprintf("a method of %d bytes, and %d are agreed upon", size, f.most)}
@@ -154,6 +152,13 @@ func (f *frames) next() error {
 		return &breach{fmt.Sprintf("a frame of type %d with %d bytes", kind, size)}
 	}
 	return err
+}
+
+// strip makes the header of a message without body and properties ready, which begins as that of another.
+func (f *frames) strip(start []byte) {
+	f.ready = binary.BigEndian.AppendUint32(append(f.frame[:0], start...), bare.size)
+	f.ready = append(append(f.ready, bare.payload...), frameEnd)
+	f.frame = f.ready
 }
 
 // whole reads a frame whose payload has that size, and makes it ready.

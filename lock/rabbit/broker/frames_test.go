@@ -92,10 +92,10 @@ func TestBlockingIsToldBesideTheFrames(t *testing.T) {
 // A stranger may publish what it likes to a queue that a holder consumes from.
 func TestBodiesAndLargePropertiesAreDropped(t *testing.T) {
 	piece := framed(frameBody, 1, make([]byte, 8000)...)
-	all := slices.Concat(in, delivers, content(1, 16000, 5), piece, piece, confirms(80, 1, 0),
+	all := slices.Concat(in, delivers, content(1, 0, 5), delivers, content(1, 16000, 5), piece, piece, confirms(80, 1, 0),
 		delivers, content(1, math.MaxInt64, 1<<20), framed(frameBody, 1), beat)
-	want := slices.Concat(in, delivers, content(1, 0, 5), beat, beat, confirms(80, 1, 0), delivers, content(1, 0, 0),
-		bytes.Repeat(beat, 1<<20/skipped+1), beat)
+	want := slices.Concat(in, delivers, content(1, 0, 5), delivers, content(1, 0, 0), beat, beat, confirms(80, 1, 0),
+		delivers, content(1, 0, 0), bytes.Repeat(beat, 1<<20/skipped+1), beat)
 	if got, err := passed(t, 1000, bytes.NewReader(all)); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%v; passed on: %q, want %q", err, got, want)
 	}

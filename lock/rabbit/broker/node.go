@@ -45,6 +45,10 @@ func (n Node) Label() string {
 // User is the user of the URL.
 func (n Node) User() string { return n.uri.Username }
 
+// Anonymous reports whether the URL does not say which user it is: the broker takes that from a certificate, or from a
+// token.
+func (n Node) Anonymous() bool { return n.User() == "" || n.byCertificate() }
+
 // byCertificate reports whether the certificate is the login.
 func (n Node) byCertificate() bool {
 	_, external := n.logins[0].(*amqp.ExternalAuth)

@@ -21,18 +21,16 @@ type request struct {
 
 const requestReclaim = "reclaim"
 
-// ReclaimRequest asks whoever has B to give it back to the holder of a term, which the broker knows by this user.
-func ReclaimRequest(term uint64, user string) transport.Message {
-	m := transport.NewMessage(requestReclaim, request{Request: requestReclaim, Term: term})
-	m.UserId = user
-	return m
+// ReclaimRequest asks whoever has B to give it back to the holder of a term.
+func ReclaimRequest(term uint64) transport.Message {
+	return transport.NewMessage(requestReclaim, request{Request: requestReclaim, Term: term})
 }
 
-// Asked returns the term of a holder that asks for the slot, if the message says so and comes from this user, as the
-// broker has checked it.
-func Asked(d transport.Delivery, user string) (term uint64, ok bool) {
+// Asked returns the term of a holder that asks for the slot, if the message says so and comes from a user of the lock,
+// as the broker has checked it.
+func (c *Claim) Asked(d transport.Delivery) (term uint64, ok bool) {
 	var r request
-	ok = d.UserId == user && user != "" && transport.Read(d, &r) == nil && r.Request == requestReclaim
+	ok = c.Conn().Trusts(d.UserId) && transport.Read(d, &r) == nil && r.Request == requestReclaim
 	return r.Term, ok
 }
 
@@ -93,13 +91,13 @@ func (w *watch) drain(c *transport.Consumer) bool {
 }
 
 // read passes a request on to whom it concerns. Probes, which are empty, are ignored, and what does not say from whom
-// it is. That the slot is to be given back is for our own user to say, as the broker has checked it; that is dropped
-// where nobody waits for it: it comes again.
+// it is. That the slot is to be given back is for the users of the lock to say, as the broker has checked it; that is
+// dropped where nobody waits for it: it comes again.
 func (w *watch) read(d transport.Delivery) {
 	if d.UserId == "" {
 		return
 	}
-	term, asked := Asked(d, w.channel.Conn().User())
+	term, asked := w.Asked(d)
 	if !asked || w.Started() {
 		w.heed(d)
 		return

@@ -46,6 +46,7 @@ func (h *Held) atDoor(ctx context.Context) error {
 	}
 	if err == nil {
 		h.door.Store(door)
+		h.Writer.WarnOfDoubt(h.t, door.View().Doubt())
 	}
 	return err
 }

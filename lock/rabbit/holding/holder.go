@@ -53,14 +53,11 @@ type Holder struct {
 	// The handover delay of holders that this contender has known and not seen released, by slot: should the ledger be
 	// deleted, nobody else knows of them.
 	unreleased map[int]time.Duration
-
-	userMismatch bool // the broker does not know us by the user of our URL
 }
 
 // Env is what tests replace. NewEnv makes it.
 type Env struct {
 	Young  time.Duration // how long a ledger may be lost again after it was made
-	User   string        // that we give for ourselves; "": that of the URL
 	Settle time.Duration // for how long a command has run before B is claimed
 }
 

@@ -2,7 +2,6 @@ package holding
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -78,6 +77,33 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 	return nil
 }
 
+// insistTimeout bounds the writing of a record again: the proof that it follows is not to be late.
+const insistTimeout = time.Second
+
+// insist records this holding again in a ledger that somebody else fills, once a lease: what does not fit pushes out the
+// oldest, and who comes is to know for how long this holder may live.
+func (h *Held) insist() {
+	h.insisting.Lock()
+	defer h.insisting.Unlock()
+	if h.quiet || time.Since(h.insisted) < h.lease {
+		return
+	}
+	h.insisted = time.Now()
+	h.Writer.WarnOfFlood(h.t)
+	ctx, cancel := context.WithTimeout(context.Background(), insistTimeout)
+	defer cancel()
+	if err := h.Writer.Write(ctx, h.t, h.record(h.holding())); err != nil {
+		h.Log.Debug("not recorded again in a ledger that somebody fills", "queue", h.t, "error", err)
+	}
+}
+
+// quieten has no record written by insist any more.
+func (h *Held) quieten() {
+	h.insisting.Lock()
+	defer h.insisting.Unlock()
+	h.quiet = true
+}
+
 // reconnect claims B on another connection, where that is necessary.
 func (h *Held) reconnect(ctx context.Context) error {
 	if err := h.Session.Connect(ctx); err != nil {
@@ -113,10 +139,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 // not know yet that it is gone; or somebody whose command runs, because this host stood still and its clock with it.
 // That one says so. One that only waits gives B back, within milliseconds: the first questions await no answer.
 func (h *Held) askForIt(ctx context.Context) error {
-	if h.userMismatch {
-		return nil
-	}
-	m := claim.ReclaimRequest(h.Term(), cmp.Or(h.Env.User, h.Conn().User()))
+	m := claim.ReclaimRequest(h.Term())
 	over := false
 	err := h.Session.Via(ctx, func(c *transport.Channel) (err error) {
 		var answers *transport.Consumer
@@ -130,14 +153,8 @@ func (h *Held) askForIt(ctx context.Context) error {
 		over = err == nil && answers != nil && saysOver(ctx, answers, m.CorrelationId)
 		return err
 	})
-	switch {
-	case over:
+	if over {
 		return h.TakenOver("a newer holder has started its command")
-	case errors.Is(err, transport.ErrUnfit):
-		h.userMismatch = true
-		h.Log.Warn("a slot that a newcomer has won meanwhile cannot be asked back: the broker knows us by "+
-			"another name than that in the URL", "error", err)
-		return nil
 	}
 	return err
 }
@@ -171,7 +188,7 @@ func saysOver(ctx context.Context, answers *transport.Consumer, id string) bool 
 
 // heed gets what comes to B, but for requests for the slot that may be granted.
 func (h *Held) heed(d transport.Delivery) {
-	term, asked := claim.Asked(d, h.Conn().User())
+	term, asked := h.Asked(d)
 	switch {
 	case !asked:
 		h.Inbox.Heed(d)

@@ -94,7 +94,7 @@ func (h *Held) claimOver() {
 		case <-ctx.Done():
 		}
 	}()
-	if _, err := h.Session.Deliver(ctx, h.b, claim.ReclaimRequest(h.Term(), h.Conn().User())); err != nil {
+	if _, err := h.Session.Deliver(ctx, h.b, claim.ReclaimRequest(h.Term())); err != nil {
 		h.Log.Debug("cannot ask for the slot's queue", "queue", h.b, "error", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/transport"
 )
 
@@ -67,7 +68,7 @@ func (h *Held) ask() (ledgerState, error) {
 	}
 	// A ledger that cannot be reached from here may be within reach of a successor, where a cluster is split: only its
 	// answer is proof.
-	abandoned, err := ledger.Abandoned(background, h.Side(), h.t) // who is next has the records in hand
+	abandoned, messages, err := ledger.Abandoned(background, h.Side(), h.t) // who is next has the records in hand
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		return deleted, nil
@@ -76,6 +77,8 @@ func (h *Held) ask() (ledgerState, error) {
 			"cannot verify %s: its ledger %q was replaced by a queue that somebody else owns; delete that", h, h.t)
 	case abandoned:
 		return emptied, nil
+	case err == nil && messages >= names.LedgerFull:
+		h.insist()
 	}
 	return recorded, h.Judge(err, "")
 }

@@ -115,6 +115,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 	defer look.Stop()
 	for {
 		known := w.door.View()
+		w.Writer.WarnOfDoubt(w.t, known.Doubt())
 		var err error
 		switch {
 		case ctx.Err() != nil:

@@ -77,7 +77,7 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	c := all[0]
 	i := &inspection{
 		Report: &report, Names: n, conn: c, others: all[1:], channel: c.Channel(),
-		publisher: transport.NewPublisher(d, "check"), plain: plain, probing: d.Probing, vhost: nodes[0].Vhost(),
+		publisher: transport.NewPublisher(d, "check"), plain: plain, probing: d.Probing, known: d.UserOf, vhost: nodes[0].Vhost(),
 	}
 	defer i.publisher.Close()
 	i.Broker, i.Heartbeat = c.Label(), c.Heartbeat()
@@ -102,6 +102,8 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 		first, second = i.Exists(1), i.Holds(1)
 	} else {
 		i.advise("%s", clusterAdvice(i.Names, named))
+		i.advise("whoever else may publish in the virtual host can delay handovers, and AMQP does not say who that is: see "+
+			"rabbitmqctl list_permissions -p %s, and give locks a vhost of their own", shellescape.Quote(i.vhost))
 	}
 	if text := leaderAdvice(i.Heartbeat, c.Since(4, 0)); text != "" && i.Replicated() {
 		i.advise("%s", text)
@@ -139,6 +141,7 @@ type inspection struct {
 	publisher *transport.Publisher
 	plain     bool // neither T nor W is used
 	probing   transport.Probing
+	known     func(broker.Node) string // by which user a node knows us
 	vhost     string
 
 	trialB, trialT string // the queues in slot 0, which no lock has: for trying
@@ -165,12 +168,19 @@ func (i *inspection) settle(ctx context.Context) {
 	}
 }
 
-// publish finds out whether the user may publish under the name in the URL, with a message to a queue that is not there.
+// publish finds out whether the user may publish, with a message to a queue that is not there, and by which name the
+// broker knows it.
 func (i *inspection) publish(ctx context.Context) error {
 	var err error
 	switch {
 	case !i.plain:
-		_, err = i.publisher.Deliver(ctx, i.trialB, transport.Message{UserId: i.conn.User()}) // as requests have it
+		said := transport.Message{Type: "check"} // as records have it
+		if _, err = i.publisher.Deliver(ctx, i.trialB, said); errors.Is(err, transport.ErrUnfit) {
+			_, err = i.publisher.Deliver(ctx, i.trialB, said) // by the name that it has told
+		}
+		if user := i.known(i.conn.Node()); user != i.conn.Node().User() {
+			i.advise("the broker knows this user as %q: those who log in otherwise name it with --lock-users", user)
+		}
 	case i.probing != transport.ByPassive:
 		_, err = i.publisher.Probe(ctx, []string{i.trialB})
 	}
@@ -181,9 +191,8 @@ func (i *inspection) publish(ctx context.Context) error {
 			"user %q has no write permission on the exchange amq.default; its write pattern has to match that, "+
 				"as %s does", i.conn.User(), writePattern)
 	case errors.Is(err, transport.ErrUnfit):
-		i.problem(lock.ErrDenied, "the broker knows this user by another name than %q, that of the URL: no holder could be "+
-			"asked for anything, and a reset could end a command that somebody waits for; write the name in the URL that the "+
-			"broker takes from the certificate", i.conn.User())
+		i.problem(lock.ErrDenied, "the broker does not take messages of user %q, and does not say by which name it knows it "+
+			"(%s); write that in the URL", i.conn.User(), err.Error())
 	case errors.Is(err, transport.ErrUnanswered):
 		i.advise("a probe was not answered (%s): are there memory or disk alarms? Holders go on under an alarm",
 			err.Error())

@@ -45,6 +45,8 @@ type Door struct {
 	inHand   []letter
 	own      uint64 // the tag of the own record in hand; 0: it is not
 	pruned   bool   // the own record counts: what is no record may be removed
+	doubted  int    // how many in hand look like records, and do not count
+	overrun  bool   // there were more messages than can be kept in hand
 	fresh    bool   // what is delivered is none of what was in hand
 	changed  chan struct{}
 	ended    chan struct{}
@@ -53,7 +55,8 @@ type Door struct {
 // letter is a delivered message that was not acknowledged.
 type letter struct {
 	tag    uint64
-	record Record // its zero value: it is none
+	record Record // that counts; its zero value: it is none
+	doubt  bool   // it looks like one
 }
 
 // View is what is known at a door.
@@ -233,67 +236,6 @@ func (d *Door) read(ctx context.Context, records int) error {
 	}
 }
 
-// request is a message to who stands at the door.
-type request struct {
-	Request  string `json:"request"`
-	Priority int    `json:"priority"`
-}
-
-const requestYield = "yield"
-
-// YieldRequest asks who stands at a door and has a lower priority to step back. It is of use for as long as the one
-// who asks is fresh in line.
-func YieldRequest(priority int) transport.Message {
-	m := transport.NewMessage(requestYield, request{Request: requestYield, Priority: priority})
-	m.Expiration = "1000" // ms
-	return m
-}
-
-func (d *Door) take(from *transport.Consumer, m transport.Delivery) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	defer d.ring()
-	d.view.Read++
-	record, ok := read(m)
-	if ok || !d.pruned {
-		d.inHand = append(d.inHand, letter{m.DeliveryTag, record})
-	} else {
-		_ = from.Ack(m.DeliveryTag) // what anybody may publish is not to fill the ledger, nor our memory
-	}
-	if !ok {
-		d.takeOther(m)
-		return
-	}
-	before := d.view.own
-	d.view.add(record)
-	if record.Record != held {
-		return
-	}
-	switch {
-	case record.ID != d.view.id:
-		d.view.Echoed = d.view.Echoed || d.fresh || d.copies != nil && before != 0 && !d.view.past(record)
-	case record.Term != d.view.own:
-	case d.copies != nil:
-		d.takeCopy(record, m)
-	default:
-		d.own = m.DeliveryTag
-	}
-}
-
-// takeOther takes what is no record. The caller has mu.
-func (d *Door) takeOther(m transport.Delivery) {
-	var asks request
-	var knocks knock
-	switch {
-	case transport.Read(m, &asks) == nil && asks.Request == requestYield:
-		d.view.Asked = max(d.view.Asked, asks.Priority)
-	case d.copies != nil && transport.Read(m, &knocks) == nil && knocks.Knock != "":
-		d.copies.knocked = d.copies.knocked || knocks.Knock == d.view.id
-	case d.heed != nil:
-		d.heed(m)
-	}
-}
-
 // ring tells everybody who waits for a change. The caller has mu.
 func (d *Door) ring() {
 	close(d.changed)
@@ -309,10 +251,13 @@ func (d *Door) await(ctx context.Context, limit time.Duration, holds func() bool
 	defer timer.Stop()
 	for {
 		d.mu.Lock()
-		done, changed, ended := holds(), d.changed, d.ended
+		done, overrun, changed, ended := holds(), d.overrun, d.changed, d.ended
 		d.mu.Unlock()
 		if done {
 			return nil
+		}
+		if overrun {
+			return lock.Errorf(lock.ErrUnknown, "others write to queue %q all the time", d.queue)
 		}
 		if transport.IsClosed(ended) {
 			return d.Lost()

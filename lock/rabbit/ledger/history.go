@@ -14,6 +14,7 @@ type History struct {
 	released map[Holding]bool   // whether it had seen everybody else end by then: false is an early release
 	own      uint64             // the highest term that is recorded under id; 0: none
 	above    uint64             // the highest term that may have been recorded before, and released
+	doubt    Doubt              // what does not count
 }
 
 // add notes a record. The same one twice changes nothing.
@@ -28,9 +29,16 @@ func (h *History) add(r Record) {
 	}
 }
 
-// Silent reports whether there is no record of another holder but of those who have left early: these have waited for
+// Doubt returns what was seen that does not count.
+func (h History) Doubt() Doubt { return h.doubt }
+
+// Silent reports whether the ledger does not say who may live: there is something that does not count, or no record of
+// another holder but of those who have left early.
+func (h History) Silent() bool { return h.doubt.Any || h.lacking() }
+
+// lacking reports whether there is no record of another holder but of those who have left early: these have waited for
 // somebody who is not among them.
-func (h History) Silent() bool {
+func (h History) lacking() bool {
 	for who := range h.held {
 		if sawAll, over := h.released[who]; !over || sawAll {
 			return false
@@ -40,7 +48,7 @@ func (h History) Silent() bool {
 }
 
 // Blank reports whether there is no record of another holder at all.
-func (h History) Blank() bool { return len(h.held) == 0 }
+func (h History) Blank() bool { return len(h.held) == 0 && !h.doubt.Any }
 
 // open returns the records of other holders that are not known to be over.
 func (h History) open() (records []Record) {
@@ -51,6 +59,9 @@ func (h History) open() (records []Record) {
 	}
 	return records
 }
+
+// Unsettled reports whether somebody may live of whom the ledger tells.
+func (h History) Unsettled() bool { return h.doubt.Any || len(h.open()) > 0 }
 
 // Awaits reports whether the holding of this term is one that is not known to be over.
 func (h History) Awaits(term uint64) bool {
@@ -94,21 +105,24 @@ func (h History) Lost() bool {
 			return true
 		}
 	}
-	return h.Silent() && !h.Blank()
+	return h.lacking() && len(h.held) > 0
 }
 
 // Wait is how long a successor has to wait if nothing more becomes known. own is for a holder that does not say how
 // long it may live, and for an unknown one.
 func (h History) Wait(own time.Duration) (longest time.Duration) {
 	waited := h.open()
-	if h.Silent() { // they knew how long to wait who have left
-		longest, waited = own, slices.Collect(maps.Values(h.held))
+	if h.doubt.Any {
+		longest = max(own, h.doubt.wait)
+	}
+	if h.lacking() { // they knew how long to wait who have left
+		longest, waited = max(longest, own), slices.Collect(maps.Values(h.held))
 	}
 	for _, r := range waited {
 		if r.Handover <= 0 {
 			longest = max(longest, own)
 		} else {
-			longest = max(longest, min(time.Duration(r.Handover)*time.Millisecond, longestHandover))
+			longest = max(longest, r.handover(longestHandover))
 		}
 	}
 	return longest
@@ -141,7 +155,7 @@ func (h History) Disowned() bool {
 }
 
 // Next is the term to record: above all that were seen or tried, and no less than the clock in microseconds, so that
-// terms grow even if a ledger was lost.
+// terms grow even if a ledger was lost. What does not count has no more say than a clock that is a little ahead.
 func (h History) Next() uint64 {
-	return max(h.own+1, h.above+1, h.Highest()+1, uint64(time.Now().UnixMicro()))
+	return min(max(h.own+1, h.above+1, h.Highest()+1, h.doubt.term+1, clock()), ceiling())
 }

@@ -58,19 +58,20 @@ func (d *Door) Heeded() {
 	d.view.Echoed = false
 }
 
-// Abandoned reports whether a ledger has neither a record nor anybody at its door. Errors: as transport.Channel.
+// Abandoned reports whether a ledger has neither a record nor anybody at its door, and how many messages it has. Errors:
+// as transport.Channel.
 //
 // It looks twice: a queue can answer a look before it puts back what it was given before (RabbitMQ 4.3 does so when
 // it is busy).
-func Abandoned(ctx context.Context, channel *transport.Channel, queue string) (bool, error) {
+func Abandoned(ctx context.Context, channel *transport.Channel, queue string) (abandoned bool, messages int, err error) {
 	for range 2 {
-		records, next, err := channel.Count(ctx, queue)
-		if err != nil || records > 0 || next > 0 {
-			return false, err
+		messages, next, err := channel.Count(ctx, queue)
+		if err != nil || messages > 0 || next > 0 {
+			return false, messages, err
 		}
 		if err := transport.Sleep(ctx, secondLook); err != nil {
-			return false, err
+			return false, 0, err
 		}
 	}
-	return true, nil
+	return true, 0, nil
 }

@@ -49,7 +49,7 @@ func (d *Door) Prove(ctx context.Context) error {
 	d.mu.Lock()
 	own, inHand := d.own, d.inHand
 	if own != 0 {
-		d.inHand, d.own, d.fresh = nil, 0, false
+		d.inHand, d.own, d.fresh, d.doubted = nil, 0, false, 0
 	}
 	d.mu.Unlock()
 	if own == 0 {
@@ -73,8 +73,10 @@ func (d *Door) compare(before []letter, own uint64) {
 		if l.tag == own {
 			return
 		}
-		again := slices.ContainsFunc(d.inHand, func(now letter) bool { return now.record == l.record })
-		if l.record.Record == held && !d.view.past(l.record) && !again {
+		if l.record.Record != held || d.view.past(l.record) {
+			continue
+		}
+		if !slices.ContainsFunc(d.inHand, func(now letter) bool { return now.record == l.record }) {
 			d.view.Dropped = true
 		}
 	}
@@ -98,19 +100,32 @@ func (d *Door) begin(ctx context.Context) error {
 func (d *Door) end() { <-d.turn }
 
 // sift takes out of hand what the ledger need not keep, and returns it: what is no record, and of terms up to the own
-// who is over, and, if the command has started, everybody else. Higher terms stay: whoever is to record itself has to
-// see them. The caller has mu.
+// who is over, and, if the command has started, everybody else, with all that does not count. Higher terms stay: whoever
+// is to record itself has to see them. The caller has mu.
 func (d *Door) sift(started bool) (tags []uint64) {
+	d.doubted = 0
 	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool {
-		r := l.record
-		useless := r.Term <= d.view.own && (d.view.past(r) || started && d.own != 0) || r.Term == 0
-		if !useless || l.tag == d.own || d.copies != nil && l.tag == d.copies.kept {
+		if !d.useless(l, started) || l.tag == d.own || d.copies != nil && l.tag == d.copies.kept {
+			if l.doubt {
+				d.doubted++
+			}
 			return false
 		}
 		tags = append(tags, l.tag)
 		return true
 	})
 	return tags
+}
+
+func (d *Door) useless(l letter, started bool) bool {
+	r, own := l.record, started && d.own != 0
+	switch {
+	case l.doubt:
+		return own || d.doubted >= mostDoubted
+	case r.Term == 0:
+		return true
+	}
+	return r.Term <= d.view.own && (d.view.past(r) || own)
 }
 
 // Prune removes what says of others that they are over, and own records under which nothing was started, once this
@@ -130,7 +145,7 @@ func (d *Door) empty() (remove []uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	remove = d.sift(true)
-	d.inHand, d.own = nil, 0
+	d.inHand, d.own, d.doubted = nil, 0, 0
 	return remove
 }
 

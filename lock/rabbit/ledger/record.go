@@ -3,6 +3,7 @@
 package ledger
 
 import (
+	"strings"
 	"time"
 
 	"berth/lock/rabbit/transport"
@@ -21,6 +22,10 @@ const (
 
 	// longestHandover bounds what a record can make others wait, whoever wrote it.
 	longestHandover = 10 * time.Minute
+
+	// The parts of a record have no more bytes than these. A message that has is none.
+	longestHost = 255
+	longestID   = 64
 )
 
 // Record is one message in a slot's ledger.
@@ -39,6 +44,11 @@ type Record struct {
 	Copy bool `json:"copy,omitempty"` // in a replicated ledger: there is another one, which is not the copy
 }
 
+// handover is for how long a record has a successor wait, up to a bound.
+func (r Record) handover(bound time.Duration) time.Duration {
+	return time.Duration(min(max(r.Handover, 0), bound.Milliseconds())) * time.Millisecond
+}
+
 // Holding is one holding of a slot, as records name it. The term alone does not: after a ledger has lost its newest
 // record, another holding can have the same.
 type Holding struct {
@@ -49,6 +59,7 @@ type Holding struct {
 // Held returns the holder's record of a holding. It says for how long successors have to wait without its release, and
 // who it is.
 func (h Holding) Held(handover time.Duration, host string, pid int) Record {
+	host = strings.ToValidUTF8(host[:min(len(host), longestHost)], "")
 	return Record{Record: held, Holding: h, Handover: handover.Milliseconds(), Host: host, PID: pid}
 }
 
@@ -64,10 +75,10 @@ func (r Record) message() transport.Message {
 	return m
 }
 
-// read returns false for what is no record: anybody may publish.
+// read returns what a message says, if it looks like a record: anybody may publish.
 func read(d transport.Delivery) (Record, bool) {
 	var r Record
-	if err := transport.Read(d, &r); err != nil || r.Term == 0 {
+	if transport.Read(d, &r) != nil || r.Term == 0 || len(r.ID) > longestID || len(r.Host) > longestHost {
 		return Record{}, false
 	}
 	return r, r.Record == held || r.Record == released

@@ -205,7 +205,7 @@ func (d *Door) takeCopy(r Record, m transport.Delivery) {
 
 // drop forgets a letter in hand. The caller has mu.
 func (d *Door) drop(tag uint64) {
-	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool { return l.tag == tag })
+	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool { return l.tag == tag }) // none that does not count
 }
 
 // proveTwice puts the own record back and awaits it, and does that again. Where a node was cut off for a while, what

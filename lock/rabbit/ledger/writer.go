@@ -35,8 +35,9 @@ type Writer struct {
 
 	policy sync.Once // of WarnOfPolicy
 
-	mu   sync.Mutex
-	owed map[Holding]owed // releases that the broker has not taken; guarded by mu
+	mu   sync.Mutex       // guards what follows
+	owed map[Holding]owed // releases that the broker has not taken
+	told map[string]bool  // what was said of which ledger
 }
 
 // owed is a release that is to be recorded.
@@ -47,7 +48,7 @@ type owed struct {
 
 // NewWriter returns a writer.
 func NewWriter(via transport.Via, log hclog.Logger) *Writer {
-	return &Writer{via: via, log: log, owed: map[Holding]owed{}}
+	return &Writer{via: via, log: log, owed: map[Holding]owed{}, told: map[string]bool{}}
 }
 
 // Write puts a record into a ledger that exists, and returns once the broker has it. It tries once. Errors:
@@ -78,6 +79,39 @@ func (w *Writer) WarnOfPolicy(ledger, because string) {
 			"list_operator_policies), or make the lock anew",
 			"queue", ledger, "because", because)
 	})
+}
+
+// WarnOfDoubt says once of each ledger, and of each kind of them, that records were found in it that do not count.
+func (w *Writer) WarnOfDoubt(ledger string, d Doubt) {
+	if len(d.Users) > 0 && w.first(ledger, "users") {
+		w.log.Warn("records were found that do not count, so handovers take the handover delay: if they are a berth's, name "+
+			"its user with --lock-users, or upgrade it if it is of a version that does not name one; if not, somebody else "+
+			"writes there: give locks a vhost of their own", "queue", ledger, "users", d.String())
+	}
+	if d.Terms && w.first(ledger, "terms") {
+		w.log.Warn("records were found that do not count, so handovers take the handover delay: their terms are decades "+
+			"ahead of this host's clock; set the clocks of all hosts", "queue", ledger)
+	}
+}
+
+// WarnOfFlood says once of each ledger that others fill it.
+func (w *Writer) WarnOfFlood(ledger string) {
+	if w.first(ledger, "flood") {
+		w.log.Warn("somebody else fills the slot's ledger, so handovers take the handover delay; see who may publish to the "+
+			"default exchange (rabbitmqctl list_permissions), and give locks a vhost of their own", "queue", ledger)
+	}
+}
+
+// first reports whether this was not said of the ledger.
+func (w *Writer) first(ledger, what string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	key := ledger + " " + what
+	if w.told[key] {
+		return false
+	}
+	w.told[key] = true
+	return true
 }
 
 // Create makes a ledger that somebody has deleted.

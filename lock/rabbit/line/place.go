@@ -20,6 +20,9 @@ const (
 	// another waiter.
 	keepUseless = 250 * time.Millisecond
 
+	// weedPause is for how long the next message of W is waited for where strangers write to it.
+	weedPause = 20 * time.Millisecond
+
 	// Renewal is how often one that is next has its baton delivered anew: brokers before 4.3 close the channel of a
 	// delivery that is older than consumer_timeout, 30 min by default, and the baton would wake a waiter.
 	Renewal = 10 * time.Minute
@@ -57,6 +60,30 @@ func (p *place) receive() {
 			p.current = nil
 		}
 	default:
+	}
+}
+
+// trusts reports whether a message of W comes from a user of the lock, as the broker has checked it.
+func (p *place) trusts(d transport.Delivery) bool { return p.channel.Conn().Trusts(d.UserId) }
+
+// weed removes what comes before the baton of one that is next, and is a stranger's: nobody would heed it who gets it
+// from here.
+func (p *place) weed() {
+	for range names.LineLength {
+		if p.inHand == nil || p.trusts(*p.inHand) {
+			return
+		}
+		p.drop()
+		select {
+		case d, open := <-p.batons():
+			if !open {
+				p.current = nil
+				return
+			}
+			p.inHand, p.kept = &d, time.Now()
+		case <-time.After(weedPause):
+			return
+		}
 	}
 }
 

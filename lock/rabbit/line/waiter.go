@@ -41,6 +41,9 @@ const (
 	firstRejoinPause   = 100 * time.Millisecond
 	longestRejoinPause = 15 * time.Second
 	fewFailures        = 6 // that are not worth a word
+
+	// doubtPause is how often a baton is heeded that nobody vouches for.
+	doubtPause = time.Second
 )
 
 // Config says whose place in which line it is.
@@ -82,6 +85,8 @@ type Waiter struct {
 	hint    int     // the slot that the last baton was for; 0: unknown
 	early   bool    // it has stepped back for a higher priority, and is before its own
 	behind  bool    // others were in line when it came, and it has not waited yet
+
+	doubted time.Time // when a baton came last that nobody vouches for, and was heeded
 
 	rejoin   *backoff.ExponentialBackOff
 	failures int
@@ -226,23 +231,37 @@ func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, er
 	}
 	timer := time.NewTimer(w.nextLook(joined))
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false, p.channel.Conn().WaitError(ctx, w.ID.String())
-	case <-p.channel.Conn().Done():
-		return false, p.channel.Conn().WaitError(ctx, w.ID.String())
-	case d, open := <-p.batons():
-		if !open {
-			p.current = nil
-			w.Looks = 0
-			w.disturbed(errors.New("the consumer was ended"))
-			return false, w.sleep(ctx, rand.N(firstPoll)) // it may concern everybody
+	for {
+		select {
+		case <-ctx.Done():
+			return false, p.channel.Conn().WaitError(ctx, w.ID.String())
+		case <-p.channel.Conn().Done():
+			return false, p.channel.Conn().WaitError(ctx, w.ID.String())
+		case d, open := <-p.batons():
+			if !open {
+				p.current = nil
+				w.Looks = 0
+				w.disturbed(errors.New("the consumer was ended"))
+				return false, w.sleep(ctx, rand.N(firstPoll)) // it may concern everybody
+			}
+			if p.inHand = &d; p.trusts(d) || w.doubtful() {
+				return w.take(ctx, readBaton(d))
+			}
+			p.drop()
+		case <-timer.C:
+			return false, nil
 		}
-		p.inHand = &d
-		return w.take(ctx, readBaton(d))
-	case <-timer.C:
-		return false, nil
 	}
+}
+
+// doubtful reports whether a baton is worth a look that nobody vouches for: it may be that of a berth which does not say
+// from whom it is. Strangers do not have waiters look more often than that.
+func (w *Waiter) doubtful() bool {
+	if time.Since(w.doubted) < doubtPause {
+		return false
+	}
+	w.doubted = time.Now()
+	return true
 }
 
 // nextLook is how long to wait for a baton before looking without one.
@@ -326,6 +345,7 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 			return p.denied
 		}
 		p.receive()
+		p.weed()
 		if p.inHand != nil && isCall(*p.inHand) { // for somebody in line, or for another slot
 			if slot := readBaton(*p.inHand).slot; slot != p.slot && slot <= w.Limit {
 				w.hint = slot
@@ -371,7 +391,7 @@ func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (heeded bool) {
 		return false
 	}
 	_ = d.Ack(false)
-	if slot := readBaton(d).slot; isCall(d) && slot != w.place.slot && slot <= w.Limit {
+	if slot := readBaton(d).slot; isCall(d) && w.place.trusts(d) && slot != w.place.slot && slot <= w.Limit {
 		w.hint = slot
 		return true
 	}

@@ -155,9 +155,11 @@ func (h *Held) Verify(ctx context.Context) error {
 func (h *Held) ask() error {
 	background := context.Background() // the channels are patient
 	door := h.door.Load()
-	if door.View().Disowned() {
+	known := door.View()
+	if known.Disowned() {
 		return h.Lose("its guard has released it")
 	}
+	h.Writer.WarnOfDoubt(h.t, known.Doubt())
 	err := door.Prove(background)
 	if errors.Is(err, ledger.ErrCopies) {
 		return lock.Errorf(lock.ErrInDoubt, "%s: %s", h, err.Error())

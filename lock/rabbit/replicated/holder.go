@@ -113,6 +113,7 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 		return err
 	}
 	h.door.Store(door)
+	h.Writer.WarnOfDoubt(h.t, door.View().Doubt())
 	if err := h.exists(ctx); err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (h *Held) writeCopy(ctx context.Context) error {
 // delay is how long a successor of those who are not released has to wait; 0: it need not.
 func (h *Held) delay(known ledger.View) time.Duration {
 	switch {
-	case h.door.Load().Empty:
+	case h.door.Load().Empty || known.Doubt().Any: // no release shortens that
 		return max(h.Env.Longest, known.Wait(h.lease))
 	case known.Over():
 		return 0

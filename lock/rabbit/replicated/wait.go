@@ -50,6 +50,7 @@ func (h *Held) await(ctx context.Context) error {
 	defer look.Stop()
 	for {
 		known := door.View()
+		h.Writer.WarnOfDoubt(h.t, known.Doubt())
 		left := h.delay(known) - time.Since(since)
 		var err error
 		switch {

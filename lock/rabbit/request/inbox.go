@@ -24,6 +24,7 @@ type Inbox struct {
 	Idle time.Duration // for how long the connection for answers is kept after one
 
 	admins   *Admins
+	own      func(user string) bool // it is ours
 	requests chan lock.Request
 
 	// Answers go over a connection of their own: the one that holds a slot must not publish while a command may be
@@ -42,7 +43,7 @@ type Inbox struct {
 // New returns an inbox for what these users of the broker ask. The dialer connects for answers.
 func New(admins *Admins, d *transport.Dialer) *Inbox {
 	i := &Inbox{
-		Idle: idle, admins: admins, requests: make(chan lock.Request, mostWaiting),
+		Idle: idle, admins: admins, own: d.Own, requests: make(chan lock.Request, mostWaiting),
 		answers: transport.NewPublisher(d, "answers"),
 	}
 	i.life, i.end = context.WithCancel(context.Background())
@@ -64,7 +65,7 @@ func (i *Inbox) HeedQuestion(d transport.Delivery) {
 }
 
 func (i *Inbox) heed(d transport.Delivery, heeded func(lock.Verb) bool) {
-	if !i.admins.have(d.UserId) || !answerable(d) {
+	if !i.admins.have(d.UserId, i.own) || !answerable(d) {
 		return
 	}
 	verb, ok := read(d)

@@ -25,11 +25,11 @@ type content struct {
 	Request lock.Verb `json:"request"`
 }
 
-// Message returns a request of a user, whose name the broker checks. The answer has the id. It is for whoever consumes
-// from the queue now: the broker keeps it for nobody.
-func Message(verb lock.Verb, user, id string) transport.Message {
+// Message returns a request. The answer has the id. It is for whoever consumes from the queue now: the broker keeps it
+// for nobody.
+func Message(verb lock.Verb, id string) transport.Message {
 	m := transport.NewMessage(string(verb), content{verb})
-	m.UserId, m.ReplyTo, m.CorrelationId, m.Expiration = user, ReplyTo, id, "0"
+	m.ReplyTo, m.CorrelationId, m.Expiration = ReplyTo, id, "0"
 	return m
 }
 

@@ -46,7 +46,7 @@ func (a *asker) ask(ctx context.Context, verb lock.Verb, queues []string) (*roun
 		a.mu.Unlock()
 		var letters []transport.Letter
 		for i, queue := range queues {
-			m := request.Message(verb, c.Conn().User(), r.id+"-"+strconv.Itoa(i))
+			m := request.Message(verb, r.id+"-"+strconv.Itoa(i))
 			letters = append(letters, transport.Letter{Queue: queue, Message: m})
 		}
 		if len(letters) > 1 {

@@ -194,9 +194,6 @@ func (i *Inspector) askOnce(ctx context.Context, slot int, verb lock.Verb, last 
 
 // cannotAsk says in one sentence why nobody can be asked.
 func cannotAsk(err error) string {
-	if errors.Is(err, transport.ErrUnfit) {
-		return "nobody can be asked: the broker knows this user by another name than that in the URL"
-	}
 	why := strings.TrimPrefix(err.Error(), transport.ErrUnanswered.Error()+": ")
 	return "nobody can be asked: " + strings.TrimPrefix(why, "cannot publish: ")
 }

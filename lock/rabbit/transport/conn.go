@@ -31,6 +31,10 @@ type Conn struct {
 	amqp   *amqp.Connection
 	socket *broker.Socket
 
+	user    atomic.Pointer[string] // see User
+	learned func(user string)      // sets it, for later connections too
+	trusts  func(user string) bool // see Trusts
+
 	probing Probing
 	prober  *Channel // for probes that are not made by confirms: these share the channel of whoever publishes
 
@@ -128,8 +132,12 @@ func (c *Conn) Node() broker.Node { return c.node }
 // Label names the broker for messages, without a password.
 func (c *Conn) Label() string { return c.node.Label() }
 
-// User is the user of the URL. The broker knows us by another name where it takes the user from a certificate.
-func (c *Conn) User() string { return c.node.User() }
+// User is the user that the broker knows us by, as far as is known: see Dialer.learn.
+func (c *Conn) User() string { return *c.user.Load() }
+
+// Trusts reports whether the messages of a user count, whom the broker has validated: those of our own, and of the
+// others that the lock is used by.
+func (c *Conn) Trusts(user string) bool { return c.trusts(user) }
 
 // Heartbeat is the negotiated one.
 func (c *Conn) Heartbeat() time.Duration { return c.amqp.Config.Heartbeat }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,11 +22,14 @@ type Dialer struct {
 	Leaseless bool          // no lease is counted from the heartbeat: the broker may insist on less
 	Name      string        // of this process, in the broker's list of connections
 	Probing   Probing       // how queues are looked for
+	Users     []string      // whose messages count beside our own, see Conn.Trusts
+	Unsigned  bool          // nothing is published but probes: it does not matter by which user the broker knows us
 	Mark      func() string // names a queue that nobody else has, for session.Session; nil: nothing is compared
 	Log       hclog.Logger
 
-	next atomic.Int32                    // the node to begin with: the one that worked last, or the one after it
-	only atomic.Pointer[map[string]bool] // see Confine
+	next  atomic.Int32                    // the node to begin with: the one that worked last, or the one after it
+	only  atomic.Pointer[map[string]bool] // see Confine
+	known sync.Map                        // by what name the broker knows us, by URL: see learn
 }
 
 // Confine has Dial use no other nodes than these, by their URLs, which nobody changes any more.
@@ -86,7 +90,7 @@ func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 
 // DialOne connects to that node. Errors: as Dial, and that of ctx.
 func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*Conn, error) {
-	c := &Conn{node: node, probing: d.Probing, done: make(chan struct{}), blocked: make(chan struct{}),
+	c := &Conn{node: node, trusts: d.trusts, probing: d.Probing, done: make(chan struct{}), blocked: make(chan struct{}),
 		returns: map[*Channel]<-chan amqp.Return{}}
 	c.prober = c.Channel()
 	var err error
@@ -95,6 +99,7 @@ func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*C
 		return nil, err
 	}
 	c.watch()
+	d.learn(ctx, c)
 	if got := c.Heartbeat(); got < d.Heartbeat && !d.Leaseless {
 		c.Abandon()
 		return nil, lock.Errorf(lock.ErrUnsafe,

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"encoding/json"
+	"errors"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -34,5 +35,14 @@ func Text(d Delivery) string {
 	return text
 }
 
-// Read reads what a message of NewMessage says into v. It fails if it is none.
-func Read(d Delivery, v any) error { return json.Unmarshal([]byte(Text(d)), v) }
+// longestRead is how much is read of what a message says, in bytes. Ours are shorter.
+const longestRead = 1 << 10
+
+// Read reads what a message of NewMessage says into v. It fails if it is none, or too long.
+func Read(d Delivery, v any) error {
+	text := Text(d)
+	if len(text) > longestRead {
+		return errors.New("what it says is longer than anything of ours")
+	}
+	return json.Unmarshal([]byte(text), v)
+}

@@ -50,7 +50,7 @@ type Departure struct {
 
 // Depart does all of it, waits for the confirm of the message only, and returns whether its queue exists.
 //
-// Errors: as Via.Probe, and ErrUnfit if the broker knows us by another name than the message's user-id. After
+// Errors: as Via.Probe, and ErrUnfit if the broker knows us by another name than was known, which is known then. After
 // ErrUnanswered the message may or may not have arrived.
 func (c *Channel) Depart(ctx context.Context, d Departure) (Presence, error) {
 	letters := []Letter{{d.Queue, d.Message}}
@@ -93,6 +93,9 @@ func (c *Channel) publish(ctx context.Context, o operation, letters []Letter, d 
 		}
 		if ch.IsClosed() { // amqp091-go nacks what is outstanding then
 			if reason := <-c.closes; reason != nil {
+				if user := told(reason); user != "" {
+					c.conn.learned(user)
+				}
 				return reason
 			}
 			return amqp.ErrClosed
@@ -144,16 +147,24 @@ func (c *Channel) send(ch *amqp.Channel, letters []Letter, d Departure) (
 		}
 	}
 	for _, l := range letters {
-		confirm, err := ch.PublishWithDeferredConfirm("", l.Queue, true, false, l.Message)
+		confirm, err := ch.PublishWithDeferredConfirm("", l.Queue, true, false, c.signed(l.Message))
 		if err != nil {
 			return nil, err
 		}
 		confirms = append(confirms, confirm)
 	}
 	if err = remove(); err == nil && d.Wake != "" {
-		_, err = ch.PublishWithDeferredConfirm("", d.Wake, true, false, d.Call)
+		_, err = ch.PublishWithDeferredConfirm("", d.Wake, true, false, c.signed(d.Call))
 	}
 	return confirms, err
+}
+
+// signed says of a message from whom it is, which the broker validates. Probes say nothing.
+func (c *Channel) signed(m Message) Message {
+	if m.Type != "" {
+		m.UserId = c.conn.User()
+	}
+	return m
 }
 
 // confirmed waits for confirms, and says by what came back before them which of the queues exist.
