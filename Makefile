@@ -6,6 +6,9 @@ COMMIT  ?= $(shell scripts/version.sh commit)
 LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION) -X 'berth/internal/cli.commit=$(COMMIT)'
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
+# For how long make fuzz feeds one test.
+FUZZTIME ?= 20s
+
 # Flags for test/bench.
 BENCH ?=
 
@@ -21,7 +24,7 @@ CLUSTERS ?= 4.3
 # Flags for test/examples.
 EXAMPLES ?=
 
-.PHONY: help build demo deps test race alerts test-brokers interop faults clusters model bench efficiency examples check vuln docs packages clean
+.PHONY: help build demo deps test fuzz race alerts test-brokers interop faults clusters model bench efficiency examples check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -42,6 +45,16 @@ test: deps check ## run everything that has to pass
 	@# Without vet, of which check has just run all.
 	go test -race -vet=off -timeout 10m ./...
 	go -C test/faults test -race -vet=off ./checker
+
+fuzz: ## feed each fuzz test inputs that are not known yet, 20 s each: FUZZTIME=10m make fuzz
+	@status=0 && for package in $$(go list -f '{{.Dir}}' ./...); do \
+		grep -qs '^func Fuzz' "$$package"/*_test.go || continue; \
+		names=$$(go test -list '^Fuzz' "$$package") || { echo "$$names"; exit 1; }; \
+		for name in $$(echo "$$names" | grep '^Fuzz'); do \
+			echo "$$package $$name"; \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" || status=1; \
+		done; \
+	done; exit $$status
 
 race: deps ## run the end-to-end tests with a berth that has the race detector
 	BERTH_TEST_RACE=1 go test -race -count=1 -timeout 20m ./test/e2e

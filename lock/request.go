@@ -3,7 +3,9 @@ package lock
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Verb is what a Request asks for. The strings go over the wire.
@@ -51,19 +53,42 @@ type Report struct {
 	Priority int       `json:"priority,omitempty"` // among the waiters
 }
 
+// ReadReport reads the answer that somebody has given. What it says is up to them, and is made fit to be shown: what
+// does something to a terminal becomes a question mark. Errors: ErrUnknown.
+func ReadReport(answer []byte) (Report, error) {
+	var r Report
+	if json.Unmarshal(answer, &r) != nil {
+		return Report{}, Errorf(ErrUnknown, "it has given an answer that cannot be read; it may be of another version")
+	}
+	for _, s := range []*string{&r.Holder, &r.Host, &r.Version, &r.State, &r.Command, &r.Trouble} {
+		*s = printable(*s)
+	}
+	return r, nil
+}
+
+func printable(text string) string {
+	return strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '?'
+		}
+		return c
+	}, text)
+}
+
 // Decision is the answer to a request that is heeded or refused.
 type Decision struct {
 	Heeded bool   `json:"heeded"`
 	Why    string `json:"why,omitempty"` // it is not; or what of it is not
 }
 
-// ReadDecision reads the answer that somebody has given. Errors: ErrUnknown.
+// ReadDecision is ReadReport for a decision.
 func ReadDecision(who string, answer []byte) (Decision, error) {
 	var d Decision
 	if json.Unmarshal(answer, &d) != nil {
 		return Decision{}, Errorf(ErrUnknown, "%s has given an answer that cannot be read; it may be of another version",
 			who)
 	}
+	d.Why = printable(d.Why)
 	return d, nil
 }
 

@@ -85,8 +85,9 @@ func (p *Place) addAMQP(u *url.URL, text string) error {
 	if strings.Contains(text, " ") {
 		return errors.New("has a space in it; write %20")
 	}
-	if strings.Contains(u.EscapedPath(), "@") {
-		return errors.New("has an @ behind the host; write %2F for a / in user or password, %40 for an @ in a vhost")
+	if strings.Contains(u.EscapedPath()+u.RawQuery, "@") { // what is in front of it can be the end of a password
+		return errors.New("has an @ behind the host; write %2F for a / and %3F for a ? in user or password, %40 for " +
+			"an @ in a vhost or parameter")
 	}
 	if err := checkQuery(u.RawQuery); err != nil {
 		return err

@@ -245,15 +245,3 @@ func TestUnsafeTimingsAreRefusedWithTheNumberToChange(t *testing.T) {
 		}
 	}
 }
-
-func FuzzFileNeverPanicsAndAlwaysFailsInOneLine(f *testing.F) {
-	f.Add("mutex = \"a\"\nheartbeat = 5")
-	f.Add("command = [\"${x}\", <<E\nE\n]")
-	f.Add("a = {b = [for x in y : z]}")
-	f.Fuzz(func(t *testing.T, text string) {
-		_, err := decodeFile([]byte(text), "berth.hcl", table)
-		if err != nil && (!errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), "\n")) {
-			t.Errorf("%q: %v", text, err)
-		}
-	})
-}

@@ -2,8 +2,12 @@ package display
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"berth/lock"
 )
@@ -23,5 +27,26 @@ func (v View) WriteJSON(w io.Writer) error {
 	if v.Seen.Err != nil {
 		object.Problem = oneLine(v.Seen.Err.Error())
 	}
-	return json.NewEncoder(w).Encode(object)
+	return writeJSON(w, object)
+}
+
+// writeJSON prints an object in one line. What package encoding/json leaves as it is, and a terminal does not only show,
+// is escaped.
+func writeJSON(w io.Writer, object any) error {
+	plain, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, r := range string(plain) {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, half := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, half)
+		}
+	}
+	_, err = io.WriteString(w, b.String()+"\n")
+	return err
 }

@@ -1,7 +1,6 @@
 package display
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -44,7 +43,7 @@ func WriteJSONList(w io.Writer, locks []View) error {
 		}
 		object.Locks = append(object.Locks, o)
 	}
-	return json.NewEncoder(w).Encode(object)
+	return writeJSON(w, object)
 }
 
 // looked reports whether anything is known of the lock but its name.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"berth/internal/inquire"
 	"berth/lock"
@@ -167,5 +168,12 @@ func (v View) age(t time.Time) string {
 	return fmt.Sprintf("%dy", d/(365*day))
 }
 
-// oneLine is for what berth itself says, which is not cut.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+// oneLine is for what berth itself says, which is not cut. It can quote others.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.Join(strings.Fields(text), " "))
+}

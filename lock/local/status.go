@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -120,10 +119,10 @@ func (i *inspector) slot(ctx context.Context, client sockets.Client, slot int, o
 	found = lock.SlotStatus{Slot: slot, State: lock.SlotHeld}
 	because := errNoSocket
 	for _, s := range of {
-		report := new(lock.Report)
+		var report lock.Report
 		answer, err := client.Ask(ctx, s, slot, lock.AskStatus)
 		if err == nil {
-			err = json.Unmarshal(answer, report)
+			report, err = lock.ReadReport(answer)
 		}
 		if err != nil {
 			because = telling(because, err)
@@ -131,7 +130,7 @@ func (i *inspector) slot(ctx context.Context, client sockets.Client, slot int, o
 		}
 		// Beside who holds the slot there may be one that has not yet noticed that its guard has given it back.
 		if found.Holder == nil || report.Term > found.Holder.Term {
-			found.Holder = report
+			found.Holder = &report
 		}
 	}
 	if found.Holder != nil {

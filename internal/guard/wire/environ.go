@@ -23,7 +23,8 @@ const kept = "berth keeps "
 func GuardEnv(command []string) []string {
 	guard := slices.Clone(runtimeSettings)
 	for _, variable := range command {
-		if slices.ContainsFunc(runtimeSettings, func(s string) bool { return name(s) == name(variable) }) {
+		if strings.HasPrefix(variable, kept) ||
+			slices.ContainsFunc(runtimeSettings, func(s string) bool { return name(s) == name(variable) }) {
 			variable = kept + variable
 		}
 		guard = append(guard, variable)

@@ -2,11 +2,8 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"strings"
 	"time"
-	"unicode"
 
 	"berth/lock"
 	"berth/lock/rabbit/slots"
@@ -197,19 +194,14 @@ func same(a, b *lock.Report) bool {
 	return a != nil && b != nil && a.Holder == b.Holder && a.Host == b.Host && a.PID == b.PID
 }
 
-// report reads an answer; nil: there is none. What it says is up to whoever has sent it, and is made fit to be shown.
+// report reads an answer; nil: there is none.
 func report(text []byte) *lock.Report {
-	var r lock.Report
-	if text == nil || json.Unmarshal(text, &r) != nil {
+	if text == nil {
 		return nil
 	}
-	for _, s := range []*string{&r.Holder, &r.Host, &r.Version, &r.State, &r.Command, &r.Trouble} {
-		*s = strings.Map(func(c rune) rune {
-			if !unicode.IsPrint(c) {
-				return '?'
-			}
-			return c
-		}, *s)
+	r, err := lock.ReadReport(text)
+	if err != nil {
+		return nil
 	}
 	return &r
 }
