@@ -114,7 +114,7 @@ check: ## look at the code without running it: gofmt, vet, staticcheck
 vuln: ## look for known vulnerabilities in what berth is built from
 	go run $(VULN) ./...
 
-packages: ## build deb, rpm and the image's root into dist/, for amd64 and arm64
+packages: ## build deb, rpm and the image's root, with bills of materials, into dist/, for amd64 and arm64
 	packaging/build.sh
 
 docs: ## write the generated parts of the documentation anew

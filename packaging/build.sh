@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the packages and the image into dist/: `make packages`. Two builds of one
-# commit are the same bytes: every time in them is the commit's.
+# Builds the packages and the image into dist/, and bills of what they are built
+# from: `make packages`. Two builds of one commit are the same bytes: every time in
+# them is the commit's.
 #
 #     build.sh              for amd64 and arm64
 #     build.sh amd64        for one of them
@@ -32,16 +33,20 @@ berth ($VERSION-1) unstable; urgency=medium
  -- berth contributors <berth@example.org>  $(LC_ALL=C date --utc --date "@$SOURCE_DATE_EPOCH" '+%a, %d %b %Y %H:%M:%S +0000')
 END
 
-nfpm=$(go -C packaging/nfpm tool -n nfpm)
+nfpm=$(go -C packaging/tools tool -n nfpm)
 for ARCH in "$@"; do
 	export ARCH BUILT=dist/build/$ARCH
 	GOOS=linux GOARCH=$ARCH make --no-print-directory build OUT="$BUILT/berth" VERSION="$VERSION"
+	packaging/sbom.sh "$BUILT" "$VERSION"
+	for program in berth berth-listen; do
+		cp "$BUILT/$program.cdx.json" "dist/$program-$VERSION-$ARCH.cdx.json"
+	done
 	for format in deb rpm; do
-		"$nfpm" package --config packaging/nfpm/nfpm.yaml --packager "$format" --target dist/
+		"$nfpm" package --config packaging/nfpm.yaml --packager "$format" --target dist/
 	done
 	packaging/image.sh "$BUILT/berth" "$BUILT/root"
 	tar --create --file "dist/berth-$VERSION-$ARCH-image.tar" --directory "$BUILT/root" \
 		--sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" .
 done
-(cd dist && sha256sum -- *"$VERSION"*.deb *"$VERSION"*.rpm *"$VERSION"*.tar >SHA256SUMS)
+(cd dist && sha256sum -- *"$VERSION"*.deb *"$VERSION"*.rpm *"$VERSION"*.tar *"$VERSION"*.cdx.json >SHA256SUMS)
 echo "packages: $(cd dist && ls -1 -- *"$VERSION"* | wc -l) files in dist/, for version $VERSION"

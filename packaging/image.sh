@@ -1,10 +1,9 @@
 #!/bin/sh
-# Makes the root file system of berth's image: image.sh BINARY DIRECTORY. The
-# Dockerfile does it in a stage of its own; `docker import` takes the tar file that
-# `make packages` makes of it.
+# Makes the root file system of berth's image: image.sh BINARY DIRECTORY. `docker import` and the Dockerfile take the
+# tar file that `make packages` makes of it.
 #
-# It has berth, berth-listen for --listen, the user 65532 that it runs as, the certificates that amqps:// needs,
-# and a place for locks of the host, should somebody mount one there.
+# It has berth, berth-listen for --listen, what both are built from if sbom.sh has said so, the user 65532 that it runs
+# as, the certificates that amqps:// needs, and a place for locks of the host, should somebody mount one there.
 set -eu
 binary=$1 root=$2
 rm -rf "$root"
@@ -12,13 +11,21 @@ mkdir -p "$root/usr/bin" "$root/etc/ssl/certs" "$root/etc/berth" "$root/run/bert
 cp "$binary" "$root/usr/bin/berth"
 cp "$(dirname "$binary")/berth-listen" "$root/usr/bin/berth-listen"
 chmod 755 "$root/usr/bin/berth" "$root/usr/bin/berth-listen"
+for bill in "$(dirname "$binary")"/*.cdx.json; do
+	[ ! -e "$bill" ] || install -D -m 644 -t "$root/usr/share/doc/berth" "$bill"
+done
 printf 'root:x:0:0:root:/:/sbin/nologin\nberth:x:65532:65532:berth:/:/sbin/nologin\n' >"$root/etc/passwd"
 printf 'root:x:0:\nberth:x:65532:\n' >"$root/etc/group"
+bundle=$root/etc/ssl/certs/ca-certificates.crt
 for certificates in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt; do
 	if [ -e "$certificates" ]; then
-		cp "$certificates" "$root/etc/ssl/certs/ca-certificates.crt"
-		chmod 644 "$root/etc/ssl/certs/ca-certificates.crt"
+		cp "$certificates" "$bundle"
+		chmod 644 "$bundle"
 		break
 	fi
 done
+[ -e "$bundle" ] || {
+	echo "image: this host has no certificates of authorities, without which amqps:// fails; install ca-certificates" >&2
+	exit 1
+}
 chmod 1777 "$root/tmp" "$root/run/berth"

@@ -54,6 +54,13 @@ cp dist/SHA256SUMS "$dir/first"
 packaging/build.sh amd64 >/dev/null
 diff "$dir/first" dist/SHA256SUMS
 
+say "bills of materials name what the programs are built from"
+for program in berth berth-listen; do
+	for module in $(go version -m "dist/build/amd64/$program" | awk '$1 == "dep" { print $2 }'); do
+		grep -q "\"name\": \"$module\"" dist/"$program"-[0-9]*-amd64.cdx.json
+	done
+done
+
 say "a broker"
 go build -o "$dir/broker" ./scripts/broker
 "$dir/broker" >"$dir/url" &

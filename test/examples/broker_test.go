@@ -166,7 +166,7 @@ func TestContainerHandsOverWhenItIsStopped(t *testing.T) {
 	p.program("docker", `echo "$AMQP_URL $@" >>docker.log`)
 	p.run(block(t, "container-build") + "\n" + block(t, "container-run"))
 	log, _ := os.ReadFile(p.path("docker.log"))
-	if want := " build -f packaging/docker/Dockerfile -t berth .\n build -t orders examples/container\n" +
+	if want := " build -f packaging/docker/Dockerfile -t berth dist\n build -t orders examples/container\n" +
 		" run --rm -e BERTH_BROKER -e AMQP_URL=" + url + " orders\n"; string(log) != want {
 		t.Errorf("docker is called with %s", log)
 	}
