@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	namedTest = regexp.MustCompile(`\bTest[A-Z]\w+`)
+	namedTest = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
 	namedFile = regexp.MustCompile("`((?:\\w+/)+\\w+\\.go)`")
 	link      = regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
 )
@@ -25,7 +25,7 @@ func TestWhatPagesNameExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "examples/README.md") {
+	for _, page := range append(pages, "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
