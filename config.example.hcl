@@ -38,6 +38,20 @@
 # amqp://user@rabbit1
 #password_file = "/run/secrets/rabbitmq-password"
 
+# How berth logs in: "plain" with user and password, which is the default, "external"
+# with its certificate alone (docs/tls.md). The broker needs a plugin for that.
+#login = "external"
+
+# TLS, for amqps:// URLs: who may have signed the broker's certificate (left out, the
+# authorities that this host trusts), berth's own certificate and its key for a broker
+# that asks for one, a name to expect in place of the URL's host, and the oldest version,
+# "1.2" or "1.3". Files are in PEM, and read for each connection.
+#tls_ca = "/etc/berth/ca.pem"
+#tls_cert = "/etc/berth/client.pem"
+#tls_key = "/etc/berth/client.key"
+#tls_server_name = "rabbit.example.com"
+#tls_min_version = "1.2"
+
 # Who may ask this berth for its status, to step down and to reload: users of the broker,
 # or of this host with "local". Left out, its own user there, and root on this host.
 #admins = ["operator"]

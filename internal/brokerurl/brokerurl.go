@@ -89,12 +89,19 @@ func (p *Place) addAMQP(u *url.URL, text string) error {
 		return errors.New("has an @ behind the host; write %2F for a / and %3F for a ? in user or password, %40 for " +
 			"an @ in a vhost or parameter")
 	}
-	if err := checkQuery(u.RawQuery); err != nil {
+	if err := checkQuery(u); err != nil {
 		return err
 	}
-	text, err := withAbsoluteFiles(u, text)
-	if err != nil {
-		return err
+	query := u.Query()
+	for _, key := range files {
+		path, err := absolute(key, query.Get(key))
+		if err != nil {
+			return err
+		}
+		if path != query.Get(key) {
+			query.Set(key, path)
+			text = withQuery(text, query)
+		}
 	}
 	p.Brokers = append(p.Brokers, text)
 	return nil

@@ -19,12 +19,9 @@ func TestFilesOfABrokerAreAbsolute(t *testing.T) {
 		"amqps://u:p%3F@h/v?channel_max=9&keyfile=b/c": "amqps://u:p%3F@h/v?channel_max=9&keyfile=" +
 			url.QueryEscape(filepath.Join(here, "b/c")),
 	} {
-		u, err := url.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := withAbsoluteFiles(u, text); got != want || err != nil {
-			t.Errorf("%s becomes %s, %v, want %s", text, got, err, want)
+		var p Place
+		if err := p.Add(text); err != nil || p.Brokers[0] != want {
+			t.Errorf("%s becomes %q, %v, want %s", text, p.Brokers, err, want)
 		}
 	}
 }

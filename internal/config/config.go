@@ -57,6 +57,12 @@ type Connection struct {
 	LogFormat string
 }
 
+// The ways to log in, which a URL in Connection.Brokers may say; LoginPlain if it does not.
+const (
+	LoginPlain    = "plain"    // with user and password
+	LoginExternal = "external" // with a certificate
+)
+
 // The values of Connection.Naming.
 const (
 	NamingNLA = "N-L-A" // queues named like workers-1-A

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,9 +17,13 @@ type given struct {
 	sort   error  // ErrUsage or ErrInvalid
 }
 
-// wrong returns the error for a value that was not accepted.
+// wrong returns the error for a value that was not accepted, or that what it stands beside or refers to is ErrInvalid.
 func (g given) wrong(err error) error {
-	return &fault{sort: g.sort, text: g.where + ": " + err.Error(), cause: err}
+	sort := g.sort
+	if errors.Is(err, ErrInvalid) {
+		sort = ErrInvalid
+	}
+	return &fault{sort: sort, text: g.where + ": " + err.Error(), cause: err}
 }
 
 // split returns the value of a CommandLine as words, and others as they are.

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"berth/internal/identity"
 	"berth/lock"
@@ -173,6 +174,9 @@ func (in Input) settle(options []Option) (*settings, error) {
 		if err := option.set(s, value.texts); err != nil {
 			return nil, value.wrong(err)
 		}
+	}
+	if err := s.CheckTLS(time.Now()); err != nil {
+		return nil, Invalidf("%v", err)
 	}
 	if err := s.setCredential(values); err != nil {
 		return nil, err

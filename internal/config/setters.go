@@ -65,6 +65,22 @@ func setBrokerFile(s *settings, texts []string) error {
 
 func setPasswordFile(s *settings, texts []string) error { return s.AddPassword(texts[0]) }
 
+// completing completes the URLs with a parameter. If there are words, it is one of them.
+func completing(parameter string, words ...string) func(*settings, []string) error {
+	return func(s *settings, texts []string) error {
+		switch {
+		case texts[0] == "":
+			return errors.New("is empty; leave it out")
+		case len(words) > 0 && !slices.Contains(words, texts[0]):
+			return fmt.Errorf("is unknown; choose %s", alternatives(words))
+		}
+		if err := s.Complete(parameter, texts[0]); err != nil {
+			return Invalidf("%v", err)
+		}
+		return nil
+	}
+}
+
 func setUser(s *settings, texts []string) error {
 	found, err := identity.LookUpUser(texts[0])
 	s.user, s.Account = &found, found.Account

@@ -3,6 +3,7 @@ package config
 import (
 	"time"
 
+	"berth/internal/brokerurl"
 	"berth/internal/observe"
 	"berth/internal/timing"
 	"berth/lock"
@@ -54,6 +55,25 @@ var table = []Option{
 			"in the variable of --broker."},
 	{Name: "password-file", Group: groupBroker, Value: "FILE", connection: true, set: setPasswordFile,
 		Usage: "Read the password from FILE, for URLs that name a user and none: amqp://USER@HOST."},
+	{Name: "login", Group: groupBroker, Value: "plain|external", connection: true,
+		set: completing(brokerurl.Login, LoginPlain, LoginExternal),
+		Usage: "How berth logs in: with user and password, as is the default, or with its certificate alone " +
+			"(EXTERNAL), for which --tls-cert is needed and the broker's plugin rabbitmq_auth_mechanism_ssl."},
+	{Name: "tls-ca", Group: groupBroker, Value: "FILE", connection: true, set: completing(brokerurl.Authorities),
+		Usage: "Trust the authorities whose certificates are in FILE, in PEM, and no others, to sign the broker's " +
+			"certificate. Left out, those that this host trusts. This and the other --tls flags complete each " +
+			"amqps:// URL."},
+	{Name: "tls-cert", Group: groupBroker, Value: "FILE", connection: true, set: completing(brokerurl.Certificate),
+		Usage: "Show the certificate in FILE, in PEM, to a broker that asks for one. It is read for each connection: " +
+			"one that is replaced is used by the next. Needs --tls-key."},
+	{Name: "tls-key", Group: groupBroker, Value: "FILE", connection: true, set: completing(brokerurl.Key),
+		Usage: "The key of --tls-cert, in PEM, without a passphrase."},
+	{Name: "tls-server-name", Group: groupBroker, Value: "NAME", connection: true,
+		set:   completing(brokerurl.ServerName),
+		Usage: "Expect NAME in the broker's certificate in place of the host in the URL, and ask for it."},
+	{Name: "tls-min-version", Group: groupBroker, Value: "1.2|1.3", connection: true,
+		set:   completing(brokerurl.OldestVersion, "1.2", "1.3"),
+		Usage: "Refuse a broker with an older version of TLS. Left out, it is 1.2."},
 	{Name: "admins", Group: groupBroker, Value: "USER", Kind: List, set: setAdmins,
 		Usage: "Who may ask this berth for its status, to step down and to reload: users of the broker, or of this " +
 			"host with 'local'. Repeat it for each: a comma is part of a name. Left out, it is berth's own user " +

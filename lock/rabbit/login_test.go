@@ -77,13 +77,6 @@ func connectTo(t *testing.T, want error, mentions []string, urls ...string) {
 func TestWrongPasswordIsDenied(t *testing.T) {
 	must(t, shared.AddUser(within(t), "someone", "right"))
 	connectTo(t, lock.ErrDenied, []string{"someone", "password"}, shared.URLFor("someone", "wr0ng", "/"))
-	connectTo(t, lock.ErrDenied, []string{"someone", "password"},
-		shared.URLFor("someone", "wr0ng", "/")+"?auth_mechanism=AMQPLAIN")
-}
-
-func TestServerWithoutTLSIsToldWithWhatToDo(t *testing.T) {
-	url := strings.Replace(shared.URLFor("someone", "wr0ng", "/"), "amqp:", "amqps:", 1)
-	connectTo(t, lock.ErrUnreachable, []string{"check", "port", "amqps://"}, url)
 }
 
 func TestMissingVhostIsDenied(t *testing.T) {

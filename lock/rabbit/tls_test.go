@@ -1,135 +1,135 @@
 package rabbit_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"cmp"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"berth/lock"
 	"berth/lock/rabbit"
+	"berth/test/authority"
 	"berth/test/brokertest"
 )
 
-// authority signs certificates, and keeps them in files of PEM.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.sign("ca", &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
-	return a
-}
-
-// sign writes NAME.pem and NAME.key.
-func (a *authority) sign(name string, c *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(a.t, err)
-	c.SerialNumber, c.Subject = big.NewInt(time.Now().UnixNano()), pkix.Name{CommonName: name}
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	must(a.t, err)
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(a.t, err)
-	for ending, block := range map[string]*pem.Block{
-		".pem": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		must(a.t, os.WriteFile(a.file(name+ending), pem.EncodeToMemory(block), 0o600))
-	}
-	c, err = x509.ParseCertificate(der)
-	must(a.t, err)
-	return c, key
-}
-
-func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
-
 // client returns the parameters of a URL with which a client shows a certificate of that name.
-func (a *authority) client(name string) url.Values {
-	a.t.Helper()
-	a.sign(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	return url.Values{"cacertfile": {a.file("ca.pem")}, "certfile": {a.file(name + ".pem")}, "keyfile": {a.file(name + ".key")}}
+func client(a *authority.Authority, name string, change ...func(*x509.Certificate)) url.Values {
+	a.Sign(name, append([]func(*x509.Certificate){authority.Client}, change...)...)
+	return url.Values{"cacertfile": {a.File("ca.pem")}, "certfile": {a.File(name + ".pem")}, "keyfile": {a.File(name + ".key")}}
 }
 
-// listener has the shared broker listen for TLS of that version, and want a certificate of each client. It returns the
-// port. A certificate that names a user is a login, with auth_mechanism=external.
-func (a *authority) listener(version string) (port int) {
-	a.t.Helper()
+// with returns the parameters, and more of them.
+func with(v url.Values, key, value string) url.Values {
+	all := url.Values{key: {value}}
+	for k, values := range v {
+		if k != key {
+			all[k] = values
+		}
+	}
+	return all
+}
+
+// listening is how the shared broker listens for TLS.
+type listening struct {
+	versions string                    // "'tlsv1.2','tlsv1.3'" is the default
+	lenient  bool                      // it asks for no certificate
+	change   []func(*x509.Certificate) // of its own certificate, which is for 127.0.0.1
+	plugin   string                    // the mechanisms that it offers; "" is PLAIN and EXTERNAL
+}
+
+// listen has the shared broker listen, with a certificate of the authority, and returns the port.
+func listen(t *testing.T, a *authority.Authority, l listening) (port int) {
+	t.Helper()
 	ports, err := brokertest.FreePorts(1)
-	must(a.t, err)
-	cert, key := a.sign("server", &x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	must(t, err)
+	cert, key := a.Sign("server", append([]func(*x509.Certificate){authority.Server, func(c *x509.Certificate) {
+		c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	}}, l.change...)...)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(a.t, err)
+	must(t, err)
 	erlang := func(der []byte) string {
 		return fmt.Sprintf(`base64:decode(<<"%s">>)`, base64.StdEncoding.EncodeToString(der))
 	}
-	must(a.t, shared.EnablePlugin(within(a.t), "rabbitmq_auth_mechanism_ssl"))
-	_, err = shared.Eval(within(a.t), fmt.Sprintf(`
-		ok = application:set_env(rabbit, auth_mechanisms, ['PLAIN', 'AMQPLAIN', 'EXTERNAL']),
+	verify := "{verify, verify_peer}, {fail_if_no_peer_cert, true}"
+	if l.lenient {
+		verify = "{verify, verify_none}"
+	}
+	must(t, shared.EnablePlugin(within(t), "rabbitmq_auth_mechanism_ssl"))
+	_, err = shared.Eval(within(t), fmt.Sprintf(`
+		ok = application:set_env(rabbit, auth_mechanisms, [%s]),
 		ok = application:set_env(rabbit, ssl_cert_login_from, common_name),
 		ok = application:set_env(rabbit, ssl_options, [{verify, verify_peer}]), %% or no certificate is a login
 		{ok, _} = application:ensure_all_started(ssl),
 		ok = rabbit_networking:start_ssl_listener({"127.0.0.1", %d}, [{cacerts, [%s]}, {cert, %s},
-			{key, {'PrivateKeyInfo', %s}}, {verify, verify_peer}, {fail_if_no_peer_cert, true}, {versions, ['%s']}], 2).`,
-		ports[0], erlang(a.cert.Raw), erlang(cert.Raw), erlang(private), version))
-	must(a.t, err)
+			{key, {'PrivateKeyInfo', %s}}, %s, {versions, [%s]}], 2).`,
+		cmp.Or(l.plugin, "'PLAIN', 'AMQPLAIN', 'EXTERNAL'"), ports[0], erlang(a.Cert.Raw), erlang(cert.Raw),
+		erlang(private), verify, cmp.Or(l.versions, "'tlsv1.2', 'tlsv1.3'")))
+	must(t, err)
+	t.Cleanup(func() {
+		_, err := shared.Eval(within(t), `ok = application:set_env(rabbit, auth_mechanisms, ['PLAIN', 'AMQPLAIN', 'EXTERNAL']).`)
+		must(t, err)
+	})
 	return ports[0]
 }
 
-// What a server does not like about a certificate is told as what it is, and what to do about it.
+// amqps is the URL of a listener.
+func amqps(user, host string, port int, v url.Values) string {
+	return fmt.Sprintf("amqps://%s%s:%d/?%s", user, host, port, v.Encode())
+}
+
+// What is wrong with certificates is told as what it is, and what to do about it.
 func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
+	ca, other := authority.New(t), authority.New(t, func(c *x509.Certificate) { c.Subject.CommonName = "other" })
 	must(t, shared.AddUser(within(t), "someone", "right"))
 	must(t, shared.SetPermissions(within(t), "someone", "/", ".*", ".*", ".*"))
-	good, unknown, foreign := ca.client("someone"), ca.client("nobody"), other.client("someone")
-	foreign.Set("cacertfile", ca.file("ca.pem"))
-	external := func(v url.Values) url.Values {
-		v = url.Values{"cacertfile": v["cacertfile"], "certfile": v["certfile"], "keyfile": v["keyfile"]}
-		v.Set("auth_mechanism", "external")
-		return v
-	}
-	trusting := url.Values{"cacertfile": {ca.file("ca.pem")}}
-	for _, version := range []string{"tlsv1.2", "tlsv1.3"} {
-		port := ca.listener(version)
-		at := func(user, host string, v url.Values) string {
-			return fmt.Sprintf("amqps://%s%s:%d/?%s", user, host, port, v.Encode())
-		}
+	good, unknown := client(ca, "someone"), client(ca, "nobody", func(c *x509.Certificate) {
+		c.Subject = pkix.Name{CommonName: "nobody", Organization: []string{"Berths"}}
+	})
+	foreign := with(client(other, "someone"), "cacertfile", ca.File("ca.pem"))
+	old := client(ca, "old", authority.Expired)
+	trusting := url.Values{"cacertfile": {ca.File("ca.pem")}}
+	for _, version := range []string{"'tlsv1.2'", "'tlsv1.3'"} {
+		port := listen(t, ca, listening{versions: version})
+		lenient := listen(t, ca, listening{versions: version, lenient: true})
+		expired := listen(t, ca, listening{versions: version, change: []func(*x509.Certificate){authority.Expired}})
+		at := func(user, host string, v url.Values) string { return amqps(user, host, port, v) }
 		for what, c := range map[string]struct {
 			url      string
 			want     error
 			mentions []string
 		}{
 			"no certificate": {at("someone:wr0ng@", "127.0.0.1", trusting), lock.ErrUnreachable,
-				[]string{"certificate", "certfile", "keyfile"}},
+				[]string{"it asks for a client certificate", "--tls-cert and --tls-key"}},
 			"certificate of another authority": {at("someone:wr0ng@", "127.0.0.1", foreign), lock.ErrUnreachable,
-				[]string{"certificate", "certfile"}},
+				[]string{other.File("someone.pem")}},
+			"certificate that has expired": {at("someone:wr0ng@", "127.0.0.1", old), lock.ErrUnreachable,
+				[]string{ca.File("old.pem"), "CN=old"}},
 			"server of an unknown authority": {at("someone:wr0ng@", "127.0.0.1", url.Values{}), lock.ErrUnreachable,
-				[]string{"unknown authority", "cacertfile"}},
+				[]string{"CN=server", "authority that is not known (CN=ca)", "this system's", "--tls-ca"}},
+			"server of another authority": {at("someone:wr0ng@", "127.0.0.1", with(good, "cacertfile",
+				other.File("ca.pem"))), lock.ErrUnreachable,
+				[]string{"CN=server", "authority that is not known (CN=ca)", other.File("ca.pem"), "--tls-ca"}},
 			"server of another name": {at("someone:wr0ng@", "localhost", good), lock.ErrUnreachable,
-				[]string{"localhost", "server_name_indication"}},
-			"certificate of no user": {at("nobody@", "127.0.0.1", external(unknown)), lock.ErrDenied,
-				[]string{"certificate", "certfile"}},
+				[]string{`not for "localhost"`, "but for 127.0.0.1", "--tls-server-name"}},
+			"server of another name than was asked for": {at("someone:wr0ng@", "127.0.0.1",
+				with(good, "server_name_indication", "rabbit")), lock.ErrUnreachable, []string{`not for "rabbit"`}},
+			"server that has expired": {amqps("someone:wr0ng@", "127.0.0.1", expired, good), lock.ErrUnreachable,
+				[]string{"CN=server", "expired on"}},
+			"certificate of no user": {at("nobody@", "127.0.0.1", with(unknown, "auth_mechanism", "external")),
+				lock.ErrDenied, []string{ca.File("nobody.pem"), `"CN=nobody,O=Berths"`, `"nobody"`, "ssl_cert_login_from"}},
+			"certificate that is not asked for": {amqps("someone@", "127.0.0.1", lenient, with(good, "auth_mechanism",
+				"external")), lock.ErrDenied, []string{"did not ask for ours", "ssl_options.verify = verify_peer"}},
+			"TLS to a port without": {strings.Replace(shared.URLFor("someone", "wr0ng", "/"), "amqp:", "amqps:", 1),
+				lock.ErrUnreachable, []string{"that port is one without TLS", "write amqp://", "5671"}},
+			"no TLS to a port with it": {fmt.Sprintf("amqp://someone:wr0ng@127.0.0.1:%d", port), lock.ErrUnreachable,
+				[]string{"that port is one for TLS", "write amqps://"}},
+			"login with a certificate without TLS": {shared.URLFor("someone", "wr0ng", "/") + "?auth_mechanism=external",
+				lock.ErrDenied, []string{"without TLS", "write amqps://"}},
 		} {
 			t.Run(version+" "+what, func(t *testing.T) {
 				for range 20 { // which end notices it first is a matter of luck
@@ -138,9 +138,12 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 			})
 		}
 		for url, told := range map[string]int{
-			at("someone:right@", "127.0.0.1", good):     0,
-			at("someone@", "127.0.0.1", external(good)): 0,
-			at("", "127.0.0.1", external(good)):         1, // the name would be guest
+			at("someone:right@", "127.0.0.1", good):                                              0,
+			at("someone:right@", "127.0.0.1", with(good, "auth_mechanism", "plain")):             0,
+			at("someone:right@", "localhost", with(good, "server_name_indication", "127.0.0.1")): 0,
+			at("someone@", "127.0.0.1", with(good, "auth_mechanism", "external")):                0,
+			at("", "127.0.0.1", with(good, "auth_mechanism", "external")):                        1, // the name would be guest
+			amqps("someone:right@", "127.0.0.1", lenient, trusting):                              0,
 		} {
 			r := inspect(t, fresh(lock.Mutex), url)
 			if len(r.Problems) > 0 {
@@ -151,7 +154,7 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 			}
 		}
 		// Its records count, and it is asked by the name that the broker takes from the certificate.
-		id, cfg := fresh(lock.Mutex), rabbit.Config{URLs: []string{at("", "127.0.0.1", external(good))}, Heartbeat: long}
+		id, cfg := fresh(lock.Mutex), rabbit.Config{URLs: []string{at("", "127.0.0.1", with(good, "auth_mechanism", "external"))}, Heartbeat: long}
 		l := backend(t, cfg).Lock(id)
 		must(t, l.Connect(within(t)))
 		h, err := l.Acquire(within(t))
@@ -169,4 +172,42 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 		must(t, h.Release(within(t)))
 		must(t, l.Close())
 	}
+}
+
+func TestOldVersionOfTLSIsRefused(t *testing.T) {
+	ca := authority.New(t)
+	must(t, shared.AddUser(within(t), "someone", "right"))
+	port := listen(t, ca, listening{versions: "'tlsv1.2'", lenient: true})
+	trusting := url.Values{"cacertfile": {ca.File("ca.pem")}}
+	for range 20 {
+		connectTo(t, lock.ErrUnreachable, []string{"--tls-min-version", "ssl_options.versions"},
+			amqps("someone:wr0ng@", "127.0.0.1", port, with(trusting, "tls_min_version", "1.3")))
+	}
+	port = listen(t, ca, listening{lenient: true})
+	must(t, shared.SetPermissions(within(t), "someone", "/", ".*", ".*", ".*"))
+	l := backend(t, at(amqps("someone:right@", "127.0.0.1", port, with(trusting, "tls_min_version", "1.3")))).
+		Lock(fresh(lock.Mutex))
+	defer l.Close()
+	must(t, l.Connect(within(t)))
+}
+
+func TestLoginThatIsNotOfferedIsToldWithWhatToDo(t *testing.T) {
+	ca := authority.New(t)
+	must(t, shared.AddUser(within(t), "someone", "right"))
+	good := client(ca, "someone")
+	port := listen(t, ca, listening{plugin: "'PLAIN'"})
+	connectTo(t, lock.ErrDenied, []string{"EXTERNAL", "rabbitmq_auth_mechanism_ssl", "auth_mechanisms"},
+		amqps("someone@", "127.0.0.1", port, with(good, "auth_mechanism", "external")))
+	port = listen(t, ca, listening{plugin: "'EXTERNAL'"})
+	connectTo(t, lock.ErrDenied, []string{"PLAIN", "--login external", "auth_mechanisms"},
+		amqps("someone:wr0ng@", "127.0.0.1", port, good))
+}
+
+// A file that is being replaced is not there for a moment.
+func TestFileThatHasGoneIsNamed(t *testing.T) {
+	ca := authority.New(t)
+	connectTo(t, lock.ErrUnreachable, []string{"/no/such.pem"},
+		amqps("someone:wr0ng@", "127.0.0.1", 1, url.Values{"cacertfile": {"/no/such.pem"}}))
+	connectTo(t, lock.ErrUnreachable, []string{"/no/such.key"}, amqps("someone:wr0ng@", "127.0.0.1", 1,
+		with(client(ca, "someone"), "keyfile", "/no/such.key")))
 }

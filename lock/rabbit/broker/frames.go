@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"fmt"
@@ -72,6 +73,19 @@ type frames struct {
 type breach struct{ what string }
 
 func (b *breach) Error() string { return "the server breaks the protocol of AMQP 0-9-1: " + b.what }
+
+// speak shakes hands on TLS over conn, which is above the socket, unless secure is nil, and returns what is to be read and
+// written then.
+func speak(ctx context.Context, conn net.Conn, socket *Socket, secure *tls.Config) (*frames, error) {
+	if secure == nil {
+		return newFrames(conn, socket), nil
+	}
+	client := tls.Client(conn, secure)
+	if err := client.HandshakeContext(ctx); err != nil {
+		return nil, err
+	}
+	return newFrames(client, socket), nil
+}
 
 func newFrames(conn net.Conn, socket *Socket) *frames {
 	return &frames{Conn: conn, socket: socket, from: bufio.NewReader(conn), skip: -1, most: frameMin - frameRest}

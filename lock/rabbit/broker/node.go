@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -26,8 +25,9 @@ const DialTimeout = 5 * time.Second
 type Node struct {
 	url     string // with the password: never shown
 	uri     amqp.URI
-	logins  []amqp.Authentication // in order of preference
-	timeout time.Duration         // for one attempt to connect
+	login   amqp.Authentication
+	oldest  uint16        // version of TLS
+	timeout time.Duration // for one attempt to connect
 }
 
 // URL returns what was parsed, with the password.
@@ -45,15 +45,12 @@ func (n Node) Label() string {
 // User is the user of the URL.
 func (n Node) User() string { return n.uri.Username }
 
+// Login is the mechanism by which berth logs in: PLAIN or EXTERNAL.
+func (n Node) Login() string { return n.login.Mechanism() }
+
 // Anonymous reports whether the URL does not say which user it is: the broker takes that from a certificate, or from a
 // token.
-func (n Node) Anonymous() bool { return n.User() == "" || n.byCertificate() }
-
-// byCertificate reports whether the certificate is the login.
-func (n Node) byCertificate() bool {
-	_, external := n.logins[0].(*amqp.ExternalAuth)
-	return external
-}
+func (n Node) Anonymous() bool { return n.User() == "" || n.Login() == "EXTERNAL" }
 
 // Vhost is the virtual host of the URL.
 func (n Node) Vhost() string { return n.uri.Vhost }
@@ -70,20 +67,22 @@ func Parse(raw string) (Node, error) {
 	if own := time.Duration(uri.ConnectionTimeout) * time.Millisecond; own > 0 {
 		n.timeout = min(n.timeout, own)
 	}
-	if len(uri.AuthMechanism) == 0 {
-		uri.AuthMechanism = []string{"plain"}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return Node{}, errors.New("not usable; it is no URL")
 	}
-	for _, mechanism := range uri.AuthMechanism {
-		switch strings.ToLower(mechanism) {
-		case "plain":
-			n.logins = append(n.logins, uri.PlainAuth())
-		case "amqplain":
-			n.logins = append(n.logins, uri.AMQPlainAuth())
-		case "external":
-			n.logins = append(n.logins, &amqp.ExternalAuth{})
-		default:
-			return Node{}, fmt.Errorf("auth_mechanism %q is not known; use plain, amqplain or external", mechanism)
-		}
+	query := u.Query()
+	switch mechanism := query.Get("auth_mechanism"); mechanism {
+	case "", "plain":
+		n.login = uri.PlainAuth()
+	case "external":
+		n.login = &amqp.ExternalAuth{}
+	default:
+		return Node{}, fmt.Errorf("auth_mechanism %q is not known; use plain or external", mechanism)
+	}
+	var known bool
+	if n.oldest, known = versions[query.Get("tls_min_version")]; !known {
+		return Node{}, errors.New("tls_min_version is not known; use 1.2 or 1.3")
 	}
 	return n, nil
 }
@@ -105,6 +104,16 @@ func (l *login) Response() string {
 	return l.Authentication.Response()
 }
 
+// connect makes the connection below TLS.
+func (n Node) connect(ctx context.Context) (*Socket, error) {
+	var plain net.Dialer
+	raw, err := plain.DialContext(ctx, "tcp", net.JoinHostPort(n.uri.Host, strconv.Itoa(n.uri.Port)))
+	if err != nil {
+		return nil, err
+	}
+	return newSocket(raw), nil
+}
+
 // Dial connects and logs in. name is this process's in the broker's list of connections.
 //
 // Errors: lock.ErrDenied, lock.ErrUnreachable, that of ctx.
@@ -115,26 +124,25 @@ func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration) (*
 	properties := amqp.NewConnectionProperties()
 	properties["connection_name"] = name
 	properties["product"] = "berth"
-	var logins []amqp.Authentication
-	for _, way := range n.logins {
-		logins = append(logins, &login{way, properties})
-	}
-	secure, err := n.certificates()
+	secure, own, err := n.certificates()
 	if err != nil {
 		return nil, nil, lock.Errorf(lock.ErrUnreachable, "%s", OneLine(err.Error()))
 	}
 	stop := func() bool { return true }
+	greeting := &greeting{}
 	var opened *amqp.Connection
 	var spoken *frames
 	socket, err := n.connect(ctx)
 	if err == nil {
 		// The handshakes know no context: closing the socket ends them.
 		stop = context.AfterFunc(ctx, func() { socket.Conn.Close() })
-		spoken, err = speak(ctx, socket, socket, secure)
+		greeting.Conn = socket
+		spoken, err = speak(ctx, greeting, socket, secure)
 	}
 	if err == nil {
-		opened, err = amqp.Open(spoken, amqp.Config{SASL: logins, Vhost: n.uri.Vhost, Heartbeat: heartbeat,
-			ChannelMax: n.uri.ChannelMax, FrameSize: frameMax, Locale: "en_US", Properties: properties})
+		opened, err = amqp.Open(spoken, amqp.Config{SASL: []amqp.Authentication{&login{n.login, properties}},
+			Vhost: n.uri.Vhost, Heartbeat: heartbeat, ChannelMax: n.uri.ChannelMax, FrameSize: frameMax, Locale: "en_US",
+			Properties: properties})
 	}
 	if stop() && err == nil {
 		return opened, socket, nil
@@ -149,5 +157,5 @@ func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration) (*
 	if asked && spoken.breach.Load() != nil {
 		err = spoken.breach.Load()
 	}
-	return nil, nil, refused(outer, ctx, err, n, asked, socket != nil)
+	return nil, nil, refused(outer, ctx, err, n, failure{own, greeting, asked, socket != nil})
 }

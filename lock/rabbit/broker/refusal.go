@@ -2,8 +2,6 @@ package broker
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -18,48 +16,54 @@ import (
 	"berth/lock"
 )
 
-// refused says why a node could not be used. asked: it spoke AMQP 0-9-1; connected: something accepted the connection.
-func refused(outer, ctx context.Context, err error, n Node, asked, connected bool) error {
+// failure is what is known of an attempt to connect besides its error.
+type failure struct {
+	own       *identity
+	greeting  *greeting
+	asked     bool // it spoke AMQP 0-9-1
+	connected bool // something accepted the connection
+}
+
+// refused says why a node could not be used.
+func refused(outer, ctx context.Context, err error, n Node, f failure) error {
 	unreachable := func(format string, args ...any) error { return lock.Errorf(lock.ErrUnreachable, format, args...) }
+	denied := func(format string, args ...any) error { return lock.Errorf(lock.ErrDenied, format, args...) }
 	var answer *amqp.Error
 	var broken *breach
 	fromBroker := errors.As(err, &answer) && answer.Server
+	secure := n.uri.Scheme == "amqps"
 	switch {
 	case outer.Err() != nil:
 		return fmt.Errorf("gave up connecting: %w", outer.Err())
-	case ctx.Err() != nil && connected && !asked:
+	case ctx.Err() != nil && f.connected && !f.asked:
 		return unreachable("connected, but no AMQP 0-9-1 broker answered within %s; check host and port, and "+
 			"whether the broker is slow", n.timeout)
 	case ctx.Err() != nil:
 		return unreachable("no connection within %s; check host, port and network", n.timeout)
-	case !connected:
+	case !f.connected:
 		return unreachable("%s; does the broker run, and does --broker name it?", OneLine(err.Error()))
 	case errors.As(err, &broken):
 		return unreachable("%s; is it a RabbitMQ that listens there?", broken.Error())
 	case errors.Is(err, amqp.ErrSASL):
-		return lock.Errorf(lock.ErrDenied,
-			"the broker offers none of our login mechanisms; set auth_mechanism in the URL")
-	case fromBroker && answer.Code == amqp.AccessRefused && n.byCertificate():
-		return lock.Errorf(lock.ErrDenied, "login with the certificate failed; check certfile, and that the broker has the "+
-			"user that it takes from that (%s)", OneLine(answer.Reason))
+		return denied("%s", n.notOffered(f.own))
 	case fromBroker && answer.Code == amqp.AccessRefused:
-		return lock.Errorf(lock.ErrDenied, "login as %q failed; check user and password (%s)", n.uri.Username,
-			OneLine(answer.Reason))
+		return denied("%s (%s)", n.notLetIn(f.own), OneLine(answer.Reason))
 	case fromBroker && answer.Code == amqp.NotAllowed:
-		return lock.Errorf(lock.ErrDenied,
-			"vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits (%s)",
+		return denied("vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits (%s)",
 			n.uri.Vhost, n.uri.Username, OneLine(answer.Reason))
 	case fromBroker:
 		return unreachable("the broker ended the login with %d %s; try again", answer.Code, OneLine(answer.Reason))
-	case asked:
+	case f.asked:
 		return unreachable("the broker dropped the connection during the login; try again, see its log")
-	case alert(err) != "":
-		return unreachable("the server ended TLS: %s; %s", alert(err), n.ownCertificate())
+	case !secure && f.greeting.alerts():
+		return unreachable("that port is one for TLS; write amqps:// in place of amqp://, or the port without TLS, 5672 as " +
+			"a rule")
+	case secure && alert(err) != "":
+		return unreachable("the server ended TLS: %s; %s", alert(err), n.aboutAlert(alert(err), f.own))
 	case answer == nil && err != nil && !hungUp(err):
-		// TLS, or a certificate file that cannot be read.
-		return unreachable("%s%s", OneLine(err.Error()), aboutServer(err))
-	case n.uri.Scheme == "amqps": // the reset of the socket can overtake the alert
-		return unreachable("no AMQP 0-9-1 broker answered there; check host, port and amqps://; %s", n.ownCertificate())
+		return unreachable("%s", n.aboutServer(err))
+	case secure: // the reset of the socket can overtake the alert
+		return unreachable("no AMQP 0-9-1 broker answered there; check host, port and amqps://; %s", n.aboutClient(f.own))
 	default:
 		return unreachable("no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")
 	}
@@ -73,30 +77,6 @@ func alert(err error) string {
 	}
 	_, text, _ := strings.Cut(OneLine(err.Error()), "remote error: tls: ")
 	return strings.TrimSuffix(text, `"`)
-}
-
-// ownCertificate says what to do about a server that may not like the client's certificate.
-func (n Node) ownCertificate() string {
-	if n.uri.CertFile == "" {
-		return "if it asks for a client certificate, give certfile and keyfile in the URL"
-	}
-	return "does it accept the certificate in certfile?"
-}
-
-// aboutServer says what to do about a server's certificate, or one that has none; "" if that is not what is wrong.
-func aboutServer(err error) string {
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var noTLS tls.RecordHeaderError
-	switch {
-	case errors.As(err, &unknown):
-		return "; give the certificate of that authority as cacertfile in the URL"
-	case errors.As(err, &name):
-		return "; use a name that the certificate has, as host or as server_name_indication"
-	case errors.As(err, &noTLS):
-		return "; check the port, and amqp:// or amqps://"
-	}
-	return ""
 }
 
 // hungUp reports whether the socket ended before the handshake did. Whether a server that speaks another protocol is

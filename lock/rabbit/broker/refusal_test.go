@@ -13,8 +13,9 @@ func TestClosedTLSIsToldWithWhatToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := refused(context.Background(), context.Background(), net.ErrClosed, n, false, true)
-	if !strings.Contains(told.Error(), "give certfile and keyfile in the URL") {
+	told := refused(context.Background(), context.Background(), net.ErrClosed, n,
+		failure{own: &identity{}, greeting: &greeting{}, connected: true})
+	if !strings.Contains(told.Error(), "give --tls-cert and --tls-key") {
 		t.Errorf("it says: %v", told)
 	}
 }
