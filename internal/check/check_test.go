@@ -9,10 +9,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/internal/config"
 	"berth/lock"
 	"berth/lock/rabbit"
+	"berth/lock/rabbit/broker"
 )
 
 func reportOn(t *testing.T, flags map[string][]string) *Report {
@@ -28,7 +30,9 @@ func TestReportBeginsWithTheProblemsAndFitsAPage(t *testing.T) {
 	r := reportOn(t, map[string][]string{"semaphore": {"workers"}, "broker": {"amqp://u:secret@h"},
 		"heartbeat": {"1s"}})
 	r.broker = &rabbit.Report{Broker: "amqp://h:5672", Product: "RabbitMQ", Version: "3.10.8",
-		Platform: "Erlang/OTP 25", Cluster: "rabbit@h", Heartbeat: r.cfg.Heartbeat, Slots: 3}
+		Platform: "Erlang/OTP 25", Cluster: "rabbit@h", Heartbeat: r.cfg.Heartbeat, Slots: 3, Login: "EXTERNAL",
+		User: "someone", Runner: "permit this", Administrator: "permit that",
+		TLS: &broker.Secured{Version: "TLS 1.3", Cipher: "TLS_X", Server: "CN=rabbit", Until: time.Unix(0, 0)}}
 	r.Problems = append(r.Problems, lock.Errorf(lock.ErrDenied, "no permission %s", strings.Repeat("at all ", 30)))
 	r.Advice = append(r.Advice, strings.Repeat("one thing and another ", 20))
 	var out bytes.Buffer
@@ -40,7 +44,9 @@ func TestReportBeginsWithTheProblemsAndFitsAPage(t *testing.T) {
 		t.Errorf("it begins with %q", lines[:2])
 	}
 	for _, want := range []string{"RabbitMQ 3.10.8, cluster rabbit@h, Erlang/OTP 25",
-		`semaphore "workers" has 3 slots now`, "TOO LATE", "Good to know:"} {
+		`semaphore "workers" has 3 slots now`, "TOO LATE", "Good to know:",
+		"TLS 1.3 with TLS_X; the broker's certificate (CN=rabbit) is valid until 1970-01-01 00:00 UTC;", "(EXTERNAL)",
+		`as user "someone"`, "    permit this", "    permit that"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in %s", want, out.String())
 		}

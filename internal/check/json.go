@@ -3,6 +3,7 @@ package check
 import (
 	"encoding/json"
 	"io"
+	"strings"
 	"time"
 
 	"berth/internal/logging"
@@ -57,17 +58,28 @@ type (
 		Ending    int64 `json:"ending_ms"` // of berth, stop sequence included
 	}
 	jsonBroker struct {
-		URL       string `json:"url"`
-		Product   string `json:"product"`
-		Version   string `json:"version"`
-		Platform  string `json:"platform"`
-		Cluster   string `json:"cluster"`
-		Heartbeat int64  `json:"heartbeat_ms"`
-		Slots     *int   `json:"slots,omitempty"`      // 0: the lock does not exist
-		QueueType string `json:"queue_type,omitempty"` // of a token semaphore that exists
-		Grant     string `json:"grant,omitempty"`      // a command line, if permissions are missing
+		URL           string   `json:"url"`
+		Product       string   `json:"product"`
+		Version       string   `json:"version"`
+		Platform      string   `json:"platform"`
+		Cluster       string   `json:"cluster"`
+		TLS           *jsonTLS `json:"tls,omitempty"`  // not without TLS
+		Login         string   `json:"login"`          // plain or external
+		User          string   `json:"user,omitempty"` // by which the broker knows berth, if that is known
+		Heartbeat     int64    `json:"heartbeat_ms"`
+		Slots         *int     `json:"slots,omitempty"`         // 0: the lock does not exist
+		QueueType     string   `json:"queue_type,omitempty"`    // of a token semaphore that exists
+		Runner        string   `json:"runner"`                  // a command line: what a user needs who runs
+		Administrator string   `json:"administrator,omitempty"` // and who administers, too
 	}
 )
+
+type jsonTLS struct {
+	Version string `json:"version"`
+	Cipher  string `json:"cipher"`
+	Server  string `json:"server"` // the subject of its certificate
+	Until   string `json:"until"`  // that is valid, in UTC
+}
 
 // WriteJSON prints the report for programs, as one object.
 func (r *Report) WriteJSON(w io.Writer) error {
@@ -130,7 +142,10 @@ func (r *Report) jsonBroker() *jsonBroker {
 	}
 	out := &jsonBroker{URL: f.Broker, Product: f.Product, Version: f.Version,
 		Platform: f.Platform, Cluster: f.Cluster, Heartbeat: ms(f.Heartbeat), QueueType: string(f.QueueType),
-		Grant: f.Grant}
+		Runner: f.Runner, Administrator: f.Administrator, Login: strings.ToLower(f.Login), User: f.User}
+	if f.TLS != nil {
+		out.TLS = &jsonTLS{f.TLS.Version, f.TLS.Cipher, f.TLS.Server, f.TLS.Until.UTC().Format(time.RFC3339)}
+	}
 	if f.Slots >= 0 {
 		out.Slots = &f.Slots
 	}

@@ -54,9 +54,8 @@ func (r *Report) WriteText(w io.Writer) error {
 	for _, advice := range r.Advice {
 		writeItem(&b, "- ", advice)
 	}
-	if r.broker != nil && r.broker.Grant != "" {
-		b.WriteString("\nThis permits all that the lock needs. It replaces the user's present permissions.\n\n    " +
-			r.broker.Grant + "\n")
+	if r.broker != nil && r.broker.Runner != "" {
+		r.writePermissions(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -104,6 +103,7 @@ func (r *Report) writeBroker(b *strings.Builder) {
 		about += ", " + f.Platform
 	}
 	fmt.Fprintf(b, "%s: %s\n", f.Broker, about)
+	writeItem(b, "", login(f))
 	fmt.Fprintf(b, "heartbeat %s, as asked\n", f.Heartbeat)
 	switch {
 	case f.Slots == 1:
@@ -111,6 +111,35 @@ func (r *Report) writeBroker(b *strings.Builder) {
 	case f.Slots > 1:
 		fmt.Fprintf(b, "%s has %d slots now%s\n", r.cfg.Lock, f.Slots, queues(f.QueueType))
 	}
+}
+
+// writePermissions says what to permit to whom. The commands are not wrapped: they are to be pasted.
+func (r *Report) writePermissions(b *strings.Builder) {
+	f := r.broker
+	b.WriteString("\nThis permits what 'berth run' and 'berth status' need. It replaces the user's present permissions.\n\n    " +
+		f.Runner + "\n")
+	if f.Administrator != "" {
+		b.WriteString("\n")
+		writeItem(b, "", "This also permits to administer the lock. A user of its own for that is named to all berths with "+
+			"--lock-users.")
+		b.WriteString("\n    " + f.Administrator + "\n")
+	}
+}
+
+// login says what protects the connection, and as whom berth is logged in there.
+func login(f *rabbit.Report) string {
+	secure, how, as := "no TLS", "user and password (PLAIN)", ""
+	if f.TLS != nil {
+		secure = fmt.Sprintf("%s with %s; the broker's certificate (%s) is valid until %s", f.TLS.Version, f.TLS.Cipher,
+			f.TLS.Server, f.TLS.Until.UTC().Format("2006-01-02 15:04 UTC"))
+	}
+	if f.Login == "EXTERNAL" {
+		how = "a certificate (EXTERNAL)"
+	}
+	if f.User != "" {
+		as = fmt.Sprintf(" as user %q", f.User)
+	}
+	return fmt.Sprintf("%s; login%s with %s", secure, as, how)
 }
 
 // queues says in which queues a lock is kept that could be in others.

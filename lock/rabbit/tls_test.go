@@ -110,7 +110,7 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 			"certificate that has expired": {at("someone:wr0ng@", "127.0.0.1", old), lock.ErrUnreachable,
 				[]string{ca.File("old.pem"), "CN=old"}},
 			"server of an unknown authority": {at("someone:wr0ng@", "127.0.0.1", url.Values{}), lock.ErrUnreachable,
-				[]string{"CN=server", "authority that is not known (CN=ca)", "this system's", "--tls-ca"}},
+				[]string{"CN=server", "authority that is not known (CN=ca)", "this system", "--tls-ca"}},
 			"server of another authority": {at("someone:wr0ng@", "127.0.0.1", with(good, "cacertfile",
 				other.File("ca.pem"))), lock.ErrUnreachable,
 				[]string{"CN=server", "authority that is not known (CN=ca)", other.File("ca.pem"), "--tls-ca"}},
@@ -151,6 +151,11 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 			}
 			if mentions(r.Advice, `"someone"`) != (told > 0) {
 				t.Errorf("%s: %q", url, r.Advice)
+			}
+			login := map[bool]string{true: "EXTERNAL", false: "PLAIN"}[strings.Contains(url, "external")]
+			if r.TLS == nil || "'"+strings.ReplaceAll(r.TLS.Version, "TLS 1.", "tlsv1.")+"'" != version ||
+				r.TLS.Server != "CN=server" || r.TLS.Cipher == "" || r.Login != login || r.User != "someone" {
+				t.Errorf("%s: it is described as %+v, login %s as %q", url, r.TLS, r.Login, r.User)
 			}
 		}
 		// Its records count, and it is asked by the name that the broker takes from the certificate.

@@ -18,7 +18,7 @@ type checkReport struct {
 		Heartbeat int    `json:"heartbeat_ms"`
 		Slots     *int   `json:"slots"`
 		QueueType string `json:"queue_type"`
-		Grant     string `json:"grant"`
+		Runner    string `json:"runner"`
 	} `json:"broker"`
 }
 
@@ -90,7 +90,7 @@ func TestCheckSaysWhyTheBrokerWillNotDo(t *testing.T) {
 	}
 	if r := check(t, 77, broker.URLFor(user, "secret", vhost), "--mutex", name); !says(r.Problems,
 		"write permission on the exchange amq.default") ||
-		!strings.HasPrefix(r.Broker.Grant, "rabbitmqctl set_permissions -p "+vhost+" "+user+" ") {
+		!strings.HasPrefix(r.Broker.Runner, "rabbitmqctl set_permissions -p "+vhost+" "+user+" ") {
 		t.Errorf("no write permission: %q, %+v", r.Problems, r.Broker)
 	}
 	if r := check(t, 77, broker.URLFor(user, "wrongsecret", vhost), "--mutex", name); !says(r.Problems, user) {

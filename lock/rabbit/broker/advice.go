@@ -60,8 +60,8 @@ func (n Node) aboutServer(err error) string {
 	}
 	switch {
 	case errors.As(err, &unknown):
-		return fmt.Sprintf("%s is signed by an authority that is not known (%s): none of those in %s; give the certificate "+
-			"of the authority with --tls-ca", server, issuer(rejected), n.trusted())
+		return fmt.Sprintf("%s is signed by an authority that is not known (%s): none of those %s; give the certificate of "+
+			"the authority with --tls-ca", server, issuer(rejected), n.trusted())
 	case errors.As(err, &name):
 		return fmt.Sprintf("%s is not for %q, but for %s; use a name that it has, as host or with --tls-server-name", server,
 			OneLine(name.Host), hosts(name.Certificate))
@@ -85,12 +85,7 @@ func (n Node) aboutAlert(alert string, own *identity) string {
 	switch {
 	case alert == "protocol version not supported":
 		return "its versions (ssl_options.versions) do not go with --tls-min-version"
-	case own.leaf == nil:
-	case alert == "expired certificate":
-		if err := pemfile.Valid(own.leaf, time.Now()); err != nil {
-			return fmt.Sprintf("the certificate %s (%s) %v; replace it and its key", n.uri.CertFile, OneLine(subject(own.leaf)), err)
-		}
-	case alert == "unknown certificate authority":
+	case own.leaf != nil && alert == "unknown certificate authority":
 		return fmt.Sprintf("it does not know the authority that signed the certificate %s (%s); add the authority's to its "+
 			"ssl_options.cacertfile", n.uri.CertFile, OneLine(own.leaf.Issuer.String()))
 	}
@@ -105,15 +100,18 @@ func (n Node) aboutClient(own *identity) string {
 	case own.leaf == nil:
 		return "if it asks for a client certificate, give --tls-cert and --tls-key"
 	}
+	if err := pemfile.Valid(own.leaf, time.Now()); err != nil {
+		return fmt.Sprintf("the certificate %s (%s) %v; replace it and its key", n.uri.CertFile, OneLine(subject(own.leaf)), err)
+	}
 	return fmt.Sprintf("does it accept the certificate %s (%s)? Its log says", n.uri.CertFile, OneLine(subject(own.leaf)))
 }
 
 // trusted says whose signatures count.
 func (n Node) trusted() string {
 	if n.uri.CACertFile == "" {
-		return "this system's"
+		return "that this system trusts"
 	}
-	return n.uri.CACertFile
+	return "in " + n.uri.CACertFile
 }
 
 // issuer names who signed the last certificate that the server has shown.

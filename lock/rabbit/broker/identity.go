@@ -8,6 +8,7 @@ import (
 	"encoding/asn1"
 	"net"
 	"sync/atomic"
+	"time"
 
 	"berth/internal/pemfile"
 )
@@ -87,8 +88,8 @@ func names(c *x509.Certificate) (common, distinguished string) {
 // Secured describes the TLS of a connection, for people.
 type Secured struct {
 	Version, Cipher string
-	Server          string // the subject of the server's certificate
-	Until           string // and until when that is valid
+	Server          string    // the subject of the server's certificate
+	Until           time.Time // that this is valid
 }
 
 // Describe returns what the handshake came to; nil: there is no TLS.
@@ -98,7 +99,7 @@ func Describe(state tls.ConnectionState) *Secured {
 	}
 	leaf := state.PeerCertificates[0]
 	return &Secured{Version: tls.VersionName(state.Version), Cipher: tls.CipherSuiteName(state.CipherSuite),
-		Server: OneLine(subject(leaf)), Until: pemfile.Date(leaf.NotAfter)}
+		Server: OneLine(subject(leaf)), Until: leaf.NotAfter}
 }
 
 // subject names a certificate, for messages.

@@ -62,7 +62,10 @@ func refused(outer, ctx context.Context, err error, n Node, f failure) error {
 		return unreachable("the server ended TLS: %s; %s", alert(err), n.aboutAlert(alert(err), f.own))
 	case answer == nil && err != nil && !hungUp(err):
 		return unreachable("%s", n.aboutServer(err))
-	case secure: // the reset of the socket can overtake the alert
+	case secure && f.own.asked.Load(): // the reset of the socket can overtake the alert
+		return unreachable("the server closed the connection once it had asked for a client certificate; %s",
+			n.aboutClient(f.own))
+	case secure:
 		return unreachable("no AMQP 0-9-1 broker answered there; check host, port and amqps://; %s", n.aboutClient(f.own))
 	default:
 		return unreachable("no AMQP 0-9-1 broker answered there; check host and port, and amqp:// or amqps://")

@@ -25,6 +25,15 @@ type Report struct {
 	// What the broker says about itself (connection.start); empty where it does not.
 	Product, Version, Platform, Cluster string
 
+	// TLS describes the connection's; nil: it has none.
+	TLS *broker.Secured
+
+	// Login is the mechanism by which berth is logged in: PLAIN or EXTERNAL.
+	Login string
+
+	// User is the name by which the broker knows berth, "" if that is not known.
+	User string
+
 	// Heartbeat is the negotiated one.
 	Heartbeat time.Duration
 
@@ -39,9 +48,9 @@ type Report struct {
 	// lock.ErrUnknown.
 	Problems []error
 
-	// Grant is a command line that permits all that the lock needs, empty if nothing is missing. It replaces the
-	// user's present permissions.
-	Grant string
+	// Runner is a command line that permits to hold the lock and to look at it, Administrator one that permits to make it
+	// and to remove it too, "" for a lock that is never made. Each replaces the user's present permissions.
+	Runner, Administrator string
 
 	// Advice is what else is worth knowing, a sentence each: what works less well, and what to expect of this
 	// version.
@@ -81,9 +90,11 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	}
 	defer i.publisher.Close()
 	i.Broker, i.Heartbeat = c.Label(), c.Heartbeat()
+	i.TLS, i.Login = c.Secured(), c.Node().Login()
 	i.Product, i.Version = c.Says("product"), c.Says("version")
 	i.Platform, i.Cluster = c.Says("platform"), c.Says("cluster_name")
 	i.settle(ctx)
+	i.permit()
 	i.trialB, i.trialT = i.Queue(0, "B"), i.Queue(0, "T")
 	defer i.removeTrial(ctx)
 	for _, step := range []func(context.Context) error{
@@ -178,15 +189,18 @@ func (i *inspection) publish(ctx context.Context) error {
 		if _, err = i.publisher.Deliver(ctx, i.trialB, said); errors.Is(err, transport.ErrUnfit) {
 			_, err = i.publisher.Deliver(ctx, i.trialB, said) // by the name that it has told
 		}
-		if user := i.known(i.conn.Node()); user != i.conn.Node().User() {
-			i.advise("the broker knows this user as %q: those who log in otherwise name it with --lock-users", user)
+		if err == nil {
+			i.User = i.known(i.conn.Node())
+			i.permit()
+		}
+		if i.User != "" && i.User != i.conn.Node().User() {
+			i.advise("the broker knows this user as %q: those who log in otherwise name it with --lock-users", i.User)
 		}
 	case i.probing != transport.ByPassive:
 		_, err = i.publisher.Probe(ctx, []string{i.trialB})
 	}
 	switch {
 	case errors.Is(err, lock.ErrDenied):
-		i.Grant = i.grant()
 		i.problem(lock.ErrDenied,
 			"user %q has no write permission on the exchange amq.default; its write pattern has to match that, "+
 				"as %s does", i.conn.User(), writePattern)

@@ -86,7 +86,6 @@ func (i *inspection) askPermissions(ctx context.Context) error {
 // missing reports what is not permitted: a line for each permission and for what does not work without it.
 func (i *inspection) missing(all []need) {
 	for len(all) > 0 {
-		i.Grant = i.grant()
 		first := all[0]
 		var queues []string
 		all = slices.DeleteFunc(all, func(n need) bool {
@@ -103,21 +102,33 @@ func (i *inspection) missing(all []need) {
 			continue
 		}
 		i.problem(lock.ErrDenied, "%s; its %s pattern has to match that, as %s does", text, first.permission,
-			i.pattern())
+			i.pattern(false))
 	}
 }
 
-// pattern matches the queues of the lock and no others.
-func (i *inspection) pattern() string {
-	queues := `(-([0-9]+-[ABT]|[ABT]-[0-9]+|W))?$`
+// pattern matches the queues of the lock that a holder uses, and no others; with administration, that which
+// administrators hold while they work, too.
+func (i *inspection) pattern(administration bool) string {
+	queues := `-([0-9]+-[ABT]|[ABT]-[0-9]+|W)`
 	if i.ID.Kind == lock.TokenSemaphore {
-		queues = `(-[KQ](-([0-9]+-[ABT]|[ABT]-[0-9]+))?)?$`
+		queues = `-[KQ](-([0-9]+-[ABT]|[ABT]-[0-9]+))?`
 	}
-	return "^" + regexp.QuoteMeta(i.ID.Name) + queues
+	if administration || i.Holds(1) == i.Administration() { // a mutex may be called the same
+		queues = "(" + queues + ")?"
+	}
+	return "^" + regexp.QuoteMeta(i.ID.Name) + queues + "$"
 }
 
-// grant is the command that permits all that the lock needs.
-func (i *inspection) grant() string {
+// permit says what to permit to whom, as far as is known by which name the broker knows berth.
+func (i *inspection) permit() {
+	i.Runner = i.grant(i.pattern(false))
+	if i.ID.Kind.Administered() {
+		i.Administrator = i.grant(i.pattern(true))
+	}
+}
+
+// grant is the command that permits what the pattern says.
+func (i *inspection) grant(pattern string) string {
 	return shellescape.QuoteCommand([]string{"rabbitmqctl", "set_permissions", "-p", i.vhost,
-		cmp.Or(i.conn.User(), "USER"), i.pattern(), writePattern, i.pattern()})
+		cmp.Or(i.User, i.conn.User(), "USER"), pattern, writePattern, pattern})
 }

@@ -142,6 +142,9 @@ func (c *Conn) Trusts(user string) bool { return c.trusts(user) }
 // Heartbeat is the negotiated one.
 func (c *Conn) Heartbeat() time.Duration { return c.amqp.Config.Heartbeat }
 
+// Secured describes the connection's TLS; nil: it has none.
+func (c *Conn) Secured() *broker.Secured { return broker.Describe(c.amqp.ConnectionState()) }
+
 // Says returns what the broker said of itself under the key (connection.start, server-properties), on one line, or "".
 func (c *Conn) Says(key string) string {
 	s, _ := c.amqp.Properties[key].(string)
