@@ -3,6 +3,7 @@
 package contender
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -50,7 +51,9 @@ type Contender struct {
 	writer   *ledger.Writer
 	log      hclog.Logger
 
+	once    bool      // see Config.Once
 	foreign sync.Once // whether something foreign is in the place of B
+	refused sync.Once // that it may not be next was told
 
 	next     *holding.Held      // of the slot that this contender is next for; nil: none
 	handover chan lock.Handover // what belongs to next
@@ -72,7 +75,8 @@ func New(cfg Config) *Contender {
 	if cfg.Takeover {
 		priority = lock.MaxPriority + 1
 	}
-	c := &Contender{id: cfg.Names.ID, priority: cfg.Priority, session: s, log: cfg.Log, handover: handover}
+	c := &Contender{id: cfg.Names.ID, priority: cfg.Priority, session: s, log: cfg.Log, handover: handover,
+		once: cfg.Once}
 	c.Waiter = line.NewWaiter(line.Config{
 		ID: c.id, Queue: cfg.Names.Line(), Priority: priority, Limit: limit, Once: cfg.Once,
 		Renewal: line.Renewal, Log: cfg.Log,
@@ -116,6 +120,9 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return err
 	})
 	if err != nil {
+		if none(err) && !c.once {
+			err = cmp.Or(c.session.Permitted(ctx, c.Holder.Names.Holds(1), c.Holder.Names.Mark()), err)
+		}
 		c.Waiter.Missed(c.outcome(err))
 		return nil, c.session.Outcome(err)
 	}
@@ -125,15 +132,17 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 
 // outcome is what a waiter has to know of a failed attempt.
 func (c *Contender) outcome(err error) line.Outcome {
-	none := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent)
 	switch {
-	case c.finder.Incomplete() && (none || errors.Is(err, lock.ErrUnknown)):
+	case c.finder.Incomplete() && (none(err) || errors.Is(err, lock.ErrUnknown)):
 		return line.Doubtful
-	case none:
+	case none(err):
 		return line.Full
 	}
 	return line.Hindered
 }
+
+// none reports whether an attempt has found that there is no slot to be had.
+func none(err error) bool { return errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) }
 
 // takeTurn makes the slot that this contender is next for the one that it holds, if its command may start.
 func (c *Contender) takeTurn() (lock.Held, error) {
@@ -216,6 +225,9 @@ func (c *Contender) becomeNext(ctx context.Context) {
 			return
 		}
 		c.log.Debug("not next", "slot", slot, "because", err)
+		if errors.Is(err, lock.ErrDenied) {
+			c.refused.Do(func() { c.log.Warn("this user cannot be the next holder", "slot", slot, "error", err) })
+		}
 		if errors.Is(err, ledger.ErrNext) {
 			c.askForPlace(ctx, slot)
 		} else if slot == c.Waiter.Hint() && !slots.LostRace(err) {

@@ -29,6 +29,7 @@ type Session struct {
 	silent    atomic.Bool          // a command may be alive: see KeepSilent
 	apart     atomic.Bool          // the broker has blocked a connection of ours for publishing
 	kin       kin                  // the nodes over which a slot may be reclaimed
+	permitted bool                 // see Permitted, which is called with Connect in turn
 }
 
 // link is one connection of a session.

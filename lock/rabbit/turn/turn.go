@@ -4,6 +4,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,6 +158,9 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	}
 	if errors.Is(err, lock.ErrAbsent) {
 		c.settled = false // it may be made anew with other queues
+	}
+	if none := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent); none && !c.once {
+		err = cmp.Or(c.session.Permitted(ctx, c.names.Tokens(), c.names.Mark()), err)
 	}
 	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
 	conn := c.session.Conn()
@@ -398,8 +402,10 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 			continue // as the same consumer, or those who came later would be before it
 		case ctx.Err() != nil:
 			return fmt.Errorf("gave up waiting for %s: %w", c.id, ctx.Err())
-		case errors.Is(err, lock.ErrUnreachable), errors.Is(err, lock.ErrDenied):
+		case errors.Is(err, lock.ErrUnreachable):
 			return err
+		case errors.Is(err, lock.ErrDenied): // until somebody permits it
+			return cmp.Or(c.sleep(ctx, pause), err)
 		}
 		c.log.Debug("no token can come for now", "error", err)
 		c.soon = c.soon || token.Ended(err)

@@ -1,0 +1,46 @@
+package rabbit_test
+
+import (
+	"errors"
+	"testing"
+
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// A lock that others hold looks to a user without the permission as it does to others. It would wait for ever.
+func TestMissingPermissionIsToldWhileOthersHoldTheLock(t *testing.T) {
+	must(t, shared.AddUser(within(t), "limited", "right"))
+	must(t, shared.SetPermissions(within(t), "limited", "/", "", ".*", ".*"))
+	type made struct {
+		id     lock.ID
+		queues rabbit.QueueType
+		says   string
+	}
+	all := []made{}
+	for _, kind := range lock.Kinds {
+		all = append(all, made{fresh(kind), rabbit.QueuesClassic, "-1-B"})
+	}
+	all = append(all, made{fresh(lock.TokenSemaphore), rabbit.QueuesQuorum, "-Q"})
+	for _, m := range all {
+		says := m.id.Name + m.says
+		if m.id.Kind.Administered() {
+			_, err := makeTyped(t, m.id, m.queues, 1)
+			must(t, err)
+			defer resize(t, shared, m.id, 0)
+		}
+		if m.id.Kind == lock.TokenSemaphore && m.queues == rabbit.QueuesClassic {
+			says = m.id.Name + "-K"
+		}
+		_, h := holder(t, shared, m.id)
+		l := backend(t, at(shared.URLFor("limited", "right", "/"))).Lock(m.id)
+		must(t, l.Connect(within(t)))
+		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrDenied) {
+			t.Errorf("%s on %s queues: %v", m.id, m.queues, err)
+		} else {
+			readable(t, err, `"`+says+`"`, "configure permission")
+		}
+		must(t, l.Close())
+		must(t, h.Release(within(t)))
+	}
+}
