@@ -13,12 +13,13 @@ type checkReport struct {
 	Problems []string `json:"problems"`
 	Advice   []string `json:"advice"`
 	Broker   *struct {
-		Product   string `json:"product"`
-		Version   string `json:"version"`
-		Heartbeat int    `json:"heartbeat_ms"`
-		Slots     *int   `json:"slots"`
-		QueueType string `json:"queue_type"`
-		Runner    string `json:"runner"`
+		Product       string `json:"product"`
+		Version       string `json:"version"`
+		Heartbeat     int    `json:"heartbeat_ms"`
+		Slots         *int   `json:"slots"`
+		QueueType     string `json:"queue_type"`
+		Runner        string `json:"runner"`
+		Administrator string `json:"administrator"`
 	} `json:"broker"`
 }
 
