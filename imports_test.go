@@ -152,7 +152,7 @@ var rules = []struct {
 		"it asks an inspector, whatever the backend"},
 	{"berth/internal/display", []string{"berth/internal/inquire", "berth/lock", "berth/supervisor"},
 		"it draws, whatever the backend"},
-	{"berth/internal/management", []string{"berth/lock"}, "it goes by the names of queues"},
+	{"berth/internal/management", []string{"berth/internal/pemfile", "berth/lock"}, "it goes by the names of queues"},
 	{"berth/internal/interrupt", []string{"berth/signals"}, "it is about contexts alone"},
 	{"berth/internal/logging", []string{"berth/internal/config", "berth/internal/tty"},
 		"it writes, whatever is logged"},

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/internal/pemfile"
 	"berth/lock"
 )
 
@@ -36,15 +38,19 @@ const (
 // Access says where the API is, and who asks.
 type Access struct {
 	URL    string // http://HOST:15672 or https://, perhaps with user and password
-	Broker string // an amqp:// URL: its virtual host is listed, with its login where URL has none
+	Broker string // an amqp:// URL: its virtual host is listed, with its login and authorities where URL has none
 	NAL    bool   // queues are named N-A-L and not N-L-A
 }
 
 // Locks returns the locks that are there: semaphores with slot 1, and mutexes that somebody holds. Errors:
 // ErrUnreachable, ErrDenied, ErrUnknown.
 func Locks(ctx context.Context, access Access) ([]lock.ID, error) {
+	secure, err := access.secure()
+	if err != nil {
+		return nil, err
+	}
 	client := &http.Client{
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}},
+		Transport: &http.Transport{TLSClientConfig: secure},
 		// It would be asked with the same login.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -68,6 +74,21 @@ func Locks(ctx context.Context, access Access) ([]lock.ID, error) {
 		}
 	}
 	return nil, lock.Errorf(lock.ErrUnknown, "the management API lists more queues than %d", mostPages*pageSize)
+}
+
+// secure is how to speak TLS with the API: as with the broker.
+func (a Access) secure() (*tls.Config, error) {
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	broker, err := url.Parse(a.Broker)
+	if err != nil {
+		return nil, errors.New("the broker's URL is none")
+	}
+	if file := broker.Query().Get("cacertfile"); file != "" {
+		if cfg.RootCAs, err = pemfile.Pool(file); err != nil {
+			return nil, lock.Errorf(lock.ErrUnreachable, "%w", err)
+		}
+	}
+	return cfg, nil
 }
 
 // String names what is listed.
@@ -151,6 +172,15 @@ type queue struct {
 const setUp = "it takes RabbitMQ's management plugin ('rabbitmq-plugins enable rabbitmq_management' on the node), " +
 	"which listens on port 15672 as a rule, 15671 with TLS"
 
+// advice says what to do about an API that was not reached.
+func advice(err error) string {
+	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &unknown) {
+		return "give the certificate of that authority with --tls-ca, and an amqps:// URL as --broker"
+	}
+	return setUp
+}
+
 // cause is an error of a request without the URL, which the message has already.
 func cause(err error) error {
 	var of *url.Error
@@ -167,7 +197,7 @@ func get(client *http.Client, request *http.Request) (p page, err error) {
 			return p, ctx.Err()
 		}
 		return p, lock.Errorf(lock.ErrUnreachable, "cannot reach the management API at %s: %w; %s", request.URL.Host,
-			cause(err), setUp)
+			cause(err), advice(err))
 	}
 	defer response.Body.Close()
 	switch response.StatusCode {

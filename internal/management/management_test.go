@@ -1,14 +1,20 @@
 package management
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"berth/lock"
+	"berth/test/authority"
 )
 
 // api answers as the management plugin does.
@@ -48,6 +54,32 @@ func TestLocksAreFoundByNamesAndArguments(t *testing.T) {
 	ids, err = Locks(t.Context(), Access{URL: url + "/at/", Broker: broker, NAL: true})
 	if want := `[semaphore "batch" token-semaphore "cooks"]`; err != nil || fmt.Sprint(ids) != want {
 		t.Errorf("in the other naming: got %v, %v, want %s", ids, err, want)
+	}
+}
+
+// A broker's authority is that of its management plugin, as a rule, and no host trusts it by itself.
+func TestAuthorityOfTheBrokerIsTrusted(t *testing.T) {
+	ca := authority.New(t)
+	ca.Sign("server", authority.Server, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)} })
+	pair, err := tls.LoadX509KeyPair(ca.File("server.pem"), ca.File("server.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"page_count":0,"items":[]}`)
+	}))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	if _, err := Locks(t.Context(), Access{URL: server.URL, Broker: "amqps://h?cacertfile=" + ca.File("ca.pem")}); err != nil {
+		t.Error(err)
+	}
+	for broker, says := range map[string]string{"amqps://h": "--tls-ca", "amqps://h?cacertfile=/no/such.pem": "/no/such.pem"} {
+		if _, err := Locks(t.Context(), Access{URL: server.URL, Broker: broker}); !errors.Is(err, lock.ErrUnreachable) ||
+			!strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", broker, err)
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package pemfile reads the certificates and keys that TLS is configured with:
 //
-//	pool, err := pemfile.Authorities("/etc/berth/ca.pem")
+//	pool, err := pemfile.Pool("/etc/berth/ca.pem")
 //	pair, err := pemfile.Pair("/etc/berth/client.pem", "/etc/berth/client.key")
 //
 // Its errors name the file, and say what to do. It knows files, and nothing of who
@@ -27,6 +27,19 @@ func Authorities(path string) ([]*x509.Certificate, error) {
 		return nil, err
 	}
 	return certificates(path, text)
+}
+
+// Pool returns Authorities as what signatures are checked by.
+func Pool(path string) (*x509.CertPool, error) {
+	all, err := Authorities(path)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	for _, c := range all {
+		pool.AddCert(c)
+	}
+	return pool, nil
 }
 
 // Pair returns the certificate of one file, with those that sign it where they

@@ -31,13 +31,9 @@ func (n Node) certificates() (*tls.Config, *identity, error) {
 	}
 	cfg := &tls.Config{ServerName: cmp.Or(n.uri.ServerName, n.uri.Host), MinVersion: n.oldest}
 	if n.uri.CACertFile != "" {
-		all, err := pemfile.Authorities(n.uri.CACertFile)
-		if err != nil {
+		var err error
+		if cfg.RootCAs, err = pemfile.Pool(n.uri.CACertFile); err != nil {
 			return nil, own, err
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		for _, c := range all {
-			cfg.RootCAs.AddCert(c)
 		}
 	}
 	var pair tls.Certificate
