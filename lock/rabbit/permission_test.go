@@ -1,8 +1,10 @@
 package rabbit_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"berth/lock"
 	"berth/lock/rabbit"
@@ -43,4 +45,30 @@ func TestMissingPermissionIsToldWhileOthersHoldTheLock(t *testing.T) {
 		must(t, l.Close())
 		must(t, h.Release(within(t)))
 	}
+}
+
+// Who waits for a slot that is held goes to its door, and may not pass it.
+func TestWhoMayNotBeNextIsToldWhileItWaits(t *testing.T) {
+	t.Parallel()
+	must(t, shared.AddUser(within(t), "readless", "right"))
+	must(t, shared.SetPermissions(within(t), "readless", "/", ".*", ".*", ".*-W$"))
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 1)
+	defer resize(t, shared, id, 0)
+	_, h := holding(t, id, long)
+	cfg, said := journal()
+	cfg.URLs = []string{shared.URLFor("readless", "right", "/")}
+	l := backend(t, cfg).Lock(id)
+	defer l.Close()
+	must(t, l.Connect(within(t)))
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	over := make(chan error, 1)
+	go func() { over <- l.Wait(ctx, time.Second) }()
+	eventually(t, "it is told", func() bool { return said("cannot be the next holder") > 0 && said("read permission") > 0 })
+	cancel()
+	<-over
+	must(t, h.Release(within(t)))
 }

@@ -87,7 +87,8 @@ func (c *Conn) explain(o operation, err error) error {
 	case is(amqp.PreconditionFailed, ""):
 		return lock.Errorf(lock.ErrUnknown, "%s: %w (%s)", o, ErrUnfit, reason)
 	case is(amqp.AccessRefused, ""):
-		return lock.Errorf(lock.ErrDenied, "%s: grant the user the %s (%s)", o, o.permission, reason)
+		return lock.Errorf(lock.ErrDenied, "%s: grant the user the %s, as 'berth check --connect' prints it (%s)", o,
+			o.permission, reason)
 	default:
 		return lock.Errorf(lock.ErrUnknown, "%s: %d %s", o, answer.Code, reason)
 	}
