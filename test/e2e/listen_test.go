@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -230,5 +232,42 @@ func TestListenerThatCannotBeIsSaidAtOnce(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != 78 || !strings.Contains(string(out), c.says) {
 			t.Errorf("%s: status %d, %s", name, cmd.ProcessState.ExitCode(), out)
 		}
+	}
+}
+
+// Who answers everybody need not be root.
+func TestServerIsNotRoot(t *testing.T) {
+	t.Parallel()
+	l := listen(t, append(onHost.flags(t), "--mutex", unique("m"), "--", "sleep", "1000")...)
+	l.awaitLog("command started")
+	var server process
+	all, _ := os.ReadDir("/proc")
+	for _, entry := range all { // it has no environment
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if p, alive := inspect(pid); alive && p.parent == l.pid() && p.args[0] == "berth-listen" {
+			server = p
+			for _, line := range lines(fmt.Sprintf("/proc/%d/status", pid)) {
+				fields := strings.Fields(line)
+				switch fields[0] {
+				case "Uid:", "Gid:":
+					if slices.ContainsFunc(fields[1:], func(id string) bool { return id != "65534" }) {
+						t.Errorf("the server has %s", line)
+					}
+				case "Groups:", "CapPrm:", "CapEff:", "CapAmb:":
+					if len(fields) > 1 && strings.Trim(fields[1], "0") != "" {
+						t.Errorf("the server has %s", line)
+					}
+				}
+			}
+		}
+	}
+	if server.pid == 0 {
+		t.Fatal("there is no server")
+	}
+	if status, body := l.get("/status"); status != 200 {
+		t.Errorf("it answers %d: %s", status, body)
 	}
 }

@@ -36,5 +36,6 @@ func serve() error {
 		return fmt.Errorf("is started by 'berth run --listen', not by hand: %w", err)
 	}
 	socket.Close()
+	leaveRoot()
 	return web.Serve(listener, os.Stdin)
 }
