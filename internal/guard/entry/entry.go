@@ -1,6 +1,6 @@
 // Package entry has a process that was executed as a guard, or as what becomes the
-// command, do its work before the rest of the program is initialised. Package main
-// imports it:
+// command, do its work before the rest of the program is initialised. And each process
+// of berth, whichever it is, keeps to itself what it knows. Package main imports it:
 //
 //	if will := entry.Will(); will != nil {
 //		will.Execute(backends.ExecuteWill)
@@ -16,6 +16,7 @@ package entry
 import (
 	"os"
 
+	"berth/internal/guard/parent"
 	"berth/internal/guard/process"
 	"berth/internal/guard/wire"
 )
@@ -23,6 +24,7 @@ import (
 var will *process.Will
 
 func init() {
+	parent.KeepToItself()
 	switch os.Args[0] {
 	case wire.Name:
 		status, left := process.Main(os.Args)
