@@ -30,12 +30,13 @@
 # broker. There is no default.
 #broker = ["amqp://user:password@rabbit1:5672/", "amqp://user:password@rabbit2:5672/"]
 
-# The same from a file, such as a credential of systemd or a container's secret.
-# Not together with broker.
-#broker_file = "/run/credentials/berth@importer.service/broker"
+# The same from a file, such as a container's secret, which is read again before each
+# login. Not together with broker.
+#broker_file = "/etc/berth/importer.broker"
 
-# The password alone from a file, for URLs that name a user and none:
-# amqp://user@rabbit1
+# The password alone, or a token of OAuth 2, from a file, for URLs that name a user and
+# none: amqp://user@rabbit1. It is read again before each login, and a berth that is
+# connected gives it to the broker anew when it changes.
 #password_file = "/run/secrets/rabbitmq-password"
 
 # How berth logs in: "plain" with user and password, which is the default, "external"

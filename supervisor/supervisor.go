@@ -142,6 +142,7 @@ type Reloaded struct {
 	Stop, Loss  signals.Sequence // from now on; one that is under way goes on
 	Hooks       map[Hook]func() (Guard, error)
 	HookTimeout time.Duration
+	Took        []string // what was different and has changed
 	Kept        []string // what is different and cannot change before berth is started anew
 }
 

@@ -47,6 +47,15 @@ func SetAdmins(backend lock.Backend, users []string) {
 	}
 }
 
+// SetLogin says anew how a backend of Open logs in where its locks live, which is the same place: connections that are
+// open stay.
+func SetLogin(backend lock.Backend, cfg config.Connection) error {
+	if b, ok := backend.(*rabbit.Backend); ok {
+		return b.SetLogins(cfg.Source(), cfg.Brokers)
+	}
+	return nil
+}
+
 // InspectBroker asks the broker whether it can carry the lock; see
 // rabbit.Backend.Inspect. An error that wraps config.ErrInvalid means that it was
 // not asked.
@@ -82,6 +91,7 @@ func ListDirectory(ctx context.Context, cfg config.Connection) (ids []lock.ID, d
 func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
 	return rabbit.Config{
 		URLs:      cfg.Brokers,
+		Source:    cfg.Source(),
 		Naming:    rabbit.Naming(cfg.Naming),
 		Probe:     rabbit.Probing(cfg.Probe),
 		Wire:      rabbit.Wire(cfg.Wire),

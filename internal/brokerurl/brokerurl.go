@@ -33,6 +33,11 @@ type Place struct {
 	// Directory is where local locks are kept, an absolute path. Empty means
 	// the local backend's default.
 	Directory string
+
+	brokerFile, passwordFile string            // see Source; absolute, "" for none
+	incomplete               []string          // Brokers without the password of passwordFile
+	completed                map[string]string // see Complete
+	dir                      string            // what files that URLs name are relative to; "": the working directory
 }
 
 // Add adds what a URL says, or the word "local".
@@ -94,7 +99,7 @@ func (p *Place) addAMQP(u *url.URL, text string) error {
 	}
 	query := u.Query()
 	for _, key := range files {
-		path, err := absolute(key, query.Get(key))
+		path, err := p.absolute(key, query.Get(key))
 		if err != nil {
 			return err
 		}

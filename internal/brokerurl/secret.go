@@ -6,12 +6,13 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 )
 
-// ReadFile returns the URLs of a file: what systemd hands over as a credential
-// (systemd.exec(5), LoadCredential), or a container platform as a secret.
-func ReadFile(path string) ([]string, error) {
+// ReadFile returns the URLs of a file, to be added: what systemd hands over as a
+// credential (systemd.exec(5), LoadCredential), or a container platform as a secret.
+func (p *Place) ReadFile(path string) ([]string, error) {
 	text, err := readSecret(path)
 	if err != nil {
 		return nil, err
@@ -19,6 +20,9 @@ func ReadFile(path string) ([]string, error) {
 	urls := Split(text)
 	if !startsBroker(urls[0]) { // it may be a password, which is not repeated
 		return nil, errors.New("names a file without a URL; write amqp://USER:PASSWORD@HOST:5672/VHOST into it")
+	}
+	if p.brokerFile = again(path); p.brokerFile != "" && p.dir == "" {
+		p.dir, _ = os.Getwd()
 	}
 	return urls, nil
 }
@@ -34,6 +38,7 @@ func (p *Place) AddPassword(path string) error {
 		return errors.New("needs a broker: locks on this host have no password; leave it out")
 	}
 	used := false
+	p.incomplete, p.passwordFile = slices.Clone(p.Brokers), again(path)
 	for i, broker := range p.Brokers {
 		u, err := url.Parse(broker)
 		if err != nil || u.User == nil {

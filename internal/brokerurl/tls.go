@@ -36,7 +36,7 @@ func (p *Place) Complete(key, value string) error {
 	if p.Local {
 		return errors.New("needs a broker: locks on this host have neither TLS nor a login; leave it out")
 	}
-	value, err := absolute(key, value)
+	value, err := p.absolute(key, value)
 	if err != nil {
 		return err
 	}
@@ -56,6 +56,10 @@ func (p *Place) Complete(key, value string) error {
 	if !used && len(p.Brokers) > 0 {
 		return errors.New("is for amqps:// URLs, and there is none; write amqps://HOST:5671/VHOST for a broker with TLS")
 	}
+	if p.completed == nil {
+		p.completed = map[string]string{}
+	}
+	p.completed[key] = value
 	return nil
 }
 
@@ -66,11 +70,11 @@ func withQuery(text string, query url.Values) string {
 
 // absolute returns the absolute path of a file, which is read again for each connection: berth does not stay in its
 // working directory. Other values are returned as they are.
-func absolute(key, value string) (string, error) {
-	if !slices.Contains(files, key) || value == "" {
+func (p *Place) absolute(key, value string) (string, error) {
+	if !slices.Contains(files, key) || value == "" || filepath.IsAbs(value) {
 		return value, nil
 	}
-	path, err := filepath.Abs(value)
+	path, err := filepath.Abs(filepath.Join(p.dir, value))
 	if err != nil {
 		return "", fmt.Errorf("names a file whose directory cannot be found out: %w; give its absolute path", err)
 	}

@@ -29,7 +29,7 @@ const Timeout = 30 * time.Second
 // Report is everything that `berth check` says.
 type Report struct {
 	Problems []error  // what keeps the configuration from working, or from being safe
-	Warnings []string // what keeps it from working here, where another host may be meant
+	Warnings []string // what keeps it from working here, where another host may be meant, and who else sees passwords
 	Advice   []string // what else is worth knowing
 
 	cfg    config.Run

@@ -66,7 +66,7 @@ func checkAction(c *cli.Context) error {
 		return err
 	}
 	r := check.New(cfg)
-	r.Warnings = missingHere(cfg)
+	r.Warnings = append(missingHere(cfg), cfg.Warnings...)
 	switch {
 	case connect && cfg.Local:
 		err = r.LookAtDirectory()

@@ -21,7 +21,7 @@ anybody else may start theirs, and berth queues up for the next slot.
 
 Examples:
   One instance in the whole cluster, the others stand by:
-    berth run --broker amqp://user:password@rabbit --mutex importer -- importer
+    berth run --broker-file rabbit.url --mutex importer -- importer
 
   At most three workers over all hosts:
     berth semaphore create workers --slots 3
@@ -31,10 +31,11 @@ Examples:
     berth run --broker local --mutex backup --try -- backup /srv
 
 Every flag can also be set by a variable or in a file; flags override variables,
-variables override the file. A broker's password is safest in BERTH_BROKER or in
-the file, because other users of the host can see the command line. COMMAND does
-not have it in its environment; a process of the same user can still read
-berth's own, or the file, from which --user keeps it.
+variables override the file. A broker's password is safest in --password-file,
+in BERTH_BROKER or in the file, because other users of the host can see the
+command line. COMMAND does not have it in its environment and cannot look into
+berth; a process of the same user can still read the file, from which --user
+keeps it.
 `
 
 func runCommand() *cli.Command {

@@ -188,6 +188,9 @@ type Run struct {
 	// started.
 	WorkingDirectory string
 
+	// Warnings say what could be better about how the broker's password is given, a sentence each.
+	Warnings []string
+
 	texts map[string][]string // what was given for each option, by its name; for Reload
 }
 

@@ -178,6 +178,7 @@ func (in Input) settle(options []Option) (*settings, error) {
 	if err := s.CheckTLS(time.Now()); err != nil {
 		return nil, Invalidf("%v", err)
 	}
+	s.Warnings = s.warnings(values)
 	if err := s.setCredential(values); err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func setBrokers(s *settings, texts []string) error {
 }
 
 func setBrokerFile(s *settings, texts []string) error {
-	urls, err := brokerurl.ReadFile(texts[0])
+	urls, err := s.ReadFile(texts[0])
 	if err != nil {
 		return err
 	}

@@ -51,10 +51,11 @@ var table = []Option{
 			"cluster, which are tried in turn. In the variable, URLs are separated by spaces or commas."},
 	{Name: "broker-file", Group: groupBroker, Value: "FILE", connection: true, exclusive: exclusiveBroker,
 		set: setBrokerFile,
-		Usage: "Read the URLs from FILE, such as a credential of systemd or a container's secret; separated as " +
-			"in the variable of --broker."},
+		Usage: "Read the URLs from FILE, such as a container's secret; separated as in the variable of --broker. It is " +
+			"read again before each login, so that a password can be changed there while berth runs."},
 	{Name: "password-file", Group: groupBroker, Value: "FILE", connection: true, set: setPasswordFile,
-		Usage: "Read the password from FILE, for URLs that name a user and none: amqp://USER@HOST."},
+		Usage: "Read the password, or a token of OAuth 2, from FILE, for URLs that name a user and none: " +
+			"amqp://USER@HOST. It is read again before each login, and given to the broker anew when it changes."},
 	{Name: "login", Group: groupBroker, Value: "plain|external", connection: true,
 		set: completing(brokerurl.Login, LoginPlain, LoginExternal),
 		Usage: "How berth logs in: with user and password, as is the default, or with its certificate alone " +

@@ -65,6 +65,9 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	}
 	contender := backend.Lock(cfg.Lock)
 	log = log.With("lock", cfg.Lock.Name)
+	for _, warning := range cfg.Warnings {
+		log.Warn(warning)
+	}
 	told, err := listen(cfg, contender, log)
 	if err != nil {
 		return supervisor.Outcome{Err: err}
@@ -173,15 +176,19 @@ func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host
 		if err != nil {
 			return supervisor.Reloaded{}, err
 		}
-		next, kept, err := cfg.Reload(now)
+		next, took, kept, err := cfg.Reload(now)
+		if err == nil {
+			err = backends.SetLogin(backend, next.Connection)
+		}
 		if err != nil {
 			return supervisor.Reloaded{}, err
 		}
+		cfg = next
 		log.SetLevel(hclog.LevelFromString(next.LogLevel))
 		backends.SetAdmins(backend, next.Admins)
 		told.SetArithmetic(arithmetic(next))
 		return supervisor.Reloaded{Stop: next.Stop, Loss: next.Loss, Hooks: launchers(guards, spec, programs),
-			HookTimeout: next.HookTimeout, Kept: kept}, nil
+			HookTimeout: next.HookTimeout, Took: took, Kept: kept}, nil
 	}
 }
 

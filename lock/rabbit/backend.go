@@ -72,6 +72,9 @@ const (
 	WirePlain Wire = "plain"
 )
 
+// Source says where URLs are read again.
+type Source = broker.Source
+
 // QueueType says on how many nodes of a cluster the queues of a token semaphore are.
 type QueueType = names.QueueType
 
@@ -85,6 +88,9 @@ const (
 type Config struct {
 	// URLs are the nodes of one cluster, tried in turn: amqp:// or amqps:// with a host. No default; at least one.
 	URLs []string
+
+	// Source is where the URLs are read again, before each login and while a connection is open. Zero: they stay.
+	Source Source
 
 	// Naming says how the queues of a lock are called. Zero: NamingNLA.
 	Naming Naming
@@ -135,9 +141,11 @@ type Config struct {
 // Backend is lock.Backend on RabbitMQ.
 type Backend struct {
 	cfg     Config
-	brokers []broker.Node
+	brokers []broker.Node // as they were in the beginning
+	logins  *broker.Logins
 	admins  request.Admins
 	lease   time.Duration // of WirePlain, for tests; 0: that of the wire
+	renewal time.Duration // see transport.Dialer.Renewal, for tests
 }
 
 var _ lock.Backend = (*Backend)(nil)
@@ -147,14 +155,11 @@ func New(cfg Config) (*Backend, error) {
 	if len(cfg.URLs) == 0 {
 		return nil, errors.New("no broker given; give at least one amqp:// or amqps:// URL with --broker")
 	}
-	b := &Backend{}
-	for i, raw := range cfg.URLs {
-		parsed, err := broker.Parse(raw)
-		if err != nil {
-			return nil, fmt.Errorf("broker URL %d: %w", i+1, err)
-		}
-		b.brokers = append(b.brokers, parsed)
+	brokers, err := broker.ParseAll(cfg.URLs)
+	if err != nil {
+		return nil, err
 	}
+	b := &Backend{brokers: brokers, logins: broker.NewLogins(cfg.Source, brokers)}
 	cfg.Naming = cmp.Or(cfg.Naming, NamingNLA)
 	if cfg.Naming != NamingNLA && cfg.Naming != NamingNAL {
 		return nil, fmt.Errorf("unknown naming of queues %q; use %q or %q", string(cfg.Naming), NamingNLA, NamingNAL)
@@ -216,6 +221,12 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 // SetAdmins says anew whose requests contenders heed; see Config.Admins.
 func (b *Backend) SetAdmins(users []string) { b.admins.Set(users) }
 
+// SetLogins says anew how to log in at the nodes of Config.URLs: connections that are open stay, and the next ones log
+// in like that. Other nodes are refused.
+func (b *Backend) SetLogins(source Source, urls []string) error {
+	return b.logins.Set(source, urls)
+}
+
 // Administrator implements lock.Backend.
 func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
@@ -265,6 +276,8 @@ func (b *Backend) names(id lock.ID) names.Names {
 func (b *Backend) dialer(id lock.ID) *transport.Dialer {
 	return &transport.Dialer{
 		Brokers:   b.brokers,
+		Logins:    b.logins,
+		Renewal:   b.renewal,
 		Heartbeat: b.cfg.Heartbeat,
 		Probing:   b.cfg.Probe,
 		Name:      fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),

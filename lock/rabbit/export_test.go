@@ -222,3 +222,6 @@ func CloseDoor(ctx context.Context, h lock.Held) error {
 
 // ReadyInPlace is Ready of the slot alone, without what its token has to do.
 func ReadyInPlace(ctx context.Context, h lock.Held) error { return h.(*turn.Held).Place.Ready(ctx) }
+
+// RenewEvery has open connections look for another password so often.
+func RenewEvery(b *Backend, pause time.Duration) { b.renewal = pause }

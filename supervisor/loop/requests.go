@@ -142,13 +142,21 @@ func (l *loop) noteReloaded(r reloaded) {
 	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTimeout
 	l.noteHooks()
 	l.setLossTimer()
-	decision := lock.Decision{Heeded: true}
+	if l.guard != nil && l.held != nil && (l.state == supervisor.Running || l.state == supervisor.InDoubt) {
+		_ = l.guard.Bequeath(l.held.Handover().Will) // whose password may be another now
+	}
 	fields := []any{"by", r.by.From}
-	if len(r.Kept) > 0 {
-		kept := strings.Join(r.Kept, ", ")
-		decision.Why = "these stay as they were until berth is started anew: " + kept
-		fields = append(fields, "kept", kept)
+	var why []string
+	for _, part := range []struct {
+		key, says string
+		of        []string
+	}{
+		{"took", "these have changed: ", r.Took}, {"kept", "these stay as they were until berth is started anew: ", r.Kept},
+	} {
+		if names := strings.Join(part.of, ", "); names != "" {
+			why, fields = append(why, part.says+names), append(fields, part.key, names)
+		}
 	}
 	l.log.Info("configuration reloaded", fields...)
-	l.replies.send(r.by, decision)
+	l.replies.send(r.by, lock.Decision{Heeded: true, Why: strings.Join(why, "; ")})
 }

@@ -162,6 +162,24 @@ func TestReloadChangesTheSequencesFromNowOn(t *testing.T) {
 	b.end()
 }
 
+// A password in a will may be another after a reload.
+func TestReloadHasTheGuardKeepTheWillAsItIsNow(t *testing.T) {
+	b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Lock = willing{cfg.Lock}
+		cfg.Reload = func() (supervisor.Reloaded, error) {
+			return supervisor.Reloaded{Stop: cfg.Stop, Loss: cfg.Loss, Took: []string{"broker"}}, nil
+		}
+	})
+	g := b.running()
+	var d lock.Decision
+	if b.ask(lock.AskReload, &d); !d.Heeded || d.Why != "these have changed: broker" {
+		t.Errorf("asked to reload: %+v", d)
+	}
+	g.awaitOrder(t, `will "w"`)
+	g.dies(0, 0)
+	b.end()
+}
+
 // Whatever becomes of the slot, this process can be asked.
 func TestProcessIsAskedInEveryState(t *testing.T) {
 	for state, reach := range map[supervisor.State]func(*bench){

@@ -45,7 +45,8 @@ func TestReloadReachesThisBerthAndNoOther(t *testing.T) {
 		}
 		rewrite(`on_acquire = ["sh", "-c", "echo reloaded >>$E2E_DIR/turns"]` + "\nrestart = \"always\"")
 		said := standby.reload(0).stdout()
-		if want := fmt.Sprintf("process %d reloads; these stay as they were", standby.pid()); !strings.HasPrefix(said, want) {
+		want := fmt.Sprintf("process %d reloads; these have changed: on-acquire; these stay as they were", standby.pid())
+		if !strings.HasPrefix(said, want) {
 			t.Errorf("it says %q", said)
 		}
 		if n := len(holder.logged("configuration reloaded")); n != 0 {

@@ -45,6 +45,9 @@ func (n Node) Label() string {
 // User is the user of the URL.
 func (n Node) User() string { return n.uri.Username }
 
+// Password is the password of the URL: never shown.
+func (n Node) Password() string { return n.uri.Password }
+
 // Login is the mechanism by which berth logs in: PLAIN or EXTERNAL.
 func (n Node) Login() string { return n.login.Mechanism() }
 

@@ -44,6 +44,8 @@ type Conn struct {
 	done   chan struct{} // closed once the connection is
 	reason *amqp.Error   // why; valid after done; nil if we closed it in order
 
+	calling sync.Mutex // held by who waits for an answer to the connection as a whole
+
 	mu      sync.Mutex
 	blocked chan struct{} // closed while the broker does not serve this connection; guarded by mu
 	cutting *time.Timer   // cuts the connection while it is blocked; guarded by mu
@@ -171,7 +173,11 @@ func (c *Conn) Close() (confirmed bool) {
 	confirmed = !IsClosed(c.Blocked())
 	if confirmed && !c.Broken() {
 		answered := make(chan error, 1)
-		go func() { answered <- c.amqp.Close() }()
+		go func() {
+			c.calling.Lock()
+			defer c.calling.Unlock()
+			answered <- c.amqp.Close()
+		}()
 		select {
 		case err := <-answered:
 			confirmed = err == nil

@@ -17,19 +17,21 @@ import (
 
 // Dialer makes the connections of one contender or administrator. Its methods may be called from several goroutines.
 type Dialer struct {
-	Brokers   []broker.Node // at least one, tried in turn
-	Heartbeat time.Duration // asked of the broker, in whole seconds
-	Leaseless bool          // no lease is counted from the heartbeat: the broker may insist on less
-	Name      string        // of this process, in the broker's list of connections
-	Probing   Probing       // how queues are looked for
-	Users     []string      // whose messages count beside our own, see Conn.Trusts
-	Unsigned  bool          // nothing is published but probes: it does not matter by which user the broker knows us
-	Mark      func() string // names a queue that nobody else has, for session.Session; nil: nothing is compared
+	Brokers   []broker.Node  // at least one, tried in turn
+	Logins    *broker.Logins // how to log in at them now; nil: as their URLs say
+	Renewal   time.Duration  // how often open connections look for another password; zero: 5 s
+	Heartbeat time.Duration  // asked of the broker, in whole seconds
+	Leaseless bool           // no lease is counted from the heartbeat: the broker may insist on less
+	Name      string         // of this process, in the broker's list of connections
+	Probing   Probing        // how queues are looked for
+	Users     []string       // whose messages count beside our own, see Conn.Trusts
+	Unsigned  bool           // nothing is published but probes: it does not matter by which user the broker knows us
+	Mark      func() string  // names a queue that nobody else has, for session.Session; nil: nothing is compared
 	Log       hclog.Logger
 
 	next  atomic.Int32                    // the node to begin with: the one that worked last, or the one after it
 	only  atomic.Pointer[map[string]bool] // see Confine
-	known sync.Map                        // by what name the broker knows us, by URL: see learn
+	known sync.Map                        // by what name the broker knows us, by identity: see learn
 }
 
 // Confine has Dial use no other nodes than these, by their URLs, which nobody changes any more.
@@ -90,21 +92,34 @@ func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 
 // DialOne connects to that node. Errors: as Dial, and that of ctx.
 func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*Conn, error) {
-	c := &Conn{node: node, trusts: d.trusts, probing: d.Probing, done: make(chan struct{}), blocked: make(chan struct{}),
-		returns: map[*Channel]<-chan amqp.Return{}}
-	c.prober = c.Channel()
-	var err error
-	c.amqp, c.socket, err = node.Dial(ctx, d.Name+" ("+role+")", d.Heartbeat)
+	login := d.login(node)
+	c, err := d.open(ctx, node, login, role)
 	if err != nil {
 		return nil, err
 	}
-	c.watch()
-	d.learn(ctx, c)
+	d.learn(ctx, c, login)
 	if got := c.Heartbeat(); got < d.Heartbeat && !d.Leaseless {
 		c.Abandon()
 		return nil, lock.Errorf(lock.ErrUnsafe,
 			"the broker allows a heartbeat of %s only and %s was asked for; lower --heartbeat or raise the "+
 				"broker's", got, d.Heartbeat)
 	}
+	if d.Logins.Source().Changes() && c.renewable() {
+		go d.renew(c, login)
+	}
+	return c, nil
+}
+
+// open connects to a node with this login, and does nothing else.
+func (d *Dialer) open(ctx context.Context, node, login broker.Node, role string) (*Conn, error) {
+	c := &Conn{node: node, trusts: d.trusts, probing: d.Probing, done: make(chan struct{}), blocked: make(chan struct{}),
+		returns: map[*Channel]<-chan amqp.Return{}}
+	c.prober = c.Channel()
+	var err error
+	c.amqp, c.socket, err = login.Dial(ctx, d.Name+" ("+role+")", d.Heartbeat)
+	if err != nil {
+		return nil, err
+	}
+	c.watch()
 	return c, nil
 }

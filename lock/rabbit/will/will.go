@@ -24,7 +24,8 @@ const Name = "rabbit"
 // connection between guard and supervisor only.
 type Will struct {
 	URLs      []string      `json:"urls"`
-	Name      string        `json:"name"` // of the supervisor, for the list of connections
+	Source    broker.Source `json:"source"` // where they can be read again
+	Name      string        `json:"name"`   // of the supervisor, for the list of connections
 	Heartbeat time.Duration `json:"heartbeat"`
 	Ledger    string        `json:"ledger"`
 	Line      string        `json:"line"`
@@ -36,9 +37,9 @@ type Will struct {
 
 // Handover returns the will, to be published as this dialer connects.
 func (w Will) Handover(d *transport.Dialer) lock.Handover {
-	w.Name, w.Heartbeat = d.Name, d.Heartbeat
+	w.Name, w.Heartbeat, w.Source = d.Name, d.Heartbeat, d.Logins.Source()
 	for _, node := range d.Brokers {
-		w.URLs = append(w.URLs, node.URL())
+		w.URLs = append(w.URLs, d.Logins.Last(node).URL())
 	}
 	data, _ := json.Marshal(w) // strings and numbers
 	return lock.Handover{Will: lock.NewWill(Name, data)}
@@ -58,13 +59,11 @@ func Prepare(data []byte) (*Executor, error) {
 		return nil, fmt.Errorf("cannot read the will: %w", err)
 	}
 	d := &transport.Dialer{Heartbeat: last.Heartbeat, Leaseless: true, Name: last.Name, Log: hclog.NewNullLogger()}
-	for _, url := range last.URLs {
-		node, err := broker.Parse(url)
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the will: %w", err)
-		}
-		d.Brokers = append(d.Brokers, node)
+	var err error
+	if d.Brokers, err = broker.ParseAll(last.URLs); err != nil {
+		return nil, fmt.Errorf("cannot read the will: %w", err)
 	}
+	d.Logins = broker.NewLogins(last.Source, d.Brokers) // months may have passed since it was written
 	p := transport.NewPublisher(d, "will")
 	p.Connect()
 	return &Executor{last, p}, nil
