@@ -15,16 +15,19 @@ type Source = brokerurl.Source
 // Logins are how nodes are logged in at now: a password that is in a file is another one tomorrow. Its methods may be
 // called from several goroutines. Nil is for nodes whose URLs do not change. NewLogins makes it.
 type Logins struct {
+	given   []Node     // as they are known to whoever asks
 	reading sync.Mutex // held while files are read, which can hang with their file system
 
 	mu     sync.Mutex // guards what follows
 	source Source
-	nodes  []Node // as they were read last
+	nodes  []Node // those given, in their order, as they were read last
 	told   string // what kept them from being read
 }
 
 // NewLogins returns the logins of nodes whose URLs come from there.
-func NewLogins(source Source, nodes []Node) *Logins { return &Logins{source: source, nodes: nodes} }
+func NewLogins(source Source, nodes []Node) *Logins {
+	return &Logins{given: nodes, source: source, nodes: nodes}
+}
 
 // Source is where the URLs come from; the zero value if they do not change.
 func (l *Logins) Source() Source {
@@ -43,7 +46,7 @@ func (l *Logins) Last(n Node) Node {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.IndexFunc(l.nodes, func(known Node) bool { return known.Label() == n.Label() }); i >= 0 {
+	if i := slices.IndexFunc(l.given, func(known Node) bool { return known.URL() == n.URL() }); i >= 0 {
 		return l.nodes[i]
 	}
 	return n
@@ -87,7 +90,7 @@ func (l *Logins) take(urls []string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !slices.EqualFunc(nodes, l.nodes, func(a, b Node) bool { return a.Label() == b.Label() }) {
+	if !slices.EqualFunc(nodes, l.given, func(a, b Node) bool { return a.Label() == b.Label() }) {
 		return errOthers
 	}
 	l.nodes = nodes
