@@ -27,15 +27,15 @@
 
 # One URL, or a list of the nodes of one cluster, which are tried in turn.
 # "local" or "local:///run/berth" means locks that hold on this host only, with no
-# broker. There is no default.
-#broker = ["amqp://user:password@rabbit1:5672/", "amqp://user:password@rabbit2:5672/"]
+# broker. There is no default. Give locks a virtual host of their own (here: locks).
+#broker = ["amqp://user:password@rabbit1:5672/locks", "amqp://user:password@rabbit2:5672/locks"]
 
 # The same from a file, such as a container's secret, which is read again before each
 # login. Not together with broker.
 #broker_file = "/etc/berth/importer.broker"
 
 # The password alone, or a token of OAuth 2, from a file, for URLs that name a user and
-# none: amqp://user@rabbit1. It is read again before each login, and a berth that is
+# none: amqp://user@rabbit1/locks. It is read again before each login, and a berth that is
 # connected gives it to the broker anew when it changes.
 #password_file = "/run/secrets/rabbitmq-password"
 

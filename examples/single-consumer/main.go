@@ -1,7 +1,7 @@
 // Command single-consumer handles the messages of a queue one after the other, in their
 // order. It is to run under berth, so that nobody else handles one at the same time:
 //
-//	export BERTH_BROKER=amqp://berth:secret@rabbit AMQP_URL=amqp://orders:secret@rabbit
+//	export BERTH_BROKER=amqp://berth:secret@rabbit/locks AMQP_URL=amqp://orders:secret@rabbit
 //	berth run --mutex orders-consumer --stop "TERM 30s, KILL" -- single-consumer -queue orders -journal orders.log
 //
 // On TERM it stops consuming, finishes and acknowledges what it has, and ends. Then the

@@ -104,7 +104,7 @@ func FileManual(date string) string {
 	}
 	m.options(keys, config.Option.Key, outsideOfTheFile)
 	m.section("EXAMPLE")
-	m.body("  mutex   = \"importer\"\n  broker  = [\"amqp://berth@rabbit1\", \"amqp://berth@rabbit2\"]\n  " +
+	m.body("  mutex   = \"importer\"\n  broker  = [\"amqp://berth@rabbit1/locks\", \"amqp://berth@rabbit2/locks\"]\n  " +
 		"password_file = \"/etc/berth/password\"\n" +
 		"  command = [\"/usr/bin/importer\", \"--all\"]\n  stop    = \"TERM 30s, KILL\"\n")
 	m.section("SEE ALSO")
