@@ -50,8 +50,8 @@ var bare = struct {
 //     connection ends;
 //   - no bodies, because no message of berth's has one. Strangers publish bodies of any size, which must not end the
 //     connection of a holder. A heartbeat takes the place of each piece, so that amqp091-go hears that there is life;
-//   - no properties of a message with a body, or that are larger than a frame, which a broker makes of a stranger's by
-//     adding to them.
+//   - no properties of a message with a body, and none that it cannot read: what a broker takes from strangers, or makes
+//     larger than a frame by adding to it.
 //
 // Whatever else is a breach of the protocol, which ends the connection.
 type frames struct {
@@ -147,12 +147,13 @@ func (f *frames) next() error {
 	case kind == frameHeader && size < bare.size:
 		return &breach{fmt.Sprintf("a content header of %d bytes", size)}
 	case kind == frameHeader && size > f.most:
-		f.strip(start[:3])
+		f.strip(start)
 		_, err = f.from.Discard(len(start))
 		f.skip = int64(size)
 	case kind == frameHeader:
-		if err = f.whole(size); err == nil && binary.BigEndian.Uint64(f.frame[11:]) > 0 { // the size of the body
-			f.strip(f.frame[:3])
+		err = f.whole(size)
+		if body := f.frame[11:19]; err == nil && (binary.BigEndian.Uint64(body) > 0 || !readable(f.frame[7:7+size])) {
+			f.strip(f.frame)
 		}
 	case kind == frameMethod && size > f.most:
 		return &breach{fmt.Sprintf("a method of %d bytes, and %d are agreed upon", size, f.most)}
@@ -168,13 +169,6 @@ func (f *frames) next() error {
 	return err
 }
 
-// strip makes the header of a message without body and properties ready, which begins as that of another.
-func (f *frames) strip(start []byte) {
-	f.ready = binary.BigEndian.AppendUint32(append(f.frame[:0], start...), bare.size)
-	f.ready = append(append(f.ready, bare.payload...), frameEnd)
-	f.frame = f.ready
-}
-
 // whole reads a frame whose payload has that size, and makes it ready.
 func (f *frames) whole(size uint32) error {
 	n := int(size) + frameRest
@@ -187,6 +181,14 @@ func (f *frames) whole(size uint32) error {
 	}
 	f.ready = f.frame
 	return ended(f.frame[n-1])
+}
+
+// strip makes a bare content header ready, in place of the one that begins like this.
+func (f *frames) strip(start []byte) {
+	f.ready = append(f.frame[:0], start[:3]...)
+	f.ready = binary.BigEndian.AppendUint32(f.ready, bare.size)
+	f.ready = append(append(f.ready, bare.payload...), frameEnd)
+	f.frame = f.ready
 }
 
 // drop drops some of a payload, or the end of its frame.

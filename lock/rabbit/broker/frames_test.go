@@ -114,6 +114,7 @@ func TestBreachOfTheProtocolEndsTheConnection(t *testing.T) {
 		"start that is too long":         {calls(0, 10, 10, make([]byte, 5000)...), "4088"},
 		"method that is too long":        {slices.Concat(in, calls(1, 50, 11, make([]byte, 9000)...)), "8184"},
 		"table that is longer":           {calls(0, 10, 10, 0, 9, 0x7F, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 0), "10.10"},
+		"table that cannot be read":      {calls(0, 10, 10, 0, 9, 0, 0, 0, 2, 0, 'Z', 0, 0, 0, 0, 0, 0, 0, 0), "10.10"},
 		"string that is longer":          {slices.Concat(in, calls(1, 60, 21, 9, 'x')), "60.21"},
 		"method without arguments":       {calls(0, 10, 10), "10.10"},
 		"method that is too short":       {framed(frameMethod, 0, 0, 10), "number"},

@@ -1,7 +1,5 @@
 package broker
 
-import "encoding/binary"
-
 // method is a class and a method of AMQP 0-9-1 (https://www.rabbitmq.com/resources/specs/amqp0-9-1.xml).
 type method struct{ class, number uint16 }
 
@@ -26,12 +24,9 @@ func (m method) login() bool { return m == start || m == tune || m == openOK }
 // ending reports whether it ends a connection, which may be at any time.
 func (m method) ending() bool { return m == closing || m == closeOK }
 
-// layout is what arguments a method has: a digit for so many bytes, s for a short string, l for a long one, or a table.
-type layout string
-
 // methods are those that a server sends to a client that declares no exchange.
 var methods = map[method]layout{
-	start:            "11lll",
+	start:            "11tll",
 	tune:             "242",
 	openOK:           "s",
 	closing:          "2s22",
@@ -65,22 +60,4 @@ var methods = map[method]layout{
 	{90, 11}: "", // tx.select-ok
 	{90, 21}: "", // commit-ok
 	{90, 31}: "", // rollback-ok
-}
-
-// fits reports whether the arguments are as long as they say: amqp091-go reads on beyond the end of the frame.
-func (l layout) fits(arguments []byte) bool {
-	for _, kind := range l {
-		n := int(kind - '0')
-		switch {
-		case kind == 's' && len(arguments) > 0:
-			n = 1 + int(arguments[0])
-		case kind == 'l' && len(arguments) >= 4:
-			n = 4 + int(binary.BigEndian.Uint32(arguments))
-		}
-		if n > len(arguments) {
-			return false
-		}
-		arguments = arguments[n:]
-	}
-	return len(arguments) == 0
 }
