@@ -100,6 +100,9 @@ func (c *Channel) publish(ctx context.Context, o operation, letters []Letter, d 
 			}
 			return amqp.ErrClosed
 		}
+		if c.conn.Broken() { // what came back may have gone elsewhere: see Conn.end
+			return amqp.ErrClosed
+		}
 		return err
 	})
 	if err != nil {
