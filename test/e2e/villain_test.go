@@ -76,29 +76,32 @@ func (v *villain) pass(ctx context.Context, to, from net.Conn, toServer bool) {
 const (
 	tuneMethod = 10<<16 | 30
 	openOK     = 10<<16 | 41
+
+	channelClose   = 20<<16 | 40
+	channelCloseOK = 20<<16 | 41
+
 	declareOK  = 50<<16 | 11
 	selectOK   = 85<<16 | 11
 	ackMethod  = 60<<16 | 80
 	nackMethod = 60<<16 | 120
 )
 
-// play passes frames on, and does harm, until ctx ends.
+// play passes frames on, and does harm on channels that are open, until ctx ends.
 func (v *villain) play(ctx context.Context, to io.Writer, frames <-chan []byte) {
 	in, said, last := false, (*harm)(nil), uint32(0)
+	open := map[uint16]bool{0: true}
 	for {
-		h := v.harm.Load()
+		h, again := v.harm.Load(), false
 		if in && h != nil && (h != said || h.over) && (h.after == 0 || h.after == last) {
 			said = h
-			var err error
-			for n := 0; n < len(h.say) && err == nil; n++ {
-				_, err = to.Write(h.say[n])
-			}
+			n, err := sayOn(open, to, h.say)
 			v.did.Add(1) // also where berth has cut it short
 			if err != nil {
 				return
 			}
+			again = h.over && n > 0
 		}
-		over := closedIf(in && h != nil && h.over)
+		over := closedIf(again)
 		select {
 		case <-ctx.Done():
 			return
@@ -107,6 +110,9 @@ func (v *villain) play(ctx context.Context, to io.Writer, frames <-chan []byte) 
 			if frame[0] == 1 {
 				method := bigendian.BigEndian.Uint32(frame[7:])
 				in, last = in || method == openOK, method
+				if channel := bigendian.BigEndian.Uint16(frame[1:]); channel > 0 {
+					open[channel] = method != channelClose && method != channelCloseOK
+				}
 				if h != nil && h.change != nil && h.change(method, frame[11:len(frame)-1]) {
 					v.did.Add(1)
 					continue
@@ -117,6 +123,20 @@ func (v *villain) play(ctx context.Context, to io.Writer, frames <-chan []byte) 
 			}
 		}
 	}
+}
+
+// sayOn says those of the frames that are for open channels, and returns how many they are.
+func sayOn(open map[uint16]bool, to io.Writer, frames [][]byte) (n int, err error) {
+	for _, frame := range frames {
+		if !open[bigendian.BigEndian.Uint16(frame[1:])] {
+			continue
+		}
+		if _, err := to.Write(frame); err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
 }
 
 // closedIf returns a channel that is closed, or that is nil.

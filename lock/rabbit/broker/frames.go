@@ -19,8 +19,6 @@ const (
 	frameMin = 4096
 	// frameRest is how much a frame is longer than its payload.
 	frameRest = 8
-	// leastPublish is less than what publishing a message takes in bytes: a method and the header of an empty body.
-	leastPublish = 39
 	// skipped is how much of a payload is dropped in one go.
 	skipped = 64 << 10
 )
@@ -44,8 +42,9 @@ var bare = struct {
 
 // frames is a connection of which amqp091-go reads nothing that it cannot cope with, or would keep in memory. It has:
 //
-//   - whole frames, of no more than was agreed upon, with methods that a server sends and that end with their frame;
-//   - no confirm and no return of what cannot have been published: amqp091-go counts up to what is confirmed;
+//   - whole frames, of no more than was agreed upon, with methods that a server sends on open channels and that end with
+//     their frame;
+//   - no confirm and no return of what was not published: amqp091-go counts up to what is confirmed;
 //   - no word of being blocked, for which Socket.Blocked is there: amqp091-go 1.16 panics where it tells of one while the
 //     connection ends;
 //   - no bodies, because no message of berth's has one. Strangers publish bodies of any size, which must not end the
@@ -64,8 +63,8 @@ type frames struct {
 	skip    int64  // how much of a payload is to be dropped; -1: none is
 	most    uint32 // the longest payload
 	logged  bool   // in, as far as methods of connections go
-	written atomic.Int64
-	returns int64
+	client  *client
+	returns uint64
 	breach  atomic.Pointer[breach]
 }
 
@@ -88,7 +87,8 @@ func speak(ctx context.Context, conn net.Conn, socket *Socket, secure *tls.Confi
 }
 
 func newFrames(conn net.Conn, socket *Socket) *frames {
-	return &frames{Conn: conn, socket: socket, from: bufio.NewReader(conn), skip: -1, most: frameMin - frameRest}
+	return &frames{Conn: conn, socket: socket, client: newClient(), from: bufio.NewReader(conn), skip: -1,
+		most: frameMin - frameRest}
 }
 
 // ConnectionState is that of TLS, for amqp091-go's method of that name.
@@ -101,7 +101,7 @@ func (f *frames) ConnectionState() (state tls.ConnectionState) {
 
 // Write implements net.Conn.
 func (f *frames) Write(data []byte) (int, error) {
-	f.written.Add(int64(len(data)))
+	f.client.says(data)
 	return f.Conn.Write(data)
 }
 
@@ -141,6 +141,8 @@ func (f *frames) next() error {
 	switch kind := start[0]; {
 	case (kind == frameHeader || kind == frameBody) && !f.logged:
 		return &breach{"content before the end of the login"}
+	case (kind == frameHeader || kind == frameBody) && start[1]|start[2] == 0:
+		return &breach{"content on channel 0"}
 	case kind == frameBody:
 		_, err = f.from.Discard(len(start))
 		f.skip = int64(size)
@@ -219,16 +221,16 @@ func (f *frames) check(channel uint16, payload []byte) error {
 	if len(payload) < 4 {
 		return &breach{"a method without its number"}
 	}
-	is := method{binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])}
-	arguments := payload[4:]
+	is, arguments := numbered(payload), payload[4:]
 	layout, known := methods[is]
 	switch {
 	case !known, (is.class == connection) != (channel == 0), is.login() == f.logged && !is.ending():
 		return &breach{fmt.Sprintf("method %d.%d on channel %d out of place", is.class, is.number, channel)}
+	case channel > 0 && !f.client.hears(channel, is):
+		return &breach{fmt.Sprintf("method %d.%d on channel %d, which is not open", is.class, is.number, channel)}
 	case !layout.fits(arguments):
 		return &breach{fmt.Sprintf("method %d.%d has arguments of another length than it says", is.class, is.number)}
 	}
-	most := f.written.Load() / leastPublish
 	switch is {
 	case tune:
 		f.most = agreed(binary.BigEndian.Uint32(arguments[2:])) - frameRest
@@ -238,12 +240,13 @@ func (f *frames) check(channel uint16, payload []byte) error {
 		f.socket.tell(is == blocked)
 		f.ready = heartbeat
 	case ack, nack:
-		if tag := binary.BigEndian.Uint64(arguments); tag > uint64(most) {
-			return &breach{fmt.Sprintf("it confirms message %d, and no more than %d can have been published", tag, most)}
+		if tag, sent := binary.BigEndian.Uint64(arguments), f.client.sent(); tag > sent {
+			return &breach{fmt.Sprintf("it confirms message %d of %d", tag, sent)}
 		}
 	case returned:
-		if f.returns++; f.returns > most {
-			return &breach{fmt.Sprintf("%d messages come back, and no more than %d can have been published", f.returns, most)}
+		f.returns++
+		if sent := f.client.sent(); f.returns > sent {
+			return &breach{fmt.Sprintf("%d messages come back of %d", f.returns, sent)}
 		}
 	}
 	return nil

@@ -50,16 +50,27 @@ var (
 	opens    = calls(0, 10, 41, 0)
 	in       = slices.Concat(starts, tunes, opens)
 	delivers = calls(1, 60, 60, 1, 't', 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 'q')
+	closes   = calls(1, 20, 40, 1, 148, 1, 'x', 0, 50, 0, 10)
 	beat     = framed(frameHeartbeat, 0)
 )
 
-// passed reads all of it, after the client has written so much.
-func passed(t *testing.T, written int, from io.Reader) ([]byte, error) {
+// speaking says what one says that opens channel 1, and publishes so many messages there, in pieces of that size.
+func speaking(f *frames, messages, size int) {
+	all := slices.Concat([]byte("AMQP\x00\x00\x09\x01"), calls(0, 10, 11), calls(0, 10, 31), calls(0, 10, 40, 1, '/', 0, 0),
+		calls(1, 20, 10, 0), calls(1, 85, 10, 0), beat)
+	for range messages {
+		all = slices.Concat(all, calls(1, 60, 40, 0, 0, 0, 1, 'q', 1), content(1, 0, 0))
+	}
+	for piece := range slices.Chunk(all, size) {
+		_, _ = f.Write(piece)
+	}
+}
+
+// passed reads all of it, after the client has published so many messages.
+func passed(t *testing.T, messages int, from io.Reader) ([]byte, error) {
 	t.Helper()
 	f := newFrames(wire{Reader: from}, newSocket(nil))
-	if _, err := f.Write(make([]byte, written)); err != nil {
-		t.Fatal(err)
-	}
+	speaking(f, messages, 1000)
 	got, err := io.ReadAll(f)
 	if cap(f.frame) > frameMax || f.from.Size() > frameMax {
 		t.Errorf("it keeps %d bytes", cap(f.frame))
@@ -70,9 +81,9 @@ func passed(t *testing.T, written int, from io.Reader) ([]byte, error) {
 func TestWhatABrokerSaysIsPassedOn(t *testing.T) {
 	all := slices.Concat(in, beat, calls(1, 20, 11, 0, 0, 0, 0), calls(1, 85, 11), confirms(80, 3, 1), confirms(120, 2, 0),
 		calls(1, 60, 50, 1, 56, 1, 'x', 0, 1, 'q'), content(1, 0, 100), delivers, content(1, 0, 8192-8-14),
-		calls(1, 20, 40, 1, 148, 1, 'x', 0, 50, 0, 10), calls(0, 10, 51))
+		closes, calls(0, 10, 51))
 	for name, from := range map[string]io.Reader{"at once": bytes.NewReader(all), "in bytes": iotest.OneByteReader(bytes.NewReader(all))} {
-		if got, err := passed(t, 1000, from); err != nil || !bytes.Equal(got, all) {
+		if got, err := passed(t, 3, from); err != nil || !bytes.Equal(got, all) {
 			t.Errorf("%s: %v; passed on: %q, said: %q", name, err, got, all)
 		}
 	}
@@ -96,7 +107,7 @@ func TestBodiesAndLargePropertiesAreDropped(t *testing.T) {
 		delivers, content(1, math.MaxInt64, 1<<20), framed(frameBody, 1), beat)
 	want := slices.Concat(in, delivers, content(1, 0, 5), delivers, content(1, 0, 0), beat, beat, confirms(80, 1, 0),
 		delivers, content(1, 0, 0), bytes.Repeat(beat, 1<<20/skipped+1), beat)
-	if got, err := passed(t, 1000, bytes.NewReader(all)); err != nil || !bytes.Equal(got, want) {
+	if got, err := passed(t, 3, bytes.NewReader(all)); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%v; passed on: %q, want %q", err, got, want)
 	}
 }
@@ -127,6 +138,11 @@ func TestBreachOfTheProtocolEndsTheConnection(t *testing.T) {
 		"channel before the login":       {slices.Concat(starts, calls(1, 20, 11, 0, 0, 0, 0)), "channel 1"},
 		"blocking before the login":      {slices.Concat(starts, calls(0, 10, 60, 0)), "10.60"},
 		"content before the login":       {slices.Concat(starts, framed(frameBody, 1)), "content"},
+		"header on the first channel":    {slices.Concat(in, content(0, 0, 0)), "channel 0"},
+		"body on the first channel":      {slices.Concat(in, framed(frameBody, 0)), "channel 0"},
+		"channel that is not open":       {slices.Concat(in, calls(2, 50, 31, 0, 0, 0, 0)), "channel 2"},
+		"channel that nobody opens":      {slices.Concat(in, calls(2, 20, 11, 0, 0, 0, 0)), "channel 2"},
+		"channel that it has closed":     {slices.Concat(in, closes, confirms(80, 1, 0)), "channel 1"},
 		"second login":                   {slices.Concat(in, starts), "10.10"},
 		"second tuning":                  {slices.Concat(in, tunes), "10.30"},
 		"confirm of what was never sent": {slices.Concat(in, confirms(80, math.MaxUint64, 1)), "18446744073709551615"},
@@ -137,7 +153,7 @@ func TestBreachOfTheProtocolEndsTheConnection(t *testing.T) {
 		"frame without an end":           {unended, "0x0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := passed(t, 25*leastPublish, io.MultiReader(bytes.NewReader(c.frames), endless{}))
+			_, err := passed(t, 25, io.MultiReader(bytes.NewReader(c.frames), endless{}))
 			var broken *breach
 			if !errors.As(err, &broken) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v; want one that says %q", err, c.says)
@@ -177,7 +193,7 @@ func (r *repeated) Read(data []byte) (n int, err error) {
 func BenchmarkFrames(b *testing.B) {
 	f := newFrames(wire{Reader: io.MultiReader(bytes.NewReader(in),
 		&repeated{what: slices.Concat(confirms(80, 1, 0), delivers, content(1, 0, 150))})}, newSocket(nil))
-	_, _ = f.Write(make([]byte, 1000))
+	speaking(f, 1, 1000)
 	data := make([]byte, 4096)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -1,5 +1,7 @@
 package broker
 
+import "encoding/binary"
+
 // method is a class and a method of AMQP 0-9-1 (https://www.rabbitmq.com/resources/specs/amqp0-9-1.xml).
 type method struct{ class, number uint16 }
 
@@ -13,10 +15,21 @@ var (
 	closeOK   = method{connection, 51}
 	blocked   = method{connection, 60}
 	unblocked = method{connection, 61}
-	returned  = method{60, 50}
-	ack       = method{60, 80}
-	nack      = method{60, 120}
+
+	channelOpen   = method{20, 10}
+	channelClose  = method{20, 40}
+	channelClosed = method{20, 41}
+
+	publish  = method{60, 40}
+	returned = method{60, 50}
+	ack      = method{60, 80}
+	nack     = method{60, 120}
 )
+
+// numbered is the method with which a payload begins.
+func numbered(payload []byte) method {
+	return method{binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])}
+}
 
 // login reports whether it belongs to the login.
 func (m method) login() bool { return m == start || m == tune || m == openOK }
@@ -35,11 +48,11 @@ var methods = map[method]layout{
 	unblocked:        "",
 	{connection, 71}: "", // update-secret-ok
 
-	{20, 11}: "l", // channel.open-ok
-	{20, 20}: "1", // flow
-	{20, 21}: "1",
-	{20, 40}: "2s22", // close
-	{20, 41}: "",
+	{20, 11}:      "l", // channel.open-ok
+	{20, 20}:      "1", // flow
+	{20, 21}:      "1",
+	channelClose:  "2s22",
+	channelClosed: "",
 
 	{50, 11}: "s44", // queue.declare-ok
 	{50, 31}: "4",   // purge-ok
