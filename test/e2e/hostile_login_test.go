@@ -143,6 +143,10 @@ func TestTuningOfAnySortEndsInALoginOrWithWhatIsWrong(t *testing.T) {
 			return false
 		}}
 	}
+	small := 0
+	if calmBroker(t).Since(4, 1) { // which wants 8192 bytes at least, and the library offers 4096 then
+		small = 69
+	}
 	for what, c := range map[string]struct {
 		harm   *harm
 		status int
@@ -151,7 +155,7 @@ func TestTuningOfAnySortEndsInALoginOrWithWhatIsWrong(t *testing.T) {
 		"channels 1":        {tuning(0, 2, 0, 1), 75},
 		"channels 65535":    {tuning(0, 2, 255, 255), 69}, // more than the broker itself allows
 		"frames of 0":       {tuning(2, 6, 0, 0, 0, 0), 0},
-		"frames of 1":       {tuning(2, 6, 0, 0, 0, 1), 0},
+		"frames of 1":       {tuning(2, 6, 0, 0, 0, 1), small},
 		"frames of 65535":   {tuning(2, 6, 0, 0, 255, 255), 0},
 		"frames of 4 GB":    {tuning(2, 6, 255, 255, 255, 255), 0},
 		"heartbeats of 0":   {tuning(6, 8, 0, 0), 0},
