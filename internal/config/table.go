@@ -162,7 +162,7 @@ var table = []Option{
 		Usage: "Run the command with this group, a name or a number, in place of the user's main one. Needs " +
 			"CAP_SETGID."},
 	{Name: "no-new-privileges", Group: groupCommand, Kind: Switch, set: setNoNewPrivileges,
-		Usage: "Keep programs that are setuid, or have capabilities in their file, such as sudo, su and ping, from " +
+		Usage: "Keep programs that are setuid or setgid, or have capabilities in their file, such as sudo and su, from " +
 			"giving the command privileges. Left out, it is true with --user and --group, for any user but root."},
 	{Name: "directory", Group: groupCommand, Value: "DIRECTORY", set: setDirectory,
 		Usage: "Run the command in DIRECTORY, which its user enters. Left out, it is the one in which berth was " +

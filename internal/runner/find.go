@@ -73,9 +73,9 @@ func notExecuted(spec guard.Spec, err error) error {
 	// To /proc/self/exe no directory is passed.
 	if errno == syscall.EACCES && spec.Staged() && !mayExecute(spec.Credential, "/proc/self/exe") {
 		self, _ := os.Executable()
-		return fmt.Errorf("user %d, group %d may not execute berth's own program %q: %w; berth gives the command its "+
-			"process number (%s) or its limits by it; let them execute it (chmod a+x), or leave --user out and have "+
-			"the command become that user", spec.Credential.Uid, spec.Credential.Gid, self, errno,
+		return fmt.Errorf("user %d, group %d may not execute berth's own program %q: %w; by it berth gives the command "+
+			"its process number (%s) or its limits, or takes capabilities from it; let them execute it (chmod a+x), or "+
+			"leave --user out and have the command become that user", spec.Credential.Uid, spec.Credential.Gid, self, errno,
 			strings.Join(spec.Numbered, ", "))
 	}
 	_, missing := os.Stat(program)
@@ -87,9 +87,8 @@ func notExecuted(spec guard.Spec, err error) error {
 		hint = "the file is there, but its #! line or its header names an interpreter that is not"
 	case errno == syscall.ENOEXEC:
 		hint = "it is neither a program for this machine nor a script that begins with #!"
-	case errno == syscall.EPERM && spec.Rights.Confined && spec.Rights.NoNewPrivileges:
-		hint = "does its file have capabilities (getcap(8)), which the command may not get? --no-new-privileges=false " +
-			"lets it"
+	case errno == syscall.EPERM:
+		hint = "does its file have capabilities (getcap(8)) that berth's bounding set is without, as in a container?"
 	case errno == syscall.EACCES && spec.Credential != nil:
 		hint = fmt.Sprintf("may user %d, group %d execute it, its interpreter and the directories on the way?",
 			spec.Credential.Uid, spec.Credential.Gid)

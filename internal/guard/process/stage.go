@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,15 +21,16 @@ import (
 // needs what a process can do for itself alone. Some variables say by a process number
 // whom they are for (LISTEN_PID in sd_listen_fds(3), WATCHDOG_PID in
 // sd_watchdog_enabled(3)), and a process has its number only once it is there. Limits
-// would be those of the guard, too.
+// would be those of the guard, too. And what has become another user may still have
+// capabilities, where berth is not root.
 const StageName = "berth-stage"
 
 // stagedArgs are in front of the command's: the name, a descriptor, variables, rights and
 // the path.
 const stagedArgs = 5
 
-// Stage is that process: it sets the variables and the limits that its arguments name and
-// executes the command. If it cannot, it says why on the descriptor that they name as
+// Stage is that process: it sets the variables that its arguments name, has what rights it
+// is to have, and executes the command. If it cannot, it says why on the descriptor that they name as
 // well, and returns its exit status.
 func Stage(args []string) int {
 	if len(args) <= stagedArgs {
@@ -46,7 +48,8 @@ func Stage(args []string) int {
 	}
 	unix.CloseOnExec(fd)
 	env := addressed(os.Environ(), strings.Split(args[2], ","), os.Getpid())
-	if err = rights.Set(own.Limits); err == nil {
+	runtime.LockOSThread()
+	if err = own.Settle(); err == nil {
 		err = syscall.Exec(args[4], args[stagedArgs:], env)
 	}
 	errno := syscall.EIO

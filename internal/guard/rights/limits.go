@@ -107,9 +107,7 @@ func Raise(limits []Limit) error {
 	return nil
 }
 
-// Set gives this process the limits. It is not to do much more than execute a program:
-// they may be narrow.
-func Set(limits []Limit) error {
+func setLimits(limits []Limit) error {
 	for _, l := range limits {
 		// Not unix.Prlimit: of this call, package syscall knows that it is not to restore NOFILE.
 		if err := syscall.Setrlimit(int(l.resource), &syscall.Rlimit{Cur: l.soft, Max: l.hard}); err != nil {

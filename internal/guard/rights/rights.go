@@ -4,6 +4,7 @@
 //
 //	r := rights.Rights{Confined: true, NoNewPrivileges: true}
 //	err := r.Restrict() // this thread, and what it forks
+//	err = r.Settle()    // what was forked, if r.Staged(), before it executes the command
 //
 // It knows the kernel's rules for one thread or process. Who is to have which rights is
 // for package config to say, and when they are taken for package guard/process.
@@ -12,6 +13,7 @@ package rights
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -108,10 +110,10 @@ func ParseUmask(text string) (uint32, error) {
 
 // Restrict takes from the calling thread, and from what it forks, what is not to be passed
 // on; its goroutine has to be locked to it for good. The thread can still become another
-// user: what it has is only lost by executing a program as somebody who is not root.
+// user: what it has for that is lost when this user's program is executed (see Settle).
 func (r Rights) Restrict() error {
 	if r.Confined {
-		if err := r.dropCapabilities(); err != nil {
+		if err := dropPassedOn(); err != nil {
 			return err
 		}
 	}
@@ -126,27 +128,62 @@ func (r Rights) Restrict() error {
 	return nil
 }
 
-// dropCapabilities leaves nothing that a program executed by somebody other than root gets
-// ("Transformation of capabilities during execve()" in capabilities(7)): neither ambient
-// nor inheritable ones. The bounding set is for what a program's file would add. Where a
-// file may add something it stays, since a setuid program is of no use without; where it
-// may not, it goes too, if berth may empty it (CAP_SETPCAP), and else is void.
-func (r Rights) dropCapabilities() error {
-	if r.NoNewPrivileges {
-		for capability := uintptr(0); ; capability++ { // until there is no such one, or this process may not
-			if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil {
-				break
-			}
-		}
-	}
+// dropPassedOn leaves nothing that a program executed by somebody other than root gets from
+// the process that executes it: neither ambient nor inheritable capabilities
+// ("Transformation of capabilities during execve()" in capabilities(7)). The bounding set
+// stays: without it, a program whose file has capabilities would not be executed at all,
+// and NoNewPrivileges has it executed without them.
+func dropPassedOn() error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return err
 	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var sets [2]unix.CapUserData // 32 capabilities each
-	if err := unix.Capget(&header, &sets[0]); err != nil {
+	sets, err := capabilities()
+	if err != nil {
 		return err
 	}
 	sets[0].Inheritable, sets[1].Inheritable = 0, 0
+	return setCapabilities(sets)
+}
+
+// Staged reports whether Settle has something to do in a process that this one forks and
+// has become another user.
+func (r Rights) Staged() bool { return len(r.Limits) > 0 || r.Confined && outlast() }
+
+// outlast reports whether the capabilities of this process outlast its becoming another
+// user ("Effect of user ID changes on capabilities" in capabilities(7)).
+func outlast() bool {
+	const noSetuidFixup = 1 << 2 // of linux/securebits.h
+	bits, err := unix.PrctlRetInt(unix.PR_GET_SECUREBITS, 0, 0, 0, 0)
+	if os.Geteuid() == 0 && err == nil && bits&noSetuidFixup == 0 {
+		return false
+	}
+	sets, err := capabilities()
+	return err != nil || sets[0].Permitted|sets[1].Permitted != 0
+}
+
+// Settle takes from the calling thread, which is about to execute the command, what would
+// be left of its capabilities: a program whose file has some of these would keep them, even
+// with NoNewPrivileges. Then it gives this process the limits, which may be narrow.
+func (r Rights) Settle() error {
+	if r.Confined {
+		if err := setCapabilities(&capabilitySets{}); err != nil {
+			return err
+		}
+	}
+	return setLimits(r.Limits)
+}
+
+// capabilitySets are those of a thread, with 32 capabilities in each element.
+type capabilitySets [2]unix.CapUserData
+
+func capabilities() (*capabilitySets, error) {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets capabilitySets
+	err := unix.Capget(&header, &sets[0])
+	return &sets, err
+}
+
+func setCapabilities(sets *capabilitySets) error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	return unix.Capset(&header, &sets[0])
 }

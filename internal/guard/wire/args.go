@@ -33,7 +33,7 @@ type Args struct {
 
 // Staged reports whether the command, with these variables and rights, is first berth's own
 // program, executed as the command's user, and sets by itself what it alone can.
-func Staged(numbered []string, r rights.Rights) bool { return len(numbered) > 0 || len(r.Limits) > 0 }
+func Staged(numbered []string, r rights.Rights) bool { return len(numbered) > 0 || r.Staged() }
 
 // none stands for what is not given.
 const none = "-"
