@@ -74,9 +74,9 @@ func notExecuted(spec guard.Spec, err error) error {
 	if errno == syscall.EACCES && spec.Staged() && !mayExecute(spec.Credential, "/proc/self/exe") {
 		self, _ := os.Executable()
 		return fmt.Errorf("user %d, group %d may not execute berth's own program %q: %w; by it berth gives the command "+
-			"its process number (%s) or its limits, or takes capabilities from it; let them execute it (chmod a+x), or "+
-			"leave --user out and have the command become that user", spec.Credential.Uid, spec.Credential.Gid, self, errno,
-			strings.Join(spec.Numbered, ", "))
+			"its process number (LISTEN_PID) or its limits, or takes capabilities from it; let them execute it (chmod a+x), "+
+			"or leave --user out and have the command become that user", spec.Credential.Uid, spec.Credential.Gid, self,
+			errno)
 	}
 	_, missing := os.Stat(program)
 	hint := "see execve(2)"

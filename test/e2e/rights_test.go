@@ -98,6 +98,28 @@ func TestCapabilitiesOfItsFileGiveTheCommandNone(t *testing.T) {
 	}
 }
 
+// Who has a keyring reads its keys, of whatever user they are (keyrings(7), "Possession").
+func TestCommandOfAnotherUserHasNoKeysOfBerths(t *testing.T) {
+	t.Parallel()
+	for user, want := range map[string]string{"root": "a secret of berth's", "65534": "Required key not available"} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			const names = `($type, $name, $secret) = ("user", "berth-test", "a secret of berth\x27s"); `
+			give := fmt.Sprintf(names+`syscall(%d, %d, 0); syscall(%d, $type, $name, $secret, length $secret, -3) > 0 or die $!; `+
+				`exec @ARGV`, unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, unix.SYS_ADD_KEY)
+			read := fmt.Sprintf(names+`($key = syscall(%d, %d, -3, $type, $name, 0)) > 0 or print("$!"), exit; `+
+				`$secret =~ tr//-/c; syscall(%d, %d, $key, $secret, length $secret); print $secret`,
+				unix.SYS_KEYCTL, unix.KEYCTL_SEARCH, unix.SYS_KEYCTL, unix.KEYCTL_READ)
+			b := setup{via: []string{"perl", "-e", give}}.start(t, "run", "--broker", "local://"+t.TempDir(), "--mutex", "m",
+				"--user", user, "--group", "65534", "--", "perl", "-e", read)
+			b.wantStatus(0)
+			if b.stdout() != want {
+				t.Errorf("it reads %q, not %q", b.stdout(), want)
+			}
+		})
+	}
+}
+
 // What is typed into the terminal is for the shell that berth was started from, once the
 // command has ended (CVE-2016-2779 is of the same sort).
 func TestCommandOfAnotherUserCannotTypeIntoTheTerminal(t *testing.T) {

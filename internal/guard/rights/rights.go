@@ -23,8 +23,9 @@ import (
 // Rights are what a process passes on when it starts the command. The zero value is all
 // that it has itself.
 type Rights struct {
-	// Confined takes every capability from the command. For a command of root's it is
-	// pointless: root gets its capabilities by executing a program (capabilities(7)).
+	// Confined takes every capability from the command, and the keys of the session. For a
+	// command of root's it is pointless: root gets its capabilities by executing a program
+	// (capabilities(7)).
 	Confined bool
 
 	// NoNewPrivileges keeps setuid programs, and those with capabilities in their file,
@@ -113,7 +114,7 @@ func ParseUmask(text string) (uint32, error) {
 // user: what it has for that is lost when this user's program is executed (see Settle).
 func (r Rights) Restrict() error {
 	if r.Confined {
-		if err := dropPassedOn(); err != nil {
+		if err := errors.Join(dropPassedOn(), leaveKeyring()); err != nil {
 			return err
 		}
 	}
@@ -143,6 +144,17 @@ func dropPassedOn() error {
 	}
 	sets[0].Inheritable, sets[1].Inheritable = 0, 0
 	return setCapabilities(sets)
+}
+
+// leaveKeyring joins a new session keyring, which is empty: a process can read the keys in
+// its own, whose user's they may be (keyrings(7), "Possession"). There is nothing to leave
+// where keys are unknown, or a container's filter keeps them from all processes.
+func leaveKeyring() error {
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
+	if err == unix.ENOSYS || err == unix.EPERM {
+		return nil
+	}
+	return err
 }
 
 // Staged reports whether Settle has something to do in a process that this one forks and
