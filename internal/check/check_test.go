@@ -7,9 +7,12 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/internal/config"
 	"berth/lock"
@@ -155,6 +158,40 @@ func TestReportShowsWhatTheCommandHas(t *testing.T) {
 	}
 	if strings.Contains(text.String(), "capabilities") {
 		t.Errorf("a command that is like berth is told of: %s", text.String())
+	}
+}
+
+// As in a unit with NoNewPrivileges=, or in a container.
+func TestReportShowsWhatTheCommandInheritsOfBerth(t *testing.T) {
+	var text bytes.Buffer
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with what it cannot get rid of
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		cfg, wrong := config.LoadCheck(config.Input{Flags: map[string][]string{"broker": {"local"}, "umask": {"27"},
+			"no-new-privileges": {"false"}}})
+		done <- errors.Join(err, wrong, New(cfg).WriteText(&text))
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "privileges     no new ones") {
+		t.Error(text.String())
+	}
+}
+
+func TestReportTellsCapabilitiesOfRootFromThoseOfOthers(t *testing.T) {
+	for _, c := range []struct{ user, set, text string }{
+		{"0", "bounding", "all of berth's bounding set"}, {"54321", "none", "none"},
+	} {
+		r := reportOn(t, map[string][]string{"broker": {"local"}, "user": {c.user}, "group": {"54321"}})
+		var text bytes.Buffer
+		if err := r.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.command().Capabilities; got != c.set || !strings.Contains(text.String(), "capabilities   "+c.text) {
+			t.Errorf("user %s: %q, %s", c.user, got, text.String())
+		}
 	}
 }
 

@@ -11,11 +11,13 @@ import (
 )
 
 // jsonCommand is what the command is and may do. What is empty is as berth has it.
+//
+// Capabilities are one of noCapabilities, ofRoot and ofOthers.
 type jsonCommand struct {
 	User            int      `json:"user"`
 	Group           int      `json:"group"`
 	Groups          []int    `json:"groups"`
-	Capabilities    string   `json:"capabilities"` // "none"
+	Capabilities    string   `json:"capabilities"`
 	NoNewPrivileges bool     `json:"no_new_privileges"`
 	NoTyping        bool     `json:"no_typing"`
 	Umask           string   `json:"umask"`
@@ -23,14 +25,19 @@ type jsonCommand struct {
 	Directory       string   `json:"directory"`
 }
 
+// Which capabilities a command has ("Transformation of capabilities during execve()" in
+// capabilities(7)): none, or a set of berth's.
+const noCapabilities, ofRoot, ofOthers = "none", "bounding", "ambient"
+
 // command returns nil if the command is like berth in everything.
 func (r *Report) command() *jsonCommand {
 	cfg := r.cfg
 	if cfg.Credential == nil && cfg.Rights.String() == "" && cfg.WorkingDirectory == "" {
 		return nil
 	}
-	c := &jsonCommand{User: os.Getuid(), Group: os.Getgid(), NoNewPrivileges: cfg.Rights.NoNewPrivileges,
-		NoTyping: cfg.Rights.NoTyping, Directory: cfg.WorkingDirectory, Groups: []int{}, Limits: []string{}}
+	c := &jsonCommand{User: os.Getuid(), Group: os.Getgid(),
+		NoNewPrivileges: cfg.Rights.NoNewPrivileges || rights.NoNewPrivileges(), NoTyping: cfg.Rights.NoTyping,
+		Directory: cfg.WorkingDirectory, Groups: []int{}, Limits: []string{}}
 	if cfg.Credential != nil {
 		c.User, c.Group = int(cfg.Credential.Uid), int(cfg.Credential.Gid)
 		for _, group := range cfg.Credential.Groups {
@@ -40,8 +47,13 @@ func (r *Report) command() *jsonCommand {
 		c.Groups = append(c.Groups, own...)
 	}
 	slices.Sort(c.Groups)
-	if cfg.Rights.Confined {
-		c.Capabilities = "none"
+	switch {
+	case cfg.Rights.Confined:
+		c.Capabilities = noCapabilities
+	case c.User == 0:
+		c.Capabilities = ofRoot
+	default:
+		c.Capabilities = ofOthers
 	}
 	if cfg.Rights.Umask != nil {
 		c.Umask = rights.FormatUmask(*cfg.Rights.Umask)
@@ -59,8 +71,10 @@ func (r *Report) writeCommand(b *strings.Builder) {
 	}
 	const own = "as berth's"
 	groups := strings.Trim(fmt.Sprint(c.Groups), "[]")
+	capabilities := map[string]string{noCapabilities: "none", ofRoot: "all of berth's bounding set, as root's command",
+		ofOthers: "those in berth's ambient set"}[c.Capabilities]
 	privileges, terminal := "also those of setuid programs, and of programs with capabilities in their file",
-		"it may put input into it (TIOCSTI)"
+		"it may put input into it, as far as this kernel lets anybody (TIOCSTI)"
 	if c.NoNewPrivileges {
 		privileges = "no new ones: setuid programs, and those with capabilities in their file, give it none"
 	}
@@ -70,7 +84,7 @@ func (r *Report) writeCommand(b *strings.Builder) {
 	b.WriteString("\nThe command, and each hook:\n\n")
 	for _, row := range []row{
 		{"user", fmt.Sprintf("%d, group %d, groups %s", c.User, c.Group, groups)},
-		{"capabilities", cmp.Or(c.Capabilities, own)},
+		{"capabilities", capabilities},
 		{"privileges", privileges},
 		{"terminal", terminal},
 		{"umask", cmp.Or(c.Umask, own)},

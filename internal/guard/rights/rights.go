@@ -129,6 +129,12 @@ func (r Rights) Restrict() error {
 	return nil
 }
 
+// NoNewPrivileges reports whether this thread has none, and so cannot give a command any.
+func NoNewPrivileges() bool {
+	has, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	return err == nil && has != 0
+}
+
 // dropPassedOn leaves nothing that a program executed by somebody other than root gets from
 // the process that executes it: neither ambient nor inheritable capabilities
 // ("Transformation of capabilities during execve()" in capabilities(7)). The bounding set

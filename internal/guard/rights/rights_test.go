@@ -1,6 +1,8 @@
 package rights
 
 import (
+	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +61,18 @@ func TestTypingIsRefusedOnEveryWayIntoTheKernel(t *testing.T) {
 		if got := decide(t, program, call.arch, call.number, call.request); got != call.want {
 			t.Errorf("%s: %#x, want %#x", name, got, call.want)
 		}
+	}
+}
+
+// Its unit may have given berth no_new_privs, and a container: the filter then takes no capability.
+func TestFilterTakesNoPrivilegeWhereThereAreNoNewOnes(t *testing.T) {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with what it cannot get rid of
+		result <- errors.Join(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), CanKeepFromTyping(false))
+	}()
+	if err := <-result; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -82,7 +82,7 @@ func CanKeepFromTyping(privileged bool) error {
 	if abis() == nil {
 		return errMachine
 	}
-	if !privileged {
+	if !privileged && !NoNewPrivileges() {
 		return unix.EACCES
 	}
 	action := uint32(unix.SECCOMP_RET_ERRNO)
