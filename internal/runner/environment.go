@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"berth/internal/activation"
-	"berth/internal/identity"
+	"berth/internal/config"
 )
 
 // notifying are what systemd tells a service about notifications (sd_notify(3),
@@ -35,18 +35,23 @@ func private(name string) bool {
 // --user it says who that is, as in a unit with User= (systemd.exec(5)): what
 // writes into HOME would otherwise fail, or write into somebody else's. What
 // systemd tells berth about notifications is berth's, unless it is passed on.
-func commandEnv(own []string, account *identity.Account, notify bool) []string {
+// PWD is berth's directory, which programs that trust it would take for theirs.
+func commandEnv(own []string, cfg config.Run) []string {
 	var env []string
 	for _, variable := range own {
 		name, _, _ := strings.Cut(variable, "=")
 		identity := name == "HOME" || name == "USER" || name == "LOGNAME"
-		kept := slices.Contains(notifying, name) && !notify
-		if !private(name) && !(identity && account != nil) && !kept {
+		kept := slices.Contains(notifying, name) && !cfg.PassNotify
+		elsewhere := name == "PWD" && cfg.WorkingDirectory != ""
+		if !private(name) && !(identity && cfg.Account != nil) && !kept && !elsewhere {
 			env = append(env, variable)
 		}
 	}
-	if account != nil {
-		env = append(env, "HOME="+account.Home, "USER="+account.Name, "LOGNAME="+account.Name)
+	if cfg.Account != nil {
+		env = append(env, "HOME="+cfg.Account.Home, "USER="+cfg.Account.Name, "LOGNAME="+cfg.Account.Name)
+	}
+	if cfg.WorkingDirectory != "" {
+		env = append(env, "PWD="+cfg.WorkingDirectory)
 	}
 	return env
 }

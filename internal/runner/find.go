@@ -59,8 +59,9 @@ func notExecuted(spec guard.Spec, err error) error {
 	if spec.Enter != "" {
 		dir, which = spec.Enter, "--directory"
 	}
-	if _, err := os.Stat(dir); dir != "" && err != nil {
-		return fmt.Errorf("cannot execute %q in %s: %w; it was there then", spec.Path, which, err)
+	_, unseen := os.Stat(dir)
+	if dir != "" && unseen != nil && !errors.Is(unseen, fs.ErrPermission) {
+		return fmt.Errorf("cannot execute %q in %s: %w; it was there then", spec.Path, which, unseen)
 	}
 	if closed := notEntered(spec.Credential, spec.Enter); errno == syscall.EACCES && spec.Enter != "" && closed != "" {
 		return fmt.Errorf("cannot execute %q in --directory: user %d, group %d may not enter %s: %w; let them (chmod a+x), "+
@@ -81,6 +82,9 @@ func notExecuted(spec guard.Spec, err error) error {
 	_, missing := os.Stat(program)
 	hint := "see execve(2)"
 	switch {
+	case spec.Enter != "" && unseen != nil && spec.Credential != nil:
+		hint = fmt.Sprintf("is --directory %s there for user %d, group %d, and may they execute the program?", spec.Enter,
+			spec.Credential.Uid, spec.Credential.Gid)
 	case errno == syscall.ENOENT && missing != nil:
 		hint = "it was there when berth was started"
 	case errno == syscall.ENOENT:

@@ -14,6 +14,7 @@ import (
 )
 
 // CheckRights returns why this host cannot give the command its directory or its limits.
+// A directory that only the command's user may look at is found when that user enters it.
 // It raises the hard limits of this process, which guards inherit: the command's own user
 // may not.
 func CheckRights(cfg config.Run) error {
@@ -24,6 +25,8 @@ func CheckRights(cfg config.Run) error {
 		return nil
 	}
 	switch info, err := os.Stat(cfg.WorkingDirectory); {
+	case cfg.Credential != nil && errors.Is(err, fs.ErrPermission):
+		return nil
 	case err != nil:
 		var failed *fs.PathError
 		if errors.As(err, &failed) {

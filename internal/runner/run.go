@@ -84,7 +84,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	}
 	defer watched.close()
 	queue.takeRealTime()
-	env := commandEnv(os.Environ(), cfg.Account, cfg.PassNotify)
+	env := commandEnv(os.Environ(), cfg)
 	spec := guard.Spec{
 		Dir: guard.LeaveDir(), Enter: cfg.WorkingDirectory, Path: path, Args: cfg.Command, Env: env,
 		Numbered: numbered(env), Credential: cfg.Credential, Rights: cfg.Rights, Namespace: cfg.PIDNamespace,

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -115,6 +116,39 @@ func TestCommandOfAnotherUserHasNoKeysOfBerths(t *testing.T) {
 			b.wantStatus(0)
 			if b.stdout() != want {
 				t.Errorf("it reads %q, not %q", b.stdout(), want)
+			}
+		})
+	}
+}
+
+// Its home, say, or a file system of its own (FUSE), which root may not enter either.
+func TestCommandEntersADirectoryThatBerthMayNotLookAt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		user, inner, stdout string
+		status              int
+		stderr              string
+	}{
+		"its own":         {"65534", "work", "HOME/work", 0, ""},
+		"another's":       {"65533", "work", "", 126, "in --directory: user 65533, group 65533 may not enter HOME: "},
+		"its own, absent": {"65534", "play", "", 127, "is --directory HOME/play there for user 65534"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, as := as(t, "+setuid,+setgid,+kill")
+			home := filepath.Join(dir, "home")
+			if err := errors.Join(os.MkdirAll(filepath.Join(home, "work"), 0o755), os.Chown(home, 65534, 65534),
+				os.Chmod(home, 0o700)); err != nil {
+				t.Fatal(err)
+			}
+			b := as.start(t, "run", "--broker", "local://"+dir, "--mutex", "m", "--user", c.user, "--group", c.user,
+				"--directory", filepath.Join(home, c.inner), "--", "sh", "-c", `printf "$(pwd -P)"`)
+			b.wantStatus(c.status)
+			if want := strings.ReplaceAll(c.stdout, "HOME", home); b.stdout() != want {
+				t.Errorf("%q, not %q", b.stdout(), want)
+			}
+			if want := strings.ReplaceAll(c.stderr, "HOME", home); !strings.Contains(b.stderr(), want) {
+				t.Errorf("%s\nwithout %q", b.stderr(), want)
 			}
 		})
 	}
