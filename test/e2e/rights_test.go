@@ -73,6 +73,39 @@ func as(t *testing.T, capabilities string) (dir string, s setup) {
 	return dir, s
 }
 
+// copyWith copies a program, and gives its file capabilities.
+func copyWith(t *testing.T, from, to string, capabilities ...int) {
+	t.Helper()
+	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	// struct vfs_cap_data of linux/capability.h, version 2, effective
+	data := []byte{1, 0, 0, 2, 19: 0}
+	for _, capability := range capabilities {
+		data[4+capability/8] |= 1 << (capability % 8)
+	}
+	if err := unix.Setxattr(to, "security.capability", data, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The kernel takes the death signal from a process that gets capabilities from its file, and
+// the command of such a berth has been one.
+func TestCommandOfABerthWhoseFileHasCapabilitiesDiesWithTheGuard(t *testing.T) {
+	t.Parallel()
+	dir, as := as(t, "+setuid") // not to be root
+	program := filepath.Join(dir, "berth")
+	copyWith(t, binary, program, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL)
+	as.via = append(as.via, "sh", "-c", `shift; exec "$0" "$@"`, program)
+	b := as.start(t, "run", "--broker", "local://"+dir, "--mutex", "m", "--user", "65534", "--group", "65534", "--",
+		"perl", "-e", fmt.Sprintf(`$signal = pack "i", 0; syscall(%d, %d, $signal); print unpack("i", $signal)`,
+			unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG))
+	b.wantStatus(0)
+	if b.stdout() != strconv.Itoa(int(unix.SIGKILL)) {
+		t.Errorf("its death signal is %q", b.stdout())
+	}
+}
+
 // Such a program runs, ping for one, which then does without its capability.
 func TestCapabilitiesOfItsFileGiveTheCommandNone(t *testing.T) {
 	t.Parallel()
@@ -81,14 +114,11 @@ func TestCapabilitiesOfItsFileGiveTheCommandNone(t *testing.T) {
 			t.Parallel()
 			dir, as := as(t, own)
 			program := filepath.Join(dir, "becomes-root")
-			if out, err := exec.Command("sh", "-c", `cp "$(command -v setpriv)" "$0"`, program).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			// struct vfs_cap_data of linux/capability.h, version 2, effective, with CAP_SETUID
-			capability := []byte{1, 0, 0, 2, 1 << unix.CAP_SETUID, 19: 0}
-			if err := unix.Setxattr(program, "security.capability", capability, 0); err != nil {
+			setpriv, err := exec.LookPath("setpriv")
+			if err != nil {
 				t.Fatal(err)
 			}
+			copyWith(t, setpriv, program, unix.CAP_SETUID)
 			b := as.start(t, "run", "--broker", "local://"+dir, "--mutex", "m", "--user", "65534", "--group", "65534", "--",
 				program, "--reuid=0", "echo", "root")
 			<-b.done

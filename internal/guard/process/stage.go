@@ -49,6 +49,8 @@ func Stage(args []string) int {
 	unix.CloseOnExec(fd)
 	env := addressed(os.Environ(), strings.Split(args[2], ","), os.Getpid())
 	runtime.LockOSThread()
+	// The kernel took it if this very program's file has capabilities (PR_SET_PDEATHSIG(2const)).
+	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	if err = own.Settle(); err == nil {
 		err = syscall.Exec(args[4], args[stagedArgs:], env)
 	}
