@@ -119,11 +119,17 @@ func Permitted(c *syscall.Credential, capable func(capability int) bool) error {
 	if another && !capable(unix.CAP_KILL) { // a command that berth can start and not end
 		missing = append(missing, "CAP_KILL")
 	}
-	if missing == nil {
+	switch {
+	case missing != nil:
+		return fmt.Errorf("needs %s, which berth does not have; start berth as root, or as the user that the command "+
+			"is to run as", strings.Join(missing, " and "))
+	case c == nil:
 		return nil
+	case !mayGroup():
+		return errors.New("needs setgroups(2), which this user namespace denies (/proc/self/setgroups); start berth as " +
+			"the user and group that the command is to run as")
 	}
-	return fmt.Errorf("needs %s, which berth does not have; start berth as root, or as the user that the command is "+
-		"to run as", strings.Join(missing, " and "))
+	return existsHere(c)
 }
 
 // IsRoot reports whether a command with this user, or with berth's own if it is nil, is root's.
@@ -168,7 +174,7 @@ func Credential(user *User, group *uint32) (*syscall.Credential, error) {
 		as.gid = *group
 	}
 	same := as.uid == uint32(os.Getuid()) && as.gid == uint32(os.Getgid())
-	if same && (len(as.groups) == 0 || inGroups(as.groups) || !Capable(unix.CAP_SETGID)) {
+	if same && (len(as.groups) == 0 || inGroups(as.groups) || !Capable(unix.CAP_SETGID) || !mayGroup()) {
 		return nil, nil // a process that may not change groups keeps those it has
 	}
 	if len(as.groups) == 0 {

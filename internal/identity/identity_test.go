@@ -25,6 +25,22 @@ func TestNumbersAreTakenForUserAndGroup(t *testing.T) {
 	}
 }
 
+func TestNumbersOfAUserNamespaceAreThoseOfItsMap(t *testing.T) {
+	for text, want := range map[mapping][]bool{ // of 0, 1000 and the highest number
+		"":                                   {true, true, true},
+		"         0          0 4294967295\n": {true, true, true},
+		"         0       1000          1\n": {true, false, false},
+		"         0       1000          1\n         1     100000      65536\n": {true, true, false},
+		"      1000       1000          1\n":                                   {false, true, false},
+	} {
+		for i, id := range []uint32{0, 1000, 1<<32 - 2} {
+			if got := text.has(id); got != want[i] {
+				t.Errorf("%q has %d: %t", text, id, got)
+			}
+		}
+	}
+}
+
 func TestIdentityThatBerthCannotGiveIsRefused(t *testing.T) {
 	all := []int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL}
 	without := func(missing int) []int {
