@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"bytes"
+	"debug/elf"
+	enc "encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -184,6 +187,49 @@ func TestCommandEntersADirectoryThatBerthMayNotLookAt(t *testing.T) {
 	}
 }
 
+// of32Bits writes a program for i386 that types its argument's first character, and exits with
+// the error's number.
+func of32Bits(t *testing.T) (path string) {
+	t.Helper()
+	code := []byte{
+		0xb8, 54, 0, 0, 0, // mov $54, %eax: ioctl
+		0x31, 0xdb, // xor %ebx, %ebx: standard input
+		0xb9, 0x12, 0x54, 0, 0, // mov $0x5412, %ecx: TIOCSTI
+		0x8b, 0x54, 0x24, 8, // mov 8(%esp), %edx: argv[1]
+		0xcd, 0x80, // int $0x80
+		0xf7, 0xd8, // neg %eax
+		0x89, 0xc3, // mov %eax, %ebx
+		0x31, 0xc0, 0x40, // xor %eax, %eax; inc %eax: exit
+		0xcd, 0x80, // int $0x80
+	}
+	const base, headers = 0x8048000, 52 + 32
+	size := uint32(headers + len(code))
+	var file bytes.Buffer
+	if err := errors.Join(enc.Write(&file, enc.LittleEndian, elf.Header32{
+		Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS32), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type:  uint16(elf.ET_EXEC), Machine: uint16(elf.EM_386), Version: uint32(elf.EV_CURRENT),
+		Entry: base + headers, Phoff: 52, Ehsize: 52, Phentsize: 32, Phnum: 1,
+	}), enc.Write(&file, enc.LittleEndian, elf.Prog32{
+		Type: uint32(elf.PT_LOAD), Vaddr: base, Paddr: base, Filesz: size, Memsz: size, Flags: uint32(elf.PF_R | elf.PF_X),
+		Align: 4096,
+	})); err != nil {
+		t.Fatal(err)
+	}
+	file.Write(code)
+	dir := t.TempDir()
+	path = filepath.Join(dir, "types")
+	if err := errors.Join(os.WriteFile(path, file.Bytes(), 0o755), os.Chmod(filepath.Dir(dir), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// isFor32Bits reports whether this kernel runs such programs.
+func isFor32Bits(program string) bool {
+	var ended *exec.ExitError // standard input is no terminal
+	return errors.As(exec.Command(program, "x").Run(), &ended) && ended.ExitCode() == int(unix.ENOTTY)
+}
+
 // What is typed into the terminal is for the shell that berth was started from, once the
 // command has ended (CVE-2016-2779 is of the same sort).
 func TestCommandOfAnotherUserCannotTypeIntoTheTerminal(t *testing.T) {
@@ -191,6 +237,9 @@ func TestCommandOfAnotherUserCannotTypeIntoTheTerminal(t *testing.T) {
 	ways := map[string]string{"as everybody does": "ioctl(STDIN, $request, $_)"}
 	if unix.SYS_IOCTL == 16 { // an x86
 		ways["as an x32 program"] = "!syscall(0x40000202, 0, $request, $_)"
+		if program := of32Bits(t); isFor32Bits(program) {
+			ways["as a 32-bit program"] = fmt.Sprintf(`!($! = system("%s", $_) >> 8)`, program)
+		}
 	}
 	for name, way := range ways {
 		for _, flag := range []string{"--no-new-privileges=true", "--no-new-privileges=false"} {
