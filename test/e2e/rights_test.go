@@ -35,7 +35,7 @@ func TestCommandOfAnotherUserHasNoCapabilities(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, as := as(t, c.own)
+			dir, as := having(t, c.own)
 			args := append([]string{"run", "--broker", "local://" + dir, "--mutex", "m", "--user", c.as, "--group", c.as,
 				"--on-acquire", "sh -c '{ " + capabilities + "; } >&2; true'"}, c.flags...)
 			b := as.start(t, append(args, "--", "sh", "-c", capabilities+"; true")...)
@@ -54,9 +54,9 @@ func TestCommandOfAnotherUserHasNoCapabilities(t *testing.T) {
 	}
 }
 
-// as returns a directory for locks, and the start of a berth that has some capabilities,
+// having returns a directory for locks, and the start of a berth that has some capabilities,
 // ambient ones, and is root without any.
-func as(t *testing.T, capabilities string) (dir string, s setup) {
+func having(t *testing.T, capabilities string) (dir string, s setup) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, opened := range []string{filepath.Dir(dir), dir, filepath.Dir(binary)} {
@@ -96,7 +96,7 @@ func copyWith(t *testing.T, from, to string, capabilities ...int) {
 // the command of such a berth has been one.
 func TestCommandOfABerthWhoseFileHasCapabilitiesDiesWithTheGuard(t *testing.T) {
 	t.Parallel()
-	dir, as := as(t, "+setuid") // not to be root
+	dir, as := having(t, "+setuid") // not to be root
 	program := filepath.Join(dir, "berth")
 	copyWith(t, binary, program, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL)
 	as.via = append(as.via, "sh", "-c", `shift; exec "$0" "$@"`, program)
@@ -115,7 +115,7 @@ func TestCapabilitiesOfItsFileGiveTheCommandNone(t *testing.T) {
 	for name, own := range map[string]string{"berth is root": "", "berth is another user": "+setuid,+setgid,+kill"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, as := as(t, own)
+			dir, as := having(t, own)
 			program := filepath.Join(dir, "becomes-root")
 			setpriv, err := exec.LookPath("setpriv")
 			if err != nil {
@@ -168,7 +168,7 @@ func TestCommandEntersADirectoryThatBerthMayNotLookAt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, as := as(t, "+setuid,+setgid,+kill")
+			dir, as := having(t, "+setuid,+setgid,+kill")
 			home := filepath.Join(dir, "home")
 			if err := errors.Join(os.MkdirAll(filepath.Join(home, "work"), 0o755), os.Chown(home, 65534, 65534),
 				os.Chmod(home, 0o700)); err != nil {
