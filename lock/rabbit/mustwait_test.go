@@ -41,9 +41,7 @@ func TestSlotIsTakenThoughAllHaveToBeWaitedFor(t *testing.T) {
 		for _, l := range gone {
 			vanish(t, l)
 		}
-		l := connected(t, shared, id)
-		h, err := l.Acquire(within(t))
-		must(t, err)
+		_, h := claimed(t, id, long)
 		if h.Slot() != 1 {
 			t.Errorf("of %d slots %d was taken, not 1", slots, h.Slot())
 		}
