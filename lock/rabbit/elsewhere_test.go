@@ -95,6 +95,28 @@ func TestHolderWhoseLedgerHangsLeavesNothingThatWaitsForIt(t *testing.T) {
 	}
 }
 
+// Its place has gone with its consumer: to give up an answer costs nothing any more, and berth can end.
+func TestHolderThatComesBackToALedgerThatHangsHeedsItsTime(t *testing.T) {
+	id := replicated(t, 1)
+	_, h := startedIn(t, id)
+	must(t, rabbit.CloseDoor(within(t), h))
+	_ = lost(t, h)
+	leader(t, ledgerOf(id), `receive stop -> ok end`)
+	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
+	defer cancel()
+	reclaimed := make(chan error, 1)
+	go func() { reclaimed <- h.Reclaim(ctx) }()
+	select {
+	case err := <-reclaimed:
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, lock.ErrInDoubt) {
+			t.Errorf("reclaiming: %v", err)
+		}
+	case <-within(t).Done():
+		rabbit.CutReplicated(h)
+		t.Errorf("it goes on after its time, until its connection is cut: %v", <-reclaimed)
+	}
+}
+
 // The first attempt may come too early.
 func TestAnotherNodeIsTriedUntilOneAnswers(t *testing.T) {
 	id := replicated(t, 1)

@@ -84,8 +84,10 @@ func (h *Held) connect(ctx context.Context) error {
 	return h.Session.ConnectOver(ctx, found.Channel())
 }
 
-// comeBack stands at the door, behind whoever has the place.
+// comeBack stands at the door, behind whoever has the place. To give up an answer costs no place any more where only
+// the consumer has ended, and a leader that hangs may give none before the deadline.
 func (h *Held) comeBack(ctx context.Context) error {
+	h.Session.Main().BePatient(false)
 	last := h.door.Load()
 	if h.next != nil {
 		if last = h.next; !transport.IsClosed(last.View().Ended) {
