@@ -47,6 +47,50 @@ func TestMissingPermissionIsToldWhileOthersHoldTheLock(t *testing.T) {
 	}
 }
 
+// The same of the plain wire, where who waits for a slot that is held looks whether it is there and claims nothing.
+func TestMissingPermissionIsToldOnThePlainWire(t *testing.T) {
+	must(t, shared.AddUser(within(t), "limited", "right"))
+	must(t, shared.SetPermissions(within(t), "limited", "/", "-T$", ".*", ".*"))
+	id := fresh(lock.Mutex)
+	_, h := plainHolder(t, id)
+	l := plain(t, backend(t, plainly(shared.URLFor("limited", "right", "/"))), id)
+	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrDenied) {
+		t.Errorf("it waits, with %v", err)
+	} else {
+		readable(t, err, `"`+id.Name+`-1-B"`, "configure permission")
+	}
+	must(t, h.Release(within(t)))
+}
+
+// Who may make the lock's own queues, and no others, has all that is needed.
+func TestPermissionForTheQueuesOfALockAloneIsEnoughToWait(t *testing.T) {
+	must(t, shared.AddUser(within(t), "strict", "right"))
+	must(t, shared.SetPermissions(within(t), "strict", "/", "^(?!.*-0[0-9]{3})", ".*", ".*"))
+	type made struct {
+		id     lock.ID
+		queues rabbit.QueueType
+	}
+	all := []made{{fresh(lock.TokenSemaphore), rabbit.QueuesQuorum}}
+	for _, kind := range lock.Kinds {
+		all = append(all, made{fresh(kind), rabbit.QueuesClassic})
+	}
+	for _, m := range all {
+		if m.id.Kind.Administered() {
+			_, err := makeTyped(t, m.id, m.queues, 1)
+			must(t, err)
+			defer resize(t, shared, m.id, 0)
+		}
+		_, h := holder(t, shared, m.id)
+		l := backend(t, at(shared.URLFor("strict", "right", "/"))).Lock(m.id)
+		must(t, l.Connect(within(t)))
+		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+			t.Errorf("%s on %s queues: %v", m.id, m.queues, err)
+		}
+		must(t, l.Close())
+		must(t, h.Release(within(t)))
+	}
+}
+
 // Who waits for a slot that is held goes to its door, and may not pass it.
 func TestWhoMayNotBeNextIsToldWhileItWaits(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@
 package plain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,6 +88,9 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	})
 	if errors.Is(err, lock.ErrFull) && !c.looked {
 		err = c.seekLedger(ctx, err)
+	}
+	if errors.Is(err, lock.ErrFull) && !c.cfg.Once {
+		err = cmp.Or(c.session.Permitted(ctx, c.cfg.Names.Holds(1), c.cfg.Names.Mark()), err)
 	}
 	if err == nil {
 		c.held = h
