@@ -45,6 +45,14 @@ func (n Node) notLetIn(own *identity) string {
 		OneLine(common))
 }
 
+// whom names the user that the broker has let in, who need not be that of the URL.
+func (n Node) whom() string {
+	if n.Login() == "EXTERNAL" {
+		return "the user that the broker takes from the certificate " + n.uri.CertFile
+	}
+	return fmt.Sprintf("user %q", n.uri.Username)
+}
+
 // aboutServer says what is wrong with a server's TLS, and what to do about it.
 func (n Node) aboutServer(err error) string {
 	var (

@@ -49,8 +49,8 @@ func refused(outer, ctx context.Context, err error, n Node, f failure) error {
 	case fromBroker && answer.Code == amqp.AccessRefused:
 		return denied("%s (%s)", n.notLetIn(f.own), OneLine(answer.Reason))
 	case fromBroker && answer.Code == amqp.NotAllowed:
-		return denied("vhost %q cannot be used; create it, or permit user %q to use it, or raise its limits (%s)",
-			n.uri.Vhost, n.uri.Username, OneLine(answer.Reason))
+		return denied("vhost %q cannot be used; create it, or permit %s to use it, or raise its limits (%s)", n.uri.Vhost,
+			n.whom(), OneLine(answer.Reason))
 	case fromBroker:
 		return unreachable("the broker ended the login with %d %s; try again", answer.Code, OneLine(answer.Reason))
 	case f.asked:
