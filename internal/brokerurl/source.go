@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 )
 
 // Source is where the URLs of nodes come from, if that can change while berth runs: files that somebody rewrites who
@@ -23,7 +22,8 @@ type Source struct {
 // Changes reports whether there is a file to be read again.
 func (s Source) Changes() bool { return s.BrokerFile != "" || s.PasswordFile != "" }
 
-// Read returns the URLs as they are now. Its errors say what is wrong with which file, and repeat nothing of it.
+// Read returns the URLs as they are now. Its errors say what is wrong with which file, and repeat nothing of it. The files
+// of TLS are the connection's to read: a certificate that has expired matters only to a broker that asks for it.
 func (s Source) Read() ([]string, error) {
 	p, urls, file := Place{dir: s.Dir}, s.URLs, s.PasswordFile
 	if s.BrokerFile != "" {
@@ -50,9 +50,6 @@ func (s Source) Read() ([]string, error) {
 		if err := p.Complete(key, value); err != nil {
 			return nil, fmt.Errorf("%s: %s=%s %w", file, key, value, err)
 		}
-	}
-	if err := p.CheckTLS(time.Now()); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return p.Brokers, nil
 }

@@ -5,7 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"berth/test/authority"
 )
 
 // What is read again is what was read first, in another process, too.
@@ -47,5 +50,30 @@ func TestURLsThatAreReadAgainAreCompletedAgain(t *testing.T) {
 		if again, err := source.Read(); err != nil || !slices.Equal(again, p.Brokers) {
 			t.Errorf("%q is read again as %q, %v", p.Brokers, again, err)
 		}
+	}
+}
+
+// The broker may ask for no certificate. Then one that has expired while berth ran keeps nobody from logging in.
+func TestPasswordIsReadAgainBesideACertificateThatHasExpired(t *testing.T) {
+	ca, file := authority.New(t), filepath.Join(t.TempDir(), "password")
+	write := func(password string) {
+		if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old")
+	ca.Sign("client", authority.Client)
+	var p Place
+	err := p.Add("amqps://u@h?certfile=" + ca.File("client.pem") + "&keyfile=" + ca.File("client.key"))
+	if err == nil {
+		err = p.AddPassword(file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca.Sign("client", authority.Client, authority.Expired)
+	write("new")
+	if urls, err := p.Source().Read(); err != nil || !strings.HasPrefix(urls[0], "amqps://u:new@h") {
+		t.Errorf("it is read again as %q, %v", urls, err)
 	}
 }
