@@ -107,6 +107,31 @@ func TestLoginThatCannotBeReadIsKeptAndSaidOnce(t *testing.T) {
 	}
 }
 
+// A login that is refused for a moment is no missing permission: what could not be said of a command's end is said later.
+// Nobody waits for the handover delay, which is two minutes here.
+func TestReleaseIsRecordedOnceTheRotationIsOver(t *testing.T) {
+	r := newRotated(t, "late", "old")
+	r.cfg.Heartbeat = long
+	r.set("old")
+	id := fresh(lock.Mutex)
+	l := r.connected(backend(t, r.cfg), id)
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	r.set("new")
+	cut(t, id)
+	eventually(t, "its connection's end is noticed", func() bool { return h.Verify(within(t)) != nil })
+	if err := h.Release(within(t)); err == nil {
+		t.Error("a release that nobody has got is said to be recorded")
+	}
+	r.write("new")
+	succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
+	h, err = l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	must(t, h.Release(within(t)))
+}
+
 // What a guard has got to know when a command was started may be months old when berth is killed.
 func TestWillIsExecutedAfterARotation(t *testing.T) {
 	r := newRotated(t, "testator", "old")

@@ -43,18 +43,19 @@ func (d *Dialer) Others(than broker.Node) []int32 {
 	return slices.DeleteFunc(order, func(n int32) bool { return d.Brokers[n].URL() == than.URL() })
 }
 
-// order returns the nodes to try, by their places in the list, beginning with the one that worked last, and why the others
-// are not.
+// order returns the nodes to try, by their places in the list, beginning with the one that worked last, and why each of
+// the others is not: in its place, so that the same failures are the same text wherever it begins.
 func (d *Dialer) order() (places []int32, left []error) {
 	only, begin, all := d.only.Load(), d.next.Load(), int32(len(d.Brokers))
+	left = make([]error, all)
 	for i := range all {
 		n := (begin + i) % all
 		if only == nil || (*only)[d.Brokers[n].URL()] {
 			places = append(places, n)
 			continue
 		}
-		left = append(left, fmt.Errorf("%s: not tried, because it is not known to be of one cluster with the broker that "+
-			"the slot was won from", d.Brokers[n].Label()))
+		left[n] = fmt.Errorf("%s: not tried, because it is not known to be of one cluster with the broker that "+
+			"the slot was won from", d.Brokers[n].Label())
 	}
 	return places, left
 }
@@ -82,7 +83,7 @@ func (d *Dialer) Dial(ctx context.Context, role string) (*Conn, error) {
 		}
 		d.moveOn(n)
 		d.Log.Debug("cannot connect", "role", role, "broker", node.Label(), "error", err)
-		failures = append(failures, fmt.Errorf("%s: %w", node.Label(), err))
+		failures[n] = fmt.Errorf("%s: %w", node.Label(), err)
 		if ctx.Err() != nil {
 			break
 		}

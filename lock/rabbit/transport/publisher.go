@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"berth/lock/rabbit/broker"
@@ -73,12 +74,21 @@ func (p *Publisher) lend(ctx context.Context, use func(*Channel) error) error {
 	}
 	if p.channel == nil {
 		if err := p.dial(ctx); err != nil {
-			return declined(ctx, err)
+			return notConnected(ctx, err)
 		}
 	}
 	err := use(p.channel)
 	p.blocked.Store(IsClosed(p.channel.conn.Blocked()))
 	return err
+}
+
+// notConnected says that nothing was published. A login that is refused is no missing permission: with the password that
+// is in its file a moment later the same will be published.
+func notConnected(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %s", ErrUnanswered, err.Error())
 }
 
 // Blocked reports whether the broker, because of an alarm, did not serve what was published last.
