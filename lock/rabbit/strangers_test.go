@@ -331,3 +331,26 @@ func TestHolderWhoseLedgerIsFilledRecordsItselfAgain(t *testing.T) {
 	}
 	must(t, h.Release(within(t)))
 }
+
+// The record that a holder puts back is dropped, as from a ledger that somebody fills. What comes after it says so at
+// once.
+func TestHolderSeesThatAFloodHasPushedOutItsRecord(t *testing.T) {
+	ch := forger(t)
+	id := replicated(t, 1)
+	setPolicy(t, id, "-Q-1-T$", `[{<<"message-ttl">>, 1}]`)
+	_, h := startedIn(t, id)
+	setPolicy(t, id, "-Q-1-T$", `[{<<"message-ttl">>, 3600000}]`)
+	verified := inBackground(t, h.Verify)
+	for waiting := true; waiting; {
+		forge(t, ch, ledgerOf(id), many(500, amqp.Publishing{})...)
+		select {
+		case err := <-verified:
+			if waiting = false; !errors.Is(err, lock.ErrInDoubt) {
+				t.Errorf("it waits for a record that the broker has dropped: %v", err)
+			}
+		default:
+		}
+	}
+	must(t, proven(within(t), h))
+	must(t, h.Release(within(t)))
+}

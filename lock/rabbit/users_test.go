@@ -134,3 +134,32 @@ func TestRecordOfExcessIsNone(t *testing.T) {
 	must(t, h.Ready(within(t)))
 	must(t, h.Release(within(t)))
 }
+
+// Terms grow although a stranger writes some, and empties the ledger.
+func TestTermsGrowWhateverAStrangerWrites(t *testing.T) {
+	ch := forger(t)
+	id := fresh(lock.Mutex)
+	ledger := id.Name + "-1-T"
+	last := uint64(0)
+	for _, ahead := range []time.Duration{0, time.Second, 50 * time.Minute} {
+		l, h := claimed(t, id, time.Second)
+		start(t, h)
+		forge(t, ch, ledger, forged("", `{"record":"released","term":%d,"id":"x"}`, time.Now().Add(ahead).UnixMicro()))
+		must(t, h.Release(within(t)))
+		must(t, l.Close())
+		next, after := claimed(t, id, time.Second) // reads it
+		start(t, after)
+		must(t, after.Release(within(t)))
+		must(t, next.Close())
+		pushOut(t, ch, ledger)
+		if h.Term() <= last || after.Term() <= h.Term() {
+			t.Errorf("%s ahead: terms %d, %d, %d", ahead, last, h.Term(), after.Term())
+		}
+		last = after.Term()
+	}
+	_, h := claimed(t, id, time.Second)
+	start(t, h)
+	if h.Term() <= last {
+		t.Errorf("term %d after %d", h.Term(), last)
+	}
+}

@@ -24,9 +24,10 @@ const (
 	// fewUsers is how many users of records that do not count are named.
 	fewUsers = 3
 
-	// unlike is how far from ours a clock can be whose terms count although nobody vouches for them: or terms would not
-	// grow from a berth of before to one of now.
-	unlike = time.Hour
+	// unlike is how far ahead of ours a clock can be whose terms count although nobody vouches for them: or terms would
+	// not grow from a berth of before to one of now. It is the shortest lease, which everybody waits who finds such a term,
+	// or none: so a term that a stranger has raised by this is the clock's before anybody else begins at that.
+	unlike = 2 * time.Second
 
 	// ahead is how far a term may be ahead of the clock. What is more was not a clock's, and would be the last one.
 	ahead = 20 * 365 * 24 * time.Hour

@@ -17,6 +17,10 @@ import (
 // waits: the broker gives all of it to somebody else.
 const activeTimeout = time.Second
 
+// mostAhead is how many messages can come before one that was put back: the broker has 2000 at most on their way to a
+// consumer. With more, it has dropped that one, because somebody fills the ledger: it is to be written again at once.
+const mostAhead = 2 * 2000
+
 // copies is what one has in hand of its record who stands at the door of a replicated ledger: the record, which is put
 // back and delivered again for each proof, and a copy, which stays. If that is delivered again, too, somebody else had
 // the place meanwhile.
@@ -227,9 +231,16 @@ func (d *Door) proveTwice(ctx context.Context) error {
 		d.consumer.PutBackOne(d.own)
 		d.drop(d.own)
 		d.own = 0
+		heard, passed := d.view.Read, false
 		d.mu.Unlock()
-		if err := d.await(ctx, deliveryTimeout, func() bool { return d.own != 0 }); err != nil {
+		err := d.await(ctx, deliveryTimeout, func() bool {
+			passed = d.own == 0 && d.view.Read-heard > mostAhead
+			return d.own != 0 || passed
+		})
+		if err != nil {
 			return err
+		} else if passed {
+			return lock.Errorf(lock.ErrUnknown, "queue %q: %w: others fill it", d.queue, ErrCopies)
 		}
 		least = min(least, time.Since(asked))
 	}
