@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
@@ -353,4 +354,29 @@ func TestHolderSeesThatAFloodHasPushedOutItsRecord(t *testing.T) {
 	}
 	must(t, proven(within(t), h))
 	must(t, h.Release(within(t)))
+}
+
+// What comes until the broker knows that it leaves is put back, and not acknowledged as well.
+func TestHolderLeavesAFloodedLedgerInOrder(t *testing.T) {
+	ch := forger(t)
+	id := replicated(t, 1)
+	cfg, said := journal()
+	cfg.Log.SetLevel(hclog.Debug)
+	h := startedAt(t, backend(t, cfg), id)
+	ctx, stop := context.WithCancel(within(t))
+	defer stop()
+	flooding := inBackground(t, func(context.Context) error {
+		for ctx.Err() == nil {
+			if err := ch.Publish("", ledgerOf(id), false, false, amqp.Publishing{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	must(t, proven(within(t), h))
+	if err := h.Release(within(t)); err != nil || said("PRECONDITION_FAILED") > 0 {
+		t.Errorf("it acknowledges what it has put back: %v", err)
+	}
+	stop()
+	must(t, <-flooding)
 }

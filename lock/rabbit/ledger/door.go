@@ -47,6 +47,7 @@ type Door struct {
 	pruned   bool   // the own record counts: what is no record may be removed
 	doubted  int    // how many in hand look like records, and do not count
 	overrun  bool   // there were more messages than can be kept in hand
+	leaving  bool   // what still comes goes back with the place
 	fresh    bool   // what is delivered is none of what was in hand
 	changed  chan struct{}
 	ended    chan struct{}
@@ -209,7 +210,7 @@ func (d *Door) follow(consumer *transport.Consumer) (seen int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ended := make(chan struct{})
-	d.consumer, d.ended = consumer, ended
+	d.consumer, d.ended, d.leaving = consumer, ended, false
 	go func() {
 		for m := range consumer.Deliveries {
 			d.take(consumer, m)

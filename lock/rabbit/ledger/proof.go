@@ -145,7 +145,7 @@ func (d *Door) empty() (remove []uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	remove = d.sift(true)
-	d.inHand, d.own, d.doubted = nil, 0, 0
+	d.inHand, d.own, d.doubted, d.leaving = nil, 0, 0, true
 	return remove
 }
 

@@ -43,6 +43,7 @@ func (d *Door) take(from *transport.Consumer, m transport.Delivery) {
 	counts := ok && trusted && record.Term <= ceiling()
 	doubt := ok && !counts
 	switch {
+	case d.leaving: // all is put back at once, after which nothing more can be acknowledged
 	case d.pruned && (!ok || doubt && d.doubted >= mostDoubted):
 		_ = from.Ack(m.DeliveryTag) // what anybody may publish is not to fill the ledger, nor our memory
 	case !d.pruned && len(d.inHand) >= mostInHand:
