@@ -69,8 +69,8 @@ type Tally interface {
 	// Verified is for the end of a verification; err is nil if it has proved the slot.
 	Verified(took time.Duration, err error)
 
-	// Lost is for a slot that was lost while a command ran in it, or between two runs.
-	Lost(cause LossCause)
+	// Lost is for a slot that was lost while a command ran in it, or between two runs, and why.
+	Lost(cause LossCause, why error)
 
 	// Step is for a signal of the sequence that ends the command.
 	Step(sig syscall.Signal)

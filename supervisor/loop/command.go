@@ -213,7 +213,7 @@ func (l *loop) handOnSooner(e event) {
 func (l *loop) lose(e event) {
 	l.verifyTimer.Stop()
 	l.logLoss(e.err)
-	l.tally.Lost(causeOf(e.err))
+	l.tally.Lost(causeOf(e.err), e.err)
 	l.facts.Lost, l.hooks.loss = true, e.err
 	loss := l.cfg.Loss
 	if errors.Is(e.err, lock.ErrOver) { // every moment is one too many

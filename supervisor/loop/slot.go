@@ -230,7 +230,7 @@ func (l *loop) releaseLost(e event) {
 	l.hooks.loss = e.err
 	l.facts.LastErr = l.facts.Ending.Cause
 	if l.facts.Use == machine.HasRun && lost {
-		l.tally.Lost(causeOf(e.err))
+		l.tally.Lost(causeOf(e.err), e.err)
 	}
 	switch {
 	case l.facts.Hopeless(l.facts.Ending.Cause): // berth says it when it ends

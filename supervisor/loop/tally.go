@@ -18,7 +18,7 @@ func (uncounted) Won(time.Duration)                         {}
 func (uncounted) Started(time.Duration, bool)               {}
 func (uncounted) Proved(boottime.Instant, boottime.Instant) {}
 func (uncounted) Verified(time.Duration, error)             {}
-func (uncounted) Lost(supervisor.LossCause)                 {}
+func (uncounted) Lost(supervisor.LossCause, error)          {}
 func (uncounted) Step(syscall.Signal)                       {}
 
 // tally returns whom to tell what can be counted.

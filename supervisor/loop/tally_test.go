@@ -28,7 +28,7 @@ func TestWhatHappensIsCountedOnceEach(t *testing.T) {
 	for what := range said {
 		all = append(all, what)
 	}
-	if got, want := fmt.Sprint(all), "[won proved started lost proven step TERM step KILL]"; got != want {
+	if got, want := fmt.Sprint(all), "[won proved started lost proven: slot lost step TERM step KILL]"; got != want {
 		t.Errorf("counted %s, not %s", got, want)
 	}
 }
@@ -40,5 +40,7 @@ func (r recorder) Won(time.Duration)                         { r <- "won" }
 func (r recorder) Started(time.Duration, bool)               { r <- "started" }
 func (r recorder) Proved(boottime.Instant, boottime.Instant) { r <- "proved" }
 func (r recorder) Verified(time.Duration, error)             {}
-func (r recorder) Lost(cause supervisor.LossCause)           { r <- "lost " + string(cause) }
-func (r recorder) Step(sig syscall.Signal)                   { r <- "step " + signals.Name(sig) }
+func (r recorder) Lost(cause supervisor.LossCause, why error) {
+	r <- fmt.Sprintf("lost %s: %v", cause, why)
+}
+func (r recorder) Step(sig syscall.Signal) { r <- "step " + signals.Name(sig) }

@@ -51,6 +51,7 @@ type Feed struct {
 	now      supervisor.Situation
 	verified boottime.Instant // 0: there is no proof
 	deadline boottime.Instant
+	failure  error // of the last verification; nil: it succeeded
 
 	wake chan struct{} // has room for one
 	over chan struct{} // closed by Close
@@ -91,7 +92,7 @@ func (f *Feed) Observe(now supervisor.Situation) {
 	f.change(func() {
 		f.now = now
 		if now.Slot == 0 {
-			f.verified = 0
+			f.verified, f.failure = 0, nil
 		}
 		if now.Slot == 0 || now.State == supervisor.Releasing { // nothing is left that could be late
 			f.deadline = 0
@@ -158,15 +159,21 @@ func (f *Feed) Proved(since, deadline boottime.Instant) {
 func (f *Feed) Verified(took time.Duration, err error) {
 	f.change(func() {
 		f.said.Counts.Verification.add(took)
-		if err != nil {
+		if f.failure = err; err != nil {
 			f.said.Counts.Failures++
 		}
 	})
 }
 
-// Lost implements supervisor.Tally.
-func (f *Feed) Lost(cause supervisor.LossCause) {
-	f.change(func() { f.said.Counts.Losses[string(cause)]++ })
+// Lost implements supervisor.Tally. Where time was up, the last verification says more.
+func (f *Feed) Lost(cause supervisor.LossCause, why error) {
+	f.change(func() {
+		f.said.Counts.Losses[string(cause)]++
+		if cause == supervisor.NotVerified && f.failure != nil {
+			why = f.failure
+		}
+		f.said.LastLoss = Loss{time.Now(), f.now.Slot, f.now.Term, cause, why.Error()}
+	})
 }
 
 // Step implements supervisor.Tally.

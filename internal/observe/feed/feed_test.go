@@ -80,12 +80,15 @@ func TestWhatASupervisorDoesIsTold(t *testing.T) {
 	if c := s.Counts; c.Acquires != 1 || c.Starts != 1 || c.Restarts != 0 || c.Verification.Counts[0] != 2 {
 		t.Errorf("it has counted %+v", c)
 	}
-	f.Lost(supervisor.Proven)
+	f.Lost(supervisor.NotVerified, lock.ErrLost)
 	f.Observe(supervisor.Situation{State: supervisor.Ended})
 	f.Close()
 	s = await(t, from, func(s Snapshot) bool { return s.State == "ended" })
-	if !s.Deadline.IsZero() || s.Counts.Losses["proven"] != 1 {
+	if !s.Deadline.IsZero() || s.Counts.Losses["not_verified"] != 1 {
 		t.Errorf("in the end: %+v", s)
+	}
+	if l := s.LastLoss; l.Slot != 1 || l.Term != 7 || l.Cause != supervisor.NotVerified || l.Why != "no answer" {
+		t.Errorf("of the loss it tells %+v", l)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"berth/lock"
+	"berth/supervisor"
 )
 
 // Snapshot is all that a berth says of itself. It is what /status answers.
@@ -32,6 +33,8 @@ type Snapshot struct {
 	KillAt     time.Time `json:"kill_at,omitzero"`      // when the sequence under way comes to KILL
 	Deadline   time.Time `json:"deadline,omitzero"`     // the command is dead by then, unless the slot is verified
 	Alarm      string    `json:"alarm,omitempty"`       // of the broker, in one sentence
+
+	LastLoss Loss `json:"last_loss,omitzero"`
 
 	// Heard is when the server has heard this.
 	Heard time.Time `json:"-"`
@@ -58,6 +61,15 @@ type Change struct {
 	Slot  int       `json:"slot,omitempty"`
 	Term  uint64    `json:"term,omitempty"`
 	Why   string    `json:"why,omitempty"` // there is no slot, or the one held is in doubt
+}
+
+// Loss is a slot that was lost with a command in it.
+type Loss struct {
+	At    time.Time            `json:"at"`
+	Slot  int                  `json:"slot"`
+	Term  uint64               `json:"term,omitempty"`
+	Cause supervisor.LossCause `json:"cause"`
+	Why   string               `json:"why"` // in one sentence
 }
 
 // Counts are what is counted.

@@ -224,6 +224,26 @@ func TestPageNeedsNothingFromElsewhere(t *testing.T) {
 	}
 }
 
+// What the page reads has to be there, under that name.
+func TestPageReadsWhatIsSaid(t *testing.T) {
+	said := make(map[string]bool)
+	names := append(fields(reflect.TypeFor[feed.Snapshot](), ""), fields(reflect.TypeFor[feed.Histogram](), "")...)
+	for _, name := range names {
+		for _, key := range strings.Split(name, ".") {
+			said[key] = true
+		}
+	}
+	read := regexp.MustCompile(`\b(?:last|s|a|c|l|h)\.([A-Za-z_]+)\b([^(\w])`).FindAllSubmatch(page, -1)
+	if len(read) < 40 {
+		t.Fatalf("the test sees only %d fields that the page reads", len(read))
+	}
+	for _, match := range read {
+		if !said[string(match[1])] {
+			t.Errorf("the page reads the field %s, which is not told", match[1])
+		}
+	}
+}
+
 func TestServerEndsWithItsBerth(t *testing.T) {
 	s := serve(t)
 	s.say(holder())
@@ -239,7 +259,6 @@ func TestServerEndsWithItsBerth(t *testing.T) {
 	}
 }
 
-// What the page reads has to be there, under that name.
 func TestDocumentationHasEveryMetricAndField(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/metrics.md")
 	if err != nil {
