@@ -120,12 +120,12 @@ func TestWhatIsWrongWithManySlotsIsSaidOnce(t *testing.T) {
 func TestStrangersWordsDoNothingToATerminal(t *testing.T) {
 	evil := report("web\x1b[2J\u202e\n", 1, 0)
 	evil.Command, evil.State = strings.Repeat("x", 10_000), "\x1b]0;title\x07"
-	evil.Trouble = "\x1b[31mred\r\n"
+	evil.Trouble = "\x1b[41mred\r\n"
 	s := held(1, evil)
 	s.Next, s.HasNext = evil, true
 	v := view(s, held(2, evil))
 	for _, got := range []string{text(t, v), strings.Join(v.Screen(80, 24), "\n"), strings.Join(v.Screen(80, 3), "\n")} {
-		if strings.ContainsAny(got, "\x1b\r\x07\u202e") || len(got) > 3000 {
+		if strings.ContainsAny(visible(got), "\x1b\r\x07\u202e") || len(got) > 3000 {
 			t.Errorf("got %q", got)
 		}
 	}
@@ -152,7 +152,9 @@ func many(n int) View {
 }
 
 // visible is a line without what makes it stand out.
-func visible(line string) string { return strings.NewReplacer(reverse, "", plain, "").Replace(line) }
+func visible(line string) string {
+	return strings.NewReplacer(reverse, "", bold, "", red, "", amber, "", plain, "").Replace(line)
+}
 
 func TestHundredSlotsAreReadableAt80Columns(t *testing.T) {
 	v := many(100)
@@ -164,12 +166,39 @@ func TestHundredSlotsAreReadableAt80Columns(t *testing.T) {
 			t.Errorf("slot %d is missing", slot)
 		}
 	}
-	wants(t, screen, "95 of 100 slots held", reverse+" 42! web-42 42h"+plain, " 29? held", " 10> web-10 10h",
+	wants(t, screen, "95 of 100 slots held", amber+reverse+" 42! web-42 42h"+plain, red+" 29? held      "+plain, " 10> web-10 10h",
 		"100> ~b-100  4d", " 17  free",
 		"slots 29, 58, 87: the holder does not answer", "slot 42: the slot is in doubt", "Ctrl-C ends")
 	if strings.Count(screen, reverse) != 1 {
 		t.Error("what has changed some time ago stands out")
 	}
+}
+
+func TestWhatIsWrongStaysInColour(t *testing.T) {
+	v := many(100)
+	v.changed = map[int]time.Time{42: now.Add(-time.Hour), 29: now.Add(-time.Hour)}
+	v.Seen.Err = lock.ErrUnreachable
+	wants(t, strings.Join(v.Screen(80, 30), "\n"), amber+" 42! web-42 42h"+plain, red+" 29? held      "+plain,
+		red+"cannot look: unreachable"+plain, amber+"! see below"+plain, red+"? no answer"+plain)
+	few := view(held(1, nil), held(2, report("web2", 2, 0)), held(3, report("web3", 3, 0)))
+	few.Seen.Status.Slots[2].Holder.Trouble = "it is in doubt"
+	lines := few.Screen(80, 24)
+	if !strings.HasPrefix(lines[2], red+"1 ") || !strings.HasPrefix(lines[3], "2 ") ||
+		!strings.HasPrefix(lines[4], amber+"3 ") {
+		t.Errorf("got %q", lines)
+	}
+}
+
+func TestCellsHaveHeadsAndProcessesWhereThereIsRoom(t *testing.T) {
+	lines := many(100).Screen(120, 40)
+	wants(t, lines[0], bold+`semaphore "workers"`)
+	wants(t, lines[1], bold+"SLOT HOST     PID FOR SLOT HOST")
+	wants(t, strings.Join(lines, "\n"), "  1  web-01  1001  1h", " 42! web-42  1042 42h")
+	tight := strings.Join(many(100).Screen(80, 24), "\n")
+	if strings.Contains(tight, "HOST") || strings.Contains(tight, "1001") {
+		t.Errorf("heads and processes take the room of slots:\n%s", tight)
+	}
+	wants(t, strings.Join(many(30).Screen(80, 24), "\n"), " #  HOST    PID FOR")
 }
 
 func TestScreenFitsEveryWindow(t *testing.T) {

@@ -23,7 +23,7 @@ func TestPageShowsTheScreen(t *testing.T) {
 	v.changed = map[int]time.Time{}
 	picture := "\n"
 	for _, line := range v.Screen(80, 24) {
-		picture += strings.TrimRight("    "+line, " ") + "\n"
+		picture += strings.TrimRight("    "+visible(line), " ") + "\n"
 	}
 	page.Want(t, documentation, "picture", picture+"\n")
 }

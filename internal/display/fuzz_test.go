@@ -47,7 +47,7 @@ func FuzzAnswersDoNothingToATerminal(f *testing.F) {
 					return WriteJSONList(b, []View{v})
 				},
 				"the screen": func(b *bytes.Buffer) error {
-					b.WriteString(strings.Join(v.Screen(int(width), int(height)), "\n"))
+					b.WriteString(visible(strings.Join(v.Screen(int(width), int(height)), "\n")))
 					return nil
 				},
 				"a name": func(b *bytes.Buffer) error {

@@ -140,6 +140,11 @@ func state(s lock.SlotStatus) string {
 	return inquire.Printable(s.Holder.State)
 }
 
+// silent reports whether somebody may have a slot who does not say so.
+func silent(s lock.SlotStatus) bool {
+	return s.Holder == nil && s.State != lock.SlotFree
+}
+
 // troubled reports whether a slot deserves a look.
 func troubled(s lock.SlotStatus) bool {
 	return s.Problem != "" || s.Holder != nil && (s.Holder.Trouble != "" || s.Holder.Ending)
