@@ -15,13 +15,14 @@ import (
 
 // listen has others be told how this berth is, if that is wanted; nil: it is not. It comes before the guards' host,
 // which leaves alone the children that are there already.
-func listen(cfg config.Run, of lock.Lock, log hclog.Logger) (*feed.Feed, error) {
+func listen(cfg config.Run, backend lock.Backend, of lock.Lock, log hclog.Logger) (*feed.Feed, error) {
 	if cfg.Listen == "" {
 		return nil, nil
 	}
 	told := feed.Config{
 		Self: self(cfg), Lock: cfg.Lock, Arithmetic: arithmetic(cfg), Log: log,
-		Ready: func(now supervisor.Situation) bool { return isReady(cfg.Ready, now) },
+		Ready:     func(now supervisor.Situation) bool { return isReady(cfg.Ready, now) },
+		Inspector: func() lock.Inspector { return backend.Inspector(cfg.Lock) },
 	}
 	if broker, ok := of.(interface{ Alarm() string }); ok {
 		told.Alarm = broker.Alarm

@@ -68,7 +68,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	for _, warning := range cfg.Warnings {
 		log.Warn(warning)
 	}
-	told, err := listen(cfg, contender, log)
+	told, err := listen(cfg, backend, contender, log)
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}

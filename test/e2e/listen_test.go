@@ -114,6 +114,30 @@ func TestListenerSaysHowTheBerthIs(t *testing.T) {
 	l.await("/healthz", 0, "refused")
 }
 
+func TestListenerOfAStandbySaysWhoHoldsTheLock(t *testing.T) {
+	t.Parallel()
+	for _, broker := range []string{calmBroker(t).URL(), localURL(t)} {
+		args := []string{"--broker", broker, "--mutex", unique("listen"), "--", "sleep", "1000"}
+		holder := listen(t, args...)
+		holder.awaitRunning()
+		standby := listen(t, args...)
+		standby.await("/status", 200, `"state": "waiting"`)
+		standby.await("/status", 200, fmt.Sprintf(`"pid": %d,`, holder.pid()))
+		_, body := standby.get("/status")
+		if strings.Contains(body, `"deadline"`) || strings.Contains(body, "amqp") {
+			t.Errorf("the standby says %s", body)
+		}
+		if _, body := holder.get("/status"); strings.Contains(body, `"look"`) {
+			t.Errorf("the holder says %s", body)
+		}
+		holder.signal(syscall.SIGTERM)
+		standby.awaitRunning()
+		standby.signal(syscall.SIGTERM)
+		standby.wantStatus(143)
+		standby.wantNothingLeft()
+	}
+}
+
 func TestListenerSaysWhatAReloadHasChanged(t *testing.T) {
 	t.Parallel()
 	file, name := filepath.Join(t.TempDir(), "berth.hcl"), unique("listen")

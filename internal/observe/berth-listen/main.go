@@ -37,5 +37,5 @@ func serve() error {
 	}
 	socket.Close()
 	leaveRoot()
-	return web.Serve(listener, os.Stdin)
+	return web.Serve(listener, os.Stdin, os.NewFile(feed.Asks, "asks"))
 }

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -39,7 +40,9 @@ type Config struct {
 	Ready func(supervisor.Situation) bool
 	// Alarm is what the broker's alarm is called, "" while there is none.
 	Alarm func() string
-	Log   hclog.Logger
+	// Inspector returns what looks at the lock from outside, for whoever wants to see who holds it. nil: nothing does.
+	Inspector func() lock.Inspector
+	Log       hclog.Logger
 }
 
 // Feed is a supervisor.Observer and a supervisor.Tally. Nil does nothing. New makes it.
@@ -59,6 +62,9 @@ type Feed struct {
 	to   pipe
 
 	ended func(patience time.Duration) // waits for the server's end; nil: there is none
+
+	unlook context.CancelFunc // ends what looks; nil: nothing does
+	looked chan struct{}      // closed once that has ended
 }
 
 // pipe is where lines are written to.
@@ -91,7 +97,9 @@ func New(cfg Config) *Feed {
 func (f *Feed) Observe(now supervisor.Situation) {
 	f.change(func() {
 		f.now = now
-		if now.Slot == 0 {
+		if now.Slot != 0 {
+			f.said.Look = Look{}
+		} else {
 			f.verified, f.failure = 0, nil
 		}
 		if now.Slot == 0 || now.State == supervisor.Releasing { // nothing is left that could be late
@@ -266,10 +274,19 @@ func (f *Feed) Close() {
 		return
 	}
 	close(f.over)
+	if f.unlook != nil {
+		f.unlook()
+	}
 	_ = f.to.SetWriteDeadline(time.Now().Add(lastWords))
 	<-f.done
 	_ = f.to.Close()
 	if f.ended != nil {
 		f.ended(lastWords)
+	}
+	if f.unlook != nil {
+		select {
+		case <-f.looked:
+		case <-time.After(lastWords): // it closes connections, which the end of berth does too
+		}
 	}
 }

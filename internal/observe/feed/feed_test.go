@@ -2,11 +2,13 @@ package feed
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +136,62 @@ func TestPastThatIsToldIsBounded(t *testing.T) {
 	line := f.said.Timeline
 	if n := len(line); n != mostChanges || line[n-1].State != "waiting" || line[n-2].State != "in doubt" {
 		t.Errorf("%d changes, the last ones %+v", n, line[max(0, n-3):])
+	}
+}
+
+// outside is an inspector that sees a holder.
+type outside struct{ looks, closed chan struct{} }
+
+// Look implements lock.Inspector.
+func (o outside) Look(context.Context) (lock.Status, error) {
+	o.looks <- struct{}{}
+	long := strings.Repeat("x", 10*longestWord)
+	held := lock.SlotStatus{Slot: 1, State: lock.SlotHeld, Holder: &lock.Report{Host: "there", PID: 7, Command: long}}
+	return lock.Status{Slots: slices.Repeat([]lock.SlotStatus{held}, mostSlots+3), Waiting: 2}, nil
+}
+
+// Ask implements lock.Inspector.
+func (outside) Ask(context.Context, int, lock.Verb) ([]byte, error) { return nil, lock.ErrAbsent }
+
+// Close implements lock.Inspector.
+func (o outside) Close() error {
+	close(o.closed)
+	return nil
+}
+
+func TestStandbyLooksWhoHoldsTheLockForWhoeverAsks(t *testing.T) {
+	f, reads := told(t)
+	_ = reads.SetReadDeadline(time.Now().Add(patience))
+	from := bufio.NewScanner(reads)
+	asked, asks, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer asks.Close()
+	o := outside{looks: make(chan struct{}, 100), closed: make(chan struct{})}
+	f.cfg.Inspector = func() lock.Inspector { return o }
+	f.lookWhenAsked(asked)
+	f.Observe(supervisor.Situation{State: supervisor.Waiting})
+	if s := await(t, from, func(s Snapshot) bool { return s.State == "waiting" }); !s.Look.At.IsZero() || len(o.looks) != 0 {
+		t.Errorf("unasked it has seen %+v", s.Look)
+	}
+	if _, err := asks.WriteString("?"); err != nil {
+		t.Fatal(err)
+	}
+	s := await(t, from, func(s Snapshot) bool { return !s.Look.At.IsZero() })
+	if l := s.Look; len(l.Slots) != mostSlots || l.More != 3 || l.Waiting != 2 || l.Slots[0].Holder.Host != "there" ||
+		len(l.Slots[0].Holder.Command) > 2*longestWord {
+		t.Errorf("it has seen %+v", l)
+	}
+	f.Observe(supervisor.Situation{State: supervisor.Running, Slot: 1})
+	if s := await(t, from, func(s Snapshot) bool { return s.Slot == 1 }); !s.Look.At.IsZero() {
+		t.Errorf("a holder tells of %+v", s.Look)
+	}
+	f.Close()
+	select {
+	case <-o.closed:
+	default:
+		t.Error("it keeps what it has looked with")
 	}
 }
 

@@ -16,8 +16,13 @@ import (
 // Program is the server, which is beside berth.
 const Program = "berth-listen"
 
-// Listener is the descriptor at which the server finds the socket that it is to serve.
-const Listener = 3
+// Descriptors of the server, beside its standard input, over which it is told how berth is.
+const (
+	// Listener is the socket that it is to serve.
+	Listener = 3
+	// Asks takes a byte whenever somebody wants to see who holds the lock.
+	Asks = 4
+)
 
 // errNoServer says what to do about a server that is not there.
 var errNoServer = errors.New("berth-listen is missing beside berth, which --listen needs; " +
@@ -72,21 +77,29 @@ func (f *Feed) start(program string, socket *os.File) error {
 		return fmt.Errorf("cannot start %s: %w", program, err)
 	}
 	defer reads.Close()
+	asked, asks, err := os.Pipe()
+	if err != nil {
+		writes.Close()
+		return fmt.Errorf("cannot start %s: %w", program, err)
+	}
+	defer asks.Close()
 	// No environment, in which there may be a password. A group of its own, so that the terminal's keys, which
 	// end the command in order, leave it alone.
 	process, err := os.StartProcess(program, []string{Program}, &os.ProcAttr{
 		Env:   []string{},
-		Files: []*os.File{reads, nil, os.Stderr, socket},
+		Files: []*os.File{reads, nil, os.Stderr, socket, asks},
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
 	if err != nil {
 		writes.Close()
+		asked.Close()
 		return fmt.Errorf("cannot start berth-listen: %w", err)
 	}
 	f.ended = endOf(process.Pid)
 	_ = process.Release() // reaped with the guards
 	f.to, f.done = writes, make(chan struct{})
 	go f.send()
+	f.lookWhenAsked(asked)
 	return nil
 }
 

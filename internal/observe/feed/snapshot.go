@@ -8,7 +8,8 @@
 //
 // The server is a program of its own because of what it is made of: to have it in berth's own would cost each start
 // 2 ms, whether it is wanted or not. It has neither the broker's URL nor any other secret. This package knows
-// supervisors and no HTTP; a server that is slow or gone keeps nobody.
+// supervisors and no HTTP; a server that is slow or gone keeps nobody. Nothing comes back from it but that somebody asks
+// who holds the lock.
 package feed
 
 import (
@@ -35,6 +36,7 @@ type Snapshot struct {
 	Alarm      string    `json:"alarm,omitempty"`       // of the broker, in one sentence
 
 	LastLoss Loss `json:"last_loss,omitzero"`
+	Look     Look `json:"look,omitzero"` // at the others, once somebody has asked for it
 
 	// Heard is when the server has heard this.
 	Heard time.Time `json:"-"`

@@ -1,8 +1,9 @@
 // Package web serves what a berth says of itself (package feed) to Prometheus, to probes and to people:
 //
-//	web.Serve(listener, os.Stdin) // until the feed ends, because berth has
+//	web.Serve(listener, os.Stdin, asks) // until the feed ends, because berth has
 //
-// It knows nothing but what it is told, and changes nothing. Whoever can reach it may ask; it bounds what they can
+// It knows nothing but what it is told, and changes nothing. It only asks berth to see who holds the lock, for whoever
+// looks at a berth that does not. Whoever can reach it may ask; it bounds what they can
 // take.
 package web
 
@@ -41,14 +42,21 @@ const (
 	// silence is for how long berth may say nothing, where it says something once a second. A host under load
 	// keeps it waiting for a moment.
 	silence = 5 * feed.Beat
+
+	// askPause is the least time from one question to berth to the next.
+	askPause = time.Second
 )
 
 //go:embed page.html
 var page []byte
 
-// Serve answers on the listener what the feed says, until that ends.
-func Serve(listener net.Listener, from io.Reader) error {
-	s := &server{loopback: isLoopback(listener.Addr())}
+// Serve answers on the listener what the feed says, until that ends. It writes a byte to asks when somebody wants to
+// see who holds the lock.
+func Serve(listener net.Listener, from io.Reader, asks io.Writer) error {
+	s := &server{loopback: isLoopback(listener.Addr()), wanted: make(chan struct{}, 1)}
+	ended := make(chan struct{})
+	defer close(ended)
+	go s.ask(asks, ended)
 	web := &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
@@ -72,6 +80,26 @@ func Serve(listener net.Listener, from io.Reader) error {
 type server struct {
 	loopback bool
 	latest   atomic.Pointer[feed.Snapshot] // nil: nothing was said yet
+	wanted   chan struct{}                 // has room for one: somebody wants to see who holds the lock
+}
+
+// ask has berth look at the lock while that is wanted. Berth may be stopped, and keeps only this waiting then.
+func (s *server) ask(asks io.Writer, ended <-chan struct{}) {
+	for {
+		select {
+		case <-s.wanted:
+		case <-ended:
+			return
+		}
+		if _, err := asks.Write([]byte{'?'}); err != nil {
+			return
+		}
+		select {
+		case <-time.After(askPause):
+		case <-ended:
+			return
+		}
+	}
 }
 
 // read takes what berth says. Its end is berth's.
@@ -157,6 +185,12 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) {
 	if now == nil {
 		s.healthz(w, r)
 		return
+	}
+	if now.Slot == 0 {
+		select {
+		case s.wanted <- struct{}{}:
+		default:
+		}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	answer := json.NewEncoder(w)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"reflect"
 	"regexp"
@@ -45,7 +46,7 @@ func serve(t *testing.T) *served {
 	}
 	from, to := io.Pipe()
 	s := &served{t, "http://" + listener.Addr().String(), to, make(chan error, 1)}
-	go func() { s.over <- Serve(listener, from) }()
+	go func() { s.over <- Serve(listener, from, io.Discard) }()
 	t.Cleanup(func() {
 		to.Close()
 		http.DefaultClient.CloseIdleConnections()
@@ -227,10 +228,12 @@ func TestPageNeedsNothingFromElsewhere(t *testing.T) {
 // What the page reads has to be there, under that name.
 func TestPageReadsWhatIsSaid(t *testing.T) {
 	said := make(map[string]bool)
-	names := append(fields(reflect.TypeFor[feed.Snapshot](), ""), fields(reflect.TypeFor[feed.Histogram](), "")...)
-	for _, name := range names {
-		for _, key := range strings.Split(name, ".") {
-			said[key] = true
+	for _, of := range []reflect.Type{reflect.TypeFor[feed.Snapshot](), reflect.TypeFor[feed.Histogram](),
+		reflect.TypeFor[lock.SlotStatus]()} {
+		for _, name := range fields(of, "") {
+			for _, key := range strings.Split(name, ".") {
+				said[key] = true
+			}
 		}
 	}
 	read := regexp.MustCompile(`\b(?:last|s|a|c|l|h)\.([A-Za-z_]+)\b([^(\w])`).FindAllSubmatch(page, -1)
@@ -241,6 +244,32 @@ func TestPageReadsWhatIsSaid(t *testing.T) {
 		if !said[string(match[1])] {
 			t.Errorf("the page reads the field %s, which is not told", match[1])
 		}
+	}
+}
+
+func TestWhoLooksAtAStandbyHasItSeeTheHolder(t *testing.T) {
+	reads, writes := io.Pipe()
+	ended := make(chan struct{})
+	s := server{wanted: make(chan struct{}, 1)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.ask(writes, ended)
+	}()
+	now := holder()
+	now.Slot = 0
+	s.latest.Store(&now)
+	r := httptest.NewRequest("GET", "/status", nil)
+	s.status(httptest.NewRecorder(), r)
+	if _, err := reads.Read(make([]byte, 1)); err != nil {
+		t.Error(err)
+	}
+	close(ended)
+	<-done
+	now = holder()
+	s.status(httptest.NewRecorder(), r)
+	if len(s.wanted) != 0 {
+		t.Error("a holder is to see who holds the lock")
 	}
 }
 
@@ -313,7 +342,7 @@ func fields(of reflect.Type, before string) (all []string) {
 		case name == "-":
 		case field.Anonymous:
 			all = append(all, fields(field.Type, before)...)
-		case inside && kind != reflect.TypeFor[feed.Histogram]():
+		case inside && kind != reflect.TypeFor[feed.Histogram]() && kind != reflect.TypeFor[lock.SlotStatus]():
 			all = append(all, fields(kind, fmt.Sprint(before, name, "."))...)
 		default:
 			all = append(all, before+name)
