@@ -121,8 +121,13 @@
 #pid_namespace = false
 
 # How the command is ended in order, the slot still held: signals, each with the
-# time to wait after it, and KILL.
+# time to wait after it, and KILL. A TERM, INT or QUIT to berth takes the place of the
+# first signal.
 #stop = "TERM 8s, KILL"
+
+# Whom these signals are for: "first" is the command's first process, and once that has
+# ended whatever it has left; "tree" is every process at once.
+#stop_to = "first"
 
 # When the command ends by itself: "never" gives the slot back and exits as the
 # command did; "on-failure" and "always" keep the slot and start it again.

@@ -5,6 +5,7 @@
 #     deps.sh          for make test
 #     deps.sh faults   for make faults
 #     deps.sh bench    for make bench
+#     deps.sh programs for make programs
 #     deps.sh brokers  for scripts/brokers.sh
 #     deps.sh model    for make model, which needs neither Go nor a broker
 set -eu
@@ -29,11 +30,28 @@ missing() {
 	[ -n "$suite" ] || /usr/bin/python3 -c 'import pika' 2>/dev/null || echo python3-pika
 	command -v git >/dev/null || echo git
 	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2
+	[ "$suite" != programs ] || missing_programs
 	[ "$suite" != brokers ] || command -v debootstrap >/dev/null || echo debootstrap
 	[ "$suite" = bench ] || return 0
 	command -v etcd >/dev/null || echo etcd-server
 	command -v etcdctl >/dev/null || echo etcd-client
 	command -v flock >/dev/null || echo util-linux
+}
+
+# missing_programs prints the packages of the programs that the guide says how to end.
+missing_programs() {
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo postgresql
+	# In Debian's Python and no other.
+	/usr/bin/python3 -c 'import celery' 2>/dev/null || echo python3-celery
+	[ -x /usr/bin/gunicorn ] || echo gunicorn
+	[ -x /usr/bin/uwsgi ] || echo uwsgi-core
+	[ -e /usr/lib/uwsgi/plugins/python3_plugin.so ] || echo uwsgi-plugin-python3
+	[ -x /usr/sbin/nginx ] || echo nginx-light
+	ls /usr/sbin/php-fpm* >/dev/null 2>&1 || echo php-fpm
+	command -v npm >/dev/null || echo npm
+	command -v tini >/dev/null || echo tini
+	command -v dumb-init >/dev/null || echo dumb-init
+	[ -x /usr/bin/supervisord ] || echo supervisor
 }
 
 fail() {

@@ -78,6 +78,11 @@ const (
 	Group Scope = "group"
 	// Tree is every process of the command.
 	Tree Scope = "tree"
+	// Head is the first process alone, for a signal that is to end the command. Whatever of the command is stopped
+	// goes on after it, as with Tree: the first process may wait for it.
+	Head Scope = "head"
+	// Rest is every process of the command but the first.
+	Rest Scope = "rest"
 )
 
 // GuardEventKind is what a GuardEvent tells.

@@ -58,6 +58,25 @@ const (
 	Freeze OnDoubt = "freeze"
 )
 
+// StopTo is whom the stop sequence is for. The loss sequence is for every process.
+type StopTo string
+
+const (
+	// StopFirst tells the first process, which looks after its own workers, and what that has left once it has ended.
+	// It is the default.
+	StopFirst StopTo = "first"
+	// StopTree tells every process of the command.
+	StopTree StopTo = "tree"
+)
+
+// Scope is whom a signal is for while the first process lives.
+func (s StopTo) Scope() Scope {
+	if s == StopTree {
+		return Tree
+	}
+	return Head
+}
+
 // Hook is a program of the user's that runs at a turn in the life of a slot, with the command's environment.
 type Hook string
 
@@ -90,8 +109,9 @@ type Config struct {
 	Terminal func() bool
 	Rewrites signals.Rewrites
 
-	Stop signals.Sequence // an orderly end, the slot still held
-	Loss signals.Sequence // the slot lost or in doubt
+	Stop   signals.Sequence // an orderly end, the slot still held
+	StopTo StopTo           // "" is StopFirst
+	Loss   signals.Sequence // the slot lost or in doubt
 
 	VerifyInterval time.Duration // from one verification's start to the next's
 	VerifyTimeout  time.Duration // for one verification
@@ -140,6 +160,7 @@ type Config struct {
 // Reloaded is what has changed in the middle of a run.
 type Reloaded struct {
 	Stop, Loss  signals.Sequence // from now on; one that is under way goes on
+	StopTo      StopTo
 	Hooks       map[Hook]func() (Guard, error)
 	HookTimeout time.Duration
 	Took        []string // what was different and has changed

@@ -110,6 +110,9 @@ type Run struct {
 	// Stop is the sequence for an orderly end, default "TERM 8s, KILL".
 	Stop signals.Sequence
 
+	// StopTo is whom that sequence is for, default supervisor.StopFirst.
+	StopTo supervisor.StopTo
+
 	// Loss is the sequence for a slot that is lost or in doubt, default
 	// "TERM 2s, KILL".
 	Loss signals.Sequence

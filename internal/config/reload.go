@@ -9,7 +9,8 @@ import (
 )
 
 // reloadable are the options that take effect while a slot is held.
-var reloadable = []string{"log-level", "admins", "stop", "loss", "on-acquire", "on-release", "on-lost", "hook-timeout"}
+var reloadable = []string{"log-level", "admins", "stop", "stop-to", "loss", "on-acquire", "on-release", "on-lost",
+	"hook-timeout"}
 
 // logins are the options that say how to log in where the lock lives. They are reloadable as long as that is the same
 // place.
@@ -22,7 +23,8 @@ var logins = []string{"broker", "broker-file", "password-file", "login", "tls-ca
 // not safe together, which wrap lock.ErrUnsafe.
 func (r Run) Reload(now Run) (next Run, took, kept []string, err error) {
 	next, next.texts = r, maps.Clone(r.texts)
-	next.LogLevel, next.Admins, next.Stop, next.Loss = now.LogLevel, now.Admins, now.Stop, now.Loss
+	next.LogLevel, next.Admins = now.LogLevel, now.Admins
+	next.Stop, next.StopTo, next.Loss = now.Stop, now.StopTo, now.Loss
 	next.Hooks, next.HookTimeout = now.Hooks, now.HookTimeout
 	same := brokerurl.Same(r.Place, now.Place)
 	if same {

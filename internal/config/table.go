@@ -145,7 +145,12 @@ var table = []Option{
 	{Name: "stop", Group: groupCommand, Value: "SEQUENCE", Default: "TERM 8s, KILL",
 		set: setSequence(func(s *settings) *signals.Sequence { return &s.Stop }),
 		Usage: "How the command is ended in order, the slot still held: signals, each with the time to wait " +
-			"after it, and KILL."},
+			"after it, and KILL. A TERM, INT or QUIT to berth takes the place of the first signal; --rewrite " +
+			"TERM=QUIT makes it another."},
+	{Name: "stop-to", Group: groupCommand, Value: "first|tree", Default: string(supervisor.StopFirst),
+		set: oneOf(func(s *settings) *supervisor.StopTo { return &s.StopTo }, supervisor.StopFirst, supervisor.StopTree),
+		Usage: "Whom these signals are for: the command's first process, and once that has ended whatever it has " +
+			"left; or every process at once. KILL is for all."},
 	{Name: "restart", Group: groupCommand, Value: "never|on-failure|always", Default: string(supervisor.Never),
 		set: oneOf(func(s *settings) *supervisor.Restart { return &s.Restart },
 			supervisor.Never, supervisor.OnFailure, supervisor.Always),

@@ -41,6 +41,8 @@ var scopes = map[supervisor.Scope]wire.Scope{
 	supervisor.First: wire.First,
 	supervisor.Group: wire.Group,
 	supervisor.Tree:  wire.Tree,
+	supervisor.Head:  wire.Head,
+	supervisor.Rest:  wire.Rest,
 }
 
 // Guard is the supervisor's hold on one guard process; see supervisor.Guard.

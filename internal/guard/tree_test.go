@@ -1,7 +1,9 @@
 package guard
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +139,39 @@ func TestSignalToTheFirstProcessReachesItAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	guardtest.Await(t, "the signal to the group", func() bool { return guardtest.Exists(dir + "/second") })
+}
+
+// The first process may wait for what is stopped. What is not it tells itself, or not.
+func TestSignalToTheHeadIsForTheFirstProcessAndContinuesWhatIsStopped(t *testing.T) {
+	dir := t.TempDir()
+	tr := prepare(t, `
+		trap 'touch `+dir+`/first' TERM
+		(trap 'touch `+dir+`/second' TERM; touch `+dir+`/ready; while :; do sleep 0.01; done) &
+		sh -c 'kill -STOP $$; touch `+dir+`/continued; exec sleep 1000' &
+		while :; do sleep 0.01; done`)
+	tr.run()
+	guardtest.Await(t, "the second process", func() bool { return guardtest.Exists(dir + "/ready") })
+	guardtest.Await(t, "the stop", func() bool {
+		return slices.ContainsFunc(guardtest.Marked(tr.mark), func(pid int) bool {
+			return strings.Contains(guardtest.StatusOf(pid), "State:\tT")
+		})
+	})
+	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Head); err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Await(t, "the signal", func() bool { return guardtest.Exists(dir + "/first") })
+	guardtest.Await(t, "what was stopped", func() bool { return guardtest.Exists(dir + "/continued") })
+	if guardtest.Exists(dir + "/second") {
+		t.Error("another process was sent the signal")
+	}
+	_ = os.Remove(dir + "/first")
+	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Rest); err != nil {
+		t.Fatal(err)
+	}
+	guardtest.Await(t, "the signal to the rest", func() bool { return guardtest.Exists(dir + "/second") })
+	if guardtest.Exists(dir + "/first") {
+		t.Error("the first process was sent the signal to the rest")
+	}
 }
 
 func TestFirstProcessThatEndsTellsWhetherOthersAreLeft(t *testing.T) {

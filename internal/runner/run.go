@@ -101,6 +101,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Rewrites: cfg.Rewrites,
 
 		Stop:           cfg.Stop,
+		StopTo:         cfg.StopTo,
 		Loss:           cfg.Loss,
 		VerifyInterval: cfg.VerifyInterval,
 		VerifyTimeout:  cfg.VerifyTimeout,
@@ -187,8 +188,8 @@ func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host
 		log.SetLevel(hclog.LevelFromString(next.LogLevel))
 		backends.SetAdmins(backend, next.Admins)
 		told.SetArithmetic(arithmetic(next))
-		return supervisor.Reloaded{Stop: next.Stop, Loss: next.Loss, Hooks: launchers(guards, spec, programs),
-			HookTimeout: next.HookTimeout, Took: took, Kept: kept}, nil
+		return supervisor.Reloaded{Stop: next.Stop, StopTo: next.StopTo, Loss: next.Loss,
+			Hooks: launchers(guards, spec, programs), HookTimeout: next.HookTimeout, Took: took, Kept: kept}, nil
 	}
 }
 

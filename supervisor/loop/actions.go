@@ -67,5 +67,6 @@ var actions = map[machine.Action]func(*loop, event){
 	machine.HandOn:        (*loop).handOn,
 	machine.HandOnSooner:  (*loop).handOnSooner,
 	machine.BeginSequence: (*loop).sequenceAfterStart,
+	machine.TellRest:      (*loop).tellRest,
 	machine.KillRest:      (*loop).killRest,
 }

@@ -84,7 +84,7 @@ func TestReclaimBetweenTwoRunsGetsTheTimeThereIs(t *testing.T) {
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
 	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	b.end()
 }
@@ -122,7 +122,7 @@ func TestCommandThatHasRunIsStartedAgainOnceItCanBe(t *testing.T) {
 		t.Errorf("%d attempts, want the slot to be kept", attempts)
 	}
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	if o := b.end(); o.Status != 143 || o.Err != nil {
 		t.Errorf("outcome %+v, want 143", o)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -34,6 +35,8 @@ type keptSignal struct {
 // sequence is how the command is being ended. The zero value: it is not.
 type sequence struct {
 	steps   signals.Sequence // what is left of it
+	to      supervisor.Scope // Head: the first process, and once that has ended the rest; or Tree
+	untold  []syscall.Signal // what in this step only the first process was sent
 	killAt  time.Time        // when it comes to KILL
 	killing bool             // the guard was told to kill
 }
@@ -122,7 +125,32 @@ func (l *loop) forward(sig syscall.Signal) {
 }
 
 // handOn sends an ending signal that comes again.
-func (l *loop) handOn(e event) { l.send(e.rewritten, supervisor.Tree) }
+func (l *loop) handOn(e event) {
+	if l.sequence.to == supervisor.Tree {
+		e.to = supervisor.Tree
+	}
+	l.sendEnding(e.rewritten, e.to)
+}
+
+// sendEnding sends a signal of a sequence, or one that is handed on beside it.
+func (l *loop) sendEnding(sig syscall.Signal, to supervisor.Scope) {
+	switch {
+	case l.facts.Command.Phase == machine.Over:
+		to = supervisor.Tree
+	case to == supervisor.Head && !slices.Contains(l.sequence.untold, sig):
+		l.sequence.untold = append(l.sequence.untold, sig)
+	}
+	l.send(sig, to)
+}
+
+// tellRest has the sequence go to the whole tree: the first process has ended, and cannot
+// see to the end of the others, or there is no time to wait for that.
+func (l *loop) tellRest(event) {
+	for _, sig := range l.sequence.untold {
+		l.send(sig, supervisor.Rest)
+	}
+	l.sequence.to, l.sequence.untold = supervisor.Tree, nil
+}
 
 // send signals the command once it has started.
 func (l *loop) send(sig syscall.Signal, to supervisor.Scope) {
@@ -193,20 +221,21 @@ func (l *loop) stopInOrder(e event) {
 	if e.on == machine.Exited {
 		l.log.Info("ending what the command has left running")
 	}
-	l.beginSequence(l.cfg.Stop)
+	l.beginSequence(l.cfg.Stop, l.cfg.StopTo.Scope())
 }
 
 // stop begins the stop sequence with the signal that came.
-func (l *loop) stop(e event) { l.beginSequence(l.cfg.Stop.Beginning(e.rewritten)) }
+func (l *loop) stop(e event) { l.beginSequence(l.cfg.Stop.Beginning(e.rewritten), e.to) }
 
 // handOnSooner is for an ending signal while the loss sequence is under way: the
 // command is killed no later than the stop sequence would.
 func (l *loop) handOnSooner(e event) {
 	if l.sequence.killsWithin(l.cfg.Stop.Duration()) {
 		l.handOn(e)
-	} else {
-		l.stop(e)
+		return
 	}
+	e.to = supervisor.Tree // as of the loss sequence
+	l.stop(e)
 }
 
 // lose begins the loss sequence, unless a sequence is under way that kills sooner.
@@ -219,14 +248,16 @@ func (l *loop) lose(e event) {
 	if errors.Is(e.err, lock.ErrOver) { // every moment is one too many
 		loss = loss[len(loss)-1:]
 	}
-	switch {
-	case !l.sequence.killsWithin(loss.Duration()):
-		l.beginSequence(loss)
-	case !l.facts.Command.Started() && loss.Duration() < l.sequence.steps.Duration():
+	if !l.sequence.killsWithin(loss.Duration()) {
+		l.beginSequence(loss, supervisor.Tree)
+		return
+	}
+	l.tellRest(e)
+	if !l.facts.Command.Started() && loss.Duration() < l.sequence.steps.Duration() {
 		// A command that has not started by then is killed no later than that. One that
 		// does start would get all of the sequence from there on.
 		if l.sequence.steps = loss; len(loss) > 1 {
-			l.send(loss[0].Signal, supervisor.Tree)
+			l.sendEnding(loss[0].Signal, supervisor.Tree)
 		}
 	}
 }
@@ -252,11 +283,11 @@ func (l *loop) logLoss(err error) {
 // For a command that is still being started it waits for that, but for no longer
 // than the sequence takes: a start that does not end is killed when it would come
 // to KILL.
-func (l *loop) beginSequence(seq signals.Sequence) {
-	l.sequence = sequence{steps: seq, killAt: time.Now().Add(seq.Duration())}
+func (l *loop) beginSequence(seq signals.Sequence, to supervisor.Scope) {
+	l.sequence = sequence{steps: seq, to: to, killAt: time.Now().Add(seq.Duration())}
 	if !l.facts.Command.Started() {
 		if len(seq) > 1 {
-			l.send(seq[0].Signal, supervisor.Tree)
+			l.sendEnding(seq[0].Signal, to)
 		}
 		l.stepTimer.Reset(seq.Duration())
 		return
@@ -286,7 +317,8 @@ func (l *loop) step() {
 		return
 	}
 	l.tally.Step(next.Signal)
-	l.send(next.Signal, supervisor.Tree)
+	l.sequence.untold = nil
+	l.sendEnding(next.Signal, l.sequence.to)
 	l.stepTimer.Reset(next.Wait)
 }
 

@@ -114,7 +114,7 @@ func TestFrozenCommandGetsTheStopSequence(t *testing.T) {
 	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
 	g.awaitOrder(t, "freeze")
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.awaitOrder(t, "thaw")
 	g.awaitOrder(t, "kill")
 	g.dies(term, 0)

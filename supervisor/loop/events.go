@@ -27,6 +27,7 @@ type event struct {
 	guard     supervisor.GuardEvent
 	sig       syscall.Signal // as received
 	rewritten syscall.Signal // as rewritten
+	to        supervisor.Scope
 }
 
 // errOverdue is the loss of a slot whose guard had to act by itself, because this
@@ -202,13 +203,24 @@ func (l *loop) signalled(s os.Signal) event {
 		if l.state != supervisor.Quitting {
 			l.log.Info("told to end", "signal", signals.Name(sig))
 		}
-		return event{on: machine.ToldToEnd, sig: sig, rewritten: rewritten}
+		return event{on: machine.ToldToEnd, sig: sig, rewritten: rewritten, to: l.reach(sig, rewritten)}
 	case absent:
 		l.noteSignal(sig)
 	default:
 		l.forward(rewritten)
 	}
 	return event{}
+}
+
+// reach returns whom a signal is for that ends the command. A terminal sends to a whole
+// process group, INT and QUIT for its keys and HUP at its end: many programs, such as
+// bash, rely on it. Whether the keys were pressed is not known; what was rewritten is no
+// key any more.
+func (l *loop) reach(sig, rewritten syscall.Signal) supervisor.Scope {
+	if l.cfg.Terminal != nil && sig != syscall.SIGTERM && sig == rewritten {
+		return supervisor.Tree
+	}
+	return l.cfg.StopTo.Scope()
 }
 
 // hungUp reports whether berth was told that its terminal has gone, and it has.

@@ -162,7 +162,7 @@ func TestSlotMayTakeItsTimeToBeGivenBackAfterACallWasCancelled(t *testing.T) {
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
 	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	if o := b.end(); o.Status != 143 || o.Err != nil {
 		t.Errorf("outcome %+v, want 143", o)

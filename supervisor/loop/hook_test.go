@@ -208,7 +208,7 @@ func TestSignalDuringOnAcquireEndsIt(t *testing.T) {
 	g := b.hook()
 	b.signals <- unix.SIGUSR1 // is the command's
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.awaitOrder(t, "kill")
 	g.dies(kill, 0)
 	if o := b.end(); o.Status != 143 || o.Err != nil {
@@ -223,7 +223,7 @@ func TestSignalThatComesTooLateForOnAcquireHasOnReleaseRun(t *testing.T) {
 	command := b.guard()
 	g := b.hook()
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(0, 0)
 	b.hook("BERTH_REASON=signal").dies(0, 0)
 	if o := b.end(); o.Status != 143 {
@@ -236,7 +236,7 @@ func TestSignalLetsOnReleaseFinish(t *testing.T) {
 	b := hooked(t, time.Minute, nil, supervisor.OnRelease)
 	g := b.running()
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	release := b.hook("BERTH_REASON=signal")
 	b.signals <- unix.SIGTERM
@@ -301,7 +301,7 @@ func TestStepDownDuringOnAcquireIsNoSuccess(t *testing.T) {
 		if d := b.stepDown(); !d.Heeded {
 			t.Errorf("%s: %+v", name, d)
 		}
-		g.awaitOrder(t, "TERM tree")
+		g.awaitOrder(t, "TERM head")
 		g.dies(term, 0)
 		if o := b.end(); !errors.Is(o.Err, lock.ErrUnknown) || !strings.Contains(o.Err.Error(), "asked to step down") {
 			t.Errorf("%s: outcome %+v", name, o)
@@ -416,7 +416,7 @@ func TestHolderThatIsAskedToStepDownRunsOnRelease(t *testing.T) {
 	if d := b.stepDown(); !d.Heeded {
 		t.Errorf("%+v", d)
 	}
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	release := b.hook("BERTH_REASON=step-down")
 	if d := b.stepDown(); !d.Heeded || d.Why == "" {

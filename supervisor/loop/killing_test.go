@@ -15,7 +15,7 @@ func killingBench(t *testing.T) (*bench, *fakeGuard) {
 	b := newBench(t, time.Hour, func(b *bench, _ *supervisor.Config) { b.env.guardPatience = 100 * time.Millisecond })
 	g := b.running()
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.awaitOrder(t, "kill")
 	g.say(supervisor.GuardEvent{Kind: supervisor.Killing})
 	return b, g

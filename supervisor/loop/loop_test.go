@@ -82,9 +82,9 @@ func TestStopSequenceBeginsWithTheSignalThatCame(t *testing.T) {
 	b := newBench(t, 0, nil)
 	g := b.running()
 	b.signals <- unix.SIGINT
-	g.awaitOrder(t, "INT tree")
+	g.awaitOrder(t, "INT head")
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree") // handed on, the sequence goes on
+	g.awaitOrder(t, "TERM head") // handed on, the sequence goes on
 	g.awaitOrder(t, "kill")
 	g.dies(unix.SIGINT, 0)
 	if o := b.end(); o.Status != 130 {
@@ -181,7 +181,7 @@ func TestProcessThatMayNotBeSignalledIsReported(t *testing.T) {
 	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Log = said.logger() })
 	g := b.running()
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.say(supervisor.GuardEvent{Kind: supervisor.Refused, Pid: 43})
 	eventually(t, "it is reported", func() bool { return said.count("[ERROR] a process may not be signalled") == 1 })
 	if err := b.another(); !errors.Is(err, lock.ErrFull) {
@@ -196,7 +196,7 @@ func TestProcessThatIsThereAfterKILLIsReported(t *testing.T) {
 	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Log = said.logger() })
 	g := b.running()
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.say(supervisor.GuardEvent{Kind: supervisor.Lasting, Pid: 43, Left: true, About: "dd, state D in somewhere"})
 	g.say(supervisor.GuardEvent{Kind: supervisor.Lasting, Pid: 44, About: "dd, state Z"})
 	for _, line := range []string{

@@ -134,7 +134,7 @@ func TestLossDuringTheStopSequenceShortensIt(t *testing.T) {
 			b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Stop = steps(t, stop) })
 			g := b.running()
 			b.signals <- unix.SIGTERM
-			g.awaitOrder(t, "TERM tree")
+			g.awaitOrder(t, "TERM head")
 			b.place.Take(mutex, 1)
 			g.awaitOrder(t, "TERM tree")
 			g.awaitOrder(t, "kill")
@@ -242,7 +242,8 @@ func TestCommandThatStartsLateGetsTheLossSequence(t *testing.T) {
 	b.backend.ReportLost(mutex, lock.ErrLost)
 	<-losing
 	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
+	g.awaitOrder(t, "TERM rest") // a loss is for all
 	g.awaitOrder(t, "INT tree")
 	g.dies(2, 0)
 	b.end()

@@ -138,7 +138,7 @@ func (l *loop) noteReloaded(r reloaded) {
 		l.replies.send(r.by, lock.Decision{Why: r.err.Error()})
 		return
 	}
-	l.cfg.Stop, l.cfg.Loss = r.Stop, r.Loss
+	l.cfg.Stop, l.cfg.StopTo, l.cfg.Loss = r.Stop, r.StopTo, r.Loss
 	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTimeout
 	l.noteHooks()
 	l.setLossTimer()

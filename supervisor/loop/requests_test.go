@@ -74,7 +74,7 @@ func TestHolderThatStepsDownEndsItsCommandAndQueuesUp(t *testing.T) {
 	if d := b.stepDown(); !d.Heeded || d.Why != "" {
 		t.Errorf("asked to step down: %+v", d)
 	}
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	if err := b.another(); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("before the tree is dead another gets: %v", err)
 	}
@@ -94,7 +94,7 @@ func TestCommandThatEndsInOrderWhenAskedRunsAgain(t *testing.T) {
 	b := newBench(t, 0, nil)
 	g := b.running()
 	b.stepDown()
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(0, 0)
 	b.running().dies(0, 5)
 	if o := b.end(); o.Status != 5 {
@@ -106,7 +106,7 @@ func TestStepDownWithTryEndsBerth(t *testing.T) {
 	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Try = true })
 	g := b.running()
 	b.stepDown()
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	if o := b.end(); o.Status != 128+int(term) || o.Err != nil {
 		t.Errorf("outcome %+v", o)
@@ -156,7 +156,7 @@ func TestReloadChangesTheSequencesFromNowOn(t *testing.T) {
 		t.Errorf("with a configuration that is wrong: %+v", d)
 	}
 	b.stepDown()
-	g.awaitOrder(t, "USR1 tree")
+	g.awaitOrder(t, "USR1 head")
 	g.dies(0, 0)
 	b.running().dies(0, 0)
 	b.end()

@@ -18,7 +18,7 @@ func TestEndingSignalWhileTheCommandStartsEndsIt(t *testing.T) {
 	b.signals <- unix.SIGTERM
 	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
 	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	if o := b.end(); o.Status != 143 {
 		t.Errorf("outcome %+v, want 143", o)
@@ -46,7 +46,7 @@ func TestSignalsWhileTheCommandStartsAllReachItInOrder(t *testing.T) {
 	}
 	eventually(t, "the signals are taken", func() bool { return len(b.signals) == 0 })
 	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
-	for _, want := range []string{"USR1 first", "INT tree", "USR2 first", "TERM tree"} {
+	for _, want := range []string{"USR1 first", "INT head", "USR2 first", "TERM head"} {
 		g.awaitOrder(t, want)
 	}
 	g.dies(term, 0)
@@ -164,7 +164,7 @@ func TestHUPLongBeforeTheTerminalsEndMeansNothingToIt(t *testing.T) {
 	g.dies(0, 1)
 	g = b.running()
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	b.end()
 }
@@ -180,7 +180,7 @@ func TestSignalsAreRewritten(t *testing.T) {
 		b.signals <- sig
 	}
 	g.awaitOrder(t, "USR2 first")
-	g.awaitOrder(t, "QUIT tree")
+	g.awaitOrder(t, "QUIT head")
 	g.dies(unix.SIGQUIT, 0)
 	if o := b.end(); o.Status != 131 {
 		t.Errorf("outcome %+v, want 131", o)

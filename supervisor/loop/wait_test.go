@@ -212,7 +212,7 @@ func TestRestartPolicies(t *testing.T) {
 		}
 		g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
 		b.signals <- unix.SIGTERM
-		g.awaitOrder(t, "TERM tree")
+		g.awaitOrder(t, "TERM head")
 		g.dies(term, 0)
 		if o := b.end(); o.Status != 143 {
 			t.Errorf("%s: outcome %+v, want 143", c.restart, o)

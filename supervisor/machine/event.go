@@ -85,6 +85,7 @@ const (
 	HandOn        Action = "hand it on"
 	HandOnSooner  Action = "hand it on, kill no later than the stop sequence would"
 	BeginSequence Action = "begin the sequence that waited for it"
+	TellRest      Action = "send the rest what only the first process was sent"
 
 	// About a hook, which is ended like the command otherwise.
 	KillRest Action = "kill what it has left running"

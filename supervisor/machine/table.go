@@ -84,7 +84,8 @@ var table = map[supervisor.State][]Row{
 	),
 	supervisor.Stopping: holding(
 		Row{Started, always, BeginSequence, stays},
-		Row{Exited, always, Nothing, stays},
+		Row{Exited, nothingLeft, Nothing, stays},
+		Row{Exited, always, TellRest, stays},
 		Row{AskedToGo, always, Nothing, stays}, // it goes already
 		Row{ToldToEnd, always, HandOn, stays},
 		Row{GuardUnusable, always, Nothing, stays},

@@ -41,7 +41,11 @@ func dropSignals() {
 func (g *guard) signal(sig syscall.Signal, to wire.Scope) {
 	switch {
 	case to == wire.Tree:
-		g.noteRefused(g.tree.Signal(sig))
+		g.noteRefused(g.tree.Signal(sig, func(int) bool { return true }))
+	case to == wire.Head:
+		g.noteRefused(g.tree.Signal(sig, func(pid int) bool { return pid == g.first }))
+	case to == wire.Rest:
+		g.noteRefused(g.tree.Signal(sig, func(pid int) bool { return pid != g.first }))
 	case g.first == 0:
 	case to == wire.Group && sig == unix.SIGCONT:
 		g.continueGroup()

@@ -53,17 +53,19 @@ type Tree struct {
 	frozen  *frozen // nil: the tree goes on
 }
 
-// Signal sends the signal to every process of the tree, and continues those
-// that are stopped, which receive nothing else. The others get no CONT: they may
-// have a handler for it. It returns the first process that may not be signalled, 0 if
-// there is none.
-func (t *Tree) Signal(sig syscall.Signal) (refused int) {
+// Signal sends the signal to the processes of the tree that it is for, and continues
+// those of the whole tree that are stopped: they receive nothing else, and others may wait
+// for them. What is not stopped gets no CONT: it may have a handler for it. Signal returns
+// the first process that may not be signalled, 0 if there is none.
+func (t *Tree) Signal(sig syscall.Signal, isFor func(pid int) bool) (refused int) {
 	for _, p := range t.Env.Descendants(t.Overdue) {
 		if t.overdue() {
 			break
 		}
-		if err := t.Env.Signal(p, sig); refused == 0 && errors.Is(err, unix.EPERM) {
-			refused = p.Pid
+		if isFor(p.Pid) {
+			if err := t.Env.Signal(p, sig); refused == 0 && errors.Is(err, unix.EPERM) {
+				refused = p.Pid
+			}
 		}
 		if t.needsCONT(p, sig) {
 			_ = t.Env.Signal(p, unix.SIGCONT)
@@ -72,8 +74,8 @@ func (t *Tree) Signal(sig syscall.Signal) (refused int) {
 	return refused
 }
 
-// needsCONT reports whether the process does not get the signal that it was sent
-// before it is continued. Of one that /proc hides this is not known, and a CONT
+// needsCONT reports whether the process gets no signal, such as this one, before it is
+// continued. Of one that /proc hides this is not known, and a CONT
 // too many does less harm than a signal that is not received. What Freeze has
 // stopped goes on at the thaw.
 func (t *Tree) needsCONT(p procfs.Process, sig syscall.Signal) bool {

@@ -37,13 +37,13 @@ func killAll(t *testing.T, tr *Tree, mark string) {
 func TestSignalForATreeGivesWayToTheDeadline(t *testing.T) {
 	process := guardtest.Sleeper(t)
 	tr := &Tree{Env: procfs.Kernel(), Overdue: always}
-	tr.Signal(unix.SIGSTOP)
+	tr.Signal(unix.SIGSTOP, func(int) bool { return true })
 	if status := guardtest.StatusOf(process.Pid); strings.Contains(status, "State:\tT") ||
 		strings.Contains(status, "ShdPnd:\t0000000000040000") {
 		t.Error("a tree that has to be killed is looked through to be signalled")
 	}
 	tr.Overdue = nil
-	tr.Signal(unix.SIGSTOP)
+	tr.Signal(unix.SIGSTOP, func(int) bool { return true })
 	guardtest.Await(t, "the signal",
 		func() bool { return strings.Contains(guardtest.StatusOf(process.Pid), "State:\tT") })
 }

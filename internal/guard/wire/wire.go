@@ -42,7 +42,9 @@ type Scope string
 const (
 	First Scope = "first" // the process that the guard started
 	Group Scope = "group" // the process group of that process
-	Tree  Scope = "tree"  // every process of the command
+	Tree  Scope = "tree"  // every process of the command; what is stopped of it goes on
+	Head  Scope = "head"  // First; what is stopped of the tree goes on
+	Rest  Scope = "rest"  // Tree without First
 )
 
 // Order is one message from the supervisor to the guard.
