@@ -24,7 +24,7 @@ CLUSTERS ?= 4.3
 # Flags for test/examples.
 EXAMPLES ?=
 
-.PHONY: help build demo deps test fuzz race alerts test-brokers interop faults clusters model bench efficiency examples check vuln docs packages clean
+.PHONY: help build demo deps test fuzz race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -61,6 +61,10 @@ race: deps ## run the end-to-end tests with a berth that has the race detector
 
 alerts: deps ## have each alert rule fire in a Prometheus, on the fault that it is for
 	go test -tags alerts -v -count=1 -run TestAlertsFireOnTheirFaults ./test/e2e
+
+programs: deps ## end Celery, nginx, PostgreSQL and others as the guide says, with work in hand
+	@scripts/deps.sh programs
+	go test -tags programs -v -count=1 -run 'TestPrograms|TestTakeoverOfABusy' ./test/e2e
 
 test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, one after the other
 	@# Not from the cache: it does not know which broker a package was tested on.
@@ -105,7 +109,7 @@ check: ## look at the code without running it: gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || \
 		{ echo "not formatted; run gofmt -w on: $$unformatted" >&2; exit 1; }
 	go vet ./...
-	go vet -tags alerts ./test/e2e
+	go vet -tags alerts,programs ./test/e2e
 	go -C test/faults vet ./...
 	go tool staticcheck ./...
 	@# Absolute, and built from the pin in the top go.mod.
