@@ -27,19 +27,23 @@ const (
 )
 
 // kept are the signals that are never forwarded: two cannot be caught, CHLD is
-// berth's own business, the synchronous faults are its own errors, Go's runtime
-// sends URG to itself all the time to preempt goroutines
-// (https://go.dev/src/runtime/preempt.go), and it hands PROF, the tick of its
-// profiler, to nobody (sighandler in https://go.dev/src/runtime/signal_unix.go).
+// berth's own business, Go's runtime sends URG to itself all the time to preempt
+// goroutines (https://go.dev/src/runtime/preempt.go), and it hands PROF, the tick of
+// its profiler, to nobody (sighandler in https://go.dev/src/runtime/signal_unix.go).
 // RTMIN it leaves to musl: it ends berth, as it ends any program of Go.
-var kept = []syscall.Signal{
-	unix.SIGKILL, unix.SIGSTOP, unix.SIGCHLD, unix.SIGURG, unix.SIGPROF, rtmin,
+var kept = []syscall.Signal{unix.SIGKILL, unix.SIGSTOP, unix.SIGCHLD, unix.SIGURG, unix.SIGPROF, rtmin}
+
+// faults are what the kernel sends for what a program has done wrong. Go's runtime
+// tells them from those that somebody has sent by kill(2), which it hands on like any
+// other (sigFromUser in the same file); berth's own faults end it.
+var faults = []syscall.Signal{
 	unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS,
 }
 
 // Own returns the signals that the kernel sends to a process for what it has
 // done itself: a write that nobody reads, a limit that it has reached. berth
-// survives them, and they are never forwarded: they say nothing to the command.
+// survives them, and they are never forwarded: Go's runtime does not tell them from
+// those that somebody has sent, and berth's own say nothing to the command.
 func Own() []syscall.Signal {
 	return []syscall.Signal{unix.SIGPIPE, unix.SIGXCPU, unix.SIGXFSZ}
 }
@@ -72,6 +76,10 @@ func JobControl(sig syscall.Signal) bool {
 func KeyboardStops() []syscall.Signal {
 	return []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
 }
+
+// Late reports whether a forwarded signal is one that nobody sends before there is a
+// command: those of real time, and faults.
+func Late(sig syscall.Signal) bool { return RealTime(sig) || slices.Contains(faults, sig) }
 
 // RealTime reports whether the signal is one that has no fixed meaning.
 func RealTime(sig syscall.Signal) bool { return sig >= rtmin && sig <= rtmax }

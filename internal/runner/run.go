@@ -83,7 +83,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		return supervisor.Outcome{Err: config.Invalidf("%v", err)}
 	}
 	defer watched.close()
-	queue.takeRealTime()
+	queue.takeLate()
 	env := commandEnv(os.Environ(), cfg)
 	spec := guard.Spec{
 		Dir: guard.LeaveDir(), Enter: cfg.WorkingDirectory, Path: path, Args: cfg.Command, Env: env,

@@ -41,7 +41,7 @@ func QueueSignals(exit func(syscall.Signal)) *SignalQueue {
 	q := newQueue(exit)
 	var wanted []os.Signal
 	for _, sig := range signals.Forwarded() {
-		if !signals.RealTime(sig) && !signal.Ignored(sig) {
+		if !signals.Late(sig) && !signal.Ignored(sig) {
 			wanted = append(wanted, sig)
 		}
 	}
@@ -76,12 +76,12 @@ func (q *SignalQueue) early() bool {
 // queueAll has ending signals wait in the queue like all others.
 func (q *SignalQueue) queueAll() { close(q.configured) }
 
-// takeRealTime takes the real-time signals too, while berth connects: nobody sends
-// them before there is a command, and to ask for 30 signals takes 0.7 ms.
-func (q *SignalQueue) takeRealTime() {
+// takeLate takes the real-time signals and faults too, while berth connects: nobody
+// sends them before there is a command, and to ask for 30 signals takes 0.7 ms.
+func (q *SignalQueue) takeLate() {
 	var wanted []os.Signal
 	for _, sig := range signals.Forwarded() {
-		if signals.RealTime(sig) {
+		if signals.Late(sig) {
 			wanted = append(wanted, sig)
 		}
 	}

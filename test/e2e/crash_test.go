@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // aUser is nobody else's: root has no limit on its processes.
@@ -53,15 +56,27 @@ const leftBehind = `trap "" TERM; sleep 1000 & setsid sleep 1000 & echo >>"$E2E_
 
 // fault: berth-crashes
 //
-// What Go's runtime ends a process for, it ends it with 2.
+// What Go's runtime ends a process for, it ends it with 2. What is sent by sigqueue(3) it takes for a fault of the
+// process's own.
 func TestCommandDiesWithABerthThatCrashes(t *testing.T) {
 	inPlaces(t, func(t *testing.T, p place) {
 		c := p.contest(t, "mutex")
 		b := c.run(tree)
 		b.awaitRuns(1)
-		b.signal(syscall.SIGSEGV)
+		queueSignal(t, b.pid(), unix.SIGSEGV)
 		b.wantStatus(2)
 		b.wantNothingLeft()
 		c.wantFreeSoon()
 	}, onHost)
+}
+
+// queueSignal sends a signal as sigqueue(3) does.
+func queueSignal(t testing.TB, pid int, sig syscall.Signal) {
+	t.Helper()
+	const queued = -1                                               // SI_QUEUE
+	info := [32]int32{int32(sig), 0, queued, 0, int32(os.Getpid())} // siginfo_t, of 128 bytes
+	if _, _, errno := unix.Syscall(unix.SYS_RT_SIGQUEUEINFO, uintptr(pid), uintptr(sig),
+		uintptr(unsafe.Pointer(&info))); errno != 0 {
+		t.Fatal(errno)
+	}
 }

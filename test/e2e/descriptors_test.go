@@ -133,6 +133,18 @@ func TestCommandHasTheSurroundingsThatBerthHas(t *testing.T) {
 	}
 }
 
+// Those that a program of Go can find blocked.
+func TestSignalsThatWereBlockedAreForTheCommand(t *testing.T) {
+	t.Parallel()
+	out := inShell(t, `blocking() { env --block-signal=USR1,TSTP,RTMAX "$@"; }
+		blocking grep SigBlk /proc/self/status
+		blocking "$BINARY" run --mutex m --broker "$LOCKS" -- grep SigBlk /proc/self/status`)
+	bare, under, _ := strings.Cut(strings.TrimSpace(out), "\n")
+	if bare != under || bare == "SigBlk:\t0000000000000000" {
+		t.Errorf("without berth %q, under berth %q", bare, under)
+	}
+}
+
 func TestOtherDescriptorsReachTheCommandAtTheirNumbers(t *testing.T) {
 	t.Parallel()
 	out := inShell(t, `for n in 3 4 5 6 7 8 9; do echo "text $n" >$n; done

@@ -101,6 +101,7 @@ func (b *berth) sendOneByOne(send func(syscall.Signal), sigs ...syscall.Signal) 
 var oneByOne = []syscall.Signal{
 	unix.SIGHUP, unix.SIGUSR1, unix.SIGWINCH, unix.SIGCONT, unix.SIGALRM, unix.SIGUSR1, unix.SIGABRT,
 	37, 35, 64, // real-time signals
+	unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS, // no faults: somebody sends them
 	unix.SIGINT, unix.SIGWINCH, unix.SIGQUIT, unix.SIGHUP, unix.SIGTERM, unix.SIGCONT, unix.SIGTERM, unix.SIGALRM, unix.SIGUSR1,
 }
 
