@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/lock"
+	"berth/supervisor"
 )
 
 func loaded(t *testing.T, flags map[string][]string) Run {
@@ -25,6 +26,7 @@ func TestReloadTakesWhatCanChange(t *testing.T) {
 	now := loaded(t, map[string][]string{
 		"stop": {"TERM 9s, KILL"}, "loss": {"TERM 1s, KILL"}, "log-level": {"debug"}, "admins": {"operator"},
 		"priority": {"4"}, "verify-interval": {"2s"}, "on-lost": {"alarm"}, "hook-timeout": {"9s"},
+		"stop-to": {"tree"},
 	})
 	next, took, kept, err := before.Reload(now)
 	if want := []string{"admins", "stop", "on-lost", "hook-timeout", "loss", "log-level"}; !slices.Equal(took, want) {
@@ -36,7 +38,7 @@ func TestReloadTakesWhatCanChange(t *testing.T) {
 	if next.HookTimes().OnLost != 9*time.Second {
 		t.Errorf("hooks %v, %s", next.Hooks, next.HookTimeout)
 	}
-	if next.Stop.Duration() != 9*time.Second || next.Loss.Duration() != time.Second || next.LogLevel != "debug" ||
+	if next.Stop.Duration() != 9*time.Second || next.StopTo != supervisor.StopTree || next.Loss.Duration() != time.Second || next.LogLevel != "debug" ||
 		!slices.Equal(next.Admins, []string{"operator"}) || next.Priority != 3 || next.VerifyInterval != time.Second {
 		t.Errorf("%+v", next)
 	}

@@ -143,7 +143,8 @@ func TestReloadChangesTheSequencesFromNowOn(t *testing.T) {
 	var wrong error
 	b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) {
 		cfg.Reload = func() (supervisor.Reloaded, error) {
-			return supervisor.Reloaded{Stop: steps(t, "USR1 50ms, KILL"), Loss: cfg.Loss, Kept: []string{"broker"}}, wrong
+			return supervisor.Reloaded{Stop: steps(t, "USR1 50ms, KILL"), StopTo: supervisor.StopTree, Loss: cfg.Loss,
+				Kept: []string{"broker"}}, wrong
 		}
 	})
 	g := b.running()
@@ -156,7 +157,7 @@ func TestReloadChangesTheSequencesFromNowOn(t *testing.T) {
 		t.Errorf("with a configuration that is wrong: %+v", d)
 	}
 	b.stepDown()
-	g.awaitOrder(t, "USR1 head")
+	g.awaitOrder(t, "USR1 tree")
 	g.dies(0, 0)
 	b.running().dies(0, 0)
 	b.end()
