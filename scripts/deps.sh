@@ -28,6 +28,8 @@ missing() {
 	[ -n "$suite" ] || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || echo postgresql
 	# Of the client that contends with berth, in Debian's Python and no other.
 	[ -n "$suite" ] || /usr/bin/python3 -c 'import pika' 2>/dev/null || echo python3-pika
+	# Of the example with its beat.
+	[ -n "$suite" ] || /usr/bin/python3 -c 'import celery' 2>/dev/null || echo python3-celery
 	command -v git >/dev/null || echo git
 	[ "$suite" != faults ] || { command -v ip && command -v tc; } >/dev/null || echo iproute2
 	[ "$suite" != programs ] || missing_programs
