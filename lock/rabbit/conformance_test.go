@@ -19,27 +19,28 @@ func TestConformance(t *testing.T) {
 	for naming, format := range leftover {
 		t.Run(string(naming), func(t *testing.T) {
 			t.Parallel() // it waits, most of the time
-			conformance.Run(t, harness(lock.Semaphore, naming, "", format))
+			conformance.Run(t, harness(anywhere, lock.Semaphore, naming, "", format))
 		})
 	}
 }
 
 func TestTokenSemaphoresConform(t *testing.T) {
 	t.Parallel()
-	conformance.Run(t, harness(lock.TokenSemaphore, rabbit.NamingNLA, "", "%[1]s-K-%[2]d-A"))
+	conformance.Run(t, harness(anywhere, lock.TokenSemaphore, rabbit.NamingNLA, "", "%[1]s-K-%[2]d-A"))
 }
 
 func TestReplicatedSemaphoresConform(t *testing.T) {
 	t.Parallel()
-	conformance.Run(t, harness(lock.TokenSemaphore, rabbit.NamingNLA, rabbit.QueuesQuorum, "%[1]s-Q-%[2]d-A"))
+	conformance.Run(t, harness(anywhere, lock.TokenSemaphore, rabbit.NamingNLA, rabbit.QueuesQuorum, "%[1]s-Q-%[2]d-A"))
 }
 
 // harness tests a kind of lock with several slots; format is that of the name of A.
-func harness(kind lock.Kind, naming rabbit.Naming, queues rabbit.QueueType, format string) conformance.Harness {
+func harness(urls func() []string, kind lock.Kind, naming rabbit.Naming, queues rabbit.QueueType, format string,
+) conformance.Harness {
 	return conformance.Harness{
 		Kind: kind,
 		Open: func(t *testing.T) lock.Backend {
-			cfg := at(anywhere()...)
+			cfg := at(urls()...)
 			cfg.Naming, cfg.QueueType = naming, queues
 			cfg.Heartbeat = time.Minute // so that a needless wait for a lease fails
 			return backend(t, cfg)
@@ -49,7 +50,7 @@ func harness(kind lock.Kind, naming rabbit.Naming, queues rabbit.QueueType, form
 		},
 		// A holder that ends without a word is waited for, for its lease.
 		OpenBrief: func(t *testing.T) lock.Backend {
-			cfg := at(anywhere()...)
+			cfg := at(urls()...)
 			cfg.Naming, cfg.QueueType, cfg.Heartbeat = naming, queues, time.Second
 			return backend(t, cfg)
 		},

@@ -47,6 +47,36 @@ func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 	}
 }
 
+// Rented brokers delete queues that nobody uses. Those of a slot that is held are used: it is verified.
+func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
+	t.Parallel()
+	expiring := func(t *testing.T, id lock.ID) {
+		t.Parallel()
+		setPolicy(t, id, "-", `[{<<"expires">>, 1000}]`)
+		cfg, said := journal()
+		h := startedAs(t, cfg, id)
+		for range 2 {
+			idle := id.Name + "-idle"
+			onChannel(t, func(ch *amqp.Channel) error {
+				_, err := ch.QueueDeclare(idle, true, false, false, false, nil)
+				return err
+			})
+			eventually(t, "an idle queue expires", func() bool {
+				must(t, proven(within(t), h))
+				_, found, err := shared.Queue(within(t), "/", idle)
+				must(t, err)
+				return !found
+			})
+		}
+		if n := said("recording this holder again"); n > 0 {
+			t.Errorf("the ledger was written again %d times", n)
+		}
+		must(t, h.Release(within(t)))
+	}
+	eachKind(t, expiring)
+	t.Run("on quorum queues", func(t *testing.T) { expiring(t, replicated(t, 1)) })
+}
+
 // setPolicy sets a policy for the queues of a lock whose names go on like this, until the test ends.
 func setPolicy(t *testing.T, id lock.ID, rest, definition string) {
 	t.Helper()
@@ -274,7 +304,7 @@ func TestLedgerThatKeepsItsRecordsIsNotComplainedOf(t *testing.T) {
 	cfg, said := journal()
 	cfg.Heartbeat = time.Second
 	for range 3 {
-		h := holdingAs(t, cfg, id)
+		h := startedAs(t, cfg, id)
 		must(t, proven(within(t), h))
 		must(t, proven(within(t), h))
 		must(t, h.Release(within(t)))

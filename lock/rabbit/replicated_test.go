@@ -48,6 +48,18 @@ func startedIn(t *testing.T, id lock.ID) (lock.Lock, lock.Held) {
 	return l, h
 }
 
+// startedAs returns the slot of a holder whose command has started.
+func startedAs(t *testing.T, cfg rabbit.Config, id lock.ID) lock.Held {
+	t.Helper()
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
+	return h
+}
+
 // notHeld makes sure that a waiter has started nothing.
 func notHeld(t *testing.T, won <-chan lock.Held) {
 	t.Helper()

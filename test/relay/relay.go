@@ -24,6 +24,10 @@ const dialTimeout = 10 * time.Second
 type Config struct {
 	To string // the server's address
 
+	// Others are more servers that connections go to, in turn, as behind one name: one that is not reached is passed
+	// over. Nil: there is one server.
+	Others []string
+
 	// Pass passes on what one side says until that ends. Both connections are closed when it returns, and when ctx ends.
 	Pass func(ctx context.Context, to, from net.Conn, toServer bool)
 
@@ -39,6 +43,7 @@ type Relay struct {
 	end      context.CancelFunc
 	running  sync.WaitGroup
 	open     atomic.Int32 // connections
+	turn     atomic.Int32 // which server is next
 }
 
 // New starts a relay on a free port of 127.0.0.1.
@@ -87,8 +92,7 @@ func (r *Relay) accept() {
 // serve relays one connection until one side closes it.
 func (r *Relay) serve(client net.Conn) {
 	defer client.Close()
-	dialer := net.Dialer{Timeout: dialTimeout}
-	server, err := dialer.DialContext(r.ctx, "tcp", r.cfg.To)
+	server, err := r.dial()
 	if err != nil {
 		if r.cfg.Failed != nil && r.ctx.Err() == nil {
 			r.cfg.Failed(err)
@@ -106,6 +110,19 @@ func (r *Relay) serve(client net.Conn) {
 	both.Go(func() { r.pass(server, client, true) })
 	both.Go(func() { r.pass(client, server, false) })
 	both.Wait()
+}
+
+// dial reaches the server whose turn it is, or the first after it that can be reached.
+func (r *Relay) dial() (server net.Conn, err error) {
+	all := append([]string{r.cfg.To}, r.cfg.Others...)
+	first := int(r.turn.Add(1)) - 1
+	dialer := net.Dialer{Timeout: dialTimeout}
+	for i := range all {
+		if server, err = dialer.DialContext(r.ctx, "tcp", all[(first+i)%len(all)]); err == nil {
+			break
+		}
+	}
+	return server, err
 }
 
 func (r *Relay) pass(to, from net.Conn, toServer bool) {
