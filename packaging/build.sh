@@ -24,6 +24,11 @@ rm -rf dist/build dist/berth_* dist/berth-* dist/SHA256SUMS
 mkdir -p "$DOCS"
 go run ./packaging/manual "$DOCS" "$date"
 gzip -9n "$DOCS/berth.1" "$DOCS/berth.hcl.5"
+# The pages, and what they link to, in the places that they expect. Of the commit, whatever umask it was checked out
+# with. The underscore keeps an example out of the packages that go test finds.
+mkdir "$DOCS/_pages"
+git archive HEAD README.md SECURITY.md docs examples packaging/docker packaging/kubernetes packaging/observe ':!docs/model' |
+	tar --extract --no-same-permissions --directory "$DOCS/_pages"
 gzip -9nc CHANGELOG.md >"$DOCS/changelog.gz"
 gzip -9n >"$DOCS/changelog.Debian.gz" <<END
 berth ($VERSION-1) unstable; urgency=medium

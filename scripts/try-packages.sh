@@ -104,6 +104,7 @@ done
 on one systemd-analyze verify berth@importer.service
 on one systemd-analyze security --no-pager berth@importer.service | tail -n 1
 on one man -P cat berth | head -n 4
+on one test -r /usr/share/doc/berth/docs/guide.md -a -x /usr/share/doc/berth/examples/workers/worker
 
 say "one holds, two stands by"
 on one systemctl start berth@importer

@@ -64,13 +64,13 @@ func TestCronJobKeepsTheLockForAWhile(t *testing.T) {
 	p := newPlace(t, "")
 	p.env = append(p.env, "KEEP=1000")
 	p.program("report", "echo done >>log")
-	first := p.sh(recipe(t, "sh cron-minute"))
+	first := p.sh("../examples/cron/once nightly-report ./report")
 	first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
 	p.awaitLines("log", 1)
-	if out, err := p.sh(recipe(t, "sh cron-minute")).CombinedOutput(); err != nil {
+	if out, err := p.sh("../examples/cron/once nightly-report ./report").CombinedOutput(); err != nil {
 		t.Errorf("the second host: %v: %s", err, out)
 	}
 	if err := syscall.Kill(-first.Process.Pid, syscall.SIGTERM); err != nil {
