@@ -83,7 +83,7 @@ faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make f
 
 clusters: deps ## lose a node of three, for each kind of lock, into docs/clusters.md, on RabbitMQ 4.3: half an hour
 	all=$$(scripts/brokers.sh $(CLUSTERS)) && status=0 && for broker in $$all; do \
-		BERTH_TEST_NODES=3 BERTH_TEST_BROKER=$$broker go test -count=1 -run 'Conform|OneOfThreeNodes' ./lock/rabbit || status=1; \
+		BERTH_TEST_NODES=3 BERTH_TEST_BROKER=$$broker go test -count=1 -run 'Conform|ThreeNodes' ./lock/rabbit || status=1; \
 		BERTH_TEST_BROKER=$$broker FAULTS_PAGE=$(CURDIR)/docs/clusters.md FAULTS_COMMIT="$(COMMIT)" \
 			go -C test/faults test -v -count=1 -timeout 2h -run ThreeNodes . || status=1; \
 	done; exit $$status

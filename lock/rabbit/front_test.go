@@ -19,7 +19,7 @@ import (
 // Whoever rents a broker has three nodes behind one name. Some of these brokers do not compare the types of queues
 // (quorum_queue.property_equivalence.relaxed_checks_on_redeclaration), and make quorum queues where none is named.
 //
-// Both tests need BERTH_TEST_NODES=3.
+// These tests need BERTH_TEST_NODES=3.
 
 func TestKindsConformBehindOneAddressOfThreeNodes(t *testing.T) {
 	eachCheck(t, func(t *testing.T) {
@@ -32,6 +32,25 @@ func TestKindsConformBehindOneAddressOfThreeNodes(t *testing.T) {
 		} {
 			conformance.Run(t, h)
 		}
+	})
+}
+
+// The address leads to another node each time.
+func TestResetHolderComesBackThroughAnotherOfThreeNodes(t *testing.T) {
+	eachCheck(t, func(t *testing.T) {
+		reset := func(t *testing.T, id lock.ID) {
+			h := startedAs(t, at(front(t, cluster.Nodes)), id)
+			must(t, proven(within(t), h))
+			n, err := shared.CloseConnections(within(t), id.Name+" @")
+			must(t, err)
+			if n == 0 {
+				t.Fatal("the holder has no connection")
+			}
+			succeeds(t, "the slot is held again", func() error { return proven(within(t), h) })
+			must(t, h.Release(within(t)))
+		}
+		eachKind(t, reset)
+		t.Run("on quorum queues", func(t *testing.T) { reset(t, replicated(t, 1)) })
 	})
 }
 
