@@ -83,6 +83,9 @@ type Spec struct {
 	// Silent is for what runs again and again: what it writes goes nowhere. It needs Aside.
 	Silent bool
 
+	// Output is where what is Aside writes to. Default nil: standard error.
+	Output *os.File
+
 	// Numbered are variables, of Env or not, whose value is to be the process number
 	// of the command. Default none.
 	Numbered []string
@@ -242,8 +245,11 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 		}
 		defer null.Close()
 		files = []uintptr{null.Fd(), 2, 2}
-		if spec.Silent {
+		switch {
+		case spec.Silent:
 			files = []uintptr{null.Fd(), null.Fd(), null.Fd()}
+		case spec.Output != nil:
+			files = []uintptr{null.Fd(), spec.Output.Fd(), spec.Output.Fd()}
 		}
 	}
 	h.mu.Lock()

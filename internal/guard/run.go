@@ -10,42 +10,70 @@ import (
 	"berth/supervisor"
 )
 
+// ErrUnjudged: how a program would have ended is not known.
+var ErrUnjudged = errors.New("it did not come to its end")
+
+// Beside is how a program runs beside the command.
+type Beside struct {
+	Limit   time.Duration           // it is killed after that
+	Start   supervisor.Start        // Deadline is that of the slot in which it runs, 0: there is none
+	Renewed <-chan boottime.Instant // that deadline, when it has moved; nil: it does not
+
+	// Stuck is told which process may not be signalled, or does not end at KILL, by supervisor.Refused or
+	// supervisor.Lasting, perhaps more than once. Such a process is awaited.
+	Stuck func(supervisor.GuardEvent)
+}
+
+// deadline is when the program's guard kills it by itself.
+func (b Beside) deadline(limit, slot boottime.Instant) boottime.Instant {
+	if slot != 0 && slot < limit {
+		return slot
+	}
+	return limit
+}
+
 // Run runs a program beside the command, by a guard of its own, and returns when its whole tree is dead. nil: it has
-// ended with status 0. What it leaves running is killed, and all of it after the limit or at the end of ctx. The error
-// says in a few words how it failed. What may not be signalled, or does not end at KILL, is awaited: stuck is told which
-// process it is by supervisor.Refused or supervisor.Lasting, perhaps more than once.
-func (h *Host) Run(ctx context.Context, spec Spec, limit time.Duration, stuck func(supervisor.GuardEvent)) error {
+// ended with status 0. What it leaves running is killed, and all of it after the limit, at the slot's deadline or at
+// the end of ctx. The error says in a few words how it failed, and wraps ErrUnjudged where that is not known.
+func (h *Host) Run(ctx context.Context, spec Spec, how Beside) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	g, err := h.Launch(spec)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrUnjudged, err)
 	}
-	// The limit is the guard's deadline: it kills by itself.
-	_ = g.Start(supervisor.Start{Deadline: boottime.Now().Add(limit), Last: true})
-	abandon := time.NewTimer(limit + leaveTimeout)
+	limit := boottime.Now().Add(how.Limit)
+	start := how.Start
+	start.Deadline = how.deadline(limit, start.Deadline)
+	_ = g.Start(start)
+	abandon := time.NewTimer(how.Limit + leaveTimeout)
 	defer abandon.Stop()
-	result, done, settled := errors.New("its guard died"), ctx.Done(), false
+	result, done, settled := fmt.Errorf("%w: its guard died", ErrUnjudged), ctx.Done(), false
 	for {
 		select {
+		case slot := <-how.Renewed:
+			_ = g.Renew(how.deadline(limit, slot)) // a guard that is gone says so by its events
 		case e, open := <-g.Events():
 			if !open {
 				return result
 			}
 			switch e.Kind {
 			case supervisor.Unusable:
-				result = e.Err
+				result = fmt.Errorf("%w: %w", ErrUnjudged, e.Err)
 			case supervisor.NotStarted:
 				result = fmt.Errorf("it cannot be executed: %w", e.Errno)
 			case supervisor.Refused:
-				stuck(e)
+				how.Stuck(e)
 			case supervisor.Lasting:
 				if e.Left {
-					stuck(e)
+					how.Stuck(e)
 				}
 			case supervisor.Overdue:
-				result, settled = fmt.Errorf("it took longer than %s and was killed", limit), true
+				result, settled = fmt.Errorf("%w: the slot's deadline has passed", ErrUnjudged), true
+				if limit.Passed() {
+					result = fmt.Errorf("it took longer than %s and was killed", how.Limit)
+				}
 			case supervisor.Exited:
 				if e.Left {
 					_ = g.Kill()

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/boottime"
 	"berth/internal/guard/guardtest"
 	"berth/supervisor"
 )
@@ -26,7 +27,7 @@ func beside(t *testing.T, ctx context.Context, script string, limit time.Duratio
 	mark := guardtest.NewMark()
 	env := slices.Concat(os.Environ(), []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"})
 	spec := Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: env, Aside: true, Silent: true}
-	err = host.Run(ctx, spec, limit, func(e supervisor.GuardEvent) { t.Errorf("it is told that %+v", e) })
+	err = host.Run(ctx, spec, Beside{Limit: limit, Stuck: func(e supervisor.GuardEvent) { t.Errorf("it is told that %+v", e) }})
 	if left := guardtest.Marked(mark); len(left) > 0 {
 		t.Errorf("%q: %d processes are left", script, len(left))
 	}
@@ -73,10 +74,10 @@ func TestWhatMayNotBeSignalledBesideTheCommandIsTold(t *testing.T) {
 		}
 		defer host.Close()
 		told := 0
-		err = host.Run(t.Context(), spec, 200*time.Millisecond, func(e supervisor.GuardEvent) {
+		err = host.Run(t.Context(), spec, Beside{Limit: 200 * time.Millisecond, Stuck: func(e supervisor.GuardEvent) {
 			told++
 			_ = unix.Kill(e.Pid, unix.SIGKILL) // this process may
-		})
+		}})
 		if err == nil || told == 0 {
 			t.Errorf("told %d times, %v", told, err)
 		}
@@ -97,7 +98,7 @@ func TestWhatKILLDoesNotEndBesideTheCommandIsTold(t *testing.T) {
 	defer cancel()
 	told, ended := make(chan supervisor.GuardEvent, 10), make(chan error, 1)
 	go func() {
-		ended <- host.Run(ctx, spec, guardtest.Patience, func(e supervisor.GuardEvent) { told <- e })
+		ended <- host.Run(ctx, spec, Beside{Limit: guardtest.Patience, Stuck: func(e supervisor.GuardEvent) { told <- e }})
 	}()
 	var sleeping int
 	guardtest.Await(t, "sleep", func() bool {
@@ -121,5 +122,32 @@ func TestWhatKILLDoesNotEndBesideTheCommandIsTold(t *testing.T) {
 	tracer.End()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
+	}
+}
+
+// The limit is that of the program alone. The slot's deadline comes sooner, and moves.
+func TestProgramBesideTheCommandIsDeadByTheSlotsDeadline(t *testing.T) {
+	host, err := newTestHost()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	mark, renewed := guardtest.NewMark(), make(chan boottime.Instant, 1)
+	spec := Spec{Path: "/bin/sh", Args: []string{"sh", "-c", guardtest.Forest}, Aside: true, Silent: true,
+		Env: slices.Concat(os.Environ(), []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"})}
+	how := Beside{Limit: time.Hour, Start: supervisor.Start{Deadline: boottime.Now().Add(time.Hour)}, Renewed: renewed,
+		Stuck: func(e supervisor.GuardEvent) { t.Errorf("it is told that %+v", e) }}
+	renewed <- boottime.Now().Add(300 * time.Millisecond)
+	if err := host.Run(t.Context(), spec, how); !errors.Is(err, ErrUnjudged) {
+		t.Errorf("it ends with %v", err)
+	}
+	if left := guardtest.Marked(mark); len(left) > 0 {
+		t.Errorf("%d processes are left", len(left))
+	}
+}
+
+func TestProgramBesideTheCommandOfWhichNothingIsKnownIsNotJudged(t *testing.T) {
+	if err := beside(t, t.Context(), "kill -KILL $PPID; sleep 1000", guardtest.Patience); !errors.Is(err, ErrUnjudged) {
+		t.Errorf("its guard was killed: %v", err)
 	}
 }

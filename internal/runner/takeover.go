@@ -42,7 +42,9 @@ func takeOver(cfg config.Run, guards *guard.Host, command guard.Spec, backend lo
 	return func(ctx context.Context, slot int, tell func(string)) error {
 		t := takeover.Takeover{
 			ReadyFile: cfg.ReadyFile, ReadyCommand: cfg.ReadyCommand,
-			Run:  func(ctx context.Context) error { return guards.Run(ctx, shell, readyTimeout, stuck) },
+			Run: func(ctx context.Context) error {
+				return guards.Run(ctx, shell, guard.Beside{Limit: readyTimeout, Stuck: stuck})
+			},
 			Tell: tell, Again: takeoverAgain, Inspector: backend.Inspector(cfg.Lock), Log: log,
 		}
 		if t.ReadyFile != "" && !filepath.IsAbs(t.ReadyFile) {
