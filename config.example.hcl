@@ -133,6 +133,10 @@
 # command did; "on-failure" and "always" keep the slot and start it again.
 #restart = "never"
 
+# The command is ended after this time, and berth exits with 124; with restart, it is
+# started again. No default: it may run for ever.
+#max_run = "6h"
+
 # Signals that are handed on as others; nothing after the = drops a signal.
 #rewrite = ["HUP=USR1"]
 
@@ -175,6 +179,30 @@
 
 # A hook, and all that it has started, is killed after this time.
 #hook_timeout = "5s"
+
+# ---- Health checks ----
+#
+# A program that runs again and again while the command runs, as a hook does. When it
+# has failed so often in a row, the command is ended in order, the slot is given back,
+# and berth goes to the end of the line. No default: nothing is checked.
+#health_command = "/usr/bin/curl -fsS http://127.0.0.1:8080/health"
+
+# Before the first check, and from the end of one to the next.
+#health_interval = "30s"
+
+# A check, and all that it has started, is killed after this time, and has failed.
+#health_timeout = "30s"
+
+# After so many failures in a row the command is unhealthy.
+#health_retries = 3
+
+# For so long after the command's start failures do not count, unless a check has
+# succeeded before. No default: each counts.
+#health_start_period = "1m"
+
+# true has the checks run while berth waits, too: it takes no slot before one has
+# succeeded, or once so many in a row have failed.
+#health_while_waiting = false
 
 # ---- As a service of systemd, with Type=notify ----
 

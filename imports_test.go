@@ -162,7 +162,7 @@ var rules = []struct {
 		"berth/internal/brokerurl", "berth/internal/config",
 		"berth/internal/guard", "berth/internal/guard/rights", "berth/internal/identity", "berth/internal/observe", "berth/internal/observe/feed",
 		"berth/internal/pidsocket", "berth/internal/takeover", "berth/internal/timing",
-		"berth/lock", "berth/signals",
+		"berth/internal/boottime", "berth/lock", "berth/signals",
 		"berth/supervisor", "berth/supervisor/loop"},
 		"it is given a configuration, and knows no command line"},
 	{"berth/internal/cli/flags", []string{"berth/internal/brokerurl", "berth/internal/config"},

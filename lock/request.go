@@ -51,6 +51,7 @@ type Report struct {
 	Trouble  string    `json:"trouble,omitempty"`  // in one sentence, why there is no slot, or the one held is in doubt
 	Ending   bool      `json:"ending,omitempty"`   // the command is being ended
 	Priority int       `json:"priority,omitempty"` // among the waiters
+	Health   string    `json:"health,omitempty"`   // see supervisor.HealthState
 }
 
 // ReadReport reads the answer that somebody has given. What it says is up to them, and is made fit to be shown: what

@@ -29,6 +29,9 @@ type Situation struct {
 	// Frozen: the command is stopped until the slot is verified again.
 	Frozen bool
 
+	// Health is what checks say of the command, or of this host while it waits.
+	Health HealthState
+
 	// Waiting says why there is no slot yet, in one line, "" if that is not known
 	// or there is one.
 	Waiting string
@@ -47,6 +50,7 @@ type Situation struct {
 func (s Situation) Report(self lock.Report) lock.Report {
 	self.State, self.Slot, self.Term, self.Trouble = string(s.State), s.Slot, s.Term, s.Waiting
 	self.Since, self.Ending = s.Since, s.State == Stopping || s.State == Losing
+	self.Health = string(s.Health)
 	if s.State == InDoubt {
 		self.Trouble = "the slot is in doubt: it is not verified"
 	}
@@ -71,6 +75,12 @@ type Tally interface {
 
 	// Lost is for a slot that was lost while a command ran in it, or between two runs, and why.
 	Lost(cause LossCause, why error)
+
+	// Checked is for a health check that has ended, and was not broken off.
+	Checked(CheckOutcome)
+
+	// Cut is for a command that is ended because it is unhealthy, or has run for too long.
+	Cut(CutCause)
 
 	// Step is for a signal of the sequence that ends the command.
 	Step(sig syscall.Signal)

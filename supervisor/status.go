@@ -9,8 +9,8 @@ import (
 )
 
 // The exit statuses of berth. Those from 64 to 78 mean what sysexits.h says, those
-// above 125 what shells say (POSIX, Shell Command Language, 2.8.2). Every other one
-// is the command's own.
+// above 125 what shells say (POSIX, Shell Command Language, 2.8.2), and 124 what timeout(1)
+// does. Every other one is the command's own.
 const (
 	// ExitUsage: the command line is wrong.
 	ExitUsage = 64
@@ -27,6 +27,9 @@ const (
 	ExitDenied = 77
 	// ExitConfig: the configuration is invalid or unsafe.
 	ExitConfig = 78
+	// ExitCut: the command was ended because it had run for --max-run, or because its
+	// health checks failed, with --on-loss exit or --try.
+	ExitCut = 124
 	// ExitCannotExecute: the command is there and cannot be executed.
 	ExitCannotExecute = 126
 	// ExitNotFound: the command is not there.

@@ -128,6 +128,11 @@ type Config struct {
 	// HookTimeout is after which time a hook is killed.
 	HookTimeout time.Duration
 
+	// Health judges the command while it runs. Default: nobody does.
+	Health Health
+	// MaxRun is after which time the command is ended in order. 0: never.
+	MaxRun time.Duration
+
 	// CreateCommand is the command line that makes the lock, told to a user who
 	// waits for one that does not exist. Default "": none.
 	CreateCommand string
@@ -180,6 +185,12 @@ type Outcome struct {
 // ErrNotExecuted: the slot was won and the command could not be executed. What
 // wraps it wraps a syscall.Errno too.
 var ErrNotExecuted = errors.New("cannot execute the command")
+
+// ErrUnhealthy: the command was ended because so many of its health checks in a row have failed.
+var ErrUnhealthy = errors.New("the command was ended because its health checks failed")
+
+// ErrOverran: the command was ended because it had run for Config.MaxRun.
+var ErrOverran = errors.New("the command was ended because it has run for too long")
 
 // ErrRefused: the slot was won, and on_acquire did not let the command start there.
 var ErrRefused = errors.New("on_acquire has refused the slot")

@@ -83,6 +83,25 @@ func TestVerdictTellsFindingsApart(t *testing.T) {
 	}
 }
 
+func TestReportSaysHowLongACommandThatHangsKeepsItsSlot(t *testing.T) {
+	r := reportOn(t, map[string][]string{"broker": {"local"}, "health-command": {"check"}, "health-interval": {"10s"},
+		"health-timeout": {"5s"}, "health-retries": {"2"}, "stop": {"TERM 8s, KILL"}, "max-run": {"1h"}})
+	var text, object bytes.Buffer
+	if err := errors.Join(r.WriteText(&text), r.WriteJSON(&object)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"up to 30s", "up to 38s", "max-run 1h0m0s"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in %s", want, text.String())
+		}
+	}
+	for _, want := range []string{`"noticed_most_ms": 30000`, `"ended_most_ms": 38000`, `"max_run_ms": 3600000`} {
+		if !strings.Contains(object.String(), want) {
+			t.Errorf("no %q in %s", want, object.String())
+		}
+	}
+}
+
 func TestReportShowsWhatHooksDelay(t *testing.T) {
 	for _, broker := range []string{"amqp://h", "local"} {
 		r := reportOn(t, map[string][]string{"broker": {broker}, "on-acquire": {"a"}, "on-release": {"b"},

@@ -20,8 +20,10 @@ type (
 		Timings  *jsonTimings `json:"timings,omitempty"` // not for local locks
 		Timeline []jsonMoment `json:"timeline,omitempty"`
 		Hooks    *jsonHooks   `json:"hooks,omitempty"`
-		Command  *jsonCommand `json:"command,omitempty"` // unless it is like berth in everything
-		Broker   *jsonBroker  `json:"broker,omitempty"`  // with --connect
+		Health   *jsonHealth  `json:"health,omitempty"`     // if there are checks
+		MaxRun   int64        `json:"max_run_ms,omitempty"` // of the command
+		Command  *jsonCommand `json:"command,omitempty"`    // unless it is like berth in everything
+		Broker   *jsonBroker  `json:"broker,omitempty"`     // with --connect
 		Problems []string     `json:"problems"`
 		Warnings []string     `json:"warnings"`
 		Advice   []string     `json:"advice"`
@@ -56,6 +58,15 @@ type (
 		OnLost    int64 `json:"on_lost_ms"`
 		Turnover  int64 `json:"turnover_ms"`
 		Ending    int64 `json:"ending_ms"` // of berth, stop sequence included
+	}
+	jsonHealth struct {
+		Interval     int64 `json:"interval_ms"`
+		Timeout      int64 `json:"timeout_ms"`
+		Retries      int   `json:"retries"`
+		StartPeriod  int64 `json:"start_period_ms"`
+		WhileWaiting bool  `json:"while_waiting"`
+		Noticed      int64 `json:"noticed_most_ms"` // until a command that hangs is unhealthy
+		Ended        int64 `json:"ended_most_ms"`   // and until it is dead
 	}
 	jsonBroker struct {
 		URL           string   `json:"url"`
@@ -100,6 +111,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	if !r.cfg.Local {
 		out.Timings, out.Timeline = r.jsonTimings(), r.jsonTimeline()
 	}
+	out.Health, out.MaxRun = r.jsonHealth(), ms(r.cfg.MaxRun)
 	out.Hooks, out.Command, out.Broker = r.jsonHooks(), r.command(), r.jsonBroker()
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
@@ -133,6 +145,16 @@ func (r *Report) jsonHooks() *jsonHooks {
 	h := r.cfg.HookTimes()
 	return &jsonHooks{OnAcquire: ms(h.OnAcquire), OnRelease: ms(h.OnRelease), OnLost: ms(h.OnLost),
 		Turnover: ms(h.Turnover()), Ending: ms(h.Ending(r.cfg.Stop.Duration()))}
+}
+
+func (r *Report) jsonHealth() *jsonHealth {
+	h := r.cfg.Health
+	if h.Command == nil {
+		return nil
+	}
+	return &jsonHealth{Interval: ms(h.Interval), Timeout: ms(h.Timeout), Retries: h.Retries,
+		StartPeriod: ms(h.StartPeriod), WhileWaiting: h.WhileWaiting, Noticed: ms(h.Noticed()),
+		Ended: ms(h.Noticed() + r.cfg.Stop.Duration())}
 }
 
 func (r *Report) jsonBroker() *jsonBroker {

@@ -47,6 +47,7 @@ func (r *Report) WriteText(w io.Writer) error {
 	if len(r.cfg.Hooks) > 0 {
 		r.writeHooks(&b)
 	}
+	r.writeHealth(&b)
 	r.writeCommand(&b)
 	if len(r.Advice) > 0 {
 		b.WriteString("\nGood to know:\n")

@@ -102,6 +102,11 @@ func missingHere(cfg config.Run) (all []string) {
 			all = append(all, fmt.Sprintf("on this host: %s: %v", hook, err))
 		}
 	}
+	if check := cfg.Health.Command; check != nil {
+		if _, err := runner.FindCommand(check[0]); err != nil {
+			all = append(all, fmt.Sprintf("on this host: health_command: %v", err))
+		}
+	}
 	if err := runner.CheckRights(cfg); err != nil {
 		all = append(all, "on this host: "+err.Error())
 	}

@@ -38,6 +38,8 @@ var statuses = []struct {
 	{administer.ErrConflict, supervisor.ExitNotObtained},
 	{errRefused, supervisor.ExitNotObtained},
 	{supervisor.ErrRefused, supervisor.ExitNotObtained},
+	{supervisor.ErrUnhealthy, supervisor.ExitCut},
+	{supervisor.ErrOverran, supervisor.ExitCut},
 	{context.DeadlineExceeded, supervisor.ExitNotObtained},
 	{syscall.ENOENT, supervisor.ExitNotFound},
 	{syscall.EACCES, supervisor.ExitCannotExecute},
@@ -98,6 +100,8 @@ Exit status:
   77   the broker refused the login or a permission; the directory of a
        local lock may not be used
   78   the configuration is invalid or unsafe
+  124  the command was ended because it had run for --max-run, or because its
+       health checks failed (with --on-loss exit or --try)
   126  the command cannot be executed
   127  the command is not found
 `

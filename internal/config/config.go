@@ -163,6 +163,12 @@ type Run struct {
 	// HookTimeout is after which time a hook is killed, default 5s.
 	HookTimeout time.Duration
 
+	// MaxRun is after which time the command is ended. Zero (default) means never.
+	MaxRun time.Duration
+
+	// Health is how the command is judged while it runs.
+	Health Health
+
 	// Ready is when a service of systemd counts as started, default
 	// observe.Waiting.
 	Ready observe.Ready
@@ -196,6 +202,19 @@ type Run struct {
 
 	texts map[string][]string // what was given for each option, by its name; for Reload
 }
+
+// Health is what --health-command and its like say.
+type Health struct {
+	Command      []string      // the program and its arguments; nil (default): there are no checks
+	Interval     time.Duration // above zero, default 30s
+	Timeout      time.Duration // above zero, default 30s
+	Retries      int           // 1 or more, default 3
+	StartPeriod  time.Duration // zero (default) or more
+	WhileWaiting bool          // never set without Command
+}
+
+// Noticed returns how long it takes at most until a command that hangs is unhealthy.
+func (h Health) Noticed() time.Duration { return time.Duration(h.Retries) * (h.Interval + h.Timeout) }
 
 // Timings returns the part of the configuration that the promise rests on.
 func (r Run) Timings() timing.Timings {

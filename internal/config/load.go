@@ -49,6 +49,9 @@ func Load(in Input) (Run, error) {
 	case !s.Takeover && s.ReadyFile+s.ReadyCommand != "":
 		return Run{}, Usagef("--ready-file and --ready-command need --takeover: they say when the holder is asked")
 	}
+	if s.Health.Command == nil && s.Health.WhileWaiting {
+		return Run{}, Usagef("--health-while-waiting needs --health-command: it says when that is run")
+	}
 	if s.PassNotify && (s.OnLoss != supervisor.Exit || s.Restart != supervisor.Never) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
 			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")

@@ -162,18 +162,6 @@ func checkUsers(users []string) error {
 	return nil
 }
 
-func setTimeout(s *settings, texts []string) error {
-	d, err := ParseDuration(texts[0])
-	if err != nil {
-		return err
-	}
-	if d <= 0 {
-		return errors.New("must be above zero; leave it out to wait for ever")
-	}
-	s.Timeout = d
-	return nil
-}
-
 func setHookTimeout(s *settings, texts []string) (err error) {
 	if s.HookTimeout, err = ParseDuration(texts[0]); err == nil && s.HookTimeout <= 0 {
 		err = errors.New("must be above zero; write a duration such as 5s")

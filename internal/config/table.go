@@ -18,6 +18,7 @@ const (
 	groupWaiting = "Waiting for a slot"
 	groupCommand = "The command"
 	groupHooks   = "Hooks"
+	groupHealth  = "Health checks"
 	groupSystemd = "As a service of systemd"
 	groupWatch   = "Watching it"
 	groupTimings = "Timings that the promise rests on"
@@ -108,7 +109,7 @@ var table = []Option{
 		set:   setSwitch(func(s *settings) *bool { return &s.Try }),
 		Usage: "Make one attempt; exit with 75 if no slot is free, with 69 if no broker can be reached."},
 	{Name: "timeout", Group: groupWaiting, Value: "DURATION", Kind: Duration, exclusive: exclusiveWaiting,
-		set:   setTimeout,
+		set:   setPositive(func(s *settings) *time.Duration { return &s.Timeout }, "leave it out to wait for ever"),
 		Usage: "Give up after DURATION without a slot. Left out, berth waits for ever."},
 	{Name: "priority", Group: groupWaiting, Value: "NUMBER", Kind: Number, Default: "0", set: setPriority,
 		Usage: "Which waiter gets a slot first: 0 to 100, the highest first, and those of equal priority in the " +
@@ -156,6 +157,10 @@ var table = []Option{
 			supervisor.Never, supervisor.OnFailure, supervisor.Always),
 		Usage: "When the command ends by itself: with never, give the slot back and exit as the command did; " +
 			"otherwise keep the slot and start it again."},
+	{Name: "max-run", Group: groupCommand, Value: "DURATION", Kind: Duration,
+		set: setPositive(func(s *settings) *time.Duration { return &s.MaxRun }, "leave it out to let the command run for ever"),
+		Usage: "End the command by the stop sequence when it has run for DURATION, and exit with 124; with --restart, " +
+			"start it again. Left out, it may run for ever."},
 	{Name: "rewrite", Group: groupCommand, Value: "SIGNAL=SIGNAL", Kind: List, set: setRewrites,
 		Usage: "Hand one signal on as another, such as HUP=USR1, or drop it: HUP=. Repeatable. In the variable, " +
 			"separated by spaces or commas."},
@@ -193,6 +198,28 @@ var table = []Option{
 			"somebody else's."},
 	{Name: "hook-timeout", Group: groupHooks, Value: "DURATION", Kind: Duration, Default: "5s", set: setHookTimeout,
 		Usage: "Kill a hook, and all that it has started, after DURATION."},
+
+	{Name: "health-command", Group: groupHealth, Value: "COMMAND", Kind: CommandLine, set: setHealthCommand,
+		Usage: "Run COMMAND again and again while the command runs. When it has failed so often in a row, the command is " +
+			"ended by the stop sequence, the slot is given back, and berth goes to the end of the line; with --on-loss exit " +
+			"or --try it exits with 124. With --restart, a command that was healthy before is started again in its slot. " +
+			"COMMAND runs as a hook does."},
+	{Name: "health-interval", Group: groupHealth, Value: "DURATION", Kind: Duration, Default: "30s",
+		set:   setPositive(func(s *settings) *time.Duration { return &s.Health.Interval }, "30s is the default"),
+		Usage: "How long to wait before the first check, and from the end of one to the next."},
+	{Name: "health-timeout", Group: groupHealth, Value: "DURATION", Kind: Duration, Default: "30s",
+		set:   setPositive(func(s *settings) *time.Duration { return &s.Health.Timeout }, "30s is the default"),
+		Usage: "Kill a check, and all that it has started, after DURATION. It has failed then."},
+	{Name: "health-retries", Group: groupHealth, Value: "NUMBER", Kind: Number, Default: "3", set: setHealthRetries,
+		Usage: "After how many failed checks in a row the command is unhealthy."},
+	{Name: "health-start-period", Group: groupHealth, Value: "DURATION", Kind: Duration,
+		set: setPositive(func(s *settings) *time.Duration { return &s.Health.StartPeriod }, "leave it out to have none"),
+		Usage: "For how long after the command's start failed checks do not count, unless one has succeeded before. Left " +
+			"out, each counts."},
+	{Name: "health-while-waiting", Group: groupHealth, Kind: Switch, Default: "false",
+		set: setSwitch(func(s *settings) *bool { return &s.Health.WhileWaiting }),
+		Usage: "Run the checks while berth waits, too. It takes no slot, and asks nobody to step down, before one has " +
+			"succeeded, or once so many in a row have failed."},
 
 	{Name: "ready", Group: groupSystemd, Value: "waiting|holding", Default: string(observe.Waiting),
 		set: oneOf(func(s *settings) *observe.Ready { return &s.Ready }, observe.Waiting, observe.Holding),

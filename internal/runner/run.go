@@ -57,6 +57,10 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	if err != nil {
 		return supervisor.Outcome{Err: err}
 	}
+	check, err := findCheck(cfg)
+	if err != nil {
+		return supervisor.Outcome{Err: err}
+	}
 	backend, err := backends.Open(cfg.Connection, backends.Contender{
 		Priority: cfg.Priority, Takeover: cfg.Takeover, Once: cfg.Try, Admins: cfg.Admins,
 	}, log) // which names the lock by itself
@@ -119,6 +123,9 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 
 		Hooks:       launchers(guards, spec, programs),
 		HookTimeout: cfg.HookTimeout,
+
+		Health: health(cfg, guards, spec, check, log),
+		MaxRun: cfg.MaxRun,
 
 		CreateCommand: cfg.Lock.CreateCommand(backends.NamingFlags(cfg.Connection)...),
 

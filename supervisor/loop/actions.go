@@ -39,6 +39,7 @@ var actions = map[machine.Action]func(*loop, event){
 	machine.Attempt:       func(l *loop, _ event) { l.calls.Attempt() },
 	machine.Reconnect:     (*loop).pauseToReconnect,
 	machine.WaitForChange: (*loop).waitForChange,
+	machine.Withhold:      (*loop).withhold,
 	machine.Quit:          (*loop).quit,
 	machine.Prepare:       (*loop).prepare,
 	machine.PrepareAgain:  (*loop).prepareAgain,

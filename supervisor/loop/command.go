@@ -58,6 +58,10 @@ func (l *loop) noteStarted(pid int) {
 			l.log = l.log.With("pid", pid)
 		}
 		l.log.Info("slot held, command started", "berth_pid", os.Getpid())
+		l.health.started = time.Now()
+		if l.cfg.MaxRun > 0 {
+			l.runTime.Reset(l.cfg.MaxRun)
+		}
 	}
 	for _, kept := range l.command.kept {
 		l.send(kept.sig, kept.to)
@@ -154,6 +158,9 @@ func (l *loop) noteExit(g supervisor.GuardEvent) {
 }
 
 func (l *loop) kill() {
+	if l.health.dead != nil { // nothing but a check is left, which is being killed
+		return
+	}
 	l.sequence.killing = true
 	l.tally.Step(unix.SIGKILL)
 	_ = l.guard.Kill()

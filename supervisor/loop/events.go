@@ -82,6 +82,12 @@ func (l *loop) receive() event {
 		l.step()
 	case <-l.hookTime.C:
 		l.killHook()
+	case v := <-l.verdicts():
+		return l.noteChecked(v)
+	case <-l.health.due.C:
+		l.beginCheck()
+	case <-l.runTime.C:
+		return l.noteRunOver()
 	case <-l.silence.C:
 		l.abandon()
 	case <-l.overtime.C:
@@ -130,7 +136,8 @@ func (l *loop) returned(r calls.Result) event {
 func (l *loop) told(g supervisor.GuardEvent, open bool) event {
 	switch {
 	case !open && l.facts.Command.Phase != machine.Absent: // it had died before it got the order to start
-		return event{on: machine.TreeDied, guard: supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true}}
+		return l.afterCheck(event{on: machine.TreeDied,
+			guard: supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true}})
 	case !open:
 		l.guard, l.guardEvents = nil, nil
 		return event{}
@@ -176,7 +183,7 @@ func (l *loop) told(g supervisor.GuardEvent, open bool) event {
 			"if both were killed; start it with --user instead, or with --pid-namespace, " +
 			"or have berth in a control group that is killed as a whole")
 	case supervisor.Dead:
-		return event{on: machine.TreeDied, guard: g}
+		return l.afterCheck(event{on: machine.TreeDied, guard: g})
 	}
 	return event{}
 }

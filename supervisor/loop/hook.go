@@ -25,13 +25,17 @@ var noEvents = func() <-chan supervisor.GuardEvent {
 	return none
 }()
 
-// The reasons that hooks are told, as BERTH_REASON.
+// The reasons that hooks and health checks are told, as BERTH_REASON.
 const (
 	reasonAcquired    = "acquired"
 	reasonEnded       = "ended"        // the command did, by itself
 	reasonSignal      = "signal"       // berth was told to end
 	reasonStepDown    = "step-down"    // somebody has asked for it
+	reasonUnhealthy   = "unhealthy"    // its health checks failed
+	reasonMaxRun      = "max-run"      // it has run for so long
 	reasonNotStarted  = "not-started"  // the command could not be
+	reasonRunning     = "running"      // the command does, and is to be judged
+	reasonWaiting     = "waiting"      // berth does, and its host is to be judged
 	reasonLost        = "lost"         // the broker or the kernel says so
 	reasonNotVerified = "not-verified" // nothing was known of the slot for too long
 	reasonDeadline    = "deadline"     // the guard killed the command: berth was stopped, or too slow
@@ -94,6 +98,10 @@ func reasonToLeave(reason machine.Reason) string {
 		return reasonSignal
 	case machine.Asked:
 		return reasonStepDown
+	case machine.Failing:
+		return reasonUnhealthy
+	case machine.Overran:
+		return reasonMaxRun
 	case machine.NotBegun, machine.Unguarded:
 		return reasonNotStarted
 	}

@@ -99,11 +99,13 @@ type loop struct {
 	since      time.Time        // when it was won, or the wait for one began
 	waitsSince time.Time        // when the wait for one began that --timeout limits
 	verified   boottime.Instant // when the last proof that it is held began; 0: there is none
+	next       int              // the slot that this berth is next for, 0: none
 	verifyAt   time.Time        // when the next verification begins
 	began      time.Time        // the verification under way
 
 	command  command
 	hooks    hooks
+	health   health
 	sequence sequence
 
 	observed supervisor.Situation // what the observer was told last
@@ -117,6 +119,7 @@ type timers struct {
 	silence   *time.Timer     // the guard's
 	hookTime  *time.Timer     // of the hook that runs
 	hangup    *time.Timer     // since HUP was received
+	runTime   *time.Timer     // --max-run of the command
 	overtime  *time.Timer     // of the last call before the end, or before another slot
 	lossTimer *boottime.Timer // goes on through a suspend
 	beat      *time.Ticker    // nil: nobody wants one
@@ -126,7 +129,7 @@ func newTimers() (timers, error) {
 	lossTimer, err := boottime.NewTimer()
 	return timers{
 		verifyTimer: stopped(), pauseTimer: stopped(), stepTimer: stopped(), timeout: stopped(), silence: stopped(),
-		hookTime: stopped(), hangup: stopped(), overtime: stopped(), lossTimer: lossTimer,
+		hookTime: stopped(), hangup: stopped(), runTime: stopped(), overtime: stopped(), lossTimer: lossTimer,
 	}, err
 }
 
@@ -155,8 +158,9 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 	}
 	l.facts.HungUp = l.hungUp
 	l.facts.Policy = machine.Policy{
-		ID: cfg.ID, Try: cfg.Try, Timeout: cfg.Timeout, OnLoss: cfg.OnLoss, Restart: cfg.Restart,
+		ID: cfg.ID, Try: cfg.Try, Timeout: cfg.Timeout, OnLoss: cfg.OnLoss, Restart: cfg.Restart, MaxRun: cfg.MaxRun,
 	}
+	l.health.due, l.facts.Unfit = stopped(), cfg.Health.WhileWaiting
 	l.noteHooks()
 	if cfg.Observer != nil && cfg.Beat > 0 {
 		l.beat = time.NewTicker(cfg.Beat)
@@ -189,6 +193,7 @@ func (l *loop) work() supervisor.Outcome {
 	l.restartTimeout()
 	l.calls.Connect()
 	l.state = supervisor.Connecting
+	l.tend()
 	l.observe()
 	runtime.Gosched() // the backend answers while a guard is made
 	if err := l.launch(); err != nil {
@@ -200,6 +205,7 @@ func (l *loop) work() supervisor.Outcome {
 		if e := l.receive(); e.on != "" {
 			l.handle(e)
 		}
+		l.tend()
 		l.observe()
 	}
 	return l.facts.Ending.Outcome()
@@ -224,6 +230,7 @@ func (l *loop) close() {
 		l.guard.Retire()
 	}
 	l.takeover.close(l.env.callPatience)
+	l.closeHealth(l.env.callPatience)
 	l.replies.close()
 	if !l.calls.Close(l.env.callPatience) {
 		l.log.Error("a call to the backend did not return")

@@ -87,7 +87,7 @@ func (l *loop) mayStepDown() lock.Decision {
 		supervisor.Resting:
 		return lock.Decision{Heeded: true}
 	case supervisor.Stopping:
-		if l.facts.Ending.Reason == "" { // what the command has left is ended, and it might start again
+		if l.facts.MayStartAgain() {
 			return lock.Decision{Heeded: true}
 		}
 		fallthrough

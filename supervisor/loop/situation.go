@@ -17,7 +17,8 @@ func (l *loop) observe() {
 }
 
 func (l *loop) situation() supervisor.Situation {
-	now := supervisor.Situation{State: l.state, Ending: l.facts.Ends(l.state), Since: l.since}
+	now := supervisor.Situation{State: l.state, Ending: l.facts.Ends(l.state), Since: l.since,
+		Health: l.healthState()}
 	if l.held != nil {
 		now.Slot, now.Term = l.held.Slot(), l.held.Term()
 	} else if l.facts.LastErr != nil {

@@ -16,7 +16,7 @@ import (
 // one in a row of failures.
 const longRun = 10 * time.Second
 
-// stepDownPause is how long one that was asked to step down leaves the slot to those who wait, also where the backend
+// stepDownPause is how long one that was asked to step down, or whose command was unhealthy, leaves the slot to those who wait, also where the backend
 // knows no order among them.
 const stepDownPause = 500 * time.Millisecond
 
@@ -27,6 +27,7 @@ func (l *loop) prepare(e event) {
 	l.held, l.lostC = e.held, e.held.Lost()
 	l.since, l.verified = time.Now(), 0
 	l.takeover.end()
+	l.next = 0
 	l.facts.LastErr, l.facts.Fallen, l.facts.Use = nil, 0, machine.Unused
 	l.facts.Lost, l.facts.Last = false, false
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
@@ -46,7 +47,7 @@ func (l *loop) inherit(h lock.Handover) {
 	if l.guard != nil && l.held == nil {
 		_ = l.guard.Bequeath(h.Will)
 	}
-	if h.Slot > 0 {
+	if l.next = h.Slot; h.Slot > 0 {
 		l.askToStepDown(h.Slot)
 	} else {
 		l.takeover.end()
@@ -66,9 +67,9 @@ func (l *loop) start(e event) {
 	l.facts.Use = max(l.facts.Use, machine.Ordered)
 	l.facts.Command = machine.Command{Phase: machine.Beginning}
 	l.command = command{began: time.Now(), kept: l.command.kept} // kept for the guard that is replaced
-	l.sequence = sequence{}
+	l.sequence, l.facts.Healthy = sequence{}, false
 	l.logSlot()
-	l.facts.Last = !l.facts.Policy.Restarts() && !l.facts.Policy.OnRelease
+	l.facts.Last = !l.facts.Policy.Restarts() && !l.facts.Policy.OnRelease && l.cfg.Health.Check == nil
 	handover := l.held.Handover()
 	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
 		Deadline: l.deadline, Last: l.facts.Last})
@@ -92,14 +93,18 @@ func (l *loop) proved(since boottime.Instant) {
 	l.verifyTimer.Reset(atLeastNow(l.verifyAt))
 }
 
-// vars is what the command is told about its slot.
-func (l *loop) vars() []string {
-	vars := []string{
+// identity is what does not depend on a slot of what the command is told.
+func (l *loop) identity() []string {
+	return []string{
 		"BERTH_NAME=" + l.cfg.ID.Name,
 		"BERTH_KIND=" + string(l.cfg.ID.Kind),
-		"BERTH_SLOT=" + strconv.Itoa(l.held.Slot()),
 		"BERTH_HOLDER=" + l.cfg.Holder,
 	}
+}
+
+// vars is what the command is told about its slot.
+func (l *loop) vars() []string {
+	vars := append(l.identity(), "BERTH_SLOT="+strconv.Itoa(l.held.Slot()))
 	if term := l.held.Term(); term != 0 {
 		vars = append(vars, "BERTH_TERM="+strconv.FormatUint(term, 10))
 	}
@@ -110,7 +115,8 @@ func (l *loop) vars() []string {
 func (l *loop) renew(e event) {
 	l.renewed(e.since)
 	l.verifyTimer.Reset(atLeastNow(l.verifyAt))
-	if l.facts.Command.Phase != machine.Absent && l.deadline != 0 {
+	l.renewCheck()
+	if l.facts.Command.Phase != machine.Absent && l.deadline != 0 && l.health.dead == nil {
 		if err := l.guard.Renew(l.deadline); err != nil {
 			l.log.Error("the guard does not answer; killing it and the command", "error", err)
 			l.guard.Abandon()
@@ -269,7 +275,7 @@ func (l *loop) release(e event) {
 // waits for the next start belonged to it.
 func (l *loop) noteReleased(err error) {
 	l.overtime.Stop()
-	l.held = nil
+	l.held, l.next = nil, 0
 	if err != nil {
 		l.log.Debug("the slot's return was not confirmed; it is freed by closing the connection", "error", err)
 	} else {
@@ -291,7 +297,8 @@ func (l *loop) queueAgain(event) {
 	} else {
 		l.resumeTimeout()
 	}
-	if l.facts.Ending.Reason == machine.Asked {
+	aside := l.facts.Ending.Reason == machine.Asked || l.facts.Ending.Reason == machine.Failing
+	if aside {
 		l.facts.LastErr = l.facts.Ending.Cause // nil where the command has run
 	}
 	if l.facts.Ending.Reason == machine.Refused {
@@ -299,7 +306,7 @@ func (l *loop) queueAgain(event) {
 		return
 	}
 	pause := l.poll.NextBackOff()
-	if l.facts.Ending.Reason == machine.Asked {
+	if aside {
 		pause += stepDownPause
 	}
 	l.pauseTimer.Reset(pause)

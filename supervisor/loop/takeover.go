@@ -18,7 +18,7 @@ type takeover struct {
 // askToStepDown asks the holder of the slot that this berth is next for, or of any where the backend does not say who
 // is next.
 func (l *loop) askToStepDown(slot int) {
-	if l.cfg.Takeover == nil || l.held != nil || l.takeover.cancel != nil && l.takeover.slot == slot {
+	if l.cfg.Takeover == nil || l.held != nil || l.facts.Unfit || l.takeover.cancel != nil && l.takeover.slot == slot {
 		return
 	}
 	l.takeover.end()

@@ -19,6 +19,8 @@ func (uncounted) Started(time.Duration, bool)               {}
 func (uncounted) Proved(boottime.Instant, boottime.Instant) {}
 func (uncounted) Verified(time.Duration, error)             {}
 func (uncounted) Lost(supervisor.LossCause, error)          {}
+func (uncounted) Checked(supervisor.CheckOutcome)           {}
+func (uncounted) Cut(supervisor.CutCause)                   {}
 func (uncounted) Step(syscall.Signal)                       {}
 
 // tally returns whom to tell what can be counted.

@@ -43,4 +43,6 @@ func (r recorder) Verified(time.Duration, error)             {}
 func (r recorder) Lost(cause supervisor.LossCause, why error) {
 	r <- fmt.Sprintf("lost %s: %v", cause, why)
 }
-func (r recorder) Step(sig syscall.Signal) { r <- "step " + signals.Name(sig) }
+func (r recorder) Checked(outcome supervisor.CheckOutcome) { r <- string(outcome) }
+func (r recorder) Cut(cause supervisor.CutCause)           { r <- string(cause) }
+func (r recorder) Step(sig syscall.Signal)                 { r <- "step " + signals.Name(sig) }

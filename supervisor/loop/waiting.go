@@ -10,6 +10,7 @@ import (
 
 	"berth/lock"
 	"berth/signals"
+	"berth/supervisor/machine"
 )
 
 // pauseToReconnect is for a backend that was not reached.
@@ -41,6 +42,8 @@ func (l *loop) say(err error) {
 		l.log.Info("waiting: held by others")
 	case errors.Is(err, lock.ErrAbsent):
 		l.sayAbsent()
+	case errors.Is(err, machine.ErrUnfit):
+		l.log.Info("waiting: no health check has succeeded yet")
 	case errors.Is(err, lock.ErrDenied):
 		l.log.Error("waiting: refused", "error", err)
 	default:

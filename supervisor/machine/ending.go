@@ -31,6 +31,8 @@ const (
 	Asked       Reason = "stepped down"   // somebody who may asked for it
 	Late        Reason = "timeout"        // --timeout has passed
 	Refused     Reason = "refused"        // by on_acquire
+	Failing     Reason = "unhealthy"      // so many checks in a row have failed
+	Overran     Reason = "ran too long"   // --max-run has passed
 	NotBegun    Reason = "cannot execute" // the command
 	Unguarded   Reason = "no guard"       // none works here
 	Unanswered  Reason = "no answer"      // a call to the backend does not return
@@ -63,6 +65,8 @@ const maxFallen = 3
 // end berth, so that any other reason takes its place.
 func why(state supervisor.State, on Event, f Facts) Ending {
 	switch {
+	case on == Acquired && state == supervisor.Attempting && f.Unfit:
+		return f.unfit()
 	case on == Acquired && state == supervisor.Attempting:
 		return Ending{}
 	case on == TreeDied:
@@ -80,6 +84,10 @@ func why(state supervisor.State, on Event, f Facts) Ending {
 		return Ending{Reason: Told, Signal: f.Signal, Status: supervisor.ExitSignal + int(f.Signal), Then: End}
 	case AskedToGo:
 		return afterRequest(state, f)
+	case Unhealthy:
+		return afterFailures(state, f)
+	case RunOver:
+		return Ending{Reason: Overran}
 	case TimedOut:
 		return Ending{Reason: Late, Cause: late(state, f), Then: End}
 	case NotConnected, NotAcquired, NotWoken:
@@ -189,7 +197,7 @@ func afterRequest(state supervisor.State, f Facts) Ending {
 	case supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt:
 		return Ending{Reason: Asked}
 	case supervisor.Stopping:
-		if f.Ending.Reason == "" { // what the command has left is being ended
+		if f.MayStartAgain() {
 			return Ending{Reason: Asked}
 		}
 	}
@@ -230,6 +238,8 @@ func afterDeath(f Facts) Ending {
 		return f.Ending
 	case f.Ending.Reason == Asked && !(c.ByItself && !f.restarts()):
 		return f.steppedDown()
+	case f.Ending.Reason == Failing, f.Ending.Reason == Overran:
+		return afterCut(f)
 	case fell && !lost && f.Fallen < maxFallen:
 		return Ending{Then: NextGuard}
 	case fell && !lost:

@@ -33,6 +33,10 @@ const (
 	Overdue       Event = "deadline passed"
 	TreeDied      Event = "tree died"
 
+	// What checks of the command's health tell, and the clock of its run.
+	Unhealthy Event = "unhealthy" // so many in a row have failed
+	RunOver   Event = "run over"  // --max-run has passed
+
 	// What the user and the clock tell.
 	ToldToEnd Event = "ending signal"
 	AskedToGo Event = "asked to step down"
@@ -53,6 +57,7 @@ const (
 	Attempt       Action = "attempt"
 	Reconnect     Action = "pause, then connect again"
 	WaitForChange Action = "wait for a change"
+	Withhold      Action = "wait for a check that succeeds"
 	Quit          Action = "cancel the call"
 
 	// About the slot.

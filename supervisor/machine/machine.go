@@ -45,6 +45,8 @@ type Facts struct {
 	Command  Command
 	Fallen   int  // guards in a row that died before they had started anything
 	Lost     bool // the slot that is held, or was held last, is given up because it is lost
+	Healthy  bool // a check has succeeded in the run of the command under way, or in the last one
+	Unfit    bool // no slot is to be taken before a check has succeeded
 
 	Ending Ending
 }
@@ -56,6 +58,7 @@ type Policy struct {
 	Timeout time.Duration // for messages
 	OnLoss  supervisor.OnLoss
 	Restart supervisor.Restart
+	MaxRun  time.Duration // for messages
 
 	OnAcquire, OnRelease, OnLost bool // there is such a hook
 }
@@ -135,6 +138,8 @@ var (
 	// Without proof the slot may still be ours: a connection that is gone can be
 	// made again.
 	lossProven = Condition{"proof of the loss", func(f Facts) bool { return errors.Is(f.Err, lock.ErrLost) }}
+
+	unfit = Condition{"no check has succeeded that has to", func(f Facts) bool { return f.Unfit }}
 
 	doubted     = Condition{"the slot is in doubt", func(f Facts) bool { return f.Doubted }}
 	unreachable = Condition{"unreachable", func(f Facts) bool { return errors.Is(f.Err, lock.ErrUnreachable) }}

@@ -51,6 +51,9 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 	wished := func(f *Facts) { f.Command.AtTerminal = true }
 	byItself := func(f *Facts) { f.Command.ByItself = true }
 
+	failing, overran := because(Ending{Reason: Failing}), because(Ending{Reason: Overran})
+	healthy := func(f *Facts) { f.Healthy = true }
+
 	alive, beginning := Command{Phase: Alive}, Command{Phase: Beginning}
 	noFile := Command{Phase: NotExecuted, Err: errNoFile}
 
@@ -62,6 +65,13 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 	unguarded := Ending{Reason: Unguarded, Status: 126, Then: End}
 	stepsDown := func(status int, cause error, then Then) Ending {
 		return Ending{Reason: Asked, Status: status, Cause: cause, Then: then}
+	}
+	cut := func(reason Reason, cause error, then Then) Ending {
+		e := Ending{Reason: reason, Cause: cause, Then: then}
+		if then == End {
+			e.Status = supervisor.ExitCut
+		}
+		return e
 	}
 	notBegun := Ending{Reason: NotBegun, Cause: unix.ENOENT, Status: 127, Then: End}
 
@@ -106,6 +116,15 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 		"the guard fell":                   {beginning, all(guardFell), Ending{Then: NextGuard}},
 		"the third guard fell":             {beginning, all(guardFell, fallen(2)), Ending{Then: NextGuard}},
 		"the fourth guard fell":            {beginning, all(guardFell, fallen(3)), unguarded},
+		"unhealthy":                        {over(0), all(failing), cut(Failing, nil, Queue)},
+		"unhealthy, --on-loss exit":        {over(0), all(failing, exits), cut(Failing, supervisor.ErrUnhealthy, End)},
+		"unhealthy, --try":                 {over(0), all(failing, tries), cut(Failing, supervisor.ErrUnhealthy, End)},
+		"unhealthy, and the terminal":      {over(0), all(failing, healthy, hungUp, restart(supervisor.Always)), cut(Failing, supervisor.ErrUnhealthy, End)},
+		"unhealthy, ended at the terminal": {over(failed), all(failing, wished), ended(3)},
+		"unhealthy, to be restarted":       {over(0), all(failing, healthy, exits, restart(supervisor.OnFailure)), again},
+		"never healthy, to be restarted":   {over(0), all(failing, restart(supervisor.Always)), cut(Failing, nil, Queue)},
+		"it ran too long":                  {over(0), all(overran), cut(Overran, supervisor.ErrOverran, End)},
+		"it ran too long, to be restarted": {over(0), all(overran, restart(supervisor.OnFailure)), again},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts()
@@ -246,6 +265,20 @@ func TestFirstReasonToEndBerthCounts(t *testing.T) {
 	}
 	if f.Ending.Signal != unix.SIGINT || f.Ending.Status != 130 {
 		t.Errorf("%+v, want the first signal", f.Ending)
+	}
+}
+
+// What a health check or a limit has begun is no reason to refuse, or to survive, what comes next.
+func TestWhatComesAfterACutTakesItsPlace(t *testing.T) {
+	for _, cut := range []Reason{Failing, Overran} {
+		for on, want := range map[Event]Reason{ToldToEnd: Told, AskedToGo: Asked, LossReported: Lost, LossDue: Lost, Exited: cut} {
+			f := facts()
+			f.Policy.Restart, f.Healthy, f.Use = supervisor.Always, true, HasRun
+			f.Ending, f.Err, f.Signal = Ending{Reason: cut}, errTaken, unix.SIGTERM
+			if got := why(supervisor.Stopping, on, f); got.Reason != want {
+				t.Errorf("%s after %q: %+v", on, cut, got)
+			}
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ const stays supervisor.State = ""
 // also where nothing is to be done about it. Why something ends is in ending.go.
 var table = map[supervisor.State][]Row{
 	supervisor.Connecting: quitting(
+		Row{Connected, unfit, Withhold, supervisor.Pausing},
 		Row{Connected, always, Attempt, supervisor.Attempting},
 		Row{NotConnected, thenEnd, Nothing, supervisor.Ended},
 		Row{NotConnected, always, Reconnect, supervisor.Pausing},
@@ -29,8 +30,11 @@ var table = map[supervisor.State][]Row{
 		{GuardUnusable, always, Quit, supervisor.Ended},
 		{ToldToEnd, always, Quit, supervisor.Ended},
 		{TimedOut, always, Quit, supervisor.Ended},
+		{Unhealthy, thenEnd, Quit, supervisor.Ended},
+		{Unhealthy, always, Nothing, stays},
 	},
 	supervisor.Attempting: quitting(
+		Row{Acquired, unfit, Release, supervisor.Releasing},
 		Row{Acquired, always, Prepare, supervisor.Preparing},
 		Row{NotAcquired, thenEnd, Nothing, supervisor.Ended},
 		Row{NotAcquired, unreachable, Reconnect, supervisor.Pausing},
@@ -78,9 +82,13 @@ var table = map[supervisor.State][]Row{
 		Row{Unverified, always, TellDoubt, supervisor.InDoubt},
 		Row{LossReported, lossProven, Lose, supervisor.Losing},
 		Row{LossReported, always, VerifyNow, supervisor.InDoubt},
+		Row{Unhealthy, always, StopInOrder, supervisor.Stopping},
+		Row{RunOver, always, StopInOrder, supervisor.Stopping},
 	),
 	supervisor.InDoubt: holding(
 		Row{Verified, always, Renew, supervisor.Running},
+		Row{Unhealthy, always, StopInOrder, supervisor.Stopping},
+		Row{RunOver, always, StopInOrder, supervisor.Stopping},
 	),
 	supervisor.Stopping: holding(
 		Row{Started, always, BeginSequence, stays},
@@ -142,6 +150,8 @@ func quitting(rows ...Row) []Row {
 		Row{GuardUnusable, always, Quit, supervisor.Quitting},
 		Row{ToldToEnd, always, Quit, supervisor.Quitting},
 		Row{TimedOut, always, Quit, supervisor.Quitting},
+		Row{Unhealthy, thenEnd, Quit, supervisor.Quitting},
+		Row{Unhealthy, always, Nothing, stays},
 	)
 }
 

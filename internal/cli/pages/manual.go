@@ -65,8 +65,9 @@ func Manual(app *cli.App, date string) string {
 			"a number that only grows from holder to holder of a slot: what the command writes to can refuse " +
 				"a lower one"},
 		{"BERTH_HOLDER", "host and process number of this berth"},
-		{"BERTH_REASON", "why a hook runs, which alone has it: acquired (on_acquire); ended, signal, step-down or " +
-			"not-started (on_release); lost, not-verified or deadline (on_lost)"},
+		{"BERTH_REASON", "why a hook or health check runs, which alone have it: acquired (on_acquire); ended, signal, " +
+			"step-down, unhealthy, max-run or not-started (on_release); lost, not-verified or deadline (on_lost); running or " +
+			"waiting (a health check)"},
 	} {
 		m.item(v[0], v[1]+".")
 	}

@@ -81,6 +81,7 @@ func New(cfg Config) *Feed {
 		Lock: cfg.Lock.Name, Kind: cfg.Lock.Kind, Arithmetic: cfg.Arithmetic, Timeline: []Change{},
 		Counts: Counts{
 			Losses: make(map[string]int), Kills: make(map[string]int),
+			Checks: make(map[string]int), Cuts: make(map[string]int),
 			Verification: newHistogram(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10),
 			Start:        newHistogram(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120),
 			Waited:       newHistogram(.01, .1, 1, 10, 60, 600, 3600, 6*3600, 24*3600, 7*24*3600),
@@ -88,6 +89,12 @@ func New(cfg Config) *Feed {
 	}
 	for _, cause := range supervisor.LossCauses() {
 		f.said.Counts.Losses[string(cause)] = 0
+	}
+	for _, outcome := range supervisor.CheckOutcomes() {
+		f.said.Counts.Checks[string(outcome)] = 0
+	}
+	for _, cause := range supervisor.CutCauses() {
+		f.said.Counts.Cuts[string(cause)] = 0
 	}
 	f.said.Counts.Kills["KILL"] = 0
 	return f
@@ -182,6 +189,16 @@ func (f *Feed) Lost(cause supervisor.LossCause, why error) {
 		}
 		f.said.LastLoss = Loss{time.Now(), f.now.Slot, f.now.Term, cause, why.Error()}
 	})
+}
+
+// Checked implements supervisor.Tally.
+func (f *Feed) Checked(outcome supervisor.CheckOutcome) {
+	f.change(func() { f.said.Counts.Checks[string(outcome)]++ })
+}
+
+// Cut implements supervisor.Tally.
+func (f *Feed) Cut(cause supervisor.CutCause) {
+	f.change(func() { f.said.Counts.Cuts[string(cause)]++ })
 }
 
 // Step implements supervisor.Tally.

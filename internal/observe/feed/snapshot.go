@@ -82,6 +82,8 @@ type Counts struct {
 	Losses   map[string]int `json:"losses"`   // by cause, see supervisor.LossCause
 	Kills    map[string]int `json:"kills"`    // signals of stop and loss sequences
 	Failures int            `json:"verification_failures"`
+	Checks   map[string]int `json:"health_checks"` // by outcome, see supervisor.CheckOutcome
+	Cuts     map[string]int `json:"cuts"`          // commands that were ended, by cause, see supervisor.CutCause
 
 	Verification Histogram `json:"verification"` // how long one took, in seconds
 	Start        Histogram `json:"start"`        // from winning a slot to the command's start, in seconds

@@ -40,6 +40,13 @@ var families = []family{
 		func(s *feed.Snapshot) float64 { return float64(s.Term) }),
 	gauge("berth_command_running", "1 while the command runs.",
 		func(s *feed.Snapshot) float64 { return truth(s.CommandPID != 0) }),
+	{name: "berth_healthy", help: "1 while the command, or with --health-while-waiting this host, is healthy, 0 while " +
+		"it is not, or no check has succeeded yet. Missing while nothing is checked.",
+		kind: prometheus.GaugeValue, values: func(s *feed.Snapshot, say func(float64, string)) {
+			if s.Health != "" {
+				say(truth(s.Health == string(supervisor.Healthy)), "")
+			}
+		}},
 	gauge("berth_waiting_seconds", "How long the present wait for a slot has lasted, 0 while one is held.",
 		func(s *feed.Snapshot) float64 {
 			if s.Slot != 0 || s.Since.IsZero() {
@@ -72,6 +79,18 @@ var families = []family{
 	{name: "berth_losses_total", help: "Slots lost with a command in them, by cause.", label: "cause",
 		kind: prometheus.CounterValue, values: func(s *feed.Snapshot, say func(float64, string)) {
 			for cause, n := range s.Counts.Losses {
+				say(float64(n), cause)
+			}
+		}},
+	{name: "berth_health_checks_total", help: "Health checks that were not broken off, by result.", label: "result",
+		kind: prometheus.CounterValue, values: func(s *feed.Snapshot, say func(float64, string)) {
+			for result, n := range s.Counts.Checks {
+				say(float64(n), result)
+			}
+		}},
+	{name: "berth_cuts_total", help: "Commands ended because they were unhealthy or had run for too long, by cause.",
+		label: "cause", kind: prometheus.CounterValue, values: func(s *feed.Snapshot, say func(float64, string)) {
+			for cause, n := range s.Counts.Cuts {
 				say(float64(n), cause)
 			}
 		}},

@@ -101,10 +101,11 @@ func (s *served) want(path string, status int, text string) {
 // holder is a berth whose command runs.
 func holder() feed.Snapshot {
 	return feed.Snapshot{
-		Report: lock.Report{State: "running", Slot: 2, Term: 7, Since: time.Now(), Version: "1.2.3"},
+		Report: lock.Report{State: "running", Slot: 2, Term: 7, Since: time.Now(), Version: "1.2.3", Health: "healthy"},
 		Lock:   "workers", Kind: lock.Semaphore, Ready: true, CommandPID: 12, Deadline: time.Now().Add(10 * time.Second),
 		Counts: feed.Counts{
 			Acquires: 1, Losses: map[string]int{"proven": 3}, Kills: map[string]int{"TERM": 1},
+			Checks: map[string]int{"failure": 2}, Cuts: map[string]int{"unhealthy": 1},
 			Verification: feed.Histogram{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 5},
 		},
 	}
@@ -143,6 +144,9 @@ func TestMetricsSayWhatTheBerthSays(t *testing.T) {
 		`berth_slot{kind="semaphore",lock="workers"} 2`,
 		`berth_losses_total{cause="proven",kind="semaphore",lock="workers"} 3`,
 		`berth_kills_total{kind="semaphore",lock="workers",step="TERM"} 1`,
+		`berth_healthy{kind="semaphore",lock="workers"} 1`,
+		`berth_health_checks_total{kind="semaphore",lock="workers",result="failure"} 2`,
+		`berth_cuts_total{cause="unhealthy",kind="semaphore",lock="workers"} 1`,
 		`berth_verification_seconds_bucket{kind="semaphore",lock="workers",le="1"} 6`,
 		`berth_verification_seconds_count{kind="semaphore",lock="workers"} 7`,
 		`berth_state{kind="semaphore",lock="workers",state="running"} 1`,

@@ -1,0 +1,491 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/boottime"
+	"berth/lock"
+	"berth/lock/locktest"
+	"berth/supervisor"
+)
+
+// checks are those that the supervisor begins. Each runs until the test has it end, or ends it in no time by itself.
+type checks chan *fakeCheck
+
+type fakeCheck struct {
+	ctx     context.Context
+	start   supervisor.Start
+	renewed <-chan boottime.Instant
+	end     chan supervisor.Verdict
+}
+
+var (
+	success = supervisor.Verdict{Outcome: supervisor.CheckSucceeded}
+	failure = supervisor.Verdict{Outcome: supervisor.CheckFailed, Problem: "it ended with 1"}
+	unknown = supervisor.Verdict{Outcome: supervisor.CheckUnknown, Problem: "its guard died"}
+)
+
+func (c checks) check(ctx context.Context, start supervisor.Start, renewed <-chan boottime.Instant) supervisor.Verdict {
+	check := &fakeCheck{ctx, start, renewed, make(chan supervisor.Verdict, 1)}
+	c <- check
+	return <-check.end
+}
+
+// next returns the next check.
+func (c checks) next(t *testing.T) *fakeCheck {
+	t.Helper()
+	select {
+	case check := <-c:
+		return check
+	case <-time.After(patience):
+		t.Fatal("no check was begun")
+		return nil
+	}
+}
+
+// end has the next checks end so.
+func (c checks) end(t *testing.T, verdicts ...supervisor.Verdict) {
+	t.Helper()
+	for _, v := range verdicts {
+		c.next(t).end <- v
+	}
+}
+
+func (c *fakeCheck) awaitKill(t *testing.T) {
+	t.Helper()
+	select {
+	case <-c.ctx.Done():
+	case <-time.After(patience):
+		t.Fatal("the check is not killed")
+	}
+}
+
+// checked starts a supervisor whose command is checked all the time, and unhealthy after two failures.
+func checked(t *testing.T, lease time.Duration, change func(*bench, *supervisor.Config)) (*bench, checks) {
+	t.Helper()
+	all := make(checks, 10)
+	return newBench(t, lease, func(b *bench, cfg *supervisor.Config) {
+		cfg.Health = supervisor.Health{Check: all.check, Interval: time.Millisecond, Retries: 2}
+		cfg.OnLoss = supervisor.Retry
+		if change != nil {
+			change(b, cfg)
+		}
+	}), all
+}
+
+func exits(_ *bench, cfg *supervisor.Config) { cfg.OnLoss = supervisor.Exit }
+
+func restarts(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.OnFailure }
+
+func TestCommandThatHangsGivesTheSlotBack(t *testing.T) {
+	b, all := checked(t, 0, nil)
+	g := b.running()
+	check := all.next(t)
+	mustContain(t, check.start.Vars, "BERTH_NAME=m", "BERTH_SLOT=1", "BERTH_REASON=running")
+	check.end <- failure
+	all.end(t, success, failure, unknown, failure) // one that is not known neither counts nor excuses
+	g.awaitOrder(t, "TERM tree")
+	g.awaitOrder(t, "kill")
+	b.wantHeld("while it lives")
+	g.dies(kill, 0)
+	eventually(t, "the slot is free", func() bool { return b.another() == nil })
+	b.signals <- unix.SIGTERM
+	if o := b.end(); o.Status != 143 {
+		t.Errorf("outcome %+v: it does not queue up again", o)
+	}
+}
+
+func TestUnhealthyCommandEndsBerthWhereALossWould(t *testing.T) {
+	for name, change := range map[string]func(*bench, *supervisor.Config){
+		"on-loss exit": exits,
+		"try":          func(_ *bench, cfg *supervisor.Config) { cfg.Try = true },
+	} {
+		b, all := checked(t, 0, change)
+		g := b.running()
+		all.end(t, failure, failure)
+		g.awaitOrder(t, "TERM tree")
+		g.dies(0, 0) // how it ends is no excuse
+		if o := b.end(); o.Status != supervisor.ExitCut || !errors.Is(o.Err, supervisor.ErrUnhealthy) {
+			t.Errorf("%s: outcome %+v", name, o)
+		}
+		b.wantFree(name)
+	}
+}
+
+func TestHealthyCommandIsRestartedInItsSlotAndAnotherIsNot(t *testing.T) {
+	b, all := checked(t, 0, restarts)
+	g := b.running()
+	all.end(t, success, failure, failure)
+	g.awaitOrder(t, "TERM tree")
+	g.dies(0, 0)
+	g = b.guard()
+	b.wantHeld("between the runs")
+	g.begin(t)
+	all.end(t, failure, failure) // the failures of the last run do not count, nor its health
+	g.awaitOrder(t, "TERM tree")
+	g.dies(0, 0)
+	eventually(t, "the slot is free", func() bool { return b.another() == nil })
+	b.signals <- unix.SIGTERM
+	b.end()
+}
+
+func TestFailuresInTheStartPeriodDoNotCountUntilACheckHasSucceeded(t *testing.T) {
+	b, all := checked(t, 0, func(b *bench, cfg *supervisor.Config) {
+		exits(b, cfg)
+		cfg.Health.StartPeriod = time.Hour
+	})
+	g := b.running()
+	all.end(t, failure, failure, failure, success, failure, failure)
+	g.awaitOrder(t, "TERM tree")
+	g.dies(0, 0)
+	b.end()
+}
+
+// Whatever ends the command ends the check at once, and nobody else gets the slot before it is dead.
+func TestSlotIsNotGivenBackWhileACheckIsAlive(t *testing.T) {
+	for name, c := range map[string]struct {
+		cause func(*bench, *fakeGuard)
+		order string
+	}{
+		"the command ends":  {func(*bench, *fakeGuard) {}, ""},
+		"a signal":          {func(b *bench, _ *fakeGuard) { b.signals <- unix.SIGTERM }, "TERM tree"},
+		"a step-down":       {func(b *bench, _ *fakeGuard) { b.stepDown() }, "TERM tree"},
+		"a loss":            {func(b *bench, _ *fakeGuard) { b.backend.ReportLost(mutex, lock.ErrLost) }, "TERM tree"},
+		"its guard is dead": {func(_ *bench, g *fakeGuard) { g.gone() }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, all := checked(t, 0, func(b *bench, cfg *supervisor.Config) { cfg.Stop = steps(t, "TERM 10s, KILL") })
+			g := b.running()
+			check := all.next(t)
+			c.cause(b, g)
+			if c.order != "" {
+				g.awaitOrder(t, c.order)
+				check.awaitKill(t)
+			}
+			if name != "its guard is dead" {
+				g.dies(0, 3)
+			}
+			check.awaitKill(t)
+			if name != "a loss" {
+				b.wantHeld("while the check is alive")
+			}
+			if n := b.backend.Calls(locktest.Release); n != 0 {
+				t.Errorf("it was given back %d times", n)
+			}
+			check.end <- failure
+			eventually(t, "the slot is given back", func() bool { return b.backend.Calls(locktest.Release) == 1 })
+			b.signals <- unix.SIGTERM
+			b.end()
+		})
+	}
+}
+
+func TestSignalsAfterTheCommandsDeathDoNotWaitForACheck(t *testing.T) {
+	said := &page{}
+	b, all := checked(t, time.Minute, func(_ *bench, cfg *supervisor.Config) { cfg.Log = said.logger() })
+	g := b.running()
+	check := all.next(t)
+	g.dies(0, 3)
+	check.awaitKill(t)
+	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree") // of which nobody is left
+	n := len(g.renewed())
+	eventually(t, "the slot is verified", func() bool { return b.backend.Calls(locktest.Verify) > 3 })
+	if len(g.renewed()) != n {
+		t.Error("the guard of a dead command is renewed")
+	}
+	check.end <- success
+	if o := b.end(); o.Status != 3 || said.count("guard") != 0 {
+		t.Errorf("outcome %+v, and it says %q", o, said.text.String())
+	}
+}
+
+func TestFrozenCommandIsNotJudged(t *testing.T) {
+	b, all := checked(t, time.Minute, func(b *bench, cfg *supervisor.Config) {
+		freezes(b, cfg)
+		exits(b, cfg)
+		cfg.Health.Retries = 1
+	})
+	g := b.running()
+	check := all.next(t)
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
+	g.awaitOrder(t, "freeze")
+	check.awaitKill(t)
+	check.end <- failure
+	select {
+	case <-all:
+		t.Error("it is judged while it is frozen")
+	case <-time.After(50 * time.Millisecond):
+	}
+	b.backend.InjectAlways(locktest.Verify, locktest.Fault{})
+	g.awaitOrder(t, "thaw")
+	all.end(t, success)
+	all.end(t, failure)
+	g.awaitOrder(t, "TERM tree")
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestChecksDeadlineIsTheSlots(t *testing.T) {
+	b, all := checked(t, time.Minute, nil)
+	g := b.running()
+	check := all.next(t)
+	if check.start.Deadline == 0 {
+		t.Error("it has none")
+	}
+	select {
+	case later := <-check.renewed:
+		if later <= check.start.Deadline {
+			t.Errorf("from %d it is set to %d", check.start.Deadline, later)
+		}
+	case <-time.After(patience):
+		t.Error("it is not renewed")
+	}
+	b.signals <- unix.SIGTERM
+	check.awaitKill(t)
+	check.end <- failure
+	g.dies(0, 0)
+	b.end()
+}
+
+// The will says that nothing runs in the slot.
+func TestCommandsGuardHasNoWillWhileACheckRuns(t *testing.T) {
+	b, all := checked(t, time.Minute, func(_ *bench, cfg *supervisor.Config) {
+		cfg.Lock = willing{cfg.Lock}
+		cfg.Health.Interval = 20 * time.Millisecond
+	})
+	g := b.guard()
+	g.will = "w" // as Start tells it
+	g.begin(t)
+	check := all.next(t)
+	g.awaitOrder(t, `will ""`)
+	check.end <- success
+	g.awaitOrder(t, `will "w"`)
+	check = all.next(t)
+	g.awaitOrder(t, `will ""`)
+	b.signals <- unix.SIGTERM
+	check.awaitKill(t)
+	check.end <- failure
+	g.dies(0, 0)
+	b.end()
+}
+
+func TestCommandThatRunsForTooLongIsEnded(t *testing.T) {
+	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
+		cfg.MaxRun, cfg.OnLoss = 20*time.Millisecond, supervisor.Retry
+	})
+	g := b.running()
+	g.awaitOrder(t, "TERM tree")
+	g.dies(0, 0)
+	if o := b.end(); o.Status != supervisor.ExitCut || !errors.Is(o.Err, supervisor.ErrOverran) {
+		t.Errorf("outcome %+v", o)
+	}
+	b.wantFree("afterwards")
+}
+
+func TestCommandThatRunsForTooLongIsRestarted(t *testing.T) {
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
+		restarts(b, cfg)
+		cfg.MaxRun = 20 * time.Millisecond
+	})
+	for range 2 {
+		g := b.running()
+		g.awaitOrder(t, "TERM tree")
+		g.dies(0, 0)
+	}
+	g := b.running()
+	b.wantHeld("all the time")
+	b.signals <- unix.SIGTERM
+	g.dies(term, 0)
+	b.end()
+}
+
+func TestHooksAreToldWhyTheCommandWasEnded(t *testing.T) {
+	for reason, change := range map[string]func(*supervisor.Config, checks){
+		"unhealthy": func(cfg *supervisor.Config, all checks) {
+			cfg.Health = supervisor.Health{Check: all.check, Interval: time.Millisecond, Retries: 1}
+		},
+		"max-run": func(cfg *supervisor.Config, _ checks) { cfg.MaxRun = time.Millisecond },
+	} {
+		all := make(checks, 10)
+		b := hooked(t, 0, func(cfg *supervisor.Config) { change(cfg, all) }, supervisor.OnRelease)
+		g := b.running()
+		if reason == "unhealthy" {
+			all.end(t, failure)
+		}
+		g.awaitOrder(t, "TERM tree")
+		g.dies(0, 0)
+		b.hook("BERTH_REASON="+reason).dies(0, 0)
+		if o := b.end(); o.Status != supervisor.ExitCut {
+			t.Errorf("%s: outcome %+v", reason, o)
+		}
+	}
+}
+
+func waits(_ *bench, cfg *supervisor.Config) { cfg.Health.WhileWaiting = true }
+
+func TestWaiterTakesNoSlotBeforeItsCheckHasSucceeded(t *testing.T) {
+	b, all := checked(t, 0, waits)
+	g := b.guard()
+	check := all.next(t)
+	mustContain(t, check.start.Vars, "BERTH_NAME=m", "BERTH_REASON=waiting")
+	check.end <- unknown
+	all.end(t, failure, failure, failure)
+	check = all.next(t)
+	b.wantFree("while nothing is known of it")
+	if n := b.backend.Calls(locktest.Acquire); n != 0 {
+		t.Errorf("it has tried %d times", n)
+	}
+	check.end <- success
+	g.begin(t)
+	b.wantHeld("then")
+	b.signals <- unix.SIGTERM
+	g.dies(term, 0)
+	for {
+		select {
+		case check := <-all:
+			check.end <- success
+			continue
+		case <-b.outcome:
+		}
+		break
+	}
+}
+
+func TestWaiterThatIsUnfitGivesTheSlotToOthersUntilItIsFitAgain(t *testing.T) {
+	var release func()
+	b, all := checked(t, 0, func(b *bench, cfg *supervisor.Config) {
+		waits(b, cfg)
+		release = b.holdLock()
+	})
+	g := b.guard()
+	all.end(t, success)
+	eventually(t, "it waits", func() bool { return b.backend.Calls(locktest.Acquire) > 0 })
+	all.end(t, failure, failure, failure)
+	check := all.next(t)
+	release()
+	eventually(t, "others get the slot", func() bool { return b.another() == nil })
+	wantNotStarted(t, g)
+	check.end <- failure
+	check = all.next(t)
+	wantNotStarted(t, g)
+	check.end <- success
+	g.begin(t)
+	g.dies(0, 7)
+	for {
+		select {
+		case check := <-all:
+			check.end <- success
+			continue
+		case o := <-b.outcome:
+			if o.Status != 7 {
+				t.Errorf("outcome %+v", o)
+			}
+		}
+		break
+	}
+}
+
+func TestUnfitWaiterAsksNobodyToStepDown(t *testing.T) {
+	asked := make(chan context.Context, 10)
+	var release func()
+	b, all := checked(t, 0, func(b *bench, cfg *supervisor.Config) {
+		waits(b, cfg)
+		release = b.holdLock()
+		cfg.Takeover = func(ctx context.Context, _ int, _ func(string)) error {
+			asked <- ctx
+			<-ctx.Done()
+			return ctx.Err()
+		}
+	})
+	defer release()
+	all.end(t, success)
+	ctx := <-asked
+	all.end(t, failure, failure)
+	<-ctx.Done()
+	all.end(t, failure)
+	if len(asked) > 0 {
+		t.Error("it asks all the same")
+	}
+	all.end(t, success)
+	ctx = <-asked // again
+	b.signals <- unix.SIGTERM
+	for {
+		select {
+		case check := <-all:
+			check.end <- success
+			continue
+		case <-b.outcome:
+		}
+		break
+	}
+	<-ctx.Done()
+}
+
+func TestUnfitWaiterWithTryOrTimeoutEnds(t *testing.T) {
+	for name, change := range map[string]func(*supervisor.Config){
+		"try":     func(cfg *supervisor.Config) { cfg.Try = true },
+		"timeout": func(cfg *supervisor.Config) { cfg.Timeout = 50 * time.Millisecond },
+	} {
+		b, all := checked(t, 0, func(b *bench, cfg *supervisor.Config) {
+			waits(b, cfg)
+			change(cfg)
+		})
+		var o supervisor.Outcome
+		for over := false; !over; {
+			select {
+			case check := <-all:
+				check.end <- failure
+			case o = <-b.outcome:
+				over = true
+			}
+		}
+		if !errors.Is(o.Err, lock.ErrUnknown) {
+			t.Errorf("%s: outcome %+v", name, o)
+		}
+		wantNotStarted(t, b.guard())
+		b.wantFree(name)
+	}
+}
+
+func TestHealthIsReported(t *testing.T) {
+	said := make(recorder, 100)
+	b, all := checked(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Tally = said })
+	g := b.running()
+	check := all.next(t)
+	if health := b.report().Health; health != string(supervisor.HealthStarting) {
+		t.Errorf("before the first check it is %q", health)
+	}
+	check.end <- success
+	check = all.next(t)
+	if health := b.report().Health; health != string(supervisor.Healthy) {
+		t.Errorf("then it is %q", health)
+	}
+	check.end <- failure
+	all.end(t, failure)
+	g.awaitOrder(t, "TERM tree")
+	if health := b.report().Health; health != string(supervisor.Unhealthy) {
+		t.Errorf("in the end it is %q", health)
+	}
+	g.dies(0, 0)
+	b.signals <- unix.SIGTERM
+	b.end()
+	close(said)
+	var counted []string
+	for what := range said {
+		switch what {
+		case "success", "failure", "unhealthy":
+			counted = append(counted, what)
+		}
+	}
+	if got := fmt.Sprint(counted); got != "[success failure failure unhealthy]" {
+		t.Errorf("counted %s", got)
+	}
+}
