@@ -51,6 +51,9 @@ func (s Situation) Report(self lock.Report) lock.Report {
 	self.State, self.Slot, self.Term, self.Trouble = string(s.State), s.Slot, s.Term, s.Waiting
 	self.Since, self.Ending = s.Since, s.State == Stopping || s.State == Losing
 	self.Health = string(s.Health)
+	if s.Health == Unhealthy && s.Slot == 0 {
+		self.Trouble = "its health checks fail: it takes no slot"
+	}
 	if s.State == InDoubt {
 		self.Trouble = "the slot is in doubt: it is not verified"
 	}

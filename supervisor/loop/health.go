@@ -2,9 +2,11 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"berth/internal/boottime"
+	"berth/lock"
 	"berth/supervisor"
 	"berth/supervisor/machine"
 )
@@ -166,7 +168,8 @@ func (l *loop) noteHealthy() {
 		l.health.withheld = false
 		l.pauseTimer.Reset(0)
 	}
-	if l.state == supervisor.Waiting && l.next > 0 {
+	full := l.state == supervisor.Waiting && errors.Is(l.facts.LastErr, lock.ErrFull)
+	if full && (l.next > 0 || l.cfg.Lock.Next() == nil) {
 		l.askToStepDown(l.next)
 	}
 }

@@ -155,3 +155,12 @@ func TestHostThatIsNotFitLeavesTheSlotToOthers(t *testing.T) {
 		b.wantNothingLeft()
 	})
 }
+
+func TestWaiterWhoseCheckHangsEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := onHost.contest(t, "mutex").run(plain, judge(t, stubborn, "--health-timeout=1h", "--health-while-waiting")...)
+	b.awaitRuns(1) // of the check
+	b.signal(syscall.SIGTERM)
+	b.wantStatus(143)
+	b.wantNothingLeft()
+}
