@@ -62,6 +62,10 @@ type Start struct {
 	Last     bool             // no other run follows in the slot: the guard unlocks Files before it tells Dead
 	Deadline boottime.Instant // 0: none
 	Will     []byte           // lock.Handover
+
+	// Beside is the end for reading of a pipe, whose other end is among the Files of whatever runs beside the command: the
+	// will is not executed before all of that is dead. nil: nothing does.
+	Beside *os.File
 }
 
 // KillingInterval is how long a guard is silent at most while it kills a tree that

@@ -148,6 +148,29 @@ func TestWaitingGuardExecutesTheWillOfASupervisorThatIsGone(t *testing.T) {
 	}
 }
 
+// Whatever runs beside the command has the other end of a pipe open: here it is this process.
+func TestWillWaitsForWhatRunsBesideTheCommand(t *testing.T) {
+	tr := prepare(t, `exec sleep 1000`)
+	file := filepath.Join(t.TempDir(), "executed")
+	end, mark, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mark.Close()
+	defer end.Close()
+	tr.start(supervisor.Start{Will: []byte(file), Deadline: soon(), Beside: end})
+	tr.next(supervisor.Started)
+	tr.next(supervisor.Overdue) // the supervisor is too late, as if it were stopped
+	tr.next(supervisor.Exited)
+	tr.next(supervisor.Dead)
+	time.Sleep(100 * time.Millisecond)
+	if guardtest.Exists(file) {
+		t.Error("the will is executed while something runs beside the command")
+	}
+	mark.Close()
+	guardtest.Await(t, "the will is executed", func() bool { return guardtest.Exists(file) })
+}
+
 func TestChildrenFromBeforeTheHostAreSpared(t *testing.T) {
 	process := guardtest.Sleeper(t)
 	t.Run("guard dies", func(t *testing.T) { // its Host is closed before the child is waited for

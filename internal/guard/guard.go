@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -212,9 +213,13 @@ func (g *Guard) Bequeath(will []byte) error {
 func (g *Guard) Start(start supervisor.Start) error {
 	g.settings.Store(terminal.Settings())
 	close(g.started)
+	files := start.Files
+	if start.Beside != nil {
+		files = append(slices.Clone(files), start.Beside)
+	}
 	return g.order(wire.Order{
-		Op: wire.OpStart, Vars: start.Vars, Deadline: start.Deadline, Will: start.Will, Files: start.Files,
-		Last: start.Last,
+		Op: wire.OpStart, Vars: start.Vars, Deadline: start.Deadline, Will: start.Will, Files: files,
+		Last: start.Last, Beside: start.Beside != nil,
 	})
 }
 

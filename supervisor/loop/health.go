@@ -3,6 +3,8 @@ package loop
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
 	"time"
 
 	"berth/internal/boottime"
@@ -25,6 +27,7 @@ const (
 // it is dead.
 type health struct {
 	of       judged
+	beside   beside
 	due      *time.Timer // of the next check
 	check    *check      // the one whose tree may be alive, nil: none
 	failures int         // in a row
@@ -39,8 +42,17 @@ type health struct {
 type check struct {
 	of      judged // ofNobody: it was broken off
 	cancel  context.CancelFunc
+	mark    *os.File              // see beside; nil: it is of no slot
 	renewed chan boottime.Instant // has room for one
 	done    chan supervisor.Verdict
+}
+
+// close gives up what a check has that is dead.
+func (c *check) close() {
+	c.cancel()
+	if c.mark != nil {
+		c.mark.Close()
+	}
 }
 
 // whom returns whom a check would judge now. A command that berth or its user has stopped is not to blame for that.
@@ -83,8 +95,8 @@ func (l *loop) tend() {
 	}
 }
 
-// beginCheck has a check begun. It is of the slot as the command is: it keeps the files of a local lock open, and the
-// command's guard must not say meanwhile that nothing runs.
+// beginCheck has a check begun. It is of the slot as the command is: it keeps the files of a local lock open, and what
+// has the will of the command's guard wait.
 func (l *loop) beginCheck() {
 	if l.health.check != nil { // one that was broken off, and is not dead yet
 		l.health.due.Reset(l.cfg.Health.Interval)
@@ -95,9 +107,16 @@ func (l *loop) beginCheck() {
 		done: make(chan supervisor.Verdict, 1)}
 	start := supervisor.Start{Vars: append(l.identity(), "BERTH_REASON="+reasonWaiting)}
 	if c.of == ofCommand {
+		mark, err := l.health.beside.begin()
+		if err != nil {
+			l.log.Warn("health check could not be run; nothing follows from that", "problem", err.Error())
+			cancel()
+			l.health.due.Reset(l.cfg.Health.Interval)
+			return
+		}
+		c.mark = mark
 		start = supervisor.Start{Vars: append(l.vars(), "BERTH_REASON="+reasonRunning),
-			Files: l.held.Handover().Files, Deadline: l.deadline}
-		_ = l.guard.Bequeath(nil)
+			Files: append(slices.Clone(l.held.Handover().Files), mark), Deadline: l.deadline}
 	}
 	l.health.check = c
 	run := l.cfg.Health.Check
@@ -128,14 +147,11 @@ func (l *loop) renewCheck() {
 // noteChecked is for a check whose tree is dead.
 func (l *loop) noteChecked(v supervisor.Verdict) event {
 	of := l.health.check.of
-	l.health.check.cancel()
+	l.health.check.close()
 	l.health.check = nil
 	if dead := l.health.dead; dead != nil {
 		l.health.dead = nil
 		return *dead
-	}
-	if l.held != nil && l.guard != nil && l.facts.Command.Started() && l.facts.Command.Hook == "" {
-		_ = l.guard.Bequeath(l.held.Handover().Will)
 	}
 	if of == ofNobody || of != l.health.of {
 		return event{}
@@ -254,6 +270,7 @@ func (l *loop) healthState() supervisor.HealthState {
 func (l *loop) closeHealth(patience time.Duration) {
 	l.health.due.Stop()
 	l.runTime.Stop()
+	l.health.beside.close()
 	if l.health.check == nil {
 		return
 	}

@@ -255,24 +255,28 @@ func TestChecksDeadlineIsTheSlots(t *testing.T) {
 	b.end()
 }
 
-// The will says that nothing runs in the slot.
-func TestCommandsGuardHasNoWillWhileACheckRuns(t *testing.T) {
-	b, all := checked(t, time.Minute, func(_ *bench, cfg *supervisor.Config) {
-		cfg.Lock = willing{cfg.Lock}
-		cfg.Health.Interval = 20 * time.Millisecond
-	})
+// The will of the command's guard says that nothing runs in the slot, and is executed when this process cannot any more.
+func TestCommandsGuardSeesThatACheckRuns(t *testing.T) {
+	b, all := checked(t, time.Minute, nil)
 	g := b.guard()
-	g.will = "w" // as Start tells it
-	g.begin(t)
+	end := g.begin(t).Beside
+	nobody := func() bool {
+		fds := []unix.PollFd{{Fd: int32(end.Fd()), Events: unix.POLLIN}}
+		_, err := unix.Poll(fds, 0)
+		return err == nil && fds[0].Revents&unix.POLLHUP != 0
+	}
 	check := all.next(t)
-	g.awaitOrder(t, `will ""`)
-	check.end <- success
-	g.awaitOrder(t, `will "w"`)
-	check = all.next(t)
-	g.awaitOrder(t, `will ""`)
+	if len(check.start.Files) != 1 || nobody() {
+		t.Error("it sees none")
+	}
 	b.signals <- unix.SIGTERM
+	g.awaitOrder(t, "TERM tree")
 	check.awaitKill(t)
+	if nobody() {
+		t.Error("it sees none, before its tree is dead")
+	}
 	check.end <- failure
+	eventually(t, "it sees that nothing runs", nobody)
 	g.dies(0, 0)
 	b.end()
 }

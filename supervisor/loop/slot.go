@@ -72,7 +72,7 @@ func (l *loop) start(e event) {
 	l.facts.Last = !l.facts.Policy.Restarts() && !l.facts.Policy.OnRelease && l.cfg.Health.Check == nil
 	handover := l.held.Handover()
 	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
-		Deadline: l.deadline, Last: l.facts.Last})
+		Deadline: l.deadline, Last: l.facts.Last, Beside: l.health.beside.end})
 	l.silence.Reset(l.env.guardPatience)
 }
 

@@ -37,6 +37,14 @@ func (g *guard) awaitSupervisor(orders <-chan wire.Order) {
 	}
 }
 
+// awaitBeside waits until nothing runs beside the command, before its will is executed. Nobody writes: what is read is
+// the end, once everybody has closed theirs.
+func (g *guard) awaitBeside() {
+	if g.beside != nil {
+		_, _ = g.beside.Read(make([]byte, 1))
+	}
+}
+
 // lessNice is by how much an ending guard gives way. With 19 more a busy host would let berth,
 // which waits for its guard, end a tenth of a second later.
 const lessNice = 4

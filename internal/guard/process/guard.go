@@ -37,6 +37,7 @@ type guard struct {
 	will     []byte
 	wills    chan<- []byte // has room for one: the will, once it is to be executed
 	willing  bool          // that is so
+	beside   *os.File      // at its end once nothing runs beside the command; nil: nothing ever did
 	deadline boottime.Instant
 	timer    *boottime.Timer // of deadline
 
@@ -113,7 +114,9 @@ func (g *guard) run() {
 		}
 	}
 	g.awaitSupervisor(orders)
-	if !g.willing {
+	if g.willing {
+		g.awaitBeside()
+	} else {
 		giveWay()
 	}
 	g.tree.Close()
@@ -228,6 +231,9 @@ func (g *guard) setDeadline(deadline boottime.Instant) error {
 func (g *guard) start(o wire.Order) {
 	if g.phase != idle {
 		return
+	}
+	if last := len(o.Files) - 1; o.Beside && last >= 0 {
+		g.beside, o.Files = o.Files[last], o.Files[:last]
 	}
 	g.order, g.will = o, o.Will
 	if err := g.setDeadline(o.Deadline); err != nil {

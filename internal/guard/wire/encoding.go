@@ -29,6 +29,7 @@ func (o Order) appendTo(data []byte) []byte {
 	data = appendText(data, o.Scope)
 	data = appendText(data, o.Will)
 	data = binary.AppendVarint(data, bit(o.Last))
+	data = binary.AppendVarint(data, bit(o.Beside))
 	data = binary.AppendVarint(data, int64(len(o.Vars)))
 	for _, v := range o.Vars {
 		data = appendText(data, v)
@@ -41,6 +42,7 @@ func (o *Order) parse(data []byte) error {
 	*o = Order{
 		Op: Op(p.text()), Deadline: boottime.Instant(p.number()), Signal: syscall.Signal(p.number()),
 		Scope: Scope(p.text()), Will: p.bytes(), Last: p.number() != 0,
+		Beside: p.number() != 0,
 	}
 	for left := p.number(); left > 0 && !p.failed; left-- {
 		o.Vars = append(o.Vars, p.text())

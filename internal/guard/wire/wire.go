@@ -58,6 +58,9 @@ type Order struct {
 
 	Files []*os.File // travel beside the message; the receiver's own copies
 	Last  bool       // Files are to be unlocked once the tree is dead
+
+	// Beside says that the last of Files is no such file: the will waits for its end.
+	Beside bool
 }
 
 // Kind is what an event tells.

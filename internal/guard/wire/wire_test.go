@@ -253,7 +253,8 @@ func TestCommandsSettingsOfTheRuntimeAreNotTheGuards(t *testing.T) {
 }
 
 func TestMessageThatIsCutIsRefused(t *testing.T) {
-	order := Order{Op: OpStart, Vars: []string{"A=1", "B=2"}, Deadline: 1 << 40, Will: []byte("will")}
+	order := Order{Op: OpStart, Vars: []string{"A=1", "B=2"}, Deadline: 1 << 40, Will: []byte("will"),
+		Beside: true}
 	whole := order.appendTo(nil)
 	for size := range whole {
 		var got Order
