@@ -164,3 +164,23 @@ func TestWaiterWhoseCheckHangsEndsAtOnce(t *testing.T) {
 	b.wantStatus(143)
 	b.wantNothingLeft()
 }
+
+// A check that has longer than the slot. Its guard kills it, as the command's does the command, and says so.
+func TestCheckOfABerthThatIsStoppedIsDeadBeforeSomebodyElseStarts(t *testing.T) {
+	t.Parallel()
+	c := onBroker.contest(t, "mutex")
+	b := c.run(plain, append(judge(t, stubborn, "--health-timeout=1h"), shortLease...)...)
+	b.awaitRuns(2) // one of them of the check
+	other := c.run(plain, shortLease...)
+	other.awaitLog("held by others")
+	b.signal(syscall.SIGSTOP)
+	other.awaitRuns(1)
+	if left := b.command(); len(left) > 0 {
+		t.Errorf("%v are alive", left)
+	}
+	b.signal(syscall.SIGCONT)
+	b.awaitLog("slot lost")
+	b.signal(syscall.SIGTERM)
+	b.status()
+	b.wantNothingLeft()
+}
