@@ -127,7 +127,7 @@ func TestCommandThatRunsForTooLongIsEnded(t *testing.T) {
 		cfg.MaxRun, cfg.OnLoss = 20*time.Millisecond, supervisor.Retry
 	})
 	g := b.running()
-	g.awaitOrder(t, "TERM tree")
+	g.awaitTERM(t)
 	g.dies(0, 0)
 	if o := b.end(); o.Status != supervisor.ExitCut || !errors.Is(o.Err, supervisor.ErrOverran) {
 		t.Errorf("outcome %+v", o)
@@ -142,7 +142,7 @@ func TestCommandThatRunsForTooLongIsRestarted(t *testing.T) {
 	})
 	for range 2 {
 		g := b.running()
-		g.awaitOrder(t, "TERM tree")
+		g.awaitTERM(t)
 		g.dies(0, 0)
 	}
 	g := b.running()

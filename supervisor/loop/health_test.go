@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,19 @@ func (c *fakeCheck) awaitKill(t *testing.T) {
 	}
 }
 
+// awaitTERM waits for the first step of a sequence. Whom it is for is of no matter here.
+func (g *fakeGuard) awaitTERM(t *testing.T) {
+	t.Helper()
+	select {
+	case got := <-g.orders:
+		if !strings.HasPrefix(got, "TERM ") {
+			t.Fatalf("the guard was told %q, want TERM", got)
+		}
+	case <-time.After(patience):
+		t.Fatal("the guard was not told TERM")
+	}
+}
+
 // checked starts a supervisor whose command is checked all the time, and unhealthy after two failures.
 func checked(t *testing.T, lease time.Duration, change func(*bench, *supervisor.Config)) (*bench, checks) {
 	t.Helper()
@@ -90,7 +104,7 @@ func TestCommandThatHangsGivesTheSlotBack(t *testing.T) {
 	mustContain(t, check.start.Vars, "BERTH_NAME=m", "BERTH_SLOT=1", "BERTH_REASON=running")
 	check.end <- failure
 	all.end(t, success, failure, unknown, failure) // one that is not known neither counts nor excuses
-	g.awaitOrder(t, "TERM tree")
+	g.awaitTERM(t)
 	g.awaitOrder(t, "kill")
 	b.wantHeld("while it lives")
 	g.dies(kill, 0)
@@ -109,7 +123,7 @@ func TestUnhealthyCommandEndsBerthWhereALossWould(t *testing.T) {
 		b, all := checked(t, 0, change)
 		g := b.running()
 		all.end(t, failure, failure)
-		g.awaitOrder(t, "TERM tree")
+		g.awaitTERM(t)
 		g.dies(0, 0) // how it ends is no excuse
 		if o := b.end(); o.Status != supervisor.ExitCut || !errors.Is(o.Err, supervisor.ErrUnhealthy) {
 			t.Errorf("%s: outcome %+v", name, o)
@@ -122,13 +136,13 @@ func TestHealthyCommandIsRestartedInItsSlotAndAnotherIsNot(t *testing.T) {
 	b, all := checked(t, 0, restarts)
 	g := b.running()
 	all.end(t, success, failure, failure)
-	g.awaitOrder(t, "TERM tree")
+	g.awaitTERM(t)
 	g.dies(0, 0)
 	g = b.guard()
 	b.wantHeld("between the runs")
 	g.begin(t)
 	all.end(t, failure, failure) // the failures of the last run do not count, nor its health
-	g.awaitOrder(t, "TERM tree")
+	g.awaitTERM(t)
 	g.dies(0, 0)
 	eventually(t, "the slot is free", func() bool { return b.another() == nil })
 	b.signals <- unix.SIGTERM
@@ -142,7 +156,7 @@ func TestFailuresInTheStartPeriodDoNotCountUntilACheckHasSucceeded(t *testing.T)
 	})
 	g := b.running()
 	all.end(t, failure, failure, failure, success, failure, failure)
-	g.awaitOrder(t, "TERM tree")
+	g.awaitTERM(t)
 	g.dies(0, 0)
 	b.end()
 }
@@ -150,14 +164,14 @@ func TestFailuresInTheStartPeriodDoNotCountUntilACheckHasSucceeded(t *testing.T)
 // Whatever ends the command ends the check at once, and nobody else gets the slot before it is dead.
 func TestSlotIsNotGivenBackWhileACheckIsAlive(t *testing.T) {
 	for name, c := range map[string]struct {
-		cause func(*bench, *fakeGuard)
-		order string
+		cause  func(*bench, *fakeGuard)
+		signal bool // is sent to the command
 	}{
-		"the command ends":  {func(*bench, *fakeGuard) {}, ""},
-		"a signal":          {func(b *bench, _ *fakeGuard) { b.signals <- unix.SIGTERM }, "TERM tree"},
-		"a step-down":       {func(b *bench, _ *fakeGuard) { b.stepDown() }, "TERM tree"},
-		"a loss":            {func(b *bench, _ *fakeGuard) { b.backend.ReportLost(mutex, lock.ErrLost) }, "TERM tree"},
-		"its guard is dead": {func(_ *bench, g *fakeGuard) { g.gone() }, ""},
+		"the command ends":  {func(*bench, *fakeGuard) {}, false},
+		"a signal":          {func(b *bench, _ *fakeGuard) { b.signals <- unix.SIGTERM }, true},
+		"a step-down":       {func(b *bench, _ *fakeGuard) { b.stepDown() }, true},
+		"a loss":            {func(b *bench, _ *fakeGuard) { b.backend.ReportLost(mutex, lock.ErrLost) }, true},
+		"its guard is dead": {func(_ *bench, g *fakeGuard) { g.gone() }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,8 +179,8 @@ func TestSlotIsNotGivenBackWhileACheckIsAlive(t *testing.T) {
 			g := b.running()
 			check := all.next(t)
 			c.cause(b, g)
-			if c.order != "" {
-				g.awaitOrder(t, c.order)
+			if c.signal {
+				g.awaitTERM(t)
 				check.awaitKill(t)
 			}
 			if name != "its guard is dead" {
@@ -195,7 +209,7 @@ func TestSignalsAfterTheCommandsDeathDoNotWaitForACheck(t *testing.T) {
 	g.dies(0, 3)
 	check.awaitKill(t)
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree") // of which nobody is left
+	g.awaitTERM(t) // of which nobody is left
 	n := len(g.renewed())
 	verified := b.backend.Calls(locktest.Verify)
 	eventually(t, "the stop sequence is over", func() bool { return b.backend.Calls(locktest.Verify) > verified+5 })
@@ -229,7 +243,7 @@ func TestFrozenCommandIsNotJudged(t *testing.T) {
 	g.awaitOrder(t, "thaw")
 	all.end(t, success)
 	all.end(t, failure)
-	g.awaitOrder(t, "TERM tree")
+	g.awaitTERM(t)
 	g.dies(0, 0)
 	b.end()
 }
@@ -275,7 +289,7 @@ func TestCommandsGuardSeesThatACheckRuns(t *testing.T) {
 		t.Error("it sees none")
 	}
 	b.signals <- unix.SIGTERM
-	g.awaitOrder(t, "TERM tree")
+	g.awaitTERM(t)
 	check.awaitKill(t)
 	if nobody() {
 		t.Error("it sees none, before its tree is dead")
@@ -299,7 +313,7 @@ func TestHooksAreToldWhyTheCommandWasEnded(t *testing.T) {
 		if reason == "unhealthy" {
 			all.end(t, failure)
 		}
-		g.awaitOrder(t, "TERM tree")
+		g.awaitTERM(t)
 		g.dies(0, 0)
 		b.hook("BERTH_REASON="+reason).dies(0, 0)
 		if o := b.end(); o.Status != supervisor.ExitCut {
@@ -323,7 +337,7 @@ func TestHealthIsReported(t *testing.T) {
 	}
 	check.end <- failure
 	all.end(t, failure)
-	g.awaitOrder(t, "TERM tree")
+	g.awaitTERM(t)
 	if health := b.report().Health; health != string(supervisor.Unhealthy) {
 		t.Errorf("in the end it is %q", health)
 	}
