@@ -121,7 +121,9 @@ func bounded(r *lock.Report) *lock.Report {
 		return nil
 	}
 	short := *r
-	for _, s := range []*string{&short.Holder, &short.Host, &short.Version, &short.State, &short.Command, &short.Trouble} {
+	for _, s := range []*string{
+		&short.Holder, &short.Host, &short.Version, &short.State, &short.Command, &short.Health, &short.Trouble,
+	} {
 		if letters := []rune(*s); len(letters) > longestWord {
 			*s = string(letters[:longestWord]) + "..."
 		}
