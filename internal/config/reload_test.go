@@ -29,7 +29,7 @@ func TestReloadTakesWhatCanChange(t *testing.T) {
 		"stop-to": {"tree"},
 	})
 	next, took, kept, err := before.Reload(now)
-	if want := []string{"admins", "stop", "on-lost", "hook-timeout", "loss", "log-level"}; !slices.Equal(took, want) {
+	if want := []string{"admins", "stop", "stop-to", "on-lost", "hook-timeout", "loss", "log-level"}; !slices.Equal(took, want) {
 		t.Errorf("took %q, not %q", took, want)
 	}
 	if err != nil || !slices.Equal(kept, []string{"priority", "verify-interval"}) {
@@ -38,7 +38,8 @@ func TestReloadTakesWhatCanChange(t *testing.T) {
 	if next.HookTimes().OnLost != 9*time.Second {
 		t.Errorf("hooks %v, %s", next.Hooks, next.HookTimeout)
 	}
-	if next.Stop.Duration() != 9*time.Second || next.StopTo != supervisor.StopTree || next.Loss.Duration() != time.Second || next.LogLevel != "debug" ||
+	if next.Stop.Duration() != 9*time.Second || next.StopTo != supervisor.StopTree ||
+		next.Loss.Duration() != time.Second || next.LogLevel != "debug" ||
 		!slices.Equal(next.Admins, []string{"operator"}) || next.Priority != 3 || next.VerifyInterval != time.Second {
 		t.Errorf("%+v", next)
 	}
