@@ -49,6 +49,10 @@ func (h *Host) Run(ctx context.Context, spec Spec, how Beside) error {
 	_ = g.Start(start)
 	abandon := time.NewTimer(how.Limit + leaveTimeout)
 	defer abandon.Stop()
+	kill := func() {
+		_ = g.Kill()
+		abandon.Reset(leaveTimeout)
+	}
 	result, done, settled := fmt.Errorf("%w: its guard died", ErrUnjudged), ctx.Done(), false
 	for {
 		select {
@@ -69,14 +73,17 @@ func (h *Host) Run(ctx context.Context, spec Spec, how Beside) error {
 				if e.Left {
 					how.Stuck(e)
 				}
+			case supervisor.Killing: // it is not the guard's fault if that takes long
+				abandon.Reset(supervisor.KillingInterval + leaveTimeout)
 			case supervisor.Overdue:
+				kill() // it does that already, and goes on to tell of it
 				result, settled = fmt.Errorf("%w: the slot's deadline has passed", ErrUnjudged), true
 				if limit.Passed() {
 					result = fmt.Errorf("it took longer than %s and was killed", how.Limit)
 				}
 			case supervisor.Exited:
 				if e.Left {
-					_ = g.Kill()
+					kill()
 				}
 				if e.Orphans || settled {
 					break
@@ -88,8 +95,7 @@ func (h *Host) Run(ctx context.Context, spec Spec, how Beside) error {
 			}
 		case <-done:
 			result, done, settled = ctx.Err(), nil, true
-			_ = g.Kill()
-			abandon.Reset(leaveTimeout)
+			kill()
 		case <-abandon.C:
 			g.Abandon()
 		}

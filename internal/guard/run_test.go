@@ -13,6 +13,7 @@ import (
 
 	"berth/internal/boottime"
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/procfs"
 	"berth/supervisor"
 )
 
@@ -115,6 +116,10 @@ func TestWhatKILLDoesNotEndBesideTheCommandIsTold(t *testing.T) {
 	case e := <-told:
 		if e.Kind != supervisor.Lasting || e.Pid != sleeping || !e.Left {
 			t.Errorf("of process %d it is told %+v", sleeping, e)
+		}
+		// Without this process its guard alone would have the slot wait for it.
+		if p, err := procfs.Read(sleeping); err != nil || p.Parent == os.Getpid() {
+			t.Errorf("its guard is dead, and it was not to blame (%v)", err)
 		}
 	case <-time.After(guardtest.Patience):
 		t.Error("nothing is told of a process that KILL does not end")
