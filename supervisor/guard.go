@@ -63,8 +63,8 @@ type Start struct {
 	Deadline boottime.Instant // 0: none
 	Will     []byte           // lock.Handover
 
-	// Beside is the end for reading of a pipe, whose other end is among the Files of whatever runs beside the command: the
-	// will is not executed before all of that is dead. nil: nothing does.
+	// Beside has a shared lock (flock(2)) while anything runs beside the command. The guard locks it for itself alone
+	// before the will is executed, and for good: nothing begins to run there any more. nil: nothing does.
 	Beside *os.File
 }
 

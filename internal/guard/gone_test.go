@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bufio"
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -148,17 +149,25 @@ func TestWaitingGuardExecutesTheWillOfASupervisorThatIsGone(t *testing.T) {
 	}
 }
 
-// Whatever runs beside the command has the other end of a pipe open: here it is this process.
+// Whatever runs beside the command has a shared lock: here it is this process.
 func TestWillWaitsForWhatRunsBesideTheCommand(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	file := filepath.Join(t.TempDir(), "executed")
-	end, mark, err := os.Pipe()
-	if err != nil {
+	var opened [3]*os.File // of one directory, and each with a lock of its own
+	dir := t.TempDir()
+	for i := range opened {
+		f, err := os.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		opened[i] = f
+	}
+	beside, mark, late := opened[0], opened[1], opened[2]
+	if err := unix.Flock(int(mark.Fd()), unix.LOCK_SH); err != nil {
 		t.Fatal(err)
 	}
-	defer mark.Close()
-	defer end.Close()
-	tr.start(supervisor.Start{Will: []byte(file), Deadline: soon(), Beside: end})
+	tr.start(supervisor.Start{Will: []byte(file), Deadline: soon(), Beside: beside})
 	tr.next(supervisor.Started)
 	tr.next(supervisor.Overdue) // the supervisor is too late, as if it were stopped
 	tr.next(supervisor.Exited)
@@ -169,6 +178,9 @@ func TestWillWaitsForWhatRunsBesideTheCommand(t *testing.T) {
 	}
 	mark.Close()
 	guardtest.Await(t, "the will is executed", func() bool { return guardtest.Exists(file) })
+	if err := unix.Flock(int(late.Fd()), unix.LOCK_SH|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Errorf("something may begin to run beside a command that is said to be dead: %v", err)
+	}
 }
 
 func TestChildrenFromBeforeTheHostAreSpared(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -278,12 +279,7 @@ func TestCommandsGuardSeesThatACheckRuns(t *testing.T) {
 	if start.Last {
 		t.Error("it gives the slot back by itself")
 	}
-	end := start.Beside
-	nobody := func() bool {
-		fds := []unix.PollFd{{Fd: int32(end.Fd()), Events: unix.POLLIN}}
-		_, err := unix.Poll(fds, 0)
-		return err == nil && fds[0].Revents&unix.POLLHUP != 0
-	}
+	nobody := func() bool { return free(t, start.Beside) }
 	check := all.next(t)
 	if len(check.start.Files) != 1 || nobody() {
 		t.Error("it sees none")
@@ -296,6 +292,46 @@ func TestCommandsGuardSeesThatACheckRuns(t *testing.T) {
 	}
 	check.end <- failure
 	eventually(t, "it sees that nothing runs", nobody)
+	g.dies(0, 0)
+	b.end()
+}
+
+// free reports whether nothing runs beside a command, as its guard sees that, which locks the file for itself then.
+func free(t *testing.T, file *os.File) bool {
+	t.Helper()
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err != nil && !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+// A proof that came at the last moment moves the deadline of a command whose guard has killed it already, and has said
+// that nothing runs. What the guard tells of that can be a moment later.
+func TestNoCheckBeginsOnceTheCommandsGuardHasSaidThatNothingRuns(t *testing.T) {
+	b, all := checked(t, time.Minute, restarts)
+	g := b.guard()
+	start := g.begin(t)
+	eventually(t, "nothing runs, between two checks", func() bool {
+		select {
+		case check := <-all:
+			check.end <- success
+		default:
+		}
+		return free(t, start.Beside)
+	})
+	n := len(g.renewed())
+	eventually(t, "there was time for checks", func() bool { return len(g.renewed()) > n+5 })
+	if len(all) > 0 {
+		t.Error("a check begins")
+		(<-all).end <- success
+	}
+	g.dies(0, 3)
+	g = b.guard()
+	g.begin(t)
+	all.end(t, success) // that was of the last run
+	b.signals <- unix.SIGTERM
+	g.awaitTERM(t)
 	g.dies(0, 0)
 	b.end()
 }

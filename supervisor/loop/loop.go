@@ -161,12 +161,6 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 		ID: cfg.ID, Try: cfg.Try, Timeout: cfg.Timeout, OnLoss: cfg.OnLoss, Restart: cfg.Restart, MaxRun: cfg.MaxRun,
 	}
 	l.health.due, l.facts.Unfit = stopped(), cfg.Health.WhileWaiting
-	if cfg.Health.Check != nil {
-		if l.health.beside, err = newBeside(); err != nil {
-			timers.lossTimer.Close()
-			return nil, err
-		}
-	}
 	l.noteHooks()
 	if cfg.Observer != nil && cfg.Beat > 0 {
 		l.beat = time.NewTicker(cfg.Beat)

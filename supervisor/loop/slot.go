@@ -16,8 +16,8 @@ import (
 // one in a row of failures.
 const longRun = 10 * time.Second
 
-// stepDownPause is how long one that was asked to step down, or whose command was unhealthy, leaves the slot to those who wait, also where the backend
-// knows no order among them.
+// stepDownPause is how long one that was asked to step down, or whose command was unhealthy, leaves the slot to those
+// who wait, also where the backend knows no order among them.
 const stepDownPause = 500 * time.Millisecond
 
 // prepare takes the slot that was won.
@@ -70,9 +70,13 @@ func (l *loop) start(e event) {
 	l.sequence, l.facts.Healthy = sequence{}, false
 	l.logSlot()
 	l.facts.Last = !l.facts.Policy.Restarts() && !l.facts.Policy.OnRelease && l.cfg.Health.Check == nil
+	if l.cfg.Health.Check != nil {
+		l.health.beside.close()
+		l.health.beside = newBeside()
+	}
 	handover := l.held.Handover()
 	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
-		Deadline: l.deadline, Last: l.facts.Last, Beside: l.health.beside.end})
+		Deadline: l.deadline, Last: l.facts.Last, Beside: l.health.beside.file})
 	l.silence.Reset(l.env.guardPatience)
 }
 

@@ -1,6 +1,8 @@
 package process
 
 import (
+	"time"
+
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/wire"
@@ -37,11 +39,15 @@ func (g *guard) awaitSupervisor(orders <-chan wire.Order) {
 	}
 }
 
-// awaitBeside waits until nothing runs beside the command, before its will is executed. Nobody writes: what is read is
-// the end, once everybody has closed theirs.
+// lockPause is how long a lock that could not be waited for is left alone.
+const lockPause = 10 * time.Millisecond
+
+// awaitBeside waits until nothing runs beside the command, before its will is executed. Nothing begins to after that.
 func (g *guard) awaitBeside() {
 	if g.beside != nil {
-		_, _ = g.beside.Read(make([]byte, 1))
+		for unix.Flock(int(g.beside.Fd()), unix.LOCK_EX) != nil { // EINTR, or the kernel has no memory for it
+			time.Sleep(lockPause)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ type guard struct {
 	will     []byte
 	wills    chan<- []byte // has room for one: the will, once it is to be executed
 	willing  bool          // that is so
-	beside   *os.File      // at its end once nothing runs beside the command; nil: nothing ever did
+	beside   *os.File      // locked while something runs beside the command; nil: nothing ever does
 	deadline boottime.Instant
 	timer    *boottime.Timer // of deadline
 

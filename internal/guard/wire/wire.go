@@ -59,7 +59,7 @@ type Order struct {
 	Files []*os.File // travel beside the message; the receiver's own copies
 	Last  bool       // Files are to be unlocked once the tree is dead
 
-	// Beside says that the last of Files is no such file: the will waits for its end.
+	// Beside says that the last of Files is no such file: the will waits for its lock.
 	Beside bool
 }
 
