@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
 	"berth/lock"
@@ -150,4 +151,31 @@ func TestCommandThatRunsForTooLongIsRestarted(t *testing.T) {
 	b.signals <- unix.SIGTERM
 	g.dies(term, 0)
 	b.end()
+}
+
+// In the slot that it has kept, the command itself is what shows that it can work here.
+func TestCommandThatIsHealthyAgainMakesItsHostFit(t *testing.T) {
+	said := &page{}
+	b, all := checked(t, 0, func(b *bench, cfg *supervisor.Config) {
+		waits(b, cfg)
+		restarts(b, cfg)
+		cfg.Log = hclog.New(&hclog.LoggerOptions{Output: said, Level: hclog.Info})
+	})
+	g := b.guard()
+	all.end(t, success) // while it waits
+	g.begin(t)
+	all.end(t, success, failure, failure)
+	g.awaitTERM(t)
+	g.dies(0, 0)
+	g = b.guard()
+	g.begin(t)
+	all.end(t, success, success, success)
+	all.next(t).end <- success
+	if n := said.count("health check succeeded"); n != 3 { // of each run the first
+		t.Errorf("it says so %d times: %s", n, said.text.String())
+	}
+	b.signals <- unix.SIGTERM
+	g.awaitTERM(t)
+	g.dies(term, 0)
+	all.outcome(t, b, success)
 }

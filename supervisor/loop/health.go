@@ -174,12 +174,11 @@ func (l *loop) noteHealthy() {
 	if l.health.failures > 0 || l.facts.Unfit || l.health.of == ofCommand && !l.facts.Healthy {
 		l.log.Info("health check succeeded", "failures_before", l.health.failures)
 	}
-	l.health.failures = 0
+	l.health.failures, l.facts.Unfit = 0, false
 	if l.health.of == ofCommand {
 		l.facts.Healthy = true
 		return
 	}
-	l.facts.Unfit = false
 	if l.health.withheld {
 		l.health.withheld = false
 		l.pauseTimer.Reset(0)
