@@ -15,7 +15,8 @@ func (r *Report) writeHealth(b *strings.Builder) {
 		return
 	}
 	b.WriteString("\nA command that hangs once it was healthy:\n\n")
-	writeRow(b, upTo(h.Noticed()), fmt.Sprintf("until it is unhealthy: health-retries %d x (health-interval %s + "+
-		"health-timeout %s)", h.Retries, h.Interval, h.Timeout))
+	writeRow(b, upTo(h.Noticed()), fmt.Sprintf("until it is unhealthy: health-timeout %s, in which a check may "+
+		"still succeed that was under way, + health-retries %d x (health-interval %s + health-timeout)", h.Timeout, h.Retries,
+		h.Interval))
 	writeRow(b, upTo(h.Noticed()+stop), fmt.Sprintf("until it is dead and the slot given back: stop %s", stop))
 }

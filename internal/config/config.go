@@ -213,8 +213,11 @@ type Health struct {
 	WhileWaiting bool          // never set without Command
 }
 
-// Noticed returns how long it takes at most until a command that hangs is unhealthy.
-func (h Health) Noticed() time.Duration { return time.Duration(h.Retries) * (h.Interval + h.Timeout) }
+// Noticed returns how long it takes at most until a command that hangs is unhealthy. A check that has asked it before may
+// still be under way, and succeeds.
+func (h Health) Noticed() time.Duration {
+	return h.Timeout + time.Duration(h.Retries)*(h.Interval+h.Timeout)
+}
 
 // Timings returns the part of the configuration that the promise rests on.
 func (r Run) Timings() timing.Timings {

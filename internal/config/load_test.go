@@ -58,7 +58,7 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 		run.OnLoss != supervisor.Retry ||
 		run.Restart != supervisor.Never || run.InDoubt != supervisor.GoOn || run.PIDNamespace || run.Try ||
 		run.Timeout != 0 || run.MaxRun != 0 ||
-		run.Health.Command != nil || run.Health.Noticed() != 3*time.Minute || run.Naming != NamingNLA ||
+		run.Health.Command != nil || run.Health.Noticed() != 3*time.Minute+30*time.Second || run.Naming != NamingNLA ||
 		run.LogLevel != "info" || run.LogFormat != "text" || run.Credential != nil || run.Rewrites == nil {
 		t.Errorf("got %+v", run)
 	}
