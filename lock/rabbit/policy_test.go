@@ -52,7 +52,7 @@ func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
 	t.Parallel()
 	expiring := func(t *testing.T, id lock.ID) {
 		t.Parallel()
-		setPolicy(t, id, "-", `[{<<"expires">>, 1000}]`)
+		setPolicy(t, id, "-", `[{<<"expires">>, 5000}]`)
 		cfg, said := journal()
 		h := startedAs(t, cfg, id)
 		for range 2 {
