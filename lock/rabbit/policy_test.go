@@ -47,15 +47,20 @@ func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 	}
 }
 
-// Rented brokers delete queues that nobody uses. Those of a slot that is held are used: it is verified. On quorum queues
-// RabbitMQ does not count that.
+// Rented brokers delete queues that nobody uses. Those of a slot that is held are used: it is verified.
 func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
 	t.Parallel()
-	eachKind(t, func(t *testing.T, id lock.ID) {
+	expiring := func(t *testing.T, id lock.ID, hurry func(lock.Lock)) {
 		t.Parallel()
 		setPolicy(t, id, "-", `[{<<"expires">>, 5000}]`)
 		cfg, said := journal()
-		h := startedAs(t, cfg, id)
+		l := backend(t, cfg).Lock(id)
+		t.Cleanup(func() { l.Close() })
+		must(t, l.Connect(within(t)))
+		hurry(l)
+		h, err := l.Acquire(within(t))
+		must(t, err)
+		must(t, h.Ready(within(t)))
 		for range 2 {
 			idle := id.Name + "-idle"
 			onChannel(t, func(ch *amqp.Channel) error {
@@ -73,6 +78,10 @@ func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
 			t.Errorf("the ledger was written again %d times", n)
 		}
 		must(t, h.Release(within(t)))
+	}
+	eachKind(t, func(t *testing.T, id lock.ID) { expiring(t, id, func(lock.Lock) {}) })
+	t.Run("on quorum queues", func(t *testing.T) { // a slot is used each ten minutes there
+		expiring(t, replicated(t, 1), func(l lock.Lock) { rabbit.WriteAnew(l, 600) })
 	})
 }
 

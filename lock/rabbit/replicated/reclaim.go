@@ -154,4 +154,8 @@ func (h *Held) recordAnew() {
 	}
 	door.Freshen()
 	h.recorded = time.Now()
+	// A policy may delete queues that nobody uses (expires), and a look is no use of one on several nodes.
+	if _, _, err := h.Session.Side().Get(ctx, h.a); err != nil {
+		h.Log.Debug("the slot's queue was not used", "queue", h.a, "error", err)
+	}
 }
