@@ -124,6 +124,7 @@ func TestCtrlCThatTheCommandHandlesIsItsOwn(t *testing.T) {
 	p := term.find("sh", "-c", `trap "echo inter""rupted" INT; echo u""p; read x; read x; echo "go""t $x"`)
 	until(t, "the command in the foreground", func() bool { return term.foreground() == p.pid })
 	term.sees("up\r\n")
+	term.awaitState(p.pid, "S") // a shell that is about to read runs the trap only when it has
 	term.types(ctrlC)
 	term.sees("interrupted")
 	term.types("line\nline\n")
