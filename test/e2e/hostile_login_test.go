@@ -79,7 +79,10 @@ func TestServerThatMeansIllDuringTheLoginHoldsUpNobody(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			url := "amqp://user:secret@" + serving(t, c.do) + "/?connection_timeout=1000"
+			url := "amqp://user:secret@" + serving(t, func(conn net.Conn) {
+				c.do(conn)
+				_, _ = io.Copy(io.Discard, conn) // it says nothing more
+			}) + "/?connection_timeout=1000"
 			for _, args := range [][]string{
 				{"run", "--broker", url, "--mutex", "m", "--try", "--", "sh", "-c", plain},
 				{"status", "--broker", url, "--mutex", "m"},
@@ -108,8 +111,8 @@ func TestServerThatMeansIllDuringTheLoginHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// serving returns the address of a server that does so with each that connects, and then says nothing.
-func serving(t *testing.T, do func(net.Conn)) string {
+// serving returns the address of a server that does so with each that connects, and hangs up.
+func serving(t testing.TB, do func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -124,7 +127,6 @@ func serving(t *testing.T, do func(net.Conn)) string {
 				return
 			}
 			do(c)
-			_, _ = io.Copy(io.Discard, c)
 			c.Close()
 		}
 	}()

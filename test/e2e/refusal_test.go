@@ -132,27 +132,7 @@ func notABroker(t testing.TB) string {
 // connects, and closes.
 func closingPort(t testing.TB, says string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = c.Write([]byte(says))
-			c.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		l.Close()
-		<-done
-	})
-	return l.Addr().String()
+	return serving(t, func(c net.Conn) { _, _ = c.Write([]byte(says)) })
 }
 
 func TestFirstURLIsDeadThenTheSecondIsUsed(t *testing.T) {
