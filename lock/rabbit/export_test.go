@@ -202,9 +202,12 @@ func SetLease(b *Backend, lease time.Duration) { b.lease = lease }
 // CutPlain cuts the connection that owns B of a holder with the plain wire.
 func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }
 
-// SetLongest makes a contender wait that long where a ledger on several nodes does not say for how long.
+// SetLongest makes a contender wait that long where a ledger does not say for how long.
 func SetLongest(l lock.Lock, longest time.Duration) {
-	l.(*turn.Contender).Replicated.Env.Longest = longest
+	holder(l).Env.Longest = longest
+	if of, ok := l.(*turn.Contender); ok {
+		of.Replicated.Env.Longest = longest
+	}
 }
 
 // WriteAnew makes a contender write the record that it keeps so many times as often.

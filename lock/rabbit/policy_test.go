@@ -32,6 +32,7 @@ func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 			for range 2 {
 				l := backend(t, cfg).Lock(id)
 				must(t, l.Connect(within(t)))
+				rabbit.SetLongest(l, 2*time.Second)
 				h, err := l.Acquire(within(t))
 				must(t, err)
 				start(t, h)

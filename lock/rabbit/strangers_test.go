@@ -99,6 +99,28 @@ func TestForgedRecordsLetNobodyStartBesideAHolder(t *testing.T) {
 	})
 }
 
+// The same beside a holder that may live for longer than whoever comes: nothing in the ledger says so any more.
+func TestNobodyStartsBesideAHolderOfALongerLeaseThatWasPushedOut(t *testing.T) {
+	t.Parallel()
+	ch := forger(t)
+	id := fresh(lock.Mutex)
+	_, h := holding(t, id, time.Minute)
+	rabbit.CutConnection(h)
+	_ = lost(t, h)
+	pushOut(t, ch, id.Name+"-1-T")
+	_, next := claimed(t, id, time.Second)
+	ready := untilReady(t, next)
+	select {
+	case err := <-ready:
+		t.Fatalf("two commands run, or nobody waits for the holder: Ready returned %v", err)
+	case <-time.After(4 * time.Second): // twice its own lease
+	}
+	must(t, proven(within(t), h)) // it gets its slot back
+	if err := <-ready; err == nil {
+		t.Error("two commands run")
+	}
+}
+
 func TestForgedRecordsLetNobodyStartOnSeveralNodes(t *testing.T) {
 	ch := forger(t)
 	eachUser(t, func(t *testing.T, user string) {
@@ -133,7 +155,9 @@ func TestForgedReleaseIsNone(t *testing.T) {
 		_, h := holding(t, id, time.Second)
 		cfg := at(shared.URL())
 		cfg.Heartbeat = time.Second
-		next, woken := successor(t, cfg, id)
+		next := refused(t, cfg, id)
+		rabbit.SetLongest(next, 2*time.Second)
+		woken := standsNext(t, next, id)
 		for _, of := range []lock.Handover{h.Handover(), {Will: legacy(t, next)}} {
 			who := willOf(t, of.Will)
 			for _, early := range []bool{false, true} {
@@ -191,7 +215,9 @@ func TestStrangerOnlyDelays(t *testing.T) {
 			_, h := holding(t, id, time.Second)
 			cfg := at(shared.URL())
 			cfg.Heartbeat = time.Second
-			next, woken := successor(t, cfg, id)
+			next := refused(t, cfg, id)
+			rabbit.SetLongest(next, 2*time.Second)
+			woken := standsNext(t, next, id)
 			attack(t, id)
 			waitsStill(t, woken)
 			must(t, proven(within(t), h))
@@ -294,7 +320,9 @@ func TestLockIsServedOnceAStrangerHasEnded(t *testing.T) {
 	_, h := holding(t, id, time.Second)
 	cfg := at(shared.URL())
 	cfg.Heartbeat = time.Second
-	next, woken := successor(t, cfg, id)
+	next := refused(t, cfg, id)
+	rabbit.SetLongest(next, 2*time.Second)
+	woken := standsNext(t, next, id)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

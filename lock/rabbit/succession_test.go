@@ -31,9 +31,15 @@ func refused(t *testing.T, cfg rabbit.Config, id lock.ID) lock.Lock {
 func successor(t *testing.T, cfg rabbit.Config, id lock.ID) (lock.Lock, <-chan error) {
 	t.Helper()
 	l := refused(t, cfg, id)
-	woken := untilWoken(t, l)
+	return l, standsNext(t, l, id)
+}
+
+// standsNext has a contender wait until it is next.
+func standsNext(t *testing.T, l lock.Lock, id lock.ID) (woken <-chan error) {
+	t.Helper()
+	woken = untilWoken(t, l)
 	awaitNext(t, id)
-	return l, woken
+	return woken
 }
 
 // waitsStill makes sure that nothing has woken a waiter.

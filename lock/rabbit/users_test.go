@@ -96,6 +96,7 @@ func TestTermThatNoClockGivesDoesNotCount(t *testing.T) {
 			id := ledgerWith(t, records...)
 			for try := range 2 {
 				l, h := claimed(t, id, time.Second)
+				rabbit.SetLongest(l, 2*time.Second)
 				ready := untilReady(t, h)
 				if try == 0 {
 					waitsStill(t, ready)
@@ -143,11 +144,13 @@ func TestTermsGrowWhateverAStrangerWrites(t *testing.T) {
 	last := uint64(0)
 	for _, ahead := range []time.Duration{0, time.Second, 50 * time.Minute} {
 		l, h := claimed(t, id, time.Second)
+		rabbit.SetLongest(l, 2*time.Second)
 		start(t, h)
 		forge(t, ch, ledger, forged("", `{"record":"released","term":%d,"id":"x"}`, time.Now().Add(ahead).UnixMicro()))
 		must(t, h.Release(within(t)))
 		must(t, l.Close())
 		next, after := claimed(t, id, time.Second) // reads it
+		rabbit.SetLongest(next, 2*time.Second)
 		start(t, after)
 		must(t, after.Release(within(t)))
 		must(t, next.Close())
@@ -157,7 +160,8 @@ func TestTermsGrowWhateverAStrangerWrites(t *testing.T) {
 		}
 		last = after.Term()
 	}
-	_, h := claimed(t, id, time.Second)
+	l, h := claimed(t, id, time.Second)
+	rabbit.SetLongest(l, 2*time.Second)
 	start(t, h)
 	if h.Term() <= last {
 		t.Errorf("term %d after %d", h.Term(), last)
