@@ -21,8 +21,9 @@ import (
 )
 
 // ReleaseTimeout bounds giving a slot back. What is not confirmed by then is freed by
-// closing what held it.
-const ReleaseTimeout = 5 * time.Second
+// closing what held it. A broker that is silent for longer than this has brought the slot
+// into doubt before, and whoever has told berth to end is not kept waiting for it.
+const ReleaseTimeout = 2500 * time.Millisecond
 
 // Result is what a call returned.
 type Result struct {
