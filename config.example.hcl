@@ -73,7 +73,7 @@
 # What berth says to the broker, "full" or "plain". Plain is what other implementations
 # of the A/B scheme say too: nothing is consumed, so every handover takes the lease, and
 # nobody can be asked anything. Everybody who uses a lock must agree on it.
-#wire = "full"
+#protocol = "full"
 
 # Which queues a token semaphore has: "classic" ones are on one node each of a cluster,
 # "quorum" ones on several, and the lock survives the loss of fewer than half of these.

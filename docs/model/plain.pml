@@ -1,4 +1,4 @@
-/* The plain wire of one slot: queues A and B, no ledger. README.md has the rules.
+/* The plain protocol of one slot: queues A and B, no ledger. README.md has the rules.
  *
  * What the broker does for one request is one step, and whoever asked acts on the answer at any later time. A question
  * about B is under way for any time, and so is its answer. So a pause of a process, or a partition that delivers late,

@@ -14,7 +14,7 @@ func (a *Action) CreateSemaphore(ctx context.Context) error {
 	if want == 0 {
 		return config.Usagef("give --slots N, the number of slots")
 	}
-	before, after, err := a.change(ctx, DefaultOvershoot, func(present int) (int, error) {
+	before, after, err := a.change(ctx, DefaultSweep, func(present int) (int, error) {
 		if present != 0 && present != want {
 			return 0, fmt.Errorf("%w: %s exists with %s; to change that use: %s",
 				ErrConflict, a.ID, slots(present), a.commandLine(a.of("resize"),
@@ -30,7 +30,7 @@ func (a *Action) ResizeSemaphore(ctx context.Context) error {
 	if err := a.Request.oneSize(); err != nil {
 		return err
 	}
-	before, after, err := a.change(ctx, a.Request.Overshoot, func(present int) (int, error) {
+	before, after, err := a.change(ctx, a.Request.Sweep, func(present int) (int, error) {
 		if present == 0 {
 			return 0, fmt.Errorf("%s: %w; make it with: %s", a.ID, lock.ErrAbsent, a.ID.CreateCommand(a.Naming...))
 		}
@@ -44,7 +44,7 @@ func (a *Action) ResizeSemaphore(ctx context.Context) error {
 
 // DestroySemaphore removes a semaphore.
 func (a *Action) DestroySemaphore(ctx context.Context) error {
-	before, _, err := a.change(ctx, a.Request.Overshoot, func(int) (int, error) { return 0, nil })
+	before, _, err := a.change(ctx, a.Request.Sweep, func(int) (int, error) { return 0, nil })
 	switch {
 	case err != nil:
 	case before == 0:
@@ -60,7 +60,7 @@ func (a *Action) DestroySemaphore(ctx context.Context) error {
 
 // EnableMutex switches a persistent mutex on.
 func (a *Action) EnableMutex(ctx context.Context) error {
-	before, _, err := a.change(ctx, DefaultOvershoot, func(present int) (int, error) {
+	before, _, err := a.change(ctx, DefaultSweep, func(present int) (int, error) {
 		if present > 1 {
 			return 0, fmt.Errorf("%w: %q exists as a semaphore of %s; choose another name, or use --semaphore",
 				ErrConflict, a.ID.Name, slots(present))
@@ -78,7 +78,7 @@ func (a *Action) EnableMutex(ctx context.Context) error {
 
 // DisableMutex switches a persistent mutex off.
 func (a *Action) DisableMutex(ctx context.Context) error {
-	before, _, err := a.change(ctx, a.Request.Overshoot, func(present int) (int, error) {
+	before, _, err := a.change(ctx, a.Request.Sweep, func(present int) (int, error) {
 		if present > 1 {
 			return 0, fmt.Errorf("%w: %q is a semaphore of %s; to remove it use: %s",
 				ErrConflict, a.ID.Name, slots(present), a.commandLine("berth semaphore destroy"))

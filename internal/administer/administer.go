@@ -21,11 +21,11 @@ import (
 	"berth/lock"
 )
 
-// DefaultOvershoot is how far beyond the last slot an action sweeps for leftovers.
+// DefaultSweep is how far beyond the last slot an action sweeps for leftovers.
 // An interrupted deletion leaves the low slots of a lock, never a gap, so leftovers
 // come from a slot that was deleted by hand or lost with its node. Making a lock
 // sweeps too, or it would take them for its own.
-const DefaultOvershoot = 16
+const DefaultSweep = 16
 
 // ErrConflict: what is there contradicts what was asked for.
 var ErrConflict = errors.New("not changed")
@@ -49,7 +49,7 @@ type Request struct {
 	Slots     int           // how many there shall be
 	Add       int           // how many more
 	Remove    int           // how many fewer
-	Overshoot int           // how many to look for beyond the highest one
+	Sweep     int           // how many to look for beyond the highest one
 	Ascending bool          // the lowest slot is removed first
 	Wait      bool          // until nobody holds a removed slot any more
 	Timeout   time.Duration // for all of it
@@ -138,7 +138,7 @@ func (a *Action) awaitVacant(ctx context.Context, kept, highest int) error {
 	if !a.Request.Wait {
 		return nil
 	}
-	last := min(highest+max(a.Request.Overshoot, 1), lock.MaxSlots)
+	last := min(highest+max(a.Request.Sweep, 1), lock.MaxSlots)
 	if last <= kept {
 		return nil
 	}
@@ -180,8 +180,8 @@ func (a *Action) again(before, after, want int) string {
 	}
 	if a.Request.Wait || a.Request.Ascending {
 		// The next one begins with fewer slots, and has to wait for as many, or to remove them.
-		if overshoot := max(a.Request.Overshoot, before-after); overshoot != DefaultOvershoot {
-			flags = append(flags, fmt.Sprintf("--overshoot %d", overshoot))
+		if overshoot := max(a.Request.Sweep, before-after); overshoot != DefaultSweep {
+			flags = append(flags, fmt.Sprintf("--sweep %d", overshoot))
 		}
 	}
 	return a.commandLine(command, flags...)

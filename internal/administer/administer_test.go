@@ -48,11 +48,11 @@ func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
 		{lock.Semaphore, "a lock", "berth semaphore resize", Request{Remove: 2, Wait: true}, 10, 8, 8,
 			"berth semaphore resize 'a lock' --slots 8 --wait"},
 		{lock.Semaphore, "a lock", "berth semaphore resize", Request{Remove: 40, Wait: true}, 50, 10, 10,
-			"berth semaphore resize 'a lock' --slots 10 --wait --overshoot 40"},
+			"berth semaphore resize 'a lock' --slots 10 --wait --sweep 40"},
 		{lock.Semaphore, "a lock", "berth semaphore destroy", Request{Wait: true}, 10, 0, 0,
 			"berth semaphore destroy 'a lock' --wait"},
 		{lock.Semaphore, "a lock", "berth semaphore destroy", Request{Ascending: true}, 40, 0, 0,
-			"berth semaphore destroy 'a lock' --overshoot 40"},
+			"berth semaphore destroy 'a lock' --sweep 40"},
 		{lock.PersistentMutex, "a lock", "berth persistent-mutex enable", Request{}, 0, 0, 1,
 			"berth persistent-mutex enable 'a lock'"},
 		{lock.Semaphore, "-x", "berth semaphore resize", Request{Add: 5, Wait: true}, 10, 13, 15,
@@ -60,7 +60,7 @@ func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
 		{lock.PersistentMutex, "-x", "berth persistent-mutex disable", Request{}, 1, 1, 0,
 			"berth persistent-mutex disable -- -x"},
 	} {
-		c.request.Overshoot = DefaultOvershoot
+		c.request.Sweep = DefaultSweep
 		a := &Action{Administrator: seen(nil), ID: lock.ID{Kind: c.kind, Name: c.name}, Request: c.request,
 			Command: c.command}
 		if got := a.again(c.before, c.after, c.want); got != c.text {

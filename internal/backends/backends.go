@@ -94,7 +94,7 @@ func rabbitConfig(cfg config.Connection, log hclog.Logger) rabbit.Config {
 		Source:    cfg.Source(),
 		Naming:    rabbit.Naming(cfg.Naming),
 		Probe:     rabbit.Probing(cfg.Probe),
-		Wire:      rabbit.Wire(cfg.Wire),
+		Protocol:  rabbit.Protocol(cfg.Protocol),
 		QueueType: rabbit.QueueType(cfg.QueueType),
 		Users:     cfg.LockUsers,
 		Heartbeat: cfg.Heartbeat,
@@ -118,8 +118,8 @@ func NamingFlags(cfg config.Connection) []string {
 		return nil
 	}
 	all := rabbit.Naming(cfg.Naming).Flags()
-	if cfg.Wire == config.WirePlain {
-		all = append(all, "--wire "+config.WirePlain)
+	if cfg.Protocol == config.ProtocolPlain {
+		all = append(all, "--protocol "+config.ProtocolPlain)
 	}
 	if cfg.QueueType != "" {
 		all = append(all, "--queue-type "+cfg.QueueType)

@@ -15,7 +15,7 @@ func TestOnlyQueuesHaveANaming(t *testing.T) {
 	}{
 		{config.Connection{Naming: config.NamingNAL}, []string{"--naming N-A-L"}},
 		{config.Connection{Naming: config.NamingNLA}, nil},
-		{config.Connection{Wire: config.WirePlain}, []string{"--wire plain"}},
+		{config.Connection{Protocol: config.ProtocolPlain}, []string{"--protocol plain"}},
 		{config.Connection{QueueType: config.QueuesQuorum}, []string{"--queue-type quorum"}},
 		{config.Connection{Naming: config.NamingNAL, Place: brokerurl.Place{Local: true}}, nil},
 	} {

@@ -239,7 +239,7 @@ func TestGuideHasEveryKeyOfTheReport(t *testing.T) {
 
 // Its promise is a weaker one, and its handovers take longer.
 func TestPlainWireIsToldWithWhatItDoesNotGive(t *testing.T) {
-	flags := map[string][]string{"mutex": {"m"}, "broker": {"amqp://h"}, "wire": {"plain"}}
+	flags := map[string][]string{"mutex": {"m"}, "broker": {"amqp://h"}, "protocol": {"plain"}}
 	var plain, full, local bytes.Buffer
 	for out, broker := range map[*bytes.Buffer]string{&plain: "amqp://h", &local: "local"} {
 		flags["broker"] = []string{broker}
@@ -247,7 +247,7 @@ func TestPlainWireIsToldWithWhatItDoesNotGive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	delete(flags, "wire")
+	delete(flags, "protocol")
 	flags["broker"] = []string{"amqp://h"}
 	if err := reportOn(t, flags).WriteText(&full); err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestPlainWireIsToldWithWhatItDoesNotGive(t *testing.T) {
 		"BERTH_TERM is this", "up to 11s"} {
 		if !strings.Contains(plain.String(), text) || strings.Contains(full.String(), text) ||
 			strings.Contains(local.String(), text) {
-			t.Errorf("%q is not said of the plain wire alone: %s", text, plain.String())
+			t.Errorf("%q is not said of the plain protocol alone: %s", text, plain.String())
 		}
 	}
 }

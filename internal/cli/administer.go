@@ -39,8 +39,8 @@ var (
 		"Remove the X highest slots.")
 	waitOption = flagOnly("wait", "", config.Switch,
 		"Return only when nobody holds a removed slot any more.")
-	overshootOption = config.Option{Name: "overshoot", Group: groupAction, FlagOnly: true, Value: "N",
-		Default: strconv.Itoa(administer.DefaultOvershoot),
+	sweepOption = config.Option{Name: "sweep", Group: groupAction, FlagOnly: true, Value: "N",
+		Default: strconv.Itoa(administer.DefaultSweep),
 		Usage:   "Look for leftovers in N slots beyond the highest one."}
 	ascendingOption = flagOnly("ascending", "", config.Switch,
 		"Remove the lowest slot first, not the highest: nobody finds a slot from then on. Needs a broker.")
@@ -59,8 +59,8 @@ func flagOnly(name, value string, kind config.ValueKind, usage string) config.Op
 // The options of the actions on locks with several slots, and of those that only remove.
 var (
 	createOptions  = []config.Option{slotsOption, createTimeoutOption}
-	resizeOptions  = []config.Option{slotsOption, addOption, removeOption, waitOption, overshootOption, timeoutOption}
-	removalOptions = []config.Option{waitOption, overshootOption, timeoutOption}
+	resizeOptions  = []config.Option{slotsOption, addOption, removeOption, waitOption, sweepOption, timeoutOption}
+	removalOptions = []config.Option{waitOption, sweepOption, timeoutOption}
 )
 
 // act is an action of package administer.
@@ -90,7 +90,7 @@ func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, do act
 		switch {
 		case kind == lock.TokenSemaphore && cfg.Local:
 			return config.NeedsBroker(id)
-		case kind == lock.TokenSemaphore && cfg.Wire == config.WirePlain:
+		case kind == lock.TokenSemaphore && cfg.Protocol == config.ProtocolPlain:
 			return config.NeedsConsumers(id)
 		}
 		if err := cfg.CheckQueues(id); err != nil {
@@ -137,7 +137,7 @@ func readRequest(kind lock.Kind, given map[string][]string) (administer.Request,
 		Slots:     read.Number("slots", 1, lock.MaxSlots, 0),
 		Add:       read.Number("add", 1, lock.MaxSlots, 0),
 		Remove:    read.Number("remove", 1, lock.MaxSlots, 0),
-		Overshoot: read.Number("overshoot", 0, lock.MaxSlots, administer.DefaultOvershoot),
+		Sweep:     read.Number("sweep", 0, lock.MaxSlots, administer.DefaultSweep),
 		Ascending: read.Switch("ascending"),
 		Wait:      read.Switch("wait"),
 		Timeout:   read.Duration("timeout"),

@@ -28,7 +28,7 @@ func TestOnlyAnActionThatWaitsHasNoTimeLimit(t *testing.T) {
 
 // As with --timeout "$T" where T is empty: it must not mean no limit.
 func TestEmptyValueOfAFlagIsAMistake(t *testing.T) {
-	for _, name := range []string{"wait", "timeout", "slots", "overshoot"} {
+	for _, name := range []string{"wait", "timeout", "slots", "sweep"} {
 		if _, err := readRequest(lock.Semaphore, map[string][]string{name: {""}}); Status(err) != supervisor.ExitUsage ||
 			!strings.Contains(err.Error(),
 				"--"+name) {

@@ -37,8 +37,8 @@ type Connection struct {
 	// Probe is how existing queues are looked for: ProbeConfirm (default), ProbeTx or ProbePassive.
 	Probe string
 
-	// Wire is which parts of AMQP locks use: WireFull (default) or WirePlain.
-	Wire string
+	// Protocol is which parts of AMQP locks use: ProtocolFull (default) or ProtocolPlain.
+	Protocol string
 
 	// QueueType is which queues a token semaphore has: QueuesClassic or QueuesQuorum. Empty (default): whichever it has.
 	QueueType string
@@ -76,10 +76,10 @@ const (
 	ProbePassive = "passive" // by a passive declaration
 )
 
-// The values of Connection.Wire.
+// The values of Connection.Protocol.
 const (
-	WireFull  = "full"  // with ledgers and a line
-	WirePlain = "plain" // with nothing that is consumed
+	ProtocolFull  = "full"  // with ledgers and a line
+	ProtocolPlain = "plain" // with nothing that is consumed
 )
 
 // The values of Connection.QueueType.
@@ -226,7 +226,7 @@ func (r Run) Timings() timing.Timings {
 		VerifyInterval: r.VerifyInterval,
 		VerifyTimeout:  r.VerifyTimeout,
 		Loss:           r.Loss.Duration(),
-		Plain:          !r.Local && r.Wire == WirePlain,
+		Plain:          !r.Local && r.Protocol == ProtocolPlain,
 	}
 }
 

@@ -56,7 +56,7 @@ func Load(in Input) (Run, error) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
 			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")
 	}
-	if err := errors.Join(s.checkWire(), s.CheckQueues(s.Lock)); err != nil {
+	if err := errors.Join(s.checkProtocol(), s.CheckQueues(s.Lock)); err != nil {
 		return Run{}, err
 	}
 	if !s.Local {
@@ -76,7 +76,7 @@ func LoadCheck(in Input) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	if err := errors.Join(s.checkWire(), s.CheckQueues(s.Lock)); err != nil {
+	if err := errors.Join(s.checkProtocol(), s.CheckQueues(s.Lock)); err != nil {
 		return Run{}, err
 	}
 	return s.Run, nil
@@ -120,9 +120,9 @@ func NeedsBroker(id lock.ID) error {
 	return Invalidf("%s needs RabbitMQ, which hands out its tokens; on this host alone use a semaphore", id)
 }
 
-// NeedsConsumers is the error for a lock that the plain wire cannot have.
+// NeedsConsumers is the error for a lock that the plain protocol cannot have.
 func NeedsConsumers(id lock.ID) error {
-	return Invalidf("%s has tokens, which are consumed, and --wire plain consumes nothing; leave one of them out", id)
+	return Invalidf("%s has tokens, which are consumed, and --protocol plain consumes nothing; leave one of them out", id)
 }
 
 // CheckQueues refuses a type of queues that the lock cannot have.
@@ -134,9 +134,9 @@ func (c Connection) CheckQueues(id lock.ID) error {
 		"node; use --token-semaphore, with one slot in place of a mutex", id)
 }
 
-// checkWire refuses what would go over a wire that is not there.
-func (s *settings) checkWire() error {
-	if s.Local || s.Wire != WirePlain {
+// checkProtocol refuses what would use a protocol that is not there.
+func (s *settings) checkProtocol() error {
+	if s.Local || s.Protocol != ProtocolPlain {
 		return nil
 	}
 	if s.Lock.Kind == lock.TokenSemaphore {
@@ -148,12 +148,12 @@ func (s *settings) checkWire() error {
 	}{{"priority", s.Priority > 0}, {"takeover", s.Takeover}, {"admins", len(s.Admins) > 0},
 		{"lock-users", len(s.LockUsers) > 0}} {
 		if option.given {
-			return Invalidf("--wire plain and --%s exclude each other: nobody is told who waits, and nobody can be asked; "+
+			return Invalidf("--protocol plain and --%s exclude each other: nobody is told who waits, and nobody can be asked; "+
 				"leave one of them out", option.flag)
 		}
 	}
 	if delay := s.Timings().Handover(); s.Timeout > 0 && s.Timeout <= delay {
-		return Invalidf("--timeout %s is over before any command can start: with --wire plain that takes the handover "+
+		return Invalidf("--timeout %s is over before any command can start: with --protocol plain that takes the handover "+
 			"delay of 2 x --heartbeat = %s, and a free slot; make --timeout longer", s.Timeout, delay)
 	}
 	return nil

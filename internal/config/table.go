@@ -94,8 +94,8 @@ var table = []Option{
 		set: oneOf(func(s *settings) *string { return &s.Probe }, ProbeConfirm, ProbeTx, ProbePassive),
 		Usage: "How berth finds out which queues exist: by messages that the broker confirms, by messages in a " +
 			"transaction, or by passive declarations, of which the broker logs those that it refuses as errors."},
-	{Name: "wire", Group: groupBroker, Value: "full|plain", Default: WireFull, connection: true,
-		set: oneOf(func(s *settings) *string { return &s.Wire }, WireFull, WirePlain),
+	{Name: "protocol", Group: groupBroker, Value: "full|plain", Default: ProtocolFull, connection: true,
+		set: oneOf(func(s *settings) *string { return &s.Protocol }, ProtocolFull, ProtocolPlain),
 		Usage: "What berth says to the broker. With plain, only what other implementations of the A/B scheme say too: " +
 			"nothing is consumed, so every handover takes the lease, and nobody can be asked anything. Everybody who " +
 			"uses a lock must agree on it."},

@@ -46,7 +46,7 @@ func (t Timings) Deadline() time.Duration { return t.Lease() - Margin }
 
 // Noticed returns how long the one that is next takes at most to see that a holder's
 // connection is gone: it looks four times a lease, and once more half a second later.
-// With the plain wire, where nobody is next, it is twice the pause between looks, which is a random one.
+// With the plain protocol, where nobody is next, it is twice the pause between looks, which is a random one.
 func (t Timings) Noticed() time.Duration {
 	if t.Plain {
 		return time.Second

@@ -48,7 +48,7 @@ type Timings struct {
 	VerifyInterval time.Duration
 	VerifyTimeout  time.Duration
 	Loss           time.Duration // from the first signal of the loss sequence to its KILL
-	Plain          bool          // the wire is the plain one: nobody is next
+	Plain          bool          // the protocol is the plain one: nobody is next
 }
 
 // Hooks are how long the hooks may take, 0 for one that there is not. They are no part of what has to fit into the

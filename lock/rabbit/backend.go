@@ -62,14 +62,14 @@ const (
 	ProbeByPassive = transport.ByPassive
 )
 
-// Wire says which parts of AMQP a lock uses. All who contend for a lock have to agree on it.
-type Wire string
+// Protocol says which parts of AMQP a lock uses. All who contend for a lock have to agree on it.
+type Protocol string
 
 const (
-	// WireFull has ledgers and a line, on which waiters are told when a command is dead.
-	WireFull Wire = "full"
-	// WirePlain has queues that are declared, deleted and published to, and nothing that is consumed; see package plain.
-	WirePlain Wire = "plain"
+	// ProtocolFull has ledgers and a line, on which waiters are told when a command is dead.
+	ProtocolFull Protocol = "full"
+	// ProtocolPlain has queues that are declared, deleted and published to, and nothing that is consumed; see package plain.
+	ProtocolPlain Protocol = "plain"
 )
 
 // Source says where URLs are read again.
@@ -98,9 +98,9 @@ type Config struct {
 	// Probe says how it is found out which queues exist. Zero: ProbeByConfirm.
 	Probe Probing
 
-	// Wire says which parts of AMQP a lock uses. Zero: WireFull. With WirePlain nobody has a Priority or is asked by
+	// Protocol says which parts of AMQP a lock uses. Zero: ProtocolFull. With ProtocolPlain nobody has a Priority or is asked by
 	// Admins.
-	Wire Wire
+	Protocol Protocol
 
 	// QueueType is that of the queues of token semaphores. Zero: whichever a lock has, and QueuesClassic for one that is
 	// made.
@@ -144,7 +144,7 @@ type Backend struct {
 	brokers []broker.Node // as they were in the beginning
 	logins  *broker.Logins
 	admins  request.Admins
-	lease   time.Duration // of WirePlain, for tests; 0: that of the wire
+	lease   time.Duration // of ProtocolPlain, for tests; 0: that of the protocol
 	renewal time.Duration // see transport.Dialer.Renewal, for tests
 }
 
@@ -169,8 +169,8 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("unknown way to probe %q; use %q, %q or %q", string(cfg.Probe), ProbeByConfirm, ProbeByTx,
 			ProbeByPassive)
 	}
-	if cfg.Wire = cmp.Or(cfg.Wire, WireFull); cfg.Wire != WireFull && cfg.Wire != WirePlain {
-		return nil, fmt.Errorf("unknown wire %q; use %q or %q", string(cfg.Wire), WireFull, WirePlain)
+	if cfg.Protocol = cmp.Or(cfg.Protocol, ProtocolFull); cfg.Protocol != ProtocolFull && cfg.Protocol != ProtocolPlain {
+		return nil, fmt.Errorf("unknown protocol %q; use %q or %q", string(cfg.Protocol), ProtocolFull, ProtocolPlain)
 	}
 	cfg.Heartbeat = cmp.Or(cfg.Heartbeat, DefaultHeartbeat)
 	if cfg.QueueType != "" && !slices.Contains(names.QueueTypes, cfg.QueueType) {
@@ -265,7 +265,7 @@ func PrepareWill(written []byte) (*will.Executor, error) {
 	return will.Prepare(data)
 }
 
-func (b *Backend) plain() bool { return b.cfg.Wire == WirePlain }
+func (b *Backend) plain() bool { return b.cfg.Protocol == ProtocolPlain }
 
 func (b *Backend) names(id lock.ID) names.Names {
 	return names.Names{Naming: b.cfg.Naming, ID: id, Type: b.cfg.QueueType}

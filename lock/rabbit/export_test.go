@@ -196,10 +196,10 @@ func KeepsToken(h lock.Held) bool {
 // TendToken has the holder see to its token, as it does with each verification.
 func TendToken(h lock.Held) { h.(*turn.Held).Token.Tend() }
 
-// SetLease makes contenders with the plain wire, and who waits for vacant slots, take that for the lease.
+// SetLease makes contenders with the plain protocol, and who waits for vacant slots, take that for the lease.
 func SetLease(b *Backend, lease time.Duration) { b.lease = lease }
 
-// CutPlain cuts the connection that owns B of a holder with the plain wire.
+// CutPlain cuts the connection that owns B of a holder with the plain protocol.
 func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }
 
 // SetLongest makes a contender wait that long where a ledger does not say for how long.

@@ -17,8 +17,8 @@ import (
 	"berth/test/relay"
 )
 
-// eachWire has a lock of each kind that is reclaimed in a way of its own, on these virtual hosts, until the test ends.
-func eachWire(t *testing.T, hosts []string, test func(t *testing.T, b func(rabbit.Config) *rabbit.Backend, id lock.ID)) {
+// eachProtocol has a lock of each kind that is reclaimed in a way of its own, on these virtual hosts, until the test ends.
+func eachProtocol(t *testing.T, hosts []string, test func(t *testing.T, b func(rabbit.Config) *rabbit.Backend, id lock.ID)) {
 	for name, kind := range map[string]lock.Kind{
 		"full": lock.Mutex, "plain": lock.Mutex, "tokens": lock.TokenSemaphore, "quorum": lock.TokenSemaphore,
 	} {
@@ -28,7 +28,7 @@ func eachWire(t *testing.T, hosts []string, test func(t *testing.T, b func(rabbi
 				cfg.Heartbeat = long
 				switch name {
 				case "plain":
-					cfg.Wire = rabbit.WirePlain
+					cfg.Protocol = rabbit.ProtocolPlain
 					return prompt(t, cfg)
 				case "quorum":
 					cfg.QueueType = rabbit.QueuesQuorum
@@ -61,7 +61,7 @@ func TestSlotIsNotReclaimedFromAnotherBroker(t *testing.T) {
 	const other = "no kin"
 	must(t, shared.AddVhost(within(t), other))
 	must(t, shared.SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))
-	eachWire(t, []string{"/", other}, func(t *testing.T, make func(rabbit.Config) *rabbit.Backend, id lock.ID) {
+	eachProtocol(t, []string{"/", other}, func(t *testing.T, make func(rabbit.Config) *rabbit.Backend, id lock.ID) {
 		first := newTap(t)
 		cfg, said := journal()
 		cfg.URLs = []string{first.url(), shared.URLFor("guest", "guest", other)}
@@ -82,7 +82,7 @@ func TestSlotIsNotReclaimedFromAnotherBroker(t *testing.T) {
 
 // Several names may lead to one broker, or to nodes of one cluster.
 func TestSlotIsReclaimedOverAnotherAddressOfItsBroker(t *testing.T) {
-	eachWire(t, []string{"/"}, func(t *testing.T, make func(rabbit.Config) *rabbit.Backend, id lock.ID) {
+	eachProtocol(t, []string{"/"}, func(t *testing.T, make func(rabbit.Config) *rabbit.Backend, id lock.ID) {
 		first, second := newTap(t), newTap(t)
 		cfg, said := journal()
 		cfg.Log.SetLevel(hclog.Debug)

@@ -47,8 +47,8 @@ func TestMissingPermissionIsToldWhileOthersHoldTheLock(t *testing.T) {
 	}
 }
 
-// The same of the plain wire, where who waits for a slot that is held looks whether it is there and claims nothing.
-func TestMissingPermissionIsToldOnThePlainWire(t *testing.T) {
+// The same of the plain protocol, where who waits for a slot that is held looks whether it is there and claims nothing.
+func TestMissingPermissionIsToldOnThePlainProtocol(t *testing.T) {
 	must(t, shared.AddUser(within(t), "limited", "right"))
 	must(t, shared.SetPermissions(within(t), "limited", "/", "-T$", ".*", ".*"))
 	id := fresh(lock.Mutex)

@@ -14,14 +14,14 @@ import (
 	"berth/lock/rabbit"
 )
 
-// plainly is the configuration of the plain wire, over a way to the shared broker.
+// plainly is the configuration of the plain protocol, over a way to the shared broker.
 func plainly(url string) rabbit.Config {
 	cfg := at(url)
-	cfg.Wire, cfg.Heartbeat = rabbit.WirePlain, time.Second
+	cfg.Protocol, cfg.Heartbeat = rabbit.ProtocolPlain, time.Second
 	return cfg
 }
 
-// prompt is a backend with the plain wire whose lease, and handover delay, is next to nothing.
+// prompt is a backend with the plain protocol whose lease, and handover delay, is next to nothing.
 func prompt(t *testing.T, cfg rabbit.Config) *rabbit.Backend {
 	t.Helper()
 	return leasing(t, cfg, 10*time.Millisecond)
@@ -53,7 +53,7 @@ func plainHolder(t *testing.T, id lock.ID) (lock.Lock, lock.Held) {
 	return l, h
 }
 
-func TestConformanceOfThePlainWire(t *testing.T) {
+func TestConformanceOfThePlainProtocol(t *testing.T) {
 	t.Parallel()
 	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
 	for _, c := range []struct {
@@ -235,7 +235,7 @@ func TestWatchedPlainLockIsNotLookedAtInVainAgain(t *testing.T) {
 	}
 }
 
-// Whoever uses the full wire has begun as soon as B was free, and leaves it free again and again.
+// Whoever uses the full protocol has begun as soon as B was free, and leaves it free again and again.
 func TestPlainSlotThatHasGotALedgerIsLost(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := plainHolder(t, id)
@@ -246,7 +246,7 @@ func TestPlainSlotThatHasGotALedgerIsLost(t *testing.T) {
 	if err := h.Reclaim(within(t)); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("reclaiming it: %v", err)
 	} else {
-		readable(t, err, "--wire full")
+		readable(t, err, "--protocol full")
 	}
 	must(t, h.Release(within(t)))
 	_, again := holding(t, id, long)
@@ -262,7 +262,7 @@ func TestPlainWireIsRefusedBesideALedger(t *testing.T) {
 		}
 		b := prompt(t, plainly(shared.URL()))
 		_, err := plain(t, b, id).Acquire(within(t))
-		if !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), "--wire full") {
+		if !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), "--protocol full") {
 			t.Errorf("held %v: %v", held, err)
 		}
 		if held {
@@ -283,7 +283,7 @@ func TestVacantIsAPlainSlotThatNobodyHasHadForLong(t *testing.T) {
 	_, h := plainHolder(t, id)
 	must(t, h.Release(within(t)))
 	cfg, said := journal()
-	cfg.Wire = rabbit.WirePlain
+	cfg.Protocol = rabbit.ProtocolPlain
 	a := backend(t, cfg).Administrator(id)
 	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
 	defer cancel()
@@ -357,7 +357,7 @@ func TestPlainWireNeedsToSeeWhetherThereIsALedger(t *testing.T) {
 
 func TestPlainWireSaysOnceThatItPromisesLess(t *testing.T) {
 	cfg, said := journal()
-	cfg.Wire = rabbit.WirePlain
+	cfg.Protocol = rabbit.ProtocolPlain
 	l := plain(t, backend(t, cfg), fresh(lock.Mutex))
 	must(t, l.Connect(within(t)))
 	if n := said("less is promised"); n != 1 {

@@ -24,16 +24,16 @@ var errFull = errors.New("every slot is held")
 
 // scheme is a way to hold slots in RabbitMQ.
 type scheme struct {
-	name string
-	kind func(slots int) lock.Kind // nil: tokens alone, without berth
-	wire rabbit.Wire
+	name     string
+	kind     func(slots int) lock.Kind // nil: tokens alone, without berth
+	protocol rabbit.Protocol
 }
 
 // schemes are all that are compared.
 var schemes = []scheme{
-	{"A/B, full wire", aAndB, rabbit.WireFull},
-	{"A/B, plain wire", aAndB, rabbit.WirePlain},
-	{"tokens, full wire", func(int) lock.Kind { return lock.TokenSemaphore }, rabbit.WireFull},
+	{"A/B, full protocol", aAndB, rabbit.ProtocolFull},
+	{"A/B, plain protocol", aAndB, rabbit.ProtocolPlain},
+	{"tokens, full protocol", func(int) lock.Kind { return lock.TokenSemaphore }, rabbit.ProtocolFull},
 	{alone, nil, ""},
 	{alonePolled, nil, ""},
 }
@@ -60,7 +60,7 @@ func (s scheme) create(ctx context.Context, url, name string, slots int) error {
 	if !id.Kind.Administered() {
 		return nil
 	}
-	b, err := rabbit.New(rabbit.Config{URLs: []string{url}, Wire: s.wire})
+	b, err := rabbit.New(rabbit.Config{URLs: []string{url}, Protocol: s.protocol})
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s scheme) connect(ctx context.Context, url, name string, slots int, once b
 		}
 		return t, err
 	}
-	b, err := rabbit.New(rabbit.Config{URLs: []string{url}, Wire: s.wire, Once: once})
+	b, err := rabbit.New(rabbit.Config{URLs: []string{url}, Protocol: s.protocol, Once: once})
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s scheme) connect(ctx context.Context, url, name string, slots int, once b
 	if err := l.Connect(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return &berth{lock: l, plain: s.wire == rabbit.WirePlain}, nil
+	return &berth{lock: l, plain: s.protocol == rabbit.ProtocolPlain}, nil
 }
 
 // berth contends as berth does.
@@ -96,7 +96,7 @@ type berth struct {
 	held  lock.Held // the last one
 }
 
-// acquire returns when the command may start. With the plain wire that would be the
+// acquire returns when the command may start. With the plain protocol that would be the
 // handover delay later, whatever has happened before: it returns when the slot is won.
 func (b *berth) acquire(ctx context.Context) (err error) {
 	b.held, err = b.lock.Acquire(ctx)

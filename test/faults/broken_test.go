@@ -18,7 +18,7 @@ type mutant struct {
 	old, new string
 	under    []string // names of faults
 	mode     string   // of the witness
-	wire     string
+	protocol string
 }
 
 var mutants = []mutant{
@@ -40,7 +40,7 @@ var mutants = []mutant{
 	{
 		name: "it starts as soon as it has B", file: "lock/rabbit/plain/held.go",
 		old: "left := h.lease - time.Since(h.won)", new: "left := time.Duration(0)",
-		under: []string{"reset and no way back"}, mode: "stubborn", wire: plainWire,
+		under: []string{"reset and no way back"}, mode: "stubborn", protocol: plainProtocol,
 	},
 }
 
@@ -51,7 +51,7 @@ func TestBrokenBerthIsFoundOut(t *testing.T) {
 			broken := m.build(t)
 			for _, f := range named(t, m.under...) {
 				t.Run(f.name, func(t *testing.T) {
-					f.stage.binary, f.stage.mode, f.stage.wire = broken, m.mode, m.wire
+					f.stage.binary, f.stage.mode, f.stage.protocol = broken, m.mode, m.protocol
 					f.stage.broken = true
 					f.findOut(t)
 				})

@@ -72,10 +72,10 @@ func (sp split) fault(cluster *brokertest.Cluster) fault {
 // fault: not-one-cluster
 func TestTwoBrokersThatAreNoClusterDoNotMakeCommandsOverlap(t *testing.T) {
 	other := brokertest.New(t)
-	for _, wire := range []string{"", plainWire} {
+	for _, protocol := range []string{"", plainProtocol} {
 		f := fault{
-			name:  "reset, and the next broker is no cluster with the first, wire " + cmp.Or(wire, "full"),
-			stage: stage{wire: wire, other: other},
+			name:  "reset, and the next broker is no cluster with the first, protocol " + cmp.Or(protocol, "full"),
+			stage: stage{protocol: protocol, other: other},
 			strike: func(_ *scene, h *contender) func() {
 				h.relay.down()
 				return h.relay.heal

@@ -2,10 +2,10 @@ package faults
 
 import "testing"
 
-// plainWire is the one without ledger and line.
-const plainWire = "plain"
+// plainProtocol is the one without ledger and line.
+const plainProtocol = "plain"
 
-// plainly are the faults of the full wire that the plain one is tried with too.
+// plainly are the faults of the full protocol that the plain one is tried with too.
 var plainly = []string{
 	"silent partition", "packets dropped", "reset of everybody", "reset and no way back",
 	"half open, nothing to the broker", "half open, nothing from the broker", "latency of 3 s",
@@ -20,7 +20,7 @@ func TestNoFaultMakesHoldersWithThePlainWireOverlap(t *testing.T) {
 	all := named(t, plainly...)
 	for i := range all {
 		f := &all[i]
-		f.name, f.stage.wire = "plain wire: "+f.name, plainWire
+		f.name, f.stage.protocol = "plain protocol: "+f.name, plainProtocol
 		f.kept = false // who has won B after a reset is not asked to give it back
 	}
 	tryAll(t, all, 4)

@@ -30,7 +30,7 @@ type stage struct {
 	flags      []string // of berth run, beside the lock and the broker
 	mode       string   // of the witness; default: plain
 	kind       string   // of the lock; default: mutex
-	wire       string   // default: full
+	protocol   string   // default: full
 	slots      int      // of a semaphore; default: 1
 	made       []string // flags of berth that makes a semaphore
 	firstUse   bool     // nobody has ever held the lock
@@ -86,7 +86,7 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 	if st.kind != "mutex" {
 		s.create()
 	}
-	if !st.firstUse && st.wire != plainWire {
+	if !st.firstUse && st.protocol != plainProtocol {
 		s.once()
 	}
 	for n := range st.slots {
@@ -99,7 +99,7 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 		}
 		s.awaitWaiting(s.join(), 1)
 	}
-	if st.kind != tokens && st.wire != plainWire {
+	if st.kind != tokens && st.protocol != plainProtocol {
 		s.awaitBaton()
 	}
 	time.Sleep(settling)
@@ -205,7 +205,7 @@ func (s *scene) join() *contender {
 
 // environment is that of every berth of the scene.
 func (s *scene) environment() []string {
-	return append(ownEnvironment(), "BERTH_WIRE="+cmp.Or(s.stage.wire, "full"))
+	return append(ownEnvironment(), "BERTH_PROTOCOL="+cmp.Or(s.stage.protocol, "full"))
 }
 
 // create makes the lock, which is no mutex, or what is missing of it.

@@ -77,8 +77,8 @@ func mend(troubles []recovery, now time.Time) []recovery {
 // fault: partition, reset, supervisor-killed, supervisor-stopped, guard-killed
 func TestNothingOverlapsInAStorm(t *testing.T) { weather(t, "storm of a minute", stage{}) }
 
-func TestNothingOverlapsInAStormWithThePlainWire(t *testing.T) {
-	weather(t, "plain wire: storm of a minute", stage{wire: plainWire})
+func TestNothingOverlapsInAStormWithThePlainProtocol(t *testing.T) {
+	weather(t, "plain protocol: storm of a minute", stage{protocol: plainProtocol})
 }
 
 // weather has storms come over a stage.

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A client of the plain wire, written from docs/protocol.md alone. It shares nothing with berth.
+"""A client of the plain protocol, written from docs/protocol.md alone. It shares nothing with berth.
 
     client.py contend URL NAME [--naming N-A-L] [--heartbeat 1] [--hold 0.5] [--delay 2] --records DIR
     client.py resize URL NAME SLOTS [--naming N-A-L]

@@ -99,9 +99,9 @@ func (p *place) showLogs() {
 
 func (p *place) log(n int) string { return filepath.Join(p.logs, fmt.Sprint(n)) }
 
-// wire is what both sides have to agree on, as flags of berth.
-func (p *place) wire() []string {
-	return []string{"--broker", shared.URL(), "--naming", p.naming, "--wire", "plain"}
+// protocol is what both sides have to agree on, as flags of berth.
+func (p *place) protocol() []string {
+	return []string{"--broker", shared.URL(), "--naming", p.naming, "--protocol", "plain"}
 }
 
 // runner is a process of either side.
@@ -147,7 +147,7 @@ func (r *runner) said(text string) bool {
 func (p *place) berth(hold float64) *runner {
 	p.t.Helper()
 	lease := time.Duration(2*p.heartbeat) * time.Second
-	words := append([]string{binary, "run", "--semaphore", p.name}, p.wire()...)
+	words := append([]string{binary, "run", "--semaphore", p.name}, p.protocol()...)
 	words = append(words, "--heartbeat", fmt.Sprintf("%ds", p.heartbeat), "--verify-interval", (lease / 10).String(),
 		"--verify-timeout", (lease / 4).String(), "--loss", "TERM "+(lease/10).String()+", KILL", "--log-level", "debug",
 		"--", python, client, "work", "--records", p.records, "--hold", fmt.Sprint(hold))
@@ -177,7 +177,7 @@ func (p *place) do(words ...string) {
 
 func (p *place) berthResizes(how ...string) {
 	p.t.Helper()
-	p.do(append(append([]string{binary, "semaphore", how[0], p.name}, how[1:]...), p.wire()...)...)
+	p.do(append(append([]string{binary, "semaphore", how[0], p.name}, how[1:]...), p.protocol()...)...)
 }
 
 func (p *place) clientResizes(slots int) {

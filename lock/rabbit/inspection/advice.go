@@ -42,7 +42,7 @@ var known = []struct {
 	{release{4, 2, 0}, release{4, 2, 3}, silentDeletion + "4.2.3"},
 }
 
-// covered is what the full wire has against a node that is cut off and goes on.
+// covered is what the full protocol has against a node that is cut off and goes on.
 const covered = "; the handover delay covers that"
 
 const silentDeletion = "in a cluster this release can delete a live slot's queue silently when a node comes or " +
@@ -66,7 +66,7 @@ func leaderAdvice(heartbeat time.Duration, configurable bool) string {
 	return text
 }
 
-// versionAdvice returns what is worth knowing about a broker's version, to a lock with the plain wire or the full one,
+// versionAdvice returns what is worth knowing about a broker's version, to a lock with the plain protocol or the full one,
 // and on quorum queues.
 func versionAdvice(product, version string, plain, replicated bool) []string {
 	var r release

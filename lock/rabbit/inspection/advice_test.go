@@ -32,7 +32,7 @@ func TestAdviceFitsTheVersion(t *testing.T) {
 }
 
 // A node that is cut off may go on: its holders verify their slots there, while the others give these out.
-func TestDelayIsNotSaidToCoverASplitWithThePlainWire(t *testing.T) {
+func TestDelayIsNotSaidToCoverASplitWithThePlainProtocol(t *testing.T) {
 	for plain, said := range map[bool]bool{false: true, true: false} {
 		all := strings.Join(versionAdvice("RabbitMQ", "3.10.8", plain, false), "\n")
 		if strings.Contains(all, "covers that") != said || !strings.Contains(all, "free the slots") {

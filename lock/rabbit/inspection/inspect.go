@@ -323,7 +323,7 @@ func (i *inspection) lookForForeign(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// lookForLedger looks whether a plain lock is used with the full wire, too.
+// lookForLedger looks whether a plain lock is used with the full protocol, too.
 func (i *inspection) lookForLedger(ctx context.Context) error {
 	if i.plain && i.channel.Find(ctx, i.Ledger(1)) == nil {
 		i.Problems = append(i.Problems, i.Mixed(1))

@@ -141,11 +141,11 @@ func (n Names) Foreign(queue string) error {
 	return lock.Errorf(lock.ErrUnsafe, "queue %q is not berth's and takes the place of one that is; %s", queue, remedy)
 }
 
-// Mixed is the error for a lock of the plain wire whose slot has a ledger: whoever uses the full wire starts as soon as
+// Mixed is the error for a lock of the plain protocol whose slot has a ledger: whoever uses the full protocol starts as soon as
 // that says so, and does not wait for one that writes nothing into it.
 func (n Names) Mixed(slot int) error {
-	return lock.Errorf(lock.ErrUnsafe, "%s has a ledger, queue %q: it is or was used with --wire full, beside which "+
-		"--wire plain is not safe; use --wire full here too, or end every berth that uses it, and delete the ledgers",
+	return lock.Errorf(lock.ErrUnsafe, "%s has a ledger, queue %q: it is or was used with --protocol full, beside which "+
+		"--protocol plain is not safe; use --protocol full here too, or end every berth that uses it, and delete the ledgers",
 		n.ID, n.Ledger(slot))
 }
 

@@ -70,7 +70,7 @@ func (c *Contender) Connect(ctx context.Context) error {
 	first := c.session.Conn() == nil
 	err := c.session.Connect(ctx)
 	if first && err == nil {
-		c.cfg.Log.Info("with the plain wire less is promised; see berth check --wire plain")
+		c.cfg.Log.Info("with the plain protocol less is promised; see berth check --protocol plain")
 	}
 	return err
 }

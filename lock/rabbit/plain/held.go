@@ -153,7 +153,7 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	}
 }
 
-// reconnect claims B on another connection. The slot is lost if it has got a ledger: those who use the full wire start
+// reconnect claims B on another connection. The slot is lost if it has got a ledger: those who use the full protocol start
 // as soon as B is free, and leave it free at times.
 func (h *Held) reconnect(ctx context.Context) error {
 	session := h.contender.session
