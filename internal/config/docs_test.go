@@ -2,8 +2,6 @@ package config
 
 import (
 	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,39 +16,43 @@ import (
 // optionsList returns the list as docs/configuration.md has it.
 func optionsList() string {
 	var b strings.Builder
+	group := ""
 	for _, o := range RunOptions() {
-		name, notes := strings.TrimSpace(o.Flag()+" "+o.Value), ""
-		switch {
-		case o.Flag() == "":
-			name, notes = o.Key(), " (in the file only)"
-		case o.Key() == "":
-			notes = " (not in the file)"
-		case o.Default != "":
-			notes = fmt.Sprintf(" (default `%s`)", o.Default)
+		if o.Group != group {
+			group = o.Group
+			b.WriteString("\n### " + group + "\n\n")
+			if group == groupTLS {
+				b.WriteString("See [the settings](tls.md#the-settings) on the page about TLS.\n")
+			}
 		}
-		item := fmt.Sprintf("- `%s`%s: %s", name, notes, o.Usage)
-		b.WriteString(strings.ReplaceAll(wordwrap.WrapString(item, 116), "\n", "\n  ") + "\n")
+		if group == groupTLS {
+			continue
+		}
+		name := o.Key()
+		if o.Flag() != "" {
+			name = strings.TrimSpace(o.Flag() + " " + o.Value)
+		}
+		item := fmt.Sprintf("- `%s`%s: %s", name, notes(o), o.Usage)
+		b.WriteString(strings.ReplaceAll(wordwrap.WrapString(item, 118), "\n", "\n  ") + "\n")
 	}
-	return b.String()
+	return b.String() + "\n"
 }
 
-func TestPageNamesWhatAReloadChanges(t *testing.T) {
-	text, err := os.ReadFile("../../docs/status.md")
-	if err != nil {
-		t.Fatal(err)
+// notes are what the list says of an option beside its usage: the mark of those that a reload changes, where it cannot
+// be given, and its default.
+func notes(o Option) (text string) {
+	if slices.Contains(reloadable, o.Name) || slices.Contains(logins, o.Name) {
+		text = " ↻"
 	}
-	_, line, _ := strings.Cut(string(text), "\n- These can change: ")
-	line, _, _ = strings.Cut(line, ".\n")
-	named := regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(line, -1)
-	can := slices.Concat(reloadable, logins)
-	if len(named) != len(can) {
-		t.Errorf("docs/status.md names %d keys, and %d can change", len(named), len(can))
+	switch {
+	case o.Flag() == "":
+		return text + " (in the file only)"
+	case o.Key() == "":
+		return text + " (not in the file)"
+	case o.Default != "" && o.Kind != Switch:
+		return text + fmt.Sprintf(" (`%s`)", o.Default)
 	}
-	for _, name := range can {
-		if !strings.Contains(line, "`"+strings.ReplaceAll(name, "-", "_")+"`") {
-			t.Errorf("docs/status.md does not say that %s can change", name)
-		}
-	}
+	return text
 }
 
 func TestDocumentationListsTheOptions(t *testing.T) {
