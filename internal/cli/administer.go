@@ -38,14 +38,14 @@ var (
 	removeOption = flagOnly("remove", "X", config.Text,
 		"Remove the X highest slots.")
 	waitOption = flagOnly("wait", "", config.Switch,
-		"Return only when nobody holds a removed slot any more.")
+		"Return when the commands of the removed slots are dead.")
 	sweepOption = config.Option{Name: "sweep", Group: groupAction, FlagOnly: true, Value: "N",
 		Default: strconv.Itoa(administer.DefaultSweep),
-		Usage:   "Look for leftovers in N slots beyond the highest one."}
+		Usage:   "Look for leftovers to remove in N slots beyond the highest one."}
 	ascendingOption = flagOnly("ascending", "", config.Switch,
-		"Remove the lowest slot first, not the highest: nobody finds a slot from then on. Needs a broker.")
+		"Remove the lowest slot first, not the highest: from then on waiters find no slot. Needs a broker.")
 	timeoutOption = flagOnly("timeout", "DURATION", config.Duration, fmt.Sprintf(
-		"Give up after DURATION. Default: %s, which with --wait is for other administrators only.", actionTimeout))
+		"Give up after DURATION. Default: %s, or with --wait no limit but for other administrators.", actionTimeout))
 	// createTimeoutOption is timeoutOption for an action without --wait.
 	createTimeoutOption = flagOnly("timeout", "DURATION", config.Duration,
 		fmt.Sprintf("Give up after DURATION. Default: %s.", actionTimeout))

@@ -21,9 +21,9 @@ import (
 	"berth/internal/runner"
 )
 
-const aboutCheck = `Takes the settings of 'berth run' and says whether they are safe: whether the
-command is certainly dead before another holder can start. Shows when what
-happens, and how long a failover takes. With --connect it asks the broker too.
+const aboutCheck = `Takes the settings of 'berth run' and reports whether they are safe: whether the
+command is certainly dead before another holder can start. Draws what happens
+when, and how long a failover takes. With --connect it asks the broker, too.
 
 Examples:
   berth check --config /etc/berth/importer.hcl --connect
@@ -33,9 +33,9 @@ Examples:
 // The flags that only `berth check` has.
 var checkOptions = []config.Option{
 	flagOnly("connect", "", config.Switch,
-		"Ask the broker too: whether it lets berth in, grants the heartbeat and the permissions that the lock needs, "+
-			"and how its queues behave. For local locks: whether they can be kept in their directory. "+
-			"Disturbs nobody who uses the lock."),
+		"Ask the broker, too: whether it accepts the login, grants the heartbeat and the permissions that the lock "+
+			"needs, and how its queues behave. For local locks: whether their directory can be used. Disturbs no user "+
+			"of the lock."),
 	flagOnly("json", "", config.Switch, "Print the report as one JSON object."),
 }
 
@@ -116,7 +116,7 @@ func missingHere(cfg config.Run) (all []string) {
 	return all
 }
 
-// askBroker fails if there is nobody to be asked, and on a signal; that the broker
+// askBroker fails if no broker is named, and on a signal; that the broker
 // does not let us in is a finding.
 func askBroker(parent context.Context, r *check.Report, cfg config.Run) error {
 	switch {

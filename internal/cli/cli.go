@@ -62,7 +62,7 @@ func run(args []string) int {
 }
 
 const shortHelp = `berth runs a command only while it holds a lock in RabbitMQ, and has the
-command's whole process tree dead before anyone else may start theirs.
+command's whole process tree dead before another holder may start its own.
 
   export BERTH_BROKER=amqp://user:password@rabbit.example.com/locks
   berth run --mutex nightly-report -- /usr/bin/report --all

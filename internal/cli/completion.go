@@ -20,7 +20,7 @@ install it; otherwise:
 func completionCommand() *cli.Command {
 	return command(cli.Command{
 		Name:        "completion",
-		Usage:       "print what completes it in bash, zsh or fish",
+		Usage:       "print completions for bash, zsh, fish",
 		UsageText:   "berth completion bash|zsh|fish",
 		ArgsUsage:   "SHELL",
 		Description: aboutCompletion,

@@ -90,7 +90,7 @@ const (
 	exitStatusesOfRun = `
 Exit status:
   the command's own   it ran and ended by itself; 128+n if signal n ended it
-  2    berth crashed, and stderr says why; a command may end with 2 too
+  2    berth crashed, and stderr says why; a command may end with 2, too
   64   wrong usage
   69   no broker could be reached (with --try or --timeout)
   70   another error, such as output that cannot be written, or a fault of
@@ -112,8 +112,8 @@ Exit status:
   64   wrong usage
   69   the broker could not be reached
   70   another error, such as output that cannot be written
-  75   not done: the lock is in another state, somebody else is changing it,
-       the broker gave no clear answer, or the time was over
+  75   not done: the lock is in another state, another administrator is
+       changing it, the broker gave no clear answer, or the time was over
   77   the broker refused the login or a permission; the directory of a
        local lock may not be used
   78   the configuration is invalid
@@ -131,18 +131,18 @@ Exit status:
   77   the broker refused the login or a permission; the directory of a
        local lock may not be used
   78   the configuration is invalid
-  128+n  signal n ended berth: Ctrl-C ends --watch with 130; a reader that goes
-       away, as head(1) does, with 141
+  128+n  signal n ended berth: Ctrl-C ends --watch with 130, a reader that goes
+       away, such as head(1), with 141
 `
 
 	exitStatusesOfRequest = `
 Exit status:
-  0    the holder heeds it
+  0    the berth that was asked does it
   64   wrong usage
   69   the broker could not be reached
   70   another error, such as output that cannot be written
-  75   there is no such lock, nobody holds the slot, the holder refuses or does
-       not answer, the broker gave no clear answer, or the time was over
+  75   there is no such lock, the slot has no holder, the holder refuses or
+       does not answer, the broker gave no clear answer, or the time was over
   77   the broker refused the login or a permission; the directory of a
        local lock may not be used
   78   the configuration is invalid
@@ -155,7 +155,7 @@ Exit status:
   64   wrong usage
   69   no broker could be reached (with --connect)
   70   another error, such as output that cannot be written
-  75   the broker could not say everything; try again
+  75   the broker could not answer everything; try again
   77   the broker refused the login or a permission, or the directory of local
        locks cannot be used (with --connect)
   78   the configuration is invalid or unsafe

@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	aboutPersistentMutex = `A persistent mutex is held by one command at a time while it is enabled, and by
-none while it is disabled: a switch for 'berth run --persistent-mutex NAME' on
-all hosts at once.
+	aboutPersistentMutex = `A persistent mutex has one holder at a time while it is enabled, and none while
+it is disabled: a switch for 'berth run --persistent-mutex NAME' on all hosts at
+once.
 `
 
-	aboutEnable = `Makes the mutex NAME available. If it is enabled already, it stays as it is.
-Slots that a semaphore of this name left behind are removed. There is nobody to
-wait for: --wait is accepted for the sake of scripts that give both actions the
-same flags.
+	aboutEnable = `Makes the mutex NAME available. One that is enabled already stays as it is.
+Removes slots that a semaphore of this name left behind. There is nothing to
+wait for: --wait is for scripts that give both actions the same flags.
 
 Example:
   berth persistent-mutex enable importer
 `
 
-	aboutDisable = `Switches the mutex NAME off: the command of its holder is ended, nobody starts
-another one. With --wait, returns once that has happened.
+	aboutDisable = `Switches the mutex NAME off: its holder ends the command, and no berth starts
+another one. With --wait, returns once that command is dead.
 
 Example:
   berth persistent-mutex disable importer --wait

@@ -18,17 +18,18 @@ import (
 	"berth/lock"
 )
 
-const aboutReload = `Has a berth read its configuration again, for what can change while it runs:
-what cannot is said. HUP does not do it: a HUP is the command's own.
+const aboutReload = `Has a running berth read its file and variables again. It names the settings
+that have changed, and those that need a restart, such as all of health checks.
+Do not send HUP for that: berth forwards it to the command.
 
-With --pid it is the berth that is that process of this host, whether it holds a
-slot or waits for one, and also while the broker is away. Only its user and root
-may ask. In a unit of systemd, so that 'systemctl reload' does it:
+With --pid, asks the berth that is that process of this host, whether it holds a
+slot or waits for one, also while the broker is away. Only its user and root may
+ask. In a systemd unit, for 'systemctl reload':
   ExecReload=/usr/bin/berth reload --pid $MAINPID
 
-With a lock it is the holder, on whichever host it runs. A lock of several slots
-needs --slot, unless only one is held. A holder heeds those logins only that are
-on its list (--admins of berth run), by default its own.
+With a lock, asks the holder, on whichever host it runs. A lock of several slots
+needs --slot, unless only one is held. The broker's user has to be one of the
+holder's --admins, by default its own user.
 
 Examples:
   berth reload --pid 815
@@ -46,7 +47,7 @@ const mostPID = 1 << 22
 func reloadCommand() *cli.Command {
 	return command(cli.Command{
 		Name:  "reload",
-		Usage: "have a berth read its configuration again",
+		Usage: "have a berth read its settings again",
 		UsageText: "berth reload --pid PID [--json]\n" +
 			"berth reload LOCK [--slot L] [--json] [flags]",
 		Description: aboutReload,
@@ -114,7 +115,7 @@ func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error
 	return err
 }
 
-// reloads says what a berth does that heeds the request.
+// reloads is what a berth does that accepts the request.
 func reloads(d lock.Decision) string {
 	if d.Why == "" {
 		return "reloads"

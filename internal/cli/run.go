@@ -15,9 +15,9 @@ import (
 	"berth/supervisor"
 )
 
-const aboutRun = `Waits for a slot of the lock, then runs COMMAND for as long as the slot is held.
-When the slot is lost, COMMAND and everything it has started is ended before
-anybody else may start theirs, and berth queues up for the next slot.
+const aboutRun = `Waits for a slot of the lock, and runs COMMAND for as long as it holds the slot.
+When the slot is lost, COMMAND and everything it has started is dead before
+another holder may start, and berth queues up for the next slot.
 
 Examples:
   One instance in the whole cluster, the others stand by:
@@ -27,15 +27,15 @@ Examples:
     berth semaphore create workers --slots 3
     berth run --semaphore workers -- worker
 
-  Only if nobody else is at it, on this host, with no broker:
+  On this host, without a broker, unless a backup is running already:
     berth run --broker local --mutex backup --try -- backup /srv
 
-Every flag can also be set by a variable or in a file; flags override variables,
-variables override the file. A broker's password is safest in --password-file,
-in BERTH_BROKER or in the file, because other users of the host can see the
-command line. COMMAND does not have it in its environment and cannot look into
-berth; a process of the same user can still read the file, from which --user
-keeps it.
+Set a flag by its variable or in the file, too: flags override variables,
+variables override the file. A variable separates the values of a repeatable
+flag by spaces or commas. Keep the broker's password off the command line, which
+other users of the host can see: --password-file is safest, then the file or
+BERTH_BROKER. COMMAND does not find it in its environment or in berth; --user
+keeps COMMAND from reading the file as well.
 `
 
 func runCommand() *cli.Command {

@@ -10,36 +10,35 @@ import (
 )
 
 const (
-	aboutSemaphore = `A semaphore has a fixed number of slots, each for one command at a time. It has
-to be made before 'berth run --semaphore NAME' finds a slot; its size can be
-changed at any time. See 'berth semaphore create --help' and so on for flags.
+	aboutSemaphore = `A semaphore has a number of slots, each for one command at a time. Make it
+before 'berth run --semaphore NAME' can find a slot, and change its size at any
+time. See 'berth semaphore create --help' and so on for flags.
 `
 
-	aboutCreate = `Makes the semaphore NAME with N slots. If it is there with N slots already, it
-stays as it is; if it has another number of slots, it is left alone. Slots that
-an earlier semaphore of this name left behind beyond N are removed.
+	aboutCreate = `Makes the semaphore NAME with N slots. One that has N slots already stays as it
+is; one that has another number of slots is left alone, with exit status 75.
+Removes slots that an earlier semaphore of this name left behind beyond N.
 
 Example:
   berth semaphore create workers --slots 3
 `
 
-	aboutResize = `Changes the number of slots, also while they are held. Slots are removed from
-the highest down; the command of whoever holds one is ended and berth queues up
-for another slot. With --wait, returns once the removed slots are vacant.
+	aboutResize = `Changes the number of slots, also while they are held. Removes slots from the
+highest down: a holder of one ends its command, and queues up for another slot.
+With --wait, returns once those commands are dead.
 
 Examples:
   berth semaphore resize workers --slots 5
   berth semaphore resize workers --remove 2 --wait
 `
 
-	aboutDestroy = `Removes all slots of the semaphore. Commands of holders are ended, and berth
-waits for the semaphore to be made again. With --wait, returns once all slots
-are vacant.
+	aboutDestroy = `Removes all slots of the semaphore. Holders end their commands, and wait for the
+semaphore to be made again. With --wait, returns once all commands are dead.
 
-Slots are removed from the highest down: what an interrupted command leaves has
-no gap. With --ascending the lowest goes first: nobody obtains a slot from then
-on, and the others stay with their holders until it is their turn. Leftovers
-beyond the last slot are removed too.
+Slots go from the highest down, so that an interruption leaves no gap. With
+--ascending the lowest goes first: from then on waiters get no slot, and the
+other slots stay with their holders until it is their turn. Leftovers beyond the
+last slot go, too.
 
 Examples:
   berth semaphore destroy workers --wait

@@ -23,20 +23,19 @@ import (
 	"berth/supervisor"
 )
 
-const aboutStatus = `Says of each slot of a lock whether it is held, by which host and process,
-under which term, since when, what runs in it, when that was verified last, who
-is next, and how many wait. Holders answer by themselves; one that does not is
-said not to. To look changes nothing.
+const aboutStatus = `Prints for each slot of a lock whether it is held, by which host and process,
+under which term, since when, what runs in it, when that was last verified, and
+which berth is the successor; and how many wait. Holders answer by themselves; a
+? stands for one that does not. Looking changes nothing.
 
-With --watch, a table that is kept up to date: in a terminal it takes the
-window, several slots in a line if there are many, and slots that have changed
-stand out. Elsewhere it prints the table, or with --json an object, after each
-change. A broker that goes away is said there, and waited for.
+With --watch, keeps a table up to date: in a terminal it takes the window, with
+several slots in a line if there are many, and highlights slots that change.
+Elsewhere it prints the table, or with --json an object, after each change. It
+reports a broker that goes away, and waits for it.
 
-Without a lock it lists those that are there: on this host all of them, and
-whether they are held; over a broker, with --management-url, semaphores (a
-persistent mutex is one of a single slot), token semaphores, and mutexes that
-are held.
+Without a lock, lists the locks: on this host all, and whether they are held;
+over a broker, with --management-url, semaphores (a persistent mutex is one of a
+single slot), token semaphores, and mutexes that are held.
 
 Examples:
   berth status --semaphore workers
@@ -51,18 +50,18 @@ const defaultInterval = 500 * time.Millisecond
 // The flags that only `berth status` has.
 var statusOptions = []config.Option{
 	jsonOption,
-	flagOnly("watch", "", config.Switch, "Go on, and show what changes, until Ctrl-C."),
+	flagOnly("watch", "", config.Switch, "Keep watching until Ctrl-C, and show what changes."),
 	flagOnly("interval", "DURATION", config.Duration,
 		"How often --watch looks, "+inquire.LeastInterval.String()+" at least. Default: "+defaultInterval.String()+"."),
 	flagOnly("management-url", "URL", config.Text,
-		"http://HOST:15672 or https://: RabbitMQ's management API, which knows what queues there are. Its login is "+
+		"List the locks that RabbitMQ's management API at http://HOST:15672, or https://, knows of. Its login is "+
 			"that of --broker, unless the URL has one."),
 }
 
 func statusCommand() *cli.Command {
 	return command(cli.Command{
 		Name:  "status",
-		Usage: "say who holds a lock, and who is next",
+		Usage: "print who holds a lock, and the successor",
 		UsageText: "berth status LOCK [--json] [--watch [--interval DURATION]] [flags]\n" +
 			"berth status [--management-url URL] [--json] [flags]",
 		Description: aboutStatus,

@@ -17,15 +17,14 @@ import (
 	"berth/lock"
 )
 
-const aboutStepDown = `Asks the holder of a slot to end its command by the stop sequence, to give the
-slot back and to go to the end of the line: whoever is next starts. A lock of
-several slots needs --slot, unless only one is held. A holder heeds those
-logins only that are on its list (--admins of berth run), by default its own.
+const aboutStepDown = `Asks the holder of a slot to stop its command, to give the slot back and to go
+to the end of the line: its successor starts. A lock of several slots needs
+--slot, unless only one is held. The broker's user has to be one of the holder's
+--admins, by default its own user.
 
-With --wait, returns when a command runs in the slot again and says whose: that
-of the same berth, if nobody else waits. It says too for how long the slot was
-nobody's, at most: that is as exact as the clocks of the hosts agree, and
-otherwise to 0.1s or so.
+With --wait, returns when a command runs in the slot again, and prints whose:
+that of the same berth, if no other waits. It also prints for how long at most
+the slot had no holder, as exactly as the hosts' clocks agree, or to 0.1s or so.
 
 Examples:
   berth step-down --mutex importer --wait
@@ -35,7 +34,7 @@ Examples:
 // The flags that only `berth step-down` has.
 var stepDownOptions = []config.Option{
 	slotOption,
-	flagOnly("wait", "", config.Switch, "Return when a command runs in the slot again, and say whose."),
+	flagOnly("wait", "", config.Switch, "Return when a command runs in the slot again, and print whose."),
 	flagOnly("timeout", "DURATION", config.Duration,
 		fmt.Sprintf("Give up after DURATION. Default: %s, and with --wait no limit.", actionTimeout)),
 	jsonOption,
@@ -44,7 +43,7 @@ var stepDownOptions = []config.Option{
 func stepDownCommand() *cli.Command {
 	return command(cli.Command{
 		Name:        "step-down",
-		Usage:       "have a holder give its slot to the next one",
+		Usage:       "have a holder give its slot to its successor",
 		UsageText:   "berth step-down LOCK [--slot L] [--wait] [--timeout DURATION] [--json] [flags]",
 		Description: aboutStepDown,
 		Flags:       append(flags.For(stepDownOptions), flags.For(inquiryOptions())...),

@@ -7,37 +7,35 @@ import (
 )
 
 const (
-	aboutTokenSemaphore = `A token semaphore is a semaphore whose waiters are handed tokens: messages of
-one queue in RabbitMQ, one for each slot. Whoever has a token goes to its slot;
-nobody else tries. It has to be made before 'berth run --token-semaphore NAME'
-finds a slot; its size can be changed at any time. It needs a broker.
+	aboutTokenSemaphore = `In a token semaphore RabbitMQ hands tokens to the waiters, one for each slot:
+messages of one queue. Only the waiter that has a token tries its slot. Make the
+semaphore before 'berth run --token-semaphore NAME' can find a slot, and change
+its size at any time. It needs a broker.
 `
 
-	aboutTokenCreate = `Makes the token semaphore NAME with N slots, and a token for each. If it is
-there with N slots already, tokens that were lost are made again, and those
-that are there twice are removed; if it has another number of slots, it is left
-alone. Its queues are classic ones, unless --queue-type says otherwise: with
-quorum queues it survives the loss of any one node of three.
+	aboutTokenCreate = `Makes the token semaphore NAME with N slots, and a token for each. In one that
+has N slots already, makes lost tokens again, and removes those that are there
+twice; one that has another number of slots is left alone, with exit status 75.
+Its queues are classic ones by default. With --queue-type quorum it survives the
+loss of any one node of three.
 
 Examples:
   berth token-semaphore create workers --slots 3
   berth token-semaphore create importer --slots 1 --queue-type quorum
 `
 
-	aboutTokenResize = `Changes the number of slots and of tokens, also while they are held. Tokens are
-added by publishing, and removed by taking them before any waiter. Slots are
-removed from the highest down; the command of whoever holds one is ended and
-berth queues up for another slot. With --wait, returns once the removed slots
-are vacant.
+	aboutTokenResize = `Changes the number of slots and of tokens, also while they are held. Removes
+slots from the highest down: a holder of one ends its command, and queues up for
+another slot. With --wait, returns once those commands are dead.
 
 Examples:
   berth token-semaphore resize workers --slots 5
   berth token-semaphore resize workers --remove 2 --wait
 `
 
-	aboutTokenDestroy = `Removes all slots of the token semaphore, and its tokens. Commands of holders
-are ended, and berth waits for it to be made again. With --wait, returns once
-all slots are vacant.
+	aboutTokenDestroy = `Removes all slots of the token semaphore, and its tokens. Holders end their
+commands, and wait for it to be made again. With --wait, returns once all
+commands are dead.
 
 Example:
   berth token-semaphore destroy workers --wait
