@@ -38,12 +38,12 @@ var (
 	removeOption = flagOnly("remove", "X", config.Text,
 		"Remove the X highest slots.")
 	waitOption = flagOnly("wait", "", config.Switch,
-		"Return only when nobody holds a removed slot any more.")
+		"Return only when no removed slot is held any more.")
 	sweepOption = config.Option{Name: "sweep", Group: groupAction, FlagOnly: true, Value: "N",
 		Default: strconv.Itoa(administer.DefaultSweep),
 		Usage:   "Look for leftovers in N slots beyond the highest one."}
 	ascendingOption = flagOnly("ascending", "", config.Switch,
-		"Remove the lowest slot first, not the highest: nobody finds a slot from then on. Needs a broker.")
+		"Remove the lowest slot first, not the highest: no waiter finds a slot from then on. Needs a broker.")
 	timeoutOption = flagOnly("timeout", "DURATION", config.Duration, fmt.Sprintf(
 		"Give up after DURATION. Default: %s, which with --wait is for other administrators only.", actionTimeout))
 	// createTimeoutOption is timeoutOption for an action without --wait.

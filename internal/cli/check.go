@@ -21,7 +21,7 @@ import (
 	"berth/internal/runner"
 )
 
-const aboutCheck = `Takes the settings of 'berth run' and says whether they are safe: whether the
+const aboutCheck = `Takes the settings of 'berth run' and checks that they are safe: that the
 command is certainly dead before another holder can start. Shows when what
 happens, and how long a failover takes. With --connect it asks the broker too.
 
@@ -35,7 +35,7 @@ var checkOptions = []config.Option{
 	flagOnly("connect", "", config.Switch,
 		"Ask the broker too: whether it lets berth in, grants the heartbeat and the permissions that the lock needs, "+
 			"and how its queues behave. For local locks: whether they can be kept in their directory. "+
-			"Disturbs nobody who uses the lock."),
+			"Disturbs no user of the lock."),
 	flagOnly("json", "", config.Switch, "Print the report as one JSON object."),
 }
 

@@ -90,7 +90,7 @@ const (
 	exitStatusesOfRun = `
 Exit status:
   the command's own   it ran and ended by itself; 128+n if signal n ended it
-  2    berth crashed, and stderr says why; a command may end with 2 too
+  2    berth crashed, see stderr; a command may end with 2 too
   64   wrong usage
   69   no broker could be reached (with --try or --timeout)
   70   another error, such as output that cannot be written, or a fault of
@@ -112,7 +112,7 @@ Exit status:
   64   wrong usage
   69   the broker could not be reached
   70   another error, such as output that cannot be written
-  75   not done: the lock is in another state, somebody else is changing it,
+  75   not done: the lock is in another state, another action is changing it,
        the broker gave no clear answer, or the time was over
   77   the broker refused the login or a permission; the directory of a
        local lock may not be used
@@ -137,11 +137,11 @@ Exit status:
 
 	exitStatusesOfRequest = `
 Exit status:
-  0    the holder heeds it
+  0    the holder agreed
   64   wrong usage
   69   the broker could not be reached
   70   another error, such as output that cannot be written
-  75   there is no such lock, nobody holds the slot, the holder refuses or does
+  75   there is no such lock, the slot is not held, the holder refuses or does
        not answer, the broker gave no clear answer, or the time was over
   77   the broker refused the login or a permission; the directory of a
        local lock may not be used

@@ -15,7 +15,7 @@ all hosts at once.
 `
 
 	aboutEnable = `Makes the mutex NAME available. If it is enabled already, it stays as it is.
-Slots that a semaphore of this name left behind are removed. There is nobody to
+Slots that a semaphore of this name left behind are removed. There is nothing to
 wait for: --wait is accepted for the sake of scripts that give both actions the
 same flags.
 
@@ -23,8 +23,8 @@ Example:
   berth persistent-mutex enable importer
 `
 
-	aboutDisable = `Switches the mutex NAME off: the command of its holder is ended, nobody starts
-another one. With --wait, returns once that has happened.
+	aboutDisable = `Switches the mutex NAME off: the command of its holder is ended, and no other
+is started. With --wait, returns once that has happened.
 
 Example:
   berth persistent-mutex disable importer --wait

@@ -18,8 +18,8 @@ import (
 	"berth/lock"
 )
 
-const aboutReload = `Has a berth read its configuration again, for what can change while it runs:
-what cannot is said. HUP does not do it: a HUP is the command's own.
+const aboutReload = `Has a berth read its configuration again, for what can change while it runs; the
+answer names what cannot. HUP does not do it: a HUP is the command's own.
 
 With --pid it is the berth that is that process of this host, whether it holds a
 slot or waits for one, and also while the broker is away. Only its user and root
@@ -27,8 +27,8 @@ may ask. In a unit of systemd, so that 'systemctl reload' does it:
   ExecReload=/usr/bin/berth reload --pid $MAINPID
 
 With a lock it is the holder, on whichever host it runs. A lock of several slots
-needs --slot, unless only one is held. A holder heeds those logins only that are
-on its list (--admins of berth run), by default its own.
+needs --slot, unless only one is held. Only logins on the holder's list
+(--admins of berth run) may ask, by default its own.
 
 Examples:
   berth reload --pid 815
@@ -68,7 +68,7 @@ func reloadAction(c *cli.Context) error {
 		})
 	}
 	if slot != 0 || c.Args().Present() || len(flags.Given(c, inquiryOptions())) > 0 {
-		return config.Usagef("--pid says whom to ask; give no lock, broker or argument beside it")
+		return config.Usagef("--pid names the berth to ask; give no lock, broker or argument beside it")
 	}
 	ctx, release := interrupt.Context(c.Context, actionTimeout)
 	defer release()

@@ -17,7 +17,7 @@ import (
 
 const aboutRun = `Waits for a slot of the lock, then runs COMMAND for as long as the slot is held.
 When the slot is lost, COMMAND and everything it has started is ended before
-anybody else may start theirs, and berth queues up for the next slot.
+another holder may start, and berth queues up for the next slot.
 
 Examples:
   One instance in the whole cluster, the others stand by:
@@ -27,7 +27,7 @@ Examples:
     berth semaphore create workers --slots 3
     berth run --semaphore workers -- worker
 
-  Only if nobody else is at it, on this host, with no broker:
+  Only if it does not run yet, on this host, with no broker:
     berth run --broker local --mutex backup --try -- backup /srv
 
 Every flag can also be set by a variable or in a file; flags override variables,

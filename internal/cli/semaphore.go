@@ -24,7 +24,7 @@ Example:
 `
 
 	aboutResize = `Changes the number of slots, also while they are held. Slots are removed from
-the highest down; the command of whoever holds one is ended and berth queues up
+the highest down; the command of a slot's holder is ended and berth queues up
 for another slot. With --wait, returns once the removed slots are vacant.
 
 Examples:
@@ -37,9 +37,9 @@ waits for the semaphore to be made again. With --wait, returns once all slots
 are vacant.
 
 Slots are removed from the highest down: what an interrupted command leaves has
-no gap. With --ascending the lowest goes first: nobody obtains a slot from then
-on, and the others stay with their holders until it is their turn. Leftovers
-beyond the last slot are removed too.
+no gap. With --ascending the lowest goes first: no waiter obtains a slot from
+then on, and the others stay with their holders until it is their turn.
+Leftovers beyond the last slot are removed too.
 
 Examples:
   berth semaphore destroy workers --wait

@@ -23,15 +23,15 @@ import (
 	"berth/supervisor"
 )
 
-const aboutStatus = `Says of each slot of a lock whether it is held, by which host and process,
-under which term, since when, what runs in it, when that was verified last, who
-is next, and how many wait. Holders answer by themselves; one that does not is
-said not to. To look changes nothing.
+const aboutStatus = `Shows of each slot of a lock whether it is held, by which host and process,
+under which term, since when, what runs in it, when that was verified last,
+which berth is next, and how many wait. The holders themselves answer; one that
+does not is marked. To look changes nothing.
 
 With --watch, a table that is kept up to date: in a terminal it takes the
 window, several slots in a line if there are many, and slots that have changed
 stand out. Elsewhere it prints the table, or with --json an object, after each
-change. A broker that goes away is said there, and waited for.
+change. It reports a broker that goes away, and waits for it.
 
 Without a lock it lists those that are there: on this host all of them, and
 whether they are held; over a broker, with --management-url, semaphores (a
@@ -62,7 +62,7 @@ var statusOptions = []config.Option{
 func statusCommand() *cli.Command {
 	return command(cli.Command{
 		Name:  "status",
-		Usage: "say who holds a lock, and who is next",
+		Usage: "show a lock's holders and successors",
 		UsageText: "berth status LOCK [--json] [--watch [--interval DURATION]] [flags]\n" +
 			"berth status [--management-url URL] [--json] [flags]",
 		Description: aboutStatus,
@@ -194,7 +194,7 @@ func locks(ctx context.Context, cfg config.Connection, api string) (ids []lock.I
 		}
 		access := management.Access{URL: api, Broker: cfg.Brokers[0], NAL: cfg.Naming == config.NamingNAL}
 		ids, err = management.Locks(ctx, access)
-		return ids, "no locks in " + access.String() + "; a mutex is there only while somebody holds it", err
+		return ids, "no locks in " + access.String() + "; a mutex is there only while it is held", err
 	}
 	if api != "" {
 		return nil, "", config.Usagef("--management-url is a broker's; locks of this host are listed without it")

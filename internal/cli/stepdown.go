@@ -18,13 +18,13 @@ import (
 )
 
 const aboutStepDown = `Asks the holder of a slot to end its command by the stop sequence, to give the
-slot back and to go to the end of the line: whoever is next starts. A lock of
-several slots needs --slot, unless only one is held. A holder heeds those
-logins only that are on its list (--admins of berth run), by default its own.
+slot back and to go to the end of the line: its successor starts. A lock of
+several slots needs --slot, unless only one is held. Only logins on the holder's
+list (--admins of berth run) may ask, by default its own.
 
-With --wait, returns when a command runs in the slot again and says whose: that
-of the same berth, if nobody else waits. It says too for how long the slot was
-nobody's, at most: that is as exact as the clocks of the hosts agree, and
+With --wait, returns when a command runs in the slot again and prints whose:
+that of the same berth, if no other waits. It also prints for how long the slot
+was free, at most: that is as exact as the clocks of the hosts agree, and
 otherwise to 0.1s or so.
 
 Examples:
@@ -35,7 +35,7 @@ Examples:
 // The flags that only `berth step-down` has.
 var stepDownOptions = []config.Option{
 	slotOption,
-	flagOnly("wait", "", config.Switch, "Return when a command runs in the slot again, and say whose."),
+	flagOnly("wait", "", config.Switch, "Return when a command runs in the slot again, and print whose."),
 	flagOnly("timeout", "DURATION", config.Duration,
 		fmt.Sprintf("Give up after DURATION. Default: %s, and with --wait no limit.", actionTimeout)),
 	jsonOption,
@@ -44,7 +44,7 @@ var stepDownOptions = []config.Option{
 func stepDownCommand() *cli.Command {
 	return command(cli.Command{
 		Name:        "step-down",
-		Usage:       "have a holder give its slot to the next one",
+		Usage:       "have a holder give its slot to its successor",
 		UsageText:   "berth step-down LOCK [--slot L] [--wait] [--timeout DURATION] [--json] [flags]",
 		Description: aboutStepDown,
 		Flags:       append(flags.For(stepDownOptions), flags.For(inquiryOptions())...),
@@ -93,7 +93,7 @@ func stepDown(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, w io.W
 func sayHeeded(result *result, asked inquire.Asked, w io.Writer) error {
 	what := "steps down"
 	if asked.Decision.Why != "" {
-		what = "heeds it: " + inquire.Printable(asked.Decision.Why)
+		what = "agrees: " + inquire.Printable(asked.Decision.Why)
 	}
 	return result.say(w, "%s %s", by(asked.Holder), what)
 }
@@ -121,7 +121,7 @@ func awaitSuccessor(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, 
 	if asked.Holder != nil && asked.Holder.Holder == next.Holder.Holder {
 		runs = "runs again"
 	}
-	return result.say(w, "%s %s under term %d, %s after it was asked; the slot was nobody's for %s at most",
+	return result.say(w, "%s %s under term %d, %s after it was asked; the slot was free for %s at most",
 		by(&next.Holder), runs, next.Holder.Term, next.After.Round(time.Millisecond), next.Gap.Round(time.Millisecond))
 }
 

@@ -8,16 +8,16 @@ import (
 
 const (
 	aboutTokenSemaphore = `A token semaphore is a semaphore whose waiters are handed tokens: messages of
-one queue in RabbitMQ, one for each slot. Whoever has a token goes to its slot;
-nobody else tries. It has to be made before 'berth run --token-semaphore NAME'
-finds a slot; its size can be changed at any time. It needs a broker.
+one queue in RabbitMQ, one for each slot. The waiter that has a token goes to
+its slot; no other tries. Make it before 'berth run --token-semaphore NAME', and
+change its size at any time. It needs a broker.
 `
 
 	aboutTokenCreate = `Makes the token semaphore NAME with N slots, and a token for each. If it is
 there with N slots already, tokens that were lost are made again, and those
 that are there twice are removed; if it has another number of slots, it is left
-alone. Its queues are classic ones, unless --queue-type says otherwise: with
-quorum queues it survives the loss of any one node of three.
+alone. Its queues are classic ones, unless --queue-type is quorum: then it
+survives the loss of any one node of three.
 
 Examples:
   berth token-semaphore create workers --slots 3
@@ -26,7 +26,7 @@ Examples:
 
 	aboutTokenResize = `Changes the number of slots and of tokens, also while they are held. Tokens are
 added by publishing, and removed by taking them before any waiter. Slots are
-removed from the highest down; the command of whoever holds one is ended and
+removed from the highest down; the command of a slot's holder is ended and
 berth queues up for another slot. With --wait, returns once the removed slots
 are vacant.
 

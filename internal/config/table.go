@@ -82,7 +82,7 @@ var table = []Option{
 			"there, and root on this host. In the variable, separated by spaces or commas."},
 	{Name: "lock-users", Group: groupBroker, Value: "USER", Kind: List, connection: true, set: setLockUsers,
 		Usage: "Which other users of the broker this lock's berths log in as. What they write into its ledger counts; what " +
-			"anybody else writes has everybody wait as for a holder that nobody knows. Repeat it for each: a comma is part " +
+			"a stranger writes has every waiter wait as for an unknown holder. Repeat it for each: a comma is part " +
 			"of a name. Left out, it is berth's own user alone. In the variable, separated by spaces or commas."},
 	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
 		Usage: "Read settings from FILE. The environment overrides the file, flags override both."},
@@ -96,9 +96,9 @@ var table = []Option{
 			"transaction, or by passive declarations, of which the broker logs those that it refuses as errors."},
 	{Name: "protocol", Group: groupBroker, Value: "full|plain", Default: ProtocolFull, connection: true,
 		set: oneOf(func(s *settings) *string { return &s.Protocol }, ProtocolFull, ProtocolPlain),
-		Usage: "What berth says to the broker. With plain, only what other implementations of the A/B scheme say too: " +
-			"nothing is consumed, so every handover takes the lease, and nobody can be asked anything. Everybody who " +
-			"uses a lock must agree on it."},
+		Usage: "What berth sends to the broker. With plain, only what other implementations of the A/B scheme send too: " +
+			"nothing is consumed, so every handover takes the lease, and no berth can be asked anything. All users of " +
+			"a lock must agree on it."},
 	{Name: "queue-type", Group: groupBroker, Value: "classic|quorum", connection: true,
 		set: oneOf(func(s *settings) *string { return &s.QueueType }, QueuesClassic, QueuesQuorum),
 		Usage: "Which queues a token semaphore has: classic ones are on one node each of a cluster, quorum ones on " +
@@ -113,11 +113,11 @@ var table = []Option{
 		Usage: "Give up after DURATION without a slot. Left out, berth waits for ever."},
 	{Name: "priority", Group: groupWaiting, Value: "NUMBER", Kind: Number, Default: "0", set: setPriority,
 		Usage: "Which waiter gets a slot first: 0 to 100, the highest first, and those of equal priority in the " +
-			"order in which they came. It needs a broker. A newcomer lets those who wait go first."},
+			"order in which they came. It needs a broker. A newcomer lets waiters go first."},
 	{Name: "takeover", Group: groupWaiting, Kind: Switch, Default: "false",
 		set: setSwitch(func(s *settings) *bool { return &s.Takeover }),
-		Usage: "Take over from the berth that holds the slot: go before all who wait and, once this one is connected " +
-			"and prepared, ask the holder to end its command in order and to give the slot back. For rolling " +
+		Usage: "Take over from the berth that holds the slot: go before all waiters and, once this one is connected " +
+			"and prepared, ask the holder to end its command by the stop sequence and to give the slot back. For rolling " +
 			"deployments."},
 	{Name: "ready-file", Group: groupWaiting, Value: "FILE",
 		set:   setText(func(s *settings) *string { return &s.ReadyFile }),
@@ -137,7 +137,7 @@ var table = []Option{
 	{Name: "in-doubt", Group: groupCommand, Value: "run|freeze", Default: string(supervisor.GoOn),
 		set: oneOf(func(s *settings) *supervisor.OnDoubt { return &s.InDoubt }, supervisor.GoOn, supervisor.Freeze),
 		Usage: "While a proof that the slot is held is overdue: let the command run on, or stop all of it " +
-			"until the next proof. Either way it is ended before the slot can be somebody else's."},
+			"until the next proof. Either way it is ended before another berth can have the slot."},
 	{Name: "pid-namespace", Group: groupCommand, Kind: Switch, Default: "false",
 		set: setSwitch(func(s *settings) *bool { return &s.PIDNamespace }),
 		Usage: "Run the command in a PID namespace of its own, so that the kernel kills all of it even if " +
@@ -145,12 +145,12 @@ var table = []Option{
 			"its own processes, and cannot read from a terminal."},
 	{Name: "stop", Group: groupCommand, Value: "SEQUENCE", Default: "TERM 8s, KILL",
 		set: setSequence(func(s *settings) *signals.Sequence { return &s.Stop }),
-		Usage: "How the command is ended in order, the slot still held: signals, each with the time to wait " +
+		Usage: "How the command is ended while the slot is still held: signals, each with the time to wait " +
 			"after it, and KILL. A TERM, INT or QUIT to berth takes the place of the first signal; --rewrite " +
 			"TERM=QUIT makes it another."},
 	{Name: "stop-to", Group: groupCommand, Value: "first|tree", Default: string(supervisor.StopFirst),
 		set: oneOf(func(s *settings) *supervisor.StopTo { return &s.StopTo }, supervisor.StopFirst, supervisor.StopTree),
-		Usage: "Whom these signals are for: the command's first process, and once that has ended whatever it has " +
+		Usage: "Which processes these signals are for: the command's first, and once that has ended whatever it has " +
 			"left; or every process at once. KILL is for all."},
 	{Name: "restart", Group: groupCommand, Value: "never|on-failure|always", Default: string(supervisor.Never),
 		set: oneOf(func(s *settings) *supervisor.Restart { return &s.Restart },
@@ -194,8 +194,8 @@ var table = []Option{
 			"How it ends changes nothing."},
 	{Name: "on-lost", Group: groupHooks, Value: "COMMAND", Kind: CommandLine,
 		set: setHook(supervisor.OnLost),
-		Usage: "Run COMMAND after the slot was lost, the command is dead and the slot is given up. The slot may be " +
-			"somebody else's."},
+		Usage: "Run COMMAND after the slot was lost, the command is dead and the slot is given up. Another " +
+			"berth may have the slot by then."},
 	{Name: "hook-timeout", Group: groupHooks, Value: "DURATION", Kind: Duration, Default: "5s", set: setHookTimeout,
 		Usage: "Kill a hook, and all that it has started, after DURATION."},
 
@@ -218,7 +218,7 @@ var table = []Option{
 			"out, each counts."},
 	{Name: "health-while-waiting", Group: groupHealth, Kind: Switch, Default: "false",
 		set: setSwitch(func(s *settings) *bool { return &s.Health.WhileWaiting }),
-		Usage: "Run the checks while berth waits, too. It takes no slot, and asks nobody to step down, before one has " +
+		Usage: "Run the checks while berth waits, too. It takes no slot, and asks no holder to step down, before one has " +
 			"succeeded, or once so many in a row have failed."},
 
 	{Name: "ready", Group: groupSystemd, Value: "waiting|holding", Default: string(observe.Waiting),
@@ -227,13 +227,13 @@ var table = []Option{
 			"slot, or when its command runs. In line, systemd's timeout for the start is extended."},
 	{Name: "pass-notify", Group: groupSystemd, Kind: Switch, Default: "false",
 		set: setSwitch(func(s *settings) *bool { return &s.PassNotify }),
-		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it says by itself that it is ready, and while " +
+		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it reports by itself that it is ready, and while " +
 			"it runs that it is there. Needs NotifyAccess=all in the unit, --on-loss exit, and no --restart."},
 
 	{Name: "listen", Group: groupWatch, Value: "ADDRESS:PORT", set: setListen,
 		Usage: "Serve a page for people at /, Prometheus' metrics at /metrics, JSON at /status, and probes at " +
-			"/healthz and /readyz, which follows --ready: for example on 127.0.0.1:9420. Anybody who reaches " +
-			"another address than this host's own may read it."},
+			"/healthz and /readyz, which follows --ready: for example on 127.0.0.1:9420. On an address that other " +
+			"hosts can reach, they can read it."},
 
 	{Name: "heartbeat", Group: groupTimings, Value: "DURATION", Kind: Duration, Default: "5s", set: setHeartbeat,
 		Usage: "Heartbeat of the connection, whole seconds from 1s to 60s. A slot is certainly kept for twice " +
