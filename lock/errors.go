@@ -43,8 +43,8 @@ var (
 	// or cannot carry the lock.
 	ErrUnsafe = errors.New("unsafe configuration")
 
-	// ErrBusy: another administrator is at work on the same lock.
-	ErrBusy = errors.New("another administrator is at work on this lock")
+	// ErrBusy: another administrator is changing the same lock.
+	ErrBusy = errors.New("another administrator is changing this lock")
 )
 
 // Errorf returns an error that is one of the above, kind, for errors.Is, and
@@ -57,7 +57,7 @@ func Errorf(kind error, format string, args ...any) error {
 // Full returns the ErrFull of a lock.
 func (id ID) Full() error {
 	if id.Kind == Mutex || id.Kind == PersistentMutex {
-		return Errorf(ErrFull, "%s is held by somebody else", id)
+		return Errorf(ErrFull, "%s is held by another berth", id)
 	}
 	return Errorf(ErrFull, "all slots of %s are held", id)
 }

@@ -252,7 +252,7 @@ func TestPlainWireIsToldWithWhatItDoesNotGive(t *testing.T) {
 	if err := reportOn(t, flags).WriteText(&full); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"every handover takes the", "nobody knows another one's lease", "nothing arbitrates",
+	for _, text := range []string{"every handover takes the", "no berth knows another's lease", "nothing arbitrates",
 		"BERTH_TERM is this", "up to 11s"} {
 		if !strings.Contains(plain.String(), text) || strings.Contains(full.String(), text) ||
 			strings.Contains(local.String(), text) {

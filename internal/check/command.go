@@ -74,7 +74,7 @@ func (r *Report) writeCommand(b *strings.Builder) {
 	capabilities := map[string]string{noCapabilities: "none", ofRoot: "all of berth's bounding set, as root's command",
 		ofOthers: "those in berth's ambient set"}[c.Capabilities]
 	privileges, terminal := "also those of setuid programs, and of programs with capabilities in their file",
-		"it may put input into it, as far as this kernel lets anybody (TIOCSTI)"
+		"it may put input into it, as far as this kernel allows that (TIOCSTI)"
 	if c.NoNewPrivileges {
 		privileges = "no new ones: setuid programs, and those with capabilities in their file, give it none"
 	}

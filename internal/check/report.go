@@ -61,17 +61,17 @@ func (r *Report) plain() bool { return !r.cfg.Local && r.cfg.Protocol == config.
 
 // advisePlain says what the plain protocol does not give.
 func (r *Report) advisePlain() {
-	r.advise("with --protocol plain nobody says that a command is dead: every handover takes the handover delay, also " +
-		"one in order")
-	r.advise("with --protocol plain nobody knows another one's lease: give all who use the lock the same --heartbeat, and " +
+	r.advise("with --protocol plain no berth tells that its command is dead: every handover takes the handover delay, " +
+		"also a clean one")
+	r.advise("with --protocol plain no berth knows another's lease: give all users of the lock the same --heartbeat, and " +
 		"have other implementations wait for as long once they have won a slot; one that starts at once may run beside " +
 		"a command that is being ended")
 	r.advise("with --protocol plain nothing arbitrates where a cluster is split and both sides go on: each gives out the " +
 		"slot, and both commands run; use a single node")
 	r.advise("with --protocol plain BERTH_TERM is this host's clock, in microseconds, when the command starts: it grows " +
 		"as far as the clocks of all holders agree to within the handover delay")
-	r.advise("with --protocol plain the end of a slot is noticed by the next verification, who waits looks from time to " +
-		"time and in no order, and nobody can be asked: no status of a holder, step-down, reload, takeover or priority")
+	r.advise("with --protocol plain the end of a slot is noticed by the next verification, waiters look from time to " +
+		"time and in no order, and no berth can be asked: no status of a holder, step-down, reload, takeover or priority")
 }
 
 // advise adds something that is worth knowing.

@@ -226,10 +226,10 @@ func (r *Report) failover() []row {
 		{inOrder(h.Turnover()),
 			"after the tree is dead: the command ended, berth was told to end, or was killed"},
 		{upTo(most + h.OnAcquire),
-			"berth was stopped or hangs: the guard has the tree dead by the deadline and says so" + entering},
+			"berth was stopped or hangs: the guard has the tree dead by the deadline and tells it" + entering},
 		{"not at all", "the connection was cut and is back in time: the command goes on"},
 		{upTo(t.Noticed() + t.Handover() + h.OnAcquire),
-			"the connection was cut for good and nobody can say that the tree is dead" + entering},
+			"the connection was cut for good and nothing proves that the tree is dead" + entering},
 		{upTo(t.Failover(h)),
 			fmt.Sprintf("the host is dead or cut off in silence: freed after %s to %s, seen within %s, "+
 				"then the handover delay of %s%s",
@@ -242,9 +242,9 @@ func (r *Report) plainFailover() []row {
 	t, h := r.cfg.Timings(), r.cfg.HookTimes()
 	return []row{
 		{upTo(t.Noticed() + t.Handover() + h.Turnover()),
-			"after the tree is dead, or the connection cut for good: who waits sees that the slot is free, and always " +
+			"after the tree is dead, or the connection cut for good: a waiter sees that the slot is free, and always " +
 				"waits for the handover delay"},
-		{"not at all", "the connection was cut and is back before anybody has seen that: the command goes on"},
+		{"not at all", "the connection was cut and is back before a waiter has seen that: the command goes on"},
 		{upTo(t.Failover(h)),
 			"berth was stopped or hangs, or the host is dead or cut off in silence"},
 	}
@@ -267,13 +267,13 @@ func (r *Report) writeHooks(b *strings.Builder) {
 	}{
 		{h.OnAcquire, "on_acquire, in the slot, before the command starts there"},
 		{h.OnRelease, "on_release, in the slot, when the command is dead and before the slot is given back"},
-		{h.OnLost, "on_lost, after a loss, when the command is dead and the slot given up: it delays nobody"},
+		{h.OnLost, "on_lost, after a loss, when the command is dead and the slot given up: it delays no other berth"},
 	} {
 		if row.time > 0 {
 			writeRow(b, upTo(row.time), row.text)
 		}
 	}
-	writeItem(b, "", fmt.Sprintf("\nberth ends in order within stop %s + on_release %s = %s.", stop, h.OnRelease,
+	writeItem(b, "", fmt.Sprintf("\nberth ends cleanly within stop %s + on_release %s = %s.", stop, h.OnRelease,
 		h.Ending(stop)))
 	if !r.cfg.Local {
 		writeItem(b, "", "In the slot, a hook has the command's deadline: it is verified like the command, and ends by "+

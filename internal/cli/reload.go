@@ -69,7 +69,7 @@ func reloadAction(c *cli.Context) error {
 		})
 	}
 	if slot != 0 || c.Args().Present() || len(flags.Given(c, inquiryOptions())) > 0 {
-		return config.Usagef("--pid says whom to ask; give no lock, broker or argument beside it")
+		return config.Usagef("--pid names the berth to ask; give no lock, broker or argument beside it")
 	}
 	ctx, release := interrupt.Context(c.Context, actionTimeout)
 	defer release()

@@ -193,7 +193,7 @@ func locks(ctx context.Context, cfg config.Connection, api string) (ids []lock.I
 		}
 		access := management.Access{URL: api, Broker: cfg.Brokers[0], NAL: cfg.Naming == config.NamingNAL}
 		ids, err = management.Locks(ctx, access)
-		return ids, "no locks in " + access.String() + "; a mutex is there only while somebody holds it", err
+		return ids, "no locks in " + access.String() + "; a mutex is there only while it is held", err
 	}
 	if api != "" {
 		return nil, "", config.Usagef("--management-url is a broker's; locks of this host are listed without it")

@@ -92,7 +92,7 @@ func stepDown(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, w io.W
 func sayHeeded(result *result, asked inquire.Asked, w io.Writer) error {
 	what := "steps down"
 	if asked.Decision.Why != "" {
-		what = "heeds it: " + inquire.Printable(asked.Decision.Why)
+		what = "agrees: " + inquire.Printable(asked.Decision.Why)
 	}
 	return result.say(w, "%s %s", by(asked.Holder), what)
 }
@@ -120,7 +120,7 @@ func awaitSuccessor(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, 
 	if asked.Holder != nil && asked.Holder.Holder == next.Holder.Holder {
 		runs = "runs again"
 	}
-	return result.say(w, "%s %s under term %d, %s after it was asked; the slot was nobody's for %s at most",
+	return result.say(w, "%s %s under term %d, %s after it was asked; the slot was free for %s at most",
 		by(&next.Holder), runs, next.Holder.Term, next.After.Round(time.Millisecond), next.Gap.Round(time.Millisecond))
 }
 

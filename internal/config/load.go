@@ -47,14 +47,14 @@ func Load(in Input) (Run, error) {
 	case s.Takeover && s.Try:
 		return Run{}, Usagef("--takeover and --try exclude each other: a holder that steps down takes time")
 	case !s.Takeover && s.ReadyFile+s.ReadyCommand != "":
-		return Run{}, Usagef("--ready-file and --ready-command need --takeover: they say when the holder is asked")
+		return Run{}, Usagef("--ready-file and --ready-command need --takeover: they set when the holder is asked")
 	}
 	if s.Health.Command == nil && s.Health.WhileWaiting {
-		return Run{}, Usagef("--health-while-waiting needs --health-command: it says when that is run")
+		return Run{}, Usagef("--health-while-waiting needs --health-command: it has that run while berth waits, too")
 	}
 	if s.PassNotify && (s.OnLoss != supervisor.Exit || s.Restart != supervisor.Never) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
-			"once the command has said STOPPING, the service ends for systemd, and a next run of it would be killed")
+			"once the command has sent STOPPING, the service ends for systemd, and a next run of it would be killed")
 	}
 	if err := errors.Join(s.checkProtocol(), s.CheckQueues(s.Lock)); err != nil {
 		return Run{}, err
@@ -148,7 +148,7 @@ func (s *settings) checkProtocol() error {
 	}{{"priority", s.Priority > 0}, {"takeover", s.Takeover}, {"admins", len(s.Admins) > 0},
 		{"lock-users", len(s.LockUsers) > 0}} {
 		if option.given {
-			return Invalidf("--protocol plain and --%s exclude each other: nobody is told who waits, and nobody can be asked; "+
+			return Invalidf("--protocol plain and --%s exclude each other: no berth is told of waiters, or can be asked; "+
 				"leave one of them out", option.flag)
 		}
 	}

@@ -175,7 +175,7 @@ func setPriority(s *settings, texts []string) error {
 	case err != nil || n < 0 || n > lock.MaxPriority:
 		return fmt.Errorf("must be a whole number from 0 to %d; the highest is served first", lock.MaxPriority)
 	case n > 0 && s.Local:
-		return errors.New("needs a broker: on one host the kernel says who is next; leave it out")
+		return errors.New("needs a broker: on one host the kernel chooses the successor; leave it out")
 	}
 	s.Priority = n
 	return nil

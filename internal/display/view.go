@@ -63,7 +63,7 @@ func waiting(n int) string {
 	case n < 0:
 		return "not known how many wait"
 	case n == 0:
-		return "nobody waits"
+		return "none wait"
 	case n == 1:
 		return "1 waits"
 	}

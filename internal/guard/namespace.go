@@ -48,7 +48,7 @@ func awaitMount(conn *wire.Conn) error {
 	_, err := conn.Receive(&event)
 	switch {
 	case err != nil:
-		return fmt.Errorf("cannot start the guard: it does not say that it is ready: %w", err)
+		return fmt.Errorf("cannot start the guard: it does not report that it is ready: %w", err)
 	case event.Kind != wire.ProcMounted:
 		return notMounted(event.Errno)
 	}

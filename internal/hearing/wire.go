@@ -42,7 +42,7 @@ func readRequest(from io.Reader) (request, error) {
 		return request{}, errMalformed
 	}
 	if !r.Request.Known() {
-		return request{}, fmt.Errorf("nobody can ask for %.20q", string(r.Request))
+		return request{}, fmt.Errorf("%.20q is not a request", string(r.Request))
 	}
 	return r, nil
 }

@@ -103,9 +103,9 @@ func (q *Inquiry) holders(ctx context.Context, slot int) (held []lock.SlotStatus
 	switch {
 	case len(held) > 0:
 	case unknown:
-		err = lock.Errorf(lock.ErrUnknown, "it is not known whether anybody holds %s", q.subject(slot))
+		err = lock.Errorf(lock.ErrUnknown, "it is not known whether %s is held", q.subject(slot))
 	default:
-		err = lock.Errorf(lock.ErrAbsent, "nobody holds %s", q.subject(slot))
+		err = lock.Errorf(lock.ErrAbsent, "%s is not held", q.subject(slot))
 	}
 	return held, seen, err
 }
@@ -129,7 +129,7 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 		if s.Holder != nil {
 			who = Who(s.Holder) + ","
 		}
-		return asked, fmt.Errorf("it is not known whether %s heeds this: %w; look at the status, and ask again", who, err)
+		return asked, fmt.Errorf("it is not known whether %s agrees: %w; look at the status, and ask again", who, err)
 	}
 	if err == nil {
 		asked.Decision, err = lock.ReadDecision("the holder of "+q.subject(s.Slot), answer)

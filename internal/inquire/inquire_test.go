@@ -110,7 +110,7 @@ func TestLockThatDoesNotExistSaysHowToMakeIt(t *testing.T) {
 func TestOnlyHolderNeedsNotBeNamed(t *testing.T) {
 	q, place, _ := about(3)
 	_, err := q.StepDown(t.Context(), 0)
-	wants(t, err, lock.ErrAbsent, `nobody holds semaphore "workers"`)
+	wants(t, err, lock.ErrAbsent, `semaphore "workers" is not held`)
 	h := hold(t, place, "web1")
 	asked, err := q.StepDown(t.Context(), 0)
 	if err != nil || asked.Slot != 1 || !asked.Decision.Heeded || asked.Holder.Host != "web1" ||
@@ -131,7 +131,7 @@ func TestOneOfSeveralHoldersHasToBeNamed(t *testing.T) {
 		t.Errorf("got %+v, %v", asked, err)
 	}
 	_, err = q.StepDown(t.Context(), 3)
-	wants(t, err, lock.ErrAbsent, `nobody holds slot 3 of semaphore "workers"`)
+	wants(t, err, lock.ErrAbsent, `slot 3 of semaphore "workers" is not held`)
 	_, err = q.StepDown(t.Context(), 4)
 	wants(t, err, config.ErrUsage, "the last slot")
 }
@@ -141,7 +141,7 @@ func TestNoAnswerToARequestSaysWhatItMayBe(t *testing.T) {
 	hold(t, place, "web1")
 	fake.Inject(locktest.Ask, locktest.Fault{Before: lock.ErrUnknown})
 	_, err := q.StepDown(t.Context(), 0)
-	wants(t, err, lock.ErrUnknown, "it is not known whether web1, pid 1, heeds this", "look at the status")
+	wants(t, err, lock.ErrUnknown, "it is not known whether web1, pid 1, agrees", "look at the status")
 }
 
 func TestReloadIsForOneHolder(t *testing.T) {
@@ -224,7 +224,7 @@ func TestSuccessorMayNeverCome(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
 	defer cancel()
 	_, err = q.AwaitSuccessor(ctx, asked)
-	wants(t, err, lock.ErrUnknown, "(web1, pid 1) heeds it, but no command runs after it in slot 1")
+	wants(t, err, lock.ErrUnknown, "(web1, pid 1) agreed, but no command runs after it in slot 1")
 	fake.Inject(locktest.Look, locktest.Fault{Before: lock.ErrDenied})
 	_, err = q.AwaitSuccessor(t.Context(), asked)
 	wants(t, err, lock.ErrDenied)

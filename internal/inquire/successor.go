@@ -44,7 +44,7 @@ func (q *Inquiry) AwaitSuccessor(ctx context.Context, asked Asked) (Successor, e
 		}
 		select {
 		case <-ctx.Done():
-			return Successor{}, lock.Errorf(lock.ErrUnknown, "the holder (%s) heeds it, but no command runs after it "+
+			return Successor{}, lock.Errorf(lock.ErrUnknown, "the holder (%s) agreed, but no command runs after it "+
 				"in %s yet", Who(asked.Holder), q.subject(asked.Slot))
 		case <-ticks.C:
 		}

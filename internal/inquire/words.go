@@ -11,7 +11,7 @@ import (
 // Who names a berth for messages: host and process.
 func Who(r *lock.Report) string {
 	if r == nil {
-		return "which does not say who it is"
+		return "an unknown berth"
 	}
 	return fmt.Sprintf("%s, pid %d", Printable(r.Host), r.PID)
 }

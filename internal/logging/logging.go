@@ -83,10 +83,10 @@ func newBackground(w io.Writer, json bool) *background {
 		lines:   make(chan []byte, room),
 		stop:    make(chan struct{}),
 		done:    make(chan struct{}),
-		missing: "berth: %d log lines are missing here, because nobody read them in time\n",
+		missing: "berth: %d log lines are missing here, because stderr was not read in time\n",
 	}
 	if json {
-		b.missing = `{"@level":"warn","@message":"log lines are missing here, because nobody read them in time",` +
+		b.missing = `{"@level":"warn","@message":"log lines are missing here, because stderr was not read in time",` +
 			`"lines":%d}` + "\n"
 	}
 	go b.run(w)

@@ -16,7 +16,7 @@ func status(id lock.ID, now supervisor.Situation) string {
 	case supervisor.Attempting, supervisor.Waiting:
 		return because("waiting for "+id.Name, now.Waiting)
 	case supervisor.Preparing:
-		return slot + ": making sure that nobody else's command runs"
+		return slot + ": making sure that no other command runs"
 	case supervisor.Entering:
 		return slot + ": running on_acquire"
 	case supervisor.Starting:

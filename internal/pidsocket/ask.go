@@ -56,10 +56,10 @@ func Ask(ctx context.Context, pid int, verb lock.Verb) ([]byte, error) {
 	case errors.Is(err, lock.ErrDenied):
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	case err != nil && bounded.Err() != nil && ctx.Err() == nil:
-		return nil, lock.Errorf(lock.ErrUnknown, "process %d has not answered within %s, so it may not have heeded this; "+
+		return nil, lock.Errorf(lock.ErrUnknown, "process %d has not answered within %s, so it may not have acted on this; "+
 			"see whether it was stopped or hangs, and ask again", pid, patience)
 	case err != nil:
-		return nil, lock.Errorf(lock.ErrUnknown, "process %d has not answered, so it may not have heeded this: %w",
+		return nil, lock.Errorf(lock.ErrUnknown, "process %d has not answered, so it may not have acted on this: %w",
 			pid, err)
 	}
 	return answer, nil
@@ -99,7 +99,7 @@ func check(conn *net.UnixConn, pid int) error {
 	listener, uid, err := hearing.Peer(conn)
 	switch {
 	case err != nil:
-		return lock.Errorf(lock.ErrUnknown, "cannot tell who listens in the place of process %d: %w", pid, err)
+		return lock.Errorf(lock.ErrUnknown, "cannot tell which process listens in the place of process %d: %w", pid, err)
 	case listener != pid:
 		return lock.Errorf(lock.ErrDenied, "process %d of the user %s listens in the place of process %d; "+
 			"nothing was asked", listener, hearing.UserName(uid), pid)

@@ -34,7 +34,7 @@ func listen(cfg config.Run, backend lock.Backend, of lock.Lock, log hclog.Logger
 	}
 	log.Info("listening", "on", address.String())
 	if tcp, ok := address.(*net.TCPAddr); ok && !tcp.IP.IsLoopback() {
-		log.Warn("anybody who reaches this address may read how berth is", "on", address.String())
+		log.Warn("other hosts can reach this address, and read berth's status", "on", address.String())
 	}
 	return f, nil
 }

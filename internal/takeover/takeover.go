@@ -87,7 +87,7 @@ func (t Takeover) awaitReady(ctx context.Context) error {
 			if t.ReadyCommand != "" {
 				log = log.With("ready_command", t.ReadyCommand)
 			}
-			log.Info("not taking over before this is ready")
+			log.Info("not taking over before this berth is ready")
 			said = true
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -119,10 +119,10 @@ func (t Takeover) ask(ctx context.Context, slot int) (err error) {
 	if slot != 0 {
 		whose = fmt.Sprintf("slot %d", slot)
 	}
-	t.tell(fmt.Sprintf("the holder of %s, who was asked to step down at %s and has not answered", whose, at))
+	t.tell(fmt.Sprintf("the holder of %s, which was asked to step down at %s and has not answered", whose, at))
 	defer func() {
 		if err != nil {
-			t.tell(fmt.Sprintf("the holder of %s, who was asked to step down at %s and does not: %v", whose, at, err))
+			t.tell(fmt.Sprintf("the holder of %s, which was asked to step down at %s and does not: %v", whose, at, err))
 		}
 	}()
 	if slot == 0 {
@@ -145,7 +145,7 @@ func (t Takeover) ask(ctx context.Context, slot int) (err error) {
 		return errors.New(decision.Why)
 	}
 	t.Log.Info("the holder steps down", "slot", slot)
-	t.tell(fmt.Sprintf("the holder of %s, who was asked to step down at %s and is about to", whose, at))
+	t.tell(fmt.Sprintf("the holder of %s, which was asked to step down at %s and is about to", whose, at))
 	return nil
 }
 

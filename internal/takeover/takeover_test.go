@@ -127,7 +127,7 @@ func TestWhatATakeoverWaitsForIsTold(t *testing.T) {
 		"it hangs":     {Takeover{ReadyCommand: "is-ready", Run: hangs}, nil, "the ready command, which runs since"},
 		"no answer":    {Takeover{}, []string{""}, "Z and does not: state unknown"},
 		"refusal":      {Takeover{}, []string{`{"heeded":false,"why":"not now"}`}, "Z and does not: not now"},
-		"it is heeded": {Takeover{}, []string{`{"heeded":true}`}, "the holder of slot 2, who was asked to step down at"},
+		"it is heeded": {Takeover{}, []string{`{"heeded":true}`}, "the holder of slot 2, which was asked to step down at"},
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		h := &holder{answers: c.answers, then: func() {}}

@@ -155,7 +155,7 @@ func (a *administrator) enter(ctx context.Context) (*slotdir.Claim, error) {
 		}
 		if !told {
 			told = true
-			a.backend.log.Info("another administrator is at work on this lock; waiting for it", "lock", a.id.Name)
+			a.backend.log.Info("another administrator is changing this lock; waiting for it", "lock", a.id.Name)
 		}
 		if err := w.Wait(ctx, slotdir.Never); errors.Is(err, slotdir.ErrUnwatched) {
 			return nil, err

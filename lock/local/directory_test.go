@@ -189,7 +189,7 @@ func TestAdministrationSaysWhatItRemovesAndWhomItWaitsFor(t *testing.T) {
 		_, _, err := b.Administrator(semaphore).Resize(t.Context(), 8, func(int) (int, error) { return 1, nil })
 		done <- err
 	}()
-	for end := time.Now().Add(20 * time.Second); !said("another administrator is at work"); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); !said("another administrator is changing"); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not say that it waits")
 		}

@@ -64,7 +64,7 @@ func (h *held) Ready(ctx context.Context) error {
 func (h *held) keep() error {
 	switch err := h.claim.Keep(); {
 	case errors.Is(err, slotdir.ErrHeld):
-		return lock.Errorf(lock.ErrLost, "slot %d of %s was given back by the guard, and somebody else has it", h.slot,
+		return lock.Errorf(lock.ErrLost, "slot %d of %s was given back by the guard, and another berth has it", h.slot,
 			h.contender.id)
 	case err != nil:
 		return h.unknown(err)

@@ -177,5 +177,5 @@ func failure(what string, dir slotdir.Dir, err, otherwise error) error {
 		return fmt.Errorf("%s in %s: %w: %w; raise the limit of open files, or fs.inotify.max_user_instances",
 			what, dir, otherwise, err)
 	}
-	return fmt.Errorf("%s in %s: %w: %w; see whether the directory is there and in order", what, dir, otherwise, err)
+	return fmt.Errorf("%s in %s: %w: %w; see whether the directory is there and usable", what, dir, otherwise, err)
 }

@@ -222,7 +222,7 @@ func (i *inspector) ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 		because = telling(because, err)
 	}
 	if free, err := i.dir.Vacant(slot); err == nil && free {
-		return nil, false, lock.Errorf(lock.ErrAbsent, "nobody holds it")
+		return nil, false, lock.Errorf(lock.ErrAbsent, "it is not held")
 	}
 	if errors.Is(because, lock.ErrDenied) {
 		return nil, false, because

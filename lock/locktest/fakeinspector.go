@@ -95,7 +95,7 @@ func (f *Fake) ask(ctx context.Context, verb lock.Verb) ([]byte, error) {
 	select {
 	case f.requests <- request:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: nobody heeds the request", lock.ErrUnknown)
+		return nil, fmt.Errorf("%w: the request went to no berth", lock.ErrUnknown)
 	}
 	select {
 	case answer := <-answers:

@@ -240,11 +240,11 @@ func TestStatusUnderAnAlarm(t *testing.T) {
 			s, err := i.Look(within(t))
 			must(t, err)
 			return len(s.Slots) == 2 && s.Slots[0].State == lock.SlotHeld && s.Slots[1].State == lock.SlotFree &&
-				strings.Contains(s.Slots[0].Problem, "nobody can be asked")
+				strings.Contains(s.Slots[0].Problem, "berths cannot be asked")
 		})
 		s, err := i.Look(within(t))
 		must(t, err)
-		if got := s.Slots[0].Problem; got != "nobody can be asked: the broker blocks publishers, because of an alarm" {
+		if got := s.Slots[0].Problem; got != "berths cannot be asked: the broker blocks publishers, because of an alarm" {
 			t.Error(got)
 		}
 	}

@@ -56,7 +56,7 @@ func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
 	eventually(t, "it has come to a new ledger, or waits with B away from it", func() bool {
 		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)
-		return q.Consumers > 0 || said("the ledger does not say who held the slot last") > 0
+		return q.Consumers > 0 || said("the ledger does not name the slot's last holder") > 0
 	})
 	waitsStill(t, turn)
 }

@@ -355,7 +355,7 @@ func TestHolderWhoseLedgerIsFilledRecordsItselfAgain(t *testing.T) {
 		must(t, err)
 		return q.Messages == 202
 	})
-	if n := said("somebody else fills the slot's ledger"); n != 1 {
+	if n := said("a stranger fills the slot's ledger"); n != 1 {
 		t.Errorf("said %d times", n)
 	}
 	must(t, h.Release(within(t)))

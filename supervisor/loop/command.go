@@ -180,7 +180,7 @@ func (l *loop) noteLasting(g supervisor.GuardEvent) {
 			"process", g.Pid, "about", g.About)
 		return
 	}
-	l.log.Warn("a process is dead, but whoever traces it keeps it; nothing of it runs, so that it does not keep the slot",
+	l.log.Warn("a process is dead, but its tracer keeps it; nothing of it runs, so it does not keep the slot",
 		"process", g.Pid, "about", g.About)
 }
 

@@ -177,7 +177,7 @@ func (l *loop) told(g supervisor.GuardEvent, open bool) event {
 	case supervisor.Overdue:
 		return event{on: machine.Overdue, err: errOverdue}
 	case supervisor.Halted:
-		l.log.Warn("somebody stopped the guard; it goes on, because it keeps the command's deadline")
+		l.log.Warn("the guard was stopped; it goes on, because it keeps the command's deadline")
 	case supervisor.Loosened:
 		l.log.Warn("the command has changed its user, and would outlive berth and its guard " +
 			"if both were killed; start it with --user instead, or with --pid-namespace, " +
@@ -196,7 +196,7 @@ func (l *loop) signalled(s os.Signal) event {
 	}
 	rewritten := l.cfg.Rewrites.Apply(sig)
 	if rewritten == 0 {
-		l.log.Debug("signal dropped, as --rewrite says", "signal", signals.Name(sig))
+		l.log.Debug("signal dropped by --rewrite", "signal", signals.Name(sig))
 		return event{}
 	}
 	absent, hungUp := l.facts.Command.Phase == machine.Absent || l.facts.Command.Hook != "", false

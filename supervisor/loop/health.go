@@ -109,7 +109,7 @@ func (l *loop) beginCheck() {
 	if c.of == ofCommand {
 		mark, err := l.health.beside.begin()
 		if err != nil {
-			l.log.Warn("health check could not be run; nothing follows from that", "problem", err.Error())
+			l.log.Warn("health check could not be run; it does not count", "problem", err.Error())
 			cancel()
 			l.health.due.Reset(l.cfg.Health.Interval)
 			return
@@ -164,7 +164,7 @@ func (l *loop) noteChecked(v supervisor.Verdict) event {
 	case supervisor.CheckFailed:
 		return l.noteFailed(v)
 	default:
-		l.log.Warn("health check could not be run; nothing follows from that", "problem", v.Problem)
+		l.log.Warn("health check could not be run; it does not count", "problem", v.Problem)
 	}
 	return event{}
 }

@@ -233,7 +233,7 @@ func (l *loop) close() {
 	l.closeHealth(l.env.callPatience)
 	l.replies.close()
 	if !l.calls.Close(l.env.callPatience) {
-		l.log.Error("a call to the backend did not return")
+		l.log.Error("a call to the broker or file system did not return")
 	}
 	if err := l.cfg.Lock.Close(); err != nil && !errors.Is(err, lock.ErrUnreachable) {
 		l.log.Debug("closing the lock", "error", err)

@@ -201,7 +201,7 @@ func TestProcessThatIsThereAfterKILLIsReported(t *testing.T) {
 	g.say(supervisor.GuardEvent{Kind: supervisor.Lasting, Pid: 44, About: "dd, state Z"})
 	for _, line := range []string{
 		"[ERROR] KILL does not end a process", `process=43 about="dd, state D in somewhere"`,
-		"[WARN]  a process is dead, but whoever traces it keeps it", `process=44 about="dd, state Z"`,
+		"[WARN]  a process is dead, but its tracer keeps it", `process=44 about="dd, state Z"`,
 	} {
 		eventually(t, line, func() bool { return said.count(line) == 1 })
 	}

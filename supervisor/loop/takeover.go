@@ -37,7 +37,7 @@ func (l *loop) noteLate() {
 	switch {
 	case l.cfg.Takeover == nil:
 	case l.takeover.cancel == nil:
-		l.facts.Takeover = "its turn: it is not next in line, so it has asked nobody to step down"
+		l.facts.Takeover = "its turn: it is not the successor, so it has not asked the holder to step down"
 	default:
 		if what := l.takeover.awaits.Load(); what != nil {
 			l.facts.Takeover = *what

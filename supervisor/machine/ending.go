@@ -72,7 +72,7 @@ func why(state supervisor.State, on Event, f Facts) Ending {
 	case on == TreeDied:
 		return afterDeath(f)
 	case on == Stuck && state == supervisor.Releasing:
-		cause := fmt.Errorf("%s: a call to the backend did not return: %w", f.Policy.ID, lock.ErrUnreachable)
+		cause := fmt.Errorf("%s: a call to the broker or file system did not return: %w", f.Policy.ID, lock.ErrUnreachable)
 		return Ending{Reason: Unanswered, Cause: cause, Then: End}
 	case on == NotConnected && state == supervisor.Quitting:
 		return notReached(f)

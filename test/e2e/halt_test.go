@@ -21,7 +21,7 @@ func TestGuardStoppedThenTheCommandsEndIsSeenAtOnce(t *testing.T) {
 			b := c.run(`echo >>"$E2E_DIR/runs"; while [ ! -e "$E2E_DIR/end" ]; do sleep 0.01; done; exit 7`, flags...)
 			b.awaitRuns(1)
 			kill(t, b.guardPID(), syscall.SIGSTOP)
-			b.awaitLog("somebody stopped the guard")
+			b.awaitLog("the guard was stopped")
 			if err := os.WriteFile(filepath.Join(b.dir, "end"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -84,7 +84,7 @@ func TestStatusSaysWhoHasEachSlot(t *testing.T) {
 			t.Errorf("reload says %q", said)
 		}
 		table := c.inquire(0, "status").stdout()
-		for _, want := range []string{`semaphore "` + c.name + `": 1 of 2 slots held, nobody waits`, "SLOT  STATE",
+		for _, want := range []string{`semaphore "` + c.name + `": 1 of 2 slots held, none wait`, "SLOT  STATE",
 			strconv.Itoa(b.pid()), "\n2     free"} {
 			if !strings.Contains(table, want) {
 				t.Errorf("%q is missing in:\n%s", want, table)
@@ -196,7 +196,7 @@ func TestWatchTakesTheTerminalAndGivesItBack(t *testing.T) {
 	term.find("sleep", "1000")
 	term.types(`"$BINARY" status --mutex m --watch; echo "status $?"` + "\n")
 	term.sees("\x1b[?1049h")
-	term.sees(`mutex "m": held, nobody waits`)
+	term.sees(`mutex "m": held, none wait`)
 	term.sees("sleep")
 	term.types(ctrlZ)
 	term.sees("\x1b[?1049l")

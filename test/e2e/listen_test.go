@@ -164,7 +164,7 @@ func TestListenerThatDiesTakesNobodyWithIt(t *testing.T) {
 	if err := syscall.Kill(l.server(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	l.awaitLog("nobody answers on --listen")
+	l.awaitLog("--listen is no longer served")
 	l.await("/healthz", 0, "refused")
 	l.stays()
 	l.signal(syscall.SIGTERM)
@@ -202,7 +202,7 @@ func TestStoppedBerthIsNotHealthy(t *testing.T) {
 	l := listen(t, "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
 	l.awaitRunning()
 	l.signal(syscall.SIGSTOP)
-	l.await("/healthz", 503, "has said nothing since")
+	l.await("/healthz", 503, "has been silent since")
 	l.signal(syscall.SIGCONT)
 	l.await("/healthz", 200, "ok")
 }

@@ -74,7 +74,7 @@ func TestTakeoverWaitsForWhatIsReady(t *testing.T) {
 		old.awaitRuns(1)
 		file := filepath.Join(t.TempDir(), "ready")
 		now := c.run(tree, quickStop, "--takeover", "--ready-file", file)
-		now.awaitLog("not taking over before this is ready")
+		now.awaitLog("not taking over before this berth is ready")
 		holdsFor(t, 500*time.Millisecond, func() bool { return old.undisturbed() && len(now.runs()) == 0 })
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
 			t.Fatal(err)

@@ -265,7 +265,7 @@ func (f *Feed) send() {
 		}
 		if err != nil {
 			if !f.closed() {
-				f.cfg.Log.Error("nobody answers on --listen any more: berth-listen has ended", "error", err)
+				f.cfg.Log.Error("--listen is no longer served: berth-listen has ended", "error", err)
 			}
 			return
 		}

@@ -65,7 +65,7 @@ var families = []family{
 		func(s *feed.Snapshot) float64 { return s.Arithmetic.Lease }),
 	gauge("berth_broker_alarm", "1 while the broker blocks this berth because of a memory or disk alarm.",
 		func(s *feed.Snapshot) float64 { return truth(s.Alarm != "") }),
-	gauge("berth_silent_seconds", "Time since the loop that decides has said that it is there, once a second.",
+	gauge("berth_silent_seconds", "Time since the loop that decides was last heard of; it reports once a second.",
 		func(s *feed.Snapshot) float64 { return time.Since(s.Heard).Seconds() }),
 
 	counter("berth_acquires_total", "Slots won.",

@@ -109,7 +109,7 @@ func (s *server) read(from io.Reader) error {
 	for lines.Scan() {
 		var now feed.Snapshot
 		if err := json.Unmarshal(lines.Bytes(), &now); err != nil {
-			return fmt.Errorf("what berth says is of another version: %w", err)
+			return fmt.Errorf("berth is of another version: %w", err)
 		}
 		now.Heard = time.Now()
 		s.latest.Store(&now)
@@ -155,7 +155,7 @@ func (s *server) healthz(w http.ResponseWriter, _ *http.Request) {
 	case now == nil:
 		http.Error(w, "berth is starting", http.StatusServiceUnavailable)
 	case !alive:
-		http.Error(w, fmt.Sprintf("berth has said nothing since %s", now.Heard.Format(time.RFC3339)),
+		http.Error(w, fmt.Sprintf("berth has been silent since %s", now.Heard.Format(time.RFC3339)),
 			http.StatusServiceUnavailable)
 	default:
 		fmt.Fprintln(w, "ok")

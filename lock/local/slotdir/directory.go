@@ -134,7 +134,7 @@ func (d Dir) trustAsBase(owners ...int) error {
 			return err
 		}
 		if info.IsDir() && everybodyWrites(info) && info.Mode()&fs.ModeSticky == 0 {
-			return distrust("%s is writable for everybody without being sticky, so anybody can replace the locks "+
+			return distrust("%s is writable for everybody without being sticky, so any user can replace the locks "+
 				"in it", base)
 		}
 	}
@@ -154,7 +154,7 @@ func trustDir(dir string, owners ...int) error {
 	case !info.IsDir():
 		return distrust("%s is not a directory, or is a link to one", dir)
 	case everybodyWrites(info):
-		return distrust("%s is writable for everybody, so anybody can replace the lock files in it", dir)
+		return distrust("%s is writable for everybody, so any user can replace the lock files in it", dir)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (c Client) connect(ctx context.Context, s Socket) (*net.UnixConn, error) {
 	listener := conn.(*net.UnixConn)
 	_, uid, err := hearing.Peer(listener)
 	if err == nil && !slices.Contains(c.Owners, uid) {
-		err = lock.Errorf(lock.ErrDenied, "its socket %s is of the user %s, who has no say here", s.name,
+		err = lock.Errorf(lock.ErrDenied, "its socket %s belongs to the user %s, who has no rights here", s.name,
 			hearing.UserName(uid))
 	}
 	if err != nil {

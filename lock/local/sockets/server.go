@@ -36,7 +36,8 @@ func NewServer(cfg Config) *Server {
 	s := &Server{cfg: cfg, admins: cfg.Admins, requests: make(chan lock.Request)}
 	s.Listen = s.listen
 	s.Failed = func(err error) {
-		cfg.Log.Warn("nobody can see what this berth does, or ask it to step down", "because", err)
+		cfg.Log.Warn("cannot listen for requests: berth status cannot see this berth, and step-down cannot ask it",
+			"because", err)
 	}
 	return s
 }
@@ -68,7 +69,7 @@ func (s *Server) SetAdmins(users []string) {
 	}
 	s.lookUpAdmins()
 	if err := s.open.folder.chmod(s.open.name, s.mode()); err != nil {
-		s.cfg.Log.Warn("the users who may ask this berth cannot", "because", err)
+		s.cfg.Log.Warn("the users of --admins cannot ask this berth", "because", err)
 	}
 }
 
@@ -76,7 +77,7 @@ func (s *Server) SetAdmins(users []string) {
 func (s *Server) lookUpAdmins() {
 	var unknown []string
 	if s.uids, unknown = lookUp(s.admins); len(unknown) > 0 {
-		s.cfg.Log.Warn("of those who may ask this berth, some are no users of this host", "users", unknown)
+		s.cfg.Log.Warn("--admins names users that this host does not have", "users", unknown)
 	}
 }
 

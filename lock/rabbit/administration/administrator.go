@@ -163,7 +163,7 @@ func (a *action) enter(ctx context.Context) error {
 			return a.Foreign(queue)
 		}
 		if met == 0 {
-			a.dialer.Log.Info("another administrator is at work on this lock; waiting for it")
+			a.dialer.Log.Info("another administrator is changing this lock; waiting for it")
 		}
 		if err := transport.Sleep(ctx, rand.N(2*adminPause)); err != nil {
 			return fmt.Errorf("%w: %w", lock.ErrBusy, err)

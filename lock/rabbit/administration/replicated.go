@@ -96,7 +96,7 @@ func (a *action) other() names.Names {
 // turnWaiters has those who wait for a token of the other type look again, now that there are slots.
 func (a *action) turnWaiters(ctx context.Context) {
 	if err := a.remove(ctx, a.other(), a.other().Tokens()); err != nil {
-		a.dialer.Log.Warn("who waits for this lock already could not be told of it; it may take minutes to see it",
+		a.dialer.Log.Warn("waiters could not be told of the new lock; they may take minutes to see it",
 			"queue", a.other().Tokens(), "error", err)
 	}
 }

@@ -41,7 +41,7 @@ func (n Node) notLetIn(own *identity) string {
 	}
 	common, distinguished := names(own.leaf)
 	return fmt.Sprintf("login with the certificate %s failed; the broker needs the user that it takes from that: %q, or %q "+
-		"where ssl_cert_login_from is common_name; its log says which name it took", n.uri.CertFile, OneLine(distinguished),
+		"where ssl_cert_login_from is common_name; its log has the name that it took", n.uri.CertFile, OneLine(distinguished),
 		OneLine(common))
 }
 
@@ -111,7 +111,7 @@ func (n Node) aboutClient(own *identity) string {
 	if err := pemfile.Valid(own.leaf, time.Now()); err != nil {
 		return fmt.Sprintf("the certificate %s (%s) %v; replace it and its key", n.uri.CertFile, OneLine(subject(own.leaf)), err)
 	}
-	return fmt.Sprintf("does it accept the certificate %s (%s)? Its log says", n.uri.CertFile, OneLine(subject(own.leaf)))
+	return fmt.Sprintf("does it accept the certificate %s (%s)? See its log", n.uri.CertFile, OneLine(subject(own.leaf)))
 }
 
 // trusted says whose signatures count.

@@ -229,7 +229,7 @@ func (f *frames) check(channel uint16, payload []byte) error {
 	case channel > 0 && !f.client.hears(channel, is):
 		return &breach{fmt.Sprintf("method %d.%d on channel %d, which is not open", is.class, is.number, channel)}
 	case !layout.fits(arguments):
-		return &breach{fmt.Sprintf("method %d.%d has arguments of another length than it says", is.class, is.number)}
+		return &breach{fmt.Sprintf("method %d.%d has arguments of another length than it announces", is.class, is.number)}
 	}
 	switch is {
 	case tune:

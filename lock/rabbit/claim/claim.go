@@ -125,7 +125,7 @@ func (c *Claim) Judge(err error, gone string) error {
 	case errors.Is(err, transport.ErrNoQueue):
 		return c.Lose(gone)
 	case errors.Is(err, transport.ErrTaken):
-		return c.Lose("it is somebody else's")
+		return c.Lose("another berth has it")
 	case errors.Is(err, lock.ErrUnreachable):
 		return c.Dropped()
 	default:

@@ -127,8 +127,8 @@ func (w *watch) again() *transport.Consumer {
 			_ = w.Dropped()
 			return nil
 		case errors.Is(err, lock.ErrDenied):
-			w.log.Warn("a deletion of the slot's queue is noticed late, and a slot that was lost cannot be asked "+
-				"back", "error", err)
+			w.log.Warn("cannot watch the slot's queue: its deletion is noticed late, and a holder that lost it cannot ask "+
+				"for it", "error", err)
 			again = nil
 		default:
 			w.log.Debug("cannot consume again", "queue", w.queue, "error", err)

@@ -224,7 +224,7 @@ func (c *Contender) becomeNext(ctx context.Context) {
 			c.Waiter.Won(ctx, slot, !h.MayStart())
 			return
 		}
-		c.log.Debug("not next", "slot", slot, "because", err)
+		c.log.Debug("not the successor", "slot", slot, "because", err)
 		if errors.Is(err, lock.ErrDenied) {
 			c.refused.Do(func() { c.log.Warn("this user cannot be the next holder", "slot", slot, "error", err) })
 		}
@@ -246,7 +246,7 @@ func (c *Contender) askForPlace(ctx context.Context, slot int) {
 	}
 	c.Waiter.Join(ctx) // or the place goes to somebody else
 	_, err := c.session.Deliver(ctx, c.Holder.Names.Ledger(slot), ledger.YieldRequest(c.Waiter.Priority))
-	c.log.Debug("asked the one that is next to step back", "slot", slot, "error", err)
+	c.log.Debug("asked the successor to step back", "slot", slot, "error", err)
 }
 
 // stand waits until the command may start in the slot that this contender is next for. A place that is lost is none:
@@ -260,7 +260,7 @@ func (c *Contender) stand(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return err // Close gives the place back
 	}
-	c.log.Debug("not next any more", "slot", c.next.Slot(), "because", err)
+	c.log.Debug("no longer the successor", "slot", c.next.Slot(), "because", err)
 	c.leave()
 	if errors.Is(err, holding.ErrStepBack) || errors.Is(err, holding.ErrElsewhere) {
 		return err
@@ -282,7 +282,7 @@ func (c *Contender) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	if err := next.Release(ctx); err != nil {
-		c.log.Debug("cannot give up in order being next", "slot", next.Slot(), "error", err)
+		c.log.Debug("cannot leave the successor's place cleanly", "slot", next.Slot(), "error", err)
 	}
 	c.Waiter.PassOn() // whatever has become of the slot: with a baton in hand no other would come
 	c.tell(lock.Handover{})
@@ -292,7 +292,7 @@ func (c *Contender) leave() {
 // that has looked in vain asks: a short wait is not to cost more.
 func (c *Contender) seekForeign(ctx context.Context) {
 	if b := c.Holder.Names.Holds(1); c.session.Side().Find(ctx, b) == nil {
-		c.log.Warn("waiting for a queue that nobody has claimed", "error", c.Holder.Names.Foreign(b))
+		c.log.Warn("waiting for a queue that belongs to no berth", "error", c.Holder.Names.Foreign(b))
 	}
 }
 

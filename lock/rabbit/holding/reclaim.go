@@ -93,7 +93,7 @@ func (h *Held) insist() {
 	ctx, cancel := context.WithTimeout(context.Background(), insistTimeout)
 	defer cancel()
 	if err := h.Writer.Write(ctx, h.t, h.record(h.holding())); err != nil {
-		h.Log.Debug("not recorded again in a ledger that somebody fills", "queue", h.t, "error", err)
+		h.Log.Debug("not recorded again in a ledger that a stranger fills", "queue", h.t, "error", err)
 	}
 }
 

@@ -42,7 +42,7 @@ func (h *Held) settle(door *ledger.Door) {
 	}
 	// The channel may have been closed meanwhile, which gives the door back too.
 	if err := door.GiveBack(context.Background()); err != nil {
-		h.Log.Debug("the ledger was not given back in order", "queue", h.t, "error", err)
+		h.Log.Debug("the ledger was not given back cleanly", "queue", h.t, "error", err)
 	}
 	h.door.Store(nil)
 	h.Waiter.PassOn()
@@ -63,7 +63,7 @@ func (h *Held) claimAfterStart(door *ledger.Door) bool {
 			return false
 		case transport.IsClosed(ended) && door.Deleted() && errors.Is(err, transport.ErrTaken):
 			// Who takes a slot without a ledger for one that was never used starts at once.
-			_ = h.Lose("its ledger was deleted, and its queue is somebody else's")
+			_ = h.Lose("its ledger was deleted, and another berth has its queue")
 			return false
 		case transport.IsClosed(ended):
 			_ = h.Doubt(door.Lost().Error() + ", and " + err.Error())

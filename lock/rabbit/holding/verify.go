@@ -74,7 +74,7 @@ func (h *Held) ask() (ledgerState, error) {
 		return deleted, nil
 	case errors.Is(err, transport.ErrTaken):
 		return recorded, lock.Errorf(lock.ErrUnknown,
-			"cannot verify %s: its ledger %q was replaced by a queue that somebody else owns; delete that", h, h.t)
+			"cannot verify %s: its ledger %q was replaced by a queue of another owner; delete that", h, h.t)
 	case abandoned:
 		return emptied, nil
 	case err == nil && messages >= names.LedgerFull:

@@ -41,7 +41,7 @@ func (h *Held) free(known ledger.View) bool {
 func (h *Held) Proven() boottime.Instant { return h.proven }
 
 // ErrStepBack says that a waiter of a higher priority is to be next.
-var ErrStepBack = errors.New("a waiter of a higher priority is next")
+var ErrStepBack = errors.New("a waiter of a higher priority is the successor")
 
 // ErrElsewhere says that another slot may be free: that of line.Waiter.Hint.
 var ErrElsewhere = errors.New("another slot may be free")
@@ -406,7 +406,7 @@ func (w *wait) sayWaiting(known ledger.View) {
 	}
 	atMost := w.left(known).Round(time.Millisecond).String()
 	if last.Term == 0 {
-		w.Log.Info("waiting because the ledger does not say who held the slot last", "slot", w.slot, "queue", w.t,
+		w.Log.Info("waiting because the ledger does not name the slot's last holder", "slot", w.slot, "queue", w.t,
 			"at_most", atMost)
 	} else {
 		w.Log.Info("waiting for the last holder's release", "slot", w.slot, "term", last.Term, "host", last.Host,

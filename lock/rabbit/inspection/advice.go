@@ -24,7 +24,7 @@ var known = []struct {
 	// https://www.rabbitmq.com/docs/consumers#acknowledgement-timeout; from 4.3 on it concerns quorum queues only.
 	{release{3, 8, 17}, release{4, 3, 0},
 		"a message that is kept unacknowledged for 30 minutes closes its channel (consumer_timeout); only " +
-			"batons and tokens, which say whose turn it is, are affected; berth has them delivered anew in time: " +
+			"batons and tokens, which give waiters their turn, are affected; berth has them delivered anew in time: " +
 			"nothing to do"},
 	// rabbit_amqqueue:on_node_down deletes them where Mnesia is in use.
 	{release{0, 0, 0}, release{4, 2, 0},
@@ -46,7 +46,7 @@ var known = []struct {
 const covered = "; the handover delay covers that"
 
 const silentDeletion = "in a cluster this release can delete a live slot's queue silently when a node comes or " +
-	"goes; berth notices at its next verification and ends the command; one cause is mended in "
+	"goes; berth notices at its next verification and ends the command; one cause is fixed in "
 
 // outlasting is the heartbeat from which on a holder on quorum queues outlasts it that the node which leads its ledger
 // hangs: the others notice that after some 8 s, and the loss sequence takes some seconds of the lease.

@@ -113,7 +113,7 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 		first, second = i.Exists(1), i.Holds(1)
 	} else {
 		i.advise("%s", clusterAdvice(i.Names, named))
-		i.advise("whoever else may publish in the virtual host can delay handovers, and AMQP does not say who that is: see "+
+		i.advise("other users that may publish in the virtual host can delay handovers, and AMQP does not show them: see "+
 			"rabbitmqctl list_permissions -p %s, and give locks a vhost of their own", shellescape.Quote(i.vhost))
 	}
 	if text := leaderAdvice(i.Heartbeat, c.Since(4, 0)); text != "" && i.Replicated() {
@@ -194,7 +194,7 @@ func (i *inspection) publish(ctx context.Context) error {
 			i.permit()
 		}
 		if i.User != "" && i.User != i.conn.Node().User() {
-			i.advise("the broker knows this user as %q: those who log in otherwise name it with --lock-users", i.User)
+			i.advise("the broker knows this user as %q: berths with another login name it with --lock-users", i.User)
 		}
 	case i.probing != transport.ByPassive:
 		_, err = i.publisher.Probe(ctx, []string{i.trialB})
@@ -205,8 +205,8 @@ func (i *inspection) publish(ctx context.Context) error {
 			"user %q has no write permission on the exchange amq.default; its write pattern has to match that, "+
 				"as %s does", i.conn.User(), writePattern)
 	case errors.Is(err, transport.ErrUnfit):
-		i.problem(lock.ErrDenied, "the broker does not take messages of user %q, and does not say by which name it knows it "+
-			"(%s); write that in the URL", i.conn.User(), err.Error())
+		i.problem(lock.ErrDenied, "the broker does not take messages of user %q, and does not tell its name for that "+
+			"user (%s); write that in the URL", i.conn.User(), err.Error())
 	case errors.Is(err, transport.ErrUnanswered):
 		i.advise("a probe was not answered (%s): are there memory or disk alarms? Holders go on under an alarm",
 			err.Error())
@@ -229,7 +229,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, transport.ErrTaken):
-		i.advise("somebody else is checking this lock at the moment; how its queues behave was not tried")
+		i.advise("another berth check looks at this lock at the moment; how its queues behave was not tried")
 		return nil
 	case errors.Is(err, lock.ErrDenied): // what the lock itself needs is permitted
 		i.advise("how queues behave was not tried in slot 0, which nothing else uses: %s", err.Error())
@@ -272,7 +272,7 @@ func (i *inspection) compareNodes(ctx context.Context) error {
 			i.advise("not known whether %s is of the same cluster: %s", other.Label(), err.Error())
 		case found == transport.Absent:
 			i.problem(lock.ErrUnsafe, "%s does not know queue %q, which %s has made: they are not one cluster, or not in one "+
-				"virtual host, and each would give the same slot to somebody else; name the nodes of one cluster", other.Label(),
+				"virtual host, and each would give the same slot to another berth; name the nodes of one cluster", other.Label(),
 				i.trialB, i.conn.Label())
 		}
 	}

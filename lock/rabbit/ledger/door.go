@@ -192,7 +192,7 @@ func (d *Door) consume(ctx context.Context, who Visitor) (records int, err error
 }
 
 // ErrNext says that somebody stands at the door. It comes with transport.ErrTaken.
-var ErrNext = errors.New("somebody is next")
+var ErrNext = errors.New("the slot has a successor")
 
 // unreadable keeps what is wrong with a ledger from being taken for what is said about the slot.
 func unreadable(err error) error {

@@ -66,7 +66,7 @@ func EnterReplicated(ctx context.Context, channel *transport.Channel, queue stri
 }
 
 func taken(queue string) error {
-	return fmt.Errorf("queue %q goes to somebody else: %w: %w", queue, ErrNext, transport.ErrTaken)
+	return fmt.Errorf("queue %q goes to another berth: %w: %w", queue, ErrNext, transport.ErrTaken)
 }
 
 // Return takes the place at the door of a replicated ledger, or stands behind whoever has it: for a holder that had it
@@ -249,7 +249,7 @@ func (d *Door) proveTwice(ctx context.Context) error {
 	interrupted := d.copies.interrupted
 	d.mu.Unlock()
 	if interrupted {
-		return lock.Errorf(lock.ErrUnknown, "queue %q was somebody else's for a while", d.queue)
+		return lock.Errorf(lock.ErrUnknown, "queue %q was another berth's for a while", d.queue)
 	}
 	d.proved(began)
 	return nil

@@ -73,7 +73,7 @@ func (w *Writer) deliver(ctx context.Context, ledger string, m transport.Message
 // WarnOfPolicy says once why every handover takes so long, and why a holder is in doubt without a reason.
 func (w *Writer) WarnOfPolicy(ledger, because string) {
 	w.policy.Do(func() {
-		w.log.Warn("the broker does not keep the records of who held the slot, so handovers take the whole handover "+
+		w.log.Warn("the broker does not keep the records of the slot's holders, so handovers take the whole handover "+
 			"delay, and on quorum queues commands may be ended, or none started; exempt the queue from policies that set "+
 			"max-length, message-ttl, overflow, delivery-limit or delayed-retry-type (rabbitmqctl list_policies, "+
 			"list_operator_policies), or make the lock anew",
@@ -85,7 +85,7 @@ func (w *Writer) WarnOfPolicy(ledger, because string) {
 func (w *Writer) WarnOfDoubt(ledger string, d Doubt) {
 	if len(d.Users) > 0 && w.first(ledger, "users") {
 		w.log.Warn("records were found that do not count, so handovers take the handover delay: if they are a berth's, name "+
-			"its user with --lock-users, or upgrade it if it is of a version that does not name one; if not, somebody else "+
+			"its user with --lock-users, or upgrade it if it is of a version that does not name one; if not, a stranger "+
 			"writes there: give locks a vhost of their own", "queue", ledger, "users", d.String())
 	}
 	if d.Terms && w.first(ledger, "terms") {
@@ -97,8 +97,8 @@ func (w *Writer) WarnOfDoubt(ledger string, d Doubt) {
 // WarnOfFlood says once of each ledger that others fill it.
 func (w *Writer) WarnOfFlood(ledger string) {
 	if w.first(ledger, "flood") {
-		w.log.Warn("somebody else fills the slot's ledger, so handovers take the handover delay; see who may publish to the "+
-			"default exchange (rabbitmqctl list_permissions), and give locks a vhost of their own", "queue", ledger)
+		w.log.Warn("a stranger fills the slot's ledger, so handovers take the handover delay; find out who may publish to "+
+			"the default exchange (rabbitmqctl list_permissions), and give locks a vhost of their own", "queue", ledger)
 	}
 }
 

@@ -172,7 +172,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 // seekForeign says if what keeps the only slot of a lock is nobody's claim but a foreign queue.
 func (c *Contender) seekForeign(ctx context.Context) {
 	if b := c.cfg.Names.Holds(1); c.session.Side().Find(ctx, b) == nil {
-		c.cfg.Log.Warn("waiting for a queue that nobody has claimed", "error", c.cfg.Names.Foreign(b))
+		c.cfg.Log.Warn("waiting for a queue that belongs to no berth", "error", c.cfg.Names.Foreign(b))
 	}
 }
 

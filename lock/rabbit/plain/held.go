@@ -100,8 +100,8 @@ func (h *Held) Ready(ctx context.Context) error {
 // wait waits until the handover delay has passed since B was won.
 func (h *Held) wait(ctx context.Context) error {
 	left := h.lease - time.Since(h.won)
-	h.contender.cfg.Log.Info("waiting for the handover delay, because nobody says that the last command is dead",
-		"slot", h.slot, "at_most", left.Round(time.Millisecond).String())
+	h.contender.cfg.Log.Info("waiting for the handover delay, because the plain protocol does not tell when the last "+
+		"command is dead", "slot", h.slot, "at_most", left.Round(time.Millisecond).String())
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {

@@ -67,7 +67,7 @@ func (i *Inspector) see(ctx context.Context, queues []string) (found []transport
 func slotStatus(slot int, b transport.Presence) lock.SlotStatus {
 	switch b {
 	case transport.Present:
-		return lock.SlotStatus{Slot: slot, State: lock.SlotHeld, Problem: "nobody can be asked with --protocol plain"}
+		return lock.SlotStatus{Slot: slot, State: lock.SlotHeld, Problem: "its holder cannot be asked with --protocol plain"}
 	case transport.Absent:
 		return lock.SlotStatus{Slot: slot, State: lock.SlotFree}
 	}
@@ -80,8 +80,8 @@ func (i *Inspector) Ask(_ context.Context, slot int, verb lock.Verb) ([]byte, er
 	if verb == lock.AskReload {
 		remedy = "use berth reload --pid on its host"
 	}
-	return nil, lock.Errorf(lock.ErrAbsent, "cannot ask the holder of slot %d of %s for %q: with --protocol plain nobody "+
-		"can be asked; %s", slot, i.names.ID, string(verb), remedy)
+	return nil, lock.Errorf(lock.ErrAbsent, "cannot ask the holder of slot %d of %s for %q: with --protocol plain no "+
+		"berth can be asked; %s", slot, i.names.ID, string(verb), remedy)
 }
 
 // Close implements lock.Inspector.

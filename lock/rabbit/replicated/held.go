@@ -168,7 +168,7 @@ func (h *Held) ask() error {
 	}
 	h.noteDelay(door)
 	if door.View().Contested() {
-		return lock.Errorf(lock.ErrInDoubt, "%s: somebody who had its place waits for it", h)
+		return lock.Errorf(lock.ErrInDoubt, "%s: another berth, which had its place, waits for it", h)
 	}
 	if err := h.exists(background); errors.Is(err, transport.ErrNoQueue) {
 		return h.JudgeExistence(err)

@@ -62,7 +62,7 @@ func (h *Held) await(ctx context.Context) error {
 			err = h.Lose("its guard has released it")
 		case known.Echoed:
 			h.stepBack(ctx)
-			err = lock.Errorf(lock.ErrFull, "%s: its holder lives, or somebody else had its place", h)
+			err = lock.Errorf(lock.ErrFull, "%s: its holder lives, or another berth had its place", h)
 		case h.Session.Blocked():
 			err = h.Session.Conn().BrokenError(h.String())
 		case (h.free(known) || left <= 0) && !known.Current(): // somebody was here meanwhile, and has gone
@@ -133,7 +133,7 @@ func (h *Held) look(ctx context.Context, door *ledger.Door) error {
 func (h *Held) sayWaiting(known ledger.View, left time.Duration) {
 	last, atMost := known.Awaited(), left.Round(time.Millisecond).String()
 	if last.Term == 0 {
-		h.Log.Info("waiting because the ledger does not say who held the slot last", "slot", h.slot, "queue", h.t,
+		h.Log.Info("waiting because the ledger does not name the slot's last holder", "slot", h.slot, "queue", h.t,
 			"at_most", atMost)
 		return
 	}

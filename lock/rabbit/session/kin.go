@@ -137,8 +137,9 @@ func (s *Session) ask(ctx context.Context, own *transport.Conn, n int, mark stri
 			return false // and the user knows it
 		}
 		k.shun[later] = true
-		s.Dialer.Log.Warn("a broker knows nothing of the slot that is held: it is no cluster with the one that gave it, "+
-			"or that is split, and would give it to somebody else; name the nodes of one cluster, and try berth check --connect",
+		s.Dialer.Log.Warn("a broker does not know the slot that is held: it is not in one cluster with the broker that gave "+
+			"the slot, or the cluster is split; it would give the slot to another berth; name the nodes of one cluster, and "+
+			"try berth check --connect",
 			"broker", node.Label())
 	}
 	return false

@@ -146,7 +146,7 @@ func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 			silences++
 			continue
 		case deserted || try >= startTries:
-			return nil, lock.Errorf(lock.ErrAbsent, "nobody holds slot %d of %s", slot, i.names.ID)
+			return nil, lock.Errorf(lock.ErrAbsent, "slot %d of %s is not held", slot, i.names.ID)
 		}
 		_, consumers, err := i.channel.Count(ctx, i.names.Ledger(slot))
 		if err != nil && !errors.Is(err, transport.ErrNoQueue) {
@@ -195,7 +195,7 @@ func (i *Inspector) askOnce(ctx context.Context, slot int, verb lock.Verb, last 
 // cannotAsk says in one sentence why nobody can be asked.
 func cannotAsk(err error) string {
 	why := strings.TrimPrefix(err.Error(), transport.ErrUnanswered.Error()+": ")
-	return "nobody can be asked: " + strings.TrimPrefix(why, "cannot publish: ")
+	return "berths cannot be asked: " + strings.TrimPrefix(why, "cannot publish: ")
 }
 
 // consumers returns how many messages and consumers a queue has that is made when it is first needed. One that does

@@ -172,19 +172,19 @@ func (l *look) slot(slot int) lock.SlotStatus {
 	case held == transport.Unknown:
 		s.State, s.Problem = lock.SlotUnknown, "the broker cannot say whether it is held"
 	case held == transport.Absent && door == transport.Unknown:
-		s.State, s.Problem = lock.SlotUnknown, "the broker cannot say whether somebody is about to start"
+		s.State, s.Problem = lock.SlotUnknown, "the broker cannot say whether a berth is about to start"
 	case held == transport.Absent && !atDoor:
 		s.State = lock.SlotFree
 	case l.trouble != "":
 		s.Problem = l.trouble
 	case held == transport.Absent && other == nil:
-		s.Problem = "who has just started, or is about to, does not answer"
+		s.Problem = "a berth that has just started, or is about to, does not answer"
 	case held == transport.Absent:
-		s.Problem = "its holder has gone; who is next starts as soon as the command is certainly dead"
+		s.Problem = "its holder has gone; the successor starts as soon as the command is certainly dead"
 	case holder == nil:
 		s.Problem = "its holder does not answer; the name of its connection to the broker has its host and pid"
 	case atDoor && other == nil:
-		s.Problem = "who is next does not answer"
+		s.Problem = "the successor does not answer"
 	}
 	return s
 }

@@ -109,7 +109,7 @@ func (k *Kept) kept(channel *transport.Channel, found Token, err error) {
 // regain asks until it has the token of the slot, on the channel that it returns. It puts others back soon: where many
 // were reset at once, each has one that another one asks for.
 func (k *Kept) regain(conn *transport.Conn, before Token) (on *transport.Channel, found Token, err error) {
-	ctx, cancel := context.WithTimeoutCause(k.life, regainTimeout, errors.New("nobody has given it back"))
+	ctx, cancel := context.WithTimeoutCause(k.life, regainTimeout, errors.New("no berth has given it back"))
 	defer cancel()
 	for ctx.Err() == nil {
 		on, found, err = k.grasp(ctx, conn, before)

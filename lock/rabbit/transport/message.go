@@ -42,7 +42,7 @@ const longestRead = 1 << 10
 func Read(d Delivery, v any) error {
 	text := Text(d)
 	if len(text) > longestRead {
-		return errors.New("what it says is longer than anything of ours")
+		return errors.New("its content is longer than any of ours")
 	}
 	return json.Unmarshal([]byte(text), v)
 }

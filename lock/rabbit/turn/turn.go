@@ -166,7 +166,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	conn := c.session.Conn()
 	back := conn.UnlessBlocked(func() error { return c.Hand.PutBack(ctx) })
 	if back != nil && !errors.Is(back, lock.ErrDenied) {
-		c.log.Debug("tokens not given back in order", "error", back)
+		c.log.Debug("tokens not given back cleanly", "error", back)
 		conn.Abandon() // which gives them back
 	}
 	return nil, c.session.Outcome(err)
@@ -287,7 +287,7 @@ func (c *Contender) refused(drawn bool) {
 }
 
 // errUseless says that a token's slot does not exist, or that it is none.
-var errUseless = errors.New("the token is of no use to anybody")
+var errUseless = errors.New("the token is of no use")
 
 // claim claims the slot of a token. With now it returns slots.ErrMustWait where a command could not be started at once.
 func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place, err error) {
