@@ -18,9 +18,9 @@ import (
 	"berth/lock"
 )
 
-const aboutReload = `Has a running berth read its file and variables again. It names the settings
-that have changed, and those that need a restart, such as all of health checks.
-Do not send HUP for that: berth forwards it to the command.
+const aboutReload = `Has a running berth read its configuration again. It names the settings that
+have changed, and those that need a restart, such as all of health checks. Do
+not send HUP for that: berth forwards it to the command.
 
 With --pid, asks the berth that is that process of this host, whether it holds a
 slot or waits for one, also while the broker is away. Only its user and root may

@@ -116,7 +116,7 @@ func (v View) table(width int) []string {
 }
 
 // legend explains the marks of a cell.
-const legend = "> next is ready  ! see below  ? no answer"
+const legend = "> successor ready  ! see below  ? no answer"
 
 var colouredLegend = strings.NewReplacer("! see below", amber+"! see below"+plain, "? no answer", red+"? no answer"+plain)
 
