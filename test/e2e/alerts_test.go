@@ -217,6 +217,9 @@ func TestAlertsFireOnTheirFaults(t *testing.T) {
 	create(t, filepath.Join(fails.dir, "broken")).Close()
 	a.await("BerthCommandNotRunning", failing.name)
 
+	sick, _ := run(onHost, judge(t, "exit 1")...)
+	a.await("BerthHealthChecksFail", sick.name)
+
 	var slow atomic.Bool
 	late := place{name: "late", flags: func(t testing.TB) []string {
 		return []string{"--broker", "amqp://guest:guest@" + slowly(t, calmBroker(t).Addr(), &slow)}
