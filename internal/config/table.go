@@ -172,17 +172,20 @@ var table = []Option{
 		Usage: "Run the command with this group, a name or a number, in place of the user's main one. Needs " +
 			"CAP_SETGID."},
 	{Name: "no-new-privileges", Group: groupCommand, Kind: Switch, set: setNoNewPrivileges,
-		Usage: "Keep programs that are setuid or setgid, or have capabilities in their file, such as sudo and su, from " +
-			"giving the command privileges. Left out, it is true with --user and --group, for any user but root."},
+		Usage: "Keep programs that are setuid or setgid, or have capabilities in their file, such as sudo, su and " +
+			"Postfix's sendmail, from giving the command privileges. Left out, it is true with --user and --group, for " +
+			"any user but root."},
 	{Name: "directory", Group: groupCommand, Value: "DIRECTORY", set: setDirectory,
-		Usage: "Run the command in DIRECTORY, which its user enters. Left out, it is the one in which berth was " +
-			"started."},
+		Usage: "Run the command in DIRECTORY, which its user enters. Other files that berth is told stay relative to " +
+			"where berth was started, which is the default. One that is missing ends berth with 78, one that the user " +
+			"may not enter the start with 126."},
 	{Name: "umask", Group: groupCommand, Value: "MASK", set: setUmask,
 		Usage: "The command's file mode creation mask in octal, such as 0027. Left out, it is berth's."},
 	{Name: "limit", Group: groupCommand, Value: "NAME=SOFT:HARD", Kind: List, set: setLimits,
 		Usage: "A limit of the command on a resource, named and counted as in getrlimit(2), such as NOFILE=1024:65536; " +
-			"NAME=LIMIT is both, and unlimited is a limit too. Repeatable. In the variable, separated by spaces or " +
-			"commas. To go above berth's hard limit needs CAP_SYS_RESOURCE."},
+			"NAME=LIMIT is both, and unlimited is a limit too. It is for each process by itself; but NPROC counts all " +
+			"processes of the user. Repeatable. In the variable, separated by spaces or commas. To go above berth's " +
+			"hard limit needs CAP_SYS_RESOURCE."},
 
 	{Name: "on-acquire", Group: groupHooks, Value: "COMMAND", Kind: CommandLine,
 		set: setHook(supervisor.OnAcquire),
@@ -228,7 +231,8 @@ var table = []Option{
 	{Name: "pass-notify", Group: groupSystemd, Kind: Switch, Default: "false",
 		set: setSwitch(func(s *settings) *bool { return &s.PassNotify }),
 		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it reports by itself that it is ready, and while " +
-			"it runs that it is there. Needs NotifyAccess=all in the unit, --on-loss exit, and no --restart."},
+			"it runs that it is there. It has to be ready within 5 min. Needs NotifyAccess=all in the unit, --on-loss " +
+			"exit, and no --restart."},
 
 	{Name: "listen", Group: groupWatch, Value: "ADDRESS:PORT", set: setListen,
 		Usage: "Serve a page for people at /, Prometheus' metrics at /metrics, JSON at /status, and probes at " +
