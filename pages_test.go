@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -16,31 +15,44 @@ var (
 	namedTest = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
 	namedFile = regexp.MustCompile("`((?:\\w+/)+\\w+\\.go)`")
 	link      = regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
+	anchored  = regexp.MustCompile(`\]\(([^):#]*\.md)?#([^)]+)\)`)
+	unnamed   = regexp.MustCompile(`[^\pL\pN _-]`) // what a link leaves out of a heading
 )
 
-// Names and links on pages outlive what they stand for.
-func TestWhatPagesNameExists(t *testing.T) {
-	tests := bytes.Join(slices.Collect(maps.Values(sources(t, isTest))), nil)
+func allPages(t *testing.T) []string {
+	t.Helper()
 	pages, err := filepath.Glob("docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append(pages, "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range namedTest.FindAll(text, -1) {
-			if !bytes.Contains(tests, fmt.Appendf(nil, "\nfunc %s(", name)) {
+	return append(pages, "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
+}
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Names and links on pages outlive what they stand for.
+func TestWhatPagesNameExists(t *testing.T) {
+	tests := bytes.Join(slices.Collect(maps.Values(sources(t, isTest))), nil)
+	for _, page := range allPages(t) {
+		text := read(t, page)
+		for _, name := range namedTest.FindAllString(text, -1) {
+			if !bytes.Contains(tests, []byte("\nfunc "+name+"(")) {
 				t.Errorf("%s names %s, which does not exist", page, name)
 			}
 		}
 		var files []string
-		for _, found := range namedFile.FindAllSubmatch(text, -1) {
-			files = append(files, string(found[1]))
+		for _, found := range namedFile.FindAllStringSubmatch(text, -1) {
+			files = append(files, found[1])
 		}
-		for _, found := range link.FindAllSubmatch(text, -1) {
-			files = append(files, filepath.Join(filepath.Dir(page), string(found[1])))
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			files = append(files, filepath.Join(filepath.Dir(page), found[1]))
 		}
 		for _, file := range files {
 			if _, err := os.Stat(file); err != nil {
@@ -50,27 +62,35 @@ func TestWhatPagesNameExists(t *testing.T) {
 	}
 }
 
-// The guide explains messages; it has to have them as they are.
-func TestGuideExplainsMessagesThatExist(t *testing.T) {
-	guide, err := os.ReadFile("docs/guide.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(guide), "## What each message means")
-	section, _, _ = strings.Cut(section, "\n## ")
-	var code strings.Builder
-	for _, source := range sources(t, func(path string) bool { return !strings.HasSuffix(path, "_test.go") }) {
-		code.Write(source)
-	}
-	found := regexp.MustCompile("(?m)`([a-z][^`]* [^`]*)`[,:]").FindAllStringSubmatch(section, -1)
-	if len(found) < 20 {
-		t.Errorf("the guide explains %d messages only", len(found))
-	}
-	for _, message := range found {
-		if text := strings.Join(strings.Fields(message[1]), " "); !strings.Contains(code.String(), text) {
-			t.Errorf("the guide explains %q, which berth does not say", text)
+// Headings change, and links to them lead to the top of a page then, unnoticed.
+func TestLinksLeadToHeadings(t *testing.T) {
+	known := map[string]map[string]bool{} // the anchors of each page
+	for _, page := range allPages(t) {
+		for _, found := range anchored.FindAllStringSubmatch(read(t, page), -1) {
+			to := page
+			if found[1] != "" {
+				to = filepath.Join(filepath.Dir(page), found[1])
+			}
+			if known[to] == nil {
+				known[to] = anchors(read(t, to))
+			}
+			if !known[to][found[2]] {
+				t.Errorf("%s links to %s#%s, which is no heading", page, to, found[2])
+			}
 		}
 	}
+}
+
+// anchors returns what a page's headings are called in links.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, line := range strings.Split(text, "\n") {
+		if title := strings.TrimLeft(line, "#"); title != line && strings.HasPrefix(title, " ") {
+			name := strings.ToLower(strings.TrimSpace(title))
+			all[strings.ReplaceAll(unnamed.ReplaceAllString(name, ""), " ", "-")] = true
+		}
+	}
+	return all
 }
 
 func TestEveryDependencyHasItsReason(t *testing.T) {

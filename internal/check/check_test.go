@@ -214,12 +214,12 @@ func TestReportTellsCapabilitiesOfRootFromThoseOfOthers(t *testing.T) {
 	}
 }
 
-func TestGuideHasEveryKeyOfTheReport(t *testing.T) {
-	guide, err := os.ReadFile("../../docs/guide.md")
+func TestPageHasEveryKeyOfTheReport(t *testing.T) {
+	page, err := os.ReadFile("../../docs/messages.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(guide), "\n## Check a configuration")
+	_, section, _ := strings.Cut(string(page), "\n## `berth check --json`")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var look func(of reflect.Type)
 	look = func(of reflect.Type) {
@@ -229,7 +229,7 @@ func TestGuideHasEveryKeyOfTheReport(t *testing.T) {
 		for i := 0; of.Kind() == reflect.Struct && i < of.NumField(); i++ {
 			key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
 			if !strings.Contains(section, "`"+key+"`") {
-				t.Errorf("the guide does not have the key %q of %s", key, of)
+				t.Errorf("the page does not have the key %q of %s", key, of)
 			}
 			look(of.Field(i).Type)
 		}

@@ -53,15 +53,17 @@ func (l *loop) say(err error) {
 
 // sayAbsent tells the user that there is no slot at all, and how to make one.
 func (l *loop) sayAbsent() {
-	msg, key := "waiting: the lock does not exist", "create_it_with"
+	how := func(key string) []any {
+		if l.cfg.CreateCommand == "" {
+			return nil
+		}
+		return []any{key, l.cfg.CreateCommand}
+	}
 	if l.cfg.ID.Kind == lock.PersistentMutex {
-		msg, key = "waiting: the lock is disabled", "enable_it_with"
+		l.log.Warn("waiting: the lock is disabled", how("enable_it_with")...)
+	} else {
+		l.log.Warn("waiting: the lock does not exist", how("create_it_with")...)
 	}
-	var hint []any
-	if l.cfg.CreateCommand != "" {
-		hint = []any{key, l.cfg.CreateCommand}
-	}
-	l.log.Warn(msg, hint...)
 }
 
 // news reports whether the user was last told something else.

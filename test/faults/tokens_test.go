@@ -132,7 +132,7 @@ func TestNoFaultMakesHoldersOfQuorumTokensOverlap(t *testing.T) {
 	tryAll(t, ofTokens(quorum, all), 4)
 }
 
-// The type is changed as docs/guide.md says, with a removal that is taken up again by somebody who finds no slot, while
+// The type is changed as docs/clusters.md says, with a removal that is taken up again by somebody who finds no slot, while
 // a command runs that cannot be told.
 //
 // fault: slot-removed, partition

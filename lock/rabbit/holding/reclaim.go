@@ -71,7 +71,7 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 	if state == emptied && h.wasEmptied {
 		h.Writer.WarnOfPolicy(h.t, "it is empty again although a command runs")
 	} else {
-		h.Log.Warn("the slot's ledger was "+string(state)+"; recording this holder again", "queue", h.t)
+		h.Log.Warn("recording this holder again: the slot's ledger was "+string(state), "queue", h.t)
 	}
 	h.wasEmptied = state == emptied
 	return nil

@@ -141,7 +141,7 @@ func (s *Session) Connect(ctx context.Context) error {
 	if last != nil {
 		if s.Blocked() {
 			s.apart.Store(true)
-			s.Dialer.Log.Info(blocking + "; publishing over another connection")
+			s.Dialer.Log.Info("publishing over another connection", "because", blocking)
 		} else if last.Abandoned() {
 			// A node that did not answer is not the first to be asked again. One that has closed or reset the
 			// connection answers: another may be silent, and a slot is to be reclaimed in time.
