@@ -68,8 +68,8 @@ var table = []Option{
 		Usage: "Name, slot and letter in queue names, in this order. All users of a lock must agree on it."},
 	{Name: "probe", Group: groupBroker, Value: "confirm|tx|passive", Default: ProbeConfirm, connection: true,
 		set: oneOf(func(s *settings) *string { return &s.Probe }, ProbeConfirm, ProbeTx, ProbePassive),
-		Usage: "How to find out which queues exist: by messages that the broker confirms, by messages in a transaction, " +
-			"or by passive declarations, whose refusals the broker logs as errors."},
+		Usage: "How to find out which queues exist: by confirmed messages, by messages in a transaction, or by passive " +
+			"declarations, whose refusals the broker logs as errors."},
 	{Name: "protocol", Group: groupBroker, Value: "full|plain", Default: ProtocolFull, connection: true,
 		set: oneOf(func(s *settings) *string { return &s.Protocol }, ProtocolFull, ProtocolPlain),
 		Usage: "What berth sends to the broker. plain is what other implementations of the A/B scheme understand: each " +
@@ -156,10 +156,11 @@ var table = []Option{
 	{Name: "group", Group: groupCommand, Value: "GROUP", set: setGroup,
 		Usage: "Run the command with GROUP, a name or number, as its main group. Needs CAP_SETGID."},
 	{Name: "no-new-privileges", Group: groupCommand, Kind: Switch, set: setNoNewPrivileges,
-		Usage: "Keep sudo, su and other programs with setuid, setgid or file capabilities from raising the command's " +
-			"privileges. Default: true with --user and --group, except for root."},
+		Usage: "Keep sudo, su, Postfix's sendmail and other programs with setuid, setgid or file capabilities from " +
+			"raising the command's privileges. Default: true with --user and --group, except for root."},
 	{Name: "directory", Group: groupCommand, Value: "DIRECTORY", set: setDirectory,
-		Usage: "Run the command in DIRECTORY, which its user must be able to enter. Default: where berth was started."},
+		Usage: "Run the command in DIRECTORY, which its user must be able to enter. Default: where berth was started. " +
+			"Other paths stay relative to that."},
 	{Name: "umask", Group: groupCommand, Value: "MASK", set: setUmask,
 		Usage: "The command's umask in octal, such as 0027. Default: berth's."},
 	{Name: "limit", Group: groupCommand, Value: "NAME=SOFT:HARD", Kind: List, set: setLimits,
@@ -207,8 +208,8 @@ var table = []Option{
 			"once its command runs. In line, berth extends systemd's timeout for the start."},
 	{Name: "pass-notify", Group: groupSystemd, Kind: Switch, Default: "false",
 		set: setSwitch(func(s *settings) *bool { return &s.PassNotify }),
-		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it reports that it is ready and, while it runs, alive. " +
-			"Needs NotifyAccess=all in the unit, --on-loss exit, and no --restart."},
+		Usage: "Give the command NOTIFY_SOCKET and the watchdog: it reports within 5 min that it is ready and, while it " +
+			"runs, that it is alive. Needs NotifyAccess=all in the unit, --on-loss exit, and no --restart."},
 
 	{Name: "listen", Group: groupWatch, Value: "ADDRESS:PORT", set: setListen,
 		Usage: "Serve a page for people at /, Prometheus metrics at /metrics, JSON at /status, and probes at /healthz " +

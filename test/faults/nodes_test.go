@@ -295,8 +295,8 @@ func (r *row) afterLoss(timed bool) string {
 	add(r.kept, "runs on")
 	add(len(early), fmt.Sprintf("%.1f s, %.1f s", median(early).Seconds(), longest(early).Seconds()))
 	if !timed {
-		add(len(r.next)-len(early)-r.stuck, "when the node is back")
+		add(len(r.next)-len(early)-r.stuck, "node back")
 	}
-	add(r.stuck, "when the node is started anew")
+	add(r.stuck, "node restarted")
 	return strings.Join(said, "; ")
 }
