@@ -147,7 +147,7 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 			untilWoken(t, third)
 			seen(t, i, "1 held by one next two; 2 wait")
 			must(t, l.Close())
-			seen(t, i, "1 held next two (its holder has gone; who is next starts as soon as the command is "+
+			seen(t, i, "1 held next two (its holder has gone; the successor starts as soon as the command is "+
 				"certainly dead); 2 wait")
 		})
 	}
