@@ -24,7 +24,7 @@ CLUSTERS ?= 4.3
 # Flags for test/examples.
 EXAMPLES ?=
 
-.PHONY: help build demo deps test fuzz race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs packages clean
+.PHONY: help build demo deps test fuzz race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs picture packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -41,8 +41,9 @@ demo: build ## show a lock going from one holder to the next
 deps: ## install what the tests need (Debian, as root), or say what is missing
 	@scripts/deps.sh
 
-test: deps check ## run everything that has to pass: six minutes on 2 cores
+test: ## run everything that has to pass: six minutes on 2 cores
 	@echo "test: this takes six minutes on 2 cores"
+	@$(MAKE) --no-print-directory deps check
 	@# Without vet, of which check has just run all.
 	go test -race -vet=off -timeout 10m ./...
 	go -C test/faults test -race -vet=off ./checker
@@ -124,6 +125,9 @@ packages: ## build deb, rpm and the image's root, with bills of materials, into 
 
 docs: ## write the generated parts of the documentation anew
 	go generate ./...
+
+picture: build deps ## record the pictures of README.md anew: two berths of which one is killed, as root
+	go run ./scripts/picture ./berth docs
 
 clean: ## remove what building leaves behind
 	rm -rf berth berth-listen dist
