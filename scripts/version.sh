@@ -6,7 +6,7 @@
 #     version.sh commit   the commit and its date, nothing without git
 set -eu
 cd "$(dirname "$0")/.."
-next=0.1.0
+next=0.2.0
 
 if [ "${1:-}" = commit ]; then
 	TZ=UTC git log -1 --format='%h, %cd' --abbrev=12 --date=format-local:%Y-%m-%d 2>/dev/null || true
