@@ -28,6 +28,7 @@ func allPages(t *testing.T) []string {
 	return append(pages, "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
 }
 
+// read returns a page.
 func read(t *testing.T, page string) string {
 	t.Helper()
 	text, err := os.ReadFile(page)
@@ -58,6 +59,22 @@ func TestWhatPagesNameExists(t *testing.T) {
 			if _, err := os.Stat(file); err != nil {
 				t.Errorf("%s names a file that does not exist: %v", page, err)
 			}
+		}
+	}
+}
+
+// Whoever has a package has no sources.
+func TestPackagesHaveWhatTheReadmeLinks(t *testing.T) {
+	_, archive, _ := strings.Cut(read(t, "packaging/build.sh"), "git archive HEAD ")
+	archive, _, found := strings.Cut(archive, " |")
+	if !found {
+		t.Fatal("packaging/build.sh does not take the pages from git archive")
+	}
+	for _, linked := range link.FindAllStringSubmatch(read(t, "README.md"), -1) {
+		if !slices.ContainsFunc(strings.Fields(archive), func(path string) bool {
+			return linked[1] == path || strings.HasPrefix(linked[1], path+"/")
+		}) {
+			t.Errorf("README.md links %s, which packages do not have", linked[1])
 		}
 	}
 }

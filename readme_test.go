@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html"
 	"math"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -115,14 +114,4 @@ func cells(t *testing.T, page, row string) []string {
 	}
 	rest, _, _ = strings.Cut(rest, "\n")
 	return strings.Split(strings.TrimSuffix(rest, "|"), "|")
-}
-
-// read returns a page.
-func read(t *testing.T, page string) string {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

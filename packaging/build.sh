@@ -27,7 +27,8 @@ gzip -9n "$DOCS/berth.1" "$DOCS/berth.hcl.5"
 # The pages, and what they link to, in the places that they expect. Of the commit, whatever umask it was checked out
 # with. The underscore keeps an example out of the packages that go test finds.
 mkdir "$DOCS/_pages"
-git archive HEAD README.md SECURITY.md docs examples packaging/docker packaging/kubernetes packaging/observe ':!docs/model' |
+git archive HEAD README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md config.example.hcl docs examples \
+	packaging/docker packaging/kubernetes packaging/observe |
 	tar --extract --no-same-permissions --directory "$DOCS/_pages"
 gzip -9nc CHANGELOG.md >"$DOCS/changelog.gz"
 gzip -9n >"$DOCS/changelog.Debian.gz" <<END
