@@ -158,8 +158,7 @@ func newDoor(channel *transport.Channel, queue string, who Visitor) *Door {
 	d := &Door{
 		channel: channel, queue: queue, heed: who.Heed, turn: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
-	known := History{id: who.ID, above: who.Above, held: map[Holding]Record{}, released: map[Holding]bool{}}
-	d.view = View{History: known, Proven: boottime.Now(), Asked: -1}
+	d.view = View{History: NewHistory(who.ID, who.Above), Proven: boottime.Now(), Asked: -1}
 	return d
 }
 

@@ -40,7 +40,7 @@ func FuzzHistoryIsBounded(f *testing.F) {
 	f.Add(`{"record":"released","term":7,"id":"a","early":true}`, `{"record":"held","term":7,"id":"a","handover_ms":-1}`)
 	f.Fuzz(func(t *testing.T, first, second string) {
 		const own = 10 * time.Second
-		h := History{id: "own", held: map[Holding]Record{}, released: map[Holding]bool{}}
+		h := NewHistory("own", 0)
 		var all []Record
 		for _, text := range []string{first, second} {
 			if r, ok := read(delivered(text)); ok {

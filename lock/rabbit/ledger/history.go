@@ -17,6 +17,15 @@ type History struct {
 	doubt    Doubt              // what does not count
 }
 
+// NewHistory returns what a holding has seen that has read these records. above is as in Visitor.
+func NewHistory(id string, above uint64, records ...Record) History {
+	h := History{id: id, above: above, held: map[Holding]Record{}, released: map[Holding]bool{}}
+	for _, r := range records {
+		h.add(r)
+	}
+	return h
+}
+
 // add notes a record. The same one twice changes nothing.
 func (h *History) add(r Record) {
 	switch {
