@@ -24,7 +24,10 @@ CLUSTERS ?= 4.3
 # Flags for test/examples.
 EXAMPLES ?=
 
-.PHONY: help build demo deps test fuzz race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs picture packages clean
+# What make mutants breaks, and its flags; nothing: all that it knows.
+MUTANTS ?=
+
+.PHONY: help build demo deps test fuzz mutants race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs picture packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -57,6 +60,9 @@ fuzz: ## feed each fuzz test inputs that are not known yet, 20 s each: FUZZTIME=
 			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" || status=1; \
 		done; \
 	done; exit $$status
+
+mutants: ## break one decision after the other, and list what no test notices: make mutants MUTANTS="-p 1 ./lock/rabbit/ledger"
+	go run ./test/mutants $(MUTANTS)
 
 race: deps ## run the end-to-end tests with a berth that has the race detector
 	BERTH_TEST_RACE=1 go test -race -count=1 -timeout 20m ./test/e2e
