@@ -2,7 +2,6 @@ package holding
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"berth/lock/rabbit/claim"
@@ -18,10 +17,6 @@ const (
 	// Pauses between attempts to claim a B that the last holder is deleting.
 	firstClaimPause   = 5 * time.Millisecond
 	longestClaimPause = time.Second
-
-	// patientClaims is how many claims may fail before whoever has B is told that it is over: the last holder
-	// deletes it within milliseconds.
-	patientClaims = 5
 
 	claimOverTimeout = time.Second
 )
@@ -55,23 +50,23 @@ func (h *Held) claimAfterStart(door *ledger.Door) bool {
 	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
 	for tries := 1; ; tries++ {
 		err := h.Take(context.Background()) // the channel is patient
-		switch {
-		case err == nil:
+		switch afterClaim(err, h.Conn().Broken(), transport.IsClosed(ended), door.Deleted, tries) {
+		case claimed:
 			return true
-		case h.Conn().Broken():
+		case connectionGone:
 			_ = h.Dropped()
 			return false
-		case transport.IsClosed(ended) && door.Deleted() && errors.Is(err, transport.ErrTaken):
-			// Who takes a slot without a ledger for one that was never used starts at once.
+		case successorRuns:
 			_ = h.Lose("its ledger was deleted, and another berth has its queue")
 			return false
-		case transport.IsClosed(ended):
+		case nothingLeft:
 			_ = h.Doubt(door.Lost().Error() + ", and " + err.Error())
 			return false
-		case errors.Is(err, transport.ErrTaken) && tries > patientClaims:
+		case tellOwner:
 			h.claimOver()
-		case !errors.Is(err, transport.ErrTaken):
+		case cannotClaim:
 			h.Log.Debug("cannot claim the slot's queue yet", "queue", h.b, "error", err)
+		case claimAgain:
 		}
 		select {
 		case <-time.After(pauses.NextBackOff()):

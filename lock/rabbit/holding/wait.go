@@ -34,7 +34,7 @@ func (h *Held) MayStart() bool { return h.mayStart || h.free(h.door.Load().View(
 
 // free is MayStart, where this much is known at the door.
 func (h *Held) free(known ledger.View) bool {
-	return h.mayStart || h.Term() != 0 && (known.Over() || h.door.Load().Missing && known.Blank())
+	return situation{mayStart: h.mayStart, term: h.Term(), missing: h.door.Load().Missing}.free(known)
 }
 
 // Proven implements lock.Held.
@@ -117,41 +117,38 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 		known := w.door.View()
 		w.Writer.WarnOfDoubt(w.t, known.Doubt())
 		var err error
-		switch {
-		case ctx.Err() != nil:
+		switch w.situation(ctx).next(known) {
+		case giveUp:
 			err = ctx.Err()
-		case w.Cause() != nil:
+		case sayWhy:
 			err = w.Cause()
-		case !w.out && transport.IsClosed(known.Ended):
+		case loseDoor:
 			err = w.judgeDoor(w.door.Lost())
-		case known.Disowned() && w.Term() != 0:
+		case loseToGuard:
 			err = w.Lose("its guard has released it")
-		case w.Ours() && !w.out && (w.asked || known.Echoed):
+		case giveBack:
 			err = w.handBack(ctx)
 			look.Reset(turn)
-		case !w.out && w.free(known):
-			switch {
-			case w.Term() != 0 && !known.Current(): // somebody was here meanwhile, and has gone
-				err = w.judgeDoor(w.recordTerm(ctx))
-			case known.Proven.Add(w.lease/2).Until() <= 0:
-				err = w.prove(ctx)
-			case w.asNext && !w.there:
-				err = w.JudgeExistence(w.exists(ctx)) // its last holder may have seen it removed
-				w.there = err == nil
-			default:
-				return known.Proven, nil
-			}
-		case w.Session.Blocked():
+		case recordAnew:
+			err = w.judgeDoor(w.recordTerm(ctx))
+		case proveAgain:
+			err = w.prove(ctx)
+		case lookAtSlot:
+			err = w.JudgeExistence(w.exists(ctx)) // its last holder may have seen it removed
+			w.there = err == nil
+		case start:
+			return known.Proven, nil
+		case breakOff:
 			err = w.Session.Conn().BrokenError(w.String())
-		case w.Ours():
+		case waitOutside:
 			var since boottime.Instant
 			if since, err = w.outside(ctx); since != 0 {
 				return since, nil
 			}
-		case w.asNext && known.Asked > w.Waiter.Priority:
+		case stepBack:
 			w.door.Prune() // whoever comes next is not asked
 			err = ErrStepBack
-		default:
+		case listen:
 			w.sayWaiting(known)
 			var next time.Duration
 			select {
@@ -174,6 +171,15 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 		if err != nil {
 			return 0, err
 		}
+	}
+}
+
+// situation is where it stands now.
+func (w *wait) situation(ctx context.Context) situation {
+	return situation{
+		gaveUp: ctx.Err() != nil, lost: w.Cause() != nil, out: w.out, ours: w.Ours(), asked: w.asked,
+		term: w.Term(), mayStart: w.mayStart, missing: w.door.Missing, lease: w.lease, asNext: w.asNext, there: w.there,
+		blocked: w.Session.Blocked(), priority: w.Waiter.Priority,
 	}
 }
 
