@@ -3,7 +3,6 @@ package machine
 import (
 	"errors"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -289,24 +288,6 @@ func TestTimeThatIsOverInASlotSaysWhatWasInTheWay(t *testing.T) {
 	}
 }
 
-func TestLostConnectionDoesNotEndTheCommand(t *testing.T) {
-	for _, on := range []Event{LossReported, Unverified} {
-		f := facts()
-		f.Err = errDoubt
-		if row, _ := Next(supervisor.Running, on, &f); row.To != supervisor.InDoubt || f.Ending.Reason != "" {
-			t.Errorf("%s: %+v, %+v", on, row, f.Ending)
-		}
-	}
-}
-
-func TestEveryStateHeedsAnEndingSignal(t *testing.T) {
-	for _, s := range supervisor.States() {
-		if !slices.ContainsFunc(table[s], func(r Row) bool { return r.On == ToldToEnd }) && s != supervisor.Ended {
-			t.Errorf("%q does not", s)
-		}
-	}
-}
-
 // An event that can come in a state has an effect there whatever the facts are.
 func TestEveryEventOfAStateHasARowThatHolds(t *testing.T) {
 	for _, s := range supervisor.States() {
@@ -398,44 +379,6 @@ func TestWhatFollowsAHook(t *testing.T) {
 		got.Cause, c.want.Cause = nil, nil
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
-	}
-}
-
-func TestWhereHooksAreRun(t *testing.T) {
-	acquires := func(f *Facts) { f.Policy.OnAcquire = true }
-	used := func(f *Facts) {
-		f.Policy.OnAcquire, f.Policy.OnRelease, f.Policy.OnLost, f.Use = true, true, true, Ordered
-	}
-	unused := func(f *Facts) { used(f); f.Use = Unused }
-	lostIn := func(use Use) func(*Facts) { return func(f *Facts) { used(f); f.Use, f.Lost = use, true } }
-	for name, c := range map[string]struct {
-		state  supervisor.State
-		on     Event
-		change func(*Facts)
-		to     supervisor.State
-	}{
-		"without a hook it starts":       {supervisor.Preparing, Ready, func(*Facts) {}, supervisor.Starting},
-		"with one it does not":           {supervisor.Preparing, Ready, acquires, supervisor.Entering},
-		"again, it does":                 {supervisor.Preparing, Ready, used, supervisor.Starting},
-		"its command is dead":            {supervisor.Running, TreeDied, used, supervisor.Leaving},
-		"it was stopped":                 {supervisor.Stopping, TreeDied, used, supervisor.Leaving},
-		"it was lost":                    {supervisor.Losing, TreeDied, used, supervisor.Releasing},
-		"between two runs":               {supervisor.Resting, ToldToEnd, used, supervisor.Leaving},
-		"asked between two runs":         {supervisor.Resting, AskedToGo, used, supervisor.Leaving},
-		"lost between two runs":          {supervisor.Resting, LossDue, used, supervisor.Releasing},
-		"told before anything ran":       {supervisor.Preparing, ToldToEnd, unused, supervisor.Releasing},
-		"on_acquire was stopped":         {supervisor.Stopping, TreeDied, unused, supervisor.Releasing},
-		"the slot is lost in on_release": {supervisor.Leaving, LossDue, used, supervisor.Losing},
-		"it was given up in order":       {supervisor.Releasing, Released, used, supervisor.Pausing},
-		"it was given up, lost":          {supervisor.Releasing, Released, lostIn(HasRun), supervisor.Reporting},
-		"lost before anything ran":       {supervisor.Releasing, Released, lostIn(Unused), supervisor.Pausing},
-	} {
-		f := facts()
-		f.Command, f.Err = over(0), ErrNotVerified
-		c.change(&f)
-		if row, _ := Next(c.state, c.on, &f); row.To != c.to {
-			t.Errorf("%s: %s in %q leads to %q, not %q", name, c.on, c.state, row.To, c.to)
 		}
 	}
 }
