@@ -156,8 +156,8 @@ func (h *Held) ask() error {
 	background := context.Background() // the channels are patient
 	door := h.door.Load()
 	known := door.View()
-	if known.Disowned() {
-		return h.Lose("its guard has released it")
+	if err := h.judgeRecords(known, false); err != nil {
+		return err
 	}
 	h.Writer.WarnOfDoubt(h.t, known.Doubt())
 	err := door.Prove(background)
@@ -167,13 +167,24 @@ func (h *Held) ask() error {
 		return h.judge(err)
 	}
 	h.noteDelay(door)
-	if door.View().Contested() {
-		return lock.Errorf(lock.ErrInDoubt, "%s: another berth, which had its place, waits for it", h)
+	if err := h.judgeRecords(door.View(), true); err != nil {
+		return err
 	}
 	if err := h.exists(background); errors.Is(err, transport.ErrNoQueue) {
 		return h.JudgeExistence(err)
 	} else if err != nil {
 		h.Log.Debug("cannot see whether the slot was removed", "queue", h.a, "error", err)
+	}
+	return nil
+}
+
+// judgeRecords says what the ledger's records mean for a holding, by a proof of its place or before it.
+func (h *Held) judgeRecords(known ledger.View, proven bool) error {
+	switch {
+	case known.Disowned():
+		return h.Lose("its guard has released it")
+	case proven && known.Contested():
+		return lock.Errorf(lock.ErrInDoubt, "%s: another berth, which had its place, waits for it", h)
 	}
 	return nil
 }

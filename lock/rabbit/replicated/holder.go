@@ -127,7 +127,7 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 }
 
 // free reports whether nobody else's tree can be alive, as far as the ledger says.
-func (h *Held) free(known ledger.View) bool { return known.Over() && !h.door.Load().Empty }
+func (h *Held) free(known ledger.View) bool { return situation{empty: h.door.Load().Empty}.free(known) }
 
 // miss notes that the own record was not delivered again, though something later was. Once, that may be chance.
 func (h *Held) miss() {

@@ -52,31 +52,33 @@ func (h *Held) await(ctx context.Context) error {
 		known := door.View()
 		h.Writer.WarnOfDoubt(h.t, known.Doubt())
 		left := h.delay(known) - time.Since(since)
+		now := situation{
+			gaveUp: ctx.Err() != nil, blocked: h.Session.Blocked(), empty: door.Empty, left: left, lease: h.lease,
+		}
 		var err error
-		switch {
-		case ctx.Err() != nil:
+		switch now.next(known) {
+		case giveUp:
 			err = ctx.Err()
-		case transport.IsClosed(known.Ended):
+		case loseDoor:
 			err = h.judge(door.Lost())
-		case known.Disowned():
+		case loseToGuard:
 			err = h.Lose("its guard has released it")
-		case known.Echoed:
+		case stepBack:
 			h.stepBack(ctx)
 			err = lock.Errorf(lock.ErrFull, "%s: its holder lives, or another berth had its place", h)
-		case h.Session.Blocked():
+		case breakOff:
 			err = h.Session.Conn().BrokenError(h.String())
-		case (h.free(known) || left <= 0) && !known.Current(): // somebody was here meanwhile, and has gone
+		case recordItself:
 			err, since = h.record(ctx), time.Now()
-		case h.free(known) && known.Proven.Add(h.lease/2).Until() > 0:
+		case start:
 			return nil
-		case h.free(known):
+		case proveAgain:
 			err = h.look(ctx, door)
-		case left <= 0:
-			// What has kept the place from us since the record was read is read by the end of a proof that begins now.
-			if err = h.look(ctx, door); err == nil && !door.View().Echoed && door.View().Current() {
+		case proveLast:
+			if err = h.look(ctx, door); err == nil && undisturbed(door.View()) {
 				return nil
 			}
-		default:
+		case listen:
 			if !told {
 				told = true
 				h.sayWaiting(known, left)

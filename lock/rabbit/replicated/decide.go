@@ -1,0 +1,66 @@
+package replicated
+
+import (
+	"time"
+
+	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/transport"
+)
+
+// situation is what one that waits goes by, besides what it knows of the ledger.
+type situation struct {
+	gaveUp  bool          // its caller has
+	blocked bool          // the connection is
+	empty   bool          // the ledger said nothing when it was entered
+	left    time.Duration // until nobody can live of whom is known
+	lease   time.Duration
+}
+
+// step is what one that waits does next.
+type step string
+
+const (
+	giveUp       step = "give up"
+	loseDoor     step = "lose the place"
+	loseToGuard  step = "lose the slot, which the own guard has released"
+	stepBack     step = "step back for a holder that lives"
+	breakOff     step = "break off"
+	recordItself step = "record itself anew" // somebody was here meanwhile, and has gone
+	start        step = "have the command started"
+	proveAgain   step = "prove the place"
+	proveLast    step = "prove the place, and have the command started"
+	listen       step = "listen"
+)
+
+// next decides what to do, where this much is known at the door. It has all that lets a command start.
+func (s situation) next(known ledger.View) step {
+	free := s.free(known)
+	switch {
+	case s.gaveUp:
+		return giveUp
+	case transport.IsClosed(known.Ended):
+		return loseDoor
+	case known.Disowned():
+		return loseToGuard
+	case known.Echoed:
+		return stepBack
+	case s.blocked:
+		return breakOff
+	case (free || s.left <= 0) && !known.Current():
+		return recordItself
+	case free && known.Proven.Add(s.lease/2).Until() > 0:
+		return start
+	case free:
+		return proveAgain
+	case s.left <= 0:
+		return proveLast
+	}
+	return listen
+}
+
+// free reports whether nobody else's tree can be alive, as far as the ledger says.
+func (s situation) free(known ledger.View) bool { return known.Over() && !s.empty }
+
+// undisturbed reports whether nothing has kept the place from a holding since its record was read: that is read by the end
+// of a proof that begins later.
+func undisturbed(known ledger.View) bool { return !known.Echoed && known.Current() }
