@@ -295,6 +295,7 @@ func TestDeathOfTheTreeThatIsNotTheCommands(t *testing.T) {
 	asked := Ending{Reason: Asked}
 	ended := func(f *Facts) { f.Command, f.Use = over(failed), HasRun }
 	again := func(f *Facts) { f.Policy.Restart = supervisor.Always }
+	is(t, "--on-loss exit is about the slot alone", dies(ended, again, exits), Ending{Then: StartAgain}, nil)
 	is(t, "asked, and it ended by itself", dies(ended, because(asked)), Ending{Reason: Finished, Status: 3, Then: End}, nil)
 	is(t, "asked, and it would start again", dies(ended, because(asked), again),
 		Ending{Reason: Asked, Status: 3, Then: Queue}, nil)

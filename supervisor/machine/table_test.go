@@ -108,6 +108,8 @@ var rules = []struct {
 	// A slot in which nothing has run is given up at once, one in which the command has run when its loss is proven.
 	{"a doubt before the first run", LossReported, in(supervisor.Preparing), doubt, ReleaseLost, supervisor.Releasing},
 	{"a doubt before the first run", NotReady, in(supervisor.Preparing), doubt, ReleaseLost, supervisor.Releasing},
+	{"and berth ends, with --try", LossReported, in(supervisor.Preparing), so(doubt, isTry), ReleaseLost,
+		supervisor.Releasing},
 	{"a doubt between two runs", LossReported, idling, so(used, doubt), VerifyNow, stays},
 	{"a doubt between two runs", NotReady, in(supervisor.Preparing), so(used, doubt), RestInDoubt, supervisor.Resting},
 	{"a doubt between two runs", Unverified, in(supervisor.Resting), so(used, doubt), VerifyAgain, stays},
