@@ -32,9 +32,10 @@ import (
 // scope is what is broken of a package.
 type scope struct {
 	pkg   string
-	files string // which files: a regular expression; "": all
-	names string // which functions and variables in them; "": all
-	skip  string // tests that are none of what the code decides
+	files string   // which files: a regular expression; "": all
+	names string   // which functions and variables in them; "": all
+	tests []string // packages that use it and whose tests count besides its own
+	skip  string   // tests that are none of what the code decides
 	most  float64
 }
 
@@ -42,9 +43,13 @@ type scope struct {
 var scopes = []scope{
 	{pkg: "./supervisor/machine", files: `^(table|ending|health|machine)\.go`, skip: "TestDiagram"},
 	{pkg: "./lock/rabbit/ledger", files: `^(history|doubt|record)\.go`},
+	{pkg: "./lock/rabbit/holding", files: `^(decide|wait)\.go`, names: `^situation\.|^afterClaim$|^patientClaims$|\.left$`,
+		most: 5},
+	{pkg: "./lock/rabbit/replicated", files: `^(decide|held|holder)\.go`, names: `^situation\.|^undisturbed$|judgeRecords$|\.delay$`,
+		most: 5},
 	{pkg: "./internal/config", skip: "TestPage", most: 5},
 	{pkg: "./internal/check", most: 5},
-	{pkg: "./internal/brokerurl", most: 5},
+	{pkg: "./internal/brokerurl", tests: []string{"./internal/config"}, skip: "TestPage", most: 5},
 	{pkg: "./internal/guard/wire", most: 5},
 }
 
@@ -191,9 +196,13 @@ func (r *run) verdicts(ctx context.Context, s scope, mutants []Mutant) ([]Verdic
 	if len(mutants) == 0 {
 		return nil, nil
 	}
-	b := &bench{root: r.root, dir: r.dir, pkg: s.pkg, skip: s.skip}
-	if err := b.prepare(ctx, mutants[0].File); err != nil {
-		return nil, err
+	var benches []*bench
+	for _, tests := range append([]string{s.pkg}, s.tests...) {
+		b := &bench{root: r.root, dir: r.dir, pkg: s.pkg, tests: tests, skip: s.skip}
+		if err := b.prepare(ctx, mutants[0].File); err != nil {
+			return nil, err
+		}
+		benches = append(benches, b)
 	}
 	verdicts, errs := make([]Verdict, len(mutants)), make([]error, len(mutants))
 	next := make(chan int)
@@ -201,7 +210,11 @@ func (r *run) verdicts(ctx context.Context, s scope, mutants []Mutant) ([]Verdic
 	for range r.parallel {
 		workers.Go(func() {
 			for i := range next {
-				verdicts[i], errs[i] = b.try(ctx, strconv.Itoa(i), mutants[i])
+				for _, b := range benches {
+					if verdicts[i], errs[i] = b.try(ctx, strconv.Itoa(i), mutants[i]); verdicts[i] != Survived {
+						break
+					}
+				}
 			}
 		})
 	}

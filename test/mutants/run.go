@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -44,7 +45,8 @@ type digest = [sha256.Size]byte
 type bench struct {
 	root, dir string // of the module; for what is built
 	pkg       string // "./lock/rabbit/ledger"
-	run, skip string // which tests, as for go test; "": all, none
+	tests     string // the package whose tests are run
+	skip      string // which are not, as for go test; "": none
 
 	program, code digest        // of the test binary and of the package without a change
 	limit         time.Duration // for a mutant's tests
@@ -64,7 +66,7 @@ func (b *bench) prepare(ctx context.Context, file string) error {
 	defer os.Remove(binary)
 	began := time.Now()
 	if passed, output := b.test(ctx, binary); !passed {
-		return fmt.Errorf("the tests of %s fail without a change:\n%s", b.pkg, output)
+		return fmt.Errorf("the tests of %s fail without a change:\n%s", b.tests, output)
 	}
 	b.program, b.limit = sum, patience*time.Since(began)+slack
 	b.code, err = b.compile(ctx, "whole", file, source)
@@ -104,7 +106,8 @@ func (b *bench) try(ctx context.Context, name string, m Mutant) (Verdict, error)
 // build builds the package's tests with other contents of one file, without what tells one build from another.
 func (b *bench) build(ctx context.Context, name, file string, contents []byte) (binary string, sum digest, err error) {
 	binary = filepath.Join(b.dir, name+".test")
-	_, err = b.with(ctx, name, file, contents, "test", "-c", "-vet=off", "-ldflags", "-s -w -buildid=", "-o", binary)
+	_, err = b.with(ctx, name, file, contents, "test", "-c", "-vet=off", "-ldflags", "-s -w -buildid=", "-o", binary,
+		b.tests)
 	if err != nil {
 		return "", sum, err
 	}
@@ -114,7 +117,7 @@ func (b *bench) build(ctx context.Context, name, file string, contents []byte) (
 
 // compile returns what the compiler makes of the package.
 func (b *bench) compile(ctx context.Context, name, file string, contents []byte) (digest, error) {
-	code, err := b.with(ctx, name, file, contents, "build", "-gcflags", "-S")
+	code, err := b.with(ctx, name, file, contents, "build", "-gcflags", "-S", b.pkg)
 	return sha256.Sum256(code), err
 }
 
@@ -130,11 +133,11 @@ func (b *bench) with(ctx context.Context, name, file string, contents []byte, ar
 	if err := errors.Join(os.WriteFile(changed, contents, 0o600), os.WriteFile(overlay, list, 0o600)); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "-overlay", overlay, b.pkg)...)
+	cmd := exec.CommandContext(ctx, "go", slices.Insert(args, 1, "-overlay", overlay)...)
 	cmd.Dir = b.root
 	output, err := cmd.CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("cannot build %s: %w\n%s", b.pkg, err, output)
+		return nil, fmt.Errorf("cannot build %s: %w\n%s", b.tests, err, output)
 	}
 	return output, nil
 }
@@ -143,8 +146,8 @@ func (b *bench) with(ctx context.Context, name, file string, contents []byte, ar
 func (b *bench) test(ctx context.Context, binary string) (passed bool, output []byte) {
 	ctx, cancel := context.WithTimeout(ctx, b.limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "-test.failfast", "-test.run", b.run, "-test.skip", b.skip)
-	cmd.Dir = filepath.Join(b.root, b.pkg)
+	cmd := exec.CommandContext(ctx, binary, "-test.failfast", "-test.skip", b.skip)
+	cmd.Dir = filepath.Join(b.root, b.tests)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
