@@ -17,6 +17,7 @@ import (
 	_ "embed"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -172,21 +173,24 @@ func (r *run) mutants(s scope) (all []Mutant, err error) {
 	if err != nil {
 		return nil, err
 	}
-	files, names := regexp.MustCompile(s.files), regexp.MustCompile(s.names)
+	sources := map[string][]byte{}
 	for _, path := range paths {
-		base := filepath.Base(path)
-		if strings.HasSuffix(base, "_test.go") || !files.MatchString(base) {
+		if strings.HasSuffix(path, "_test.go") {
 			continue
 		}
-		source, err := os.ReadFile(path)
-		if err != nil {
+		if sources[filepath.Join(s.pkg, filepath.Base(path))], err = os.ReadFile(path); err != nil {
 			return nil, err
 		}
-		found, err := Mutants(filepath.Join(s.pkg, base), source, names.MatchString)
-		if err != nil {
-			return nil, err
+	}
+	parsed, err := Parse(sources)
+	if err != nil {
+		return nil, err
+	}
+	files, names := regexp.MustCompile(s.files), regexp.MustCompile(s.names)
+	for _, file := range slices.Sorted(maps.Keys(sources)) {
+		if files.MatchString(filepath.Base(file)) {
+			all = append(all, parsed.Mutants(file, names.MatchString)...)
 		}
-		all = append(all, found...)
 	}
 	return slices.DeleteFunc(all, func(m Mutant) bool { return !r.only.MatchString(m.String()) }), nil
 }

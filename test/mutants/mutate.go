@@ -36,13 +36,9 @@ func (m Mutant) Apply(source []byte) []byte {
 }
 
 // Mutants returns all that can be changed in the functions and variables that are wanted: "History.Wait", "table".
-func Mutants(file string, source []byte, wanted func(string) bool) ([]Mutant, error) {
-	positions := token.NewFileSet()
-	parsed, err := parser.ParseFile(positions, file, source, parser.SkipObjectResolution)
-	if err != nil {
-		return nil, err
-	}
-	m := &mutator{file: positions.File(parsed.Pos()), name: file, source: source, variadic: variadic(parsed)}
+func (p *Package) Mutants(file string, wanted func(string) bool) []Mutant {
+	parsed := p.files[file]
+	m := &mutator{Package: p, file: p.positions.File(parsed.Pos()), name: file, source: p.sources[file]}
 	for _, d := range parsed.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
@@ -58,7 +54,7 @@ func Mutants(file string, source []byte, wanted func(string) bool) ([]Mutant, er
 			}
 		}
 	}
-	return m.all, nil
+	return m.all
 }
 
 func nameOf(f *ast.FuncDecl) string {
@@ -75,29 +71,69 @@ func nameOf(f *ast.FuncDecl) string {
 	return of.(*ast.Ident).Name + "." + f.Name.Name
 }
 
-// variadic returns the functions of the file of whose arguments one can be left out.
-func variadic(file *ast.File) map[string]bool {
-	names := map[string]bool{}
-	for _, d := range file.Decls {
-		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
-			for _, p := range f.Type.Params.List {
-				if _, ok := p.Type.(*ast.Ellipsis); ok {
-					names[f.Name.Name] = true
+// Package is what a package declares.
+type Package struct {
+	positions *token.FileSet
+	files     map[string]*ast.File
+	sources   map[string][]byte
+
+	variadic map[string]bool // functions of whose arguments one can be left out
+	empty    map[string]bool // what has no value anyway
+}
+
+// Parse reads the files of a package, by their names.
+func Parse(sources map[string][]byte) (*Package, error) {
+	p := &Package{
+		positions: token.NewFileSet(), files: map[string]*ast.File{}, sources: sources, variadic: map[string]bool{},
+		empty: map[string]bool{"nil": true, "true": true, "false": true, "_": true},
+	}
+	for name, source := range sources {
+		file, err := parser.ParseFile(p.positions, name, source, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		p.files[name] = file
+		for _, d := range file.Decls {
+			p.declare(d)
+		}
+	}
+	return p, nil
+}
+
+func (p *Package) declare(d ast.Decl) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		for _, param := range d.Type.Params.List {
+			if _, ok := param.Type.(*ast.Ellipsis); ok && d.Recv == nil {
+				p.variadic[d.Name.Name] = true
+			}
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			v, ok := spec.(*ast.ValueSpec)
+			if !ok {
+				continue
+			}
+			for i, name := range v.Names {
+				nothing := d.Tok == token.VAR && v.Values == nil
+				if i < len(v.Values) {
+					value, ok := v.Values[i].(*ast.BasicLit)
+					nothing = ok && (value.Value == `""` || value.Value == "0")
 				}
+				p.empty[name.Name] = nothing
 			}
 		}
 	}
-	return names
 }
 
 // mutator finds the mutants of one file.
 type mutator struct {
-	file     *token.File
-	name     string
-	source   []byte
-	variadic map[string]bool
-	in       string
-	all      []Mutant
+	*Package
+	file   *token.File
+	name   string
+	source []byte
+	in     string
+	all    []Mutant
 }
 
 func (m *mutator) text(n ast.Node) string {
@@ -141,7 +177,7 @@ func (m *mutator) nothing(e ast.Expr) {
 	case *ast.BasicLit:
 		return // a number is changed otherwise, a text is for people
 	case *ast.Ident:
-		if slices.Contains([]string{"nil", "true", "false", "_"}, e.Name) {
+		if m.empty[e.Name] {
 			return
 		}
 	case *ast.CompositeLit:

@@ -12,11 +12,11 @@ func mutantsOf(t *testing.T, line string) (changed []string) {
 	t.Helper()
 	before, after := "package p\n\nfunc f(a, b int, c, d bool) (n int, ok bool) {\n", "\n\treturn\n}\n"
 	source := []byte(before + "\t" + line + after)
-	all, err := Mutants("p.go", source, func(name string) bool { return name == "f" })
+	p, err := Parse(map[string][]byte{"p.go": source})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range all {
+	for _, m := range p.Mutants("p.go", func(name string) bool { return name == "f" }) {
 		mutated := string(m.Apply(source))
 		if _, err := format.Source([]byte(mutated)); err != nil {
 			t.Errorf("%v is no Go: %v\n%s", m, err, mutated)
@@ -70,19 +70,22 @@ func TestWhatIsChanged(t *testing.T) {
 
 // Each row of a table is one by itself, also where a function makes it of an event.
 func TestRowsOfATable(t *testing.T) {
-	source := []byte("package p\n\nvar table = append(each(stays, A, B), Row{A, always})\n\n" +
-		"func each(to State, events ...Event) (rows []Row) { return nil }\n")
-	all, err := Mutants("p.go", source, func(name string) bool { return name == "table" })
+	p, err := Parse(map[string][]byte{
+		"p.go":    []byte("package p\n\nvar table = append(each(stays, A, B), Row{A, lost, always})\n"),
+		"each.go": []byte("package p\n\nvar always Condition\n\nfunc each(to State, events ...Event) []Row { return nil }\n"),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, m := range all {
-		got = append(got, m.String())
+	for _, m := range p.Mutants("p.go", func(string) bool { return true }) {
+		got = append(got, m.What)
 	}
-	for _, want := range []string{"left out: A", "left out: B", "nothing: A", "nothing: always"} {
-		if !slices.Contains(got, "p.go: table: "+want) {
-			t.Errorf("%s is not among %q", want, got)
+	for what, want := range map[string]bool{
+		"left out: A": true, "left out: B": true, "nothing: A": true, "nothing: lost": true, "nothing: always": false,
+	} {
+		if slices.Contains(got, what) != want {
+			t.Errorf("%q: %v, among %q", what, !want, got)
 		}
 	}
 }

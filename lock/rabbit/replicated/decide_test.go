@@ -96,6 +96,8 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 
 		// Nobody was heard of for as long as anybody may live.
 		"the delay is over":                   {over, somebody, proveLast},
+		"it is not yet":                       {situation{left: 1, lease: lease}, somebody, listen},
+		"nor is it, and somebody has come":    {situation{left: 1, lease: lease}, stays, listen},
 		"it is, by an old proof":              {over, proven(lease, somebody), proveLast},
 		"the ledger said nothing":             {empty, free, listen},
 		"it said nothing, and the delay over": {situation{lease: lease, empty: true}, free, proveLast},

@@ -188,11 +188,8 @@ func (h *Held) writeCopy(ctx context.Context) error {
 
 // delay is how long a successor of those who are not released has to wait; 0: it need not.
 func (h *Held) delay(known ledger.View) time.Duration {
-	switch {
-	case h.door.Load().Empty || known.Doubt().Any: // no release shortens that
+	if h.door.Load().Empty || known.Doubt().Any { // no release shortens that
 		return max(h.Env.Longest, known.Wait(h.lease))
-	case known.Over():
-		return 0
 	}
 	return known.Wait(h.lease)
 }
