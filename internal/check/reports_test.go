@@ -8,13 +8,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"berth/internal/brokerurl"
 	"berth/internal/config"
+	"berth/internal/guard/rights"
 	"berth/lock"
 	"berth/lock/rabbit"
 	"berth/lock/rabbit/broker"
@@ -28,8 +31,10 @@ var brokers = map[string]rabbit.Report{
 		Heartbeat: 5 * time.Second, Slots: -1, Login: "PLAIN", User: "someone", Runner: "permit this"},
 	"one slot": {Broker: "amqp://h:5672", Product: "RabbitMQ", Version: "4.3.6", Heartbeat: 5 * time.Second, Slots: 1,
 		Login: "PLAIN", QueueType: "quorum"},
+	"plain": {Broker: "amqp://h:5672", Product: "RabbitMQ", Version: "4.3.6", Heartbeat: 5 * time.Second, Slots: 1,
+		Login: "PLAIN"},
 	"everything": {Broker: "amqps://h:5671", Product: "RabbitMQ", Version: "4.0.5", Platform: "Erlang/OTP 26",
-		Cluster: "rabbit@h", Heartbeat: time.Second, Slots: 3, Login: "EXTERNAL", User: "someone",
+		Cluster: "rabbit@h", Heartbeat: time.Second, Slots: 2, Login: "EXTERNAL", User: "someone",
 		TLS:       &broker.Secured{Version: "TLS 1.3", Cipher: "TLS_X", Server: "CN=rabbit", Until: time.Unix(3600, 0)},
 		QueueType: "classic", Runner: "permit this", Administrator: "permit that"},
 }
@@ -155,6 +160,41 @@ func TestDirectoryThatCannotKeepLocksIsAProblem(t *testing.T) {
 		r := reportOn(t, map[string][]string{"mutex": {"m"}, "broker": {"local://" + directory}})
 		if err := r.LookAtDirectory(); err != nil || len(r.Problems) != problems {
 			t.Errorf("%s: %v, %v", directory, err, r.Problems)
+		}
+	}
+}
+
+func TestCommandMayHaveWhatBerthHas(t *testing.T) {
+	r := &Report{cfg: config.Run{
+		Connection: config.Connection{Place: brokerurl.Place{Local: true}},
+		Credential: &syscall.Credential{Uid: 54321, Gid: 54322, Groups: []uint32{7, 3}},
+	}}
+	var text bytes.Buffer
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	privileges := "also those of setuid programs"
+	if rights.NoNewPrivileges() { // as in a container
+		privileges = "no new ones"
+	}
+	for _, want := range []string{"user           54321, group 54322, groups 3 7", "capabilities   those in berth's ambient set",
+		"privileges     " + privileges, "terminal       it may put input into it"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in %s", want, &text)
+		}
+	}
+}
+
+// full is a disk or a pipe to which nothing can be written.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestReportThatCannotBePrintedIsAnError(t *testing.T) {
+	r := reportOn(t, nil)
+	for _, err := range []error{r.WriteText(full{}), r.WriteJSON(full{})} {
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Error(err)
 		}
 	}
 }
