@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -267,5 +268,146 @@ func TestHookTimesAreThoseOfTheHooksThatThereAre(t *testing.T) {
 	if h := run.HookTimes(); h.OnAcquire != 0 || h.OnLost != 0 || h.Turnover() != 7*time.Second ||
 		h.Ending(run.Stop.Duration()) != 15*time.Second {
 		t.Errorf("%+v", h)
+	}
+}
+
+func TestBoundsOfNumbersAreTheirs(t *testing.T) {
+	load := func(words ...string) Run {
+		t.Helper()
+		run, err := Load(input(append(words, "--broker", "amqp://h", "--mutex", "m", "--", "x")...))
+		if err != nil {
+			t.Fatalf("%q: %v", words, err)
+		}
+		return run
+	}
+	for text, want := range map[string]int{"0": 0, "1": 1, " 100": 100} {
+		if got := load("--priority", text).Priority; got != want {
+			t.Errorf("priority %s is %d", text, got)
+		}
+	}
+	for text, want := range map[string]int{"1": 1, "1000": 1000} {
+		if got := load("--health-command", "check", "--health-retries", text).Health; got.Retries != want ||
+			!slices.Equal(got.Command, []string{"check"}) {
+			t.Errorf("%s retries are %+v", text, got)
+		}
+	}
+	for _, text := range []string{"127.0.0.1:0", ":65535", "[::1]:1", "localhost:1"} {
+		if got := load("--listen", text).Listen; got != text {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	if run := load("--takeover", "true", "--ready-file", "f", "--ready-command", "true"); run.ReadyFile != "f" ||
+		run.ReadyCommand != "true" {
+		t.Errorf("%+v", run)
+	}
+	if run := load("--wire", "plain", "--timeout", "10001ms"); !run.Timings().Plain {
+		t.Error("another wire has another handover")
+	}
+	if load("--timeout", "10s").Timings().Plain {
+		t.Error("its wire is the full one")
+	}
+	run := load("--on-acquire", "a", "--on-release", "b", "--on-lost", "c", "--hook-timeout", "3s").HookTimes()
+	if run.OnAcquire != 3*time.Second || run.OnRelease != 3*time.Second || run.OnLost != 3*time.Second {
+		t.Errorf("%+v", run)
+	}
+	local, err := Load(input("--broker", "local", "--wire", "plain", "--mutex", "m", "--", "x"))
+	if err != nil || local.Timings().Plain {
+		t.Errorf("a lock of this host has no wire: %v", err)
+	}
+}
+
+func TestListsInVariablesAreSeparated(t *testing.T) {
+	run, err := Load(input("BERTH_ADMINS=a,b c", "BERTH_LOCK_USERS=d, e", "BERTH_LIMIT=CORE=0 NOFILE=1:2",
+		"BERTH_REWRITE=HUP=USR1,USR2=", "--broker", "amqp://h", "--mutex", "m", "--", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(run.Admins, []string{"a", "b", "c"}) || !slices.Equal(run.LockUsers, []string{"d", "e"}) ||
+		len(run.Rights.Limits) != 2 || len(run.Rewrites) != 2 {
+		t.Errorf("%q, %q, %v, %v", run.Admins, run.LockUsers, run.Rights.Limits, run.Rewrites)
+	}
+}
+
+// They are about a lock, and not about a command.
+func TestWhatIsSaidOfALockIsEnoughToAskIt(t *testing.T) {
+	c, id, err := LoadLock(input("--broker", "amqp://h", "--semaphore", "s"))
+	if err != nil || id != (lock.ID{Kind: lock.Semaphore, Name: "s"}) || !slices.Equal(c.Brokers, []string{"amqp://h"}) {
+		t.Errorf("%+v, %v, %v", c, id, err)
+	}
+	for words, want := range map[string]struct {
+		sort error
+		text string
+	}{
+		"--semaphore|s":                                       {ErrUsage, "no broker is named"},
+		"--broker|x|--semaphore|s":                            {ErrUsage, "is not a broker"},
+		"--broker|local|--token-semaphore|s":                  {ErrInvalid, "needs RabbitMQ"},
+		"--broker|amqp://h|--queue-type|quorum|--semaphore|s": {ErrInvalid, "use --token-semaphore"},
+	} {
+		_, _, err := LoadLock(input(strings.Split(words, "|")...))
+		if !errors.Is(err, want.sort) || !strings.Contains(err.Error(), want.text) {
+			t.Errorf("%s: %v", words, err)
+		}
+	}
+	if _, err := LoadConnection(input()); !errors.Is(err, ErrUsage) {
+		t.Errorf("no broker: %v", err)
+	}
+	for _, words := range []string{"--broker|amqp://h|--queue-type|quorum", "--broker|amqp://h|--queue-type|quorum|--token-semaphore|s"} {
+		if _, _, err := LoadLock(input(strings.Split(words, "|")...)); err != nil {
+			t.Errorf("%s: %v", words, err)
+		}
+	}
+}
+
+func TestCheckRefusesWhatCannotBe(t *testing.T) {
+	for words, want := range map[string]string{
+		"--broker|amqp://h|--wire|plain|--takeover|true":     "exclude each other",
+		"--broker|amqp://h|--queue-type|quorum|--mutex|m":    "use --token-semaphore",
+		"--broker|amqp://h|--wire|plain|--token-semaphore|m": "consumes nothing",
+	} {
+		if _, err := LoadCheck(input(strings.Split(words, "|")...)); !errors.Is(err, ErrInvalid) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", words, err)
+		}
+	}
+}
+
+// A caller may want to know what is wrong with a file.
+func TestCauseOfAMistakeIsFound(t *testing.T) {
+	_, err := Load(input("--config", "/does/not/exist"))
+	if !errors.Is(err, fs.ErrNotExist) || !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+	for _, err := range []error{Usagef("x"), Invalidf("x")} {
+		if errors.Is(err, fs.ErrNotExist) || err.Error() != "x" {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDirectoryIsThatFromWhichBerthIsStarted(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	run, err := Load(input("--directory", "work", "--no-new-privileges", "true", "--broker", "local", "--mutex", "m", "--", "x"))
+	if err != nil || run.WorkingDirectory != filepath.Join(dir, "work") || !run.Rights.NoNewPrivileges {
+		t.Errorf("%q, %+v, %v", run.WorkingDirectory, run.Rights, err)
+	}
+}
+
+func TestNamesOfOptions(t *testing.T) {
+	for _, o := range []struct {
+		Option
+		flag, env, key string
+	}{
+		{Option{Name: "verify-interval"}, "--verify-interval", "BERTH_VERIFY_INTERVAL", "verify_interval"},
+		{Option{Name: "json", FlagOnly: true}, "--json", "", ""},
+		{Option{Name: "command", fileOnly: true}, "", "", "command"},
+		{Option{Name: "config", flagOrEnv: true}, "--config", "BERTH_CONFIG", ""},
+	} {
+		if o.Flag() != o.flag || o.Env() != o.env || o.Key() != o.key {
+			t.Errorf("%s: %q, %q, %q", o.Name, o.Flag(), o.Env(), o.Key())
+		}
+	}
+	if got := LockFlags(); got != "--mutex, --semaphore, --persistent-mutex or --token-semaphore" {
+		t.Error(got)
 	}
 }

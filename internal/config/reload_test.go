@@ -26,10 +26,11 @@ func TestReloadTakesWhatCanChange(t *testing.T) {
 	now := loaded(t, map[string][]string{
 		"stop": {"TERM 9s, KILL"}, "loss": {"TERM 1s, KILL"}, "log-level": {"debug"}, "admins": {"operator"},
 		"priority": {"4"}, "verify-interval": {"2s"}, "on-lost": {"alarm"}, "hook-timeout": {"9s"},
+		"on-acquire": {"attach"}, "on-release": {"detach"},
 		"stop-to": {"tree"},
 	})
 	next, took, kept, err := before.Reload(now)
-	if want := []string{"admins", "stop", "stop-to", "on-lost", "hook-timeout", "loss", "log-level"}; !slices.Equal(took, want) {
+	if want := []string{"admins", "stop", "stop-to", "on-acquire", "on-release", "on-lost", "hook-timeout", "loss", "log-level"}; !slices.Equal(took, want) {
 		t.Errorf("took %q, not %q", took, want)
 	}
 	if err != nil || !slices.Equal(kept, []string{"priority", "verify-interval"}) {
