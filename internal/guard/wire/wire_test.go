@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"reflect"
 	"runtime"
@@ -265,5 +267,140 @@ func TestMessageThatIsCutIsRefused(t *testing.T) {
 	var got Order
 	if err := got.parse(append(whole, 0)); err == nil {
 		t.Error("what follows the message is overlooked")
+	}
+}
+
+// Whoever does not read for a moment, as on a busy machine, is waited for.
+func TestSenderWaitsUntilThereIsRoom(t *testing.T) {
+	ours, theirs := connected(t)
+	sent := 0
+	for ours.Send(Event{Kind: Killing, Pid: sent}, nil, time.Millisecond) == nil {
+		sent++
+	}
+	done := make(chan error, 1)
+	go func() { done <- ours.Send(Event{Kind: Dead, Pid: sent}, nil, time.Minute) }()
+	select {
+	case err := <-done:
+		t.Fatalf("there was no room, and it has not waited: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	for i := range sent + 1 {
+		var got Event
+		if _, err := theirs.Receive(&got); err != nil || got.Pid != i {
+			t.Fatalf("message %d arrived as %+v, %v", i, got, err)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMessageThatCountsWrongIsRefused(t *testing.T) {
+	number := func(n int64) []byte { return binary.AppendVarint(nil, n) }
+	before := Order{Op: OpStart}.appendTo(nil)
+	before = before[:len(before)-1] // without the number of variables
+	for name, data := range map[string][]byte{
+		"a length below zero":         number(-1),
+		"a longer text":               append(number(3), "ab"...),
+		"the longest text":            append(number(math.MaxInt64), "ab"...),
+		"no end of a number":          {0x80},
+		"a number that is too long":   []byte(strings.Repeat("\xff", 11)),
+		"more variables":              slices.Concat(before, number(2), number(1), []byte("a")),
+		"more variables than fit":     slices.Concat(before, number(math.MaxInt64)),
+		"a variable below zero":       slices.Concat(before, number(1), number(-1)),
+		"variables that are not told": slices.Concat(before, number(0), number(1), []byte("a")),
+	} {
+		var o Order
+		if err := o.parse(data); !errors.Is(err, errCut) {
+			t.Errorf("%s: %+v, %v", name, o, err)
+		}
+		var e Event
+		if err := e.parse(data); !errors.Is(err, errCut) {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+	ours, theirs := connected(t)
+	if err := unix.Send(int(ours.file.Fd()), number(-1), 0); err != nil {
+		t.Fatal(err)
+	}
+	var o Order
+	if _, err := theirs.Receive(&o); !errors.Is(err, errCut) {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+func TestLargestMessageArrives(t *testing.T) {
+	ours, theirs := connected(t)
+	empty := len(Order{Op: OpStart, Vars: []string{strings.Repeat("x", maxMessage/2)}}.appendTo(nil)) - maxMessage/2
+	order := Order{Op: OpStart, Vars: []string{strings.Repeat("x", maxMessage-empty)}}
+	files := slices.Repeat([]*os.File{os.Stdin}, maxFiles)
+	if err := ours.Send(order, files, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var got Order
+	arrived, err := theirs.Receive(&got)
+	if err != nil || len(arrived) != maxFiles || !slices.Equal(got.Vars, order.Vars) {
+		t.Errorf("%d files, %v", len(arrived), err)
+	}
+	for _, file := range arrived {
+		file.Close()
+	}
+	order.Vars[0] += "x"
+	if err := ours.Send(order, nil, time.Second); err == nil || !strings.Contains(err.Error(), "is larger than") {
+		t.Errorf("a larger one: %v", err)
+	}
+}
+
+func TestDescriptorThatIsNoConnectionIsRefused(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[1])
+	for _, fd := range []int{fds[0], -1} {
+		if c, err := Open(fd); err == nil || c != nil {
+			t.Errorf("%d: %v", fd, err)
+		}
+	}
+}
+
+func TestReceiverNeedNotWaitForEver(t *testing.T) {
+	ours, theirs := connected(t)
+	if err := theirs.SetReadDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	var got Order
+	if _, err := theirs.Receive(&got); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("nothing has come: %v", err)
+	}
+	if err := theirs.SetReadDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ours.Send(Order{Op: OpKill}, nil, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	theirs.SayNoMore()
+	if _, err := theirs.Receive(&got); err != nil || got.Op != OpKill {
+		t.Errorf("what was said before: %+v, %v", got, err)
+	}
+	if _, err := theirs.Receive(&got); !errors.Is(err, io.EOF) {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+func TestArgumentsThatCannotBeAreRefused(t *testing.T) {
+	whole := Args{Conn: 3, Path: "/bin/true", Command: []string{"true"}}.Strings()
+	if _, err := ParseArgs(whole); err != nil {
+		t.Fatal(err)
+	}
+	for place, text := range map[int]string{1: "x", 3: "root", 4: "other", 5: "there", 6: "1ffffffff", 9: "x"} {
+		args := slices.Clone(whole)
+		args[place] = text
+		if got, err := ParseArgs(args); err == nil {
+			t.Errorf("%q in place %d: %+v", text, place, got)
+		}
+	}
+	if got, err := ParseArgs(whole[:len(whole)-1]); err == nil {
+		t.Errorf("without a command: %+v", got)
 	}
 }

@@ -53,6 +53,17 @@ func TestOneAfterTheOtherIsFine(t *testing.T) {
 	}
 }
 
+func TestSlotThatDoesNotExistIsFound(t *testing.T) {
+	for slot, exists := range map[int]bool{0: false, 1: true, 2: true, 3: false} {
+		v := judge(t, 2, fmt.Sprintf("start %d 7 100 a 1000\nalive 1001\n", slot))
+		if exists && !v.OK() {
+			t.Errorf("slot %d: %q", slot, v.Problems)
+		} else if !exists {
+			blamed(t, v, "a slot that does not exist")
+		}
+	}
+}
+
 func TestOverlapIsFoundAndMeasured(t *testing.T) {
 	for name, second := range map[string]string{
 		"another term":   "start 1 8 101 a 1500\nalive 3000\n",
