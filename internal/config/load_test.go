@@ -300,19 +300,19 @@ func TestBoundsOfNumbersAreTheirs(t *testing.T) {
 		run.ReadyCommand != "true" {
 		t.Errorf("%+v", run)
 	}
-	if run := load("--wire", "plain", "--timeout", "10001ms"); !run.Timings().Plain {
-		t.Error("another wire has another handover")
+	if run := load("--protocol", "plain", "--timeout", "10001ms"); !run.Timings().Plain {
+		t.Error("another protocol has another handover")
 	}
 	if load("--timeout", "10s").Timings().Plain {
-		t.Error("its wire is the full one")
+		t.Error("its protocol is the full one")
 	}
 	run := load("--on-acquire", "a", "--on-release", "b", "--on-lost", "c", "--hook-timeout", "3s").HookTimes()
 	if run.OnAcquire != 3*time.Second || run.OnRelease != 3*time.Second || run.OnLost != 3*time.Second {
 		t.Errorf("%+v", run)
 	}
-	local, err := Load(input("--broker", "local", "--wire", "plain", "--mutex", "m", "--", "x"))
+	local, err := Load(input("--broker", "local", "--protocol", "plain", "--mutex", "m", "--", "x"))
 	if err != nil || local.Timings().Plain {
-		t.Errorf("a lock of this host has no wire: %v", err)
+		t.Errorf("a lock of this host has no protocol: %v", err)
 	}
 }
 
@@ -360,9 +360,9 @@ func TestWhatIsSaidOfALockIsEnoughToAskIt(t *testing.T) {
 
 func TestCheckRefusesWhatCannotBe(t *testing.T) {
 	for words, want := range map[string]string{
-		"--broker|amqp://h|--wire|plain|--takeover|true":     "exclude each other",
-		"--broker|amqp://h|--queue-type|quorum|--mutex|m":    "use --token-semaphore",
-		"--broker|amqp://h|--wire|plain|--token-semaphore|m": "consumes nothing",
+		"--broker|amqp://h|--protocol|plain|--takeover|true":     "exclude each other",
+		"--broker|amqp://h|--queue-type|quorum|--mutex|m":        "use --token-semaphore",
+		"--broker|amqp://h|--protocol|plain|--token-semaphore|m": "consumes nothing",
 	} {
 		if _, err := LoadCheck(input(strings.Split(words, "|")...)); !errors.Is(err, ErrInvalid) ||
 			!strings.Contains(err.Error(), want) {

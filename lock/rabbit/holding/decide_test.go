@@ -190,7 +190,7 @@ func TestNothingStartsTooEarly(t *testing.T) {
 }
 
 func TestHowLongOneWaitsForAHolderThatSaysNothing(t *testing.T) {
-	const longest = 2 * lease
+	const longest, own = 2 * time.Minute, 20 * time.Second
 	may := func(term uint64, d time.Duration) ledger.Record {
 		return ledger.Holding{Term: term, ID: "a"}.Held(d, "host", 1)
 	}
@@ -201,18 +201,18 @@ func TestHowLongOneWaitsForAHolderThatSaysNothing(t *testing.T) {
 		want       time.Duration
 	}{
 		"it says how long it may live":        {false, 0, seen(may(3, time.Minute)), time.Minute},
-		"it does not":                         {false, 0, seen(may(3, 0)), longest},
+		"it does not":                         {false, 0, seen(may(3, 0)), own},
 		"what the contender knows is no more": {false, time.Hour, seen(may(3, time.Minute)), time.Minute},
-		"the ledger says nothing":             {false, 0, nobody, longest},
-		"nothing, and the contender knows":    {false, time.Hour, nobody, time.Hour},
-		"it was empty, and more has come":     {true, 0, seen(may(3, time.Second)), longest},
+		"no record is left":                   {false, 0, nobody, longest},
+		"none, and the contender knows":       {false, time.Hour, nobody, time.Hour},
+		"it was empty, and more has come":     {true, 0, seen(may(3, time.Second)), own},
 		"more, and the contender knows":       {true, time.Hour, seen(may(3, time.Second)), time.Hour},
 		"more, of one that may live longer":   {true, 0, seen(may(3, longest+time.Minute)), longest + time.Minute},
 	} {
 		const slot, already = 2, 10 * time.Second
 		w := &wait{
 			Held: &Held{
-				Holder: &Holder{Env: Env{Longest: longest}, unreleased: map[int]time.Duration{slot: c.unreleased}}, slot: slot,
+				Holder: &Holder{Env: Env{Longest: longest}, unreleased: map[int]time.Duration{slot: c.unreleased}}, slot: slot, lease: own,
 				alone: time.Now().Add(-already),
 			},
 			door: &ledger.Door{Empty: c.empty},
