@@ -19,6 +19,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/boottime"
 	"berth/lock"
 	"berth/signals"
 )
@@ -147,6 +148,9 @@ type Config struct {
 
 	// Reload reads again what can change while a slot is held. Default nil: nothing can.
 	Reload func() (Reloaded, error)
+
+	// Clock is what the slot's deadline is counted on, by the guard as well. Default: the kernel's.
+	Clock boottime.Clock
 
 	// Observer is told what happens. Default nil: nobody is.
 	Observer Observer

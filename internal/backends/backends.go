@@ -138,7 +138,7 @@ func ExecuteWill(ctx context.Context, will []byte, dead <-chan struct{}) error {
 	if backend != rabbit.WillName {
 		return fmt.Errorf("cannot execute a will of backend %q, which is not known", backend)
 	}
-	executor, err := rabbit.PrepareWill(will)
+	executor, err := rabbit.PrepareWill(will, nil)
 	if err != nil {
 		return err
 	}

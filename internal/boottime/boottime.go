@@ -17,7 +17,7 @@ import (
 // means "none": no deadline.
 type Instant int64
 
-// Now returns the present moment.
+// Now returns the present moment of the kernel's clock.
 func Now() Instant {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -42,24 +42,36 @@ type Timer struct {
 	// C receives when the set moment has come.
 	C <-chan struct{}
 
+	set   func(Instant) error
+	close func()
+}
+
+// TimerOf returns the timer of a clock that is not the kernel's: c receives when the moment has come that was set last,
+// 0 being none.
+func TimerOf(c <-chan struct{}, set func(Instant), end func()) *Timer {
+	return &Timer{C: c, set: func(i Instant) error { set(i); return nil }, close: end}
+}
+
+// kernelTimer is a timerfd, and the goroutine that reads it.
+type kernelTimer struct {
 	file *os.File
 	done chan struct{}
 }
 
-// NewTimer returns a timer that is not set.
+// NewTimer returns a timer of the kernel's clock that is not set.
 func NewTimer() (*Timer, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_BOOTTIME, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a timer on CLOCK_BOOTTIME: %w", err)
 	}
 	c := make(chan struct{}, 1)
-	t := &Timer{C: c, file: os.NewFile(uintptr(fd), "timerfd"), done: make(chan struct{})}
+	t := kernelTimer{file: os.NewFile(uintptr(fd), "timerfd"), done: make(chan struct{})}
 	go t.run(c)
-	return t, nil
+	return &Timer{C: c, set: t.set, close: t.end}, nil
 }
 
 // run passes expirations on until the timer is closed.
-func (t *Timer) run(c chan<- struct{}) {
+func (t kernelTimer) run(c chan<- struct{}) {
 	defer close(t.done)
 	var count [8]byte
 	for {
@@ -80,7 +92,9 @@ func (t *Timer) run(c chan<- struct{}) {
 // Set makes the timer tell of i, and of nothing else from now on; 0 unsets it.
 // A moment that has passed already is told at once. A receive from C that was
 // due before Set may still happen: compare with Passed.
-func (t *Timer) Set(i Instant) error {
+func (t *Timer) Set(i Instant) error { return t.set(i) }
+
+func (t kernelTimer) set(i Instant) error {
 	var spec unix.ItimerSpec
 	if i != 0 {
 		spec.Value = unix.NsecToTimespec(max(int64(i), 1)) // before the boot is in the past, too
@@ -100,7 +114,9 @@ func (t *Timer) Set(i Instant) error {
 }
 
 // Close ends the timer and its goroutine.
-func (t *Timer) Close() {
+func (t *Timer) Close() { t.close() }
+
+func (t kernelTimer) end() {
 	t.file.Close()
 	<-t.done
 }

@@ -64,6 +64,36 @@ func TestUnsetTimerIsSilent(t *testing.T) {
 	}
 }
 
+// ahead is a clock on which it is a minute later.
+type ahead struct{}
+
+func (ahead) Now() Instant { return Now().Add(time.Minute) }
+
+func (ahead) NewTimer() *Timer {
+	return TimerOf(make(chan struct{}, 1), func(Instant) {}, func() {})
+}
+
+func TestClockIsTheKernelsUnlessAnotherIsGiven(t *testing.T) {
+	kernel, given := Clock{}, From(ahead{})
+	soon := Now().Add(30 * time.Second)
+	if kernel.Passed(soon) || kernel.Until(soon) <= 0 {
+		t.Error("on the kernel's clock a moment to come has passed")
+	}
+	if !given.Passed(soon) || given.Until(soon) >= 0 || given.Passed(0) {
+		t.Error("a clock that is given is not asked")
+	}
+	for _, c := range []Clock{kernel, given} {
+		timer, err := c.NewTimer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := timer.Set(0); err != nil {
+			t.Error(err)
+		}
+		timer.Close()
+	}
+}
+
 func await(t *testing.T, timer *Timer) {
 	t.Helper()
 	select {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/boottime"
 	"berth/lock"
 	"berth/lock/rabbit/administration"
 	"berth/lock/rabbit/broker"
@@ -84,6 +85,9 @@ const (
 	QueuesQuorum  = names.Quorum
 )
 
+// Connect makes a connection below TLS; nil is TCP.
+type Connect = broker.Connect
+
 // Config says which broker keeps the locks and how this process presents itself to it.
 type Config struct {
 	// URLs are the nodes of one cluster, tried in turn: amqp:// or amqps:// with a host. No default; at least one.
@@ -133,6 +137,12 @@ type Config struct {
 	// Host and PID name this process in the broker's list of connections. Zero: os.Hostname and os.Getpid.
 	Host string
 	PID  int
+
+	// Connect makes connections below TLS. No user has it: it is how a simulation has a network of its own. Zero: TCP.
+	Connect Connect
+
+	// Clock is what proofs are counted on, by who holds a slot as well. Zero: the kernel's.
+	Clock boottime.Clock
 
 	// Log takes what is worth knowing when something is looked into. Zero: nothing is logged.
 	Log hclog.Logger
@@ -259,10 +269,10 @@ type Report = inspection.Report
 const WillName = will.Name
 
 // PrepareWill begins to connect for a will, in place of the supervisor that has died. It is executed when the tree is
-// dead.
-func PrepareWill(written []byte) (*will.Executor, error) {
+// dead. connect is Config.Connect.
+func PrepareWill(written []byte, connect Connect) (*will.Executor, error) {
 	_, data := lock.OpenWill(written)
-	return will.Prepare(data)
+	return will.Prepare(data, connect)
 }
 
 func (b *Backend) plain() bool { return b.cfg.Protocol == ProtocolPlain }
@@ -278,6 +288,8 @@ func (b *Backend) dialer(id lock.ID) *transport.Dialer {
 		Brokers:   b.brokers,
 		Logins:    b.logins,
 		Renewal:   b.renewal,
+		Connect:   b.cfg.Connect,
+		Clock:     b.cfg.Clock,
 		Heartbeat: b.cfg.Heartbeat,
 		Probing:   b.cfg.Probe,
 		Name:      fmt.Sprintf("berth %s %s @%s pid %d", id.Kind, id.Name, b.cfg.Host, b.cfg.PID),

@@ -160,7 +160,7 @@ func Presence(ctx context.Context, l lock.Lock, queues ...string) (all []string,
 
 // ExecuteWill executes a will, as a guard does whose tree is dead.
 func ExecuteWill(ctx context.Context, will []byte) error {
-	executor, err := PrepareWill(will)
+	executor, err := PrepareWill(will, nil)
 	if err != nil {
 		return err
 	}

@@ -145,7 +145,7 @@ func TestWillIsExecutedAfterARotation(t *testing.T) {
 	r.set("new")
 	r.write("new")
 	cut(t, id)
-	executor, err := rabbit.PrepareWill(will)
+	executor, err := rabbit.PrepareWill(will, nil)
 	must(t, err)
 	must(t, executor.Execute(within(t)))
 }

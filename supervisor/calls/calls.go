@@ -1,7 +1,7 @@
 // Package calls asks the lock beside the supervisor's loop: one call at a time, whose
 // result comes over a channel.
 //
-//	c := calls.New(l, timeout)
+//	c := calls.New(l, timeout, boottime.Clock{})
 //	c.Verify(held, lossAt)
 //	result := <-c.Results // then, before anything else:
 //	c.Returned()
@@ -41,17 +41,18 @@ type Calls struct {
 
 	lock      lock.Lock
 	timeout   time.Duration
+	clock     boottime.Clock
 	ctx       context.Context
 	cancel    context.CancelFunc // ends every call
 	cancelNow context.CancelFunc // ends the call under way, nil: there is none
 	next      func()             // begins when that one has returned, nil: none
 }
 
-// New returns the calls for a lock; timeout bounds one verification.
-func New(l lock.Lock, timeout time.Duration) *Calls {
+// New returns the calls for a lock; timeout bounds one verification, whose proofs are counted on that clock.
+func New(l lock.Lock, timeout time.Duration, clock boottime.Clock) *Calls {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Calls{Results: make(chan Result, 1), Doubts: make(chan error, 1), lock: l, timeout: timeout, ctx: ctx,
-		cancel: cancel}
+	return &Calls{Results: make(chan Result, 1), Doubts: make(chan error, 1), lock: l, timeout: timeout, clock: clock,
+		ctx: ctx, cancel: cancel}
 }
 
 // begin makes a call beside the loop, whose result is done or failed. Another call is
@@ -198,7 +199,7 @@ func (c *Calls) Verify(held lock.Held, lossAt boottime.Instant) {
 func (c *Calls) prove(
 	ctx context.Context, held lock.Held, lossAt boottime.Instant, doubts chan<- error,
 ) (since boottime.Instant, err error) {
-	since = boottime.Now()
+	since = c.clock.Now()
 	overdue := time.NewTimer(c.timeout)
 	defer overdue.Stop()
 	if !errors.Is(held.Cause(), lock.ErrInDoubt) {
@@ -209,7 +210,7 @@ func (c *Calls) prove(
 	}
 	limit := c.timeout
 	if lossAt != 0 {
-		limit = max(limit, lossAt.Until())
+		limit = max(limit, c.clock.Until(lossAt))
 	}
 	reclaimed := make(chan error, 1)
 	go func() { reclaimed <- within(ctx, limit, held.Reclaim) }()

@@ -20,7 +20,7 @@ var mutex = lock.ID{Kind: lock.Mutex, Name: "m"}
 func won(t *testing.T) (*locktest.Fake, *Calls, Result) {
 	t.Helper()
 	fake := locktest.NewPlace().Open(time.Minute)
-	c := New(fake.Lock(mutex), 10*time.Second)
+	c := New(fake.Lock(mutex), 10*time.Second, boottime.Clock{})
 	t.Cleanup(func() { c.Close(time.Minute) })
 	c.Connect()
 	returns(t, c, machine.Connected)
@@ -113,7 +113,7 @@ func TestSlotThatIsWonAtTheEndIsGivenBack(t *testing.T) {
 	if err := l.Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c := New(l, time.Minute)
+	c := New(l, time.Minute, boottime.Clock{})
 	c.Attempt()
 	for !place.Held(mutex, 1) {
 		time.Sleep(time.Millisecond)

@@ -71,7 +71,7 @@ func (l *loop) receive() event {
 		}
 		return event{on: machine.LossReported, err: cause}
 	case <-l.lossTimer.C:
-		if l.lossAt().Passed() {
+		if l.cfg.Clock.Passed(l.lossAt()) {
 			return event{on: machine.LossDue, err: machine.ErrNotVerified}
 		}
 	case <-l.verifyTimer.C:

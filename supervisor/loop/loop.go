@@ -125,8 +125,8 @@ type timers struct {
 	beat      *time.Ticker    // nil: nobody wants one
 }
 
-func newTimers() (timers, error) {
-	lossTimer, err := boottime.NewTimer()
+func newTimers(clock boottime.Clock) (timers, error) {
+	lossTimer, err := clock.NewTimer()
 	return timers{
 		verifyTimer: stopped(), pauseTimer: stopped(), stepTimer: stopped(), timeout: stopped(), silence: stopped(),
 		hookTime: stopped(), hangup: stopped(), runTime: stopped(), overtime: stopped(), lossTimer: lossTimer,
@@ -141,13 +141,13 @@ func stopped() *time.Timer {
 }
 
 func newLoop(cfg supervisor.Config, e env) (*loop, error) {
-	timers, err := newTimers()
+	timers, err := newTimers(cfg.Clock)
 	if err != nil {
 		return nil, err
 	}
 	l := &loop{
 		cfg: cfg, env: e, log: cfg.Log, timers: timers,
-		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout),
+		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout, cfg.Clock),
 		replies:   newReplies(),
 		reloads:   make(chan reloaded, 1),
 		tally:     tally(cfg),

@@ -101,7 +101,7 @@ func (l *loop) mayStepDown() lock.Decision {
 func (l *loop) report() lock.Report {
 	r := l.situation().Report(l.cfg.Self)
 	if l.held != nil && l.verified != 0 {
-		r.Verified = time.Now().Add(l.verified.Until())
+		r.Verified = time.Now().Add(l.cfg.Clock.Until(l.verified))
 	}
 	return r
 }

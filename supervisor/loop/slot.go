@@ -32,13 +32,13 @@ func (l *loop) prepare(e event) {
 	l.facts.Lost, l.facts.Last = false, false
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
 	l.log.Debug("slot won")
-	l.calls.Prepare(l.held, enough(l.held.Lease(), l.cfg.Margin+l.cfg.Loss.Duration()+l.cfg.VerifyTimeout))
+	l.calls.Prepare(l.held, l.enough(l.held.Lease(), l.cfg.Margin+l.cfg.Loss.Duration()+l.cfg.VerifyTimeout))
 }
 
 // enough returns what reports whether a proof leaves the next one the time that it may take. A proof from before a wait
 // can be older than the interval of verification.
-func enough(lease, need time.Duration) func(proven boottime.Instant) bool {
-	return func(proven boottime.Instant) bool { return lease == 0 || proven.Add(lease-need).Until() > 0 }
+func (l *loop) enough(lease, need time.Duration) func(proven boottime.Instant) bool {
+	return func(proven boottime.Instant) bool { return lease == 0 || l.cfg.Clock.Until(proven.Add(lease-need)) > 0 }
 }
 
 // inherit has the guard that waits keep what belongs to the place in which this berth
@@ -93,7 +93,7 @@ func (l *loop) proved(since boottime.Instant) {
 	l.timeout.Stop()
 	l.cfg.Takeover = nil // it has taken over: two that asked each other for the slot would never end
 	l.renewed(since)
-	l.verifyAt = time.Now().Add(since.Add(l.cfg.VerifyInterval).Until())
+	l.verifyAt = time.Now().Add(l.cfg.Clock.Until(since.Add(l.cfg.VerifyInterval)))
 	l.verifyTimer.Reset(atLeastNow(l.verifyAt))
 }
 
@@ -179,7 +179,7 @@ func (l *loop) tellDoubt(e event) {
 	l.doubt(e)
 	lossIn := "never"
 	if l.deadline != 0 {
-		lossIn = max(0, l.lossAt().Until()).Round(100 * time.Millisecond).String()
+		lossIn = max(0, l.cfg.Clock.Until(l.lossAt())).Round(100 * time.Millisecond).String()
 	}
 	l.log.Warn("verification failed, the slot is in doubt", "error", e.err, "loss_sequence_in", lossIn)
 }

@@ -107,10 +107,20 @@ func (l *login) Response() string {
 	return l.Authentication.Response()
 }
 
-// connect makes the connection below TLS.
-func (n Node) connect(ctx context.Context) (*Socket, error) {
+// Connect makes the connection below TLS to an address, which is a host and a port. nil is TCP.
+type Connect func(ctx context.Context, address string) (net.Conn, error)
+
+func overTCP(ctx context.Context, address string) (net.Conn, error) {
 	var plain net.Dialer
-	raw, err := plain.DialContext(ctx, "tcp", net.JoinHostPort(n.uri.Host, strconv.Itoa(n.uri.Port)))
+	return plain.DialContext(ctx, "tcp", address)
+}
+
+// connect makes the connection below TLS.
+func (n Node) connect(ctx context.Context, connect Connect) (*Socket, error) {
+	if connect == nil {
+		connect = overTCP
+	}
+	raw, err := connect(ctx, net.JoinHostPort(n.uri.Host, strconv.Itoa(n.uri.Port)))
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +130,8 @@ func (n Node) connect(ctx context.Context) (*Socket, error) {
 // Dial connects and logs in. name is this process's in the broker's list of connections.
 //
 // Errors: lock.ErrDenied, lock.ErrUnreachable, that of ctx.
-func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration) (*amqp.Connection, *Socket, error) {
+func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration, connect Connect) (*amqp.Connection, *Socket,
+	error) {
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
@@ -135,7 +146,7 @@ func (n Node) Dial(ctx context.Context, name string, heartbeat time.Duration) (*
 	greeting := &greeting{}
 	var opened *amqp.Connection
 	var spoken *frames
-	socket, err := n.connect(ctx)
+	socket, err := n.connect(ctx, connect)
 	if err == nil {
 		// The handshakes know no context: closing the socket ends them.
 		stop = context.AfterFunc(ctx, func() { socket.Conn.Close() })

@@ -80,7 +80,7 @@ func (s *Socket) write() (err error) {
 // Cut closes the connection without lingering: what is still in our buffers, a claim perhaps, is not wanted any more.
 func (s *Socket) Cut() {
 	s.cut.Store(true)
-	if tcp, ok := s.Conn.(*net.TCPConn); ok {
+	if tcp, ok := s.Conn.(interface{ SetLinger(seconds int) error }); ok {
 		_ = tcp.SetLinger(0)
 	}
 	s.Conn.Close()

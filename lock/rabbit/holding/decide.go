@@ -4,12 +4,14 @@ import (
 	"errors"
 	"time"
 
+	"berth/internal/boottime"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/transport"
 )
 
 // situation is what one that waits goes by, besides what it knows of the ledger.
 type situation struct {
+	clock    boottime.Clock
 	gaveUp   bool // its caller has
 	lost     bool // there is a cause
 	out      bool // it waits away from the door
@@ -75,7 +77,7 @@ func (s situation) begin(known ledger.View) step {
 	switch {
 	case s.term != 0 && !known.Current():
 		return recordAnew
-	case known.Proven.Add(s.lease/2).Until() <= 0:
+	case s.clock.Until(known.Proven.Add(s.lease/2)) <= 0:
 		return proveAgain
 	case s.asNext && !s.there:
 		return lookAtSlot

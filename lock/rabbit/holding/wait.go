@@ -177,7 +177,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 // situation is where it stands now.
 func (w *wait) situation(ctx context.Context) situation {
 	return situation{
-		gaveUp: ctx.Err() != nil, lost: w.Cause() != nil, out: w.out, ours: w.Ours(), asked: w.asked,
+		clock: w.Session.Dialer.Clock, gaveUp: ctx.Err() != nil, lost: w.Cause() != nil, out: w.out, ours: w.Ours(), asked: w.asked,
 		term: w.Term(), mayStart: w.mayStart, missing: w.door.Missing, lease: w.lease, asNext: w.asNext, there: w.there,
 		blocked: w.Session.Blocked(), priority: w.Waiter.Priority,
 	}

@@ -35,6 +35,7 @@ type Door struct {
 	copies *copies // of the own record; nil: the ledger is not replicated
 
 	channel *transport.Channel
+	clock   boottime.Clock
 	queue   string
 	heed    func(transport.Delivery) // see Visitor; nil: nobody minds
 	turn    chan struct{}            // full while somebody puts records back, or goes
@@ -156,9 +157,10 @@ func Make(ctx context.Context, channel *transport.Channel, queue string, who Vis
 
 func newDoor(channel *transport.Channel, queue string, who Visitor) *Door {
 	d := &Door{
-		channel: channel, queue: queue, heed: who.Heed, turn: make(chan struct{}, 1), changed: make(chan struct{}),
+		channel: channel, clock: channel.Conn().Clock(), queue: queue, heed: who.Heed, turn: make(chan struct{}, 1),
+		changed: make(chan struct{}),
 	}
-	d.view = View{History: NewHistory(who.ID, who.Above), Proven: boottime.Now(), Asked: -1}
+	d.view = View{History: NewHistory(who.ID, who.Above), Proven: d.clock.Now(), Asked: -1}
 	return d
 }
 

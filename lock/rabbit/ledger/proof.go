@@ -18,7 +18,7 @@ const recordTries = 5
 // place is ours.
 func (d *Door) Record(ctx context.Context, write func(Holding) error) (uint64, error) {
 	for range recordTries {
-		known, began := d.View(), boottime.Now()
+		known, began := d.View(), d.clock.Now()
 		who := Holding{known.Next(), known.id}
 		if err := write(who); err != nil {
 			return 0, err
@@ -45,7 +45,7 @@ func (d *Door) Prove(ctx context.Context) error {
 	if d.copies != nil {
 		return d.proveTwice(ctx)
 	}
-	began := boottime.Now()
+	began := d.clock.Now()
 	d.mu.Lock()
 	own, inHand := d.own, d.inHand
 	if own != 0 {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"berth/internal/boottime"
 	"berth/lock"
 	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/transport"
@@ -216,7 +215,7 @@ func (d *Door) drop(tag uint64) {
 // comes first may have been sent before the question: the place was somebody else's, then ours, and then maybe somebody
 // else's again. But the copy was sent with it then, and is read before the second answer. The caller has turn.
 func (d *Door) proveTwice(ctx context.Context) error {
-	began := boottime.Now()
+	began := d.clock.Now()
 	d.mu.Lock()
 	complete := d.complete()
 	d.copies.interrupted = false

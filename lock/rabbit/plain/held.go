@@ -85,7 +85,7 @@ func (h *Held) Ready(ctx context.Context) error {
 	if err := h.wait(ctx); err != nil {
 		return err
 	}
-	since := boottime.Now()
+	since := h.contender.cfg.Dialer.Clock.Now()
 	if err := h.Verify(ctx); err != nil {
 		return err
 	}

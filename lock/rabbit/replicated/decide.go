@@ -3,12 +3,14 @@ package replicated
 import (
 	"time"
 
+	"berth/internal/boottime"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/transport"
 )
 
 // situation is what one that waits goes by, besides what it knows of the ledger.
 type situation struct {
+	clock   boottime.Clock
 	gaveUp  bool          // its caller has
 	blocked bool          // the connection is
 	empty   bool          // the ledger said nothing when it was entered
@@ -48,7 +50,7 @@ func (s situation) next(known ledger.View) step {
 		return breakOff
 	case (free || s.left <= 0) && !known.Current():
 		return recordItself
-	case free && known.Proven.Add(s.lease/2).Until() > 0:
+	case free && s.clock.Until(known.Proven.Add(s.lease/2)) > 0:
 		return start
 	case free:
 		return proveAgain

@@ -53,7 +53,7 @@ func (h *Held) await(ctx context.Context) error {
 		h.Writer.WarnOfDoubt(h.t, known.Doubt())
 		left := h.delay(known) - time.Since(since)
 		now := situation{
-			gaveUp: ctx.Err() != nil, blocked: h.Session.Blocked(), empty: door.Empty, left: left, lease: h.lease,
+			clock: h.Session.Dialer.Clock, gaveUp: ctx.Err() != nil, blocked: h.Session.Blocked(), empty: door.Empty, left: left, lease: h.lease,
 		}
 		var err error
 		switch now.next(known) {

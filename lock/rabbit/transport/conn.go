@@ -13,6 +13,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"berth/internal/boottime"
 	"berth/lock"
 	"berth/lock/rabbit/broker"
 )
@@ -28,6 +29,7 @@ const blockedPatience = 2 * time.Second
 // methods may be called from several goroutines.
 type Conn struct {
 	node   broker.Node
+	clock  boottime.Clock
 	amqp   *amqp.Connection
 	socket *broker.Socket
 
@@ -140,6 +142,9 @@ func (c *Conn) User() string { return *c.user.Load() }
 // Trusts reports whether the messages of a user count, whom the broker has validated: those of our own, and of the
 // others that the lock is used by.
 func (c *Conn) Trusts(user string) bool { return c.trusts(user) }
+
+// Clock is what proofs that come over it are counted on.
+func (c *Conn) Clock() boottime.Clock { return c.clock }
 
 // Heartbeat is the negotiated one.
 func (c *Conn) Heartbeat() time.Duration { return c.amqp.Config.Heartbeat }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"berth/internal/boottime"
 	"berth/lock"
 	"berth/lock/rabbit/broker"
 )
@@ -20,6 +21,8 @@ type Dialer struct {
 	Brokers   []broker.Node  // at least one, tried in turn
 	Logins    *broker.Logins // how to log in at them now; nil: as their URLs say
 	Renewal   time.Duration  // how often open connections look for another password; zero: 5 s
+	Connect   broker.Connect // below TLS; nil: over TCP
+	Clock     boottime.Clock // of this process
 	Heartbeat time.Duration  // asked of the broker, in whole seconds
 	Leaseless bool           // no lease is counted from the heartbeat: the broker may insist on less
 	Name      string         // of this process, in the broker's list of connections
@@ -113,11 +116,11 @@ func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*C
 
 // open connects to a node with this login, and does nothing else.
 func (d *Dialer) open(ctx context.Context, node, login broker.Node, role string) (*Conn, error) {
-	c := &Conn{node: node, trusts: d.trusts, probing: d.Probing, done: make(chan struct{}), blocked: make(chan struct{}),
-		returns: map[*Channel]<-chan amqp.Return{}}
+	c := &Conn{node: node, clock: d.Clock, trusts: d.trusts, probing: d.Probing, done: make(chan struct{}),
+		blocked: make(chan struct{}), returns: map[*Channel]<-chan amqp.Return{}}
 	c.prober = c.Channel()
 	var err error
-	c.amqp, c.socket, err = login.Dial(ctx, d.Name+" ("+role+")", d.Heartbeat)
+	c.amqp, c.socket, err = login.Dial(ctx, d.Name+" ("+role+")", d.Heartbeat, d.Connect)
 	if err != nil {
 		return nil, err
 	}

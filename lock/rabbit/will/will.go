@@ -52,13 +52,14 @@ type Executor struct {
 }
 
 // Prepare reads a will and begins to connect, for it to be executed as soon as the tree is dead. Execute, which has to
-// be called, ends what it began.
-func Prepare(data []byte) (*Executor, error) {
+// be called, ends what it began. connect is for tests; nil is TCP.
+func Prepare(data []byte, connect broker.Connect) (*Executor, error) {
 	var last Will
 	if err := json.Unmarshal(data, &last); err != nil {
 		return nil, fmt.Errorf("cannot read the will: %w", err)
 	}
-	d := &transport.Dialer{Heartbeat: last.Heartbeat, Leaseless: true, Name: last.Name, Log: hclog.NewNullLogger()}
+	d := &transport.Dialer{Heartbeat: last.Heartbeat, Leaseless: true, Name: last.Name, Connect: connect,
+		Log: hclog.NewNullLogger()}
 	var err error
 	if d.Brokers, err = broker.ParseAll(last.URLs); err != nil {
 		return nil, fmt.Errorf("cannot read the will: %w", err)
