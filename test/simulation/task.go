@@ -1,0 +1,106 @@
+package simulation
+
+import (
+	"time"
+)
+
+// task is a process of a host, a berth or a guard, as far as it can be killed and stopped. world.mu guards it.
+type task struct {
+	host    *host
+	name    string
+	killed  bool
+	gone    chan struct{}  // closed when it is killed
+	stopped chan struct{}  // closed when it goes on; nil: it is not stopped
+	stops   int            // how many keep it stopped: each has to end
+	late    []func()       // what it has done while it was stopped, which takes effect when it goes on
+	links   map[*link]bool // its connections
+	inFirst bool           // what has come is read before it is seen how late it is
+	since   time.Duration  // when it was stopped
+}
+
+func newTask(h *host, name string) *task {
+	return &task{host: h, name: name, gone: make(chan struct{}), links: map[*link]bool{}}
+}
+
+// await returns when the process is not stopped, and reports whether it lives.
+func (t *task) await() bool {
+	w := t.host.w
+	for {
+		w.mu.Lock()
+		stopped, killed := t.stopped, t.killed
+		w.mu.Unlock()
+		if killed || stopped == nil {
+			return !killed
+		}
+		select {
+		case <-stopped:
+		case <-t.gone:
+		}
+	}
+}
+
+// does has something that the process does to others take effect: now, when it goes on, or never. The caller has
+// world.mu.
+func (t *task) does(what func()) {
+	switch {
+	case t.killed:
+	case t.stopped != nil:
+		t.late = append(t.late, what)
+	default:
+		what()
+	}
+}
+
+// stop has nothing of the process run. The caller has world.mu.
+func (t *task) stop() {
+	if t.stops++; t.stopped == nil && !t.killed {
+		t.stopped, t.since = make(chan struct{}), t.host.w.now()
+		t.host.w.note(t.name, "--- stopped")
+		t.host.w.history.Windows.Strike(t.name, "stop", false)
+	}
+}
+
+// goOn ends a stop. The caller has world.mu.
+func (t *task) goOn() {
+	t.stops--
+	if t.stops > 0 || t.stopped == nil || t.killed {
+		return
+	}
+	t.inFirst = t.host.w.random.IntN(2) == 0
+	close(t.stopped)
+	t.stopped = nil
+	t.host.w.note(t.name, "--- goes on")
+	late := t.late
+	t.late = nil
+	for _, what := range late {
+		what()
+	}
+	t.host.clock.rouse()
+	for _, l := range ordered(t.links, func(l *link) int { return l.number }) {
+		l.up.pump()
+		l.client.ring()
+	}
+}
+
+// kill ends the process. Its sockets are closed by the kernel. The caller has world.mu.
+func (t *task) kill(how string) {
+	if t.killed {
+		return
+	}
+	t.host.w.note(t.name, "--- "+how)
+	t.host.w.history.Windows.Strike(t.name, how, true)
+	t.end()
+}
+
+// end is for a process that is over. The caller has world.mu.
+func (t *task) end() {
+	if t.killed {
+		return
+	}
+	t.killed, t.late, t.stopped = true, nil, nil
+	close(t.gone)
+	for _, l := range ordered(t.links, func(l *link) int { return l.number }) {
+		l.up.forget()
+		l.client.abandon()
+	}
+}
