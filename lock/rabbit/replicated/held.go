@@ -29,8 +29,8 @@ type Held struct {
 	door atomic.Pointer[ledger.Door] // nil before it is entered
 	next *ledger.Door                // that is to take its place; used in Reclaim and Release
 
-	searching sync.Mutex // guards search
-	search    *search    // for another node; nil: none
+	searching transport.Turn // guards search
+	search    *search        // for another node; nil: none
 
 	back func() (unrecorded, err error) // what came of leaving the door before Release; nil: that leaves it
 
@@ -47,7 +47,8 @@ var _ lock.Held = (*Held)(nil)
 
 func (l *Holder) newHeld(slot int, id string) *Held {
 	h := &Held{
-		Holder: l, slot: slot, id: id, a: l.Names.Exists(slot), t: l.Names.Ledger(slot),
+		searching: transport.NewTurn(),
+		Holder:    l, slot: slot, id: id, a: l.Names.Exists(slot), t: l.Names.Ledger(slot),
 		lease: 2 * l.Session.Conn().Heartbeat(), over: make(chan struct{}),
 	}
 	h.Claim = claim.NewUnwatched(h.String(), "", l.Session.Side(), l.Log)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,7 +32,7 @@ type Channel struct {
 	turn    chan struct{}                // full while an operation is made
 	ch      atomic.Pointer[amqp.Channel] // nil, open, or closed by a refusal; set by an operation
 	patient atomic.Bool                  // see BePatient
-	sending sync.RWMutex                 // read-locked to send what has no answer; locked to close
+	sending Turn                         // held to send what has no answer, and to close
 
 	confirming  bool               // ch is in confirm mode
 	transacting bool               // ch has transactions
@@ -45,7 +44,7 @@ type Channel struct {
 // Channel returns another channel of the connection, which is opened when it is first used. An operation whose ctx
 // ends, or that takes too long, cuts the connection: what it may have obtained dies with it.
 func (c *Conn) Channel() *Channel {
-	return &Channel{conn: c, turn: make(chan struct{}, 1)}
+	return &Channel{conn: c, turn: make(chan struct{}, 1), sending: NewTurn()}
 }
 
 // BePatient has operations end with their answers or with the connection, whatever ctx says, or not any more: to give

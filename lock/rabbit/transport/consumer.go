@@ -95,8 +95,8 @@ func (c *Consumer) Ack(tag uint64) error { return c.send(func() error { return c
 
 // send sends what has no answer, before the channel is closed or not at all.
 func (c *Consumer) send(f func() error) error {
-	c.channel.sending.RLock()
-	defer c.channel.sending.RUnlock()
+	c.channel.sending.Lock()
+	defer c.channel.sending.Unlock()
 	return f()
 }
 
