@@ -124,7 +124,7 @@ func (b *berth) run() {
 		ID: w.plan.Lock, Lock: backend.Lock(w.plan.Lock), Clock: boottime.From(source{b.task}),
 		Launch: b.launch, Signals: b.signals, Stop: cfg.Stop, Loss: cfg.Loss,
 		VerifyInterval: cfg.VerifyInterval, VerifyTimeout: cfg.VerifyTimeout, Margin: 500 * time.Millisecond,
-		OnLoss: supervisor.Retry, Restart: cfg.Restart, Holder: b.name, Log: log, Observer: b,
+		OnLoss: supervisor.Retry, Restart: b.restart(), Holder: b.name, Log: log, Observer: b,
 	})
 }
 
@@ -225,4 +225,14 @@ func (h *host) term() {
 		default:
 		}
 	}
+}
+
+// restart is when its commands are started again in their slots: no more once the world ends.
+func (b *berth) restart() supervisor.Restart {
+	b.host.w.mu.Lock()
+	defer b.host.w.mu.Unlock()
+	if b.host.w.final {
+		return supervisor.Never
+	}
+	return b.host.cfg.Restart
 }
