@@ -1,0 +1,29 @@
+package rabbit
+
+// published is told of each piece of a message that the client publishes: under an alarm the connection is blocked then,
+// and nothing more is read from it.
+func (o *connection) published() {
+	if !o.cluster.alarm || o.blocked || o.phase != running {
+		return
+	}
+	o.blocked = true
+	o.cluster.log("connection %d (%s): blocked", o.id, o.name)
+	if wanted, _ := o.capabilities["connection.blocked"].v.(bool); wanted {
+		var w writer
+		w.short("low on memory")
+		o.emitMethod(connectionBlocked, w.b)
+	}
+}
+
+// unblock is told that the alarm is over.
+func (o *connection) unblock() {
+	if !o.blocked {
+		return
+	}
+	o.blocked = false
+	o.cluster.log("connection %d (%s): goes on", o.id, o.name)
+	if wanted, _ := o.capabilities["connection.blocked"].v.(bool); wanted {
+		o.emitMethod(connectionUnblocked, nil)
+	}
+	o.parse()
+}

@@ -1,0 +1,297 @@
+package rabbit
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// world is a broker, real or simulated, in which a case happens, and what was said.
+type world struct {
+	t        *testing.T
+	version  Version
+	operator operator
+	dial     func() (net.Conn, error)
+	quiet    func(seen func() int, expected int) // returns once nothing more is to be expected
+	expected []int                               // how many lines each step has to have; nil: not known
+	prefix   string                              // of the names of queues
+
+	clients []*client
+	steps   [][]string
+}
+
+// operator is who looks after a broker.
+type operator interface {
+	deleteQueue(name string)
+	purge(name string)
+	crash(name string)
+	closeConnection(name string)
+	alarm(on bool)
+	policy(pattern string, definition map[string]any) // nil: none any more
+	user(name, configure, write, read string)
+	restart() // the node
+	lose(name string)
+}
+
+// client is a client that hides nothing of what a broker says.
+type client struct {
+	w    *world
+	name string
+	conn net.Conn
+
+	mu      sync.Mutex
+	heard   []string // guarded by mu
+	content string   // what its next message is about; the reader's
+	reply   string   // the reply-to of the last message; guarded by mu
+}
+
+// step notes what is done, does it, and notes what is said then.
+func (w *world) step(what string, do func()) {
+	w.t.Helper()
+	do()
+	expected := -1
+	if n := len(w.steps); n < len(w.expected) {
+		expected = w.expected[n]
+	}
+	w.quiet(func() (n int) {
+		for _, c := range w.clients {
+			n += c.count()
+		}
+		return n
+	}, expected)
+	lines := []string{"> " + what}
+	for _, c := range w.clients {
+		lines = append(lines, c.take()...)
+	}
+	for i := range lines {
+		lines[i] = w.anonymous(lines[i])
+	}
+	w.steps = append(w.steps, lines)
+}
+
+var generated = regexp.MustCompile(`(amq\.(gen-|ctag-|rabbitmq\.reply-to\.))[-\w.+/=@]+`)
+
+// anonymous takes out what is another each time.
+func (w *world) anonymous(line string) string {
+	return generated.ReplaceAllString(line, "${1}X")
+}
+
+func (w *world) q(name string) string { return w.prefix + "." + name }
+
+func (c *client) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.heard)
+}
+
+func (c *client) take() (heard []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	heard, c.heard = c.heard, nil
+	// What is said on one channel has no order beside what is said on another one.
+	slices.SortStableFunc(heard, func(a, b string) int {
+		return strings.Compare(strings.Fields(a)[0], strings.Fields(b)[0])
+	})
+	return heard
+}
+
+func (c *client) hear(channel uint16, format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.heard = append(c.heard, fmt.Sprintf("  %s%d < %s", c.name, channel, fmt.Sprintf(format, args...)))
+}
+
+func (c *client) write(data []byte) { _, _ = c.conn.Write(data) }
+
+func (c *client) send(channel uint16, m method, w writer) { c.write(methodFrame(channel, m, w.b)) }
+
+// loginAs logs in, and opens the channels 1 to 3.
+func (w *world) loginAs(name, user, password string, heartbeat int) *client {
+	w.t.Helper()
+	conn, err := w.dial()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := &client{w: w, name: name, conn: conn}
+	w.clients = append(w.clients, c)
+	w.t.Cleanup(func() { conn.Close() })
+	w.step(name+": log in as "+user, func() {
+		go c.read()
+		c.write([]byte("AMQP\x00\x00\x09\x01"))
+		var ok writer
+		ok.table(map[string]any{"connection_name": w.prefix + "." + name, "capabilities": map[string]any{
+			"consumer_cancel_notify": true, "connection.blocked": true, "authentication_failure_close": true,
+			"basic.nack": true, "publisher_confirms": true}})
+		ok.short("PLAIN")
+		ok.long("\x00" + user + "\x00" + password)
+		ok.short("en_US")
+		c.send(0, connectionStartOK, ok)
+		var tune writer
+		tune.u16(100)
+		tune.u32(frameMax)
+		tune.u16(uint16(heartbeat))
+		c.send(0, connectionTuneOK, tune)
+		var open writer
+		open.short("/")
+		open.short("")
+		open.u8(0)
+		c.send(0, connectionOpen, open)
+		for channel := range uint16(3) {
+			c.open(channel + 1)
+		}
+	})
+	return c
+}
+
+func (w *world) login(name string) *client { w.t.Helper(); return w.loginAs(name, "guest", "guest", 0) }
+
+func (c *client) open(channel uint16) {
+	var open writer
+	open.short("")
+	c.send(channel, channelOpen, open)
+}
+
+// reopen opens a channel that was closed.
+func (c *client) reopen(channel uint16) {
+	c.w.t.Helper()
+	c.w.step(fmt.Sprintf("%s%d: channel.open", c.name, channel), func() { c.open(channel) })
+}
+
+// read notes all that the broker says, and answers what must be answered at once.
+func (c *client) read() {
+	var in []byte
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := c.conn.Read(buffer)
+		if err != nil {
+			c.hear(0, "the end")
+			return
+		}
+		in = append(in, buffer[:n]...)
+		for {
+			f, rest, ok, broken := cutFrame(in, 1<<20)
+			if broken {
+				c.hear(0, "no frame: %q", in[:min(8, len(in))])
+				return
+			}
+			if !ok {
+				break
+			}
+			in = rest
+			c.frame(f)
+		}
+	}
+}
+
+func (c *client) frame(f frame) {
+	switch f.kind {
+	case frameHeader:
+		c.header(f)
+		return
+	case frameBody:
+		c.hear(f.channel, "body %q", f.payload)
+		return
+	case frameHeartbeat:
+		return
+	}
+	r := &reader{b: f.payload}
+	m := method(r.u32())
+	text := describe(m, r)
+	switch m {
+	case basicDeliver, basicGetOK, basicReturn:
+		c.content = text
+		return
+	case connectionStart, connectionTune:
+		return
+	}
+	c.hear(f.channel, "%s", text)
+	switch m {
+	case channelClose:
+		c.send(f.channel, channelCloseOK, writer{})
+	case connectionClose:
+		c.send(0, connectionCloseOK, writer{})
+	}
+}
+
+func (c *client) header(f frame) {
+	r := &reader{b: f.payload}
+	r.u32()
+	size, p := r.u64(), r.properties()
+	var said []string
+	for _, of := range []struct {
+		i    int
+		what string
+	}{{propReplyTo, "reply-to"}, {propUserID, "user-id"}, {propExpiration, "expiration"}} {
+		if text, ok := p.text(of.i); ok {
+			said = append(said, of.what+"="+text)
+		}
+	}
+	if text, ok := p.text(propReplyTo); ok {
+		c.mu.Lock()
+		c.reply = text
+		c.mu.Unlock()
+	}
+	if headers := p[propHeaders]; headers != nil {
+		of := reader{b: headers}
+		t := of.table()
+		if v, ok := t["n"]; ok {
+			said = append(said, fmt.Sprint(v.v))
+		}
+	}
+	if size > 0 {
+		said = append(said, fmt.Sprintf("%d bytes", size))
+	}
+	c.hear(f.channel, "%s: %s", c.content, strings.Join(said, " "))
+}
+
+// describe says what a method of the broker says.
+func describe(m method, r *reader) string {
+	switch m {
+	case connectionClose, channelClose:
+		code, text := r.u16(), r.short()
+		return fmt.Sprintf("close %d %s (%d.%d)", code, text, r.u16(), r.u16())
+	case connectionBlocked:
+		return "blocked"
+	case queueDeclareOK:
+		return fmt.Sprintf("declare-ok %s %d messages %d consumers", r.short(), r.u32(), r.u32())
+	case queueDeleteOK, queuePurgeOK:
+		return fmt.Sprintf("%s %d", methodNames[m], r.u32())
+	case basicConsumeOK, basicCancelOK:
+		return fmt.Sprintf("%s %s", methodNames[m], r.short())
+	case basicCancel:
+		return fmt.Sprintf("cancel %s", r.short())
+	case basicDeliver:
+		tag, n, again := r.short(), r.u64(), r.u8()
+		return fmt.Sprintf("deliver to %s number %d redelivered %d exchange %q key %s", tag, n, again, r.short(), r.short())
+	case basicGetOK:
+		n, again, exchange, key := r.u64(), r.u8(), r.short(), r.short()
+		return fmt.Sprintf("get-ok number %d redelivered %d exchange %q key %s, %d left", n, again, exchange, key, r.u32())
+	case basicReturn:
+		code, text := r.u16(), r.short()
+		return fmt.Sprintf("return %d %s exchange %q key %s", code, text, r.short(), r.short())
+	case basicAck, basicNack:
+		return fmt.Sprintf("%s %d multiple %d", methodNames[m], r.u64(), r.u8())
+	}
+	if name := methodNames[m]; name != "" {
+		return name
+	}
+	return fmt.Sprintf("method %d.%d", m.class(), m.number())
+}
+
+var methodNames = map[method]string{connectionOpenOK: "open-ok", connectionCloseOK: "close-ok",
+	connectionUnblocked: "unblocked", connectionUpdateSecretOK: "update-secret-ok", channelOpenOK: "open-ok",
+	channelFlowOK: "flow-ok", channelCloseOK: "close-ok", queuePurgeOK: "purge-ok", queueDeleteOK: "delete-ok",
+	basicQosOK: "qos-ok", basicConsumeOK: "consume-ok", basicCancelOK: "cancel-ok", basicGetEmpty: "get-empty",
+	basicAck: "ack", basicNack: "nack", confirmSelectOK: "confirm.select-ok", txSelectOK: "tx.select-ok",
+	txCommitOK: "tx.commit-ok", txRollbackOK: "tx.rollback-ok"}
+
+// sleep lets time pass.
+func (w *world) sleep(d time.Duration) {
+	w.t.Helper()
+	w.step("wait "+d.String(), func() { time.Sleep(d) })
+}

@@ -1,0 +1,262 @@
+package rabbit
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"berth/test/brokertest"
+)
+
+var update = flag.Bool("update", false, "write down what the real broker says")
+
+func TestMain(m *testing.M) {
+	// Scenarios on a real broker wait most of the time.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// The simulated broker says in every scenario what real ones have said.
+func TestSimulatedBrokerAnswersAsRealOnes(t *testing.T) {
+	for _, version := range versions {
+		t.Run(version.short(), func(t *testing.T) {
+			for _, s := range scenarios {
+				t.Run(s.name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { simulate(t, version, s) })
+				})
+			}
+		})
+	}
+}
+
+func simulate(t *testing.T, version Version, s scenario) {
+	cluster := New(Config{Version: version, Step: time.Microsecond, Log: t.Logf})
+	defer cluster.Close()
+	w := newWorld(t, version, s)
+	w.operator = &simulatedOperator{cluster}
+	w.dial = func() (net.Conn, error) { return cluster.Dial(0) }
+	w.quiet = func(func() int, int) {
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+	}
+	s.run(w)
+	for _, c := range w.clients {
+		c.conn.Close()
+	}
+	compare(t, s, version, w.steps)
+}
+
+func newWorld(t *testing.T, version Version, s scenario) *world {
+	return &world{t: t, version: version, prefix: strings.ReplaceAll(s.name, " ", "-")}
+}
+
+// What is written down is what the real broker says: RabbitMQ 3.10, or that of BERTH_TEST_BROKER.
+func TestRealBrokerAnswersAsWrittenDown(t *testing.T) {
+	b := brokertest.New(t)
+	version := V3_10
+	switch {
+	case b.Since(4, 3):
+		version = V4_3
+	case b.Since(4, 0):
+		version = V4_0
+	}
+	t.Run("group", func(t *testing.T) {
+		for _, s := range scenarios {
+			if s.alone {
+				continue
+			}
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				try(t, b, version, s)
+			})
+		}
+	})
+	for _, s := range scenarios {
+		if s.alone {
+			t.Run(s.name, func(t *testing.T) { try(t, b, version, s) })
+		}
+	}
+}
+
+func try(t *testing.T, b *brokertest.Broker, version Version, s scenario) {
+	w := newWorld(t, version, s)
+	w.operator = &realOperator{t, b}
+	w.dial = func() (net.Conn, error) { return net.Dial("tcp", b.Addr()) }
+	w.quiet = quietly
+	if !*update {
+		for _, step := range read(t, s).of(version) {
+			w.expected = append(w.expected, len(step)-1)
+		}
+	}
+	s.run(w)
+	if *update {
+		record(t, s, version, w.steps)
+		return
+	}
+	compare(t, s, version, w.steps)
+}
+
+// quietly waits until as much was said as is expected, and a moment more.
+func quietly(seen func() int, expected int) {
+	const longest, pause, moment = 10 * time.Second, 2 * time.Millisecond, 30 * time.Millisecond
+	if expected < 0 {
+		time.Sleep(400 * time.Millisecond)
+		return
+	}
+	for end := time.Now().Add(longest); seen() < expected && time.Now().Before(end); {
+		time.Sleep(pause)
+	}
+	time.Sleep(moment)
+}
+
+// compare compares steps with what is written down.
+func compare(t *testing.T, s scenario, version Version, steps [][]string) {
+	t.Helper()
+	wanted := read(t, s).of(version)
+	if wanted == nil {
+		t.Fatalf("nothing is written down; go test -run Real -update does, with the real broker")
+	}
+	differ := false
+	for i := range max(len(wanted), len(steps)) {
+		var is, want string
+		if i < len(steps) {
+			is = strings.Join(steps[i], "\n")
+		}
+		if i < len(wanted) {
+			want = strings.Join(wanted[i], "\n")
+		}
+		if is != want {
+			t.Errorf("step %d: the broker answers\n%s\nand has answered\n%s", i+1, is, want)
+			differ = true
+		}
+	}
+	if differ && testing.Verbose() {
+		for i, step := range steps {
+			t.Logf("%d %s", i+1, strings.Join(step, "\n"))
+		}
+	}
+}
+
+func record(t *testing.T, s scenario, version Version, steps [][]string) {
+	t.Helper()
+	file := path(s)
+	book := transcript{}
+	if text, err := os.ReadFile(file); err == nil {
+		book = parse(string(text))
+	}
+	book.set(version, steps)
+	if err := os.WriteFile(file, []byte(book.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func path(s scenario) string {
+	return filepath.Join("testdata", strings.ReplaceAll(s.name, " ", "-")+".txt")
+}
+
+func read(t *testing.T, s scenario) transcript {
+	t.Helper()
+	text, err := os.ReadFile(path(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(string(text))
+}
+
+// simulatedOperator looks after a simulated node.
+type simulatedOperator struct{ *Cluster }
+
+func (o *simulatedOperator) deleteQueue(name string) {
+	o.onQueue(name, func(q *queue) bool { q.delete("an operator insists"); return true })
+}
+func (o *simulatedOperator) purge(name string) { o.PurgeQueue(name) }
+func (o *simulatedOperator) crash(name string) { o.CrashQueue(name) }
+func (o *simulatedOperator) lose(name string)  { o.LoseQueue(name) }
+func (o *simulatedOperator) alarm(on bool)     { o.Alarm(on) }
+func (o *simulatedOperator) restart()          { o.Stop(0); o.Start(0) }
+func (o *simulatedOperator) policy(pattern string, definition map[string]any) {
+	o.SetPolicy(pattern, definition)
+}
+func (o *simulatedOperator) closeConnection(name string) {
+	for _, one := range o.Connections() {
+		if one.Name == name {
+			o.CloseConnection(one.ID, "closed by an operator")
+		}
+	}
+}
+func (o *simulatedOperator) user(name, configure, write, read string) {
+	o.SetUser(name, "secret")
+	o.SetPermissions(name, configure, write, read)
+}
+
+// realOperator looks after a real one.
+type realOperator struct {
+	t *testing.T
+	b *brokertest.Broker
+}
+
+func (o *realOperator) must(err error) {
+	if err != nil {
+		o.t.Error(err)
+	}
+}
+
+func (o *realOperator) eval(code string) {
+	_, err := o.b.Eval(context.Background(), code)
+	o.must(err)
+}
+
+func (o *realOperator) deleteQueue(name string) { o.must(o.b.DeleteQueue(o.t.Context(), "/", name)) }
+func (o *realOperator) purge(name string)       { o.must(o.b.PurgeQueue(o.t.Context(), "/", name)) }
+func (o *realOperator) lose(name string)        { o.must(o.b.ForgetQueue(o.t.Context(), "/", name)) }
+func (o *realOperator) restart()                { o.must(o.b.Restart(o.t.Context())) }
+func (o *realOperator) crash(name string) {
+	o.eval(fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)), exit(amqqueue:get_pid(Q), kill).`, name))
+}
+
+func (o *realOperator) alarm(on bool) {
+	if on {
+		o.must(o.b.RaiseMemoryAlarm(o.t.Context()))
+	} else {
+		o.must(o.b.ClearMemoryAlarm(o.t.Context()))
+	}
+}
+
+func (o *realOperator) closeConnection(name string) {
+	_, err := o.b.CloseConnections(o.t.Context(), name)
+	o.must(err)
+}
+
+func (o *realOperator) user(name, configure, write, read string) {
+	o.must(o.b.AddUser(o.t.Context(), name, "secret"))
+	o.must(o.b.SetPermissions(o.t.Context(), name, "/", configure, write, read))
+}
+
+func (o *realOperator) policy(pattern string, definition map[string]any) {
+	name := fmt.Sprintf("<<%q>>", pattern)
+	if definition == nil {
+		o.eval(fmt.Sprintf(`rabbit_policy:delete(<<"/">>, %s, <<"operator">>).`, name))
+		return
+	}
+	var terms []string
+	for key, v := range definition {
+		if text, ok := v.(string); ok {
+			terms = append(terms, fmt.Sprintf("{<<%q>>, <<%q>>}", key, text))
+		} else {
+			terms = append(terms, fmt.Sprintf("{<<%q>>, %v}", key, v))
+		}
+	}
+	o.eval(fmt.Sprintf(`ok = rabbit_policy:set(<<"/">>, %s, <<%q>>, [%s], 0, <<"queues">>, <<"operator">>).`, name, pattern,
+		strings.Join(terms, ", ")))
+}

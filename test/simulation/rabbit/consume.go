@@ -1,0 +1,262 @@
+package rabbit
+
+import (
+	"fmt"
+	"time"
+)
+
+// consumer is a consumer of a queue.
+type consumer struct {
+	channel   *channel
+	queue     *queue
+	tag       string
+	noAck     bool
+	exclusive bool
+	priority  int64
+	prefetch  int           // 0: any number
+	timeout   time.Duration // for its acknowledgements; 0: that of the queue
+	inHand    int           // of its messages
+}
+
+func (ch *channel) consume(m method, r *reader) {
+	r.u16()
+	name, tag, bits := r.short(), r.short(), r.bits()
+	arguments := r.table()
+	noWait := bits[3]
+	name = ch.orRecent(name)
+	if ch.consumers[tag] != nil || tag != "" && tag == ch.replyTag {
+		refuse(notAllowed, "attempt to reuse consumer tag '%s'", tag)
+	}
+	if tag == "" {
+		tag = ch.cluster.token("amq.ctag-")
+	}
+	if name == directReply {
+		ch.consumeReplies(tag, bits[1], noWait)
+		return
+	}
+	ch.cluster.permit(ch.conn.user, mayRead, name, inVhost(name))
+	ch.withQueue(name, func(q *queue) {
+		ch.owns(q)
+		c := &consumer{channel: ch, queue: q, tag: tag, noAck: bits[1], exclusive: bits[2], prefetch: ch.prefetch}
+		c.read(arguments)
+		ch.begin(m, c, noWait)
+	})
+}
+
+// begin adds a consumer to its queue.
+func (ch *channel) begin(m method, c *consumer, noWait bool) {
+	q := c.queue
+	ch.meet(q)
+	ch.call(m, q, func() func() {
+		refused := q.admit(c)
+		return func() {
+			if refused != nil {
+				panic(refused)
+			}
+			ch.consumers[c.tag] = c
+			if !noWait {
+				var w writer
+				w.short(c.tag)
+				ch.emit(basicConsumeOK, w.b)
+			}
+		}
+	}, func() { ch.goneInCall(q) })
+}
+
+// read reads the arguments of a consumer.
+func (c *consumer) read(arguments table) {
+	where := inVhost(c.queue.name)
+	if v, ok := arguments["x-priority"]; ok {
+		n, isNumber := v.v.(int64)
+		if !isNumber {
+			refuse(preconditionFailed, "invalid arg 'x-priority' for %s: {unacceptable_type,%s}", where, v.kind)
+		}
+		c.priority = n
+	}
+	if v, ok := arguments["x-consumer-timeout"]; ok {
+		if c.channel.cluster.config.Version >= V4_3 && !c.queue.quorum {
+			refuse(preconditionFailed, "invalid arg 'x-consumer-timeout' for %s of queue type rabbit_classic_queue", where)
+		}
+		if n, isNumber := v.v.(int64); isNumber {
+			c.timeout = time.Duration(n) * time.Millisecond
+		}
+	}
+}
+
+// consumeReplies consumes from the channel's own queue of direct reply-to.
+func (ch *channel) consumeReplies(tag string, noAck, noWait bool) {
+	switch {
+	case !noAck:
+		refuse(preconditionFailed, "reply consumer cannot acknowledge")
+	case ch.replyQueue != "":
+		refuse(preconditionFailed, "reply consumer already set")
+	}
+	ch.replyTag, ch.replyQueue = tag, ch.cluster.token(directReply+".")
+	ch.cluster.replies[ch.replyQueue] = ch
+	if !noWait {
+		var w writer
+		w.short(tag)
+		ch.emit(basicConsumeOK, w.b)
+	}
+}
+
+func (ch *channel) deliverReply(m *message) {
+	if ch.replyQueue != m.key {
+		return
+	}
+	ch.tag++
+	ch.emitDelivery(ch.replyTag, ch.tag, false, m)
+}
+
+func (ch *channel) cancel(m method, r *reader) {
+	tag, noWait := r.short(), r.bits()[0]
+	ok := func() {
+		if !noWait {
+			var w writer
+			w.short(tag)
+			ch.emit(basicCancelOK, w.b)
+		}
+	}
+	c := ch.consumers[tag]
+	switch {
+	case tag == ch.replyTag && ch.replyQueue != "":
+		delete(ch.cluster.replies, ch.replyQueue)
+		ch.replyTag, ch.replyQueue = "", ""
+		ok()
+	case c == nil:
+		ok()
+	default:
+		delete(ch.consumers, tag)
+		ch.call(m, c.queue, func() func() {
+			c.queue.cancel(c)
+			return ok
+		}, ok)
+	}
+}
+
+// deliver is told of a message for a consumer.
+func (ch *channel) deliver(c *consumer, e *entry, redelivered bool) {
+	ch.tag++
+	if !c.noAck {
+		ch.unacked = append(ch.unacked, &delivery{ch.tag, c.queue, e, c, ch.cluster.now})
+	}
+	ch.emitDelivery(c.tag, ch.tag, redelivered, e.message)
+}
+
+func (ch *channel) emitDelivery(consumer string, tag uint64, redelivered bool, m *message) {
+	if ch.dead || ch.closing {
+		return
+	}
+	var w writer
+	w.short(consumer)
+	w.u64(tag)
+	w.flag(redelivered)
+	w.short("")
+	w.short(m.key)
+	ch.conn.emit(contentFrames(ch.number, basicDeliver, w.b, m, ch.conn.frameMax))
+}
+
+// queueDown is told that a queue is no more.
+func (ch *channel) queueDown(q *queue, deleted bool) {
+	for sequence, of := range ch.unconfirmed {
+		if of == q {
+			ch.unconfirm(sequence, q, deleted)
+		}
+	}
+	for _, c := range q.all {
+		if ch.consumers[c.tag] == c {
+			ch.dropConsumer(c)
+		}
+	}
+}
+
+// dropConsumer ends a consumer that the client has not cancelled.
+func (ch *channel) dropConsumer(c *consumer) {
+	delete(ch.consumers, c.tag)
+	if wants, _ := ch.conn.capabilities["consumer_cancel_notify"].v.(bool); wants {
+		var w writer
+		w.short(c.tag)
+		w.u8(1)
+		ch.emit(basicCancel, w.b)
+	}
+}
+
+func (ch *channel) get(m method, r *reader) {
+	r.u16()
+	name, noAck := ch.orRecent(r.short()), r.bits()[0]
+	ch.cluster.permit(ch.conn.user, mayRead, name, inVhost(name))
+	ch.withQueue(name, func(q *queue) {
+		ch.owns(q)
+		if q.single && q.quorum {
+			refuse(resourceLocked, "cannot obtain access to locked %s. basic.get operations are not supported by quorum "+
+				"queues with single active consumer", inVhost(name))
+		}
+		ch.meet(q)
+		ch.call(m, q, func() func() {
+			e, redelivered, left := q.get(ch, noAck)
+			return func() { ch.got(q, e, redelivered, left, noAck) }
+		}, func() { ch.goneInCall(q) })
+	})
+}
+
+func (ch *channel) got(q *queue, e *entry, redelivered bool, left int, noAck bool) {
+	if e == nil {
+		var w writer
+		w.short("")
+		ch.emit(basicGetEmpty, w.b)
+		return
+	}
+	ch.tag++
+	if !noAck {
+		ch.unacked = append(ch.unacked, &delivery{ch.tag, q, e, nil, ch.cluster.now})
+	}
+	var w writer
+	w.u64(ch.tag)
+	w.flag(redelivered)
+	w.short("")
+	w.short(e.message.key)
+	w.u32(uint32(left))
+	if !ch.dead && !ch.closing {
+		ch.conn.emit(contentFrames(ch.number, basicGetOK, w.b, e.message, ch.conn.frameMax))
+	}
+}
+
+// tickInterval is how often a channel looks for deliveries that are too old.
+const tickInterval = time.Minute
+
+// tick closes the channel if a delivery is too old. From 4.3 on it is a queue that does so.
+func (ch *channel) tick() {
+	if ch.cluster.config.Version >= V4_3 {
+		return
+	}
+	ch.after(tickInterval, func() {
+		if !ch.closing && len(ch.unacked) > 0 {
+			oldest := ch.unacked[0]
+			if limit := oldest.limit(); ch.cluster.now.Sub(oldest.since) > limit {
+				ch.guard(0, func() {
+					refuse(preconditionFailed, "delivery acknowledgement on channel %d timed out. Timeout value used: %d ms. "+
+						"This timeout value can be configured, see consumers doc guide to learn more", ch.number,
+						limit.Milliseconds())
+				})
+			}
+		}
+		ch.tick()
+	})
+}
+
+// limit is how long the delivery may stay unacknowledged.
+func (d *delivery) limit() time.Duration {
+	c := d.queue.cluster
+	if c.config.Version >= V4_0 { // since 3.12
+		if d.consumer != nil && d.consumer.timeout > 0 {
+			return d.consumer.timeout
+		}
+		if d.queue.limits.timeout > 0 {
+			return d.queue.limits.timeout
+		}
+	}
+	return c.config.ConsumerTimeout
+}
+
+// inVhost names a queue as RabbitMQ does.
+func inVhost(name string) string { return fmt.Sprintf("queue '%s' in vhost '/'", name) }

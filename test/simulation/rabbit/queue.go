@@ -1,0 +1,291 @@
+package rabbit
+
+import (
+	"slices"
+	"time"
+)
+
+// queue is the process of a queue. A quorum queue is one process too, which moves to another node where its own is lost.
+type queue struct {
+	process
+	name       string
+	quorum     bool
+	durable    bool
+	autoDelete bool
+	owner      *connection // that it is exclusive to; nil: everybody's
+	arguments  table
+	limits     limits
+	single     bool // active consumer
+
+	ready    []*entry // in the order in which they were published
+	returned []*entry // of a quorum queue: what was put back, which comes first
+	inHand   []*entry // in the order in which they were handed out
+	number   uint64   // of the last message
+
+	consumers []*consumer // by priority, and who is next first
+	all       []*consumer // that ever were and are not cancelled, for the end
+	exclusive *consumer
+	active    *consumer // of those, where there is a single one
+	watchers  []*channel
+
+	expiry, idle *event
+	used         bool // somebody has consumed from it
+}
+
+// entry is a message in a queue.
+type entry struct {
+	message  *message
+	number   uint64
+	came     int       // back, so often
+	expires  time.Time // zero: never
+	holder   *channel  // nil: it is ready
+	consumer *consumer // that has it; nil: it was got
+	given    time.Time
+}
+
+func (c *Cluster) newQueue(ch *channel, d *declaration, kind string) *queue {
+	q := &queue{process: c.newProcess(ch.node), name: d.name, quorum: kind == "quorum", durable: d.durable,
+		autoDelete: d.autoDelete, arguments: d.arguments}
+	if d.exclusive {
+		q.owner = ch.conn
+	}
+	if q.quorum {
+		c.place(q)
+		q.gate = func() bool { return c.majority(q.node) }
+	}
+	q.limit()
+	c.enlist(ch.node, q)
+	q.use()
+	q.watchTimeouts()
+	return q
+}
+
+// stat returns what queue.declare-ok says.
+func (q *queue) stat() (messages, consumers int) {
+	q.use()
+	return len(q.ready) + len(q.returned), len(q.consumers) + q.absentees()
+}
+
+// use has the time begin anew after which the queue goes where nobody uses it.
+func (q *queue) use() {
+	q.idle.stop()
+	q.idle = nil
+	if q.limits.expires > 0 {
+		q.idle = q.after(q.limits.expires, func() {
+			if len(q.consumers) == 0 {
+				q.delete("nobody has used it")
+			}
+		})
+	}
+}
+
+// publish takes a message.
+func (q *queue) publish(p *publication, from *channel) {
+	q.watch(from)
+	settle := func(taken bool) {
+		if p.sequence > 0 {
+			q.tell(&from.process, func() { from.unconfirm(p.sequence, q, taken) })
+		}
+	}
+	if q.limits.rejects && q.limits.length >= 0 && int64(len(q.ready)+len(q.returned)) >= q.limits.length {
+		settle(false)
+		return
+	}
+	q.number++
+	e := &entry{message: p.message, number: q.number}
+	q.setExpiry(e)
+	q.ready = append(q.ready, e)
+	q.serve()
+	q.dropHead()
+	q.expire()
+	settle(true)
+}
+
+func (q *queue) setExpiry(e *entry) {
+	d, limited := e.message.expiry()
+	if q.limits.ttl >= 0 && (!limited || q.limits.ttl < d) {
+		d, limited = q.limits.ttl, true
+	}
+	if limited {
+		e.expires = q.cluster.now.Add(d)
+	}
+}
+
+// dropHead drops the oldest, where there are too many.
+func (q *queue) dropHead() {
+	for q.limits.length >= 0 && int64(len(q.ready)+len(q.returned)) > q.limits.length {
+		q.take()
+	}
+}
+
+// head returns the message that is next, nil if there is none.
+func (q *queue) head() *entry {
+	switch {
+	case len(q.returned) > 0:
+		return q.returned[0]
+	case len(q.ready) > 0:
+		return q.ready[0]
+	}
+	return nil
+}
+
+// take takes the head.
+func (q *queue) take() {
+	if len(q.returned) > 0 {
+		q.returned = q.returned[1:]
+		return
+	}
+	q.ready = q.ready[1:]
+}
+
+// expire drops what has expired, as far as it has come to the head, and looks again when the head does.
+func (q *queue) expire() {
+	q.expiry.stop()
+	q.expiry = nil
+	for e := q.head(); e != nil && !e.expires.IsZero(); e = q.head() {
+		if left := e.expires.Sub(q.cluster.now); left > 0 {
+			q.expiry = q.after(left, q.expire)
+			return
+		}
+		q.take()
+	}
+}
+
+// serve hands out messages for as long as there is somebody who takes them.
+func (q *queue) serve() {
+	for e := q.head(); e != nil; e = q.head() {
+		i := slices.IndexFunc(q.consumers, q.takes)
+		if i < 0 {
+			return
+		}
+		c := q.consumers[i]
+		q.take()
+		q.turn(i)
+		q.give(e, c)
+	}
+}
+
+// takes reports whether a consumer takes a message now.
+func (q *queue) takes(c *consumer) bool {
+	const mostOnTheWay = 2000 // of a quorum queue, to a consumer that sets no limit
+	most := c.prefetch
+	if q.quorum && most == 0 {
+		most = mostOnTheWay
+	}
+	return (!q.single || c == q.active) && (c.noAck || most == 0 || c.inHand < most)
+}
+
+// turn has a consumer wait for all others of its priority.
+func (q *queue) turn(i int) {
+	c := q.consumers[i]
+	last := i
+	for last+1 < len(q.consumers) && q.consumers[last+1].priority == c.priority {
+		last++
+	}
+	copy(q.consumers[i:last], q.consumers[i+1:last+1])
+	q.consumers[last] = c
+}
+
+func (q *queue) give(e *entry, c *consumer) {
+	redelivered := e.came > 0
+	if !c.noAck {
+		c.inHand++
+		e.holder, e.consumer, e.given = c.channel, c, q.cluster.now
+		q.inHand = append(q.inHand, e)
+	}
+	q.tell(&c.channel.process, func() { c.channel.deliver(c, e, redelivered) })
+}
+
+// get hands out one message to basic.get, and says how many are left.
+func (q *queue) get(ch *channel, noAck bool) (e *entry, redelivered bool, left int) {
+	q.use()
+	q.watch(ch)
+	if e = q.head(); e == nil {
+		return nil, false, 0
+	}
+	q.take()
+	redelivered = e.came > 0
+	if !noAck {
+		e.holder, e.consumer, e.given = ch, nil, q.cluster.now
+		q.inHand = append(q.inHand, e)
+	}
+	q.expire()
+	return e, redelivered, len(q.ready) + len(q.returned)
+}
+
+// settle is told what becomes of messages that a channel had.
+func (q *queue) settle(ch *channel, o outcome, entries []*entry) {
+	var theirs []*entry
+	for _, e := range entries {
+		if e.holder == ch {
+			theirs = append(theirs, e)
+		}
+	}
+	q.release(theirs)
+	if o == requeued {
+		q.putBack(theirs)
+	}
+	q.serve()
+	q.expire()
+}
+
+// release takes messages out of hands.
+func (q *queue) release(entries []*entry) {
+	for _, e := range entries {
+		if e.consumer != nil {
+			e.consumer.inHand--
+		}
+		e.holder, e.consumer = nil, nil
+	}
+	q.inHand = slices.DeleteFunc(q.inHand, func(e *entry) bool { return e.holder == nil })
+}
+
+// putBack puts messages back: to their old places, or, in a quorum queue, before all others.
+func (q *queue) putBack(entries []*entry) {
+	for _, e := range entries {
+		e.came++
+		if q.quorum {
+			if q.limits.returns < 0 || int64(e.came) <= q.limits.returns {
+				q.returned = append(q.returned, e)
+			}
+			continue
+		}
+		i, _ := slices.BinarySearchFunc(q.ready, e.number, func(r *entry, n uint64) int { return int(r.number) - int(n) })
+		q.ready = slices.Insert(q.ready, i, e)
+	}
+	q.dropHead()
+}
+
+// purge drops what is ready, and says how much that was.
+func (q *queue) purge() int {
+	n := len(q.ready) + len(q.returned)
+	q.ready, q.returned = nil, nil
+	return n
+}
+
+// watch has a channel hear of the queue's end.
+func (q *queue) watch(ch *channel) {
+	if !slices.Contains(q.watchers, ch) {
+		q.watchers = append(q.watchers, ch)
+	}
+}
+
+// delete deletes the queue.
+func (q *queue) delete(why string) {
+	if q.dead {
+		return
+	}
+	q.cluster.log("queue %s: deleted, %s", q.name, why)
+	q.cluster.strike(q)
+	q.stop(true)
+}
+
+// stop ends the process. deleted says that the queue is no more.
+func (q *queue) stop(deleted bool) {
+	for _, ch := range q.watchers {
+		q.tell(&ch.process, func() { ch.queueDown(q, deleted) })
+	}
+	q.idle.stop()
+	q.expiry.stop()
+	q.die()
+}
