@@ -2,52 +2,151 @@ package simulation
 
 import (
 	"flag"
+	"fmt"
 	"os"
+	"runtime"
+	"strings"
 	"testing"
+	"testing/cryptotest"
 	"time"
 
 	"berth/test/simulation/history"
 )
 
 var (
-	seeds = flag.Int("seeds", 20, "how many seeds are simulated")
+	seeds = flag.Int("seeds", 10, "how many seeds are simulated of each kind")
 	first = flag.Uint64("first", 1, "the first of them")
 	one   = flag.Uint64("seed", 0, "simulate this seed alone, and show its history")
-	kind  = flag.String("kind", "mutex", "what sort of lock is simulated")
+	kind  = flag.String("kind", "", "which kind of lock is simulated, `mutex` for example; empty: all of them")
 	nodes = flag.Int("nodes", 1, "on how many nodes")
+	sums  = flag.Bool("sums", false, "show a sum of each history")
+	table = flag.Bool("windows", false, "show how often something befell a process after which step")
+	until = flag.Bool("until-found", false, "end with the first violation")
 )
 
+// kinds are the kinds of locks to be simulated. What needs three nodes is left out on one.
+func kinds() (all []string) {
+	for _, k := range Kinds {
+		if *kind == k || *kind == "" && (*nodes == 3 || k != "quorum-tokens") {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// simulate is Run, and the same for the same plan if this program was built for that.
+func simulate(t *testing.T, p Plan) Result {
+	t.Helper()
+	cryptotest.SetGlobalRandom(t, p.Seed)
+	if exact != nil {
+		runtime.GC()
+		exact(p.Seed)
+	}
+	return Run(t, p)
+}
+
+// TestSeeds simulates seeds in a program that is built for that. With -seed and -v it shows one history.
 func TestSeeds(t *testing.T) {
-	if *one != 0 {
-		p := Draw(*one, *kind, *nodes)
-		p.Verbose = true
-		r := Run(t, p)
-		_, _ = r.History.WriteTo(os.Stdout)
-		for _, v := range r.History.Violations() {
-			t.Error(v)
+	if exact == nil {
+		out, err := child(t, nil, passed()...)
+		if testing.Verbose() || err != nil {
+			fmt.Print(out)
+		}
+		if err != nil {
+			t.Error(err)
 		}
 		return
 	}
-	began, windows := time.Now(), &history.Windows{}
-	var simulated time.Duration
-	var commands, failed int
+	for _, k := range kinds() { // what a program does only once is done then
+		simulate(t, Draw(0, k, *nodes))
+	}
+	for _, k := range kinds() {
+		if *one != 0 {
+			showOne(t, k)
+		} else {
+			simulateAll(t, k)
+		}
+	}
+}
+
+// passed returns the flags that a child gets as well.
+func passed() []string {
+	all := []string{"-test.run=^TestSeeds$", "-test.v=" + fmt.Sprint(testing.Verbose())}
+	flag.Visit(func(f *flag.Flag) {
+		if !strings.HasPrefix(f.Name, "test.") {
+			all = append(all, "-"+f.Name+"="+f.Value.String())
+		}
+	})
+	return all
+}
+
+func showOne(t *testing.T, kind string) {
+	p := Draw(*one, kind, *nodes)
+	p.Verbose = testing.Verbose()
+	r := simulate(t, p)
+	_, _ = r.History.WriteTo(os.Stdout)
+	for _, v := range r.History.Violations() {
+		t.Errorf("%s, seed %d: %s", kind, *one, v)
+	}
+}
+
+// most is how many violations are shown of a seed.
+const most = 3
+
+func simulateAll(t *testing.T, kind string) {
+	began, windows, total := time.Now(), &history.Windows{}, tally{}
 	for i := range *seeds {
 		seed := *first + uint64(i)
-		r := Run(t, Draw(seed, *kind, *nodes))
+		r := simulate(t, Draw(seed, kind, *nodes))
 		windows.Add(r.History.Windows)
-		all, _ := r.History.Spans()
-		simulated, commands = simulated+r.Took, commands+all
+		total.add(r)
+		if sum, notes := r.History.Sum(); *sums {
+			fmt.Printf("%s, seed %d: %016x, %d notes\n", kind, seed, sum, notes)
+		}
 		for n, v := range r.History.Violations() {
-			if n < 3 {
-				t.Errorf("seed %d: %s", seed, v)
+			if n < most {
+				t.Errorf("%s, seed %d: %s", kind, seed, v)
 			}
 		}
-		if len(r.History.Violations()) > 0 {
-			failed++
+		if *until && t.Failed() {
+			break
 		}
 	}
 	took := time.Since(began)
-	t.Logf("%d seeds of %s on %d nodes in %s (%.1f a second), %s simulated, %d commands, %d with violations", *seeds, *kind, *nodes,
-		took.Round(time.Millisecond), float64(*seeds)/took.Seconds(), simulated.Round(time.Second), commands, failed)
-	windows.Print(os.Stdout)
+	t.Logf("%s on %d nodes: %s in %s (%.1f a second)", kind, *nodes, total, took.Round(time.Millisecond),
+		float64(total.seeds)/took.Seconds())
+	if *table {
+		windows.Print(os.Stdout)
+	}
+}
+
+// tally is what some simulations come to.
+type tally struct {
+	seeds, commands, faults, failed int
+	simulated                       time.Duration
+}
+
+func (t *tally) add(r Result) {
+	commands, _ := r.History.Spans()
+	t.seeds, t.commands, t.faults, t.simulated = t.seeds+1, t.commands+commands, t.faults+r.Faults, t.simulated+r.Took
+	if len(r.History.Violations()) > 0 {
+		t.failed++
+	}
+}
+
+func (t tally) String() string {
+	return fmt.Sprintf("%d seeds, %s simulated, %d commands, %d faults, %d seeds with violations", t.seeds,
+		t.simulated.Round(time.Second), t.commands, t.faults, t.failed)
+}
+
+// A seed that fails is of use only if it fails again.
+func TestSameSeedHasTheSameHistory(t *testing.T) {
+	of := func(first, seeds string) string {
+		out, _ := child(t, nil, "-test.run=^TestSeeds$", "-kind=mutex", "-sums", "-first="+first, "-seeds="+seeds)
+		_, out, _ = strings.Cut(out, "seed "+"11:")
+		return out
+	}
+	if all, some := of("1", "14"), of("11", "4"); all != some || all == "" {
+		t.Errorf("seeds 11 to 14 are\n%s\nand after others\n%s", some, all)
+	}
 }

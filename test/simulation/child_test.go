@@ -1,0 +1,41 @@
+package simulation
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"berth/test/simulation/overlay"
+)
+
+// exact has what comes be the same for the same seed. nil: this program was not built for that, see child.
+var exact func(seed uint64)
+
+// child runs a test in a program of its own that is built for exact, and with those changes to berth, and returns what it
+// has written.
+func child(t *testing.T, changes []overlay.Change, flags ...string) (string, error) {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "exact.test")
+	list, err := overlay.Write(t.TempDir(), append(overlay.Runtime(runtime.GOROOT()), changes...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	built, err := exec.Command("go", "test", "-c", "-tags", "exact", "-overlay", list, "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("cannot build the simulation: %v\n%s", err, built)
+	}
+	run := exec.Command(binary, append([]string{"-test.timeout=0"}, flags...)...)
+	run.Env = append(os.Environ(), "GOMAXPROCS=1")
+	out := &strings.Builder{}
+	run.Stdout, run.Stderr = out, out
+	err = run.Run()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return out.String(), err
+}
