@@ -21,6 +21,10 @@ func (o *connection) unblock() {
 		return
 	}
 	o.blocked = false
+	if o.ended {
+		o.lose()
+		return
+	}
 	o.cluster.log("connection %d (%s): goes on", o.id, o.name)
 	if wanted, _ := o.capabilities["connection.blocked"].v.(bool); wanted {
 		o.emitMethod(connectionUnblocked, nil)

@@ -28,12 +28,15 @@ func checkArguments(v Version, d *declaration) (kind string) {
 		n, isNumber := a.v.(int64)
 		switch {
 		case !isNumber:
-			refuse(preconditionFailed, "invalid arg '%s' for %s: {unacceptable_type,%s}", key, inVhost(d.name), a.kind)
+			refuse(preconditionFailed, "invalid arg '%s' for %s: \"expected integer, got %s\"", key, inVhost(d.name), a.kind)
 		case n < 0:
 			refuse(preconditionFailed, "invalid arg '%s' for %s: {value_negative,%d}", key, inVhost(d.name), n)
 		case n == 0 && key == "x-expires":
 			refuse(preconditionFailed, "invalid arg '%s' for %s: {value_zero,0}", key, inVhost(d.name))
 		}
+	}
+	if o, ok := d.arguments["x-overflow"]; ok && o.v != "drop-head" && o.v != "reject-publish" {
+		refuse(preconditionFailed, "invalid arg 'x-overflow' for %s: invalid_overflow", inVhost(d.name))
 	}
 	if kind == "classic" && d.arguments["x-delivery-limit"].kind != "" {
 		refuse(preconditionFailed, "invalid arg 'x-delivery-limit' for %s of queue type rabbit_classic_queue", inVhost(d.name))

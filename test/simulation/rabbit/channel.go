@@ -100,7 +100,7 @@ func (ch *channel) guard(m method, f func()) {
 func (ch *channel) refused(r *refusal) {
 	ch.cluster.log("connection %d (%s) channel %d: %d %s", ch.conn.id, ch.conn.name, ch.number, r.code, r.text)
 	if !r.hard() && ch.cluster.spoils(r) {
-		r = &refusal{code: internalError, text: "", of: r.of}
+		r = &refusal{code: internalError, blunt: true}
 	}
 	ch.closing = true
 	if r.hard() {
@@ -182,7 +182,9 @@ func (ch *channel) method(m method, r *reader) {
 	handle := handlers[m]
 	switch {
 	case handle == nil:
-		refuse(notImplemented, "method %d.%d is not simulated", m.class(), m.number())
+		ch.cluster.log("method %d.%d is not simulated", m.class(), m.number())
+		ch.tell(&ch.conn.process, ch.conn.finish)
+		return
 	case !ch.opened && m != channelOpen:
 		refuse(channelError, "expected 'channel.open'")
 	case ch.tx != nil && ch.tx.committing:

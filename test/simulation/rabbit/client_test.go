@@ -5,6 +5,7 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -45,9 +46,11 @@ type client struct {
 	conn net.Conn
 
 	mu      sync.Mutex
-	heard   []string // guarded by mu
-	content string   // what its next message is about; the reader's
-	reply   string   // the reply-to of the last message; guarded by mu
+	heard   []string            // guarded by mu
+	content string              // what its next message is about; the reader's
+	reply   string              // the reply-to of the last message; guarded by mu
+	opening map[uint16]bool     // channels that are opened again; the reader's
+	waiting map[uint16][]string // where messages went that are not confirmed, "" if they are; guarded by mu
 }
 
 // step notes what is done, does it, and notes what is said then.
@@ -78,6 +81,9 @@ var generated = regexp.MustCompile(`(amq\.(gen-|ctag-|rabbitmq\.reply-to\.))[-\w
 
 // anonymous takes out what is another each time.
 func (w *world) anonymous(line string) string {
+	if before, _, ok := strings.Cut(line, "failed to deliver message: "); ok {
+		return before + "failed to deliver message: X"
+	}
 	return generated.ReplaceAllString(line, "${1}X")
 }
 
@@ -93,11 +99,24 @@ func (c *client) take() (heard []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	heard, c.heard = c.heard, nil
-	// What is said on one channel has no order beside what is said on another one.
+	// What is said on one channel has no order beside what is said on another one. Nor have confirms, but that a message
+	// comes back before its own.
 	slices.SortStableFunc(heard, func(a, b string) int {
-		return strings.Compare(strings.Fields(a)[0], strings.Fields(b)[0])
+		first, second := strings.Fields(a), strings.Fields(b)
+		if n := strings.Compare(first[0], second[0]); n != 0 {
+			return n
+		}
+		return order(first) - order(second)
 	})
 	return heard
+}
+
+// order puts confirms behind all else, and in their own order.
+func order(fields []string) (n int) {
+	if what := fields[2]; what == "ack" || what == "nack" {
+		n, _ = strconv.Atoi(fields[3])
+	}
+	return n
 }
 
 func (c *client) hear(channel uint16, format string, args ...any) {
@@ -117,7 +136,7 @@ func (w *world) loginAs(name, user, password string, heartbeat int) *client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c := &client{w: w, name: name, conn: conn}
+	c := &client{w: w, name: name, conn: conn, opening: map[uint16]bool{}, waiting: map[uint16][]string{}}
 	w.clients = append(w.clients, c)
 	w.t.Cleanup(func() { conn.Close() })
 	w.step(name+": log in as "+user, func() {
@@ -188,6 +207,33 @@ func (c *client) read() {
 	}
 }
 
+// confirmed notes which messages are confirmed, each by itself: how many a broker confirms at once is its own affair.
+func (c *client) confirmed(channel uint16, m method, r *reader) {
+	n, multiple := r.u64(), r.u8()&1 != 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	what := "ack"
+	if m == basicNack {
+		what = "nack"
+	}
+	sent := c.waiting[channel]
+	for i := range sent {
+		if sent[i] != "" && (multiple && uint64(i) < n || uint64(i)+1 == n) {
+			sent[i] = ""
+			c.heard = append(c.heard, fmt.Sprintf("  %s%d < %s %d", c.name, channel, what, i+1))
+		}
+	}
+}
+
+// returned tells of a message that came back only after its confirm.
+func (c *client) returned(channel uint16, key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sent := c.waiting[channel]; len(sent) > 0 && !slices.Contains(sent, key) {
+		c.heard = append(c.heard, fmt.Sprintf("  %s%d < too late, a return for %s", c.name, channel, key))
+	}
+}
+
 func (c *client) frame(f frame) {
 	switch f.kind {
 	case frameHeader:
@@ -204,15 +250,36 @@ func (c *client) frame(f frame) {
 	text := describe(m, r)
 	switch m {
 	case basicDeliver, basicGetOK, basicReturn:
+		if m == basicReturn {
+			of := &reader{b: f.payload[6:]}
+			of.short()
+			of.short()
+			c.returned(f.channel, of.short())
+		}
 		c.content = text
 		return
 	case connectionStart, connectionTune:
 		return
 	}
+	switch m {
+	case basicAck, basicNack:
+		c.confirmed(f.channel, m, &reader{b: f.payload[4:]})
+		return
+	case channelOpenOK:
+		if c.opening[f.channel] {
+			c.opening[f.channel] = false
+			return
+		}
+	}
 	c.hear(f.channel, "%s", text)
 	switch m {
-	case channelClose:
+	case channelClose: // which is opened again
 		c.send(f.channel, channelCloseOK, writer{})
+		c.opening[f.channel] = true
+		c.mu.Lock()
+		delete(c.waiting, f.channel)
+		c.mu.Unlock()
+		c.open(f.channel)
 	case connectionClose:
 		c.send(0, connectionCloseOK, writer{})
 	}

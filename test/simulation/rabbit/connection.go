@@ -42,7 +42,7 @@ type connection struct {
 	received  uint64 // bytes
 	sent      uint64 // bytes
 	blocked   bool
-	ended     bool // the client has closed the socket
+	ended     bool // the client has closed the socket, which nobody has noticed
 }
 
 // emit has a frame written, after what was before.
@@ -179,9 +179,7 @@ func (o *connection) fail(r *refusal) {
 // leave ends all channels, then deletes the queues that are exclusive to the connection, and then does the rest.
 func (o *connection) leave(then func()) {
 	for _, number := range o.numbers {
-		if ch := o.channels[number]; ch != nil {
-			ch.end()
-		}
+		o.channels[number].end()
 	}
 	o.channels, o.numbers = map[uint16]*channel{}, nil
 	o.deleteExclusive(then)
@@ -237,15 +235,10 @@ func (o *connection) vanish() {
 	delete(o.cluster.connections, o.id)
 }
 
-// hungUp is told that the client has closed the socket. One that is blocked is not read from, and heard of a moment
-// later.
+// hungUp is told that the client has closed the socket. One that is blocked is not read from: that it is closed is
+// noticed by the next heartbeat that is sent, or once the alarm is over.
 func (o *connection) hungUp() {
-	const whenBlocked = 500 * time.Millisecond
-	o.ended = true
-	switch {
-	case o.blocked:
-		o.after(whenBlocked, o.lose)
-	default:
+	if o.ended = o.blocked; !o.ended {
 		o.lose()
 	}
 }
@@ -290,6 +283,10 @@ func (o *connection) watchSilence(before uint64, same int) {
 func (o *connection) watchSpeech(before uint64) {
 	o.after(o.heartbeat/2, func() {
 		if o.phase > running {
+			return
+		}
+		if o.ended {
+			o.lose()
 			return
 		}
 		if o.sent == before {

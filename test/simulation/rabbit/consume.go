@@ -16,6 +16,8 @@ type consumer struct {
 	prefetch  int           // 0: any number
 	timeout   time.Duration // for its acknowledgements; 0: that of the queue
 	inHand    int           // of its messages
+	bonus     int           // by how much its prefetch is exceeded
+	suspect   bool          // its node does not answer; of a quorum queue
 }
 
 func (ch *channel) consume(m method, r *reader) {
@@ -69,7 +71,7 @@ func (c *consumer) read(arguments table) {
 	if v, ok := arguments["x-priority"]; ok {
 		n, isNumber := v.v.(int64)
 		if !isNumber {
-			refuse(preconditionFailed, "invalid arg 'x-priority' for %s: {unacceptable_type,%s}", where, v.kind)
+			refuse(preconditionFailed, "invalid arg 'x-priority' for %s: \"expected integer, got %s\"", where, v.kind)
 		}
 		c.priority = n
 	}
@@ -104,8 +106,10 @@ func (ch *channel) deliverReply(m *message) {
 	if ch.replyQueue != m.key {
 		return
 	}
-	ch.tag++
-	ch.emitDelivery(ch.replyTag, ch.tag, false, m)
+	ch.emitDelivery(ch.replyTag, ch.tag+1, false, m)
+	if ch.cluster.config.Version >= V4_3 { // others give all replies the same number
+		ch.tag++
+	}
 }
 
 func (ch *channel) cancel(m method, r *reader) {
@@ -165,9 +169,23 @@ func (ch *channel) queueDown(q *queue, deleted bool) {
 	}
 	for _, c := range q.all {
 		if ch.consumers[c.tag] == c {
-			ch.dropConsumer(c)
+			ch.lostQueue(c, deleted)
 		}
 	}
+}
+
+// lostQueue goes on consuming from a queue whose process has crashed, as RabbitMQ 3 does, or ends the consumer.
+func (ch *channel) lostQueue(c *consumer, deleted bool) {
+	again := ch.node.book.live[c.queue.name]
+	if deleted || again == nil || ch.cluster.config.Version >= V4_0 {
+		ch.dropConsumer(c)
+		return
+	}
+	anew := *c
+	anew.queue, anew.inHand = again, 0
+	ch.consumers[c.tag] = &anew
+	ch.meet(again)
+	ch.tell(&again.process, func() { again.admit(&anew) })
 }
 
 // dropConsumer ends a consumer that the client has not cancelled.
@@ -188,8 +206,12 @@ func (ch *channel) get(m method, r *reader) {
 	ch.withQueue(name, func(q *queue) {
 		ch.owns(q)
 		if q.single && q.quorum {
-			refuse(resourceLocked, "cannot obtain access to locked %s. basic.get operations are not supported by quorum "+
-				"queues with single active consumer", inVhost(name))
+			kind := "quorum"
+			if ch.cluster.config.Version >= V4_3 {
+				kind = `<<"quorum">>`
+			}
+			refuse(resourceLocked, "cannot obtain access to locked %s. basic.get operations are not supported by %s queues with "+
+				"single active consumer", inVhost(name), kind)
 		}
 		ch.meet(q)
 		ch.call(m, q, func() func() {

@@ -10,7 +10,7 @@ func (q *queue) admit(c *consumer) *refusal {
 	inUse := &refusal{code: accessRefused, text: inVhost(q.name) + " in exclusive use"}
 	switch {
 	case q.quorum: // which knows no exclusive consumer
-	case q.exclusive != nil, c.exclusive && len(q.consumers) > 0:
+	case q.exclusive != nil, c.exclusive && q.consumed():
 		return inUse
 	case c.exclusive && q.single:
 		return inUse
@@ -21,11 +21,7 @@ func (q *queue) admit(c *consumer) *refusal {
 	if c.exclusive && !q.quorum {
 		q.exclusive = c
 	}
-	i := len(q.consumers)
-	for i > 0 && q.consumers[i-1].priority < c.priority {
-		i--
-	}
-	q.consumers = slices.Insert(q.consumers, i, c)
+	q.lineUp(c)
 	q.all = append(q.all, c)
 	q.activate()
 	q.cluster.at(q.cluster.now, func() { q.receive(note{f: q.begin}) })
@@ -34,33 +30,37 @@ func (q *queue) admit(c *consumer) *refusal {
 
 // begin serves a consumer that has just come.
 func (q *queue) begin() {
+	q.expire()
 	q.serve()
 	q.expire()
 }
 
 // activate finds the consumer that is the single active one.
 func (q *queue) activate() {
-	if !q.single {
+	if !q.single || q.active != nil && !q.active.suspect {
 		return
 	}
-	if q.active == nil && len(q.consumers) > 0 {
-		q.active = q.consumers[0]
+	i := slices.IndexFunc(q.consumers, func(c *consumer) bool { return !c.suspect })
+	q.active = nil
+	if i >= 0 {
+		q.active = q.consumers[i]
 	}
 }
 
 // cancel ends a consumer. What it has in hand stays there.
 func (q *queue) cancel(c *consumer) {
 	q.remove(c)
-	if q.autoDelete && len(q.consumers) == 0 {
+	if q.autoDelete && !q.consumed() {
 		q.delete("nobody consumes from it")
 		return
 	}
-	q.serve()
+	q.goOn()
 }
 
 func (q *queue) remove(c *consumer) {
 	is := func(other *consumer) bool { return other == c }
 	q.consumers = slices.DeleteFunc(q.consumers, is)
+	q.full = slices.DeleteFunc(q.full, is)
 	q.all = slices.DeleteFunc(q.all, is)
 	if q.exclusive == c {
 		q.exclusive = nil
@@ -69,7 +69,7 @@ func (q *queue) remove(c *consumer) {
 		q.active = nil
 	}
 	q.activate()
-	if len(q.consumers) == 0 {
+	if !q.consumed() {
 		q.use()
 	}
 }
@@ -77,14 +77,14 @@ func (q *queue) remove(c *consumer) {
 // channelDown is told that a channel is no more: what it had is put back in one step with letting others in.
 func (q *queue) channelDown(ch *channel) {
 	consumed := false
-	for _, c := range slices.Clone(q.consumers) {
+	for _, c := range slices.Concat(q.consumers, q.full) {
 		if c.channel == ch {
 			q.remove(c)
 			consumed = true
 		}
 	}
 	q.watchers = slices.DeleteFunc(q.watchers, func(w *channel) bool { return w == ch })
-	if consumed && q.autoDelete && len(q.consumers) == 0 {
+	if consumed && q.autoDelete && !q.consumed() {
 		q.delete("nobody consumes from it")
 		return
 	}
@@ -95,9 +95,11 @@ func (q *queue) channelDown(ch *channel) {
 		}
 	}
 	q.release(theirs)
-	q.putBack(theirs)
-	q.serve()
-	q.expire()
+	for _, e := range theirs {
+		e.failed++
+	}
+	q.putBack(theirs, false)
+	q.goOn()
 }
 
 // absentees counts who has messages of a quorum queue in hand without being a consumer.
@@ -110,7 +112,7 @@ func (q *queue) absentees() (n int) {
 		switch {
 		case e.consumer == nil: // each basic.get is one
 			n++
-		case !seen[e.consumer] && !slices.Contains(q.consumers, e.consumer):
+		case !seen[e.consumer] && !slices.Contains(q.all, e.consumer):
 			seen[e.consumer] = true
 			n++
 		}
@@ -127,7 +129,7 @@ func (q *queue) watchTimeouts() {
 		return
 	}
 	q.after(timeoutTick, func() {
-		for _, c := range slices.Clone(q.consumers) {
+		for _, c := range slices.Concat(q.consumers, q.full) {
 			if q.late(c) {
 				q.end(c)
 			}
@@ -165,6 +167,6 @@ func (q *queue) end(c *consumer) {
 		}
 	}
 	q.release(theirs)
-	q.putBack(theirs)
-	q.serve()
+	q.putBack(theirs, false)
+	q.goOn()
 }

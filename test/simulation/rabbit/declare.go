@@ -27,7 +27,14 @@ func (ch *channel) declare(m method, r *reader) {
 // look declares passively.
 func (ch *channel) look(m method, d *declaration) {
 	c := ch.cluster
-	if ch.node.book.live[d.name] == nil && ch.node.book.away[d.name] == nil || c.config.Version >= V4_3 {
+	if strings.HasPrefix(d.name, directReply) {
+		if c.replies[d.name] == nil {
+			refuse(notFound, "no %s", inVhost(d.name))
+		}
+		ch.declared(d, 0, 1)
+		return
+	}
+	if c.config.Version >= V4_3 { // others let everybody look
 		c.permitAny(ch.conn.user, d.name)
 	}
 	ch.withQueue(d.name, func(q *queue) {
@@ -97,8 +104,6 @@ func (ch *channel) create(m method, d *declaration) {
 	case kind == "quorum" && (!d.durable || d.exclusive):
 		refuse(preconditionFailed, "invalid property '%s' for %s", map[bool]string{true: "exclusive-owner",
 			false: "non-durable"}[d.exclusive], inVhost(d.name))
-	case kind == "classic" && !d.durable && !d.exclusive && c.config.Version >= V4_3:
-		refuse(internalError, "Cannot declare a transient, non-exclusive %s: the feature is deprecated", inVhost(d.name))
 	}
 	ch.pause()
 	c.write(ch.node, func() {
@@ -182,9 +187,14 @@ func (q *queue) equals(ch *channel, d *declaration) {
 		if key == "x-queue-type" { // classic is what a queue is without it
 			is, wanted = orClassic(is), orClassic(wanted)
 		}
-		if is.class() != wanted.class() || is.v != wanted.v {
+		switch {
+		case is.class() == wanted.class() && is.v == wanted.v:
+		case is.kind == "", wanted.kind == "":
 			refuse(preconditionFailed, "inequivalent arg '%s' for %s: received %s but current is %s", key,
 				inVhost(q.name), wanted.described(), is.described())
+		default:
+			refuse(preconditionFailed, "inequivalent arg '%s' for %s: received '%v' but current is '%v'", key,
+				inVhost(q.name), wanted.v, is.v)
 		}
 	}
 }

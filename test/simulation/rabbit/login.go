@@ -64,9 +64,9 @@ func (o *connection) closed() {
 		return
 	}
 	o.phase = closing
-	o.leave(func() {
+	o.leave(func() { // it is the client that closes the socket
 		o.emitMethod(connectionCloseOK, nil)
-		o.finish()
+		o.after(closingTimeout, o.finish)
 	})
 }
 

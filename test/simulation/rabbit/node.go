@@ -81,6 +81,9 @@ func (n *node) save() {
 	n.disk = nil
 	for _, q := range n.cluster.allQueues() {
 		if q.node == n && q.durable && !q.quorum && n.up {
+			for _, e := range slices.Concat(q.ready, q.inHand) {
+				e.stored = true
+			}
 			n.disk = append(n.disk, saved{q, q.durables()})
 		}
 	}
@@ -91,7 +94,9 @@ func (q *queue) durables() (all []*entry) {
 	for _, e := range slices.Concat(q.ready, q.inHand) {
 		if e.message.properties.persistent() {
 			kept := *e
-			kept.came = max(kept.came, 1)
+			if e.holder != nil {
+				kept.came++
+			}
 			kept.holder, kept.consumer = nil, nil
 			all = append(all, &kept)
 		}
@@ -101,7 +106,10 @@ func (q *queue) durables() (all []*entry) {
 }
 
 // down ends all that runs on the node.
-func (n *node) down() {
+func (n *node) down() { n.end((*socket).cut) }
+
+// end ends all that runs on the node, and sockets in this way.
+func (n *node) end(socket func(*socket)) {
 	c := n.cluster
 	if !n.up {
 		return
@@ -110,7 +118,7 @@ func (n *node) down() {
 	n.up, n.hung, n.frozen = false, false, nil
 	for _, o := range c.allConnections() {
 		if o.node == n {
-			o.socket.cut()
+			socket(o.socket)
 			for _, number := range o.numbers {
 				o.channels[number].die()
 			}
@@ -188,6 +196,9 @@ func (n *node) recover(s saved) {
 func (q *queue) crash() {
 	n := q.node
 	entries := q.durables()
+	if q.cluster.config.Version >= V4_0 { // which confirms what is not on disk
+		entries = slices.DeleteFunc(entries, func(e *entry) bool { return !e.stored })
+	}
 	if !q.durable {
 		entries = nil
 	}

@@ -44,7 +44,7 @@ func (c *Cluster) Queue(name string) (found Queue, exists bool) {
 
 func (q *queue) seen() Queue {
 	s := Queue{Name: q.name, Quorum: q.quorum, Durable: q.durable, Exclusive: q.owner != nil, Node: q.node.id,
-		Ready: len(q.ready) + len(q.returned), Unacked: len(q.inHand), Consumers: len(q.consumers)}
+		Ready: len(q.ready) + len(q.returned), Unacked: len(q.inHand), Consumers: len(q.all)}
 	if q.owner != nil {
 		s.Owner = q.owner.id
 	}
@@ -147,11 +147,10 @@ func (c *Cluster) Stop(node int) {
 			if o.node == n {
 				o.emit((&refusal{code: connectionForced, text: reason}).frame(0))
 				c.flush(o)
-				o.socket.close()
 			}
 		}
 		n.save()
-		n.down()
+		n.end((*socket).close)
 	})
 }
 

@@ -120,6 +120,9 @@ func (ch *channel) examine(p *publication) {
 
 // checkExpiration refuses what is no number of milliseconds.
 func checkExpiration(text string) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n < 0 {
+		refuse(preconditionFailed, "invalid expiration '%s': {value_negative,%d}", text, n)
+	}
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	switch {
 	case digits == 0:
@@ -142,9 +145,12 @@ func (ch *channel) route(p *publication) {
 // send sends a message to its queue, or returns it.
 func (ch *channel) send(p *publication) {
 	c := ch.cluster
-	if to := c.replies[p.key]; to != nil {
-		ch.tell(&to.process, func() { to.deliverReply(p.message) })
-		if c.config.Version >= V4_3 {
+	if strings.HasPrefix(p.key, directReply+".") {
+		if to := c.replies[p.key]; to != nil {
+			ch.tell(&to.process, func() { to.deliverReply(p.message) })
+		}
+		// Before 4.3 no queue is known to have it, and from then on any address that somebody has ever had will do.
+		if len(p.key) == len(ch.cluster.address(0)) && c.config.Version >= V4_3 {
 			ch.settleConfirm(p.sequence, true)
 			return
 		}
@@ -229,10 +235,8 @@ func (ch *channel) sayAll(m method, sequences, others []uint64) {
 		cutoff = min(cutoff, sequence)
 	}
 	n, _ := slices.BinarySearch(sequences, cutoff)
-	if n == 1 {
-		ch.sayConfirm(m, sequences[0], len(sequences) > 1)
-	} else if n > 1 {
-		ch.sayConfirm(m, sequences[n-1], true)
+	if n > 0 {
+		ch.sayConfirm(m, sequences[n-1], m == basicNack || len(sequences) > 1)
 	}
 	for _, sequence := range sequences[n:] {
 		ch.sayConfirm(m, sequence, false)
@@ -242,7 +246,14 @@ func (ch *channel) sayAll(m method, sequences, others []uint64) {
 func (ch *channel) sayConfirm(m method, sequence uint64, multiple bool) {
 	var w writer
 	w.u64(sequence)
-	w.flag(multiple)
+	bits := byte(0)
+	if multiple {
+		bits = 1
+	}
+	if m == basicNack { // requeue, which is the default
+		bits |= 2
+	}
+	w.u8(bits)
 	ch.emit(m, w.b)
 }
 

@@ -22,7 +22,8 @@ type queue struct {
 	inHand   []*entry // in the order in which they were handed out
 	number   uint64   // of the last message
 
-	consumers []*consumer // by priority, and who is next first
+	consumers []*consumer // that take messages, by priority, and who is next first
+	full      []*consumer // that do not, because they have as many in hand as they want
 	all       []*consumer // that ever were and are not cancelled, for the end
 	exclusive *consumer
 	active    *consumer // of those, where there is a single one
@@ -37,9 +38,12 @@ type entry struct {
 	message  *message
 	number   uint64
 	came     int       // back, so often
+	failed   int       // so often not by basic.nack
+	stored   bool      // on disk
 	expires  time.Time // zero: never
 	holder   *channel  // nil: it is ready
 	consumer *consumer // that has it; nil: it was got
+	last     *consumer // that had it
 	given    time.Time
 }
 
@@ -63,7 +67,11 @@ func (c *Cluster) newQueue(ch *channel, d *declaration, kind string) *queue {
 // stat returns what queue.declare-ok says.
 func (q *queue) stat() (messages, consumers int) {
 	q.use()
-	return len(q.ready) + len(q.returned), len(q.consumers) + q.absentees()
+	consumers = len(q.consumers) + len(q.full)
+	if q.single && q.quorum {
+		consumers = min(consumers, 1) // who waits does not count
+	}
+	return len(q.ready) + len(q.returned), consumers + q.absentees()
 }
 
 // use has the time begin anew after which the queue goes where nobody uses it.
@@ -72,7 +80,7 @@ func (q *queue) use() {
 	q.idle = nil
 	if q.limits.expires > 0 {
 		q.idle = q.after(q.limits.expires, func() {
-			if len(q.consumers) == 0 {
+			if !q.consumed() {
 				q.delete("nobody has used it")
 			}
 		})
@@ -154,37 +162,43 @@ func (q *queue) expire() {
 // serve hands out messages for as long as there is somebody who takes them.
 func (q *queue) serve() {
 	for e := q.head(); e != nil; e = q.head() {
-		i := slices.IndexFunc(q.consumers, q.takes)
+		i := slices.IndexFunc(q.consumers, func(c *consumer) bool { return !q.single || c == q.active })
 		if i < 0 {
 			return
 		}
 		c := q.consumers[i]
+		q.consumers = slices.Delete(q.consumers, i, i+1)
+		if q.isFull(c) { // which is seen only now
+			q.full = append(q.full, c)
+			continue
+		}
 		q.take()
-		q.turn(i)
+		q.lineUp(c)
 		q.give(e, c)
 	}
 }
 
-// takes reports whether a consumer takes a message now.
-func (q *queue) takes(c *consumer) bool {
+// isFull reports whether a consumer has as much in hand as it wants.
+func (q *queue) isFull(c *consumer) bool {
 	const mostOnTheWay = 2000 // of a quorum queue, to a consumer that sets no limit
 	most := c.prefetch
 	if q.quorum && most == 0 {
 		most = mostOnTheWay
 	}
-	return (!q.single || c == q.active) && (c.noAck || most == 0 || c.inHand < most)
+	return !c.noAck && most > 0 && c.inHand >= most+c.bonus || c.suspect
 }
 
-// turn has a consumer wait for all others of its priority.
-func (q *queue) turn(i int) {
-	c := q.consumers[i]
-	last := i
-	for last+1 < len(q.consumers) && q.consumers[last+1].priority == c.priority {
-		last++
+// lineUp has a consumer wait behind all others of its priority.
+func (q *queue) lineUp(c *consumer) {
+	i := len(q.consumers)
+	for i > 0 && q.consumers[i-1].priority < c.priority {
+		i--
 	}
-	copy(q.consumers[i:last], q.consumers[i+1:last+1])
-	q.consumers[last] = c
+	q.consumers = slices.Insert(q.consumers, i, c)
 }
+
+// consumed reports whether anybody consumes from the queue.
+func (q *queue) consumed() bool { return len(q.consumers)+len(q.full) > 0 }
 
 func (q *queue) give(e *entry, c *consumer) {
 	redelivered := e.came > 0
@@ -222,9 +236,29 @@ func (q *queue) settle(ch *channel, o outcome, entries []*entry) {
 		}
 	}
 	q.release(theirs)
-	if o == requeued {
-		q.putBack(theirs)
+	if o == failed {
+		for _, e := range theirs {
+			e.failed++
+		}
 	}
+	if o == requeued || o == failed {
+		q.putBack(theirs, q.cluster.config.Version < V4_3 && q.limits.returns < 0)
+	}
+	q.goOn()
+}
+
+// goOn serves those who can take messages again.
+func (q *queue) goOn() {
+	var still []*consumer
+	for _, c := range q.full {
+		if q.isFull(c) {
+			still = append(still, c)
+		} else {
+			q.lineUp(c)
+		}
+	}
+	q.full = still
+	q.expire()
 	q.serve()
 	q.expire()
 }
@@ -235,25 +269,41 @@ func (q *queue) release(entries []*entry) {
 		if e.consumer != nil {
 			e.consumer.inHand--
 		}
-		e.holder, e.consumer = nil, nil
+		e.holder, e.consumer, e.last = nil, nil, e.consumer
 	}
 	q.inHand = slices.DeleteFunc(q.inHand, func(e *entry) bool { return e.holder == nil })
 }
 
-// putBack puts messages back: to their old places, or, in a quorum queue, before all others.
-func (q *queue) putBack(entries []*entry) {
+// putBack puts messages back: to their old places, or, in a quorum queue, before all others. Where anew, and nothing
+// limits how often they come back, a quorum queue takes them for new ones: they come after all others.
+func (q *queue) putBack(entries []*entry, anew bool) {
 	for _, e := range entries {
 		e.came++
-		if q.quorum {
-			if q.limits.returns < 0 || int64(e.came) <= q.limits.returns {
-				q.returned = append(q.returned, e)
+		switch {
+		case q.quorum && q.limits.returns >= 0 && int64(q.counted(e)) > q.limits.returns:
+			if q.cluster.config.Version < V4_0 && e.last != nil {
+				e.last.bonus++ // 3.10 counts it as returned and as settled
 			}
+			continue
+		case q.quorum && anew:
+			q.number++
+			e.number = q.number
+		case q.quorum:
+			q.returned = append(q.returned, e)
 			continue
 		}
 		i, _ := slices.BinarySearchFunc(q.ready, e.number, func(r *entry, n uint64) int { return int(r.number) - int(n) })
 		q.ready = slices.Insert(q.ready, i, e)
 	}
 	q.dropHead()
+}
+
+// counted is how often a message has come back, as far as that is limited: from 4.3 on basic.nack does not count.
+func (q *queue) counted(e *entry) int {
+	if q.cluster.config.Version >= V4_3 {
+		return e.failed
+	}
+	return e.came
 }
 
 // purge drops what is ready, and says how much that was.

@@ -8,9 +8,10 @@ import (
 // refusal is what RabbitMQ calls an exception: it closes a channel, or the connection. A channel's handlers panic with
 // one, so that nothing after it happens.
 type refusal struct {
-	code int
-	text string
-	of   method // that was refused; 0: none
+	code  int
+	text  string
+	of    method // that was refused; 0: none
+	blunt bool   // nothing but the code is said
 }
 
 // refuse ends the method that is handled.
@@ -26,6 +27,9 @@ func (r *refusal) hard() bool { return r.code == connectionForced || r.code >= f
 func (r *refusal) explanation() string {
 	const cut = 252
 	text := codeNames[r.code] + " - " + r.text
+	if r.blunt {
+		text = codeNames[r.code]
+	}
 	if len(text) > math.MaxUint8 {
 		return text[:cut] + "..."
 	}

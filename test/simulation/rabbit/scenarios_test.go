@@ -69,7 +69,6 @@ func declareQueues(w *world) {
 	a, b := w.login("a"), w.login("b")
 	q := w.q("q")
 	a.look(1, q)
-	a.reopen(1)
 	a.declare(1, q, "durable", empty)
 	a.declare(1, q, "durable", empty)
 	b.look(1, q)
@@ -91,7 +90,6 @@ func redeclare(w *world) {
 	a.declare(1, q, "durable", empty)
 	for _, options := range []string{"", "durable auto-delete", "durable exclusive"} {
 		a.declare(2, q, options, empty)
-		a.reopen(2)
 	}
 	for _, other := range []args{nil, ledger,
 		{"x-queue-type": "classic", "x-max-length": int64(0)},
@@ -101,7 +99,6 @@ func redeclare(w *world) {
 		{"x-queue-type": "classic", "x-max-length": int64(0), "x-overflow": "reject-publish"},
 		{"x-queue-type": "classic", "x-max-length": int64(0), "x-overflow": "drop-head", "x-expires": int64(1000)}} {
 		a.declare(2, q, "durable", other)
-		a.reopen(2)
 	}
 	a.delete(1, q, "")
 }
@@ -113,17 +110,12 @@ func refusedArguments(w *world) {
 		{"x-expires": int64(0)}, {"x-queue-type": "none"}, {"x-overflow": "none"},
 		{"x-queue-type": "classic", "x-delivery-limit": int64(3)}, {"x-queue-type": "quorum", "x-max-length": int64(-1)}} {
 		a.declare(1, q, "durable", wrong)
-		a.reopen(1)
 	}
 	a.declare(1, q, "exclusive", args{"x-queue-type": "quorum"})
-	a.reopen(1)
 	a.declare(1, q, "", args{"x-queue-type": "quorum"})
-	a.reopen(1)
 	a.declare(1, q, "durable", empty)
 	a.consume(2, q, "c", "", args{"x-priority": "none"})
-	a.reopen(2)
 	a.consume(2, q, "c", "", args{"x-consumer-timeout": int64(60000)})
-	a.reopen(2)
 	a.delete(1, q, "")
 }
 
@@ -135,7 +127,6 @@ func queueNames(w *world) {
 	a.get(2, "", "")
 	long := w.q(strings.Repeat("x", 200))
 	a.look(3, long)
-	a.reopen(3)
 	a.declare(3, long, "exclusive", nil)
 	b.look(3, long)
 	b.look(2, w.q(strings.Repeat("y", 230)))
@@ -157,17 +148,11 @@ func exclusiveQueues(w *world) {
 	a.declare(2, q, "exclusive", empty)
 	a.declare(2, q, "", empty)
 	b.look(1, q)
-	b.reopen(1)
 	b.declare(1, q, "exclusive", empty)
-	b.reopen(1)
 	b.declare(1, q, "durable", empty)
-	b.reopen(1)
 	b.delete(1, q, "")
-	b.reopen(1)
 	b.purge(1, q)
-	b.reopen(1)
 	b.consume(1, q, "c", "", nil)
-	b.reopen(1)
 	b.get(1, q, "")
 	b.confirms(2)
 	b.publish(2, letter{number: 1, key: q, options: "mandatory"})
@@ -178,7 +163,6 @@ func exclusiveQueues(w *world) {
 	b.declare(2, q, "durable", empty)
 	c := w.login("c")
 	c.declare(1, q, "exclusive", empty)
-	c.reopen(1)
 	c.look(1, q)
 	b.delete(2, q, "")
 }
@@ -210,9 +194,7 @@ func exclusiveConsumer(w *world) {
 	a.consume(1, q, "door", "exclusive", nil)
 	a.look(2, q)
 	b.consume(1, q, "door", "exclusive", nil)
-	b.reopen(1)
 	b.consume(1, q, "door", "", nil)
-	b.reopen(1)
 	b.get(1, q, "")
 	b.publish(1, letter{number: 3, key: q})
 	a.ack(1, 1, "")
@@ -352,15 +334,12 @@ func unknownTags(w *world) {
 	q := w.q("q")
 	a.declare(3, q, "durable", ledger)
 	a.ack(1, 7, "")
-	a.reopen(1)
 	a.nack(1, 7, "multiple requeue")
-	a.reopen(1)
 	a.ack(1, 0, "multiple")
 	a.publish(3, letter{number: 1, key: q})
 	a.get(1, q, "")
 	a.ack(1, 1, "")
 	a.ack(1, 1, "")
-	a.reopen(1)
 	a.reject(1, 1, "requeue")
 	a.delete(3, q, "")
 }
@@ -369,7 +348,6 @@ func getMessages(w *world) {
 	a, b := w.login("a"), w.login("b")
 	q := w.q("q")
 	a.get(1, q, "")
-	a.reopen(1)
 	a.declare(1, q, "durable", ledger)
 	a.get(1, q, "")
 	a.publish(2, letter{number: 1, key: q}, letter{number: 2, key: q, body: "text"}, letter{number: 3, key: q})
@@ -412,7 +390,6 @@ func cancelledByBroker(w *world) {
 	b.delete(1, q, "")
 	a.ack(1, 1, "")
 	a.consume(1, q, "c", "", nil)
-	a.reopen(1)
 	a.declare(1, q, "durable", ledger)
 	a.consume(1, q, "c", "", nil)
 	w.step("an operator purges the queue", func() { w.operator.purge(q) })
@@ -455,15 +432,11 @@ func deleteQueues(w *world) {
 	a.declare(1, q, "durable", ledger)
 	a.publish(1, letter{number: 1, key: q}, letter{number: 2, key: q})
 	a.delete(1, q, "if-empty")
-	a.reopen(1)
 	a.consume(2, q, "c", "", nil)
 	a.delete(1, q, "if-unused")
-	a.reopen(1)
 	a.delete(1, q, "no-wait")
 	a.look(1, q)
 	a.purge(3, q)
-	a.reopen(3)
 	a.consume(3, q, "c", "", nil)
-	a.reopen(3)
 	a.get(3, q, "")
 }

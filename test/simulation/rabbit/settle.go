@@ -1,11 +1,18 @@
 package rabbit
 
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
 // outcome is what the client wants of messages that it had.
 type outcome int
 
 const (
-	acked outcome = iota
-	requeued
+	acked    outcome = iota
+	requeued         // by basic.nack
+	failed           // requeued otherwise
 	dropped
 )
 
@@ -22,17 +29,17 @@ func (ch *channel) ack(_ method, r *reader) {
 
 func (ch *channel) nack(_ method, r *reader) {
 	tag, bits := r.u64(), r.bits()
-	ch.settleLater(settlement{putBack(bits[1]), ch.collect(tag, bits[0])})
+	ch.settleLater(settlement{putBack(bits[1], requeued), ch.collect(tag, bits[0])})
 }
 
 func (ch *channel) reject(_ method, r *reader) {
 	tag, requeue := r.u64(), r.bits()[0]
-	ch.settleLater(settlement{putBack(requeue), ch.collect(tag, false)})
+	ch.settleLater(settlement{putBack(requeue, failed), ch.collect(tag, false)})
 }
 
-func putBack(requeue bool) outcome {
+func putBack(requeue bool, as outcome) outcome {
 	if requeue {
-		return requeued
+		return as
 	}
 	return dropped
 }
@@ -69,17 +76,27 @@ func (ch *channel) collect(tag uint64, multiple bool) (taken []*delivery) {
 	return taken
 }
 
-// settle tells the queues, each of all of its own at once.
+// settle tells the queues.
 func (ch *channel) settle(s settlement) {
-	var queues []*queue
-	entries := map[*queue][]*entry{}
+	groups := map[string][]*delivery{}
 	for _, d := range s.deliveries {
-		if entries[d.queue] == nil {
-			queues = append(queues, d.queue)
+		groups[d.group()] = append(groups[d.group()], d)
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		q := groups[name][0].queue
+		var entries []*entry
+		for _, d := range groups[name] {
+			entries = append(entries, d.entry)
 		}
-		entries[d.queue] = append(entries[d.queue], d.entry)
+		ch.tell(&q.process, func() { q.settle(ch, s.outcome, entries) })
 	}
-	for _, q := range queues {
-		ch.tell(&q.process, func() { q.settle(ch, s.outcome, entries[q]) })
+}
+
+// group names deliveries that a queue is told of together, and in which order: by queue and consumer, and what was got
+// each by itself (foreach_per_queue in rabbit_channel.erl).
+func (d *delivery) group() string {
+	if d.consumer == nil {
+		return fmt.Sprintf("%s\x00%020d", d.queue.name, d.tag)
 	}
+	return d.queue.name + "\x01" + d.consumer.tag
 }

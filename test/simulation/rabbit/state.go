@@ -127,6 +127,9 @@ func (c *Cluster) token(prefix string) string {
 	return fmt.Sprintf("%s%022d", prefix, c.tokens)
 }
 
+// address returns an address of direct reply-to.
+func (c *Cluster) address(n uint64) string { return fmt.Sprintf("%s.%022d", directReply, n) }
+
 // spoils reports whether the broker fails to tell of a refusal: one whose text is cut, and is not plain ASCII.
 func (c *Cluster) spoils(r *refusal) bool {
 	text := codeNames[r.code] + " - " + r.text

@@ -92,6 +92,11 @@ type letter struct {
 }
 
 func (c *client) letter(channel uint16, l letter) []byte {
+	c.mu.Lock()
+	if c.waiting[channel] != nil {
+		c.waiting[channel] = append(c.waiting[channel], l.key)
+	}
+	c.mu.Unlock()
 	var w, header writer
 	w.u16(0)
 	w.short(l.exchange)
@@ -209,6 +214,9 @@ func (c *client) reject(channel uint16, tag uint64, options string) {
 
 func (c *client) confirms(channel uint16) {
 	c.w.t.Helper()
+	c.mu.Lock()
+	c.waiting[channel] = []string{}
+	c.mu.Unlock()
 	c.do(channel, confirmSelect, "confirm.select", writer{[]byte{0}})
 }
 
