@@ -3,7 +3,10 @@ package simulation
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"berth/lock/rabbit"
 )
 
 // Fault is something that befalls a host or the broker.
@@ -129,6 +132,30 @@ var faults = []kindOfFault{
 		w.cluster.DeleteQueue("work-W")
 		return nil
 	}},
+	{name: "slot's queue lost", broker: func(w *world, f Fault) func() {
+		w.cluster.LoseQueue(w.queue(f, "B"))
+		return nil
+	}},
+	{name: "ledger purged", longest: 5 * time.Second, broker: func(w *world, f Fault) func() {
+		if w.old(f) {
+			w.cluster.PurgeQueue(w.queue(f, "T"))
+		}
+		return nil
+	}},
+	{name: "ledger deleted", longest: 5 * time.Second, broker: func(w *world, f Fault) func() {
+		if w.old(f) {
+			w.cluster.DeleteQueue(w.queue(f, "T"))
+		}
+		return nil
+	}},
+	{name: "tokens purged", broker: func(w *world, f Fault) func() {
+		w.cluster.PurgeQueue("work-K")
+		return nil
+	}},
+	{name: "tokens deleted", broker: func(w *world, f Fault) func() {
+		w.cluster.DeleteQueue("work-K")
+		return nil
+	}},
 	{name: "split", longest: 90 * time.Second, nodes: 3, broker: func(w *world, f Fault) func() {
 		w.cluster.Split([]int{f.Node}, []int{(f.Node + 1) % 3, (f.Node + 2) % 3})
 		return w.cluster.Heal
@@ -205,6 +232,9 @@ func (h *host) stop(clock bool) (end func()) {
 		for _, t := range all {
 			t.goOn()
 		}
+		if h.berth != nil && !slices.Contains(all, h.berth.task) { // it was to start meanwhile
+			h.berth.goOn()
+		}
 		h.suspend(false)
 	}
 }
@@ -249,4 +279,27 @@ func (h *host) block(up, down bool) (end func()) {
 			l.down.resume()
 		}
 	}
+}
+
+// queue returns the name of a queue of the slot that a fault concerns.
+func (w *world) queue(f Fault, letter string) string {
+	of := "work"
+	switch {
+	case w.plan.QueueType == rabbit.QueuesClassic:
+		of = "work-K"
+	case w.plan.QueueType == rabbit.QueuesQuorum:
+		of = "work-Q"
+	}
+	return fmt.Sprintf("%s-%d-%s", of, w.slot(f), letter)
+}
+
+func (w *world) slot(f Fault) int { return 1 + f.Host%w.plan.Slots }
+
+// old reports whether a command has run for a while in the slot that a fault concerns: docs/safety.md promises nothing
+// where a ledger is lost before its holder has the slot's queue, or while nobody has it.
+func (w *world) old(f Fault) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	since, runs := w.history.Running(w.slot(f))
+	return runs && w.now()-since > 2*time.Second
 }

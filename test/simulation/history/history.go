@@ -123,5 +123,14 @@ func (h *History) End(at time.Duration, s *Span, why string) {
 	h.Note(at, s.Host, fmt.Sprintf("=== command %d in slot %d is dead: %s", s.ID, s.Slot, why))
 }
 
+// Running returns since when a command runs in a slot, and whether one does.
+func (h *History) Running(slot int) (since time.Duration, runs bool) {
+	s := h.last[slot]
+	if s == nil || h.spans[s.ID] == nil {
+		return 0, false
+	}
+	return s.From, true
+}
+
 // Spans returns how many commands have started, and how many go on.
 func (h *History) Spans() (all, running int) { return h.all, len(h.spans) }
