@@ -203,6 +203,10 @@ var steps = []string{
 	"-> basic.ack", "<- basic.ack", "-> queue.delete B", "<- queue.delete-ok", "-> basic.consume W", "<- basic.deliver W",
 	"-> basic.publish W", "order start", "start", "will", "-> basic.consume K", "<- basic.deliver K", "-> basic.consume Q",
 	"<- basic.deliver Q", "-> channel.close", "<- channel.close", "-> connection.close", "<- connection.close-ok",
+	"<- connection.start", "<- connection.open-ok", "<- basic.qos-ok", "<- basic.deliver T yield", "<- queue.declare-ok W",
+	"<- basic.deliver W call", "<- basic.return B", "<- basic.return T released", "-> basic.publish B reclaim",
+	"<- basic.deliver B reclaim", "<- connection.blocked", "<- connection.unblocked", "<- connection.close", "<- basic.nack",
+	"<- confirm.select-ok", "-> basic.publish B", "<- basic.deliver B",
 }
 
 // stop stops all processes of a host, and its clock maybe. The caller has world.mu.

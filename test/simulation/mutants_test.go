@@ -23,7 +23,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "it does not wait for the last holder", file: "lock/rabbit/ledger/history.go", kind: "mutex",
-		old: "longest = max(longest, r.handover(longestHandover))", new: "",
+		old: "longest = max(longest, r.handover(longestHandover))", new: "_ = r",
 	},
 	{
 		name: "it verifies A only", file: "lock/rabbit/holding/verify.go", kind: "persistent-mutex",
@@ -34,8 +34,10 @@ var mutants = []mutant{
 		old: "left := h.lease - time.Since(h.won)", new: "left := time.Duration(0)",
 	},
 	{
-		name: "it gives the slot back before the tree is dead", file: "supervisor/loop/sequence.go", kind: "mutex",
-		old: "func (l *loop) stop(e event) {", new: "func (l *loop) stop(e event) { l.calls.Release(l.held);",
+		name: "it gives the slot back before the tree is dead", file: "supervisor/loop/health.go", kind: "mutex",
+		old: "func (l *loop) tend() {\n",
+		new: "func (l *loop) tend() {\nif l.state == supervisor.Stopping && l.held != nil && !l.health.withheld {\n" +
+			"l.health.withheld = true; go l.held.Release(context.Background()) }\n",
 	},
 	{
 		name: "it has no handover delay", file: "lock/rabbit/holding/wait.go", kind: "mutex",

@@ -21,6 +21,7 @@ var (
 	nodes = flag.Int("nodes", 1, "on how many nodes")
 	sums  = flag.Bool("sums", false, "show a sum of each history")
 	table = flag.Bool("windows", false, "show how often something befell a process after which step")
+	small = flag.Bool("shrink", false, "with -seed: show the smallest history that is found which still fails")
 	until = flag.Bool("until-found", false, "end with the first violation")
 )
 
@@ -82,6 +83,17 @@ func passed() []string {
 
 func showOne(t *testing.T, kind string) {
 	p := Draw(*one, kind, *nodes)
+	if *small {
+		runs := 0
+		p = Shrink(p, func(p Plan) bool {
+			runs++
+			return len(simulate(t, p).History.Violations()) > 0
+		})
+		t.Logf("%d contenders and %d faults are left after %d simulations", len(p.Contenders), len(p.Faults), runs)
+		for _, f := range p.Faults {
+			t.Logf("after %s: %s", f.After, f)
+		}
+	}
 	p.Verbose = testing.Verbose()
 	r := simulate(t, p)
 	_, _ = r.History.WriteTo(os.Stdout)

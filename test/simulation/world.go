@@ -103,7 +103,7 @@ func (w *world) tell(l *link, m history.Message, up bool) {
 
 // step is for a step of the protocol. The caller has mu.
 func (w *world) step(of *task, step string) {
-	w.history.Windows.Step(of.name, step)
+	w.history.Windows.Step(w.now(), of.name, step)
 	w.steps[step]++
 	w.spring(of, step)
 }

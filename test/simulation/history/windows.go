@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 )
 
 // Window is the time between two steps of one process that follow each other.
@@ -15,20 +16,25 @@ type Window struct{ After, Before string }
 // has counted nothing.
 type Windows struct {
 	passed, hit map[Window]int
-	at          map[string]string   // by process: its last step
-	struck      map[string][]string // by process: what has befallen it since
+	at          map[string]string        // by process: its last step
+	since       map[string]time.Duration // by process: when that was
+	struck      map[string][]string      // by process: what has befallen it since
 }
 
 // Step is for a process that does something, or learns of something.
-func (w *Windows) Step(process, step string) {
+//
+// A window that takes no time is none: what a process writes in one go is struck as a whole.
+func (w *Windows) Step(now time.Duration, process, step string) {
 	if w.passed == nil {
 		w.passed, w.hit = map[Window]int{}, map[Window]int{}
-		w.at, w.struck = map[string]string{}, map[string][]string{}
+		w.at, w.struck, w.since = map[string]string{}, map[string][]string{}, map[string]time.Duration{}
 	}
 	window := Window{w.at[process], step}
-	w.passed[window]++
-	w.hit[window] += len(w.struck[process])
-	w.at[process] = step
+	if now > w.since[process] {
+		w.passed[window]++
+		w.hit[window] += len(w.struck[process])
+	}
+	w.at[process], w.since[process] = step, now
 	delete(w.struck, process)
 }
 
