@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/lock/rabbit"
+	simulated "berth/test/simulation/rabbit"
 )
 
 // Fault is something that befalls a host or the broker.
@@ -23,6 +24,7 @@ type Fault struct {
 	// wait for one.
 	Step string
 	Nth  int
+	Then time.Duration // after which time it comes then
 }
 
 // String returns what a history calls it.
@@ -78,6 +80,12 @@ var faults = []kindOfFault{
 	}},
 	{name: "reset and cut off", longest: 40 * time.Second, host: func(w *world, h *host, f Fault) func() {
 		h.reset(f.Late)
+		return h.block(true, true)
+	}},
+	{name: "lost behind and cut off", longest: 40 * time.Second, host: func(w *world, h *host, f Fault) func() {
+		for _, l := range h.links() {
+			l.lose(f.Late)
+		}
 		return h.block(true, true)
 	}},
 	{name: "partition", longest: 40 * time.Second, host: func(w *world, h *host, _ Fault) func() {
@@ -158,7 +166,12 @@ var faults = []kindOfFault{
 	}},
 	{name: "split", longest: 90 * time.Second, nodes: 3, broker: func(w *world, f Fault) func() {
 		w.cluster.Split([]int{f.Node}, []int{(f.Node + 1) % 3, (f.Node + 2) % 3})
-		return w.cluster.Heal
+		return func() {
+			w.cluster.Heal()
+			if w.plan.Version != simulated.V4_3 { // on Mnesia both sides go on until an operator starts one of them anew
+				w.cluster.Restart(f.Node, false)
+			}
+		}
 	}},
 }
 
@@ -179,6 +192,7 @@ func drawFault(r *rand.Rand, p Plan) Fault {
 	}
 	if r.IntN(3) > 0 {
 		f.Step, f.Nth = steps[r.IntN(len(steps))], 1+r.IntN(4)
+		f.Then = drawDuration(r, 8*p.Latency)
 	}
 	return f
 }

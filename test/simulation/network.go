@@ -52,6 +52,7 @@ type chunk struct {
 	end  error // instead of data: how the connection ends
 	at   time.Duration
 	sent bool // it has left the process
+	sure bool // it is past what blocks the way
 }
 
 // send sends data, or the end. The caller has world.mu.
@@ -85,7 +86,8 @@ func (p *pipe) pump() {
 			p.last = c.at
 		}
 	}
-	for len(p.pending) > 0 && p.pending[0].sent && p.pending[0].at <= w.now() && !p.blocked() {
+	open := func() bool { return len(p.pending) > 0 && p.pending[0].sent && (p.pending[0].sure || !p.blocked()) }
+	for open() && p.pending[0].at <= w.now() {
 		c := p.pending[0]
 		p.pending = p.pending[1:]
 		p.arrive(c)
@@ -93,7 +95,7 @@ func (p *pipe) pump() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	if len(p.pending) > 0 && p.pending[0].sent && !p.blocked() {
+	if open() {
 		p.timer = time.AfterFunc(p.pending[0].at-w.now(), func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -170,6 +172,20 @@ func (l *link) reset(late time.Duration) {
 	l.w.history.Windows.Strike(l.of.name, "reset", false)
 	l.down.cut(errReset, 0)
 	l.up.cut(errReset, late)
+}
+
+// lose has the node learn at once that the connection is reset. The process gets what is under way late, and learns of
+// the reset after that. The caller has world.mu.
+func (l *link) lose(late time.Duration) {
+	l.w.note(l.of.name, fmt.Sprintf("--- %s is lost behind the process", l))
+	l.w.history.Windows.Strike(l.of.name, "reset", false)
+	l.up.cut(errReset, 0)
+	for i := range l.down.pending {
+		c := &l.down.pending[i]
+		c.at, c.sure = c.at+late, true
+	}
+	l.down.pending = append(l.down.pending, chunk{end: errReset, at: l.w.now() + late, sent: true})
+	l.down.pump()
 }
 
 // dial connects a process to a node.

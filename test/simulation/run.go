@@ -77,6 +77,7 @@ func (w *world) strike(f Fault) {
 		if of := w.await(f); of != nil {
 			h = of.host
 		}
+		time.Sleep(f.Then)
 	}
 	for _, k := range faults {
 		if k.name != f.Name {

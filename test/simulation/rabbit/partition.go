@@ -183,15 +183,19 @@ func (n *node) shelve(other *node) {
 	}
 }
 
-// suspect has the quorum queues that a node leads take back what channels on another one have.
+// suspect has the queues of a node take back what channels on another one have: classic ones at once.
 func (c *Cluster) suspect(n, other *node) {
 	for _, q := range c.allQueues() {
-		if !q.quorum || q.node != n {
+		if q.node != n {
 			continue
 		}
 		for _, ch := range slices.Clone(q.watchers) {
-			if ch.node == other {
+			switch {
+			case ch.node != other:
+			case q.quorum:
 				q.suspect(ch)
+			default:
+				c.at(c.now, func() { q.receive(note{f: func() { q.channelDown(ch) }}) })
 			}
 		}
 	}
