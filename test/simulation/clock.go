@@ -81,7 +81,7 @@ func (t *timer) arm() {
 	if t.at == 0 || t.clock.frozen != 0 || t.of.stopped != nil || t.of.killed {
 		return
 	}
-	t.under = time.AfterFunc(max(0, time.Duration(t.at-t.clock.now())), t.look)
+	t.under = t.clock.w.later(max(0, time.Duration(t.at-t.clock.now())), t.look)
 }
 
 func (t *timer) look() {

@@ -29,7 +29,7 @@ func newCommand(g *guard, slot int, term uint64) *command {
 	if w.final {
 		run = min(run, 2*time.Second)
 	}
-	c.timer = time.AfterFunc(run, func() {
+	c.timer = w.later(run, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		c.finish("by itself", 0)
@@ -60,7 +60,7 @@ func (c *command) end(why string) {
 // endSoon has the tree end in a moment. The caller has world.mu.
 func (c *command) endSoon(why string, status syscall.WaitStatus) {
 	w := c.of.host.w
-	time.AfterFunc(50*time.Microsecond+time.Duration(w.random.Int64N(int64(3*time.Millisecond))), func() {
+	w.later(50*time.Microsecond+time.Duration(w.random.Int64N(int64(3*time.Millisecond))), func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		c.finish(why, status)
@@ -74,7 +74,7 @@ func (c *command) signal(sig syscall.Signal) {
 	}
 	c.dying = true
 	w := c.of.host.w
-	time.AfterFunc(time.Duration(w.random.Int64N(int64(300*time.Millisecond))), func() {
+	w.later(time.Duration(w.random.Int64N(int64(300*time.Millisecond))), func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		c.finish("by TERM", syscall.WaitStatus(unix.SIGTERM))

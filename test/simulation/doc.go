@@ -7,8 +7,9 @@
 // stopped, and stand still with their clocks, messages are late, held and lost, the broker restarts. Everything runs in a
 // bubble of testing/synctest, where an hour takes as long as what happens in it.
 //
-// How far that goes: a process that is stopped reads, writes, orders and learns nothing, and its deadlines
-// (internal/boottime) wait for it. But timers of package time go on in its goroutines: what they decide meanwhile, such as
-// that an answer is late, takes effect when the process goes on, and is not decided then. A write never blocks. One that
-// is killed goes on to its end as a ghost, which nobody hears, and which hears nobody.
+// How far that goes: a process that is stopped reads, writes, orders and learns nothing, and its timers wait for it, which
+// needs the runtime of package overlay; what has come meanwhile is read before the timers or after them. A machine is
+// paused for less than the margin only, because its timers go on with the world's clock. A write never blocks. A process
+// that is killed goes on to its end as a ghost, which nobody hears, and which hears nobody. The command's tree is one
+// process. All hosts' wall clocks agree.
 package simulation

@@ -60,19 +60,19 @@ var faults = []kindOfFault{
 		}
 		return nil
 	}},
-	{name: "stop berth", longest: 40 * time.Second, host: func(w *world, h *host, _ Fault) func() {
+	{name: "stop berth", longest: 40 * time.Second, host: func(w *world, h *host, f Fault) func() {
 		b := h.berth
 		if b == nil {
 			return nil
 		}
-		b.stop()
+		b.stop(f.For)
 		return b.goOn
 	}},
-	{name: "stop host", longest: 40 * time.Second, host: func(w *world, h *host, _ Fault) func() {
-		return h.stop(false)
+	{name: "stop host", longest: 40 * time.Second, host: func(w *world, h *host, f Fault) func() {
+		return h.stop(f.For, false)
 	}},
-	{name: "pause machine", longest: 400 * time.Millisecond, host: func(w *world, h *host, _ Fault) func() {
-		return h.stop(true)
+	{name: "pause machine", longest: 400 * time.Millisecond, host: func(w *world, h *host, f Fault) func() {
+		return h.stop(f.For, true)
 	}},
 	{name: "reset", host: func(w *world, h *host, f Fault) func() {
 		h.reset(f.Late)
@@ -224,7 +224,7 @@ var steps = []string{
 }
 
 // stop stops all processes of a host, and its clock maybe. The caller has world.mu.
-func (h *host) stop(clock bool) (end func()) {
+func (h *host) stop(d time.Duration, clock bool) (end func()) {
 	var all []*task
 	if h.berth != nil {
 		all = append(all, h.berth.task)
@@ -236,7 +236,7 @@ func (h *host) stop(clock bool) (end func()) {
 	}
 	h.frozen++
 	for _, t := range all {
-		t.stop()
+		t.stop(d)
 	}
 	if clock {
 		h.clock.freeze()

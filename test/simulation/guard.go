@@ -62,7 +62,7 @@ func newGuard(b *berth) *guard {
 	}
 	g.timer = b.host.clock.newTimer(g.task)
 	b.host.guards = append(b.host.guards, g)
-	go g.run()
+	go g.run(g.process)
 	go g.passOn()
 	return g
 }
@@ -153,8 +153,8 @@ func (g *guard) die(how string) {
 	}
 }
 
-// run is the process.
-func (g *guard) run() {
+// process is what it does.
+func (g *guard) process() {
 	defer close(g.over)
 	defer close(g.told)
 	berthGone := g.berth.gone

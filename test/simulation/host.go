@@ -91,16 +91,16 @@ func (h *host) begin() *berth {
 	}
 	h.berth = b
 	if h.frozen > 0 {
-		b.stop()
+		b.stop(0)
 	}
 	w.note(b.name, "berth starts")
 	w.mu.Unlock()
-	w.ghosts.Go(b.run)
+	w.ghosts.Go(func() { b.run(b.process) })
 	return b
 }
 
-// run is the process. One that is killed is told to end, and goes on as a ghost until it has.
-func (b *berth) run() {
+// process is what it does. One that is killed is told to end, and goes on as a ghost until it has.
+func (b *berth) process() {
 	defer close(b.over)
 	go func() {
 		select {

@@ -46,7 +46,7 @@ func (h *host) suspend(on bool) {
 		}
 	}
 	if !on {
-		time.AfterFunc(grace, func() {
+		h.w.later(grace, func() {
 			h.w.mu.Lock()
 			defer h.w.mu.Unlock()
 			for _, g := range h.guards {

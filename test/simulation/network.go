@@ -96,7 +96,7 @@ func (p *pipe) pump() {
 		p.timer.Stop()
 	}
 	if open() {
-		p.timer = time.AfterFunc(p.pending[0].at-w.now(), func() {
+		p.timer = w.later(p.pending[0].at-w.now(), func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			p.pump()

@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"context"
+	"runtime/pprof"
 	"time"
 )
 
@@ -15,7 +17,7 @@ type task struct {
 	late    []func()       // what it has done while it was stopped, which takes effect when it goes on
 	links   map[*link]bool // its connections
 	inFirst bool           // what has come is read before it is seen how late it is
-	since   time.Duration  // when it was stopped
+	owner   uintptr        // of its timers; 0: they do not wait while it is stopped
 }
 
 func newTask(h *host, name string) *task {
@@ -51,10 +53,43 @@ func (t *task) does(what func()) {
 	}
 }
 
-// stop has nothing of the process run. The caller has world.mu.
-func (t *task) stop() {
+// run runs the process.
+func (t *task) run(process func()) {
+	pprof.Do(context.Background(), pprof.Labels("process", t.name), func(context.Context) {
+		t.host.w.mu.Lock()
+		t.owner = self()
+		t.host.w.mu.Unlock()
+		process()
+	})
+}
+
+// What a runtime does that was built for it: see package overlay. Without it the timers of a process that is stopped go
+// on.
+var (
+	self    = func() uintptr { return 0 }                 // the process of the goroutine
+	unowned = func(bool) {}                               // has timers that are set belong to no process
+	hold    = func(owner uintptr, until time.Duration) {} // has the timers of a process wait
+)
+
+// later has f happen, whatever becomes of the process that says so.
+func (w *world) later(d time.Duration, f func()) *time.Timer {
+	unowned(true)
+	defer unowned(false)
+	return time.AfterFunc(d, f)
+}
+
+// stop has nothing of the process run for that long, until goOn. The caller has world.mu.
+func (t *task) stop(d time.Duration) {
 	if t.stops++; t.stopped == nil && !t.killed {
-		t.stopped, t.since = make(chan struct{}), t.host.w.now()
+		t.stopped = make(chan struct{})
+		t.inFirst = t.host.w.random.IntN(2) == 0
+		if t.owner != 0 {
+			moment := -time.Nanosecond
+			if t.inFirst {
+				moment = time.Nanosecond
+			}
+			hold(t.owner, d+moment)
+		}
 		t.host.w.note(t.name, "--- stopped")
 		t.host.w.history.Windows.Strike(t.name, "stop", false)
 	}
@@ -66,7 +101,6 @@ func (t *task) goOn() {
 	if t.stops > 0 || t.stopped == nil || t.killed {
 		return
 	}
-	t.inFirst = t.host.w.random.IntN(2) == 0
 	close(t.stopped)
 	t.stopped = nil
 	t.host.w.note(t.name, "--- goes on")
@@ -98,6 +132,9 @@ func (t *task) end() {
 		return
 	}
 	t.killed, t.late, t.stopped = true, nil, nil
+	if t.owner != 0 {
+		hold(t.owner, 0)
+	}
 	close(t.gone)
 	for _, l := range ordered(t.links, func(l *link) int { return l.number }) {
 		l.up.forget()

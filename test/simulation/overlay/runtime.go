@@ -16,6 +16,97 @@ func rand() uint64 {
 		return simRand()
 	}
 `},
+		// Whose timers wait, because the process is stopped that has set them: by the labels of its goroutines.
+		{file("time.go"), "\tseq    uintptr\n\n\t// If non-nil, the timers containing t.\n", `	seq    uintptr
+	owner  uintptr
+
+	// If non-nil, the timers containing t.
+`},
+		{file("time.go"), "\tt.trace(\"modify\")\n", `	t.trace("modify")
+	if gp := getg(); gp.bubble != nil {
+		t.owner = simOwner(gp)
+	}
+`},
+		{file("time.go"), "\tf := t.f\n\targ := t.arg\n\tseq := t.seq\n\tvar next int64\n", `	if t.owner != 0 {
+		if until := simHeld(t.owner); until > now {
+			t.when = until
+			if t.state&timerHeaped != 0 {
+				t.state |= timerModified
+				t.updateHeap()
+			}
+			t.unlock()
+			return
+		}
+	}
+
+	f := t.f
+	arg := t.arg
+	seq := t.seq
+	var next int64
+`},
+		{file("rand.go"), "//go:linkname maps_rand ", `// simStops are the processes that are stopped, and until when.
+var (
+	simStops  [256]struct {
+		owner uintptr
+		until int64
+	}
+	simNobody bool
+)
+
+// simOwner is the process that a goroutine belongs to; 0: none.
+func simOwner(gp *g) uintptr {
+	if simNobody {
+		return 0
+	}
+	return uintptr(gp.labels)
+}
+
+// simHeld returns until when the timers of a process wait.
+//
+//go:nosplit
+func simHeld(owner uintptr) int64 {
+	for i := range simStops {
+		if simStops[i].owner == owner {
+			return simStops[i].until
+		}
+	}
+	return 0
+}
+
+// simSelf returns the process that calls it.
+//
+//go:linkname simSelf
+func simSelf() uintptr { return uintptr(getg().labels) }
+
+// simUnowned has timers belong to no process, or not any more.
+//
+//go:linkname simUnowned
+func simUnowned(on bool) { simNobody = on }
+
+// simStop has the timers of a process wait for that long; 0: not any more.
+//
+//go:linkname simStop
+func simStop(owner uintptr, d int64) {
+	free := -1
+	for i := range simStops {
+		if simStops[i].owner == owner {
+			free = i
+			break
+		}
+		if simStops[i].owner == 0 && free < 0 {
+			free = i
+		}
+	}
+	if free < 0 || d == 0 && simStops[free].owner != owner {
+		return
+	}
+	simStops[free].owner, simStops[free].until = owner, getg().bubble.now+d
+	if d == 0 {
+		simStops[free].owner = 0
+	}
+}
+
+//go:linkname maps_rand `},
 		// How maps are laid out: by the seed, however many the program has made before, once and for all.
 		{file("rand.go"), "func maps_rand() uint64 {\n", `func maps_rand() uint64 {
 	if simState != 0 && getg().bubble != nil {
