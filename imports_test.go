@@ -76,6 +76,7 @@ var rules = []struct {
 	{"berth/test/authority", nil, "it knows files, and not who reads them"},
 	{"berth/test/page", nil, "it knows pages, and not what they are about"},
 	{"berth/test/relay", nil, "it knows connections, and not what is said on them"},
+	{"berth/test/simulation/rabbit", nil, "it is a broker, and must not know berth"},
 	{"berth/test/brokertest", []string{"berth/test/process"}, "it knows RabbitMQ, and must not know berth"},
 	{"berth/test/interop", nil, "what judges berth must not share its bugs"},
 	{"berth/test/bench",

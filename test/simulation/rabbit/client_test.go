@@ -17,7 +17,7 @@ type world struct {
 	t        *testing.T
 	version  Version
 	operator operator
-	dial     func() (net.Conn, error)
+	dial     func(node int) (net.Conn, error)
 	quiet    func(seen func() int, expected int) // returns once nothing more is to be expected
 	expected []int                               // how many lines each step has to have; nil: not known
 	prefix   string                              // of the names of queues
@@ -37,6 +37,14 @@ type operator interface {
 	user(name, configure, write, read string)
 	restart() // the node
 	lose(name string)
+
+	// Of a cluster of three.
+	kill(node int)
+	start(node int)
+	hang(node int)
+	resume(node int)
+	split(alone int)
+	rejoin(alone int)
 }
 
 // client is a client that hides nothing of what a broker says.
@@ -79,11 +87,14 @@ func (w *world) step(what string, do func()) {
 
 var generated = regexp.MustCompile(`(amq\.(gen-|ctag-|rabbitmq\.reply-to\.))[-\w.+/=@]+`)
 
+var nodeName = regexp.MustCompile(`home node '[^']*'`)
+
 // anonymous takes out what is another each time.
 func (w *world) anonymous(line string) string {
 	if before, _, ok := strings.Cut(line, "failed to deliver message: "); ok {
 		return before + "failed to deliver message: X"
 	}
+	line = nodeName.ReplaceAllString(line, "home node X")
 	return generated.ReplaceAllString(line, "${1}X")
 }
 
@@ -132,7 +143,13 @@ func (c *client) send(channel uint16, m method, w writer) { c.write(methodFrame(
 // loginAs logs in, and opens the channels 1 to 3.
 func (w *world) loginAs(name, user, password string, heartbeat int) *client {
 	w.t.Helper()
-	conn, err := w.dial()
+	return w.loginAt(0, name, user, password, heartbeat)
+}
+
+// loginAt does so at another node.
+func (w *world) loginAt(node int, name, user, password string, heartbeat int) *client {
+	w.t.Helper()
+	conn, err := w.dial(node)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -41,11 +41,11 @@ func TestSimulatedBrokerAnswersAsRealOnes(t *testing.T) {
 }
 
 func simulate(t *testing.T, version Version, s scenario) {
-	cluster := New(Config{Version: version, Step: time.Microsecond, Log: t.Logf})
+	cluster := New(Config{Version: version, Nodes: s.nodes, NetTick: time.Millisecond, Step: time.Microsecond, Log: t.Logf})
 	defer cluster.Close()
 	w := newWorld(t, version, s)
 	w.operator = &simulatedOperator{cluster}
-	w.dial = func() (net.Conn, error) { return cluster.Dial(0) }
+	w.dial = cluster.Dial
 	w.quiet = func(func() int, int) {
 		time.Sleep(20 * time.Millisecond)
 		synctest.Wait()
@@ -64,35 +64,59 @@ func newWorld(t *testing.T, version Version, s scenario) *world {
 // What is written down is what the real broker says: RabbitMQ 3.10, or that of BERTH_TEST_BROKER.
 func TestRealBrokerAnswersAsWrittenDown(t *testing.T) {
 	b := brokertest.New(t)
-	version := V3_10
-	switch {
-	case b.Since(4, 3):
-		version = V4_3
-	case b.Since(4, 0):
-		version = V4_0
-	}
+	version := versionOf(b)
 	t.Run("group", func(t *testing.T) {
 		for _, s := range scenarios {
-			if s.alone {
+			if s.alone || s.nodes > 0 {
 				continue
 			}
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
-				try(t, b, version, s)
+				try(t, b, nil, version, s)
 			})
 		}
 	})
 	for _, s := range scenarios {
-		if s.alone {
-			t.Run(s.name, func(t *testing.T) { try(t, b, version, s) })
+		if s.alone && s.nodes == 0 {
+			t.Run(s.name, func(t *testing.T) { try(t, b, nil, version, s) })
 		}
 	}
 }
 
-func try(t *testing.T, b *brokertest.Broker, version Version, s scenario) {
+func versionOf(b *brokertest.Broker) Version {
+	switch {
+	case b.Since(4, 3):
+		return V4_3
+	case b.Since(4, 0):
+		return V4_0
+	}
+	return V3_10
+}
+
+// The same for three nodes, one of which is lost.
+func TestRealClusterAnswersAsWrittenDown(t *testing.T) {
+	if os.Getenv("BERTH_TEST_NODES") != "3" {
+		t.Skip("it takes a minute: BERTH_TEST_NODES=3 does it")
+	}
+	for _, s := range scenarios {
+		if s.nodes == 3 {
+			t.Run(s.name, func(t *testing.T) {
+				c := brokertest.NewCluster(t, 3)
+				try(t, c.Nodes[0], c, versionOf(c.Nodes[0]), s)
+			})
+		}
+	}
+}
+
+func try(t *testing.T, b *brokertest.Broker, cluster *brokertest.Cluster, version Version, s scenario) {
 	w := newWorld(t, version, s)
-	w.operator = &realOperator{t, b}
-	w.dial = func() (net.Conn, error) { return net.Dial("tcp", b.Addr()) }
+	w.operator = &realOperator{t, b, cluster}
+	w.dial = func(node int) (net.Conn, error) {
+		if cluster != nil {
+			return net.Dial("tcp", cluster.Nodes[node].Addr())
+		}
+		return net.Dial("tcp", b.Addr())
+	}
 	w.quiet = quietly
 	if !*update {
 		for _, step := range read(t, s).of(version) {
@@ -185,6 +209,20 @@ func (o *simulatedOperator) crash(name string) { o.CrashQueue(name) }
 func (o *simulatedOperator) lose(name string)  { o.LoseQueue(name) }
 func (o *simulatedOperator) alarm(on bool)     { o.Alarm(on) }
 func (o *simulatedOperator) restart()          { o.Stop(0); o.Start(0) }
+func (o *simulatedOperator) kill(node int)     { o.Kill(node) }
+func (o *simulatedOperator) start(node int)    { o.Start(node) }
+func (o *simulatedOperator) hang(node int)     { o.Hang(node) }
+func (o *simulatedOperator) resume(node int)   { o.Resume(node) }
+func (o *simulatedOperator) rejoin(alone int)  { o.Heal() }
+func (o *simulatedOperator) split(alone int) {
+	var others []int
+	for node := range 3 {
+		if node != alone {
+			others = append(others, node)
+		}
+	}
+	o.Split(others)
+}
 func (o *simulatedOperator) policy(pattern string, definition map[string]any) {
 	o.SetPolicy(pattern, definition)
 }
@@ -202,8 +240,20 @@ func (o *simulatedOperator) user(name, configure, write, read string) {
 
 // realOperator looks after a real one.
 type realOperator struct {
-	t *testing.T
-	b *brokertest.Broker
+	t       *testing.T
+	b       *brokertest.Broker
+	cluster *brokertest.Cluster // nil: b is alone
+}
+
+func (o *realOperator) kill(node int)   { o.must(o.cluster.Nodes[node].Kill9()) }
+func (o *realOperator) start(node int)  { o.must(o.cluster.Nodes[node].Restart(o.t.Context())) }
+func (o *realOperator) hang(node int)   { o.must(o.cluster.Nodes[node].Pause()) }
+func (o *realOperator) resume(node int) { o.must(o.cluster.Nodes[node].Continue()) }
+func (o *realOperator) split(alone int) {
+	o.must(o.cluster.Split(o.t.Context(), o.cluster.Nodes[alone]))
+}
+func (o *realOperator) rejoin(alone int) {
+	o.must(o.cluster.Rejoin(o.t.Context(), o.cluster.Nodes[alone]))
 }
 
 func (o *realOperator) must(err error) {
