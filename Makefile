@@ -78,7 +78,7 @@ test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, 
 	@# Not from the cache: it does not know which broker a package was tested on.
 	all=$$(scripts/brokers.sh all) && status=0 && for broker in $$all; do \
 		echo "RabbitMQ in $$broker:"; \
-		BERTH_TEST_BROKER=$$broker go test -race -count=1 -timeout 20m ./test/brokertest ./test/simulation/rabbit ./lock/rabbit ./test/e2e ./test/examples || status=1; \
+		BERTH_TEST_BROKER=$$broker go test -tags brokers -race -count=1 -timeout 20m ./test/brokertest ./test/simulation/rabbit ./lock/rabbit ./test/e2e ./test/examples || status=1; \
 	done; exit $$status
 
 interop: deps ## have berth contend with a client in Python, with kills, for ten minutes: INTEROP_TIME=1h make interop
@@ -90,7 +90,7 @@ faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make f
 
 clusters: deps ## lose a node of three, for each kind of lock, into docs/clusters.md, on RabbitMQ 4.3: half an hour
 	all=$$(scripts/brokers.sh $(CLUSTERS)) && status=0 && for broker in $$all; do \
-		BERTH_TEST_NODES=3 BERTH_TEST_BROKER=$$broker go test -count=1 -run 'Conform|ThreeNodes|RealCluster' ./lock/rabbit ./test/simulation/rabbit || status=1; \
+		BERTH_TEST_NODES=3 BERTH_TEST_BROKER=$$broker go test -tags brokers -count=1 -run 'Conform|ThreeNodes|RealCluster' ./lock/rabbit ./test/simulation/rabbit || status=1; \
 		BERTH_TEST_BROKER=$$broker FAULTS_PAGE=$(CURDIR)/docs/clusters.md FAULTS_COMMIT="$(COMMIT)" \
 			go -C test/faults test -v -count=1 -timeout 2h -run ThreeNodes . || status=1; \
 	done; exit $$status
@@ -118,6 +118,7 @@ check: ## look at the code without running it: gofmt, vet, staticcheck
 		{ echo "not formatted; run gofmt -w on: $$unformatted" >&2; exit 1; }
 	go vet ./...
 	go vet -tags alerts,programs ./test/e2e
+	go vet -tags brokers ./test/simulation/rabbit
 	go -C test/faults vet ./...
 	go tool staticcheck ./...
 	@# Absolute, and built from the pin in the top go.mod.

@@ -112,7 +112,7 @@ func (b *berth) process() {
 	w, cfg := b.host.w, b.host.cfg
 	log := b.logger()
 	backend, err := rabbit.New(rabbit.Config{
-		URLs: w.urls(b.host.number), Heartbeat: cfg.Heartbeat, Wire: w.plan.Wire, QueueType: w.plan.QueueType,
+		URLs: w.urls(b.host.number), Heartbeat: cfg.Heartbeat, Protocol: w.plan.Protocol, QueueType: w.plan.QueueType,
 		Priority: cfg.Priority, Host: b.host.name, PID: b.host.runs,
 		Connect: func(ctx context.Context, address string) (net.Conn, error) { return w.dial(ctx, b.task, address) },
 		Clock:   boottime.From(source{b.task}), Log: log,
@@ -196,7 +196,7 @@ func (w *world) administer() {
 	admin := newHost(w, 99, Contender{})
 	of := newTask(admin, "admin")
 	backend, err := rabbit.New(rabbit.Config{
-		URLs: w.urls(0), Wire: w.plan.Wire, QueueType: w.plan.QueueType, Host: "admin", PID: 1,
+		URLs: w.urls(0), Protocol: w.plan.Protocol, QueueType: w.plan.QueueType, Host: "admin", PID: 1,
 		Connect: func(ctx context.Context, address string) (net.Conn, error) { return w.dial(ctx, of, address) },
 	})
 	if err != nil {

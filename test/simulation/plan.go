@@ -19,7 +19,7 @@ type Plan struct {
 	Nodes     int
 	Lock      lock.ID
 	Slots     int
-	Wire      rabbit.Wire
+	Protocol  rabbit.Protocol
 	QueueType rabbit.QueueType
 	Latency   time.Duration // of the network at least, and twice that as a rule
 
@@ -37,9 +37,9 @@ func Draw(seed uint64, kind string, nodes int) Plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := Plan{
 		Seed: seed, Nodes: nodes, Slots: 1, Lock: lock.ID{Kind: lock.Mutex, Name: "work"},
-		Version: []simulated.Version{simulated.V3_10, simulated.V4_0, simulated.V4_3}[r.IntN(3)],
-		Latency: []time.Duration{100 * time.Microsecond, time.Millisecond, 20 * time.Millisecond}[r.IntN(3)],
-		Wire:    rabbit.WireFull,
+		Version:  []simulated.Version{simulated.V3_10, simulated.V4_0, simulated.V4_3}[r.IntN(3)],
+		Latency:  []time.Duration{100 * time.Microsecond, time.Millisecond, 20 * time.Millisecond}[r.IntN(3)],
+		Protocol: rabbit.ProtocolFull,
 	}
 	several := 2 + r.IntN(3)
 	switch kind {
@@ -53,13 +53,13 @@ func Draw(seed uint64, kind string, nodes int) Plan {
 		p.Lock.Kind, p.Slots, p.QueueType = lock.TokenSemaphore, several, rabbit.QueuesQuorum
 	}
 	if kind == "plain-mutex" || kind == "plain-semaphore" {
-		p.Wire = rabbit.WirePlain
+		p.Protocol = rabbit.ProtocolPlain
 	}
 	heartbeat := time.Duration(3+r.IntN(3)) * time.Second
 	for range 2 + r.IntN(19) {
 		c := drawContender(r)
 		c.Heartbeat = heartbeat
-		if p.Wire == rabbit.WireFull && r.IntN(4) == 0 { // the plain wire wants one lease for all
+		if p.Protocol == rabbit.ProtocolFull && r.IntN(4) == 0 { // the plain protocol wants one lease for all
 			c.Heartbeat = time.Duration(3+r.IntN(5)) * time.Second
 		}
 		p.Contenders = append(p.Contenders, c)

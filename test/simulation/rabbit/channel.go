@@ -11,6 +11,8 @@ type channel struct {
 	closing bool // we have sent channel.close, or are about to
 
 	pending *publication // a message of which something is missing
+	doing   method       // the last one
+	again   func()       // does it again
 
 	confirming  bool
 	tx          *transaction
@@ -190,6 +192,9 @@ func (ch *channel) method(m method, r *reader) {
 	case ch.tx != nil && ch.tx.committing:
 		refuse(channelError, "unexpected command while processing 'tx.commit'")
 	}
+	arguments := r.b
+	ch.again = func() { handle(m, &reader{b: arguments}) }
+	ch.doing = m
 	handle(m, r)
 }
 

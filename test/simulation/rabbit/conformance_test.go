@@ -1,10 +1,7 @@
 package rabbit
 
 import (
-	"context"
 	"flag"
-	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,11 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"berth/test/brokertest"
 )
-
-var update = flag.Bool("update", false, "write down what the real broker says")
 
 func TestMain(m *testing.M) {
 	// Scenarios on a real broker wait most of the time.
@@ -41,7 +34,7 @@ func TestSimulatedBrokerAnswersAsRealOnes(t *testing.T) {
 }
 
 func simulate(t *testing.T, version Version, s scenario) {
-	cluster := New(Config{Version: version, Nodes: s.nodes, NetTick: time.Millisecond, Step: time.Microsecond, Log: t.Logf})
+	cluster := New(Config{Version: version, Nodes: s.nodes, Step: time.Microsecond, Log: t.Logf})
 	defer cluster.Close()
 	w := newWorld(t, version, s)
 	w.operator = &simulatedOperator{cluster}
@@ -61,95 +54,12 @@ func newWorld(t *testing.T, version Version, s scenario) *world {
 	return &world{t: t, version: version, prefix: strings.ReplaceAll(s.name, " ", "-")}
 }
 
-// What is written down is what the real broker says: RabbitMQ 3.10, or that of BERTH_TEST_BROKER.
-func TestRealBrokerAnswersAsWrittenDown(t *testing.T) {
-	b := brokertest.New(t)
-	version := versionOf(b)
-	t.Run("group", func(t *testing.T) {
-		for _, s := range scenarios {
-			if s.alone || s.nodes > 0 {
-				continue
-			}
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				try(t, b, nil, version, s)
-			})
-		}
-	})
-	for _, s := range scenarios {
-		if s.alone && s.nodes == 0 {
-			t.Run(s.name, func(t *testing.T) { try(t, b, nil, version, s) })
-		}
-	}
-}
-
-func versionOf(b *brokertest.Broker) Version {
-	switch {
-	case b.Since(4, 3):
-		return V4_3
-	case b.Since(4, 0):
-		return V4_0
-	}
-	return V3_10
-}
-
-// The same for three nodes, one of which is lost.
-func TestRealClusterAnswersAsWrittenDown(t *testing.T) {
-	if os.Getenv("BERTH_TEST_NODES") != "3" {
-		t.Skip("it takes a minute: BERTH_TEST_NODES=3 does it")
-	}
-	for _, s := range scenarios {
-		if s.nodes == 3 {
-			t.Run(s.name, func(t *testing.T) {
-				c := brokertest.NewCluster(t, 3)
-				try(t, c.Nodes[0], c, versionOf(c.Nodes[0]), s)
-			})
-		}
-	}
-}
-
-func try(t *testing.T, b *brokertest.Broker, cluster *brokertest.Cluster, version Version, s scenario) {
-	w := newWorld(t, version, s)
-	w.operator = &realOperator{t, b, cluster}
-	w.dial = func(node int) (net.Conn, error) {
-		if cluster != nil {
-			return net.Dial("tcp", cluster.Nodes[node].Addr())
-		}
-		return net.Dial("tcp", b.Addr())
-	}
-	w.quiet = quietly
-	if !*update {
-		for _, step := range read(t, s).of(version) {
-			w.expected = append(w.expected, len(step)-1)
-		}
-	}
-	s.run(w)
-	if *update {
-		record(t, s, version, w.steps)
-		return
-	}
-	compare(t, s, version, w.steps)
-}
-
-// quietly waits until as much was said as is expected, and a moment more.
-func quietly(seen func() int, expected int) {
-	const longest, pause, moment = 10 * time.Second, 2 * time.Millisecond, 30 * time.Millisecond
-	if expected < 0 {
-		time.Sleep(400 * time.Millisecond)
-		return
-	}
-	for end := time.Now().Add(longest); seen() < expected && time.Now().Before(end); {
-		time.Sleep(pause)
-	}
-	time.Sleep(moment)
-}
-
 // compare compares steps with what is written down.
 func compare(t *testing.T, s scenario, version Version, steps [][]string) {
 	t.Helper()
 	wanted := read(t, s).of(version)
 	if wanted == nil {
-		t.Fatalf("nothing is written down; go test -run Real -update does, with the real broker")
+		t.Fatalf("nothing is written down; go test -tags brokers -run Real -update does, with the real broker")
 	}
 	differ := false
 	for i := range max(len(wanted), len(steps)) {
@@ -169,19 +79,6 @@ func compare(t *testing.T, s scenario, version Version, steps [][]string) {
 		for i, step := range steps {
 			t.Logf("%d %s", i+1, strings.Join(step, "\n"))
 		}
-	}
-}
-
-func record(t *testing.T, s scenario, version Version, steps [][]string) {
-	t.Helper()
-	file := path(s)
-	book := transcript{}
-	if text, err := os.ReadFile(file); err == nil {
-		book = parse(string(text))
-	}
-	book.set(version, steps)
-	if err := os.WriteFile(file, []byte(book.String()), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -221,7 +118,7 @@ func (o *simulatedOperator) split(alone int) {
 			others = append(others, node)
 		}
 	}
-	o.Split(others)
+	o.Disconnect(others)
 }
 func (o *simulatedOperator) policy(pattern string, definition map[string]any) {
 	o.SetPolicy(pattern, definition)
@@ -236,77 +133,4 @@ func (o *simulatedOperator) closeConnection(name string) {
 func (o *simulatedOperator) user(name, configure, write, read string) {
 	o.SetUser(name, "secret")
 	o.SetPermissions(name, configure, write, read)
-}
-
-// realOperator looks after a real one.
-type realOperator struct {
-	t       *testing.T
-	b       *brokertest.Broker
-	cluster *brokertest.Cluster // nil: b is alone
-}
-
-func (o *realOperator) kill(node int)   { o.must(o.cluster.Nodes[node].Kill9()) }
-func (o *realOperator) start(node int)  { o.must(o.cluster.Nodes[node].Restart(o.t.Context())) }
-func (o *realOperator) hang(node int)   { o.must(o.cluster.Nodes[node].Pause()) }
-func (o *realOperator) resume(node int) { o.must(o.cluster.Nodes[node].Continue()) }
-func (o *realOperator) split(alone int) {
-	o.must(o.cluster.Split(o.t.Context(), o.cluster.Nodes[alone]))
-}
-func (o *realOperator) rejoin(alone int) {
-	o.must(o.cluster.Rejoin(o.t.Context(), o.cluster.Nodes[alone]))
-}
-
-func (o *realOperator) must(err error) {
-	if err != nil {
-		o.t.Error(err)
-	}
-}
-
-func (o *realOperator) eval(code string) {
-	_, err := o.b.Eval(context.Background(), code)
-	o.must(err)
-}
-
-func (o *realOperator) deleteQueue(name string) { o.must(o.b.DeleteQueue(o.t.Context(), "/", name)) }
-func (o *realOperator) purge(name string)       { o.must(o.b.PurgeQueue(o.t.Context(), "/", name)) }
-func (o *realOperator) lose(name string)        { o.must(o.b.ForgetQueue(o.t.Context(), "/", name)) }
-func (o *realOperator) restart()                { o.must(o.b.Restart(o.t.Context())) }
-func (o *realOperator) crash(name string) {
-	o.eval(fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)), exit(amqqueue:get_pid(Q), kill).`, name))
-}
-
-func (o *realOperator) alarm(on bool) {
-	if on {
-		o.must(o.b.RaiseMemoryAlarm(o.t.Context()))
-	} else {
-		o.must(o.b.ClearMemoryAlarm(o.t.Context()))
-	}
-}
-
-func (o *realOperator) closeConnection(name string) {
-	_, err := o.b.CloseConnections(o.t.Context(), name)
-	o.must(err)
-}
-
-func (o *realOperator) user(name, configure, write, read string) {
-	o.must(o.b.AddUser(o.t.Context(), name, "secret"))
-	o.must(o.b.SetPermissions(o.t.Context(), name, "/", configure, write, read))
-}
-
-func (o *realOperator) policy(pattern string, definition map[string]any) {
-	name := fmt.Sprintf("<<%q>>", pattern)
-	if definition == nil {
-		o.eval(fmt.Sprintf(`rabbit_policy:delete(<<"/">>, %s, <<"operator">>).`, name))
-		return
-	}
-	var terms []string
-	for key, v := range definition {
-		if text, ok := v.(string); ok {
-			terms = append(terms, fmt.Sprintf("{<<%q>>, <<%q>>}", key, text))
-		} else {
-			terms = append(terms, fmt.Sprintf("{<<%q>>, %v}", key, v))
-		}
-	}
-	o.eval(fmt.Sprintf(`ok = rabbit_policy:set(<<"/">>, %s, <<%q>>, [%s], 0, <<"queues">>, <<"operator">>).`, name, pattern,
-		strings.Join(terms, ", ")))
 }

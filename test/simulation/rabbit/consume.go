@@ -2,6 +2,8 @@ package rabbit
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -167,8 +169,8 @@ func (ch *channel) queueDown(q *queue, deleted bool) {
 			ch.unconfirm(sequence, q, deleted)
 		}
 	}
-	for _, c := range q.all {
-		if ch.consumers[c.tag] == c {
+	for _, tag := range slices.Sorted(maps.Keys(ch.consumers)) {
+		if c := ch.consumers[tag]; c.queue == q {
 			ch.lostQueue(c, deleted)
 		}
 	}
@@ -177,7 +179,7 @@ func (ch *channel) queueDown(q *queue, deleted bool) {
 // lostQueue goes on consuming from a queue whose process has crashed, as RabbitMQ 3 does, or ends the consumer.
 func (ch *channel) lostQueue(c *consumer, deleted bool) {
 	again := ch.node.book.live[c.queue.name]
-	if deleted || again == nil || ch.cluster.config.Version >= V4_0 {
+	if deleted || again == nil || again == c.queue || ch.cluster.config.Version >= V4_0 {
 		ch.dropConsumer(c)
 		return
 	}

@@ -88,6 +88,11 @@ func (q *queue) channelDown(ch *channel) {
 		q.delete("nobody consumes from it")
 		return
 	}
+	q.takeBack(ch)
+}
+
+// takeBack puts back what a channel has.
+func (q *queue) takeBack(ch *channel) {
 	var theirs []*entry
 	for _, e := range q.inHand {
 		if e.holder == ch {

@@ -93,7 +93,7 @@ func (ch *channel) redeclare(m method, q *queue, d *declaration) {
 	ch.call(m, q, func() func() {
 		messages, consumers := q.stat()
 		return func() { ch.declared(d, messages, consumers) }
-	}, func() { ch.make(m, d) })
+	}, func() { ch.goneInCall(q) })
 }
 
 // create makes a queue.
@@ -147,6 +147,10 @@ func (ch *channel) refuseAway(q *queue) {
 
 // goneInCall is the answer of a queue that has gone since it was found.
 func (ch *channel) goneInCall(q *queue) {
+	if ch.node.book.live[q.name] == q && ch.cluster.config.Version >= V4_0 {
+		ch.awaitNode(ch.doing, q, ch.again)
+		return
+	}
 	if ch.node.book.away[q.name] == q || ch.node.book.live[q.name] == q {
 		ch.refuseAway(q)
 	}

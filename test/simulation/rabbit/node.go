@@ -13,9 +13,10 @@ type node struct {
 	id      int
 	up      bool
 	hung    bool
-	frozen  []func() // what happens once it does not hang any more
-	sees    []*node  // those that it can reach, and itself
-	book    *book    // of the queues, as it knows them
+	frozen  []func()       // what happens once it does not hang any more
+	sees    []*node        // those that it can reach, and itself
+	lost    map[*node]bool // those that it takes for down
+	book    *book          // of the queues, as it knows them
 	disk    []saved
 }
 
@@ -160,6 +161,7 @@ func (n *node) start() {
 	}
 	c.log("node %d: starts", n.id)
 	n.up = true
+	n.lost = map[*node]bool{}
 	n.join()
 	for _, q := range c.allQueues() { // what was not durable is no more
 		if q.node == n && q.dead {
@@ -196,7 +198,7 @@ func (n *node) recover(s saved) {
 func (q *queue) crash() {
 	n := q.node
 	entries := q.durables()
-	if q.cluster.config.Version >= V4_0 { // which confirms what is not on disk
+	if q.cluster.config.Version >= V4_0 { // which writes what is to be confirmed, and the rest later
 		entries = slices.DeleteFunc(entries, func(e *entry) bool { return !e.stored })
 	}
 	if !q.durable {

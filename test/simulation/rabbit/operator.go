@@ -186,11 +186,16 @@ func (c *Cluster) Hang(node int) { c.do(c.nodes[node].hang) }
 // Resume ends Hang.
 func (c *Cluster) Resume(node int) { c.do(c.nodes[node].resume) }
 
-// Split cuts the cluster into these groups of nodes, which do not hear of each other. A node that is in none is alone.
-func (c *Cluster) Split(groups ...[]int) { c.do(func() { c.split(groups) }) }
+// Split cuts the cluster into these groups of nodes, which do not hear of each other, and take each other for down after
+// Config.NetTick. A node that is in none is alone.
+func (c *Cluster) Split(groups ...[]int) { c.do(func() { c.split(groups, c.config.NetTick) }) }
 
-// Heal ends Split.
-func (c *Cluster) Heal() { c.do(func() { c.split([][]int{{0, 1, 2}}) }) }
+// Disconnect is Split where all nodes know of it at once, as they do where connections are reset.
+func (c *Cluster) Disconnect(groups ...[]int) { c.do(func() { c.split(groups, 0) }) }
+
+// Heal ends Split and Disconnect. On Mnesia nodes that have taken each other for down do not know each other's queues
+// before one of them is restarted.
+func (c *Cluster) Heal() { c.do(func() { c.split([][]int{{0, 1, 2}}, 0) }) }
 
 // Alarm raises or ends an alarm of memory or disk.
 func (c *Cluster) Alarm(on bool) {

@@ -92,7 +92,10 @@ func (c *Cluster) elect(after time.Duration) {
 			if i := slices.IndexFunc(c.nodes, c.majority); i >= 0 {
 				c.log("queue %s: node %d leads it", q.name, i)
 				q.node = c.nodes[i]
-				q.limit()
+				if c.config.Version < V4_3 { // whose clients do not say again what the last leader has not got done
+					q.gated = slices.DeleteFunc(q.gated, func(m note) bool { return !m.call })
+				}
+				q.suspectAll()
 			}
 		}
 		c.release()
@@ -100,8 +103,8 @@ func (c *Cluster) elect(after time.Duration) {
 	})
 }
 
-// split cuts or joins what nodes reach.
-func (c *Cluster) split(groups [][]int) {
+// split cuts or joins what nodes reach. Those that are cut off are down for the others after that time.
+func (c *Cluster) split(groups [][]int, noticed time.Duration) {
 	c.log("nodes reach each other: %v", groups)
 	group := func(n *node) int {
 		return slices.IndexFunc(groups, func(g []int) bool { return slices.Contains(g, n.id) })
@@ -113,18 +116,59 @@ func (c *Cluster) split(groups [][]int) {
 			if n == other || group(n) == group(other) && group(n) >= 0 {
 				n.sees = append(n.sees, other)
 			} else if slices.Contains(before, other) {
-				c.giveUp(n, other)
+				c.giveUp(n, other, noticed)
 			}
 		}
 	}
+	for _, n := range c.nodes {
+		for _, other := range n.sees {
+			if other.up {
+				delete(n.lost, other)
+			}
+		}
+	}
+	c.trust()
 	c.elect(whenSilent)
 	c.release()
 	c.goOn()
+	c.wake()
+}
+
+// patience is how long a channel of 4.0 and later waits for a queue whose node is down.
+const patience = time.Minute
+
+// awaitNode has a channel wait until any node is back, and then do again what it could not.
+func (ch *channel) awaitNode(m method, q *queue, again func()) {
+	c, over := ch.cluster, false
+	ch.pause()
+	c.later(patience, func() {
+		if !over {
+			over = true
+			ch.resume(func() {
+				ch.guard(m, func() { refuse(notFound, "failed to perform operation on %s due to timeout", inVhost(q.name)) })
+			})
+		}
+	})
+	c.patient = append(c.patient, func() {
+		if !over {
+			over = true
+			ch.resume(func() { ch.guard(m, again) })
+		}
+	})
+}
+
+// wake has channels that wait for a node try again.
+func (c *Cluster) wake() {
+	patient := c.patient
+	c.patient = nil
+	for _, f := range patient {
+		c.at(c.now, f)
+	}
 }
 
 // giveUp has a node take another one for down, once it has not reached that for long enough.
-func (c *Cluster) giveUp(n, other *node) {
-	c.later(c.config.NetTick, func() {
+func (c *Cluster) giveUp(n, other *node, after time.Duration) {
+	c.later(after, func() {
 		if n.up && !c.linked(n, other) {
 			n.nodeDown(other)
 		}
@@ -136,12 +180,12 @@ func (n *node) nodeDown(other *node) {
 	c := n.cluster
 	c.log("node %d: takes node %d for down", n.id, other.id)
 	c.held = slices.DeleteFunc(c.held, func(h held) bool { return h.from == n && h.to == other || h.from == other && h.to == n })
+	n.lost[other] = true
 	c.bounce(n, other)
 	if c.config.Version < V4_3 {
 		n.forget(other)
-	} else if !other.up {
-		n.shelve(other)
 	}
+	n.orphan(other)
 	c.suspect(n, other)
 	c.elect(whenDead)
 }
@@ -158,35 +202,35 @@ func (n *node) forget(other *node) {
 		}
 		n.book = shared
 	}
-	n.shelve(other)
-	for name, q := range n.book.away {
-		if !q.durable {
-			delete(n.book.away, name)
+	for name, q := range n.book.live {
+		if q.node != other || q.quorum || q.durable && c.config.Version >= V4_0 {
+			continue
+		}
+		delete(n.book.live, name)
+		if q.durable {
+			n.book.away[name] = q
 		}
 	}
 }
 
-// shelve puts the classic queues of a node away, and tells channels that they are gone.
-func (n *node) shelve(other *node) {
-	c := n.cluster
-	for _, q := range c.allQueues() {
-		if q.node != other || q.quorum || n.book.live[q.name] != q {
-			continue
-		}
-		delete(n.book.live, q.name)
-		n.book.away[q.name] = q
-		for _, ch := range q.watchers {
-			if ch.node == n {
-				c.at(c.now, func() { ch.receive(note{f: func() { ch.queueDown(q, false) }}) })
+// orphan tells the node's channels that the classic queues of another node are out of reach.
+func (n *node) orphan(other *node) {
+	for _, o := range n.cluster.allConnections() {
+		for _, number := range o.numbers {
+			ch := o.channels[number]
+			for _, q := range ch.watched {
+				if o.node == n && q.node == other && !q.quorum {
+					n.cluster.at(n.cluster.now, func() { ch.receive(note{f: func() { ch.queueDown(q, false) }}) })
+				}
 			}
 		}
 	}
 }
 
-// suspect has the queues of a node take back what channels on another one have: classic ones at once.
+// suspect has the queues of a node take back what channels on another one have.
 func (c *Cluster) suspect(n, other *node) {
 	for _, q := range c.allQueues() {
-		if q.node != n {
+		if q.node != n || q.dead {
 			continue
 		}
 		for _, ch := range slices.Clone(q.watchers) {
@@ -195,14 +239,24 @@ func (c *Cluster) suspect(n, other *node) {
 			case q.quorum:
 				q.suspect(ch)
 			default:
-				c.at(c.now, func() { q.receive(note{f: func() { q.channelDown(ch) }}) })
+				q.after(0, func() { q.channelDown(ch) })
 			}
 		}
 	}
 }
 
-// suspect takes back what a channel has whose node is away, once that has lasted.
+// suspectAll has a queue that has another leader do so with all channels that this does not reach.
+func (q *queue) suspectAll() {
+	for _, ch := range slices.Clone(q.watchers) {
+		if !ch.node.up || ch.node.hung || !q.cluster.linked(q.node, ch.node) {
+			q.suspect(ch)
+		}
+	}
+}
+
+// suspect gives nothing more to a channel whose node is away, and takes back what it has once that has lasted.
 func (q *queue) suspect(ch *channel) {
+	q.doubt(ch, true)
 	wait := time.Duration(0)
 	if q.cluster.config.Version >= V4_3 {
 		wait = time.Minute
@@ -211,10 +265,39 @@ func (q *queue) suspect(ch *channel) {
 		}
 	}
 	q.after(wait, func() {
-		if ch.dead || !q.cluster.linked(q.node, ch.node) || ch.node.hung {
-			q.channelDown(ch)
+		if !ch.node.up || !q.cluster.linked(q.node, ch.node) || ch.node.hung {
+			q.takeBack(ch)
 		}
 	})
+}
+
+// doubt says whether a channel's node is away.
+func (q *queue) doubt(ch *channel, away bool) {
+	for _, c := range q.all {
+		if c.channel == ch {
+			c.suspect = away
+		}
+	}
+	q.activate()
+	q.goOn()
+}
+
+// trust has quorum queues serve channels again whose node is back.
+func (c *Cluster) trust() {
+	for _, q := range c.allQueues() {
+		if !q.quorum {
+			continue
+		}
+		for _, ch := range slices.Clone(q.watchers) {
+			switch {
+			case !ch.node.up || ch.node.hung || !c.linked(q.node, ch.node):
+			case ch.dead:
+				q.after(0, func() { q.channelDown(ch) })
+			default:
+				q.after(0, func() { q.doubt(ch, false) })
+			}
+		}
+	}
 }
 
 // release lets go what waited between nodes.
@@ -256,16 +339,13 @@ func (n *node) join() {
 
 // nodeUp is told that a node is back.
 func (c *Cluster) nodeUp(n *node) {
-	for _, q := range c.allQueues() {
-		if !q.quorum {
-			continue
-		}
-		for _, ch := range slices.Clone(q.watchers) {
-			if ch.dead && ch.node == n {
-				q.after(0, func() { q.channelDown(ch) })
-			}
+	for _, other := range c.nodes {
+		if c.linked(other, n) {
+			delete(other.lost, n)
 		}
 	}
+	c.wake()
+	c.trust()
 	c.release()
 	c.goOn()
 }

@@ -22,6 +22,7 @@ type process struct {
 type note struct {
 	f    func() // what the receiver does
 	lost func() // what happens if it is no more; nil: nothing
+	call bool   // the sender waits for an answer
 }
 
 func (c *Cluster) newProcess(n *node) process {
@@ -41,11 +42,16 @@ func (p *process) send(to *process, m note) {
 		when = last
 	}
 	to.last[p] = when
-	if p.node != to.node && !c.linked(p.node, to.node) {
+	switch {
+	case p.node != to.node && p.node.lost[to.node] && to.gate == nil: // which is known
+		if m.lost != nil {
+			c.at(when, m.lost)
+		}
+	case p.node != to.node && !c.linked(p.node, to.node):
 		c.hold(p.node, to.node, func() { p.cluster.at(c.now, func() { to.receive(m) }) })
-		return
+	default:
+		c.at(when, func() { to.receive(m) })
 	}
-	c.at(when, func() { to.receive(m) })
 }
 
 // after has the process do something by itself later.
@@ -96,11 +102,12 @@ func (p *process) ask(to *process, f func() (then func()), lost func()) {
 		p.resume(then)
 	}
 	p.send(to, note{
+		call: true,
 		f: func() {
 			then := f()
 			to.reply(p, func() { answer(then) })
 		},
-		lost: func() { to.reply(p, func() { answer(lost) }) },
+		lost: func() { c.at(c.now, func() { p.node.whenAwake(func() { answer(lost) }) }) },
 	})
 }
 

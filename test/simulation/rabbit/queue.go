@@ -100,7 +100,7 @@ func (q *queue) publish(p *publication, from *channel) {
 		return
 	}
 	q.number++
-	e := &entry{message: p.message, number: q.number}
+	e := &entry{message: p.message, number: q.number, stored: p.sequence > 0}
 	q.setExpiry(e)
 	q.ready = append(q.ready, e)
 	q.serve()

@@ -23,8 +23,10 @@ func makeLock(w *world) (h, o *client) {
 
 // survey has a client look at all of it, and publish to all of it.
 func (c *client) survey() {
-	for _, name := range []string{"T", "away", "B"} {
-		c.look(1, c.w.q(name))
+	for n, name := range []string{"T", "away", "B"} {
+		channel := uint16(n + 4)
+		c.reopen(channel)
+		c.look(channel, c.w.q(name))
 	}
 	for n, name := range []string{"T", "away", "B", "Q", "none"} {
 		c.publish(2, letter{number: 10 + n, key: c.w.q(name), options: "mandatory persistent"})
@@ -33,13 +35,18 @@ func (c *client) survey() {
 
 func nodeKilled(w *world) {
 	_, o := makeLock(w)
-	w.step("node 1 is killed", func() { w.operator.kill(1) })
-	w.sleep(3 * time.Second)
+	w.step("node 1 is killed", func() {
+		w.operator.kill(1)
+		time.Sleep(3 * time.Second)
+	})
 	o.survey()
 	o.declare(3, w.q("B"), "exclusive", empty)
-	o.consume(1, w.q("T"), "t", "exclusive", nil)
-	w.step("node 1 starts", func() { w.operator.start(1) })
-	w.sleep(3 * time.Second)
+	o.reopen(7)
+	o.consume(7, w.q("T"), "t", "exclusive", nil)
+	w.step("node 1 starts", func() {
+		w.operator.start(1)
+		time.Sleep(3 * time.Second)
+	})
 	again := w.loginAt(1, "again", "guest", "guest", 0)
 	again.look(1, w.q("B"))
 	again.look(2, w.q("away"))
@@ -67,14 +74,18 @@ func nodeHung(w *world) {
 
 func clusterSplit(w *world) {
 	h, o := makeLock(w)
-	w.step("node 1 is cut off", func() { w.operator.split(1) })
-	w.sleep(time.Second)
+	w.step("node 1 is cut off", func() {
+		w.operator.split(1)
+		time.Sleep(3 * time.Second)
+	})
 	o.survey()
 	h.survey()
 	o.declare(3, w.q("B"), "exclusive", empty)
 	o.declare(3, w.q("C"), "exclusive", empty)
-	w.step("node 1 is back", func() { w.operator.rejoin(1) })
-	w.sleep(time.Second)
+	w.step("node 1 is back", func() {
+		w.operator.rejoin(1)
+		time.Sleep(3 * time.Second)
+	})
 	h.look(3, w.q("B"))
 	h.look(3, w.q("T"))
 	h.look(3, w.q("C"))

@@ -25,6 +25,7 @@ type Cluster struct {
 	replies     map[string]*channel // by the name of their queue of direct reply-to
 	questions   []*question
 	held        []held
+	patient     []func() // channels that wait for a node to be back
 	metadata    *store
 	alarm       bool
 	policies    []*policy
@@ -44,7 +45,7 @@ func New(config Config) *Cluster {
 		rights: map[string]*permissions{}}
 	shared := newBook()
 	for id := range config.Nodes {
-		c.nodes = append(c.nodes, &node{cluster: c, id: id, up: true, book: shared})
+		c.nodes = append(c.nodes, &node{cluster: c, id: id, up: true, book: shared, lost: map[*node]bool{}})
 	}
 	for _, n := range c.nodes {
 		n.sees = slices.Clone(c.nodes)
