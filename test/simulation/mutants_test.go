@@ -90,8 +90,8 @@ const tried = "1000"
 
 // A simulation that finds nothing proves something only if it finds what is there.
 func TestBrokenBerthIsFoundOut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes minutes")
+	if !*broken {
+		t.Skip("it takes minutes: see -mutants")
 	}
 	simulated := regexp.MustCompile(`(\d+) seeds, .* (\d+) seeds with violations`)
 	for _, m := range mutants {

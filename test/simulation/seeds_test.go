@@ -14,15 +14,16 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 10, "how many seeds are simulated of each kind")
-	first = flag.Uint64("first", 1, "the first of them")
-	one   = flag.Uint64("seed", 0, "simulate this seed alone, and show its history")
-	kind  = flag.String("kind", "", "which kind of lock is simulated, `mutex` for example; empty: all of them")
-	nodes = flag.Int("nodes", 1, "on how many nodes")
-	sums  = flag.Bool("sums", false, "show a sum of each history")
-	table = flag.Bool("windows", false, "show how often something befell a process after which step")
-	small = flag.Bool("shrink", false, "with -seed: show the smallest history that is found which still fails")
-	until = flag.Bool("until-found", false, "end with the first violation")
+	seeds  = flag.Int("seeds", 10, "how many seeds are simulated of each kind")
+	first  = flag.Uint64("first", 1, "the first of them")
+	one    = flag.Uint64("seed", 0, "simulate this seed alone, and show its history")
+	kind   = flag.String("kind", "", "which kind of lock is simulated, `mutex` for example; empty: all of them")
+	nodes  = flag.Int("nodes", 1, "on how many nodes")
+	sums   = flag.Bool("sums", false, "show a sum of each history")
+	table  = flag.Bool("windows", false, "show how often something befell a process after which step")
+	small  = flag.Bool("shrink", false, "with -seed: show the smallest history that is found which still fails")
+	broken = flag.Bool("mutants", false, "find out berths that are broken on purpose")
+	until  = flag.Bool("until-found", false, "end with the first violation")
 )
 
 // kinds are the kinds of locks to be simulated. What needs three nodes is left out on one.
