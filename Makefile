@@ -24,10 +24,13 @@ CLUSTERS ?= 4.3
 # Flags for test/examples.
 EXAMPLES ?=
 
+# How many seeds of each kind of lock make simulate takes.
+SEEDS ?= 10
+
 # What make mutants breaks, and its flags; nothing: all that it knows.
 MUTANTS ?=
 
-.PHONY: help build demo deps test fuzz mutants race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs picture packages clean
+.PHONY: help build demo deps test fuzz mutants simulate race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs picture packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -64,6 +67,10 @@ fuzz: ## feed each fuzz test inputs that are not known yet, 20 s each: FUZZTIME=
 mutants: ## break one decision after the other, and list what no test notices: make mutants MUTANTS="-p 1 ./lock/rabbit/ledger"
 	go run ./test/mutants $(MUTANTS)
 
+simulate: ## run berths on a simulated RabbitMQ, in fake time, SEEDS seeds of each kind of lock: SEEDS=1000 make simulate
+	go test -tags simulation -count=1 -timeout 12h ./test/simulation/rabbit
+	go test -tags simulation -count=1 -timeout 12h ./test/simulation -seeds $(SEEDS)
+
 race: deps ## run the end-to-end tests with a berth that has the race detector
 	BERTH_TEST_RACE=1 go test -race -count=1 -timeout 20m ./test/e2e
 
@@ -78,7 +85,7 @@ test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, 
 	@# Not from the cache: it does not know which broker a package was tested on.
 	all=$$(scripts/brokers.sh all) && status=0 && for broker in $$all; do \
 		echo "RabbitMQ in $$broker:"; \
-		BERTH_TEST_BROKER=$$broker go test -tags brokers -race -count=1 -timeout 20m ./test/brokertest ./test/simulation/rabbit ./lock/rabbit ./test/e2e ./test/examples || status=1; \
+		BERTH_TEST_BROKER=$$broker go test -tags simulation,brokers -race -count=1 -timeout 20m ./test/brokertest ./test/simulation/rabbit ./lock/rabbit ./test/e2e ./test/examples || status=1; \
 	done; exit $$status
 
 interop: deps ## have berth contend with a client in Python, with kills, for ten minutes: INTEROP_TIME=1h make interop
@@ -90,7 +97,7 @@ faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make f
 
 clusters: deps ## lose a node of three, for each kind of lock, into docs/clusters.md, on RabbitMQ 4.3: half an hour
 	all=$$(scripts/brokers.sh $(CLUSTERS)) && status=0 && for broker in $$all; do \
-		BERTH_TEST_NODES=3 BERTH_TEST_BROKER=$$broker go test -tags brokers -count=1 -run 'Conform|ThreeNodes|RealCluster' ./lock/rabbit ./test/simulation/rabbit || status=1; \
+		BERTH_TEST_NODES=3 BERTH_TEST_BROKER=$$broker go test -tags simulation,brokers -count=1 -run 'Conform|ThreeNodes|RealCluster' ./lock/rabbit ./test/simulation/rabbit || status=1; \
 		BERTH_TEST_BROKER=$$broker FAULTS_PAGE=$(CURDIR)/docs/clusters.md FAULTS_COMMIT="$(COMMIT)" \
 			go -C test/faults test -v -count=1 -timeout 2h -run ThreeNodes . || status=1; \
 	done; exit $$status
@@ -118,7 +125,7 @@ check: ## look at the code without running it: gofmt, vet, staticcheck
 		{ echo "not formatted; run gofmt -w on: $$unformatted" >&2; exit 1; }
 	go vet ./...
 	go vet -tags alerts,programs ./test/e2e
-	go vet -tags brokers ./test/simulation/rabbit
+	go vet -tags simulation,brokers ./test/simulation/...
 	go -C test/faults vet ./...
 	go tool staticcheck ./...
 	@# Absolute, and built from the pin in the top go.mod.

@@ -1,3 +1,5 @@
+//go:build simulation
+
 package simulation
 
 import (
@@ -24,7 +26,7 @@ func child(t *testing.T, changes []overlay.Change, flags ...string) (string, err
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := exec.Command("go", "test", "-c", "-tags", "exact", "-overlay", list, "-o", binary, ".").CombinedOutput()
+	built, err := exec.Command("go", "test", "-c", "-tags", "simulation,exact", "-overlay", list, "-o", binary, ".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("cannot build the simulation: %v\n%s", err, built)
 	}

@@ -1,4 +1,4 @@
-//go:build exact
+//go:build simulation && exact
 
 package simulation
 

@@ -1,3 +1,5 @@
+//go:build simulation
+
 package rabbit
 
 import (
@@ -16,7 +18,7 @@ import (
 // has between two and three heartbeats later.
 func TestClientInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cluster := New(Config{Step: time.Microsecond, Log: t.Logf})
+		cluster := New(Config{Wait: synctest.Wait, Log: t.Logf})
 		defer cluster.Close()
 		holder, ch := open(t, cluster, "holder")
 		if _, err := ch.QueueDeclare("B", false, false, true, false, nil); err != nil {
@@ -34,7 +36,7 @@ func TestClientInBubble(t *testing.T) {
 				break
 			}
 		}
-		if took := time.Since(began); took < 9*time.Second || took > 15*time.Second {
+		if took := time.Since(began); took < 9*time.Second || took > 15100*time.Millisecond {
 			t.Errorf("a silent client with heartbeats of 5 s loses its queue after %s", took)
 		}
 		holder.Close()
@@ -44,7 +46,7 @@ func TestClientInBubble(t *testing.T) {
 // The same events have the same outcome, in the same order and at the same times, whatever the scheduler does.
 func TestSameSeedIsTheSameHistory(t *testing.T) {
 	first := contend(t, 1)
-	for range 5 {
+	for range 20 {
 		if again := contend(t, 1); again != first {
 			t.Fatalf("one history is\n%s\nand another one\n%s", first, again)
 		}
@@ -59,7 +61,7 @@ func contend(t *testing.T, seed uint64) (log string) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		began := time.Now()
-		cluster := New(Config{Version: V4_3, Step: time.Microsecond,
+		cluster := New(Config{Version: V4_3, Wait: synctest.Wait,
 			Delay: func() time.Duration { return time.Duration(random.IntN(3000)) * time.Microsecond },
 			Log: func(format string, args ...any) {
 				log += fmt.Sprintf("%s %s\n", time.Since(began), fmt.Sprintf(format, args...))

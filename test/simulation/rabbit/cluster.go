@@ -2,7 +2,7 @@
 // as berth uses. It needs no time but that of package time, and blocks on nothing but channels and pipes, so that it runs
 // in a bubble of testing/synctest:
 //
-//	cluster := rabbit.New(rabbit.Config{Version: rabbit.V4_3, Nodes: 3, Step: time.Microsecond})
+//	cluster := rabbit.New(rabbit.Config{Version: rabbit.V4_3, Nodes: 3, Wait: synctest.Wait})
 //	defer cluster.Close()
 //	config := amqp.Config{Dial: func(string, string) (net.Conn, error) { return cluster.Dial(0) }}
 //	connection, err := amqp.DialConfig("amqp://guest:guest@simulated/", config)
@@ -33,8 +33,12 @@ type Config struct {
 	Version Version // zero: V3_10
 	Nodes   int     // 1 or 3; zero: 1
 
-	// Step is how much time passes between any two events, so that each finds all goroutines of a bubble at rest, and the
-	// order of events does not depend on Go's scheduler. Zero, for use outside of a bubble: none.
+	// Wait returns once all other goroutines are at rest, so that no order of events depends on Go's scheduler: it is
+	// synctest.Wait, which nobody else in the bubble may call then. nil, for use outside of a bubble: nothing is waited for.
+	Wait func()
+
+	// Step is how much time passes between any two events, and does nearly the same where others call synctest.Wait: the
+	// order is open of what happens at one instant. Zero: none.
 	Step time.Duration
 
 	// Delay says how long the next message between two processes of the broker takes: connections, channels and queues are

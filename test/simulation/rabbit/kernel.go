@@ -12,6 +12,7 @@ import (
 // calls and what clients write, becomes events as well.
 type kernel struct {
 	step    time.Duration
+	wait    func() // nil: nothing is waited for
 	delay   func() time.Duration
 	wake    chan struct{} // holds one, if there is something in incoming
 	closing chan struct{}
@@ -58,16 +59,16 @@ func (e *events) Pop() any {
 	return x
 }
 
-func newKernel(step time.Duration, delay func() time.Duration) *kernel {
-	return &kernel{step: step, delay: delay, wake: make(chan struct{}, 1), closing: make(chan struct{}),
+func newKernel(config Config) *kernel {
+	return &kernel{step: config.Step, wait: config.Wait, delay: config.Delay, wake: make(chan struct{}, 1), closing: make(chan struct{}),
 		ended: make(chan struct{}), now: time.Now()}
 }
 
 // enter has something from outside happen, soon.
 func (k *kernel) enter(from int, f func()) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.incoming = append(k.incoming, input{from, f})
-	k.mu.Unlock()
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -128,6 +129,9 @@ func (k *kernel) rest() {
 	if k.step > 0 {
 		time.Sleep(k.step)
 	}
+	if k.wait != nil {
+		k.wait()
+	}
 }
 
 // take makes events of what came from outside, in an order that does not depend on which goroutine ran first.
@@ -135,6 +139,10 @@ func (k *kernel) take() {
 	k.mu.Lock()
 	all := k.incoming
 	k.incoming = nil
+	select {
+	case <-k.wake: // or there would be one event more, of nothing, depending on which goroutine was faster
+	default:
+	}
 	k.mu.Unlock()
 	slices.SortStableFunc(all, func(a, b input) int { return cmp.Compare(a.from, b.from) })
 	for _, one := range all {

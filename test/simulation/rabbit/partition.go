@@ -96,6 +96,7 @@ func (c *Cluster) elect(after time.Duration) {
 					q.gated = slices.DeleteFunc(q.gated, func(m note) bool { return !m.call })
 				}
 				q.suspectAll()
+				c.trust()
 			}
 		}
 		c.release()
@@ -230,7 +231,7 @@ func (n *node) orphan(other *node) {
 // suspect has the queues of a node take back what channels on another one have.
 func (c *Cluster) suspect(n, other *node) {
 	for _, q := range c.allQueues() {
-		if q.node != n || q.dead {
+		if q.node != n || q.dead || q.quorum && !c.majority(n) {
 			continue
 		}
 		for _, ch := range slices.Clone(q.watchers) {
@@ -290,11 +291,11 @@ func (c *Cluster) trust() {
 		}
 		for _, ch := range slices.Clone(q.watchers) {
 			switch {
-			case !ch.node.up || ch.node.hung || !c.linked(q.node, ch.node):
+			case !ch.node.up || ch.node.hung || !c.linked(q.node, ch.node) || !c.majority(q.node):
 			case ch.dead:
-				q.after(0, func() { q.channelDown(ch) })
+				q.channelDown(ch)
 			default:
-				q.after(0, func() { q.doubt(ch, false) })
+				q.doubt(ch, false)
 			}
 		}
 	}

@@ -42,8 +42,10 @@ func (p *process) send(to *process, m note) {
 		when = last
 	}
 	to.last[p] = when
+	away := p.node != to.node && p.node.lost[to.node] // and that is known
 	switch {
-	case p.node != to.node && p.node.lost[to.node] && to.gate == nil: // which is known
+	case away && to.gate != nil && c.config.Version < V4_3 && !m.call: // nobody says it again
+	case away && to.gate == nil:
 		if m.lost != nil {
 			c.at(when, m.lost)
 		}

@@ -1,4 +1,4 @@
-//go:build brokers
+//go:build simulation && brokers
 
 package rabbit
 

@@ -1,3 +1,5 @@
+//go:build simulation
+
 package rabbit
 
 // scenario is what clients and operators do; what a broker answers is in testdata.

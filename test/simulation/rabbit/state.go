@@ -40,7 +40,7 @@ func New(config Config) *Cluster {
 	config.Heartbeat = cmp.Or(config.Heartbeat, time.Minute)
 	config.ConsumerTimeout = cmp.Or(config.ConsumerTimeout, 30*time.Minute)
 	config.NetTick = cmp.Or(config.NetTick, time.Minute)
-	c := &Cluster{kernel: newKernel(config.Step, config.Delay), config: config, connections: map[int]*connection{},
+	c := &Cluster{kernel: newKernel(config), config: config, connections: map[int]*connection{},
 		replies: map[string]*channel{}, metadata: &store{}, passwords: map[string]string{"guest": "guest"},
 		rights: map[string]*permissions{}}
 	shared := newBook()

@@ -1,3 +1,5 @@
+//go:build simulation
+
 package rabbit
 
 import (
@@ -78,13 +80,16 @@ func (t transcript) step(b *strings.Builder, i int) {
 			of[answer] = append(of[answer], v.short())
 		}
 	}
-	do, same := "", true
+	do, same, having := "", true, 0
 	for n, answer := range answers {
 		first, _, _ := strings.Cut(answer, "\n")
 		same = same && (n == 0 || first == do)
 		do = first
 	}
-	all := same && len(t) == len(versions)
+	for _, who := range of {
+		having += len(who)
+	}
+	all := same && having == len(versions)
 	for n, answer := range answers {
 		lines := strings.Split(answer, "\n")
 		mark := "[" + strings.Join(of[answer], " ") + "] "
