@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -22,7 +21,11 @@ var exact func(seed uint64)
 func child(t *testing.T, changes []overlay.Change, flags ...string) (string, error) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "exact.test")
-	list, err := overlay.Write(t.TempDir(), append(overlay.Runtime(runtime.GOROOT()), changes...))
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := overlay.Write(t.TempDir(), append(overlay.Runtime(strings.TrimSpace(string(root))), changes...))
 	if err != nil {
 		t.Fatal(err)
 	}

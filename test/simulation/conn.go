@@ -55,7 +55,7 @@ func (e *end) Read(data []byte) (int, error) {
 			e.link.of.await()
 		}
 		w.mu.Lock()
-		n, err, wait, left := e.look(data)
+		n, wait, left, err := e.look(data)
 		w.mu.Unlock()
 		if n > 0 || err != nil || len(data) == 0 {
 			return n, err
@@ -66,7 +66,7 @@ func (e *end) Read(data []byte) (int, error) {
 
 // look reads what there is, or returns what to wait for, and how long at most; negative: for ever. The caller has
 // world.mu.
-func (e *end) look(data []byte) (n int, err error, wait <-chan struct{}, left time.Duration) {
+func (e *end) look(data []byte) (n int, wait <-chan struct{}, left time.Duration, err error) {
 	left = -1
 	if !e.deadline.IsZero() {
 		left = max(0, time.Until(e.deadline))
@@ -77,22 +77,22 @@ func (e *end) look(data []byte) (n int, err error, wait <-chan struct{}, left ti
 	}
 	switch {
 	case e.closed:
-		return 0, net.ErrClosed, nil, 0
+		return 0, nil, 0, net.ErrClosed
 	case e.client && e.link.of.stopped != nil:
-		return 0, nil, e.changed, -1
+		return 0, e.changed, -1, nil
 	case late:
-		return 0, os.ErrDeadlineExceeded, nil, 0
+		return 0, nil, 0, os.ErrDeadlineExceeded
 	case len(e.buffer) > 0:
 		n = copy(data, e.buffer)
 		if e.buffer = e.buffer[n:]; len(e.buffer) == 0 {
 			e.buffer = nil
 			e.link.of.inFirst = false
 		}
-		return n, nil, nil, 0
+		return n, nil, 0, nil
 	case e.over != nil:
-		return 0, e.over, nil, 0
+		return 0, nil, 0, e.over
 	}
-	return 0, nil, e.changed, left
+	return 0, e.changed, left, nil
 }
 
 func (e *end) wait(changed <-chan struct{}, left time.Duration) {

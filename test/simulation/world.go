@@ -29,10 +29,8 @@ type world struct {
 	links   map[*link]bool
 	numbers int
 	steps   map[string]int // how often each was made
-	calm    bool           // no faults come any more
 	final   bool           // commands end soon, and no berth is started anew
 	trap    *trap
-	faults  int                   // that are under way
 	quiet   time.Duration         // when the last fault was over
 	free    map[int]time.Duration // since when a slot is free; it is not in there while it is held
 
@@ -41,7 +39,7 @@ type world struct {
 
 // newWorld returns the world of a plan. It is not populated yet.
 func newWorld(plan Plan, keep bool) *world {
-	time.Sleep(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC).Sub(time.Now()))
+	time.Sleep(time.Until(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)))
 	w := &world{
 		plan: plan, began: time.Now(), random: rand.New(rand.NewPCG(plan.Seed, 1)), history: history.New(keep),
 		links: map[*link]bool{}, steps: map[string]int{}, free: map[int]time.Duration{},

@@ -45,12 +45,6 @@ func (m Message) Step() string {
 	return step
 }
 
-// quiet are methods of the login, and others that no step of berth's protocol is about.
-func (m Message) quiet() bool {
-	return strings.HasPrefix(m.Method, "connection.") && m.Method != "connection.close" || m.Method == "heartbeat" ||
-		strings.HasPrefix(m.Method, "channel.open") || strings.HasPrefix(m.Method, "confirm.")
-}
-
 var methods = map[[2]uint16]string{
 	{10, 10}: "connection.start", {10, 11}: "connection.start-ok", {10, 30}: "connection.tune",
 	{10, 31}: "connection.tune-ok", {10, 40}: "connection.open", {10, 41}: "connection.open-ok",

@@ -46,13 +46,12 @@ func checkArguments(v Version, d *declaration) (kind string) {
 
 // limits is what arguments and policies say of a queue.
 type limits struct {
-	length    int64         // of messages that are ready; -1: any number
-	rejects   bool          // what does not fit, instead of dropping the oldest
-	ttl       time.Duration // of messages; -1: they live for ever
-	expires   time.Duration // after which the queue goes where nobody uses it; 0: never
-	returns   int64         // how often a message may come back; -1: any number
-	timeout   time.Duration // for acknowledgements; 0: as configured
-	delaysAll bool
+	length  int64         // of messages that are ready; -1: any number
+	rejects bool          // what does not fit, instead of dropping the oldest
+	ttl     time.Duration // of messages; -1: they live for ever
+	expires time.Duration // after which the queue goes where nobody uses it; 0: never
+	returns int64         // how often a message may come back; -1: any number
+	timeout time.Duration // for acknowledgements; 0: as configured
 }
 
 // policy is what an operator has set for queues whose names match.

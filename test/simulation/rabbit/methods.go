@@ -3,8 +3,6 @@ package rabbit
 // method is a class and a method of AMQP 0-9-1.
 type method uint32
 
-func methodOf(class, number uint16) method { return method(uint32(class)<<16 | uint32(number)) }
-
 func (m method) class() uint16  { return uint16(m >> 16) }
 func (m method) number() uint16 { return uint16(m) }
 

@@ -22,7 +22,6 @@ type publication struct {
 	missing   uint64 // of the body; while the header is missing it is 1
 	sequence  uint64 // 0: nobody waits for a confirm
 	queue     *queue // nil: none; known once it is routed
-	returned  bool
 }
 
 // transaction is what waits for tx.commit.

@@ -85,12 +85,11 @@ func (c *client) purge(channel uint16, name string) {
 
 // letter is what is published. number is its header n.
 type letter struct {
-	number                     int
-	key, options               string // options: mandatory, persistent, immediate
-	expiration, user, reply    string
-	body                       string
-	exchange                   string
-	noExpiration, withoutProps bool
+	number                  int
+	key, options            string // options: mandatory, persistent, immediate
+	expiration, user, reply string
+	body                    string
+	exchange                string
 }
 
 func (c *client) letter(channel uint16, l letter) []byte {
