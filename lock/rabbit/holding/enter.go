@@ -35,7 +35,10 @@ func (h *Held) atDoor(ctx context.Context) error {
 		if err := h.exists(ctx); err != nil {
 			return err // and there is no ledger either
 		}
-		door, err = ledger.Make(ctx, main, h.t, who)
+		// An empty ledger says nothing: whoever came next would wait for the longest lease.
+		making, cancel := ledger.Finishing(ctx)
+		defer cancel()
+		door, err = ledger.Make(making, main, h.t, who)
 		h.made = time.Now()
 		if err == nil && (h.Session.Returned() || h.unreleased[h.slot] > 0) {
 			door.Missing, door.Empty = false, true
@@ -110,14 +113,15 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 func (h *Held) record(who ledger.Holding) ledger.Record { return who.Held(h.handover, h.Host, h.PID) }
 
 // recordTerm records this holding under a new term. Once the record has come back, whoever takes the place at the door
-// from us reads it. It goes on for a moment when ctx has ended.
+// from us reads it. It goes on for a moment when ctx has ended. A ledger that was made for this holding gets its record
+// in any case.
 func (h *Held) recordTerm(ctx context.Context) error {
-	if ctx.Err() != nil {
+	door := h.door.Load()
+	if ctx.Err() != nil && !door.Missing {
 		return ctx.Err()
 	}
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
-	door := h.door.Load()
 	term, err := door.Record(ctx, func(who ledger.Holding) error {
 		h.handover = h.lease
 		if known := door.View(); !known.Over() {
