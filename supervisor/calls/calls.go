@@ -21,8 +21,9 @@ import (
 )
 
 // ReleaseTimeout bounds giving a slot back. What is not confirmed by then is freed by
-// closing what held it. A broker that is silent for longer than this has brought the slot
-// into doubt before, and whoever has told berth to end is not kept waiting for it.
+// closing what held it, and its successor waits the handover delay if the release does not
+// arrive. That is longer than a broker takes that is well, and short enough for a user who
+// has told berth to end beside one that is not.
 const ReleaseTimeout = 2500 * time.Millisecond
 
 // Result is what a call returned.
