@@ -13,6 +13,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit"
+	"berth/supervisor/calls"
 	"berth/test/brokertest"
 )
 
@@ -176,6 +177,36 @@ func TestReleaseThatIsNotAnsweredSaysSoAndFreesTheSlot(t *testing.T) {
 		_, err := l.Acquire(within(t))
 		return err
 	})
+}
+
+// A firewall that forgets a connection lets others through: a release goes another way, and the next holder starts though
+// that connection owns queue B for as long as the broker does not notice.
+func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
+	for what, make := range map[string]func() lock.ID{
+		"mutex":  func() lock.ID { return fresh(lock.Mutex) },
+		"tokens": func() lock.ID { return tokens(t, 1) },
+		"quorum": func() lock.ID { return replicated(t, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			network, silent := newLate(t)
+			cfg := at(silent)
+			cfg.Heartbeat = long
+			id := make()
+			h := startedAs(t, cfg, id)
+			if what != "quorum" {
+				settled(t, h)
+			}
+			won := untilHeld(t, connected(t, shared, id))
+			network.hold(true)
+			ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
+			defer cancel()
+			released := inBackground(t, func(context.Context) error { return h.Release(ctx) })
+			eventually(t, "its connection is silent", func() bool { return network.kept(true) > 0 })
+			network.mend()
+			wonBy(t, won) // long before the lease has ended
+			<-released
+		})
+	}
 }
 
 func TestCloseOfAStoppedBrokersConnectionsReturns(t *testing.T) {
