@@ -155,9 +155,7 @@ func TestForgedReleaseIsNone(t *testing.T) {
 		_, h := holding(t, id, time.Second)
 		cfg := at(shared.URL())
 		cfg.Heartbeat = time.Second
-		next := refused(t, cfg, id)
-		rabbit.SetLongest(next, 2*time.Second)
-		woken := standsNext(t, next, id)
+		next, woken := successor(t, cfg, id)
 		for _, of := range []lock.Handover{h.Handover(), {Will: legacy(t, next)}} {
 			who := willOf(t, of.Will)
 			for _, early := range []bool{false, true} {
@@ -215,9 +213,7 @@ func TestStrangerOnlyDelays(t *testing.T) {
 			_, h := holding(t, id, time.Second)
 			cfg := at(shared.URL())
 			cfg.Heartbeat = time.Second
-			next := refused(t, cfg, id)
-			rabbit.SetLongest(next, 2*time.Second)
-			woken := standsNext(t, next, id)
+			next, woken := successor(t, cfg, id)
 			attack(t, id)
 			waitsStill(t, woken)
 			must(t, proven(within(t), h))
@@ -320,9 +316,7 @@ func TestLockIsServedOnceAStrangerHasEnded(t *testing.T) {
 	_, h := holding(t, id, time.Second)
 	cfg := at(shared.URL())
 	cfg.Heartbeat = time.Second
-	next := refused(t, cfg, id)
-	rabbit.SetLongest(next, 2*time.Second)
-	woken := standsNext(t, next, id)
+	next, woken := successor(t, cfg, id)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

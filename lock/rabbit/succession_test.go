@@ -31,15 +31,9 @@ func refused(t *testing.T, cfg rabbit.Config, id lock.ID) lock.Lock {
 func successor(t *testing.T, cfg rabbit.Config, id lock.ID) (lock.Lock, <-chan error) {
 	t.Helper()
 	l := refused(t, cfg, id)
-	return l, standsNext(t, l, id)
-}
-
-// standsNext has a contender wait until it is next.
-func standsNext(t *testing.T, l lock.Lock, id lock.ID) (woken <-chan error) {
-	t.Helper()
-	woken = untilWoken(t, l)
+	woken := untilWoken(t, l)
 	awaitNext(t, id)
-	return woken
+	return l, woken
 }
 
 // waitsStill makes sure that nothing has woken a waiter.

@@ -307,9 +307,12 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 // left is how long this holding has to wait for earlier ones if nothing more becomes known, from when it had the door
 // and B, and left the door. What comes later can say that it takes longer.
 func (w *wait) left(known ledger.View) time.Duration {
-	wait := known.Wait(w.Env.Longest)
+	wait := known.Wait(w.lease)
 	if w.door.Empty || known.Silent() {
-		wait = max(wait, w.Env.Longest, w.unreleased[w.slot]) // what has come since is not all
+		wait = max(wait, w.lease, w.unreleased[w.slot]) // what has come since is not all
+	}
+	if known.Unnamed() {
+		wait = max(wait, w.Env.Longest)
 	}
 	return wait - time.Since(w.alone)
 }

@@ -47,8 +47,13 @@ func (h History) lacking() bool {
 	return true
 }
 
+// Unnamed reports whether no record of another holder counts. Then nothing tells how long the last one may live. Any
+// record does: a queue loses its oldest messages first, and whoever wrote a later record had read the earlier ones, and
+// says how long they may live, too.
+func (h History) Unnamed() bool { return len(h.held) == 0 }
+
 // Blank reports whether there is no record of another holder at all.
-func (h History) Blank() bool { return len(h.held) == 0 && !h.doubt.Any }
+func (h History) Blank() bool { return h.Unnamed() && !h.doubt.Any }
 
 // open returns the records of other holders that are not known to be over.
 func (h History) open() (records []Record) {
