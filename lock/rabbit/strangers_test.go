@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit"
+	"berth/test/relay"
 )
 
 // forger returns a channel of a user that may publish to the default exchange, and nothing else.
@@ -332,27 +336,77 @@ func TestLockIsServedOnceAStrangerHasEnded(t *testing.T) {
 	must(t, wonBy(t, untilHeld(t, next)).Release(within(t)))
 }
 
-// The record of a holder is pushed out of a ledger that somebody fills. It records itself again, but not each time that it
-// looks, and goes on.
-func TestHolderWhoseLedgerIsFilledRecordsItselfAgain(t *testing.T) {
+// newSlow returns a network to the broker through which nothing comes while it is locked, and the broker's URL in it.
+func newSlow(t *testing.T) (*sync.Mutex, string) {
+	t.Helper()
+	server, err := url.Parse(shared.URL())
+	must(t, err)
+	stopped := &sync.Mutex{}
+	r, err := relay.New(relay.Config{To: server.Host, Pass: func(_ context.Context, to, from net.Conn, _ bool) {
+		buffer := make([]byte, 64<<10)
+		for {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			stopped.Lock()
+			_, err = to.Write(buffer[:n])
+			stopped.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}})
+	must(t, err)
+	t.Cleanup(func() { must(t, r.Close()) })
+	return stopped, r.URL(server)
+}
+
+// A holder whose ledger somebody fills writes nothing there: its record would come after that of its successor, and would
+// look, once the flood has pushed that one out, as if everybody had ended.
+func TestHolderWhoseLedgerIsFilledDoesNotRecordItselfAgain(t *testing.T) {
 	ch := forger(t)
 	id := fresh(lock.Mutex)
+	ledger := id.Name + "-1-T"
 	cfg, said := journal()
-	cfg.Heartbeat = long
+	cfg.Heartbeat = time.Second
 	h := holdingAs(t, cfg, id)
-	forge(t, ch, id.Name+"-1-T", many(200, forged("", `{"record":"held","term":9,"id":"x"}`))...)
-	for range 3 {
-		must(t, h.Verify(within(t)))
-	}
-	eventually(t, "it is recorded once more", func() bool {
-		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
-		must(t, err)
-		return q.Messages == 202
-	})
-	if n := said("somebody else fills the slot's ledger"); n != 1 {
-		t.Errorf("said %d times", n)
+	network, broker := newSlow(t)
+	after := at(broker)
+	after.Heartbeat = long
+	next, woken := successor(t, after, id)
+	network.Lock()
+	forge(t, ch, ledger, many(12, amqp.Publishing{Body: make([]byte, 4<<20)})...)
+	forge(t, ch, ledger, many(1000, amqp.Publishing{})...)
+	must(t, h.Verify(within(t)))
+	network.Unlock()
+	if said("somebody else fills the slot's ledger") != 1 {
+		t.Fatal("the holder does not see the flood")
 	}
 	must(t, h.Release(within(t)))
+	must(t, <-woken)
+	running, err := next.Acquire(within(t))
+	must(t, err)
+	rabbit.SettleAfter(running, time.Hour)
+	must(t, running.Ready(within(t)))
+	rabbit.CutConnection(running) // while its command is young
+	_ = lost(t, running)
+	records := 0
+	eventually(t, "the ledger is left alone", func() bool {
+		consumers := 0
+		records, consumers = counted(t, ledger)
+		return consumers == 0
+	})
+	forge(t, ch, ledger, many(10_002-records, amqp.Publishing{Expiration: "1"})...) // the two oldest go
+	l, visitor := claimed(t, id, time.Second)                                       // what was pushed in expires
+	must(t, visitor.Release(within(t)))
+	must(t, l.Close())
+	_, last := claimed(t, id, time.Second)
+	ready := waits(t, last)
+	must(t, proven(within(t), running)) // it gets its slot back
+	if err := <-ready; err == nil {
+		t.Error("two commands run")
+	}
 }
 
 // The record that a holder puts back is dropped, as from a ledger that somebody fills. What comes after it says so at

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,10 +38,6 @@ type Held struct {
 
 	asked      int  // how often whoever has B was asked for it; used in Reclaim
 	wasEmptied bool // the ledger had no record and was written again; used in Verify and Reclaim
-
-	insisting sync.Mutex // held while a record is written that others may push out
-	insisted  time.Time  // when that was; guarded by insisting
-	quiet     bool       // the last word is the release; guarded by insisting
 
 	// Written before the start only.
 	records  []ledger.Holding // that the ledger may have of this holding, in the order of their terms
@@ -115,7 +110,6 @@ func (h *Held) Release(ctx context.Context) error {
 		return nil // released before
 	}
 	defer close(h.over)
-	h.quieten()
 	if h.Started() {
 		stop := context.AfterFunc(ctx, func() { h.Conn().Abandon() })
 		defer stop()

@@ -77,33 +77,6 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 	return nil
 }
 
-// insistTimeout bounds the writing of a record again: the proof that it follows is not to be late.
-const insistTimeout = time.Second
-
-// insist records this holding again in a ledger that somebody else fills, once a lease: what does not fit pushes out the
-// oldest, and who comes is to know for how long this holder may live.
-func (h *Held) insist() {
-	h.insisting.Lock()
-	defer h.insisting.Unlock()
-	if h.quiet || time.Since(h.insisted) < h.lease {
-		return
-	}
-	h.insisted = time.Now()
-	h.Writer.WarnOfFlood(h.t)
-	ctx, cancel := context.WithTimeout(context.Background(), insistTimeout)
-	defer cancel()
-	if err := h.Writer.Write(ctx, h.t, h.record(h.holding())); err != nil {
-		h.Log.Debug("not recorded again in a ledger that somebody fills", "queue", h.t, "error", err)
-	}
-}
-
-// quieten has no record written by insist any more.
-func (h *Held) quieten() {
-	h.insisting.Lock()
-	defer h.insisting.Unlock()
-	h.quiet = true
-}
-
 // reconnect claims B on another connection, where that is necessary.
 func (h *Held) reconnect(ctx context.Context) error {
 	if err := h.Session.Connect(ctx); err != nil {

@@ -78,7 +78,7 @@ func (h *Held) ask() (ledgerState, error) {
 	case abandoned:
 		return emptied, nil
 	case err == nil && messages >= names.LedgerFull:
-		h.insist()
+		h.Writer.WarnOfFlood(h.t)
 	}
 	return recorded, h.Judge(err, "")
 }
