@@ -181,6 +181,9 @@ func LookForTokensFirst(l lock.Lock, after time.Duration) { l.(*turn.Contender).
 // RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
 func RenewTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Hand.Renewal = period }
 
+// PublishApart has a contender publish over other connections, as after an alarm.
+func PublishApart(l lock.Lock) { holder(l).Session.KeepSilent(true) }
+
 // CloseToken has the broker close the channel of the holder's token, as one does that runs into consumer_timeout.
 func CloseToken(ctx context.Context, h lock.Held) error {
 	channel, _ := h.(*turn.Held).Token.InHand()

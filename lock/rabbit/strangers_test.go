@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -455,4 +456,76 @@ func TestHolderLeavesAFloodedLedgerInOrder(t *testing.T) {
 	}
 	stop()
 	must(t, <-flooding)
+}
+
+// A record that goes another way than what the door is kept by can come late, behind that of a later holder, of which its
+// writer has not read. Where a flood leaves that record alone, it does not say for how long that holder may live.
+func TestRecordBehindThatOfALaterHolderDoesNotSpeakForIt(t *testing.T) {
+	t.Parallel()
+	ch := forger(t)
+	id := fresh(lock.Mutex)
+	ledger := id.Name + "-1-T"
+	first, before := holding(t, id, time.Second)
+	must(t, before.Release(within(t)))
+	must(t, first.Close())
+
+	sent, let := make(chan struct{}), make(chan struct{})
+	server, err := url.Parse(shared.URL())
+	must(t, err)
+	r, err := relay.New(relay.Config{To: server.Host, Pass: func(_ context.Context, to, from net.Conn, toServer bool) {
+		buffer := make([]byte, 64<<10)
+		for n, err := from.Read(buffer); err == nil; n, err = from.Read(buffer) {
+			if toServer && bytes.Contains(buffer[:n], []byte(`"record":"held"`)) {
+				close(sent)
+				<-let
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}})
+	must(t, err)
+	t.Cleanup(func() { must(t, r.Close()) })
+	cfg := at(r.URL(server))
+	cfg.Heartbeat = 2 * time.Second
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	rabbit.PublishApart(l)
+	won := inBackground(t, func(ctx context.Context) error {
+		_, err := l.Acquire(ctx)
+		return err
+	})
+	<-sent
+	if err := <-won; err == nil {
+		t.Fatal("it takes its record for written")
+	}
+	must(t, l.Close())
+	_, h := holding(t, id, time.Minute)
+	close(let)
+	records := 0
+	eventually(t, "the record has come", func() bool {
+		records, _ = counted(t, ledger)
+		return records == 2
+	})
+
+	rabbit.CutConnection(h)
+	_ = lost(t, h)
+	forge(t, ch, ledger, many(10_001-records, amqp.Publishing{Expiration: "1"})...)
+	visiting, visitor := claimed(t, id, time.Second) // what was pushed in expires
+	must(t, visitor.Release(within(t)))
+	must(t, visiting.Close())
+	_, next := claimed(t, id, time.Second)
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	ready := inBackground(t, func(context.Context) error { return next.Ready(ctx) })
+	select {
+	case err := <-ready:
+		t.Fatalf("two commands run, or nobody waits for the holder: Ready returned %v", err)
+	case <-time.After(7 * time.Second): // the lease of the record that is left is 4 s
+	}
+	cancel()
+	if err := <-ready; err == nil {
+		t.Error("two commands run")
+	}
 }

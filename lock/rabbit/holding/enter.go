@@ -112,6 +112,13 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 // record returns the record of this holding under a term.
 func (h *Held) record(who ledger.Holding) ledger.Record { return who.Held(h.handover, h.Host, h.PID) }
 
+// writeApart writes a record over another connection. It can come once this holding is over, behind the record of a later
+// holder: nobody has read of that one who wrote this, so it says the longest lease there is.
+func (h *Held) writeApart(ctx context.Context, who ledger.Holding) error {
+	h.handover = max(h.handover, h.Env.Longest)
+	return h.Writer.Write(ctx, h.t, h.record(who))
+}
+
 // recordTerm records this holding under a new term. Once the record has come back, whoever takes the place at the door
 // from us reads it. It goes on for a moment when ctx has ended. A ledger that was made for this holding gets its record
 // in any case.
@@ -130,7 +137,10 @@ func (h *Held) recordTerm(ctx context.Context) error {
 			h.handover = max(h.lease, known.Wait(h.lease))
 		}
 		h.records, h.highest = append(h.records, who), max(h.highest, who.Term)
-		return h.Writer.Write(ctx, h.t, h.record(who))
+		if h.Session.Apart() {
+			return h.writeApart(ctx, who)
+		}
+		return h.Writer.WriteOver(ctx, door.Channel(), h.t, h.record(who))
 	})
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 			return err
 		}
 	}
-	if err := h.Writer.Write(ctx, h.t, h.record(h.holding())); err != nil {
+	if err := h.writeApart(ctx, h.holding()); err != nil {
 		return err
 	}
 	if state == emptied && h.wasEmptied {

@@ -54,11 +54,17 @@ func NewWriter(via transport.Via, log hclog.Logger) *Writer {
 // Write puts a record into a ledger that exists, and returns once the broker has it. It tries once. Errors:
 // lock.ErrDenied, lock.ErrUnknown.
 func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
-	return w.deliver(ctx, ledger, rec.message())
+	return deliver(ctx, w.via, ledger, rec.message())
 }
 
-func (w *Writer) deliver(ctx context.Context, ledger string, m transport.Message) error {
-	found, err := w.via.Deliver(ctx, ledger, m)
+// WriteOver is Write over this channel, and no other way.
+func (w *Writer) WriteOver(ctx context.Context, c *transport.Channel, ledger string, rec Record) error {
+	over := func(_ context.Context, use func(*transport.Channel) error) error { return use(c) }
+	return deliver(ctx, over, ledger, rec.message())
+}
+
+func deliver(ctx context.Context, via transport.Via, ledger string, m transport.Message) error {
+	found, err := via.Deliver(ctx, ledger, m)
 	switch {
 	case errors.Is(err, lock.ErrDenied):
 		return err
