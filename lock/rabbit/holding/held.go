@@ -175,7 +175,9 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		h.Waiter.Drop() // a baton would come before the door is open
 		departure.Wake, departure.Call = h.Names.Line(), line.Call(h.slot)
 	}
-	if found, departed := depart(ctx, departure); departed != nil || found != transport.Present {
+	departing, cancel := ledger.Departing(ctx)
+	defer cancel()
+	if found, departed := depart(departing, departure); departed != nil || found != transport.Present {
 		unrecorded, err, gone = h.recordRelease(ctx), departed, false
 	}
 	return unrecorded, h.Conn().UnlessBlocked(func() error {

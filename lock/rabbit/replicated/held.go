@@ -244,7 +244,9 @@ func (h *Held) giveBack(ctx context.Context, leaving func()) (unrecorded, err er
 	if h.Started() { // otherwise the records of those who may live have to go back
 		depart = door.Depart
 	}
-	found, departed := depart(ctx, departure)
+	departing, cancel := ledger.Departing(ctx)
+	defer cancel()
+	found, departed := depart(departing, departure)
 	if departed != nil || found != transport.Present {
 		unrecorded, err = h.recordRelease(ctx, h.holding()), departed
 	}

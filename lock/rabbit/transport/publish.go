@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -49,14 +48,10 @@ type Departure struct {
 	Call Message
 }
 
-// departTimeout bounds the wait for the answer to a departure: half the time that a release may take, and far more than a
-// broker needs that is well. The rest is for another connection, because this one may have fallen silent.
-const departTimeout = 1250 * time.Millisecond
-
 // Depart does all of it, waits for the confirm of the message only, and returns whether its queue exists.
 //
 // Errors: as Via.Probe, and ErrUnfit if the broker knows us by another name than was known, which is known then. After
-// ErrUnanswered the message may or may not have arrived, and the connection is cut.
+// ErrUnanswered the message may or may not have arrived.
 func (c *Channel) Depart(ctx context.Context, d Departure) (Presence, error) {
 	letters := []Letter{{d.Queue, d.Message}}
 	found, err := c.publish(ctx, operation{"publish to", d.Queue, publishPermission}, letters, d, true)
@@ -78,15 +73,11 @@ func (c *Channel) Send(ctx context.Context, letters []Letter) ([]Presence, error
 	return c.publish(ctx, operation{"publish", "", publishPermission}, letters, Departure{}, false)
 }
 
-// publish departs as d says, with letters instead of its message. If the broker blocks the connection meanwhile, only one
-// that leaves waits for confirms from then on.
-func (c *Channel) publish(ctx context.Context, o operation, letters []Letter, d Departure, leaves bool) (
+// publish departs as d says, with letters instead of its message. If the broker blocks the connection meanwhile, only a
+// patient caller waits for confirms from then on.
+func (c *Channel) publish(ctx context.Context, o operation, letters []Letter, d Departure, patient bool) (
 	found []Presence, err error) {
-	longest := operationTimeout
-	if leaves {
-		longest = departTimeout
-	}
-	err = c.within(ctx, longest, o, func(ch *amqp.Channel) (err error) {
+	err = c.do(ctx, o, func(ch *amqp.Channel) (err error) {
 		if c.unsure {
 			return errors.New("answers to earlier messages are outstanding")
 		}
@@ -98,7 +89,7 @@ func (c *Channel) publish(ctx context.Context, o operation, letters []Letter, d 
 		}
 		confirms, err := c.send(ch, letters, d)
 		if err == nil {
-			found, err = c.confirmed(confirms, letters, leaves)
+			found, err = c.confirmed(confirms, letters, patient)
 		}
 		if ch.IsClosed() { // amqp091-go nacks what is outstanding then
 			if reason := <-c.closes; reason != nil {
@@ -180,10 +171,10 @@ func (c *Channel) signed(m Message) Message {
 }
 
 // confirmed waits for confirms, and says by what came back before them which of the queues exist.
-func (c *Channel) confirmed(confirms []*amqp.DeferredConfirmation, letters []Letter, leaves bool) (
+func (c *Channel) confirmed(confirms []*amqp.DeferredConfirmation, letters []Letter, patient bool) (
 	found []Presence, err error) {
 	blocked := c.conn.Blocked()
-	if leaves {
+	if patient {
 		blocked = nil // the connection is cut soon
 	}
 	back := map[string]bool{}
