@@ -92,7 +92,7 @@ func named(t *testing.T, names ...string) (all []fault) {
 }
 
 // build builds the mutant, with one file of the tree replaced.
-func (m mutant) build(t *testing.T) string {
+func (m mutant) build(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../..", m.file))
 	if err != nil {

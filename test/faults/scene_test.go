@@ -24,18 +24,19 @@ var short = []string{"--heartbeat", "1s", "--verify-interval", "200ms", "--verif
 
 // stage is what a scene is played on. The zero value of a field will do.
 type stage struct {
-	binary     string   // default: the berth of this tree
-	every      []string // binaries that contenders have in turn; default: binary
-	contenders int      // default, and least: two more than there are slots
-	flags      []string // of berth run, beside the lock and the broker
-	mode       string   // of the witness; default: plain
-	kind       string   // of the lock; default: mutex
-	wire       string   // default: full
-	slots      int      // of a semaphore; default: 1
-	made       []string // flags of berth that makes a semaphore
-	firstUse   bool     // nobody has ever held the lock
-	namespaces bool     // every contender has a network namespace of its own
-	broken     bool     // on purpose: its line need not work any more
+	binary      string   // default: the berth of this tree
+	every       []string // binaries that contenders have in turn; default: binary
+	contenders  int      // default, and least: two more than there are slots
+	flags       []string // of berth run, beside the lock and the broker
+	mode        string   // of the witness; default: plain
+	kind        string   // of the lock; default: mutex
+	wire        string   // default: full
+	slots       int      // of a semaphore; default: 1
+	made        []string // flags of berth that makes a semaphore
+	firstUse    bool     // nobody has ever held the lock
+	shortLeases bool     // the berth of this tree, which knows short leases alone: a record written again says the longest
+	namespaces  bool     // every contender has a network namespace of its own
+	broken      bool     // on purpose: its line need not work any more
 
 	// Another broker in the list of the first contender.
 	other *brokertest.Broker
@@ -70,6 +71,9 @@ type scene struct {
 
 func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 	t.Helper()
+	if st.shortLeases {
+		st.binary = ofShortLeases.build(t)
+	}
 	if st.binary == "" {
 		st.binary = binary
 	}

@@ -241,7 +241,7 @@ var successions = []fault{
 	})},
 	// fault: ledger
 	{name: "the holder's record expires in the hand of next, who leaves; holder cut off", watched: settling,
-		stage: stage{mode: "stubborn"}, strike: expireRecord},
+		stage: stage{mode: "stubborn", shortLeases: true}, strike: expireRecord},
 	// fault: b-deleted
 	{name: "B deleted, holder told to end", strike: plain(func(s *scene, h *contender) {
 		s.delete("B")
