@@ -9,11 +9,11 @@ func TestAdviceFitsTheVersion(t *testing.T) {
 	for version, want := range map[string]struct {
 		has, lacks []string
 	}{
-		"3.10.8":     {[]string{"consumer_timeout", "free the slots", "mended in 4.1.8"}, []string{"Khepri", "4.2.3"}},
-		"4.1.8":      {[]string{"consumer_timeout", "free the slots"}, []string{"mended", "Khepri"}},
-		"4.2.0-rc.1": {[]string{"consumer_timeout", "on Khepri", "mended in 4.2.3"}, []string{"4.1.8"}},
-		"4.2.3":      {[]string{"on Khepri"}, []string{"mended"}},
-		"4.3.6":      {[]string{"stay locked"}, []string{"consumer_timeout", "Mnesia", "mended"}},
+		"3.10.8":     {[]string{"consumer_timeout", "free the slots", "fixed in 4.1.8"}, []string{"Khepri", "4.2.3"}},
+		"4.1.8":      {[]string{"consumer_timeout", "free the slots"}, []string{"fixed in", "Khepri"}},
+		"4.2.0-rc.1": {[]string{"consumer_timeout", "on Khepri", "fixed in 4.2.3"}, []string{"4.1.8"}},
+		"4.2.3":      {[]string{"on Khepri"}, []string{"fixed in"}},
+		"4.3.6":      {[]string{"stay locked"}, []string{"consumer_timeout", "Mnesia", "fixed in"}},
 		"5":          {[]string{"nothing is known"}, nil},
 		"":           {[]string{"nothing is known"}, nil},
 	} {
