@@ -1,12 +1,15 @@
 package brokerurl
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // file returns the path of a file with a text.
@@ -230,11 +233,44 @@ func TestWhatCannotBeReadAgainIsNotTried(t *testing.T) {
 	if s := p.Source(); s.Changes() {
 		t.Errorf("%+v", s)
 	}
-	if s := nodes(t, "amqp://h").Source(); s.Changes() || s.URLs != nil {
+	p = nodes(t, "amqp://h")
+	if err := p.Complete(Login, "plain"); err != nil {
+		t.Fatal(err)
+	}
+	if s := p.Source(); !reflect.DeepEqual(s, Source{}) {
 		t.Errorf("%+v", s)
 	}
 	if got := again("/does/not/exist"); got != "" {
 		t.Error(got)
+	}
+}
+
+// They are in the file, with passwords: nobody else is told of them.
+func TestURLsOfAFileAreReadThereAlone(t *testing.T) {
+	var p Place
+	urls, err := p.ReadFile(file(t, "amqp://u@h"))
+	if err == nil {
+		err = errors.Join(p.Add(urls[0]), p.AddPassword(file(t, "sesame")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := p.Source(); s.URLs != nil || s.BrokerFile == "" || s.PasswordFile == "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestLoginWithACertificateNeedsAllOfIt(t *testing.T) {
+	for query, want := range map[string]string{
+		"auth_mechanism=external":             "a login with a certificate needs one",
+		"auth_mechanism=external&certfile=/c": "the certificate /c has no key",
+		"auth_mechanism=external&keyfile=/k":  "the key /k has no certificate",
+		"cacertfile=/does/not/exist":          "with h: /does/not/exist cannot be read",
+	} {
+		p := nodes(t, "amqp://a", "amqps://h?"+query)
+		if err := p.CheckTLS(time.Now()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", query, err, want)
+		}
 	}
 }
 

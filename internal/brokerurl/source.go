@@ -56,14 +56,11 @@ func (s Source) Read() ([]string, error) {
 
 // Source returns where the brokers of the place come from. What is read from a pipe is there once.
 func (p Place) Source() Source {
-	s := Source{URLs: p.Brokers, BrokerFile: p.brokerFile, PasswordFile: p.passwordFile, Dir: p.dir,
-		Parameters: p.completed}
+	s := Source{BrokerFile: p.brokerFile, PasswordFile: p.passwordFile, Dir: p.dir, Parameters: p.completed}
 	switch {
 	case !s.Changes(), p.incomplete != nil && p.passwordFile == "":
 		return Source{}
-	case s.BrokerFile != "":
-		s.URLs = nil
-	default:
+	case s.BrokerFile == "":
 		s.URLs = p.incomplete
 	}
 	return s
