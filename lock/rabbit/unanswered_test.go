@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"berth/lock/rabbit"
 	"berth/supervisor/calls"
 	"berth/test/brokertest"
+	"berth/test/relay"
 )
 
 func withinMinute(t *testing.T) context.Context {
@@ -207,6 +210,58 @@ func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
 			<-released
 		})
 	}
+}
+
+// newFar returns the URL of the broker as it is 100 ms away and back, and what drops all that goes over the connections
+// that there are.
+func newFar(t *testing.T) (server string, forget func()) {
+	t.Helper()
+	to, err := url.Parse(shared.URL())
+	must(t, err)
+	var generation atomic.Int32
+	r, err := relay.New(relay.Config{To: to.Host, Pass: func(_ context.Context, to, from net.Conn, _ bool) {
+		buffer, mine := make([]byte, 64<<10), generation.Load()
+		for {
+			n, err := from.Read(buffer)
+			if err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+			if mine != generation.Load() {
+				continue
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return
+			}
+		}
+	}})
+	must(t, err)
+	t.Cleanup(func() { must(t, r.Close()) })
+	return r.URL(to), func() { generation.Add(1) }
+}
+
+// A firewall forgets the connection of a holder while the slot is verified. The release goes another way here, too, also
+// to a broker that is far away: the records that are awaited before it have their part of its time, and not more.
+func TestReleaseGoesAnotherWayFromTheMidstOfAVerification(t *testing.T) {
+	far, forget := newFar(t)
+	cfg := at(far)
+	cfg.Heartbeat = long
+	id := replicated(t, 1)
+	h := startedAs(t, cfg, id)
+	must(t, h.Verify(within(t)))
+	won := untilHeld(t, connected(t, shared, id))
+	forget()
+	asking, cancel := shortly()
+	defer cancel()
+	if err := h.Verify(asking); err == nil {
+		t.Fatal("a slot is proved over a connection that is forgotten")
+	}
+	ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
+	defer cancel()
+	if err := h.Release(ctx); err != nil {
+		t.Error(err)
+	}
+	wonBy(t, won) // long before the lease has ended
 }
 
 func TestCloseOfAStoppedBrokersConnectionsReturns(t *testing.T) {
