@@ -25,8 +25,9 @@ func Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// departTimeout is how long the write that ends a holding is waited for: half the time that a release may take, and far
-// more than a broker needs that is well. The rest is for another connection, because this one may have fallen silent.
+// departTimeout is how long the write that ends a holding is waited for, with what has to come before it: half the time
+// that a release may take, and far more than a broker needs that is well. The rest is for another connection, because
+// this one may have fallen silent.
 const departTimeout = 1250 * time.Millisecond
 
 // Departing returns a context for the write that ends a holding. If it ends first, the connection is cut, and the release

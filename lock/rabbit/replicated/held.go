@@ -232,6 +232,8 @@ func (h *Held) Settle() {
 // everything as it was. leaving is what leaves in that write, too.
 func (h *Held) giveBack(ctx context.Context, leaving func()) (unrecorded, err error) {
 	door := h.door.Load()
+	departing, cancel := ledger.Departing(ctx)
+	defer cancel()
 	switch {
 	case door == nil:
 		return nil, nil
@@ -244,7 +246,7 @@ func (h *Held) giveBack(ctx context.Context, leaving func()) (unrecorded, err er
 			unrecorded = h.recordRelease(ctx, h.tried)
 		}
 		return unrecorded, door.Close(ctx)
-	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() || h.unanswered(ctx, door):
+	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() || h.unanswered(departing, door):
 		if h.Session.Blocked() {
 			h.Conn().Abandon() // nothing is answered on it any more
 		}
@@ -256,8 +258,6 @@ func (h *Held) giveBack(ctx context.Context, leaving func()) (unrecorded, err er
 	if h.Started() { // otherwise the records of those who may live have to go back
 		depart = door.Depart
 	}
-	departing, cancel := ledger.Departing(ctx)
-	defer cancel()
 	found, departed := depart(departing, departure)
 	if departed != nil || found != transport.Present {
 		unrecorded, err = h.recordRelease(ctx, h.holding()), departed
