@@ -240,28 +240,37 @@ func newFar(t *testing.T) (server string, forget func()) {
 	return r.URL(to), func() { generation.Add(1) }
 }
 
-// A firewall forgets the connection of a holder while the slot is verified. The release goes another way here, too, also
-// to a broker that is far away: the records that are awaited before it have their part of its time, and not more.
-func TestReleaseGoesAnotherWayFromTheMidstOfAVerification(t *testing.T) {
-	far, forget := newFar(t)
-	cfg := at(far)
-	cfg.Heartbeat = long
-	id := replicated(t, 1)
-	h := startedAs(t, cfg, id)
-	must(t, h.Verify(within(t)))
-	won := untilHeld(t, connected(t, shared, id))
-	forget()
-	asking, cancel := shortly()
-	defer cancel()
-	if err := h.Verify(asking); err == nil {
-		t.Fatal("a slot is proved over a connection that is forgotten")
+// A firewall forgets the connection of a holder while the slot is verified, or has not settled yet. The release goes
+// another way here, too, also to a broker that is far away: what is awaited before it has its part of its time, and not
+// more.
+func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
+	for what, make := range map[string]func() lock.ID{
+		"claim of a mutex":                     func() lock.ID { return fresh(lock.Mutex) },
+		"claim of tokens":                      func() lock.ID { return tokens(t, 1) },
+		"verification of one on quorum queues": func() lock.ID { return replicated(t, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			far, forget := newFar(t)
+			cfg := at(far)
+			cfg.Heartbeat = long
+			id := make()
+			waiter := connected(t, shared, id)
+			h := startedAs(t, cfg, id)
+			forget()
+			won := untilHeld(t, waiter)
+			asking, cancel := shortly()
+			defer cancel()
+			if err := h.Verify(asking); err == nil {
+				t.Fatal("a slot is proved over a connection that is forgotten")
+			}
+			ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
+			defer cancel()
+			if err := h.Release(ctx); err != nil {
+				t.Error(err)
+			}
+			wonBy(t, won) // long before the lease has ended
+		})
 	}
-	ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
-	defer cancel()
-	if err := h.Release(ctx); err != nil {
-		t.Error(err)
-	}
-	wonBy(t, won) // long before the lease has ended
 }
 
 func TestCloseOfAStoppedBrokersConnectionsReturns(t *testing.T) {

@@ -110,15 +110,19 @@ func (h *Held) Release(ctx context.Context) error {
 		return nil // released before
 	}
 	defer close(h.over)
+	departing, cancel := ledger.Departing(ctx)
+	defer cancel()
 	if h.Started() {
-		stop := context.AfterFunc(ctx, func() { h.Conn().Abandon() })
-		defer stop()
+		abandon := func() { h.Conn().Abandon() }
+		defer context.AfterFunc(ctx, abandon)()
+		stop := context.AfterFunc(departing, abandon) // the claim of B may have gone into a silent connection
 		<-h.settled
+		stop()
 	}
 	h.Session.KeepSilent(false)
 	h.dropUnfinishedClaim(ctx)
 	h.remember()
-	unrecorded, err := h.giveBack(ctx)
+	unrecorded, err := h.giveBack(ctx, departing)
 	if err != nil {
 		h.Conn().Abandon()
 		<-h.Conn().Done()
@@ -144,9 +148,9 @@ func (h *Held) remember() {
 	}
 }
 
-// giveBack says that the tree is dead, and gives back what this holding has. Whoever is next starts as soon as it
-// hears of the first, so the rest follows in the same write and is not waited for.
-func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
+// giveBack says that the tree is dead, within departing, and gives back what this holding has. Whoever is next starts as
+// soon as it hears of the first, so the rest follows in the same write and is not waited for.
+func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) {
 	if h.out && !h.Session.Blocked() { // what is in hand goes back before B is free
 		_ = h.door.Load().Close(ctx)
 	}
@@ -175,8 +179,6 @@ func (h *Held) giveBack(ctx context.Context) (unrecorded, err error) {
 		h.Waiter.Drop() // a baton would come before the door is open
 		departure.Wake, departure.Call = h.Names.Line(), line.Call(h.slot)
 	}
-	departing, cancel := ledger.Departing(ctx)
-	defer cancel()
 	if found, departed := depart(departing, departure); departed != nil || found != transport.Present {
 		unrecorded, err, gone = h.recordRelease(ctx), departed, false
 	}
