@@ -198,8 +198,8 @@ var Messages = []Message{
 	{"waiting for the handover delay, because the plain protocol does not tell when the last command is dead",
 		"As with every handover of `--protocol plain`.", ""},
 	{"waiting for the last holder's release",
-		"Its queue is free, and nothing proves yet that its command is dead: `host` is gone or cut off. berth waits for " +
-			"`at_most`.", ""},
+		"Its queue is free, and nothing proves yet that its command is dead: `host` is gone or cut off, or berth and guard " +
+			"were killed at once, as systemd and containers do. berth waits for `at_most`.", ""},
 	{"waiting: held by others", "berth is in line.", ""},
 	{"waiting: held by others; next in line", "This berth starts next. `held_by` is the holder's host.", ""},
 	{"waiting: no health check has succeeded yet", "With `--health-while-waiting`.",
