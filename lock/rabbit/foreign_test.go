@@ -239,6 +239,10 @@ func TestSingleAttemptTellsAForeignQueueFromAHolder(t *testing.T) {
 			t.Errorf("%s that is held: %v", kind, err)
 		}
 		vanish(t, l)
+		eventually(t, "the holder's queue is gone", func() bool { // RabbitMQ 4.3 removes it after the end of its connection
+			_, found, err := shared.Queue(within(t), "/", id.Name+"-1-B")
+			return err == nil && !found
+		})
 		intrude(t, id.Name+"-1-B", true)
 		if err := try(); !errors.Is(err, lock.ErrUnsafe) {
 			t.Errorf("%s with a foreign queue: %v", kind, err)
