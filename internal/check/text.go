@@ -224,7 +224,7 @@ func (r *Report) failover() []row {
 	}
 	return []row{
 		{inOrder(h.Turnover()),
-			"after the tree is dead: the command ended, berth was told to end, or was killed"},
+			"after the tree is dead: the command ended, berth was told to end, or was killed and its guard was not"},
 		{upTo(most + h.OnAcquire),
 			"berth was stopped or hangs: the guard has the tree dead by the deadline and tells it" + entering},
 		{"not at all", "the connection was cut and is back in time: the command goes on"},

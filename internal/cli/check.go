@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
@@ -56,6 +57,9 @@ func checkAction(c *cli.Context) error {
 	connect, asJSON := own.Switch("connect"), own.Switch("json")
 	if err := own.Err(); err != nil {
 		return err
+	}
+	if only := c.Args().Slice(); len(only) == 1 && strings.HasSuffix(only[0], ".hcl") && !c.IsSet("config") {
+		return config.Usagef("%s would be the command to run; write --config %[1]s to check that file", only[0])
 	}
 	cfg, err := config.LoadCheck(config.Input{
 		Flags:     flags.Given(c, config.RunOptions()),

@@ -76,7 +76,9 @@ func connectTo(t *testing.T, want error, mentions []string, urls ...string) {
 
 func TestWrongPasswordIsDenied(t *testing.T) {
 	must(t, shared.AddUser(within(t), "someone", "right"))
-	connectTo(t, lock.ErrDenied, []string{"someone", "password"}, shared.URLFor("someone", "wr0ng", "/"))
+	connectTo(t, lock.ErrDenied, []string{"someone", "check user and password"}, shared.URLFor("someone", "wr0ng", "/"))
+	connectTo(t, lock.ErrDenied, []string{"someone", "without a password", "--password-file", "--login external"},
+		strings.Replace(shared.URL(), "guest:guest@", "someone@", 1))
 }
 
 func TestMissingVhostIsDenied(t *testing.T) {

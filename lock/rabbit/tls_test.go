@@ -82,6 +82,16 @@ func amqps(user, host string, port int, v url.Values) string {
 	return fmt.Sprintf("amqps://%s%s:%d/?%s", user, host, port, v.Encode())
 }
 
+// Versions are compared by either end: with 4.3 it is ours that finds out.
+func TestVersionsOfTLSThatDoNotGoTogetherAreNamed(t *testing.T) {
+	ca := authority.New(t)
+	for versions, least := range map[string]string{"'tlsv1', 'tlsv1.1'": "1.2", "'tlsv1.2'": "1.3"} {
+		port := listen(t, ca, listening{versions: versions, lenient: true})
+		connectTo(t, lock.ErrUnreachable, []string{"ssl_options.versions", "--tls-min-version"},
+			amqps("someone:wr0ng@", "127.0.0.1", port, url.Values{"cacertfile": {ca.File("ca.pem")}, "tls_min_version": {least}}))
+	}
+}
+
 // What is wrong with certificates is told as what it is, and what to do about it.
 func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 	ca, other := authority.New(t), authority.New(t, func(c *x509.Certificate) { c.Subject.CommonName = "other" })

@@ -32,6 +32,9 @@ func (n Node) notOffered(own *identity) string {
 // notLetIn says what to do about a login that the broker refused.
 func (n Node) notLetIn(own *identity) string {
 	switch {
+	case n.Login() != "EXTERNAL" && n.uri.Username != "guest" && n.uri.Password == "guest": // the library's, for none
+		return fmt.Sprintf("login as %q without a password failed; give it with --password-file, or use --login external with "+
+			"a certificate", n.uri.Username)
 	case n.Login() != "EXTERNAL":
 		return fmt.Sprintf("login as %q failed; check user and password", n.uri.Username)
 	case own.leaf == nil:
@@ -84,6 +87,8 @@ func (n Node) aboutServer(err error) string {
 		return "that port is one without TLS; write amqp:// in place of amqps://, or the port for TLS, 5671 as a rule"
 	case errors.As(err, &noTLS):
 		return "no TLS answered there; check the port, and amqp:// or amqps://"
+	case strings.Contains(err.Error(), "server selected unsupported protocol version"): // Go has no error to compare with
+		return "its versions (ssl_options.versions) do not go with --tls-min-version"
 	}
 	return OneLine(err.Error())
 }
