@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -18,21 +17,18 @@ type Mutant struct {
 
 	from, to int // the bytes of the file in whose place comes
 	text     string
+	of       *unit // nil: what has no copies
 }
 
 // String says where and what. It is the same on every line, so that a list of mutants outlives changes above them.
 func (m Mutant) String() string { return m.File + ": " + m.In + ": " + m.What }
 
-// zero is what a mutant calls that has nothing in place of a value. It is added to the file.
+// zero is what a mutant calls that has nothing in place of a value. It is in the package's other file, beside.
 const zero = "nothingOfMutant"
 
 // Apply returns the file with the change.
 func (m Mutant) Apply(source []byte) []byte {
-	changed := slices.Concat(source[:m.from], []byte(m.text), source[m.to:])
-	if strings.HasPrefix(m.text, zero) {
-		changed = fmt.Appendf(changed, "\nfunc %s[T any](T) (z T) { return }\n", zero)
-	}
-	return changed
+	return slices.Concat(source[:m.from], []byte(m.text), source[m.to:])
 }
 
 // Mutants returns all that can be changed in the functions and variables that are wanted: "History.Wait", "table".
@@ -43,6 +39,7 @@ func (p *Package) Mutants(file string, wanted func(string) bool) []Mutant {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
 			if m.in = nameOf(d); d.Body != nil && wanted(m.in) {
+				m.of = m.copied(d)
 				m.function(d.Type, d.Body)
 			}
 		case *ast.GenDecl:
@@ -133,6 +130,7 @@ type mutator struct {
 	name   string
 	source []byte
 	in     string
+	of     *unit
 	all    []Mutant
 }
 
@@ -148,7 +146,7 @@ func (m *mutator) replace(n ast.Node, text, what string) {
 func (m *mutator) add(n ast.Node, from, to int, text, what string) {
 	m.all = append(m.all, Mutant{
 		File: m.name, Line: m.file.Line(n.Pos()), In: m.in, What: what + ": " + brief(m.text(n)),
-		from: from, to: to, text: text,
+		from: from, to: to, text: text, of: m.of,
 	})
 }
 
@@ -191,8 +189,13 @@ func (m *mutator) nothing(e ast.Expr) {
 }
 
 func (m *mutator) values(of token.Token, v *ast.ValueSpec) {
-	for _, value := range v.Values {
-		if _, composite := value.(*ast.CompositeLit); of == token.VAR && !composite {
+	for i, value := range v.Values {
+		m.of = nil
+		literal, composite := value.(*ast.CompositeLit)
+		switch {
+		case composite:
+			m.of = m.copiedValue(v.Names[i].Name, literal)
+		case of == token.VAR:
 			m.nothing(value)
 		}
 		m.expression(value, nil)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/format"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -90,10 +91,21 @@ func TestRowsOfATable(t *testing.T) {
 	}
 }
 
-func TestEveryEquivalentHasAReason(t *testing.T) {
+func TestEveryEquivalentIsAMutantAndHasAReason(t *testing.T) {
+	r := run{root: root(), only: regexp.MustCompile("")}
+	known := map[string]bool{}
+	for _, s := range scopes {
+		all, err := r.mutants(s)
+		if err != nil || len(all) == 0 {
+			t.Fatalf("%s: %d mutants, %v", s.pkg, len(all), err)
+		}
+		for _, m := range all {
+			known[m.String()] = true
+		}
+	}
 	for m, reason := range equivalent() {
-		if reason == "" {
-			t.Errorf("%s has none", m)
+		if !known[m] || reason == "" {
+			t.Errorf("%s: a mutant %v, for the reason %q", m, known[m], reason)
 		}
 	}
 }
