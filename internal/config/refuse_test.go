@@ -15,7 +15,7 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		sort  error
 		text  string
 	}{
-		{"--|x", ErrUsage, "no lock is named"},
+		{"--|x", ErrUsage, "no lock is named; give --mutex, --semaphore, --persistent-mutex or --token-semaphore with"},
 		{"--mutex|m", ErrUsage, "no command is named"},
 		{"--mutex|m|--broker|", ErrUsage, "--broker: \"\" is not a broker"},
 		{"BERTH_BROKER=rabbit|--mutex|m|--|x", ErrInvalid, "BERTH_BROKER: \"rabbit\" is not a broker"},
@@ -28,7 +28,8 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--timeout|0s", ErrUsage, "leave it out to wait for ever"},
 		{"--timeout|-1s", ErrUsage, "leave it out to wait for ever"},
 		{"--max-run|0s", ErrUsage, "leave it out to let the command run for ever"},
-		{"--health-command|", ErrUsage, "--health-command \"\": names no program; begin with one, such as"},
+		{"--health-command|", ErrUsage, "names no program; begin with one, such as \"/usr/bin/curl\", or leave it out"},
+		{"--health-command|''", ErrUsage, "names no program; begin with one, such as \"/usr/bin/curl\", or leave it out"},
 		{"--health-interval|0s", ErrUsage, "must be above zero; 30s is the default"},
 		{"--health-timeout|-1s", ErrUsage, "must be above zero; 30s is the default"},
 		{"--health-start-period|0s", ErrUsage, "leave it out to have none"},
@@ -60,9 +61,13 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 			"--protocol plain and --priority exclude each other"},
 		{"--protocol|plain|--takeover|true|--broker|amqp://h|--mutex|m|--|x", ErrInvalid,
 			"--protocol plain and --takeover exclude each other"},
-		{"--protocol|plain|--timeout|10s|--broker|amqp://h|--mutex|m|--|x", ErrInvalid, "make --timeout longer"},
+		{"--protocol|plain|--timeout|10s|--broker|amqp://h|--mutex|m|--|x", ErrInvalid,
+			"--timeout 10s is over before any command can start: with --protocol plain that takes the handover delay of " +
+				"2 x --heartbeat = 10s, and a free slot; make --timeout longer"},
+		{"--protocol|plain|--timeout|1ns|--broker|amqp://h|--mutex|m|--|x", ErrInvalid, "make --timeout longer"},
 		{"--queue-type|stream", ErrUsage, "choose classic or quorum"},
-		{"--queue-type|quorum|--broker|amqp://h|--mutex|m|--|x", ErrInvalid, "use --token-semaphore"},
+		{"--queue-type|quorum|--broker|amqp://h|--mutex|m|--|x", ErrInvalid,
+			"--queue-type quorum is for token semaphores: mutex \"m\" is held by an exclusive queue"},
 		{"--log-level|loud", ErrUsage, "choose trace, debug, info, warn or error"},
 		{"--log-format|xml", ErrUsage, "choose text or json"},
 		{"--group|no such group", ErrUsage, `--group "no such group": `},
@@ -72,7 +77,10 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--on-lost|a 'b", ErrUsage, "--on-lost \"a 'b\": has a quote that is not closed"},
 		{"--on-lost|  ", ErrUsage, "--on-lost \"  \": names no program"},
 		{"BERTH_ON_RELEASE=a \\", ErrInvalid, `BERTH_ON_RELEASE="a \\": ends in a backslash`},
-		{"--on-acquire|", ErrUsage, "--on-acquire \"\": names no program; begin with one, such as"},
+		{"--on-acquire|", ErrUsage, "names no program; begin with one, such as \"/usr/local/bin/attach\", or leave"},
+		{"--on-acquire|''", ErrUsage, "names no program; begin with one, such as \"/usr/local/bin/attach\", or leave"},
+		{"--mutex|m|--|", ErrUsage, "the command line's COMMAND: names no program"},
+		{"--mutex|m|--|a\x00", ErrUsage, "the command line's COMMAND: has a NUL character in place 1"},
 		{"--hook-timeout|0s", ErrUsage, "must be above zero"},
 		{"--priority|-1", ErrUsage, `--priority "-1": must be a whole number from 0 to 100`},
 		{"--priority|101", ErrUsage, "must be a whole number from 0 to 100"},
@@ -83,8 +91,9 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--broker|amqp://h|--ready-command|f|--mutex|m|--|x", ErrUsage, "--ready-file and --ready-command need --takeover"},
 		{"--ready-file|", ErrUsage, "is empty; leave it out"},
 		{"--mutex|m|--|x", ErrUsage, "no broker is named; give --broker URL"},
-		{"--broker|local|--token-semaphore|m|--|x", ErrInvalid, "needs RabbitMQ, which hands out its tokens"},
-		{"--protocol|plain|--broker|amqp://h|--token-semaphore|m|--|x", ErrInvalid, "--protocol plain consumes nothing"},
+		{"--broker|local|--token-semaphore|m|--|x", ErrInvalid, "token-semaphore \"m\" needs RabbitMQ, which hands out"},
+		{"--protocol|plain|--broker|amqp://h|--token-semaphore|m|--|x", ErrInvalid,
+			"token-semaphore \"m\" has tokens, which are consumed, and --protocol plain consumes nothing"},
 		{"--protocol|plain|--admins|a|--broker|amqp://h|--mutex|m|--|x", ErrInvalid, "--protocol plain and --admins exclude each other"},
 		{"--protocol|plain|--lock-users|a|--broker|amqp://h|--mutex|m|--|x", ErrInvalid,
 			"--protocol plain and --lock-users exclude each other"},
@@ -98,7 +107,10 @@ func TestMistakesAreNamedWithTheirOrigin(t *testing.T) {
 		{"--umask|888", ErrUsage, `--umask "888": `},
 		{"--limit|NOFILE=x", ErrUsage, `--limit: "NOFILE=x" `},
 		{"--limit|NOFILE=1|--limit|NOFILE=2", ErrUsage, "gives NOFILE twice"},
-		{"--no-new-privileges|maybe", ErrUsage, "must be true or false"},
+		{"--no-new-privileges|maybe", ErrUsage, `--no-new-privileges "maybe": must be true or false`},
+		{"--heartbeat|true", ErrUsage, `--heartbeat "true": is not a duration`},
+		{"--user|no such user|--group|54321|--broker|local|--mutex|m|--|x", ErrUsage, `--user "no such user": `},
+		{"--restart|" + strings.Repeat("a", 60), ErrUsage, `--restart "` + strings.Repeat("a", 60) + `": is unknown`},
 		{"--listen|x", ErrUsage, "must be an address and a port"},
 		{"--listen|127.0.0.1:x", ErrUsage, "must end in a port"},
 		{"--listen|127.0.0.1:65536", ErrUsage, "must end in a port"},
@@ -137,6 +149,12 @@ func TestMistakesInTheFileAreNamedWithTheirPlace(t *testing.T) {
 		"command = [\"echo\", \"a\\u0000b\"]":     `:1,1: command: has a NUL character in place 2`,
 		"command = [1]":                           `in place 1`,
 		"command = [\"sh\", \"echo ${HOME}\"]":    `:1,26: Variables not allowed`,
+		"mutex = \"${m}\"":                        `; put text in quotes, and write "$${" for a literal "${"`,
+		"broker = 5":                              `:1,1: broker is a number; write strings in brackets`,
+		"command = [\"\"]":                        `:1,1: command: names no program`,
+		"on_acquire = []":                         `:1,1: on_acquire: names no program`,
+		"command = [\"a\", true ? null : \"b\"]":  `in place 2; write strings in brackets`,
+		"priority = 1e22":                         `:1,1: priority = "10000000000000000000000": must be`,
 		"command = [\"sh\", \"echo ${HOME:-x}\"]": `escape it by starting with "$${"`,
 		"on_acquire = 5":                          `:1,1: on_acquire is a number; write a program and its arguments`,
 		"on_acquire = [\"a\", 1]":                 `in place 2; write a program and its arguments`,
@@ -162,6 +180,14 @@ func TestMistakesInTheFileAreNamedWithTheirPlace(t *testing.T) {
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
+	}
+}
+
+// What hcl advises is the end of it.
+func TestKeyThatIsMeantIsNamedLast(t *testing.T) {
+	_, err := Load(input("--config", write(t, `heartbeet = "5s"`)))
+	if err == nil || !strings.HasSuffix(err.Error(), `Did you mean "heartbeat"?`) {
+		t.Error(err)
 	}
 }
 

@@ -43,6 +43,7 @@ func TestMessagesArriveAsTheyWereSent(t *testing.T) {
 		{Op: OpStart, Vars: []string{"A=1\n2", "B="}, Deadline: 1 << 60, Last: true},
 		{Op: OpDeadline, Deadline: -1},
 		{Op: OpSignal, Signal: unix.SIGTERM, Scope: Tree},
+		{Op: OpWill, Will: []byte("will\x00"), Beside: true},
 		{Op: OpKill},
 	}
 	for _, o := range sent {
@@ -59,13 +60,85 @@ func TestMessagesArriveAsTheyWereSent(t *testing.T) {
 			t.Errorf("%+v arrived as %+v", want, got)
 		}
 	}
-	event := Event{Kind: Exited, Status: 0x0f, Left: true}
-	if err := theirs.Send(event, nil, time.Second); err != nil {
+	for _, event := range []Event{
+		{Kind: Exited, Status: 0x0f, Left: true},
+		{Kind: NotStarted, Pid: -1, Errno: unix.ENOENT},
+		{Kind: Started, Pid: 1 << 22, Terminal: true},
+	} {
+		if err := theirs.Send(event, nil, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		var got Event
+		if _, err := ours.Receive(&got); err != nil || got != event {
+			t.Errorf("%+v arrived as %+v, %v", event, got, err)
+		}
+	}
+}
+
+func TestReceiverWaitsForWhatComes(t *testing.T) {
+	ours, theirs := connected(t)
+	received := make(chan error)
+	go func() {
+		var got Order
+		_, err := theirs.Receive(&got)
+		received <- err
+	}()
+	select {
+	case err := <-received:
+		t.Fatalf("nothing was sent, and it has not waited: %v", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	if err := ours.Send(Order{Op: OpKill}, nil, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	var got Event
-	if _, err := ours.Receive(&got); err != nil || got != event {
-		t.Errorf("%+v arrived as %+v, %v", event, got, err)
+	if err := <-received; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNothingIsSaidOnAConnectionThatIsClosed(t *testing.T) {
+	ours, _ := connected(t)
+	ours.Close()
+	for _, err := range []error{ours.Send(Order{Op: OpKill}, nil, time.Second), ours.SetReadDeadline(time.Time{})} {
+		if err == nil || !strings.Contains(err.Error(), "use of closed file") {
+			t.Error(err)
+		}
+	}
+}
+
+func TestConnectionThatCannotBeMadeIsAnError(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs, err := Pair()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, unix.EMFILE) || ours != nil || theirs != -1 {
+		t.Errorf("%v, %d, %v", ours, theirs, err)
+	}
+}
+
+// Only files come beside a message.
+func TestWhatElseComesBesideAMessageIsRefused(t *testing.T) {
+	ours, theirs := connected(t)
+	if err := unix.SetsockoptInt(int(theirs.file.Fd()), unix.SOL_SOCKET, unix.SO_PASSCRED, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := ours.Send(Order{Op: OpKill}, nil, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	var got Order
+	if files, err := theirs.Receive(&got); err == nil || !strings.Contains(err.Error(), "cannot read descriptors") {
+		t.Errorf("%v, %v", files, err)
+	}
+	if files, err := filesFrom(make([]byte, unix.CmsgSpace(4))); err == nil ||
+		!strings.Contains(err.Error(), "cannot read what came beside") {
+		t.Errorf("%v, %v", files, err)
 	}
 }
 
@@ -191,7 +264,8 @@ func TestMessageThatIsTooLargeIsRefusedAndNotCut(t *testing.T) {
 		time.Second); err == nil {
 		t.Error("a message of more than maxMessage is sent")
 	}
-	if err := ours.Send(Order{Op: OpStart}, make([]*os.File, maxFiles+1), time.Second); err == nil {
+	files := slices.Repeat([]*os.File{os.Stdin}, maxFiles+1)
+	if err := ours.Send(Order{Op: OpStart}, files, time.Second); err == nil {
 		t.Error("a message with more than maxFiles is sent")
 	}
 }
@@ -204,6 +278,7 @@ func TestArgumentsArriveAsTheyWereGiven(t *testing.T) {
 	}
 	for _, want := range []Args{
 		{Conn: 3, Path: "/bin/true", Command: []string{"true"}},
+		{Conn: 3, Numbered: []string{"LISTEN_PID"}, Path: "/bin/true", Command: []string{"true"}},
 		{
 			Conn: 57, Cgroup: "/sys/fs/cgroup/a b", Credential: &syscall.Credential{Uid: 1000, Gid: 100,
 				Groups: []uint32{4}},
@@ -215,6 +290,27 @@ func TestArgumentsArriveAsTheyWereGiven(t *testing.T) {
 	} {
 		if got, err := ParseArgs(want.Strings()); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v arrived as %+v, %v", want, got, err)
+		}
+	}
+}
+
+func TestCommandSetsByItselfWhatOnlyItCan(t *testing.T) {
+	limit, err := rights.ParseLimit("NOFILE=1024:unlimited")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		numbered []string
+		rights   rights.Rights
+		want     bool
+	}{
+		{nil, rights.Rights{}, false},
+		{[]string{}, rights.Rights{}, false},
+		{[]string{"LISTEN_PID"}, rights.Rights{}, true},
+		{nil, rights.Rights{Limits: []rights.Limit{limit}}, true},
+	} {
+		if got := Staged(c.numbered, c.rights); got != c.want {
+			t.Errorf("%q, %v: %v", c.numbered, c.rights, got)
 		}
 	}
 }
@@ -247,6 +343,11 @@ func TestCommandsSettingsOfTheRuntimeAreNotTheGuards(t *testing.T) {
 	for _, variable := range []string{"GOGC=1", "GOMAXPROCS=", "GOMEMLIMIT=1"} {
 		if slices.Contains(guard, variable) {
 			t.Errorf("the guard heeds %s", variable)
+		}
+	}
+	for _, variable := range append([]string{"A=GOGC=1", "B", "GOGCX=2"}, runtimeSettings...) {
+		if !slices.Contains(guard, variable) {
+			t.Errorf("the guard has no %s: %q", variable, guard)
 		}
 	}
 	if got := CommandEnv(guard); !slices.Equal(got, command) {
@@ -302,6 +403,8 @@ func TestMessageThatCountsWrongIsRefused(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"a length below zero":         number(-1),
 		"a longer text":               append(number(3), "ab"...),
+		"a longer text than an order": append(number(100), make([]byte, 7)...), // and nothing after it
+		"a longer text than an event": append(number(100), make([]byte, 5)...),
 		"the longest text":            append(number(math.MaxInt64), "ab"...),
 		"no end of a number":          {0x80},
 		"a number that is too long":   []byte(strings.Repeat("\xff", 11)),
@@ -361,6 +464,9 @@ func TestDescriptorThatIsNoConnectionIsRefused(t *testing.T) {
 		if c, err := Open(fd); err == nil || c != nil {
 			t.Errorf("%d: %v", fd, err)
 		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
+			t.Errorf("%d stays open: %v", fd, err)
+		}
 	}
 }
 
@@ -393,11 +499,11 @@ func TestArgumentsThatCannotBeAreRefused(t *testing.T) {
 	if _, err := ParseArgs(whole); err != nil {
 		t.Fatal(err)
 	}
-	for place, text := range map[int]string{1: "x", 3: "root", 4: "other", 5: "there", 6: "1ffffffff", 9: "x"} {
+	for place, text := range map[int]string{1: "x", 3: "root", 4: "other", 5: "there", 6: "1ffffffff", 9: "nothing"} {
 		args := slices.Clone(whole)
 		args[place] = text
-		if got, err := ParseArgs(args); err == nil {
-			t.Errorf("%q in place %d: %+v", text, place, got)
+		if got, err := ParseArgs(args); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q in place %d: %+v, %v", text, place, got, err)
 		}
 	}
 	if got, err := ParseArgs(whole[:len(whole)-1]); err == nil {
