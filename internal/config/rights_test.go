@@ -69,7 +69,7 @@ func TestRightsDependOnWhoBerthIs(t *testing.T) {
 
 func TestUserThatBerthMayNotBecomeIsRefused(t *testing.T) {
 	for words, want := range map[string]string{
-		"--user|54322|--group|54322": `--user "54322": needs CAP_SETUID and CAP_SETGID and CAP_KILL`,
+		"--user|54322|--group|54322": `--user "54322": needs CAP_SETUID`,
 		"--group|54322":              `--group "54322": needs CAP_SETGID`,
 	} {
 		as(t, 54321, nil, func() {
