@@ -82,9 +82,10 @@ func TestDurationInTheFileNeedsAUnit(t *testing.T) {
 	}
 }
 
-// The exit status tells a wrong command line from what that refers to.
-func TestFileThatAFlagNamesIsNoMistakeOfTheCommandLine(t *testing.T) {
-	for _, words := range []string{"--config|/no/such/file", "--broker|amqps://h|--tls-ca|/no/such/file"} {
+// The exit status tells a wrong command line from what that refers to, or stands beside.
+func TestWhatAFlagRefersToIsNoMistakeOfTheCommandLine(t *testing.T) {
+	for _, words := range []string{"--config|/no/such/file", "--broker|amqps://h|--tls-ca|/no/such/file",
+		"--broker|amqp://h|--tls-server-name|rabbit"} {
 		_, err := Load(input(strings.Split(words+"|--mutex|m|--|x", "|")...))
 		if !errors.Is(err, ErrInvalid) || errors.Is(err, ErrUsage) {
 			t.Errorf("%s: %v", words, err)
