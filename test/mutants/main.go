@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // scope is what is broken of a package.
@@ -139,6 +140,7 @@ func (r *run) scope(ctx context.Context, s scope) (few bool, err error) {
 		}
 		return true, nil
 	}
+	began := time.Now()
 	verdicts, err := r.verdicts(ctx, s, mutants)
 	if err != nil {
 		return false, err
@@ -161,8 +163,8 @@ func (r *run) scope(ctx context.Context, s scope) (few bool, err error) {
 	tried := counts[Killed] + survive
 	share := 100 * float64(survive) / float64(max(tried, 1))
 	fmt.Printf("%s: %d of %d mutants survive (%.1f %%, at most %.0f); left out: %d that are the same program, %d that do "+
-		"the same (equivalent.txt), %d that do not compile\n", s.pkg, survive, tried, share, s.most, counts[Same], listed,
-		counts[Invalid])
+		"the same (equivalent.txt), %d that do not compile; %.0f s\n", s.pkg, survive, tried, share, s.most, counts[Same],
+		listed, counts[Invalid], time.Since(began).Seconds())
 	return share <= s.most, nil
 }
 
