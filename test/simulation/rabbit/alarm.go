@@ -1,21 +1,23 @@
 package rabbit
 
+import "strings"
+
 // published is told of each piece of a message that the client publishes: under an alarm the connection is blocked then,
 // and nothing more is read from it.
 func (o *connection) published() {
-	if !o.cluster.alarm || o.blocked || o.phase != running {
+	if len(o.cluster.alarms) == 0 || o.blocked || o.phase != running {
 		return
 	}
 	o.blocked = true
 	o.cluster.log("connection %d (%s): blocked", o.id, o.name)
 	if wanted, _ := o.capabilities["connection.blocked"].v.(bool); wanted {
 		var w writer
-		w.short("low on memory")
+		w.short("low on " + strings.Join(o.cluster.alarms, " & "))
 		o.emitMethod(connectionBlocked, w.b)
 	}
 }
 
-// unblock is told that the alarm is over.
+// unblock is told that no alarm is left.
 func (o *connection) unblock() {
 	if !o.blocked {
 		return

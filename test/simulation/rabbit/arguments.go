@@ -52,6 +52,10 @@ type limits struct {
 	expires time.Duration // after which the queue goes where nobody uses it; 0: never
 	returns int64         // how often a message may come back; -1: any number
 	timeout time.Duration // for acknowledgements; 0: as configured
+	absence time.Duration // of a consumer's node, after which what it has is put back
+
+	delayed             string // what comes again later: "all", "failed", "returned"
+	delay, longestDelay time.Duration
 }
 
 // policy is what an operator has set for queues whose names match.
@@ -111,7 +115,29 @@ func (q *queue) limit() {
 		overflow = byPolicy
 	}
 	q.limits.rejects = overflow == "reject-publish"
+	if q.quorum && q.cluster.config.Version >= V4_3 {
+		q.limitNew(p, smaller, ms)
+	}
 	q.single, _ = q.arguments["x-single-active-consumer"].v.(bool)
+}
+
+// limitNew works out what is new in 4.3.
+func (q *queue) limitNew(p *policy, smaller func(argument, key string) int64, ms func(int64) time.Duration) {
+	const usual = time.Minute
+	if q.limits.absence = ms(smaller("x-consumer-disconnected-timeout", "consumer-disconnected-timeout")); q.limits.absence < 0 {
+		q.limits.absence = usual
+	}
+	kind, ok := p.text1("delayed-retry-type")
+	if !ok {
+		kind, _ = q.arguments["x-delayed-retry-type"].v.(string)
+	}
+	least := smaller("x-delayed-retry-min", "delayed-retry-min")
+	if most := smaller("x-delayed-retry-max", "delayed-retry-max"); least > 0 {
+		q.limits.delayed, q.limits.delay, q.limits.longestDelay = kind, ms(least), ms(least)
+		if most > 0 {
+			q.limits.longestDelay = ms(most)
+		}
+	}
 }
 
 func (p *policy) text1(key string) (string, bool) {
@@ -130,10 +156,19 @@ func (q *queue) returnLimit(p *policy) int64 {
 	}
 	const usual = 20
 	n, said := q.arguments["x-delivery-limit"].v.(int64)
-	if v, ok := p.number("delivery-limit"); ok && (!said || v < n) {
-		n, said = v, true
+	v4 := q.cluster.config.Version >= V4_0
+	if v, ok := p.number("delivery-limit"); ok {
+		switch {
+		case !said:
+			n = v
+		case v4 && min(n, v) < 0: // any limit beats none
+			n = max(n, v)
+		default:
+			n = min(n, v)
+		}
+		said = true
 	}
-	switch v4 := q.cluster.config.Version >= V4_0; {
+	switch {
 	case said && n < 0 && !v4:
 		return 0
 	case said:

@@ -24,6 +24,7 @@ type channel struct {
 	unacked   []*delivery // in the order of their tags
 	tag       uint64      // of the last delivery
 	prefetch  int
+	timeout   time.Duration // for acknowledgements, before 4.3
 	consumers map[string]*consumer
 	watched   []*queue // that hear of the channel's end, in the order in which they were met
 	recent    string   // the queue that was declared last
@@ -33,16 +34,15 @@ type channel struct {
 
 // delivery is a message that the client has and has not acknowledged.
 type delivery struct {
-	tag      uint64
-	queue    *queue
-	entry    *entry
-	consumer *consumer // nil: it was got
-	since    time.Time
+	hand
+	tag   uint64
+	queue *queue
+	since time.Time
 }
 
 func newChannel(o *connection, number uint16) *channel {
 	ch := &channel{process: o.cluster.newProcess(o.node), conn: o, number: number, unconfirmed: map[uint64]*queue{},
-		consumers: map[string]*consumer{}}
+		consumers: map[string]*consumer{}, timeout: o.cluster.config.ConsumerTimeout}
 	ch.tick()
 	return ch
 }

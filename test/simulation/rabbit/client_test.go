@@ -35,6 +35,9 @@ type operator interface {
 	crash(name string)
 	closeConnection(name string)
 	alarm(on bool)
+	diskAlarm(on bool)
+	timeout(acknowledgement, tick time.Duration)      // for channels that are opened from now on; 0: the usual one
+	tag(name, tag string)                             // a user
 	policy(pattern string, definition map[string]any) // nil: none any more
 	user(name, configure, write, read string)
 	restart() // the node
@@ -54,6 +57,7 @@ type client struct {
 	w    *world
 	name string
 	conn net.Conn
+	bare bool // it does not log in by itself, and does not answer connection.close
 
 	mu      sync.Mutex
 	heard   []string            // guarded by mu
@@ -151,24 +155,11 @@ func (w *world) loginAs(name, user, password string, heartbeat int) *client {
 // loginAt does so at another node.
 func (w *world) loginAt(node int, name, user, password string, heartbeat int) *client {
 	w.t.Helper()
-	conn, err := w.dial(node)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	c := &client{w: w, name: name, conn: conn, opening: map[uint16]bool{}, waiting: map[uint16][]string{}}
-	w.clients = append(w.clients, c)
-	w.t.Cleanup(func() { conn.Close() })
+	c := w.connect(node, name)
 	w.step(name+": log in as "+user, func() {
 		go c.read()
-		c.write([]byte("AMQP\x00\x00\x09\x01"))
-		var ok writer
-		ok.table(map[string]any{"connection_name": w.prefix + "." + name, "capabilities": map[string]any{
-			"consumer_cancel_notify": true, "connection.blocked": true, "authentication_failure_close": true,
-			"basic.nack": true, "publisher_confirms": true}})
-		ok.short("PLAIN")
-		ok.long("\x00" + user + "\x00" + password)
-		ok.short("en_US")
-		c.send(0, connectionStartOK, ok)
+		c.write([]byte(protocolHeader))
+		c.send(0, connectionStartOK, c.credentials("PLAIN", "\x00"+user+"\x00"+password, true))
 		var tune writer
 		tune.u16(100)
 		tune.u32(frameMax)
@@ -184,6 +175,44 @@ func (w *world) loginAt(node int, name, user, password string, heartbeat int) *c
 		}
 	})
 	return c
+}
+
+const protocolHeader = "AMQP\x00\x00\x09\x01"
+
+// connect connects to a node, and does not say anything.
+func (w *world) connect(node int, name string) *client {
+	w.t.Helper()
+	conn, err := w.dial(node)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := &client{w: w, name: name, conn: conn, opening: map[uint16]bool{}, waiting: map[uint16][]string{}}
+	w.clients = append(w.clients, c)
+	w.t.Cleanup(func() { conn.Close() })
+	return c
+}
+
+// greet connects, and says hello.
+func (w *world) greet(name string) *client {
+	w.t.Helper()
+	c := w.connect(0, name)
+	c.bare = true
+	w.step(name+": hello", func() {
+		go c.read()
+		c.write([]byte(protocolHeader))
+	})
+	return c
+}
+
+// credentials are what connection.start-ok says. told: the client wants to hear that they are refused.
+func (c *client) credentials(mechanism, response string, told bool) (w writer) {
+	w.table(map[string]any{"connection_name": c.w.prefix + "." + c.name, "capabilities": map[string]any{
+		"consumer_cancel_notify": true, "connection.blocked": true, "authentication_failure_close": told,
+		"basic.nack": true, "publisher_confirms": true}})
+	w.short(mechanism)
+	w.long(response)
+	w.short("en_US")
+	return w
 }
 
 func (w *world) login(name string) *client { w.t.Helper(); return w.loginAs(name, "guest", "guest", 0) }
@@ -277,8 +306,12 @@ func (c *client) frame(f frame) {
 		}
 		c.content = text
 		return
-	case connectionStart, connectionTune:
+	case connectionTune:
 		return
+	case connectionStart:
+		if !c.bare {
+			return
+		}
 	}
 	switch m {
 	case basicAck, basicNack:
@@ -300,7 +333,9 @@ func (c *client) frame(f frame) {
 		c.mu.Unlock()
 		c.open(f.channel)
 	case connectionClose:
-		c.send(0, connectionCloseOK, writer{})
+		if !c.bare {
+			c.send(0, connectionCloseOK, writer{})
+		}
 	}
 }
 
@@ -342,7 +377,11 @@ func describe(m method, r *reader) string {
 		code, text := r.u16(), r.short()
 		return fmt.Sprintf("close %d %s (%d.%d)", code, text, r.u16(), r.u16())
 	case connectionBlocked:
-		return "blocked"
+		return "blocked: " + r.short()
+	case connectionStart:
+		r.u16()
+		r.table()
+		return "start " + r.long()
 	case queueDeclareOK:
 		return fmt.Sprintf("declare-ok %s %d messages %d consumers", r.short(), r.u32(), r.u32())
 	case queueDeleteOK, queuePurgeOK:

@@ -15,11 +15,15 @@ const (
 	opening
 	running
 	closing // we have sent connection.close
+	refused // what was said before the connection was open is no good: nothing is read any more
 	over
 )
 
 // closingTimeout is how long the broker waits for the answer to its connection.close.
 const closingTimeout = 30 * time.Second
+
+// silentDelay is for how long a client is kept waiting whose login is refused.
+const silentDelay = 3 * time.Second
 
 // connection is the broker's side of a connection: what RabbitMQ calls a reader.
 type connection struct {
@@ -31,6 +35,7 @@ type connection struct {
 	out    []byte // what is to be written
 
 	user         string
+	impersonates bool // it may publish as any user
 	name         string
 	capabilities table
 	frameMax     uint32
@@ -164,7 +169,8 @@ func (o *connection) fail(r *refusal) {
 		return
 	}
 	if o.phase < running { // who does not know the protocol is not told
-		o.finish()
+		o.phase = refused
+		o.after(silentDelay, o.finish)
 		return
 	}
 	o.cluster.log("connection %d (%s): closed with %d %s", o.id, o.name, r.code, r.text)

@@ -16,10 +16,11 @@ type consumer struct {
 	exclusive bool
 	priority  int64
 	prefetch  int           // 0: any number
-	timeout   time.Duration // for its acknowledgements; 0: that of the queue
+	timeout   time.Duration // for its acknowledgements, of a quorum queue of 4.3
 	inHand    int           // of its messages
 	bonus     int           // by how much its prefetch is exceeded
 	suspect   bool          // its node does not answer; of a quorum queue
+	late      []hand        // that it had for too long, and has not settled since
 }
 
 func (ch *channel) consume(m method, r *reader) {
@@ -141,12 +142,12 @@ func (ch *channel) cancel(m method, r *reader) {
 }
 
 // deliver is told of a message for a consumer.
-func (ch *channel) deliver(c *consumer, e *entry, redelivered bool) {
+func (ch *channel) deliver(h hand, redelivered bool) {
 	ch.tag++
-	if !c.noAck {
-		ch.unacked = append(ch.unacked, &delivery{ch.tag, c.queue, e, c, ch.cluster.now})
+	if !h.consumer.noAck {
+		ch.unacked = append(ch.unacked, &delivery{hand: h, tag: ch.tag, queue: h.consumer.queue, since: ch.cluster.now})
 	}
-	ch.emitDelivery(c.tag, ch.tag, redelivered, e.message)
+	ch.emitDelivery(h.consumer.tag, ch.tag, redelivered, h.entry.message)
 }
 
 func (ch *channel) emitDelivery(consumer string, tag uint64, redelivered bool, m *message) {
@@ -194,11 +195,15 @@ func (ch *channel) lostQueue(c *consumer, deleted bool) {
 func (ch *channel) dropConsumer(c *consumer) {
 	delete(ch.consumers, c.tag)
 	if wants, _ := ch.conn.capabilities["consumer_cancel_notify"].v.(bool); wants {
-		var w writer
-		w.short(c.tag)
-		w.u8(1)
-		ch.emit(basicCancel, w.b)
+		ch.emitCancel(c)
 	}
+}
+
+func (ch *channel) emitCancel(c *consumer) {
+	var w writer
+	w.short(c.tag)
+	w.u8(1)
+	ch.emit(basicCancel, w.b)
 }
 
 func (ch *channel) get(m method, r *reader) {
@@ -218,68 +223,29 @@ func (ch *channel) get(m method, r *reader) {
 		ch.meet(q)
 		ch.call(m, q, func() func() {
 			e, redelivered, left := q.get(ch, noAck)
-			return func() { ch.got(q, e, redelivered, left, noAck) }
+			if e == nil {
+				return func() { ch.emit(basicGetEmpty, []byte{0}) }
+			}
+			h := hand{entry: e, turn: e.turn}
+			return func() { ch.got(q, h, redelivered, left, noAck) }
 		}, func() { ch.goneInCall(q) })
 	})
 }
 
-func (ch *channel) got(q *queue, e *entry, redelivered bool, left int, noAck bool) {
-	if e == nil {
-		var w writer
-		w.short("")
-		ch.emit(basicGetEmpty, w.b)
-		return
-	}
+func (ch *channel) got(q *queue, h hand, redelivered bool, left int, noAck bool) {
 	ch.tag++
 	if !noAck {
-		ch.unacked = append(ch.unacked, &delivery{ch.tag, q, e, nil, ch.cluster.now})
+		ch.unacked = append(ch.unacked, &delivery{hand: h, tag: ch.tag, queue: q, since: ch.cluster.now})
 	}
 	var w writer
 	w.u64(ch.tag)
 	w.flag(redelivered)
 	w.short("")
-	w.short(e.message.key)
+	w.short(h.entry.message.key)
 	w.u32(uint32(left))
 	if !ch.dead && !ch.closing {
-		ch.conn.emit(contentFrames(ch.number, basicGetOK, w.b, e.message, ch.conn.frameMax))
+		ch.conn.emit(contentFrames(ch.number, basicGetOK, w.b, h.entry.message, ch.conn.frameMax))
 	}
-}
-
-// tickInterval is how often a channel looks for deliveries that are too old.
-const tickInterval = time.Minute
-
-// tick closes the channel if a delivery is too old. From 4.3 on it is a queue that does so.
-func (ch *channel) tick() {
-	if ch.cluster.config.Version >= V4_3 {
-		return
-	}
-	ch.after(tickInterval, func() {
-		if !ch.closing && len(ch.unacked) > 0 {
-			oldest := ch.unacked[0]
-			if limit := oldest.limit(); ch.cluster.now.Sub(oldest.since) > limit {
-				ch.guard(0, func() {
-					refuse(preconditionFailed, "delivery acknowledgement on channel %d timed out. Timeout value used: %d ms. "+
-						"This timeout value can be configured, see consumers doc guide to learn more", ch.number,
-						limit.Milliseconds())
-				})
-			}
-		}
-		ch.tick()
-	})
-}
-
-// limit is how long the delivery may stay unacknowledged.
-func (d *delivery) limit() time.Duration {
-	c := d.queue.cluster
-	if c.config.Version >= V4_0 { // since 3.12
-		if d.consumer != nil && d.consumer.timeout > 0 {
-			return d.consumer.timeout
-		}
-		if d.queue.limits.timeout > 0 {
-			return d.queue.limits.timeout
-		}
-	}
-	return c.config.ConsumerTimeout
 }
 
 // inVhost names a queue as RabbitMQ does.

@@ -1,8 +1,8 @@
 package rabbit
 
 import (
+	"cmp"
 	"slices"
-	"time"
 )
 
 // admit takes a consumer, or says why not.
@@ -18,6 +18,9 @@ func (q *queue) admit(c *consumer) *refusal {
 	q.use()
 	q.watch(c.channel)
 	q.used = true
+	if c.timeout == 0 {
+		c.timeout = cmp.Or(q.limits.timeout, q.cluster.config.ConsumerTimeout)
+	}
 	if c.exclusive && !q.quorum {
 		q.exclusive = c
 	}
@@ -37,10 +40,10 @@ func (q *queue) begin() {
 
 // activate finds the consumer that is the single active one.
 func (q *queue) activate() {
-	if !q.single || q.active != nil && !q.active.suspect {
+	if !q.single || q.active != nil && !q.active.suspect && !q.active.outOfTurn() {
 		return
 	}
-	i := slices.IndexFunc(q.consumers, func(c *consumer) bool { return !c.suspect })
+	i := slices.IndexFunc(q.consumers, func(c *consumer) bool { return !c.suspect && len(c.late) == 0 })
 	q.active = nil
 	if i >= 0 {
 		q.active = q.consumers[i]
@@ -84,6 +87,7 @@ func (q *queue) channelDown(ch *channel) {
 		}
 	}
 	q.watchers = slices.DeleteFunc(q.watchers, func(w *channel) bool { return w == ch })
+	delete(q.enqueuers, ch)
 	if consumed && q.autoDelete && !q.consumed() {
 		q.delete("nobody consumes from it")
 		return
@@ -100,10 +104,7 @@ func (q *queue) takeBack(ch *channel) {
 		}
 	}
 	q.release(theirs)
-	for _, e := range theirs {
-		e.failed++
-	}
-	q.putBack(theirs, false)
+	q.putBack(theirs, failed, false)
 	q.goOn()
 }
 
@@ -123,55 +124,4 @@ func (q *queue) absentees() (n int) {
 		}
 	}
 	return n
-}
-
-// timeoutTick is how often a quorum queue of 4.3 looks for what is in a hand for too long.
-const timeoutTick = 5 * time.Second
-
-// watchTimeouts ends consumers that have a message in hand for too long.
-func (q *queue) watchTimeouts() {
-	if !q.quorum || q.cluster.config.Version < V4_3 {
-		return
-	}
-	q.after(timeoutTick, func() {
-		for _, c := range slices.Concat(q.consumers, q.full) {
-			if q.late(c) {
-				q.end(c)
-			}
-		}
-		q.watchTimeouts()
-	})
-}
-
-// late reports whether the consumer has a message for too long.
-func (q *queue) late(c *consumer) bool {
-	limit := c.timeout
-	if limit == 0 {
-		limit = q.limits.timeout
-	}
-	if limit == 0 {
-		limit = q.cluster.config.ConsumerTimeout
-	}
-	return slices.ContainsFunc(q.inHand, func(e *entry) bool {
-		return e.consumer == c && q.cluster.now.Sub(e.given) > limit
-	})
-}
-
-// end ends a consumer that the client has not cancelled, and puts back what it has.
-func (q *queue) end(c *consumer) {
-	q.remove(c)
-	q.tell(&c.channel.process, func() {
-		if c.channel.consumers[c.tag] == c {
-			c.channel.dropConsumer(c)
-		}
-	})
-	var theirs []*entry
-	for _, e := range q.inHand {
-		if e.consumer == c {
-			theirs = append(theirs, e)
-		}
-	}
-	q.release(theirs)
-	q.putBack(theirs, false)
-	q.goOn()
 }

@@ -3,6 +3,7 @@ package rabbit
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -30,7 +31,7 @@ func (o *connection) greet() bool {
 			"consumer_cancel_notify": true, "connection.blocked": true, "consumer_priorities": true,
 			"authentication_failure_close": true, "per_consumer_qos": true, "direct_reply_to": true},
 	})
-	w.long("PLAIN AMQPLAIN")
+	w.long(o.cluster.mechanisms())
 	w.long("en_US")
 	o.emitMethod(connectionStart, w.b)
 	return true
@@ -39,6 +40,7 @@ func (o *connection) greet() bool {
 // control handles a method of the connection.
 func (o *connection) control(m method, r *reader) {
 	switch {
+	case o.phase == refused:
 	case o.phase == closing && m == connectionCloseOK:
 		o.finish()
 	case m == connectionClose:
@@ -77,16 +79,22 @@ func (o *connection) login(r *reader) {
 	o.name, _ = client["connection_name"].v.(string)
 	parts := strings.Split(response, "\x00")
 	user, known := "", false
-	if mechanism == "PLAIN" && len(parts) == 3 {
+	switch offered := slices.Contains(strings.Fields(o.cluster.mechanisms()), mechanism); {
+	case !offered, mechanism == "PLAIN" && len(parts) != 3:
+		o.fail(&refusal{code: commandInvalid, text: "invalid authentication mechanism '" + mechanism + "'"})
+		return
+	case mechanism == "PLAIN":
 		user = parts[1]
 		password, exists := o.cluster.passwords[user]
 		known = exists && password == parts[2]
+	case mechanism == "ANONYMOUS":
+		user, known = "guest", true
 	}
 	if !known {
 		o.denyLogin(mechanism)
 		return
 	}
-	o.user = user
+	o.user, o.impersonates = user, slices.Contains(o.cluster.tags[user], "impersonator")
 	o.phase = tuning
 	var w writer
 	w.u16(2047)
@@ -95,17 +103,28 @@ func (o *connection) login(r *reader) {
 	o.emitMethod(connectionTune, w.b)
 }
 
-// denyLogin tells a client that wants to know, and closes the socket of another one.
+// mechanisms are those that a client may log in by: no EXTERNAL, which takes a plugin and TLS.
+func (c *Cluster) mechanisms() string {
+	switch c.config.Version {
+	case V4_0:
+		return "AMQPLAIN PLAIN ANONYMOUS"
+	case V4_3:
+		return "ANONYMOUS AMQPLAIN PLAIN"
+	}
+	return "AMQPLAIN PLAIN"
+}
+
+// denyLogin tells a client that wants to know, and closes the socket after a while, or once that one has answered.
 func (o *connection) denyLogin(mechanism string) {
 	if told, _ := o.capabilities["authentication_failure_close"].v.(bool); told {
 		text := "Login was refused using authentication mechanism " + mechanism +
 			". For details see the broker logfile."
 		o.emit((&refusal{code: accessRefused, text: text}).frame(0))
 		o.phase = closing
-		o.after(closingTimeout, o.finish)
-		return
+	} else {
+		o.phase = refused
 	}
-	o.finish()
+	o.after(silentDelay, o.finish)
 }
 
 func (o *connection) tuned(r *reader) {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"time"
 )
 
 // Serve has a node serve the connection, whose other end is a client's. Errors: ErrDown; the connection is closed then.
@@ -197,12 +198,21 @@ func (c *Cluster) Disconnect(groups ...[]int) { c.do(func() { c.split(groups, 0)
 // before one of them is restarted.
 func (c *Cluster) Heal() { c.do(func() { c.split([][]int{{0, 1, 2}}, 0) }) }
 
-// Alarm raises or ends an alarm of memory or disk.
-func (c *Cluster) Alarm(on bool) {
+// Alarm raises or ends an alarm of memory.
+func (c *Cluster) Alarm(on bool) { c.setAlarm("memory", on) }
+
+// DiskAlarm raises or ends an alarm of a disk.
+func (c *Cluster) DiskAlarm(on bool) { c.setAlarm("disk", on) }
+
+func (c *Cluster) setAlarm(of string, on bool) {
 	c.do(func() {
-		c.alarm = on
-		c.log("alarm: %t", on)
-		if !on {
+		c.log("alarm of %s: %t", of, on)
+		c.alarms = slices.DeleteFunc(c.alarms, func(a string) bool { return a == of })
+		if on {
+			c.alarms = append(c.alarms, of)
+			slices.Sort(c.alarms)
+		}
+		if len(c.alarms) == 0 {
 			for _, o := range c.allConnections() {
 				o.soon(o.unblock)
 			}
@@ -211,8 +221,8 @@ func (c *Cluster) Alarm(on bool) {
 }
 
 // SetPolicy sets what holds for queues whose name matches the regular expression, in place of the policy of that pattern;
-// nil takes it away. Keys are RabbitMQ's: max-length, overflow, message-ttl, expires, delivery-limit, consumer-timeout.
-// Numbers are int. It panics if the pattern is no regular expression.
+// nil takes it away. Keys are RabbitMQ's: max-length, overflow, message-ttl, expires, delivery-limit, consumer-timeout,
+// consumer-disconnected-timeout, delayed-retry-type, delayed-retry-min, delayed-retry-max. Numbers are int. It panics if the pattern is no regular expression.
 func (c *Cluster) SetPolicy(pattern string, definition map[string]any) {
 	compiled := regexp.MustCompile(pattern)
 	c.do(func() {
@@ -224,12 +234,25 @@ func (c *Cluster) SetPolicy(pattern string, definition map[string]any) {
 			q.limit()
 			q.use()
 			q.dropHead()
+			q.refuseNoMore()
 		}
 	})
 }
 
 // SetUser makes a user, who may do nothing, or changes the password. Connections stay.
 func (c *Cluster) SetUser(name, password string) { c.do(func() { c.passwords[name] = password }) }
+
+// SetTags gives a user these tags, in place of others, from its next login on. "impersonator" is one who may publish as any
+// user; others mean nothing here.
+func (c *Cluster) SetTags(user string, tags ...string) { c.do(func() { c.tags[user] = tags }) }
+
+// SetConsumerTimeout has channels that are opened and consumers that begin from now on acknowledge within that time; zero:
+// 30 min. Before 4.3 channels look each tick for what is too old; zero: each minute.
+func (c *Cluster) SetConsumerTimeout(timeout, tick time.Duration) {
+	c.do(func() {
+		c.config.ConsumerTimeout, c.tick = cmp.Or(timeout, consumerTimeout), cmp.Or(tick, tickInterval)
+	})
+}
 
 // SetPermissions says which queues the user may configure, write to and read from, as regular expressions. An empty one
 // matches nothing.

@@ -258,14 +258,7 @@ func (q *queue) suspectAll() {
 // suspect gives nothing more to a channel whose node is away, and takes back what it has once that has lasted.
 func (q *queue) suspect(ch *channel) {
 	q.doubt(ch, true)
-	wait := time.Duration(0)
-	if q.cluster.config.Version >= V4_3 {
-		wait = time.Minute
-		if v, ok := q.arguments["x-consumer-disconnected-timeout"].v.(int64); ok {
-			wait = time.Duration(v) * time.Millisecond
-		}
-	}
-	q.after(wait, func() {
+	q.after(q.limits.absence, func() {
 		if !ch.node.up || !q.cluster.linked(q.node, ch.node) || ch.node.hung {
 			q.takeBack(ch)
 		}

@@ -112,7 +112,7 @@ func (ch *channel) examine(p *publication) {
 	if text, ok := p.properties.text(propExpiration); ok {
 		checkExpiration(text)
 	}
-	if user, ok := p.properties.text(propUserID); ok && user != ch.conn.user {
+	if user, ok := p.properties.text(propUserID); ok && user != ch.conn.user && !ch.conn.impersonates {
 		refuse(preconditionFailed, "user_id property set to '%s' but authenticated user was '%s'", user, ch.conn.user)
 	}
 }

@@ -20,6 +20,7 @@ type queue struct {
 	ready    []*entry // in the order in which they were published
 	returned []*entry // of a quorum queue: what was put back, which comes first
 	inHand   []*entry // in the order in which they were handed out
+	delayed  []*entry // of a quorum queue: what was put back and is to come again only later
 	number   uint64   // of the last message
 
 	consumers []*consumer // that take messages, by priority, and who is next first
@@ -28,9 +29,11 @@ type queue struct {
 	exclusive *consumer
 	active    *consumer // of those, where there is a single one
 	watchers  []*channel
+	enqueuers map[*channel]bool // of a quorum queue: channels that have published; true: what else they publish is refused
+	refuses   bool              // something of some of them
 
-	expiry, idle *event
-	used         bool // somebody has consumed from it
+	expiry, idle, lateness, retry *event
+	used                          bool // somebody has consumed from it
 }
 
 // entry is a message in a queue.
@@ -44,7 +47,16 @@ type entry struct {
 	holder   *channel  // nil: it is ready
 	consumer *consumer // that has it; nil: it was got
 	last     *consumer // that had it
-	given    time.Time
+	turn     int       // how often it was handed out
+	due      time.Time // when it is in that hand for too long; zero: never
+	until    time.Time // when it comes again, where that is later
+}
+
+// hand is one of the times that a message was handed out.
+type hand struct {
+	entry    *entry
+	consumer *consumer // nil: it was got
+	turn     int
 }
 
 func (c *Cluster) newQueue(ch *channel, d *declaration, kind string) *queue {
@@ -60,7 +72,6 @@ func (c *Cluster) newQueue(ch *channel, d *declaration, kind string) *queue {
 	q.limit()
 	c.enlist(ch.node, q)
 	q.use()
-	q.watchTimeouts()
 	return q
 }
 
@@ -68,8 +79,9 @@ func (c *Cluster) newQueue(ch *channel, d *declaration, kind string) *queue {
 func (q *queue) stat() (messages, consumers int) {
 	q.use()
 	consumers = len(q.consumers) + len(q.full)
-	if q.single && q.quorum {
-		consumers = min(consumers, 1) // who waits does not count
+	if q.single && q.quorum { // who waits does not count
+		consumers -= q.outOfTurn()
+		consumers = min(consumers, 1)
 	}
 	return len(q.ready) + len(q.returned), consumers + q.absentees()
 }
@@ -95,7 +107,7 @@ func (q *queue) publish(p *publication, from *channel) {
 			q.tell(&from.process, func() { from.unconfirm(p.sequence, q, taken) })
 		}
 	}
-	if q.limits.rejects && q.limits.length >= 0 && int64(len(q.ready)+len(q.returned)) >= q.limits.length {
+	if q.rejects(from) {
 		settle(false)
 		return
 	}
@@ -106,6 +118,7 @@ func (q *queue) publish(p *publication, from *channel) {
 	q.serve()
 	q.dropHead()
 	q.expire()
+	q.refuseMore()
 	settle(true)
 }
 
@@ -121,10 +134,13 @@ func (q *queue) setExpiry(e *entry) {
 
 // dropHead drops the oldest, where there are too many.
 func (q *queue) dropHead() {
-	for q.limits.length >= 0 && int64(len(q.ready)+len(q.returned)) > q.limits.length {
+	for !q.limits.rejects && q.tooLong() && q.head() != nil {
 		q.take()
 	}
 }
+
+// length is how many messages count for a limit.
+func (q *queue) length() int { return len(q.ready) + len(q.returned) + len(q.delayed) }
 
 // head returns the message that is next, nil if there is none.
 func (q *queue) head() *entry {
@@ -141,9 +157,10 @@ func (q *queue) head() *entry {
 func (q *queue) take() {
 	if len(q.returned) > 0 {
 		q.returned = q.returned[1:]
-		return
+	} else {
+		q.ready = q.ready[1:]
 	}
-	q.ready = q.ready[1:]
+	q.refuseNoMore()
 }
 
 // expire drops what has expired, as far as it has come to the head, and looks again when the head does.
@@ -185,7 +202,7 @@ func (q *queue) isFull(c *consumer) bool {
 	if q.quorum && most == 0 {
 		most = mostOnTheWay
 	}
-	return !c.noAck && most > 0 && c.inHand >= most+c.bonus || c.suspect
+	return !c.noAck && most > 0 && c.inHand >= most+c.bonus || c.suspect || len(c.late) > 0
 }
 
 // lineUp has a consumer wait behind all others of its priority.
@@ -204,10 +221,18 @@ func (q *queue) give(e *entry, c *consumer) {
 	redelivered := e.came > 0
 	if !c.noAck {
 		c.inHand++
-		e.holder, e.consumer, e.given = c.channel, c, q.cluster.now
-		q.inHand = append(q.inHand, e)
+		q.handOut(e, c.channel, c)
 	}
-	q.tell(&c.channel.process, func() { c.channel.deliver(c, e, redelivered) })
+	h := hand{e, c, e.turn}
+	q.tell(&c.channel.process, func() { c.channel.deliver(h, redelivered) })
+}
+
+// handOut has a message be in the hand of a channel.
+func (q *queue) handOut(e *entry, ch *channel, c *consumer) {
+	e.holder, e.consumer = ch, c
+	e.turn++
+	q.inHand = append(q.inHand, e)
+	q.watchTimeout(e)
 }
 
 // get hands out one message to basic.get, and says how many are left.
@@ -220,29 +245,25 @@ func (q *queue) get(ch *channel, noAck bool) (e *entry, redelivered bool, left i
 	q.take()
 	redelivered = e.came > 0
 	if !noAck {
-		e.holder, e.consumer, e.given = ch, nil, q.cluster.now
-		q.inHand = append(q.inHand, e)
+		q.handOut(e, ch, nil)
 	}
 	q.expire()
 	return e, redelivered, len(q.ready) + len(q.returned)
 }
 
 // settle is told what becomes of messages that a channel had.
-func (q *queue) settle(ch *channel, o outcome, entries []*entry) {
+func (q *queue) settle(ch *channel, o outcome, hands []hand) {
 	var theirs []*entry
-	for _, e := range entries {
-		if e.holder == ch {
-			theirs = append(theirs, e)
+	for _, h := range hands {
+		if h.entry.holder == ch && h.entry.turn == h.turn {
+			theirs = append(theirs, h.entry)
+		} else if h.consumer != nil {
+			h.consumer.forgive(h)
 		}
 	}
 	q.release(theirs)
-	if o == failed {
-		for _, e := range theirs {
-			e.failed++
-		}
-	}
 	if o == requeued || o == failed {
-		q.putBack(theirs, q.cluster.config.Version < V4_3 && q.limits.returns < 0)
+		q.putBack(theirs, o, q.cluster.config.Version < V4_3 && q.limits.returns < 0)
 	}
 	q.goOn()
 }
@@ -258,6 +279,7 @@ func (q *queue) goOn() {
 		}
 	}
 	q.full = still
+	q.activate()
 	q.expire()
 	q.serve()
 	q.expire()
@@ -269,21 +291,27 @@ func (q *queue) release(entries []*entry) {
 		if e.consumer != nil {
 			e.consumer.inHand--
 		}
-		e.holder, e.consumer, e.last = nil, nil, e.consumer
+		e.holder, e.consumer, e.last, e.due = nil, nil, e.consumer, time.Time{}
 	}
 	q.inHand = slices.DeleteFunc(q.inHand, func(e *entry) bool { return e.holder == nil })
 }
 
 // putBack puts messages back: to their old places, or, in a quorum queue, before all others. Where anew, and nothing
 // limits how often they come back, a quorum queue takes them for new ones: they come after all others.
-func (q *queue) putBack(entries []*entry, anew bool) {
+func (q *queue) putBack(entries []*entry, o outcome, anew bool) {
 	for _, e := range entries {
 		e.came++
+		if o == failed {
+			e.failed++
+		}
 		switch {
 		case q.quorum && q.limits.returns >= 0 && int64(q.counted(e)) > q.limits.returns:
 			if q.cluster.config.Version < V4_0 && e.last != nil {
 				e.last.bonus++ // 3.10 counts it as returned and as settled
 			}
+			continue
+		case q.limits.delays(o):
+			q.putBackLater(e)
 			continue
 		case q.quorum && anew:
 			q.number++
@@ -308,8 +336,9 @@ func (q *queue) counted(e *entry) int {
 
 // purge drops what is ready, and says how much that was.
 func (q *queue) purge() int {
-	n := len(q.ready) + len(q.returned)
-	q.ready, q.returned = nil, nil
+	n := q.length()
+	q.ready, q.returned, q.delayed = nil, nil, nil
+	q.refuseNoMore()
 	return n
 }
 
@@ -335,7 +364,8 @@ func (q *queue) stop(deleted bool) {
 	for _, ch := range q.watchers {
 		q.tell(&ch.process, func() { ch.queueDown(q, deleted) })
 	}
-	q.idle.stop()
-	q.expiry.stop()
+	for _, e := range []*event{q.idle, q.expiry, q.lateness, q.retry} {
+		e.stop()
+	}
 	q.die()
 }

@@ -166,3 +166,57 @@ func restarts(w *world) {
 	b.delete(3, q, "")
 	b.delete(3, w.q("quorum"), "")
 }
+
+// What a client may log in with, and how it is told that it may not.
+func mechanisms(w *world) {
+	for _, of := range []struct {
+		name, mechanism, response string
+		told                      bool
+	}{{"a", "EXTERNAL", "", true}, {"b", "NONE", "", false}, {"c", "PLAIN", "\x00guest\x00wrong", true},
+		{"d", "PLAIN", "\x00guest\x00wrong", false}, {"e", "PLAIN", "guest", true}, {"f", "ANONYMOUS", "", true}} {
+		c := w.greet(of.name)
+		c.do(0, connectionStartOK, of.mechanism, c.credentials(of.mechanism, of.response, of.told))
+		w.sleep(time.Second)
+		w.sleep(4 * time.Second)
+		if of.name == "c" {
+			c.do(0, connectionCloseOK, "close-ok", writer{})
+		}
+	}
+}
+
+// Who may say that a message is another user's: whoever had the tag when it logged in.
+func impersonators(w *world) {
+	user, q := w.prefix, w.q("q")
+	w.operator.user(user, ".*", ".*", ".*")
+	guest, a := w.login("guest"), w.loginAs("a", user, "secret", 0)
+	guest.declare(1, q, "durable", ledger)
+	w.step("the user becomes an impersonator", func() { w.operator.tag(user, "impersonator") })
+	a.publish(1, letter{number: 1, key: q, user: "guest"})
+	b := w.loginAs("b", user, "secret", 0)
+	b.confirms(1)
+	for n, as := range []string{"guest", user, "nobody"} {
+		b.publish(1, letter{number: n + 2, key: q, user: as})
+	}
+	guest.consume(1, q, "c", "", nil)
+	guest.delete(2, q, "")
+}
+
+// Of a message with a body only the header is read under an alarm.
+func diskAlarms(w *world) {
+	a, b := w.login("a"), w.login("b")
+	q := w.q("q")
+	a.declare(1, q, "durable", ledger)
+	a.confirms(2)
+	b.confirms(2)
+	w.step("the disk is full", func() { w.operator.diskAlarm(true) })
+	a.publish(2, letter{number: 1, key: q, body: "text"})
+	b.look(1, q)
+	w.step("memory, too", func() { w.operator.alarm(true) })
+	b.publish(2, letter{number: 2, key: q})
+	w.step("the disk is not full any more", func() { w.operator.diskAlarm(false) })
+	c := w.login("c")
+	c.publish(2, letter{number: 3, key: q})
+	w.step("nor is memory", func() { w.operator.alarm(false) })
+	b.look(1, q)
+	b.delete(1, q, "")
+}

@@ -6,8 +6,9 @@ package rabbit
 type scenario struct {
 	name  string
 	run   func(w *world)
-	alone bool // it concerns the whole broker
-	nodes int  // 0: one
+	alone bool    // it concerns the whole broker
+	nodes int     // 0: one
+	since Version // it is tried with this one and later ones; 0: with all
 }
 
 var scenarios = []scenario{
@@ -42,6 +43,7 @@ var scenarios = []scenario{
 	{name: "expiration", run: expirations},
 	{name: "expires", run: expiresIdle},
 	{name: "user-id", run: userIDs},
+	{name: "impersonators", run: impersonators},
 	{name: "direct reply-to", run: directReplies},
 	{name: "permissions", run: permissionsOfUsers},
 	{name: "channels", run: channels},
@@ -49,6 +51,7 @@ var scenarios = []scenario{
 	{name: "closed by an operator", run: closedByOperator},
 	{name: "cut", run: cutConnections},
 	{name: "login", run: logins},
+	{name: "mechanisms", run: mechanisms},
 	{name: "silence", run: silence},
 	{name: "single active consumer", run: singleActive},
 	{name: "policies", run: policies},
@@ -59,7 +62,11 @@ var scenarios = []scenario{
 	{name: "quorum requeue", run: quorumRequeue},
 	{name: "quorum limits", run: quorumLimits},
 	{name: "quorum expiry", run: quorumExpiry},
+	{name: "quorum policies", run: quorumPolicies},
+	{name: "delayed retry", run: delayedRetry, since: V4_3},
+	{name: "consumer timeout", run: consumerTimeouts, alone: true},
 	{name: "alarm", run: alarms, alone: true},
+	{name: "alarm of the disk", run: diskAlarms, alone: true},
 	{name: "restart", run: restarts, alone: true},
 	{name: "node killed", run: nodeKilled, nodes: 3},
 	{name: "node hung", run: nodeHung, nodes: 3},

@@ -84,11 +84,11 @@ func (ch *channel) settle(s settlement) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		q := groups[name][0].queue
-		var entries []*entry
+		var hands []hand
 		for _, d := range groups[name] {
-			entries = append(entries, d.entry)
+			hands = append(hands, d.hand)
 		}
-		ch.tell(&q.process, func() { q.settle(ch, s.outcome, entries) })
+		ch.tell(&q.process, func() { q.settle(ch, s.outcome, hands) })
 	}
 }
 

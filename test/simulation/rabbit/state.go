@@ -27,10 +27,12 @@ type Cluster struct {
 	held        []held
 	patient     []func() // channels that wait for a node to be back
 	metadata    *store
-	alarm       bool
+	alarms      []string // what of, by name
 	policies    []*policy
 	passwords   map[string]string
 	rights      map[string]*permissions
+	tags        map[string][]string // of users
+	tick        time.Duration       // how often a channel looks for what is too old
 }
 
 // New starts a cluster. Its user is guest, with the password guest, who may do anything in the vhost "/".
@@ -38,11 +40,11 @@ func New(config Config) *Cluster {
 	config.Version = cmp.Or(config.Version, V3_10)
 	config.Nodes = cmp.Or(config.Nodes, 1)
 	config.Heartbeat = cmp.Or(config.Heartbeat, time.Minute)
-	config.ConsumerTimeout = cmp.Or(config.ConsumerTimeout, 30*time.Minute)
+	config.ConsumerTimeout = cmp.Or(config.ConsumerTimeout, consumerTimeout)
 	config.NetTick = cmp.Or(config.NetTick, time.Minute)
 	c := &Cluster{kernel: newKernel(config), config: config, connections: map[int]*connection{},
 		replies: map[string]*channel{}, metadata: &store{}, passwords: map[string]string{"guest": "guest"},
-		rights: map[string]*permissions{}}
+		rights: map[string]*permissions{}, tags: map[string][]string{}, tick: tickInterval}
 	shared := newBook()
 	for id := range config.Nodes {
 		c.nodes = append(c.nodes, &node{cluster: c, id: id, up: true, book: shared, lost: map[*node]bool{}})
