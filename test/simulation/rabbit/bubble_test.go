@@ -43,6 +43,36 @@ func TestClientInBubble(t *testing.T) {
 	})
 }
 
+// A consumer that reaches its queue only once its node was killed, because the cluster was split, does not stay there.
+func TestNoConsumerStaysWithoutItsConnection(t *testing.T) {
+	for _, version := range versions {
+		synctest.Test(t, func(t *testing.T) {
+			cluster := New(Config{Version: version, Nodes: 3, Wait: synctest.Wait})
+			defer cluster.Close()
+			conn, ch := open(t, cluster, "consumer")
+			if _, err := ch.QueueDeclare("Q", true, false, false, false, amqp.Table{"x-queue-type": "quorum"}); err != nil {
+				t.Fatal(err)
+			}
+			cluster.Disconnect()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, _ = ch.Consume("Q", "c", false, false, false, false, nil)
+			}()
+			time.Sleep(50 * time.Millisecond)
+			cluster.Kill(0)
+			cluster.Heal()
+			cluster.Start(0)
+			time.Sleep(5 * time.Minute)
+			if q, _ := cluster.Queue("Q"); q.Consumers > 0 {
+				t.Errorf("RabbitMQ %s: %+v", version, q)
+			}
+			<-done
+			conn.Close()
+		})
+	}
+}
+
 // The same events have the same outcome, in the same order and at the same times, whatever the scheduler does.
 func TestSameSeedIsTheSameHistory(t *testing.T) {
 	first := contend(t, 1)

@@ -93,14 +93,14 @@ func (w *world) step(what string, do func()) {
 
 var generated = regexp.MustCompile(`(amq\.(gen-|ctag-|rabbitmq\.reply-to\.))[-\w.+/=@]+`)
 
-var nodeName = regexp.MustCompile(`home node '[^']*'`)
+var nodeName = regexp.MustCompile(`(home|on) node '[^']*'`)
 
 // anonymous takes out what is another each time.
 func (w *world) anonymous(line string) string {
 	if before, _, ok := strings.Cut(line, "failed to deliver message: "); ok {
 		return before + "failed to deliver message: X"
 	}
-	line = nodeName.ReplaceAllString(line, "home node X")
+	line = nodeName.ReplaceAllString(line, "${1} node X")
 	return generated.ReplaceAllString(line, "${1}X")
 }
 

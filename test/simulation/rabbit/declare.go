@@ -124,7 +124,12 @@ func (ch *channel) create(m method, d *declaration) {
 			ch.tell(&q.process, func() { q.delete("its connection is gone") })
 		}
 	}, func() {
-		ch.resume(func() { ch.guard(m, func() { refuse(internalError, "the metadata store does not answer") }) })
+		ch.resume(func() {
+			ch.guard(m, func() {
+				refuse(internalError, "Could not declare %s on node '%s' because the metadata "+
+					"store operation timed out", inVhost(d.name), ch.node.name())
+			})
+		})
 	})
 }
 
@@ -264,10 +269,34 @@ func (ch *channel) deleteQueue(m method, r *reader) {
 			case ifEmpty && messages > 0:
 				return func() { refuse(preconditionFailed, "%s not empty", inVhost(name)) }
 			}
-			q.delete(fmt.Sprintf("connection %d (%s) deletes it", ch.conn.id, ch.conn.name))
-			return ok(messages)
+			return ch.erase(m, q, ok(messages))
 		}, ok(0))
 	})
+}
+
+// erase has a queue deleted, and returns what the channel does then: it waits for as long as the metadata store does not
+// answer.
+func (ch *channel) erase(m method, q *queue, ok func()) (then func()) {
+	var outcome, wake func()
+	end := func(f func()) func() {
+		return func() {
+			outcome = f
+			if wake != nil {
+				wake()
+			}
+		}
+	}
+	q.deleteOnce(fmt.Sprintf("connection %d (%s) deletes it", ch.conn.id, ch.conn.name), end(ok), end(func() {
+		refuse(internalError, "The operation to delete the queue from the metadata store timed out")
+	}))
+	return func() {
+		if outcome != nil {
+			outcome()
+			return
+		}
+		ch.pause()
+		wake = func() { ch.resume(func() { ch.guard(m, outcome) }) }
+	}
 }
 
 func (ch *channel) purge(m method, r *reader) {

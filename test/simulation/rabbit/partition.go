@@ -307,9 +307,20 @@ func (c *Cluster) release() {
 	c.held = left
 }
 
+// sweep has the metadata store of 4.3 forget queues that are not durable and have no process, on nodes that are back:
+// rabbit_amqqueue:on_node_up.
+func (c *Cluster) sweep() {
+	for _, q := range c.allQueues() {
+		if c.config.Version >= V4_3 && q.dead && !q.durable && c.majority(q.node) {
+			c.strike(q)
+		}
+	}
+}
+
 // goOn has quorum queues and the metadata store do what waited for most nodes.
 func (c *Cluster) goOn() {
 	c.metadata.retry(c)
+	c.sweep()
 	for _, q := range c.allQueues() {
 		if q.quorum && c.majority(q.node) {
 			gated := q.gated

@@ -344,19 +344,36 @@ func (q *queue) purge() int {
 
 // watch has a channel hear of the queue's end.
 func (q *queue) watch(ch *channel) {
-	if !slices.Contains(q.watchers, ch) {
-		q.watchers = append(q.watchers, ch)
+	if slices.Contains(q.watchers, ch) {
+		return
+	}
+	q.watchers = append(q.watchers, ch)
+	if ch.dead { // which one that begins to watch a process that is no more hears at once
+		q.soon(func() { q.channelDown(ch) })
 	}
 }
 
-// delete deletes the queue.
+// delete deletes the queue. Where the metadata store does not answer, it is tried again and again, and until then the queue
+// is known, without a process: terminate_delete in rabbit_amqqueue_process.erl.
 func (q *queue) delete(why string) {
 	if q.dead {
 		return
 	}
 	q.cluster.log("queue %s: deleted, %s", q.name, why)
-	q.cluster.strike(q)
 	q.stop(true)
+	q.erase()
+}
+
+func (q *queue) erase() { q.cluster.write(q.node, func() { q.cluster.strike(q) }, q.erase) }
+
+// deleteOnce deletes the queue for somebody who wants to know how that ends, and does erased, or failed.
+func (q *queue) deleteOnce(why string, erased, failed func()) {
+	q.cluster.log("queue %s: deleted, %s", q.name, why)
+	q.stop(true)
+	q.cluster.write(q.node, func() {
+		q.cluster.strike(q)
+		erased()
+	}, failed)
 }
 
 // stop ends the process. deleted says that the queue is no more.

@@ -95,3 +95,62 @@ func clusterSplit(w *world) {
 	p.look(1, w.q("B"))
 	p.look(1, w.q("away"))
 }
+
+// A holder is lost on a node that is cut off: what becomes of its queues once the node is back.
+func lossInSplit(w *world) {
+	h, o := w.loginAt(1, "h", "guest", "guest", 0), w.login("o")
+	for n, name := range []string{"B", "D"} {
+		h.declare(uint16(n+1), w.q(name), "exclusive", empty)
+	}
+	w.step("node 1 is cut off", func() {
+		w.operator.split(1)
+		time.Sleep(3 * time.Second)
+	})
+	h.delete(2, w.q("D"), "")
+	h.cut()
+	m := w.loginAt(1, "m", "guest", "guest", 0)
+	m.look(1, w.q("B"))
+	m.declare(2, w.q("B"), "exclusive", empty)
+	m.declare(3, w.q("C"), "exclusive", empty)
+	w.step("node 1 is back", func() {
+		w.operator.rejoin(1)
+		time.Sleep(3 * time.Second)
+	})
+	for n, name := range []string{"B", "D", "C"} {
+		o.look(uint16(n+1), w.q(name))
+	}
+	w.sleep(35 * time.Second)
+	p := w.login("p")
+	for n, name := range []string{"B", "D", "C"} {
+		p.declare(uint16(n+1), w.q(name), "exclusive", empty)
+	}
+}
+
+// The same where the split lasts longer than the metadata store is waited for.
+func lossInLongSplit(w *world) {
+	h, o := w.loginAt(1, "h", "guest", "guest", 0), w.login("o")
+	g := w.loginAt(1, "g", "guest", "guest", 0)
+	g.declare(1, w.q("D"), "exclusive", empty)
+	h.declare(1, w.q("B"), "exclusive", empty)
+	m := w.loginAt(1, "m", "guest", "guest", 0)
+	w.step("node 1 is cut off", func() {
+		w.operator.split(1)
+		time.Sleep(3 * time.Second)
+	})
+	h.cut()
+	g.delete(1, w.q("D"), "")
+	m.declare(2, w.q("C"), "exclusive", empty)
+	w.sleep(40 * time.Second)
+	w.step("node 1 is back", func() {
+		w.operator.rejoin(1)
+		time.Sleep(3 * time.Second)
+	})
+	for n, name := range []string{"B", "D", "C"} {
+		o.look(uint16(n+1), w.q(name))
+	}
+	w.sleep(35 * time.Second)
+	p := w.login("p")
+	for n, name := range []string{"B", "D", "C"} {
+		p.declare(uint16(n+1), w.q(name), "exclusive", empty)
+	}
+}

@@ -71,4 +71,6 @@ var scenarios = []scenario{
 	{name: "node killed", run: nodeKilled, nodes: 3},
 	{name: "node hung", run: nodeHung, nodes: 3},
 	{name: "cluster split", run: clusterSplit, nodes: 3},
+	{name: "loss in a split", run: lossInSplit, nodes: 3},
+	{name: "loss in a long split", run: lossInLongSplit, nodes: 3, since: V4_3},
 }
