@@ -25,6 +25,11 @@ func child(t *testing.T, changes []overlay.Change, flags ...string) (string, err
 	if err != nil {
 		t.Fatal(err)
 	}
+	clock, err := wallClocks()
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes = append(changes, clock...)
 	list, err := overlay.Write(t.TempDir(), append(overlay.Runtime(strings.TrimSpace(string(root))), changes...))
 	if err != nil {
 		t.Fatal(err)
@@ -43,4 +48,14 @@ func child(t *testing.T, changes []overlay.Change, flags ...string) (string, err
 		t.Fatal(err)
 	}
 	return out.String(), err
+}
+
+// wallClocks has each host have a wall clock of its own, by which terms go.
+func wallClocks() ([]overlay.Change, error) {
+	file, err := filepath.Abs("../../lock/rabbit/ledger/doubt.go")
+	return []overlay.Change{
+		{File: file, Old: "func clock() uint64 { return uint64(max(time.Now()",
+			New: "// Now is the simulated wall clock.\nvar Now = time.Now\n\nfunc clock() uint64 { return uint64(max(Now()"},
+		{File: file, Old: "\treturn uint64(max(time.Now()", New: "\treturn uint64(max(Now()"},
+	}, err
 }

@@ -17,6 +17,7 @@ type command struct {
 	timer *time.Timer // of its end
 	dead  bool
 	dying bool
+	cut   bool // it was told to end, or killed
 }
 
 // newCommand starts a command. The caller has world.mu.
@@ -50,6 +51,9 @@ func (c *command) finish(why string, status syscall.WaitStatus) {
 // end is for a tree whose guard does not learn of its end. The caller has world.mu.
 func (c *command) end(why string) {
 	if !c.dead {
+		if why != "by itself" {
+			c.of.host.w.noteCut(c, why)
+		}
 		c.dead = true
 		c.timer.Stop()
 		c.of.host.w.history.End(c.of.host.w.now(), c.span, why)
@@ -60,6 +64,9 @@ func (c *command) end(why string) {
 // endSoon has the tree end in a moment. The caller has world.mu.
 func (c *command) endSoon(why string, status syscall.WaitStatus) {
 	w := c.of.host.w
+	if why != "by itself" {
+		w.noteCut(c, why)
+	}
 	w.later(50*time.Microsecond+time.Duration(w.random.Int64N(int64(3*time.Millisecond))), func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -69,6 +76,7 @@ func (c *command) endSoon(why string, status syscall.WaitStatus) {
 
 // signal is for a signal of a sequence. The caller has world.mu.
 func (c *command) signal(sig syscall.Signal) {
+	c.of.host.w.noteCut(c, sig.String())
 	if sig != unix.SIGTERM || c.of.host.cfg.Stubborn || c.dying {
 		return
 	}

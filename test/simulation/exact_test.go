@@ -4,8 +4,11 @@ package simulation
 
 import (
 	"runtime/debug"
+	"sync"
 	"time"
 	_ "unsafe" // for what package overlay adds to the runtime
+
+	"berth/lock/rabbit/ledger"
 )
 
 //go:linkname simSeed runtime.simSeed
@@ -21,6 +24,13 @@ func simUnowned(on bool)
 func simStop(owner uintptr, d int64)
 
 func init() {
+	var clocks sync.Map // by owner: how far they are ahead
+	wallClock = func(owner uintptr, ahead time.Duration) { clocks.Store(owner, ahead) }
+	ledger.Now = func() time.Time {
+		ahead, _ := clocks.Load(simSelf())
+		d, _ := ahead.(time.Duration)
+		return time.Now().Add(d)
+	}
 	self, unowned = simSelf, simUnowned
 	hold = func(owner uintptr, d time.Duration) { simStop(owner, int64(d)) }
 	exact = func(seed uint64) {

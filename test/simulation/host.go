@@ -28,8 +28,9 @@ type host struct {
 	runs    int
 	berth   *berth // the one that runs; nil: none
 	guards  []*guard
-	started int // commands
-	frozen  int // by how many faults all of it is stopped
+	started int           // commands
+	frozen  int           // by how many faults all of it is stopped
+	told    time.Duration // when its berth was told to end
 	done    chan struct{}
 }
 
@@ -123,7 +124,7 @@ func (b *berth) process() {
 	b.outcome = loop.Run(supervisor.Config{
 		ID: w.plan.Lock, Lock: backend.Lock(w.plan.Lock), Clock: boottime.From(source{b.task}),
 		Launch: b.launch, Signals: b.signals, Stop: cfg.Stop, Loss: cfg.Loss,
-		VerifyInterval: cfg.VerifyInterval, VerifyTimeout: cfg.VerifyTimeout, Margin: 500 * time.Millisecond,
+		VerifyInterval: cfg.VerifyInterval, VerifyTimeout: cfg.VerifyTimeout, Margin: margin,
 		OnLoss: supervisor.Retry, Restart: b.restart(), Holder: b.name, Log: log, Observer: b,
 	})
 }
@@ -176,6 +177,9 @@ func (b *berth) launch() (supervisor.Guard, error) {
 	return newGuard(b), nil
 }
 
+// margin is how long before the end of its lease a command is dead.
+const margin = 500 * time.Millisecond
+
 // Contender is how the berths of one host are configured.
 type Contender struct {
 	Begin                         time.Duration // when the first one starts
@@ -186,6 +190,7 @@ type Contender struct {
 	Priority                      int
 	Run                           time.Duration // for which commands run, on average
 	Stubborn                      bool          // they ignore TERM
+	Clock                         time.Duration // how far the host's wall clock is ahead
 }
 
 // administer makes the lock where that has to be made.
@@ -219,7 +224,7 @@ func (w *world) administer() {
 func (h *host) term() {
 	if h.berth != nil {
 		h.w.note(h.berth.name, "--- gets TERM")
-		h.w.history.Windows.Strike(h.berth.name, "TERM", false)
+		h.told = h.w.now()
 		select {
 		case h.berth.signals <- unix.SIGTERM:
 		default:

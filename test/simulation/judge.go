@@ -7,6 +7,9 @@ import (
 
 // noteStart is for a command that starts in a slot. The caller has mu.
 func (w *world) noteStart(slot int) {
+	if _, used := w.used[slot]; !used {
+		w.used[slot] = w.now()
+	}
 	since, free := w.free[slot]
 	delete(w.free, slot)
 	if !free || !w.final {

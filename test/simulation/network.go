@@ -169,7 +169,6 @@ var errReset = &net.OpError{Op: "read", Net: "simulated", Err: syscall.ECONNRESE
 // caller has world.mu.
 func (l *link) reset(late time.Duration) {
 	l.w.note(l.of.name, fmt.Sprintf("--- %s is reset", l))
-	l.w.history.Windows.Strike(l.of.name, "reset", false)
 	l.down.cut(errReset, 0)
 	l.up.cut(errReset, late)
 }
@@ -178,7 +177,6 @@ func (l *link) reset(late time.Duration) {
 // the reset after that. The caller has world.mu.
 func (l *link) lose(late time.Duration) {
 	l.w.note(l.of.name, fmt.Sprintf("--- %s is lost behind the process", l))
-	l.w.history.Windows.Strike(l.of.name, "reset", false)
 	l.up.cut(errReset, 0)
 	for i := range l.down.pending {
 		c := &l.down.pending[i]

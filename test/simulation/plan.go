@@ -62,12 +62,31 @@ func Draw(seed uint64, kind string, nodes int) Plan {
 		if p.Protocol == rabbit.ProtocolFull && r.IntN(4) == 0 { // the plain protocol wants one lease for all
 			c.Heartbeat = time.Duration(3+r.IntN(5)) * time.Second
 		}
+		c.drawTimings(r)
 		p.Contenders = append(p.Contenders, c)
 	}
-	for range 1 + r.IntN(6) {
-		p.Faults = append(p.Faults, drawFault(r, p))
+	d := drawer{r: r, p: p, aimed: 3 * int(seed%1e6)}
+	if p.full() && r.IntN(2) == 0 { // a clock that is wrong and a ledger that is lost are two faults, for terms
+		d.lost = true
+		for i := range p.Contenders {
+			p.Contenders[i].Clock = time.Duration(r.Int64N(int64(2*time.Hour))) - time.Hour
+		}
 	}
+	p.Faults = d.faults()
 	return p
+}
+
+// full reports whether the lock is kept with the full protocol.
+func (p Plan) full() bool { return p.Protocol == rabbit.ProtocolFull }
+
+// drawTimings draws what goes by the lease: how long commands run, how long they may be verified.
+func (c *Contender) drawTimings(r *rand.Rand) {
+	if r.IntN(3) == 0 {
+		c.Run = 2 * time.Minute
+	}
+	if r.IntN(2) == 0 { // the longest that fits
+		c.VerifyTimeout = 2*c.Heartbeat - c.VerifyInterval - c.Loss.Duration() - margin
+	}
 }
 
 func drawContender(r *rand.Rand) Contender {
@@ -76,7 +95,7 @@ func drawContender(r *rand.Rand) Contender {
 		VerifyInterval: time.Second, VerifyTimeout: 2 * time.Second,
 		Stop: sequence("TERM 2s, KILL"), Loss: sequence("TERM 1s, KILL"), Restart: supervisor.Never,
 		Run:      time.Duration(1+r.Int64N(100)) * 200 * time.Millisecond,
-		Stubborn: r.IntN(4) == 0,
+		Stubborn: r.IntN(2) == 0,
 	}
 	if r.IntN(5) == 0 {
 		c.Restart = supervisor.Always

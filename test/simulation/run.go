@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +21,7 @@ func Run(t *testing.T, p Plan) (result Result) {
 	synctest.Test(t, func(*testing.T) {
 		w := newWorld(p, p.Verbose)
 		w.play()
-		result = Result{History: w.history, Took: w.now(), Faults: len(p.Faults)}
+		result = Result{History: w.history, Took: w.now(), Faults: len(w.blows)}
 	})
 	return result
 }
@@ -46,108 +45,6 @@ func (w *world) play() {
 	w.leave()
 }
 
-// befall has all faults come, one after another.
-func (w *world) befall() {
-	for _, f := range w.plan.Faults {
-		time.Sleep(f.After)
-		w.strike(f)
-	}
-	time.Sleep(10 * time.Second)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.note("world", "no faults come any more")
-	w.final, w.quiet = true, w.now()
-	for _, h := range w.hosts {
-		h.started = 0
-		for _, g := range h.guards {
-			if g.command != nil && !g.command.dead {
-				g.command.endSoon("by itself", 0)
-			}
-		}
-		if h.cfg.Restart != "never" {
-			h.term()
-		}
-	}
-}
-
-// strike has a fault come and end.
-func (w *world) strike(f Fault) {
-	h := w.hosts[f.Host]
-	if f.Step != "" {
-		if of := w.await(f); of != nil {
-			h = of.host
-		}
-		time.Sleep(f.Then)
-	}
-	for _, k := range faults {
-		if k.name != f.Name {
-			continue
-		}
-		w.mu.Lock()
-		w.note("world", fmt.Sprintf("--- %s", f))
-		var end func()
-		if k.host != nil {
-			end = k.host(w, h, f)
-		} else {
-			for _, h := range w.hosts {
-				if h.berth != nil {
-					w.history.Windows.Strike(h.berth.name, f.Name, false)
-				}
-			}
-		}
-		w.mu.Unlock()
-		if k.broker != nil {
-			end = k.broker(w, f)
-		}
-		time.Sleep(f.For)
-		w.mu.Lock()
-		w.note("world", "--- "+f.Name+" is over")
-		if k.host != nil && end != nil {
-			end()
-		}
-		w.mu.Unlock()
-		if k.broker != nil && end != nil {
-			end()
-		}
-	}
-}
-
-// trap waits for a step.
-type trap struct {
-	step   string
-	left   int
-	sprung chan *task // has room for one
-}
-
-// await returns who has made the step that a fault waits for, nil if that does not come for a while.
-func (w *world) await(f Fault) *task {
-	t := &trap{step: f.Step, left: f.Nth, sprung: make(chan *task, 1)}
-	w.mu.Lock()
-	w.trap = t
-	w.mu.Unlock()
-	select {
-	case of := <-t.sprung:
-		return of
-	case <-time.After(30 * time.Second):
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.trap = nil
-		return nil
-	}
-}
-
-// spring is for a step that was made. The caller has mu.
-func (w *world) spring(of *task, step string) {
-	t := w.trap
-	if t == nil || t.step != step || of.host.number >= len(w.hosts) {
-		return
-	}
-	if t.left--; t.left <= 0 {
-		w.trap = nil
-		t.sprung <- of
-	}
-}
-
 // settle waits until everybody has had a slot once more.
 func (w *world) settle() {
 	enough := time.NewTimer(patience)
@@ -157,6 +54,7 @@ func (w *world) settle() {
 		case <-h.done:
 		case <-enough.C:
 			w.mu.Lock()
+			w.ending = true
 			w.history.Violate(w.now(), h.name, "still waits for a slot, %s after the last fault; its berth is %s", patience,
 				h.describe())
 			for _, h := range w.hosts {

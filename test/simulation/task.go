@@ -58,6 +58,7 @@ func (t *task) run(process func()) {
 	pprof.Do(context.Background(), pprof.Labels("process", t.name), func(context.Context) {
 		t.host.w.mu.Lock()
 		t.owner = self()
+		wallClock(t.owner, t.host.cfg.Clock)
 		t.host.w.mu.Unlock()
 		process()
 	})
@@ -66,9 +67,10 @@ func (t *task) run(process func()) {
 // What a runtime does that was built for it: see package overlay. Without it the timers of a process that is stopped go
 // on.
 var (
-	self    = func() uintptr { return 0 }                 // the process of the goroutine
-	unowned = func(bool) {}                               // has timers that are set belong to no process
-	hold    = func(owner uintptr, until time.Duration) {} // has the timers of a process wait
+	self      = func() uintptr { return 0 }                 // the process of the goroutine
+	unowned   = func(bool) {}                               // has timers that are set belong to no process
+	wallClock = func(owner uintptr, ahead time.Duration) {} // says how far a process's wall clock is ahead
+	hold      = func(owner uintptr, until time.Duration) {} // has the timers of a process wait
 )
 
 // later has f happen, whatever becomes of the process that says so.
@@ -91,7 +93,6 @@ func (t *task) stop(d time.Duration) {
 			hold(t.owner, d+moment)
 		}
 		t.host.w.note(t.name, "--- stopped")
-		t.host.w.history.Windows.Strike(t.name, "stop", false)
 	}
 }
 

@@ -30,7 +30,14 @@ type world struct {
 	numbers int
 	steps   map[string]int // how often each was made
 	final   bool           // commands end soon, and no berth is started anew
-	trap    *trap
+	traps   []*trap
+	ending  bool                  // all is killed that is left
+	used    map[int]time.Duration // when a slot was first used
+	busy    map[string]bool       // what faults have that others cannot have
+	blows   []*blow               // the faults that have come
+	last    *host                 // that the last one has befallen
+	noted   []*host               // who has recorded itself, the last one first
+	slow    time.Duration         // how much later at most a message inside of the broker comes
 	quiet   time.Duration         // when the last fault was over
 	free    map[int]time.Duration // since when a slot is free; it is not in there while it is held
 
@@ -43,6 +50,7 @@ func newWorld(plan Plan, keep bool) *world {
 	w := &world{
 		plan: plan, began: time.Now(), random: rand.New(rand.NewPCG(plan.Seed, 1)), history: history.New(keep),
 		links: map[*link]bool{}, steps: map[string]int{}, free: map[int]time.Duration{},
+		busy: map[string]bool{}, used: map[int]time.Duration{},
 	}
 	w.cluster = rabbit.New(rabbit.Config{
 		Version: plan.Version, Nodes: plan.Nodes, Step: time.Microsecond, Delay: w.delay,
@@ -74,7 +82,7 @@ func (w *world) latency() time.Duration {
 func (w *world) delay() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return 10*time.Microsecond + time.Duration(w.random.Int64N(int64(200*time.Microsecond)))
+	return 10*time.Microsecond + time.Duration(w.random.Int64N(int64(200*time.Microsecond+w.slow)))
 }
 
 // serve has a node serve a connection.
@@ -102,6 +110,9 @@ func (w *world) tell(l *link, m history.Message, up bool) {
 // step is for a step of the protocol. The caller has mu.
 func (w *world) step(of *task, step string) {
 	w.history.Windows.Step(w.now(), of.name, step)
+	if step == recording {
+		w.noted = append([]*host{of.host}, slices.DeleteFunc(w.noted, func(h *host) bool { return h == of.host })...)
+	}
 	w.steps[step]++
 	w.spring(of, step)
 }

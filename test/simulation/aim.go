@@ -1,0 +1,239 @@
+package simulation
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/lock/rabbit"
+)
+
+// drawer draws the faults of a plan.
+type drawer struct {
+	r     *rand.Rand
+	p     Plan
+	aimed int  // at which of the steps
+	lost  bool // no record of a ledger is lost any more
+}
+
+// faults draws faults one after another, some so far from each other that it is known which of them has ended a command;
+// such that follow each other within moments; and such as are known to tell a broken berth.
+func (d *drawer) faults() (all []Fault) {
+	switch n := d.r.IntN(4); {
+	case n == 0:
+		apart := d.r.IntN(2) * int(aftermath)
+		for range 1 + d.r.IntN(5) {
+			f := d.one()
+			f.After += time.Duration(apart)
+			all = append(all, f)
+		}
+	case n == 1 || !d.p.full() || d.p.QueueType == rabbit.QueuesQuorum:
+		for range 1 + d.r.IntN(3) {
+			all = append(all, d.chain()...)
+		}
+	default:
+		all = append(all, d.chain()...)
+		stories := []func() []Fault{d.lateAnswer, d.stoppedNext, d.leavingNext, d.unheardRecord, d.lostLedger}
+		for range 2 {
+			all = append(all, stories[d.r.IntN(len(stories))]()...)
+		}
+	}
+	return all
+}
+
+// one draws a fault that comes alone.
+func (d *drawer) one() Fault {
+	k := d.kind(func(k kindOfFault) bool { return true })
+	f := d.of(k)
+	f.After = d.upTo(20 * time.Second)
+	if d.r.IntN(3) > 0 {
+		d.aim(&f)
+	}
+	return f
+}
+
+// chain draws faults that follow each other within moments, the first one after a step.
+func (d *drawer) chain() (all []Fault) {
+	for i := range 2 + d.r.IntN(3) {
+		f := d.of(d.kind(func(k kindOfFault) bool { return !k.alone }))
+		switch {
+		case i == 0:
+			f.After = d.upTo(10 * time.Second)
+			d.aim(&f)
+		case d.r.IntN(3) == 0:
+			d.aim(&f)
+			fallthrough
+		default:
+			f.Beside, f.After = true, d.short(2*time.Second)
+		}
+		if whom := []role{same, same, holder, next, ""}[d.r.IntN(5)]; i > 0 && f.Step == "" {
+			f.Whom = whom
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// kind draws a kind of fault.
+func (d *drawer) kind(suits func(kindOfFault) bool) kindOfFault {
+	var possible []kindOfFault
+	for _, k := range faults {
+		if k.nodes <= d.p.Nodes && suits(k) && !(k.losing && (d.lost || !d.p.full())) {
+			possible = append(possible, k)
+		}
+	}
+	k := possible[d.r.IntN(len(possible))]
+	d.lost = d.lost || k.losing
+	return k
+}
+
+// of draws a fault of a kind.
+func (d *drawer) of(k kindOfFault) Fault {
+	f := Fault{Name: k.name, Host: d.r.IntN(len(d.p.Contenders)), Node: d.r.IntN(d.p.Nodes), Up: d.r.IntN(2) == 0,
+		Late: d.short(4 * time.Second), Most: 1 + d.r.IntN(3)}
+	if k.longest > 0 {
+		f.For = k.least + time.Millisecond + d.short(k.longest-k.least)
+	}
+	return f
+}
+
+// aim has a fault come after a step of the protocol.
+func (d *drawer) aim(f *Fault) {
+	for f.Step == "" || !d.p.has(f.Step) {
+		f.Step = steps[d.aimed%len(steps)]
+		d.aimed++
+	}
+	f.Nth, f.Whom = 1+d.r.IntN(4), maker
+	switch d.r.IntN(4) {
+	case 0:
+		f.Then = d.upTo(300 * time.Microsecond) // as messages follow each other inside of the broker
+	case 1:
+		f.Then = d.upTo(4 * d.p.Latency)
+	case 2:
+		f.Then = d.short(2 * time.Second)
+	}
+}
+
+// has reports whether the lock has a queue that a step is about.
+func (p Plan) has(step string) bool {
+	words := strings.Fields(step)
+	about := func(queue string) bool { return slices.Contains(words, queue) }
+	switch {
+	case about("A"):
+		return p.Lock.Kind.Administered()
+	case about("K"):
+		return p.QueueType == rabbit.QueuesClassic
+	case about("Q"):
+		return p.QueueType == rabbit.QueuesQuorum
+	case about("W"):
+		return p.full() && p.QueueType == ""
+	case about("T"):
+		return p.full()
+	}
+	return true
+}
+
+func (d *drawer) upTo(most time.Duration) time.Duration {
+	return time.Duration(d.r.Int64N(int64(most)))
+}
+
+// short draws a duration that is short as often as it is long.
+func (d *drawer) short(longest time.Duration) time.Duration {
+	if d.r.IntN(3) == 0 {
+		return 0
+	}
+	for most := longest; ; most /= 4 {
+		if d.r.IntN(3) > 0 || most < time.Millisecond {
+			return d.upTo(most)
+		}
+	}
+}
+
+// longer draws the time that a holder is cut off for: longer than a lease.
+func (d *drawer) longer() time.Duration { return 15*time.Second + d.upTo(15*time.Second) }
+
+// cutOff has the broker free at once what the holder has, who cannot connect again, and learns of it late.
+func (d *drawer) cutOff(late time.Duration) Fault {
+	return Fault{Name: "lost behind and cut off", Whom: holder, Host: d.r.IntN(len(d.p.Contenders)), For: d.longer(), Late: late}
+}
+
+// lateAnswer: the answer to a holder's verification comes late, and the slot is somebody else's by then.
+func (d *drawer) lateAnswer() []Fault {
+	f := d.cutOff(d.upTo(10 * time.Second))
+	f.After, f.Whom = d.upTo(10*time.Second), maker
+	f.Step, f.By, f.Nth, f.Then = "-> queue.declare T", holder, 1+d.r.IntN(4), d.p.Latency+d.upTo(2*d.p.Latency)
+	return []Fault{f}
+}
+
+// stoppedNext: the release comes to one that is next and stands still until somebody else has had the slot.
+func (d *drawer) stoppedNext() []Fault {
+	stop := Fault{Name: "stop berth", Whom: next, Step: "-> basic.publish T released", Nth: 1 + d.r.IntN(2),
+		After: d.upTo(5 * time.Second), For: 5*time.Second + d.upTo(25*time.Second)}
+	lost := Fault{Name: "lost behind", Whom: same, Beside: true, After: d.upTo(6*d.p.Latency) + time.Millisecond}
+	return []Fault{stop, lost}
+}
+
+// leavingNext: the ledger loses the record of a holder, who is cut off, and somebody else who has waited for it ends.
+func (d *drawer) leavingNext() []Fault {
+	limit := d.limit()
+	limit.Step, limit.Nth, limit.Then = recording, 1+d.r.IntN(3), d.short(4*time.Second)
+	cut, end := d.cutOff(0), Fault{Name: []string{"term", "kill berth"}[d.r.IntN(2)], Whom: next}
+	cut.Beside, cut.After = true, d.short(4*time.Second)
+	end.Beside, end.After = true, d.upTo(2*time.Second)
+	if d.r.IntN(2) == 0 {
+		cut, end = end, cut
+	}
+	return []Fault{limit, cut, end}
+}
+
+// unheardRecord: the same, and who ends has written a record that it has not heard of.
+func (d *drawer) unheardRecord() []Fault {
+	limit, cut := d.limit(), d.cutOff(0)
+	end := Fault{Name: "reset", Whom: maker, Beside: true, Step: recording, By: next, Nth: 1 + d.r.IntN(2),
+		Then: d.upTo(2 * d.p.Latency)}
+	cut.Beside, cut.After = true, d.short(2*time.Second)
+	return []Fault{limit, end, cut}
+}
+
+// limit has ledgers lose records, if that may be.
+func (d *drawer) limit() Fault {
+	f := Fault{Name: "ledger limited", After: d.upTo(5 * time.Second), For: 20*time.Second + d.upTo(20*time.Second),
+		Most: 1 + d.r.IntN(3)}
+	if d.lost {
+		f = Fault{Name: "alarm", After: f.After, For: f.For}
+	}
+	d.lost = true
+	return f
+}
+
+// lostLedger: a ledger is deleted, and its holder cut off once it has verified its slot.
+func (d *drawer) lostLedger() []Fault {
+	if d.lost {
+		return d.lateAnswer()
+	}
+	d.lost = true
+	deleted := Fault{Name: "ledger deleted", Host: d.r.IntN(len(d.p.Contenders)), After: d.upTo(10 * time.Second),
+		For: 3*time.Second + d.short(2*time.Second)}
+	cut := d.cutOff(0)
+	cut.Host, cut.After = deleted.Host, d.short(2*time.Second)
+	end := Fault{Name: "kill berth", Whom: next, Beside: true, After: d.upTo(time.Second)}
+	return []Fault{deleted, cut, end}
+}
+
+// steps are those of the protocol that faults wait for.
+var steps = []string{
+	"-> queue.declare B", "<- queue.declare-ok B", "-> queue.declare T", "<- queue.declare-ok T", "-> basic.consume T",
+	"<- basic.consume-ok", recording, "<- basic.deliver T held", "-> basic.publish T released",
+	"<- basic.deliver T released", "-> basic.cancel", "<- basic.cancel-ok", "<- basic.cancel", "-> basic.nack",
+	"-> basic.ack", "<- basic.ack", "-> queue.delete B", "<- queue.delete-ok", "-> basic.consume W", "<- basic.deliver W",
+	"-> basic.publish W", "order start", "start", "will", "-> basic.consume K", "<- basic.deliver K", "-> basic.consume Q",
+	"<- basic.deliver Q", "-> channel.close", "<- channel.close", "-> connection.close", "<- connection.close-ok",
+	"<- connection.start", "<- connection.open-ok", "<- basic.qos-ok", "<- basic.deliver T yield", "<- queue.declare-ok W",
+	"<- basic.deliver W call", "<- basic.return B", "<- basic.return T released", "-> basic.publish B reclaim",
+	"<- basic.deliver B reclaim", "<- connection.blocked", "<- connection.unblocked", "<- connection.close", "<- basic.nack",
+	"<- confirm.select-ok", "-> basic.publish B", "<- basic.deliver B", "-> basic.consume B", "<- channel.close-ok",
+	"-> basic.publish W baton", "<- basic.deliver W baton", "-> basic.publish W call", "-> connection.close-ok",
+	"<- channel.open-ok", "<- basic.deliver K token", "-> basic.publish K token", "<- queue.declare-ok A", "-> channel.open",
+	"-> confirm.select", "-> connection.open", "<- connection.tune", "<- queue.declare-ok K", "<- basic.get-empty",
+}
