@@ -20,7 +20,7 @@ type drawer struct {
 // faults draws faults one after another, some so far from each other that it is known which of them has ended a command;
 // such that follow each other within moments; and such as are known to tell a broken berth.
 func (d *drawer) faults() (all []Fault) {
-	switch n := d.r.IntN(4); {
+	switch n := d.r.IntN(6); {
 	case n == 0:
 		apart := d.r.IntN(2) * int(aftermath)
 		for range 1 + d.r.IntN(5) {
@@ -190,8 +190,8 @@ func (d *drawer) leavingNext() []Fault {
 // unheardRecord: the same, and who ends has written a record that it has not heard of.
 func (d *drawer) unheardRecord() []Fault {
 	limit, cut := d.limit(), d.cutOff(0)
-	end := Fault{Name: "reset", Whom: maker, Beside: true, Step: recording, By: next, Nth: 1 + d.r.IntN(2),
-		Then: d.upTo(2 * d.p.Latency)}
+	limit.Step, limit.By, limit.Nth = recording, next, 1+d.r.IntN(3)
+	end := Fault{Name: "reset", Whom: same, Beside: true, After: d.upTo(d.p.Latency + time.Millisecond)}
 	cut.Beside, cut.After = true, d.short(2*time.Second)
 	return []Fault{limit, end, cut}
 }
@@ -199,7 +199,7 @@ func (d *drawer) unheardRecord() []Fault {
 // limit has ledgers lose records, if that may be.
 func (d *drawer) limit() Fault {
 	f := Fault{Name: "ledger limited", After: d.upTo(5 * time.Second), For: 20*time.Second + d.upTo(20*time.Second),
-		Most: 1 + d.r.IntN(3)}
+		Most: 2 + d.r.IntN(2)} // the record and the release of who leaves, which may come twice
 	if d.lost {
 		f = Fault{Name: "alarm", After: f.After, For: f.For}
 	}

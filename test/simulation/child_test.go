@@ -20,7 +20,22 @@ var exact func(seed uint64)
 // has written.
 func child(t *testing.T, changes []overlay.Change, flags ...string) (string, error) {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "exact.test")
+	binary := build(t, filepath.Join(t.TempDir(), "exact.test"), changes)
+	run := exec.Command(binary, append([]string{"-test.timeout=0"}, flags...)...)
+	run.Env = append(os.Environ(), "GOMAXPROCS=1")
+	out := &strings.Builder{}
+	run.Stdout, run.Stderr = out, out
+	err := run.Run()
+	var ended *exec.ExitError
+	if err != nil && !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	return out.String(), err
+}
+
+// build builds such a program, and returns its path.
+func build(t *testing.T, binary string, changes []overlay.Change) string {
+	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -38,16 +53,7 @@ func child(t *testing.T, changes []overlay.Change, flags ...string) (string, err
 	if err != nil {
 		t.Fatalf("cannot build the simulation: %v\n%s", err, built)
 	}
-	run := exec.Command(binary, append([]string{"-test.timeout=0"}, flags...)...)
-	run.Env = append(os.Environ(), "GOMAXPROCS=1")
-	out := &strings.Builder{}
-	run.Stdout, run.Stderr = out, out
-	err = run.Run()
-	var ended *exec.ExitError
-	if err != nil && !errors.As(err, &ended) {
-		t.Fatal(err)
-	}
-	return out.String(), err
+	return binary
 }
 
 // wallClocks has each host have a wall clock of its own, by which terms go.

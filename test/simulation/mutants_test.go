@@ -60,19 +60,31 @@ var mutants = []mutant{
 		File: "lock/rabbit/holding/reclaim.go", Old: "case err == nil && state != recorded:", New: "case false:"}}},
 	{name: "it starts by an old proof, and its deadline counts from the start", changes: []overlay.Change{oldProof,
 		{File: "supervisor/calls/calls.go", Old: "!enough(r.Since)", New: "false && !enough(r.Since)"},
-		{File: "supervisor/loop/slot.go", Old: "\tl.proved(e.since)\n", New: "\tl.proved(l.cfg.Clock.Now())\n"}}},
+		{File: "supervisor/loop/slot.go", Old: "\tl.proved(e.since)\n\tl.facts.Admitted",
+			New: "\tl.proved(l.cfg.Clock.Now())\n\tl.facts.Admitted"}}},
+	{name: "it gives the slot up when its connection is reset", changes: []overlay.Change{{File: "lock/rabbit/claim/claim.go",
+		Old: "if c.Started() {", New: "if false {"}}},
+	{name: "it gives the slot up when its ledger is purged", changes: []overlay.Change{{File: "lock/rabbit/holding/verify.go",
+		Old: "return lock.Errorf(lock.ErrInDoubt, \"%s is held, but its ledger %s was %s\", h, h.t, state)",
+		New: "return h.Lose(\"its ledger was purged\")"}}},
 
-	{name: "it starts by an old proof", changes: []overlay.Change{oldProof}, harmless: "xx"},
+	{name: "it starts by an old proof", changes: []overlay.Change{oldProof}, harmless: "what a proof gives a command is a deadline that counts from it: where that leaves too little of the lease the " +
+		"slot is proven again before the start, and a guard starts nothing after the deadline"},
 	{name: "it starts though its guard has released it", changes: []overlay.Change{{File: "lock/rabbit/holding/decide.go",
-		Old: "case known.Disowned() && s.term != 0:", New: "case false:"}}, harmless: "xx"},
+		Old: "case known.Disowned() && s.term != 0:", New: "case false:"}}, harmless: "a guard executes a will when its berth is gone, is told to end, or is past a deadline, and one that waits has " +
+		"none: so who reads the own release does not go on to start"},
 	{name: "it does not record itself after somebody who was there meanwhile", changes: []overlay.Change{{
-		File: "lock/rabbit/holding/decide.go", Old: "case s.term != 0 && !known.Current():", New: "case false:"}}, harmless: "xx"},
+		File: "lock/rabbit/holding/decide.go", Old: "case s.term != 0 && !known.Current():", New: "case false:"}}, harmless: "on one node nobody starts while one waits that is recorded: that one has the door, or B and the " +
+		"records in hand. Records cross where a cluster splits (rule 3, TERM)"},
 	{name: "it does not record itself again", changes: []overlay.Change{{File: "lock/rabbit/holding/reclaim.go",
-		Old: "if err := h.writeApart(ctx, h.holding()); err != nil {\n\t\treturn err\n\t}\n", New: ""}}, harmless: "xx"},
+		Old: "if err := h.writeApart(ctx, h.holding()); err != nil {\n\t\treturn err\n\t}\n", New: ""}}, harmless: "a ledger that is there and has no record is unknown: who comes has to have B, and waits for 2 min, the longest " +
+		"lease. It matters where a cluster splits, and each side gives out B (rule 14)"},
 	{name: "it takes a nack for free", changes: []overlay.Change{{File: "lock/rabbit/transport/publish.go",
-		Old: "p = Unknown", New: "p = Absent"}}, harmless: "xx"},
+		Old: "p = Unknown", New: "p = Absent"}}, harmless: "a claim decides of B, and a look of A, T and W, whatever a probe has said. The one probe that is believed is " +
+		"that of B by one at a door where all are released: see the next one"},
 	{name: "it takes a slot for free whose B is there", changes: []overlay.Change{{File: "lock/rabbit/holding/enter.go",
-		Old: "case b != transport.Absent && (free || !next):", New: "case false:"}}, harmless: "xx"},
+		Old: "case b != transport.Absent && (free || !next):", New: "case false:"}}, harmless: "B is there and all are released only while its owner waits outside with records in hand, and within " +
+		"100 ms somebody else has both recorded itself and been released, who has seen everybody end: nobody can on one node"},
 }
 
 var oldProof = overlay.Change{File: "lock/rabbit/holding/decide.go",

@@ -66,7 +66,7 @@ func Draw(seed uint64, kind string, nodes int) Plan {
 		p.Contenders = append(p.Contenders, c)
 	}
 	d := drawer{r: r, p: p, aimed: 3 * int(seed%1e6)}
-	if p.full() && r.IntN(2) == 0 { // a clock that is wrong and a ledger that is lost are two faults, for terms
+	if p.full() && r.IntN(4) == 0 { // a clock that is wrong and a ledger that is lost are two faults, for terms
 		d.lost = true
 		for i := range p.Contenders {
 			p.Contenders[i].Clock = time.Duration(r.Int64N(int64(2*time.Hour))) - time.Hour

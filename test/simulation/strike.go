@@ -58,6 +58,11 @@ func (w *world) strike(f Fault, going *sync.WaitGroup) {
 		return
 	}
 	w.busy[busy] = true
+	if k.host != nil {
+		w.last = h
+	} else if of != nil {
+		w.last = of.host
+	}
 	b := w.blow(k, h, f)
 	var end func()
 	if k.host != nil {
@@ -92,7 +97,7 @@ func (w *world) blow(k kindOfFault, h *host, f Fault) *blow {
 	b := &blow{kind: k, fault: f, over: -1}
 	struck := w.hosts
 	if k.host != nil {
-		b.host, w.last = h, h
+		b.host = h
 		struck = []*host{h}
 	}
 	w.note("world", fmt.Sprintf("--- %s befalls %s", f, b.whom()))

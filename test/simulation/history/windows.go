@@ -6,6 +6,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -80,18 +82,28 @@ func (w *Windows) after() map[string][2]int {
 	return steps
 }
 
-// Print writes a table of the steps: how often each was made, and how often something happened before the next one.
-func (w *Windows) Print(out io.Writer) {
+// Print writes a table of the steps: how often each was made, how often something befell a process before its next one,
+// and which of these windows were never struck. aimed are the steps that faults wait for: those that nobody has made are
+// named too.
+func (w *Windows) Print(out io.Writer, aimed []string) {
 	steps := w.after()
 	names := slices.SortedFunc(maps.Keys(steps), func(a, b string) int {
 		return cmp.Or(steps[b][0]-steps[a][0], cmp.Compare(a, b))
 	})
+	var missed, unmade []string
 	fmt.Fprintf(out, "%-44s %10s %10s\n", "window after", "passed", "struck")
 	for _, name := range names {
-		mark := ""
-		if steps[name][1] == 0 {
-			mark = "  never struck"
+		passed, struck := steps[name][0], steps[name][1]
+		if struck == 0 {
+			missed = append(missed, fmt.Sprintf("%q (%d)", name, passed))
 		}
-		fmt.Fprintf(out, "%-44s %10d %10d%s\n", cmp.Or(name, "(start)"), steps[name][0], steps[name][1], mark)
+		fmt.Fprintf(out, "%-44s %10d %10d\n", cmp.Or(name, "(start)"), passed, struck)
 	}
+	for _, step := range aimed {
+		if _, made := steps[step]; !made {
+			unmade = append(unmade, strconv.Quote(step))
+		}
+	}
+	fmt.Fprintf(out, "never struck: %d of %d windows: %s\n", len(missed), len(names), strings.Join(missed, ", "))
+	fmt.Fprintf(out, "never open: %d that faults wait for: %s\n", len(unmade), strings.Join(unmade, ", "))
 }
