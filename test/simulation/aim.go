@@ -59,8 +59,13 @@ func (d *drawer) chain() (all []Fault) {
 		f := d.of(d.kind(func(k kindOfFault) bool { return !k.alone }))
 		switch {
 		case i == 0:
-			f.After = d.upTo(10 * time.Second)
 			d.aim(&f)
+			cause := d.cause(f.Step)
+			f.After = d.upTo(10 * time.Second)
+			if cause.Name != "" {
+				cause.After, f.After, f.Beside, f.Nth = f.After, 0, true, 1
+				all = append(all, cause)
+			}
 		case d.r.IntN(3) == 0:
 			d.aim(&f)
 			fallthrough
@@ -73,6 +78,20 @@ func (d *drawer) chain() (all []Fault) {
 		all = append(all, f)
 	}
 	return all
+}
+
+// cause draws a fault that has a step be made which nobody makes otherwise. The zero value: it comes by itself.
+func (d *drawer) cause(step string) (f Fault) {
+	switch {
+	case strings.HasSuffix(step, "blocked"):
+		f = Fault{Name: "alarm", For: d.upTo(6 * time.Second)}
+	case strings.HasSuffix(step, "reclaim"): // the broker learns late that the connection is gone which has B
+		f = Fault{Name: "reset", Whom: holder, Late: time.Second + d.upTo(2*time.Second)}
+	case step == "will", step == "<- connection.start", step == "<- connection.tune":
+		f = Fault{Name: "kill berth", Whom: holder}
+	}
+	f.Host = d.r.IntN(len(d.p.Contenders))
+	return f
 }
 
 // kind draws a kind of fault.
@@ -166,11 +185,13 @@ func (d *drawer) lateAnswer() []Fault {
 	return []Fault{f}
 }
 
-// stoppedNext: the release comes to one that is next and stands still until somebody else has had the slot.
+// stoppedNext: the release comes to one that is next and stands still until somebody else has had the slot, and does not
+// know that its connection is gone.
 func (d *drawer) stoppedNext() []Fault {
 	stop := Fault{Name: "stop berth", Whom: next, Step: "-> basic.publish T released", Nth: 1 + d.r.IntN(2),
-		After: d.upTo(5 * time.Second), For: 5*time.Second + d.upTo(25*time.Second)}
-	lost := Fault{Name: "lost behind", Whom: same, Beside: true, After: d.upTo(6*d.p.Latency) + time.Millisecond}
+		After: d.upTo(5 * time.Second), For: 8*time.Second + d.upTo(20*time.Second)}
+	lost := d.cutOff(stop.For + d.upTo(3*time.Second))
+	lost.Whom, lost.Beside, lost.After, lost.For = same, true, d.upTo(6*d.p.Latency)+time.Millisecond, stop.For+d.longer()
 	return []Fault{stop, lost}
 }
 
@@ -226,8 +247,8 @@ var steps = []string{
 	"-> queue.declare B", "<- queue.declare-ok B", "-> queue.declare T", "<- queue.declare-ok T", "-> basic.consume T",
 	"<- basic.consume-ok", recording, "<- basic.deliver T held", "-> basic.publish T released",
 	"<- basic.deliver T released", "-> basic.cancel", "<- basic.cancel-ok", "<- basic.cancel", "-> basic.nack",
-	"-> basic.ack", "<- basic.ack", "-> queue.delete B", "<- queue.delete-ok", "-> basic.consume W", "<- basic.deliver W",
-	"-> basic.publish W", "order start", "start", "will", "-> basic.consume K", "<- basic.deliver K", "-> basic.consume Q",
+	"-> basic.ack", "<- basic.ack", "-> queue.delete B", "<- queue.delete-ok", "-> basic.consume W", "-> queue.declare W",
+	"order start", "start", "will", "-> basic.consume K", "-> basic.consume Q",
 	"<- basic.deliver Q", "-> channel.close", "<- channel.close", "-> connection.close", "<- connection.close-ok",
 	"<- connection.start", "<- connection.open-ok", "<- basic.qos-ok", "<- basic.deliver T yield", "<- queue.declare-ok W",
 	"<- basic.deliver W call", "<- basic.return B", "<- basic.return T released", "-> basic.publish B reclaim",

@@ -83,8 +83,8 @@ func (w *Windows) after() map[string][2]int {
 }
 
 // Print writes a table of the steps: how often each was made, how often something befell a process before its next one,
-// and which of these windows were never struck. aimed are the steps that faults wait for: those that nobody has made are
-// named too.
+// and which of these windows were never struck. aimed are the steps that faults wait for: those are named too
+// after which no time has ever passed.
 func (w *Windows) Print(out io.Writer, aimed []string) {
 	steps := w.after()
 	names := slices.SortedFunc(maps.Keys(steps), func(a, b string) int {
@@ -105,5 +105,5 @@ func (w *Windows) Print(out io.Writer, aimed []string) {
 		}
 	}
 	fmt.Fprintf(out, "never struck: %d of %d windows: %s\n", len(missed), len(names), strings.Join(missed, ", "))
-	fmt.Fprintf(out, "never open: %d that faults wait for: %s\n", len(unmade), strings.Join(unmade, ", "))
+	fmt.Fprintf(out, "never open, of those that faults wait for: %d: %s\n", len(unmade), strings.Join(unmade, ", "))
 }
