@@ -123,7 +123,7 @@ func (d *drawer) aim(f *Fault) {
 		f.Step = steps[d.aimed%len(steps)]
 		d.aimed++
 	}
-	f.Nth, f.Whom = 1+d.r.IntN(4), maker
+	f.Nth, f.Whom = []int{1, 1, 1, 2, 3}[d.r.IntN(5)], maker
 	switch d.r.IntN(4) {
 	case 0:
 		f.Then = d.upTo(300 * time.Microsecond) // as messages follow each other inside of the broker
@@ -191,7 +191,7 @@ func (d *drawer) stoppedNext() []Fault {
 	stop := Fault{Name: "stop berth", Whom: next, Step: "-> basic.publish T released", Nth: 1 + d.r.IntN(2),
 		After: d.upTo(5 * time.Second), For: 8*time.Second + d.upTo(20*time.Second)}
 	lost := d.cutOff(stop.For + d.upTo(3*time.Second))
-	lost.Whom, lost.Beside, lost.After, lost.For = same, true, d.upTo(6*d.p.Latency)+time.Millisecond, stop.For+d.longer()
+	lost.Whom, lost.Beside, lost.After, lost.For = same, true, 4*d.p.Latency+d.upTo(4*d.p.Latency), stop.For+d.longer()
 	return []Fault{stop, lost}
 }
 

@@ -28,8 +28,7 @@ type world struct {
 	hosts   []*host
 	links   map[*link]bool
 	numbers int
-	steps   map[string]int // how often each was made
-	final   bool           // commands end soon, and no berth is started anew
+	final   bool // commands end soon, and no berth is started anew
 	traps   []*trap
 	ending  bool                  // all is killed that is left
 	used    map[int]time.Duration // when a slot was first used
@@ -49,7 +48,7 @@ func newWorld(plan Plan, keep bool) *world {
 	time.Sleep(time.Until(time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)))
 	w := &world{
 		plan: plan, began: time.Now(), random: rand.New(rand.NewPCG(plan.Seed, 1)), history: history.New(keep),
-		links: map[*link]bool{}, steps: map[string]int{}, free: map[int]time.Duration{},
+		links: map[*link]bool{}, free: map[int]time.Duration{},
 		busy: map[string]bool{}, used: map[int]time.Duration{},
 	}
 	w.cluster = rabbit.New(rabbit.Config{
@@ -110,10 +109,13 @@ func (w *world) tell(l *link, m history.Message, up bool) {
 // step is for a step of the protocol. The caller has mu.
 func (w *world) step(of *task, step string) {
 	w.history.Windows.Step(w.now(), of.name, step)
-	if step == recording {
-		w.noted = append([]*host{of.host}, slices.DeleteFunc(w.noted, func(h *host) bool { return h == of.host })...)
+	switch step {
+	case recording, "start", "-> basic.publish T released":
+		w.noted = slices.DeleteFunc(w.noted, func(h *host) bool { return h == of.host })
+		if step == recording {
+			w.noted = append([]*host{of.host}, w.noted...)
+		}
 	}
-	w.steps[step]++
 	w.spring(of, step)
 }
 
