@@ -185,11 +185,12 @@ func (d *drawer) lateAnswer() []Fault {
 	return []Fault{f}
 }
 
-// stoppedNext: the release comes to one that is next and stands still until somebody else has had the slot, and does not
-// know that its connection is gone.
+// stoppedNext: the release comes to one that is next and stands still until somebody else has waited for it and started, and
+// does not know that its connection is gone: it takes that for silent after three heartbeats.
 func (d *drawer) stoppedNext() []Fault {
+	heartbeat := d.p.Contenders[d.r.IntN(len(d.p.Contenders))].Heartbeat
 	stop := Fault{Name: "stop berth", Whom: next, Step: "-> basic.publish T released", Nth: 1 + d.r.IntN(2),
-		After: d.upTo(5 * time.Second), For: 8*time.Second + d.upTo(20*time.Second)}
+		After: d.upTo(5 * time.Second), For: heartbeat*5/2 + d.upTo(heartbeat/2)}
 	lost := d.cutOff(stop.For + d.upTo(3*time.Second))
 	lost.Whom, lost.Beside, lost.After, lost.For = same, true, 4*d.p.Latency+d.upTo(4*d.p.Latency), stop.For+d.longer()
 	return []Fault{stop, lost}
