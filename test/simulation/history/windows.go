@@ -95,7 +95,7 @@ func (w *Windows) Print(out io.Writer, aimed []string) {
 	for _, name := range names {
 		passed, struck := steps[name][0], steps[name][1]
 		if struck == 0 {
-			missed = append(missed, fmt.Sprintf("%q (%d)", name, passed))
+			missed = append(missed, fmt.Sprintf("%q (%d)", cmp.Or(name, "(start)"), passed))
 		}
 		fmt.Fprintf(out, "%-44s %10d %10d\n", cmp.Or(name, "(start)"), passed, struck)
 	}
