@@ -35,6 +35,9 @@ func (d *drawer) faults() (all []Fault) {
 	default:
 		all = append(all, d.chain()...)
 		stories := []func() []Fault{d.lateAnswer, d.stoppedNext, d.leavingNext, d.unheardRecord, d.lostLedger}
+		if d.p.Nodes == 3 {
+			stories = append(stories, d.split, d.split)
+		}
 		for range 2 {
 			all = append(all, stories[d.r.IntN(len(stories))]()...)
 		}
@@ -216,6 +219,12 @@ func (d *drawer) unheardRecord() []Fault {
 	end := Fault{Name: "reset", Whom: same, Beside: true, After: d.upTo(d.p.Latency + time.Millisecond)}
 	cut.Beside, cut.After = true, d.short(2*time.Second)
 	return []Fault{limit, end, cut}
+}
+
+// split: a cluster falls apart for a moment, after which both sides may reach the ledger, each with a B of its own.
+func (d *drawer) split() []Fault {
+	return []Fault{{Name: "split", Node: d.r.IntN(3), Up: d.r.IntN(4) > 0, After: d.upTo(5 * time.Second),
+		For: time.Second + d.short(time.Minute), Late: d.upTo(8 * time.Second)}}
 }
 
 // limit has ledgers lose records, if that may be.

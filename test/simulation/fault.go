@@ -206,10 +206,15 @@ var faults = []kindOfFault{
 		return nil
 	}},
 	{name: "split", longest: 90 * time.Second, nodes: 3, one: "node", alone: true, broker: func(w *world, f Fault) func() {
-		w.cluster.Split([]int{f.Node}, []int{(f.Node + 1) % 3, (f.Node + 2) % 3})
+		split := w.cluster.Split
+		if f.Up { // connections between nodes are reset
+			split = w.cluster.Disconnect
+		}
+		split([]int{f.Node}, []int{(f.Node + 1) % 3, (f.Node + 2) % 3})
 		return func() {
 			w.cluster.Heal()
 			if w.plan.Version != simulated.V4_3 { // on Mnesia both sides go on until an operator starts one of them anew
+				time.Sleep(3 * f.Late)
 				w.cluster.Restart(f.Node, false)
 			}
 		}
