@@ -139,10 +139,11 @@ var faults = []kindOfFault{
 		w.cluster.Kill(f.Node)
 		return func() { w.cluster.Start(f.Node) }
 	}},
-	{name: "broker stopped in order", longest: 20 * time.Second, one: "node", spares: isBack, broker: func(w *world, f Fault) func() {
-		w.cluster.Stop(f.Node)
-		return func() { w.cluster.Start(f.Node) }
-	}},
+	{name: "broker stopped in order", longest: 20 * time.Second, one: "node", spares: isBack,
+		broker: func(w *world, f Fault) func() {
+			w.cluster.Stop(f.Node)
+			return func() { w.cluster.Start(f.Node) }
+		}},
 	{name: "broker silent", longest: 40 * time.Second, one: "node", spares: isBack, broker: func(w *world, f Fault) func() {
 		w.cluster.Hang(f.Node)
 		return func() { w.cluster.Resume(f.Node) }

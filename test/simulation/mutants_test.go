@@ -35,7 +35,7 @@ var mutants = []mutant{
 		Old: "left := h.lease - time.Since(h.won)", New: "left := time.Duration(0)"}}},
 	{name: "it gives the slot back before the tree is dead", changes: []overlay.Change{{File: "supervisor/loop/health.go",
 		Old: "func (l *loop) tend() {\n",
-		New: "func (l *loop) tend() {\nif l.state == supervisor.Stopping && l.held != nil && !l.health.withheld {\n" +
+		New: "func (l *loop) tend() {\nif l.state == supervisor.Stopping && l.held != nil && !l.health.withheld {\n " +
 			"l.health.withheld = true; go l.held.Release(context.Background()) }\n"}}},
 	{name: "it has no handover delay", changes: []overlay.Change{{File: "lock/rabbit/holding/wait.go",
 		Old: "return wait - time.Since(w.alone)", New: "return 0 * wait"}}},
@@ -70,20 +70,27 @@ var mutants = []mutant{
 	{name: "it does not record itself again", nodes: 3, changes: []overlay.Change{{File: "lock/rabbit/holding/reclaim.go",
 		Old: "if err := h.writeApart(ctx, h.holding()); err != nil {\n\t\treturn err\n\t}\n", New: ""}}},
 
-	{name: "it starts by an old proof", changes: []overlay.Change{oldProof}, harmless: "what a proof gives a command is a deadline that counts from it: where that leaves too little of the lease the " +
-		"slot is proven again before the start, and a guard starts nothing after the deadline"},
+	{name: "it starts by an old proof", changes: []overlay.Change{oldProof},
+		harmless: "what a proof gives a command is a deadline that counts from it: where that leaves too little of the " +
+			"lease the slot is proven again before the start, and a guard starts nothing after the deadline"},
 	{name: "it starts though its guard has released it", changes: []overlay.Change{{File: "lock/rabbit/holding/decide.go",
-		Old: "case known.Disowned() && s.term != 0:", New: "case false:"}}, harmless: "a guard executes a will when its berth is gone, is told to end, or is past a deadline, and one that waits has " +
-		"none: so who reads the own release does not go on to start"},
+		Old: "case known.Disowned() && s.term != 0:", New: "case false:"}},
+		harmless: "a guard executes a will when its berth is gone, is told to end, or is past a deadline, and one that " +
+			"waits has none: so who reads the own release does not go on to start"},
 	{name: "it does not record itself after somebody who was there meanwhile", changes: []overlay.Change{{
-		File: "lock/rabbit/holding/decide.go", Old: "case s.term != 0 && !known.Current():", New: "case false:"}}, harmless: "nobody starts while one waits that is recorded: that one has the door, or B and the records in hand. Where a " +
-		"cluster splits, records can cross (rule 3, TERM in the model): no order of events here has come to that"},
+		File: "lock/rabbit/holding/decide.go", Old: "case s.term != 0 && !known.Current():", New: "case false:"}},
+		harmless: "nobody starts while one waits that is recorded: that one has the door, or B and the records in hand. " +
+			"Where a cluster splits, records can cross (rule 3, TERM in the model): no order of events here has " +
+			"come to that"},
 	{name: "it takes a nack for free", changes: []overlay.Change{{File: "lock/rabbit/transport/publish.go",
-		Old: "p = Unknown", New: "p = Absent"}}, harmless: "a claim decides of B, and a look of A, T and W, whatever a probe has said. The one probe that is believed is " +
-		"that of B by one at a door where all are released: see the next one"},
+		Old: "p = Unknown", New: "p = Absent"}},
+		harmless: "a claim decides of B, and a look of A, T and W, whatever a probe has said. The one probe that is " +
+			"believed is that of B by one at a door where all are released: see the next one"},
 	{name: "it takes a slot for free whose B is there", changes: []overlay.Change{{File: "lock/rabbit/holding/enter.go",
-		Old: "case b != transport.Absent && (free || !next):", New: "case false:"}}, harmless: "B is there and all are released only while its owner waits outside with records in hand, and within " +
-		"100 ms somebody else has both recorded itself and been released, who has seen everybody end: nobody can on one node"},
+		Old: "case b != transport.Absent && (free || !next):", New: "case false:"}},
+		harmless: "B is there and all are released only while its owner waits outside with records in hand, and within " +
+			"100 ms somebody else has both recorded itself and been released, who has seen everybody end: nobody " +
+			"can on one node"},
 }
 
 var oldProof = overlay.Change{File: "lock/rabbit/holding/decide.go",
