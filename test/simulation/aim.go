@@ -42,6 +42,9 @@ func (d *drawer) faults() (all []Fault) {
 			all = append(all, stories[d.r.IntN(len(stories))]()...)
 		}
 	}
+	if d.p.full() && d.r.IntN(4) == 0 {
+		all = append(all, d.rare()...)
+	}
 	return all
 }
 
@@ -225,6 +228,29 @@ func (d *drawer) unheardRecord() []Fault {
 func (d *drawer) split() []Fault {
 	return []Fault{{Name: "split", Node: d.r.IntN(3), Up: d.r.IntN(4) > 0, After: d.upTo(5 * time.Second),
 		For: time.Second + d.short(time.Minute), Late: d.upTo(8 * time.Second)}}
+}
+
+// rare: what hardly ever comes by itself, and a fault in that moment.
+func (d *drawer) rare() []Fault {
+	host := d.r.IntN(len(d.p.Contenders))
+	f := Fault{Name: []string{"kill berth", "stop berth", "reset", "partition"}[d.r.IntN(4)], Whom: maker, Host: host, Beside: true,
+		Nth: 1, Then: d.upTo(d.p.Latency / 2), For: time.Second + d.upTo(10*time.Second)}
+	var cause Fault
+	switch d.r.IntN(4) {
+	case 0: // a probe that is nacked
+		f.Name, f.Step, f.Then = "slot's queue crashes", "-> basic.publish B", d.p.Latency+d.upTo(d.p.Latency+200*time.Microsecond)
+		f.Beside, f.Nth, f.For = false, 1+d.r.IntN(3), 0
+		return []Fault{f}
+	case 1:
+		cause, f.Step = Fault{Name: "alarm", For: d.upTo(4 * time.Second)}, "<- connection.unblocked"
+	case 2: // one that is next has claimed B by then
+		cause = Fault{Name: "lost behind and cut off", Whom: holder, For: time.Second + d.upTo(4*time.Second)}
+		f.Step = "<- basic.deliver B reclaim"
+	default:
+		cause, f.Step = Fault{Name: "kill berth", Whom: holder}, "<- connection.start"
+	}
+	cause.Host, cause.After = host, d.upTo(5*time.Second)
+	return []Fault{cause, f}
 }
 
 // limit has ledgers lose records, if that may be.
