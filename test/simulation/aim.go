@@ -233,8 +233,8 @@ func (d *drawer) split() []Fault {
 // rare: what hardly ever comes by itself, and a fault in that moment.
 func (d *drawer) rare() []Fault {
 	host := d.r.IntN(len(d.p.Contenders))
-	f := Fault{Name: []string{"kill berth", "stop berth", "reset", "partition"}[d.r.IntN(4)], Whom: maker, Host: host, Beside: true,
-		Nth: 1, Then: d.upTo(d.p.Latency / 2), For: time.Second + d.upTo(10*time.Second)}
+	f := Fault{Name: []string{"kill berth", "stop berth", "reset", "partition"}[d.r.IntN(4)], Whom: maker, Host: host,
+		Beside: true, Nth: 1, Then: d.upTo(d.p.Latency / 2), For: time.Second + d.upTo(10*time.Second)}
 	var cause Fault
 	switch d.r.IntN(4) {
 	case 0: // a probe that is nacked

@@ -49,7 +49,8 @@ func build(t *testing.T, binary string, changes []overlay.Change) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := exec.Command("go", "test", "-c", "-tags", "simulation,exact", "-overlay", list, "-o", binary, ".").CombinedOutput()
+	built, err := exec.Command("go", "test", "-c", "-tags", "simulation,exact", "-overlay", list, "-o", binary,
+		".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("cannot build the simulation: %v\n%s", err, built)
 	}
