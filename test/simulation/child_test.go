@@ -13,14 +13,12 @@ import (
 	"berth/test/simulation/overlay"
 )
 
-// exact has what comes be the same for the same seed. nil: this program was not built for that, see child.
+// exact has what comes be the same for the same seed. nil: this program was not built for that, see build.
 var exact func(seed uint64)
 
-// child runs a test in a program of its own that is built for exact, and with those changes to berth, and returns what it
-// has written.
-func child(t *testing.T, changes []overlay.Change, flags ...string) (string, error) {
+// child runs a test in a program that build has built, and returns what it has written.
+func child(t *testing.T, binary string, flags ...string) (string, error) {
 	t.Helper()
-	binary := build(t, filepath.Join(t.TempDir(), "exact.test"), changes)
 	run := exec.Command(binary, append([]string{"-test.timeout=0"}, flags...)...)
 	run.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out := &strings.Builder{}
@@ -33,9 +31,10 @@ func child(t *testing.T, changes []overlay.Change, flags ...string) (string, err
 	return out.String(), err
 }
 
-// build builds such a program, and returns its path.
-func build(t *testing.T, binary string, changes []overlay.Change) string {
+// build builds a program that is for exact, and has those changes to berth, and returns its path.
+func build(t *testing.T, changes []overlay.Change) string {
 	t.Helper()
+	binary := filepath.Join(t.TempDir(), "exact.test")
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)

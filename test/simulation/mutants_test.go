@@ -117,7 +117,7 @@ func TestBrokenBerthIsFoundOut(t *testing.T) {
 			if m.kind == "" {
 				m.kind = "mutex"
 			}
-			out, err := child(t, changes, "-test.run=^TestSeeds$", "-test.v", "-until-found", fmt.Sprint("-seeds=", *tried),
+			out, err := child(t, build(t, changes), "-test.run=^TestSeeds$", "-test.v", "-until-found", fmt.Sprint("-seeds=", *tried),
 				"-kind="+m.kind, fmt.Sprint("-nodes=", max(1, m.nodes)))
 			found := simulated.FindStringSubmatch(out)
 			switch {

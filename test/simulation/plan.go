@@ -27,6 +27,7 @@ type Plan struct {
 	Faults     []Fault
 
 	Verbose bool // the history has what berths log
+	Silent  bool // messages are not noted, which is faster; two histories can not be compared then
 }
 
 // Kinds are the locks that are simulated, by what they are called in results.

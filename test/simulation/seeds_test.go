@@ -53,12 +53,18 @@ func simulate(t *testing.T, p Plan) Result {
 // TestSeeds simulates seeds in a program that is built for that. With -seed and -v it shows one history.
 func TestSeeds(t *testing.T) {
 	if exact == nil {
-		out, err := child(t, nil, passed()...)
-		if testing.Verbose() || err != nil {
-			fmt.Print(out)
-		}
-		if err != nil {
-			t.Error(err)
+		binary := build(t, nil)
+		for _, k := range kinds() {
+			t.Run(k, func(t *testing.T) {
+				t.Parallel()
+				out, err := child(t, binary, passed("-kind="+k)...)
+				if testing.Verbose() || err != nil {
+					fmt.Print(out)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
 		}
 		return
 	}
@@ -86,15 +92,15 @@ func everything(p Plan) Plan {
 	return p
 }
 
-// passed returns the flags that a child gets as well.
-func passed() []string {
+// passed returns the flags that a child gets as well, and others, which count more.
+func passed(others ...string) []string {
 	all := []string{"-test.run=^TestSeeds$", "-test.v=" + fmt.Sprint(testing.Verbose())}
 	flag.Visit(func(f *flag.Flag) {
 		if !strings.HasPrefix(f.Name, "test.") {
 			all = append(all, "-"+f.Name+"="+f.Value.String())
 		}
 	})
-	return all
+	return append(all, others...)
 }
 
 func showOne(t *testing.T, kind string) {
@@ -125,7 +131,9 @@ func simulateAll(t *testing.T, kind string) {
 	began, windows, total := time.Now(), &history.Windows{}, tally{}
 	for i := range *seeds {
 		seed := *first + uint64(i)
-		r := simulate(t, Draw(seed, kind, *nodes))
+		p := Draw(seed, kind, *nodes)
+		p.Silent = !*sums
+		r := simulate(t, p)
 		windows.Add(r.History.Windows)
 		total.add(r)
 		if sum, notes := r.History.Sum(); *sums {
@@ -171,7 +179,7 @@ func (t tally) String() string {
 // A seed that fails is of use only if it fails again.
 func TestSameSeedHasTheSameHistory(t *testing.T) {
 	of := func(first, seeds string) string {
-		out, _ := child(t, nil, "-test.run=^TestSeeds$", "-kind=mutex", "-sums", "-first="+first, "-seeds="+seeds)
+		out, _ := child(t, build(t, nil), "-test.run=^TestSeeds$", "-kind=mutex", "-sums", "-first="+first, "-seeds="+seeds)
 		_, out, _ = strings.Cut(out, "seed "+"11:")
 		return out
 	}

@@ -102,7 +102,9 @@ func (w *world) tell(l *link, m history.Message, up bool) {
 	if l.of.killed {
 		return
 	}
-	w.note(l.of.name, fmt.Sprintf("%s %s %s", mark, l, m))
+	if !w.plan.Silent {
+		w.note(l.of.name, fmt.Sprintf("%s %s %s", mark, l, m))
+	}
 	w.step(l.of, mark+" "+m.Step())
 }
 

@@ -55,6 +55,9 @@ func (o *connection) emit(data []byte) {
 	if o.dead {
 		return
 	}
+	if len(o.out) == 0 {
+		o.node.cluster.written = append(o.node.cluster.written, o)
+	}
 	o.out = append(o.out, data...)
 	o.sent += uint64(len(data))
 }

@@ -20,7 +20,8 @@ type Cluster struct {
 	// The rest is the kernel's.
 	nodes       []*node
 	connections map[int]*connection
-	met         int // connections
+	written     []*connection // that have something to be written
+	met         int           // connections
 	tokens      uint64
 	replies     map[string]*channel // by the name of their queue of direct reply-to
 	questions   []*question
@@ -110,8 +111,11 @@ func (c *Cluster) flush(o *connection) {
 
 // flushAll does so for all, and rests after each.
 func (c *Cluster) flushAll(rest func()) {
-	for _, o := range c.allConnections() {
-		if len(o.out) > 0 {
+	all := c.written
+	c.written = nil
+	slices.SortFunc(all, func(a, b *connection) int { return cmp.Compare(a.id, b.id) })
+	for _, o := range all {
+		if len(o.out) > 0 && c.connections[o.id] == o {
 			c.flush(o)
 			rest()
 		}
