@@ -268,14 +268,29 @@ func TestFailedAttemptsWakeNobody(t *testing.T) {
 	for range 3 {
 		hold(t, open(t, dir), semaphore)
 	}
-	var last atomic.Int32
+	place := open(t, dir).path(semaphore)
 	var wakes [waiters]atomic.Int32
+	var heard [waiters]sync.Map // slots that were made
 	var all [waiters]lock.Lock
+	// Events come in order: a waiter that has heard of a slot has heard of all that was before.
+	everybodyHears := func(slot int) {
+		must(t, place.MakeSlot(slot))
+		for i := range heard {
+			for ctx := patience(t); ; time.Sleep(time.Millisecond) {
+				if _, told := heard[i].Load(filepath.Base(place.SlotPath(slot))); told {
+					break
+				}
+				if ctx.Err() != nil {
+					t.Fatalf("waiter %d was not told of slot %d", i, slot)
+				}
+			}
+		}
+	}
 	for i := range all {
 		b := open(t, dir)
 		b.woken = func(name string) {
-			if name == "99.slot" {
-				last.Add(1)
+			if name == "98.slot" || name == "99.slot" {
+				heard[i].Store(name, true)
 			} else {
 				wakes[i].Add(1)
 			}
@@ -283,6 +298,9 @@ func TestFailedAttemptsWakeNobody(t *testing.T) {
 		all[i] = contend(t, b, semaphore)
 		full(t, all[i])
 		must(t, all[i].Wait(patience(t), time.Hour)) // from here on it watches
+	}
+	everybodyHears(98)
+	for i := range wakes {
 		wakes[i].Store(0)
 	}
 	for range attempts {
@@ -291,13 +309,7 @@ func TestFailedAttemptsWakeNobody(t *testing.T) {
 		}
 		must(t, open(t, dir).Inspect(semaphore))
 	}
-	// Events come in order: who has heard of this has heard of all before.
-	must(t, open(t, dir).path(semaphore).MakeSlot(99))
-	for ctx := patience(t); last.Load() < waiters; time.Sleep(time.Millisecond) {
-		if ctx.Err() != nil {
-			t.Fatal("not everybody was told of a change")
-		}
-	}
+	everybodyHears(99)
 	for i := range wakes {
 		if n := wakes[i].Load(); n != 0 {
 			t.Errorf("waiter %d was woken %d times by attempts that failed", i, n)

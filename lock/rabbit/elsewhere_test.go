@@ -119,6 +119,7 @@ func TestHolderThatComesBackToALedgerThatHangsHeedsItsTime(t *testing.T) {
 
 // The first attempt may come too early.
 func TestAnotherNodeIsTriedUntilOneAnswers(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	network, silent := newLate(t)
 	away, second := newLate(t)

@@ -47,6 +47,7 @@ func newSlow(t *testing.T) (*sync.Mutex, string) {
 // A holder whose ledger somebody fills writes nothing there: its record would come after that of its successor, and would
 // look, once the flood has pushed that one out, as if everybody had ended.
 func TestHolderWhoseLedgerIsFilledDoesNotRecordItselfAgain(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	ledger := id.Name + "-1-T"
@@ -94,6 +95,7 @@ func TestHolderWhoseLedgerIsFilledDoesNotRecordItselfAgain(t *testing.T) {
 // The record that a holder puts back is dropped, as from a ledger that somebody fills. What comes after it says so at
 // once.
 func TestHolderSeesThatAFloodHasPushedOutItsRecord(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	id := replicated(t, 1)
 	setPolicy(t, id, "-Q-1-T$", `[{<<"message-ttl">>, 1}]`)
@@ -116,6 +118,7 @@ func TestHolderSeesThatAFloodHasPushedOutItsRecord(t *testing.T) {
 
 // What comes until the broker knows that it leaves is put back, and not acknowledged as well.
 func TestHolderLeavesAFloodedLedgerInOrder(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	id := replicated(t, 1)
 	cfg, said := journal()

@@ -155,6 +155,7 @@ func TestForeignQueueThatFollowsAnotherAdministratorIsNoticed(t *testing.T) {
 }
 
 func TestInspectNamesForeignQueuesInThePlaceOfOurs(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		kind   lock.Kind
 		naming rabbit.Naming

@@ -51,6 +51,7 @@ func TestInspectFindsNothingWrongWithAWorkingBroker(t *testing.T) {
 }
 
 func TestInspectCountsSlotsAndSaysHowToCreateThem(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	r := inspect(t, id, shared.URL())
 	if r.Slots != 0 || !mentions(r.Advice, "berth semaphore create") {
@@ -192,6 +193,7 @@ func TestPermissionsThatInspectProposesAreEnough(t *testing.T) {
 }
 
 func TestInspectTellsTypesOfQueuesApart(t *testing.T) {
+	t.Parallel()
 	for queues, said := range map[rabbit.QueueType]string{
 		rabbit.QueuesClassic: "depends on single nodes", rabbit.QueuesQuorum: "rabbitmq-queues quorum_status ",
 	} {

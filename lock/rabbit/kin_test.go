@@ -82,6 +82,7 @@ func TestSlotIsNotReclaimedFromAnotherBroker(t *testing.T) {
 
 // Several names may lead to one broker, or to nodes of one cluster.
 func TestSlotIsReclaimedOverAnotherAddressOfItsBroker(t *testing.T) {
+	t.Parallel()
 	eachProtocol(t, []string{"/"}, func(t *testing.T, make func(rabbit.Config) *rabbit.Backend, id lock.ID) {
 		first, second := newTap(t), newTap(t)
 		cfg, said := journal()

@@ -13,6 +13,7 @@ import (
 )
 
 func TestTypeOfQueuesIsThatOfTheLock(t *testing.T) {
+	t.Parallel()
 	for _, queues := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
 		id := fresh(lock.TokenSemaphore)
 		_, err := makeTyped(t, id, queues, 2)
@@ -39,6 +40,7 @@ func TestTypeOfQueuesIsThatOfTheLock(t *testing.T) {
 
 // A command of a holder may still be about to end, and nobody would wait for it.
 func TestLockOfAnotherTypeIsNotMadeBesideLedgers(t *testing.T) {
+	t.Parallel()
 	for from, to := range map[rabbit.QueueType]rabbit.QueueType{
 		rabbit.QueuesClassic: rabbit.QueuesQuorum, rabbit.QueuesQuorum: rabbit.QueuesClassic,
 	} {

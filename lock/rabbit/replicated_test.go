@@ -122,6 +122,7 @@ func TestWhoLeavesAnUnknownLedgerLeavesItUnknown(t *testing.T) {
 
 // It may leave again without having started anything, and then nothing else tells of that term.
 func TestWaiterKeepsRecordsOfHigherTerms(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	publish(t, ledgerOf(id), heldBy(5, time.Hour))
 	l, h := claimed(t, id, time.Second)
@@ -229,6 +230,7 @@ func TestSecondTokenOfAReplicatedSlotStartsNobody(t *testing.T) {
 }
 
 func TestReplicatedSlotIsReclaimedFromAWaiter(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	won := untilHeld(t, connected(t, shared, id))
@@ -263,6 +265,7 @@ func TestReplicatedSlotIsKeptWhenItsConsumerIsEnded(t *testing.T) {
 
 // The holder has not lost its place, and the next proof must not take the new record for that.
 func TestRecordIsWrittenAnewWithoutADoubt(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	l, h := claimed(t, id, long)
 	rabbit.WriteAnew(l, math.MaxInt)
@@ -311,6 +314,7 @@ func TestReplicatedSlotOutlastsTheTimeoutOfConsumers(t *testing.T) {
 }
 
 func TestTokensOfAReplicatedLockAreMadeAgain(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	l := connected(t, shared, id)
 	rabbit.LookForTokens(l, 50*time.Millisecond)
@@ -364,6 +368,7 @@ func TestTokenWithADeadConsumerIsMadeAgainSoon(t *testing.T) {
 }
 
 func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 2)
 	i := inspector(t, at(shared.URL()), id)
 	s := seen(t, i, "1 free, 2 free; 0 wait")

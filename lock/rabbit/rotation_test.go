@@ -110,6 +110,7 @@ func TestLoginThatCannotBeReadIsKeptAndSaidOnce(t *testing.T) {
 // A login that is refused for a moment is no missing permission: what could not be said of a command's end is said later.
 // Nobody waits for the handover delay, which is two minutes here.
 func TestReleaseIsRecordedOnceTheRotationIsOver(t *testing.T) {
+	t.Parallel()
 	r := newRotated(t, "late", "old")
 	r.cfg.Heartbeat = long
 	r.set("old")

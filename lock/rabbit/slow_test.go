@@ -53,6 +53,7 @@ func TestSlowLeaderBringsNobodyIntoDoubt(t *testing.T) {
 
 // Its node may be cut off from those that have the ledger.
 func TestReplicatedSlotIsReclaimedOverAnotherNodeThanTheOneThatIsSilent(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	network, silent := newLate(t)
 	cfg, said := journal()

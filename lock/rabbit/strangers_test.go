@@ -79,6 +79,7 @@ func eachUser(t *testing.T, test func(t *testing.T, user string)) {
 // The record of a holder whose connection is cut is pushed out of the ledger, and others are forged that say that
 // everybody has ended.
 func TestForgedRecordsLetNobodyStartBesideAHolder(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	eachUser(t, func(t *testing.T, user string) {
 		id := fresh(lock.Mutex)
@@ -121,6 +122,7 @@ func TestNobodyStartsBesideAHolderOfALongerLeaseThatWasPushedOut(t *testing.T) {
 }
 
 func TestForgedRecordsLetNobodyStartOnSeveralNodes(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	eachUser(t, func(t *testing.T, user string) {
 		id := replicated(t, 1)
@@ -148,6 +150,7 @@ func TestForgedRecordsLetNobodyStartOnSeveralNodes(t *testing.T) {
 // A forged release is none: neither of the holder that is waited for, nor of the own term, as if the guard had
 // executed the will.
 func TestForgedReleaseIsNone(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	eachUser(t, func(t *testing.T, user string) {
 		id := fresh(lock.Mutex)
@@ -172,6 +175,7 @@ func TestForgedReleaseIsNone(t *testing.T) {
 // What somebody sends who may publish delays a handover, and no more than that: never two commands, and the lock is
 // served a lease after it has ended, without a trace.
 func TestStrangerOnlyDelays(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	held := forged("", `{"record":"held","term":9,"id":"x","handover_ms":1000,"host":"x"}`)
 	for name, attack := range map[string]func(t *testing.T, id lock.ID){
@@ -274,6 +278,7 @@ func TestRecordOfNobodyIsASignOfLife(t *testing.T) {
 
 // The same on quorum queues, where who comes to an unknown ledger waits for the longest lease there is.
 func TestStrangerOnlyDelaysOnSeveralNodes(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	held := `{"record":"held","term":9000000000000000,"id":"x","handover_ms":1000,"host":"x"}`
 	for name, messages := range map[string][]amqp.Publishing{
@@ -310,6 +315,7 @@ func TestStrangerOnlyDelaysOnSeveralNodes(t *testing.T) {
 
 // As long as somebody goes on sending, nobody need start; but once that has ended.
 func TestLockIsServedOnceAStrangerHasEnded(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, time.Second)

@@ -118,6 +118,7 @@ func consumersOfTokens(t *testing.T, id lock.ID) int {
 
 // A stranger has published it once more.
 func TestDoubledTokenMakesNobodyASecondHolder(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	l := connected(t, shared, id)
 	rabbit.RenewTokens(l, time.Nanosecond)

@@ -64,6 +64,7 @@ func TestWaiterKeepsItsPlaceWhileItLooksForTokens(t *testing.T) {
 
 // As where a broker was restarted: each is handed the tokens of others.
 func TestManyHoldersTakeTheirTokensBackAtOnce(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 17)
 	var all []lock.Held
 	for range 16 {
@@ -96,6 +97,7 @@ func TestManyHoldersTakeTheirTokensBackAtOnce(t *testing.T) {
 
 // Where nobody waits for long, nobody else notices.
 func TestLostTokensAreMadeByWhoDoesNotWait(t *testing.T) {
+	t.Parallel()
 	for what, lose := range map[string]func(context.Context, string, string) error{
 		"purged": shared.PurgeQueue, "deleted": shared.DeleteQueue,
 	} {
@@ -115,6 +117,7 @@ func TestLostTokensAreMadeByWhoDoesNotWait(t *testing.T) {
 
 // Who counts the tokens, as each resize does, has all that nobody keeps in hand, and who tries some of them has those.
 func TestTokensInHandOfOthersAreAwaitedByWhoDoesNotWait(t *testing.T) {
+	t.Parallel()
 	for what, c := range map[string]struct {
 		counts bool
 		gone   time.Duration
@@ -164,6 +167,7 @@ func TestTokensAreLookedForInTransactionsOverAnotherConnection(t *testing.T) {
 }
 
 func TestLostTokensAreMadeSoonByWhoBeginsToWait(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
 	l := connected(t, shared, id)
@@ -173,6 +177,7 @@ func TestLostTokensAreMadeSoonByWhoBeginsToWait(t *testing.T) {
 
 // It may be slow to take what it has asked for.
 func TestSlotThatIsGivenBackIsLeftToItsHolder(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
 	b, _ := rabbit.Queues(h)

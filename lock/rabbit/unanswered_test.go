@@ -185,6 +185,7 @@ func TestReleaseThatIsNotAnsweredSaysSoAndFreesTheSlot(t *testing.T) {
 // A firewall that forgets a connection lets others through: a release goes another way, and the next holder starts though
 // that connection owns queue B for as long as the broker does not notice.
 func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
+	t.Parallel()
 	for what, make := range map[string]func() lock.ID{
 		"mutex":  func() lock.ID { return fresh(lock.Mutex) },
 		"tokens": func() lock.ID { return tokens(t, 1) },
@@ -244,6 +245,7 @@ func newFar(t *testing.T) (server string, forget func()) {
 // another way here, too, also to a broker that is far away: what is awaited before it has its part of its time, and not
 // more.
 func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
+	t.Parallel()
 	for what, make := range map[string]func() lock.ID{
 		"claim of a mutex":                     func() lock.ID { return fresh(lock.Mutex) },
 		"claim of tokens":                      func() lock.ID { return tokens(t, 1) },

@@ -138,6 +138,7 @@ func TestRecordOfExcessIsNone(t *testing.T) {
 
 // Terms grow although a stranger writes some, and empties the ledger.
 func TestTermsGrowWhateverAStrangerWrites(t *testing.T) {
+	t.Parallel()
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	ledger := id.Name + "-1-T"
