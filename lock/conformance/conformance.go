@@ -72,6 +72,7 @@ func Run(t *testing.T, h Harness) {
 	for _, group := range [][]behaviour{exclusion, terms, waiting, removal, administration, ending} {
 		for _, b := range group {
 			t.Run(b.name, func(t *testing.T) {
+				t.Parallel() // it waits, most of the time
 				ctx, cancel := context.WithTimeout(t.Context(), h.Patience)
 				defer cancel()
 				b.test(&env{T: t, h: h, ctx: ctx})
