@@ -106,6 +106,7 @@ func TestBrokenBerthIsFoundOut(t *testing.T) {
 	simulated := regexp.MustCompile(`(\d+) seeds, .* (\d+) seeds with violations`)
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
 			changes := make([]overlay.Change, len(m.changes))
 			for i, c := range m.changes {
 				path, err := filepath.Abs(filepath.Join("../..", c.File))
