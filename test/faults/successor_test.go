@@ -221,7 +221,8 @@ var successions = []fault{
 	// fault: ledger
 	{name: "ledger deleted", kept: true, lasting: lease, strike: plain(func(s *scene, _ *contender) { s.delete("T") })},
 	// fault: ledger
-	{name: "ledger deleted, holder told to end", strike: plain(func(s *scene, h *contender) {
+	// Where no record is left when it has ended, its successor waits for the longest lease.
+	{name: "ledger deleted, holder told to end", stage: stage{shortLeases: true}, strike: plain(func(s *scene, h *contender) {
 		s.delete("T")
 		h.signal(syscall.SIGTERM)
 	})},
