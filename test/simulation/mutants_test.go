@@ -67,6 +67,8 @@ var mutants = []mutant{
 	{name: "it gives the slot up when its ledger is purged", changes: []overlay.Change{{File: "lock/rabbit/holding/verify.go",
 		Old: "return lock.Errorf(lock.ErrInDoubt, \"%s is held, but its ledger %s was %s\", h, h.t, state)",
 		New: "return h.Lose(\"its ledger was purged\")"}}},
+	{name: "it takes a ledger that it cannot reach for no news", nodes: 3, changes: []overlay.Change{{
+		File: "lock/rabbit/holding/verify.go", Old: "return recorded, h.Judge(err, \"\")", New: "return recorded, nil"}}},
 	{name: "it does not record itself again", nodes: 3, changes: []overlay.Change{{File: "lock/rabbit/holding/reclaim.go",
 		Old: "if err := h.writeApart(ctx, h.holding()); err != nil {\n\t\treturn err\n\t}\n", New: ""}}},
 
