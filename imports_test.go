@@ -77,6 +77,7 @@ var rules = []struct {
 	{"berth/test/page", nil, "it knows pages, and not what they are about"},
 	{"berth/test/relay", nil, "it knows connections, and not what is said on them"},
 	{"berth/test/simulation/rabbit", nil, "it is a broker, and must not know berth"},
+	{"berth/test/simulation/history", nil, "what judges berth must not share its bugs"},
 	{"berth/test/brokertest", []string{"berth/test/process"}, "it knows RabbitMQ, and must not know berth"},
 	{"berth/test/mutants", nil, "it breaks packages, and knows none of them"},
 	{"berth/test/interop", nil, "what judges berth must not share its bugs"},

@@ -32,7 +32,7 @@ func (a *Action) ResizeSemaphore(ctx context.Context) error {
 	}
 	before, after, err := a.change(ctx, a.Request.Sweep, func(present int) (int, error) {
 		if present == 0 {
-			return 0, fmt.Errorf("%s: %w; make it with: %s", a.ID, lock.ErrAbsent, a.ID.CreateCommand(a.Naming...))
+			return 0, fmt.Errorf("%s: %w; create it with: %s", a.ID, lock.ErrAbsent, a.ID.CreateCommand(a.Naming...))
 		}
 		return a.target(present)
 	})

@@ -91,7 +91,7 @@ func (l *fakeLock) claim(s *state) error {
 		size = min(size, 1) // also where a semaphore of its name has more
 	}
 	if size == 0 {
-		return fmt.Errorf("%w; make it with: %s", lock.ErrAbsent, l.id.CreateCommand())
+		return fmt.Errorf("%w; create it with: %s", lock.ErrAbsent, l.id.CreateCommand())
 	}
 	for slot := 1; slot <= size; slot++ {
 		if s.holders[slot] == nil {

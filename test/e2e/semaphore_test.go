@@ -147,7 +147,7 @@ func TestPastedCommandFindsTheLockThatTheMessageIsAbout(t *testing.T) {
 			_, command, _ := strings.Cut(do(t, 75, args...).stderr(), behind)
 			return command
 		}
-		c.paste(proposed("make it with: ", c.administration("resize", "--slots=2")...))
+		c.paste(proposed("create it with: ", c.administration("resize", "--slots=2")...))
 		c.wantFree()
 		c.paste(proposed("to change that use: ", c.administration("create", "--slots=2")...))
 		mutex := c
