@@ -51,7 +51,7 @@ test: ## run everything that has to pass: six minutes on 2 cores
 	@echo "test: this takes six minutes on 2 cores"
 	@$(MAKE) --no-print-directory deps check
 	@# Without vet, of which check has just run all.
-	go test -race -vet=off -timeout 10m ./...
+	go test -race -vet=off -p 4 -timeout 10m ./...
 	go -C test/faults test -race -vet=off ./checker
 
 fuzz: ## feed each fuzz test inputs that are not known yet, 20 s each: FUZZTIME=10m make fuzz

@@ -118,6 +118,7 @@ func quorumLimits(w *world) {
 	for n := range 4 {
 		a.publish(3, letter{number: n + 1, key: q})
 	}
+	w.sleep(time.Second) // a queue takes messages after a look that comes behind them
 	a.look(3, q)
 	a.get(3, q, "")
 	a.delete(3, q, "")
