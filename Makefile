@@ -50,9 +50,10 @@ deps: ## install what the tests need (Debian, as root), or say what is missing
 test: ## run everything that has to pass: six minutes on 2 cores
 	@echo "test: this takes six minutes on 2 cores"
 	@$(MAKE) --no-print-directory deps check
-	@# Without vet, of which check has just run all.
+	@# Without vet, of which check has just run all. Most of them wait: more than there are processors.
 	go test -race -vet=off -p 4 -timeout 10m ./...
 	go -C test/faults test -race -vet=off ./checker
+	go test -tags simulation -vet=off ./test/simulation -run Seeds -seeds 20
 
 fuzz: ## feed each fuzz test inputs that are not known yet, 20 s each: FUZZTIME=10m make fuzz
 	@status=0 && for package in $$(go list -f '{{.Dir}}' ./...); do \

@@ -76,7 +76,7 @@ func (w *world) inspect() {
 		if q.Exclusive || q.Consumers > 0 || strings.HasSuffix(q.Name, "-B") {
 			w.history.Violate(w.now(), "broker", "queue %q is left: %+v", q.Name, q)
 		}
-		if most := 40; q.Ready > most {
+		if most := 100; q.Ready > most { // of batons a queue keeps so many
 			w.history.Violate(w.now(), "broker", "queue %q has %d messages", q.Name, q.Ready)
 		}
 	}
