@@ -168,13 +168,6 @@ func (p *place) drop() {
 	}
 }
 
-// dropCall removes a message in hand that was only a call to look.
-func (p *place) dropCall() {
-	if p.inHand != nil && isCall(*p.inHand) {
-		p.drop()
-	}
-}
-
 // pass lets the next waiter have what is in hand, and reports whether that is a baton. The consumers go first, or it
 // would come back; what is on its way to them goes back too. Nothing is waited for.
 func (p *place) pass() bool {

@@ -314,7 +314,7 @@ func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
 	switch {
 	case w.place == nil:
 	case next:
-		w.place.dropCall()
+		w.answerCall(slot)
 	default:
 		w.place.leave() // and a call goes to somebody who may be next, once the command runs
 	}
@@ -322,6 +322,19 @@ func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
 		w.at().slot, w.at().kept = slot, time.Now()
 		w.Tend(ctx)
 	}
+}
+
+// answerCall removes a message in hand that was only a call to look, and remembers the slot that it was for, unless that
+// is this one: it may be free, and no other waiter has been called.
+func (w *Waiter) answerCall(slot int) {
+	p := w.place
+	if p.inHand == nil || !isCall(*p.inHand) {
+		return
+	}
+	if called := readBaton(*p.inHand).slot; p.trusts(*p.inHand) && called != slot && called <= w.Limit {
+		w.hint = called
+	}
+	p.drop()
 }
 
 // Tend keeps a baton for one that is next, and reports whether it has one. It is called now and then.
@@ -346,12 +359,7 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 		}
 		p.receive()
 		p.weed()
-		if p.inHand != nil && isCall(*p.inHand) { // for somebody in line, or for another slot
-			if slot := readBaton(*p.inHand).slot; slot != p.slot && slot <= w.Limit {
-				w.hint = slot
-			}
-			p.drop()
-		}
+		w.answerCall(p.slot)
 		if p.inHand == nil && asked {
 			w.publish(ctx, baton{slot: p.slot})
 			p.receive()
