@@ -47,8 +47,8 @@ demo: build ## show a lock going from one holder to the next
 deps: ## install what the tests need (Debian, as root), or say what is missing
 	@scripts/deps.sh
 
-test: ## run everything that has to pass: six minutes on 2 cores
-	@echo "test: this takes six minutes on 2 cores"
+test: ## run everything that has to pass: five minutes on 2 cores
+	@echo "test: this takes five minutes on 2 cores"
 	@$(MAKE) --no-print-directory deps check
 	@# Without vet, of which check has just run all. Most of them wait: more than there are processors.
 	go test -race -vet=off -p 4 -timeout 10m ./...
