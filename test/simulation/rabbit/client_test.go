@@ -381,7 +381,9 @@ func describe(m method, r *reader) string {
 	case connectionStart:
 		r.u16()
 		r.table()
-		return "start " + r.long()
+		offered := strings.Fields(r.long())
+		slices.Sort(offered) // each node has an order of its own
+		return "start " + strings.Join(offered, " ")
 	case queueDeclareOK:
 		return fmt.Sprintf("declare-ok %s %d messages %d consumers", r.short(), r.u32(), r.u32())
 	case queueDeleteOK, queuePurgeOK:
