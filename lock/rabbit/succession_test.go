@@ -267,7 +267,14 @@ func startsWithoutItsPlace(t *testing.T, lose func(*testing.T, lock.ID, lock.Hel
 	})
 	err = running.Ready(within(t))
 	if err == nil {
-		lost(t, running)
+		eventually(t, "it hears of that, or has its queue by then", func() bool {
+			select {
+			case <-running.Lost():
+				return true
+			default:
+				return running.Verify(within(t)) == nil
+			}
+		})
 	} else if !errors.Is(err, lock.ErrLost) {
 		t.Errorf("Ready: %v", err)
 	}
