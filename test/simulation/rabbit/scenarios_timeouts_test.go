@@ -57,9 +57,6 @@ func consumerTimeouts(w *world) {
 	if w.version >= V4_0 {
 		policyOfTimeouts(w, a)
 	}
-	if w.version >= V4_3 {
-		allTimeOut(w, a, b)
-	}
 }
 
 // Of a policy and an argument the smaller counts.
@@ -81,19 +78,4 @@ func policyOfTimeouts(w *world, a *client) {
 	a.ack(1, 0, "multiple")
 	a.delete(3, q, "")
 	w.operator.policy("^"+q, nil)
-}
-
-// Once all consumers of a queue with a single active one have been too late, none is served: rabbitmq-server 17317.
-func allTimeOut(w *world, a, b *client) {
-	q := w.q("single")
-	a.declare(3, q, "durable", quorum.with(args{"x-single-active-consumer": true}))
-	a.consume(2, q, "one", "", nil)
-	b.consume(2, q, "two", "", nil)
-	a.publish(3, letter{number: 1, key: q})
-	w.sleep(time.Second)
-	w.sleep(time.Second)
-	a.look(3, q)
-	a.publish(3, letter{number: 2, key: q})
-	a.ack(2, 1, "")
-	a.delete(3, q, "")
 }
