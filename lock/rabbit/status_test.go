@@ -308,7 +308,7 @@ func TestAnswersCostOneConnection(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
-	rabbit.KeepAnswering(l, 2*time.Second)
+	rabbit.KeepAnswering(l, 10*time.Second)
 	heeding(t, l, says("one", 1))
 	i := inspector(t, at(shared.URL()), id)
 	for range 30 {
