@@ -55,7 +55,18 @@ func inBackground(t *testing.T, call func(context.Context) error) <-chan error {
 // A slot beyond a gap is a leftover, and of use to nobody.
 func TestWokenWaiterDoesNotObtainALeftover(t *testing.T) {
 	t.Parallel()
+	for _, slot := range []int{2, 2000} { // which are probed in one batch, and in two
+		t.Run(fmt.Sprint(slot), func(t *testing.T) {
+			t.Parallel()
+			leftoverIsNotObtained(t, slot)
+		})
+	}
+}
+
+func leftoverIsNotObtained(t *testing.T, slot int) {
+	t.Helper()
 	id := fresh(lock.Semaphore)
+	queue := fmt.Sprintf("%s-%d", id.Name, slot)
 	w := connected(t, shared, id)
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
 		t.Fatal(err)
@@ -76,10 +87,10 @@ func TestWokenWaiterDoesNotObtainALeftover(t *testing.T) {
 		}
 	}()
 	awaitPlaces(t, id, 1)
-	declare(t, shared.URL(), id.Name+"-2-A")
-	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", id.Name+"-2-A")) })
+	declare(t, shared.URL(), queue+"-A")
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", queue+"-A")) })
 	for range 3 {
-		publish(t, id.Name+"-W", amqp.Publishing{UserId: "guest", Headers: amqp.Table{"slot": int32(2)}})
+		publish(t, id.Name+"-W", amqp.Publishing{UserId: "guest", Headers: amqp.Table{"slot": int32(slot)}})
 	}
 	succeeds(t, "the end of the calls", func() error {
 		q, err := batonQueue(t, id)
@@ -90,7 +101,7 @@ func TestWokenWaiterDoesNotObtainALeftover(t *testing.T) {
 	})
 	cancel()
 	must(t, <-waited)
-	if _, found, err := shared.Queue(within(t), "/", id.Name+"-2-T"); found || err != nil {
+	if _, found, err := shared.Queue(within(t), "/", queue+"-T"); found || err != nil {
 		t.Errorf("the leftover has a ledger: %t, %v", found, err)
 	}
 }

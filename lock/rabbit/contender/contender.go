@@ -212,7 +212,7 @@ func (c *Contender) becomeNext(ctx context.Context) {
 	candidates := c.finder.Waitable()
 	if hint := c.Waiter.Hint(); hint > 0 {
 		candidates = []int{hint}
-		if c.finder.Gap(ctx, hint) > 0 {
+		if gap, err := c.finder.Gap(ctx, hint); err != nil || gap > 0 {
 			return
 		}
 	}

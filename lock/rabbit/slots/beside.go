@@ -50,7 +50,11 @@ func (f *Finder) Free(ctx context.Context, slot int) bool {
 	}
 	_, next, err := f.Session.Side().Count(ctx, f.Names.Ledger(slot))
 	nobody := err == nil && next == 0 || errors.Is(err, transport.ErrNoQueue)
-	return nobody && f.Gap(ctx, slot) == 0
+	if !nobody {
+		return false
+	}
+	gap, err := f.Gap(ctx, slot)
+	return err == nil && gap == 0
 }
 
 // Sent says that one that was next for another slot goes to this one, which is free.

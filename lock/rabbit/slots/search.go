@@ -100,14 +100,32 @@ func (f *Finder) Waitable() (slots []int) {
 	return slots
 }
 
-// Gap returns the first of the slots before this one that a probe does not find: then it is a leftover, and nobody's.
-// 0: none, as far as is known.
-func (f *Finder) Gap(ctx context.Context, slot int) int {
-	if slot == 1 || slot > min(f.Limit, LargestBatch) {
-		return 0
+// Gap returns the first of the slots before this one that is not there: then this one is a leftover, and nobody's. 0:
+// none. Errors: as transport.Channel.Find; then nothing is known.
+func (f *Finder) Gap(ctx context.Context, slot int) (int, error) {
+	for from := 1; from < slot; from += LargestBatch {
+		found, err := f.Session.Probe(ctx, Queues(f.Names.Exists, from, min(from+LargestBatch, slot)-1))
+		if err != nil {
+			return f.gapOneByOne(ctx, from, slot)
+		}
+		if i := slices.Index(found, transport.Absent); i >= 0 {
+			return from + i, nil
+		}
 	}
-	found, _ := f.Session.Probe(ctx, Queues(f.Names.Exists, 1, slot-1))
-	return 1 + slices.Index(found, transport.Absent)
+	return 0, nil
+}
+
+// gapOneByOne is Gap from a slot on, where probes are not answered, as under an alarm.
+func (f *Finder) gapOneByOne(ctx context.Context, from, slot int) (int, error) {
+	for ; from < slot; from++ {
+		err := f.Session.Side().Find(ctx, f.Names.Exists(from))
+		if errors.Is(err, transport.ErrNoQueue) {
+			return from, nil
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	return 0, nil
 }
 
 // full is the error for a lock whose slots are all held. A contender that tries once is told of a foreign queue in the

@@ -338,8 +338,8 @@ func (c *Contender) exists(ctx context.Context, slot int) error {
 
 // leftover reports whether a slot is beyond one that does not exist, and so nobody's.
 func (c *Contender) leftover(ctx context.Context, slot int) bool {
-	gap := (&slots.Finder{Names: c.names, Session: c.session, Limit: lock.MaxSlots}).Gap(ctx, slot)
-	return gap > 0 && errors.Is(c.session.Side().Find(ctx, c.names.Exists(gap)), transport.ErrNoQueue)
+	gap, err := (&slots.Finder{Names: c.names, Session: c.session, Limit: lock.MaxSlots}).Gap(ctx, slot)
+	return err == nil && gap > 0 && errors.Is(c.session.Side().Find(ctx, c.names.Exists(gap)), transport.ErrNoQueue)
 }
 
 // none is the outcome where nobody has left a token.
