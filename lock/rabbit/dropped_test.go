@@ -10,6 +10,25 @@ import (
 	"berth/lock/rabbit"
 )
 
+// A policy takes the record of a holder that is still at the door, while it verifies. Once B is claimed, that is proof.
+func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Mutex)
+	_, first := holding(t, id, long) // one that makes the ledger has B from the start
+	must(t, first.Release(within(t)))
+	setPolicy(t, id, "-1-T$", `[{<<"message-ttl">>, 1000}]`) // for what is written from now on
+	_, h := claimed(t, id, 2*time.Second)
+	rabbit.SettleAfter(h, 2*time.Second)
+	must(t, h.Ready(within(t)))
+	eventually(t, "B is claimed", func() bool {
+		if err := h.Verify(within(t)); err != nil && !errors.Is(err, lock.ErrInDoubt) { // of the ledger, with B proven
+			t.Fatal(err)
+		}
+		return rabbit.HoldsB(h)
+	})
+	must(t, h.Release(within(t)))
+}
+
 // A policy takes the holder's record out of the ledger, and leaves that of somebody who was next and has left. That one
 // has waited for a holder, and says nothing of it: whoever comes does not start while it may live.
 func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {

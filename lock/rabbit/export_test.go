@@ -231,3 +231,6 @@ func ReadyInPlace(ctx context.Context, h lock.Held) error { return h.(*turn.Held
 
 // RenewEvery has open connections look for another password so often.
 func RenewEvery(b *Backend, pause time.Duration) { b.renewal = pause }
+
+// HoldsB reports whether queue B of the slot is the holder's.
+func HoldsB(h lock.Held) bool { return slot(h).Ours() }

@@ -36,6 +36,9 @@ type Held struct {
 	settled chan struct{}               // closed when nothing runs in the background for the start; valid after the start
 	over    chan struct{}               // closed once Release has ended
 
+	unclaimed context.Context // over once B was claimed after the start
+	claimed   context.CancelFunc
+
 	asked      int  // how often whoever has B was asked for it; used in Reclaim
 	wasEmptied bool // the ledger had no record and was written again; used in Verify and Reclaim
 
@@ -57,6 +60,7 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 		lease:   2 * l.Session.Conn().Heartbeat(),
 		settled: make(chan struct{}), over: make(chan struct{}),
 	}
+	h.unclaimed, h.claimed = context.WithCancel(context.Background())
 	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), h.heed, l.Log)
 	if l.Names.ID.Kind.Administered() {
 		h.a = l.Names.Exists(slot)
@@ -120,7 +124,7 @@ func (h *Held) Release(ctx context.Context) error {
 		stop()
 	}
 	h.Session.KeepSilent(false)
-	h.dropUnfinishedClaim(ctx)
+	h.dropUnfinishedClaim(departing)
 	h.remember()
 	unrecorded, err := h.giveBack(ctx, departing)
 	if err != nil {
@@ -152,7 +156,7 @@ func (h *Held) remember() {
 // soon as it hears of the first, so the rest follows in the same write and is not waited for.
 func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) {
 	if h.out && !h.Session.Blocked() { // what is in hand goes back before B is free
-		_ = h.door.Load().Close(ctx)
+		_ = h.door.Load().Close(departing)
 	}
 	if h.Term() == 0 {
 		unrecorded = h.recordRelease(ctx) // what was recorded all the same makes others wait
@@ -179,18 +183,23 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 		h.Waiter.Drop() // a baton would come before the door is open
 		departure.Wake, departure.Call = h.Names.Line(), line.Call(h.slot)
 	}
-	if found, departed := depart(departing, departure); departed != nil || found != transport.Present {
-		unrecorded, err, gone = h.recordRelease(ctx), departed, false
+	found, departed := depart(departing, departure)
+	if departed != nil {
+		h.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
+	}
+	if departed != nil || found != transport.Present {
+		unrecorded, gone = h.recordRelease(ctx), false
 	}
 	return unrecorded, h.Conn().UnlessBlocked(func() error {
 		switch {
 		case lost:
+			h.Waiter.PassOn()
 			return h.leave(ctx)
-		case door == nil && err == nil:
+		case door == nil && departed == nil:
 			will.Call(ctx, h.Session.Main(), h.t, h.Names.Line(), h.slot)
 			fallthrough
 		case door == nil || gone:
-			return err
+			return nil
 		}
 		err := door.Close(ctx)
 		call := !h.Started() && !h.Waiter.PassOn()

@@ -35,6 +35,9 @@ func (h *Held) settle(door *ledger.Door) {
 		h.Waiter.PassOn()
 		return
 	}
+	if h.claimed(); transport.IsClosed(h.Ended()) {
+		return // Release gives both back in one write
+	}
 	// The channel may have been closed meanwhile, which gives the door back too.
 	if err := door.GiveBack(context.Background()); err != nil {
 		h.Log.Debug("the ledger was not given back cleanly", "queue", h.t, "error", err)

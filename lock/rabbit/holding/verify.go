@@ -52,13 +52,16 @@ func (h *Held) ask() (ledgerState, error) {
 	}
 	door := h.door.Load()
 	if door != nil && !h.Ours() {
-		// The door is the only claim.
-		err := door.Prove(background)
-		if errors.Is(err, lock.ErrLost) {
+		// The door is the only claim, until B is ours: a policy may have dropped the record that would prove it.
+		err := door.Prove(h.unclaimed)
+		switch {
+		case err != nil && h.Ours():
+		case errors.Is(err, lock.ErrLost):
 			// No proof: others wait for our release. B is being claimed.
 			return recorded, lock.Errorf(lock.ErrUnknown, "cannot verify %s: %s", h, err.Error())
+		default:
+			return recorded, h.judgeDoor(err)
 		}
-		return recorded, h.judgeDoor(err)
 	}
 	if door != nil && h.Started() {
 		<-h.settled // with the door, the records are in hand

@@ -146,7 +146,7 @@ func (h *Held) Verify(ctx context.Context) error {
 		if err == nil || door.View().Read != heard {
 			h.answered()
 		}
-		if err == nil && time.Since(h.recorded) > h.Env.Anew {
+		if err == nil && time.Since(h.recorded) > h.Env.Anew && !transport.IsClosed(h.Ended()) {
 			h.recordAnew()
 		}
 		return err
@@ -196,15 +196,17 @@ func (h *Held) Release(ctx context.Context) error {
 		return nil // released before
 	}
 	defer close(h.over)
+	departing, cancel := ledger.Departing(ctx)
+	defer cancel()
 	h.stayHere()
 	if h.Started() {
 		defer context.AfterFunc(ctx, h.Conn().Abandon)()
 	}
 	h.Session.KeepSilent(false)
 	if h.next != nil {
-		_ = h.next.Close(ctx)
+		_ = h.next.Close(departing)
 	}
-	giveBack := func() (unrecorded, err error) { return h.giveBack(ctx, h.Leaving) }
+	giveBack := func() (unrecorded, err error) { return h.giveBack(ctx, departing, h.Leaving) }
 	if h.back != nil {
 		giveBack = h.back
 	}
@@ -228,12 +230,10 @@ func (h *Held) Settle() {
 	h.stayHere()
 }
 
-// giveBack says that the tree is dead, and leaves the door in the same write. One that has started nothing leaves
+// giveBack says that the tree is dead, within departing, and leaves the door in the same write. One that has started nothing leaves
 // everything as it was. leaving is what leaves in that write, too.
-func (h *Held) giveBack(ctx context.Context, leaving func()) (unrecorded, err error) {
+func (h *Held) giveBack(ctx, departing context.Context, leaving func()) (unrecorded, err error) {
 	door := h.door.Load()
-	departing, cancel := ledger.Departing(ctx)
-	defer cancel()
 	switch {
 	case door == nil:
 		return nil, nil
@@ -259,10 +259,13 @@ func (h *Held) giveBack(ctx context.Context, leaving func()) (unrecorded, err er
 		depart = door.Depart
 	}
 	found, departed := depart(departing, departure)
-	if departed != nil || found != transport.Present {
-		unrecorded, err = h.recordRelease(ctx, h.holding()), departed
+	if departed != nil {
+		h.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
 	}
-	return unrecorded, h.Conn().UnlessBlocked(func() error { return errors.Join(err, door.Close(ctx)) })
+	if departed != nil || found != transport.Present {
+		unrecorded = h.recordRelease(ctx, h.holding())
+	}
+	return unrecorded, h.Conn().UnlessBlocked(func() error { return door.Close(ctx) })
 }
 
 // unanswered reports whether the ledger does not answer one whose command has run, and cuts the connection then. A

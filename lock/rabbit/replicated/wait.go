@@ -97,7 +97,9 @@ func (h *Held) stepBack(ctx context.Context) {
 	h.Avoided.Add(h.slot, leaveAlone, transport.ErrTaken)
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
-	unrecorded, err := h.giveBack(ctx, nil)
+	departing, cancel := ledger.Departing(ctx)
+	defer cancel()
+	unrecorded, err := h.giveBack(ctx, departing, nil)
 	h.back = func() (error, error) { return unrecorded, err }
 }
 
