@@ -232,6 +232,12 @@ func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, er
 	timer := time.NewTimer(w.nextLook(joined))
 	defer timer.Stop()
 	for {
+		if p.inHand != nil { // also one that came while the priority changed
+			if p.trusts(*p.inHand) || w.doubtful() {
+				return w.take(ctx, readBaton(*p.inHand))
+			}
+			p.drop()
+		}
 		select {
 		case <-ctx.Done():
 			return false, p.channel.Conn().WaitError(ctx, w.ID.String())
@@ -244,10 +250,7 @@ func (w *Waiter) Wait(ctx context.Context, pause time.Duration) (called bool, er
 				w.disturbed(errors.New("the consumer was ended"))
 				return false, w.sleep(ctx, rand.N(firstPoll)) // it may concern everybody
 			}
-			if p.inHand = &d; p.trusts(d) || w.doubtful() {
-				return w.take(ctx, readBaton(d))
-			}
-			p.drop()
+			p.inHand = &d
 		case <-timer.C:
 			return false, nil
 		}
@@ -357,12 +360,10 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 		if !w.consume(ctx, nextPriority) {
 			return p.denied
 		}
-		p.receive()
-		p.weed()
-		w.answerCall(p.slot)
+		w.receive(p)
 		if p.inHand == nil && asked {
 			w.publish(ctx, baton{slot: p.slot})
-			p.receive()
+			w.receive(p)
 		}
 	}
 	if w.Limit > 1 {
@@ -371,6 +372,13 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 		}
 	}
 	return p.inHand != nil
+}
+
+// receive takes the baton of one that is next, if it has come. A stranger's message is none, nor is a call.
+func (w *Waiter) receive(p *place) {
+	p.receive()
+	p.weed()
+	w.answerCall(p.slot)
 }
 
 // Drop removes the baton in hand, and leaves the line.
