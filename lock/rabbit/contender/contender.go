@@ -212,7 +212,11 @@ func (c *Contender) becomeNext(ctx context.Context) {
 	candidates := c.finder.Waitable()
 	if hint := c.Waiter.Hint(); hint > 0 {
 		candidates = []int{hint}
-		if gap, err := c.finder.Gap(ctx, hint); err != nil || gap > 0 {
+		gap, err := c.finder.Gap(ctx, hint)
+		if err != nil {
+			c.Waiter.Missed(line.Hindered)
+		}
+		if err != nil || gap > 0 {
 			return
 		}
 	}

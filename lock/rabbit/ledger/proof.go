@@ -48,6 +48,9 @@ func (d *Door) Prove(ctx context.Context) error {
 	began := d.clock.Now()
 	d.mu.Lock()
 	own, inHand := d.own, d.inHand
+	if len(inHand) == 0 {
+		own = 0 // the place is being given back
+	}
 	if own != 0 {
 		d.inHand, d.own, d.fresh, d.doubted = nil, 0, false, 0
 	}

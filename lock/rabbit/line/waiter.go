@@ -361,7 +361,7 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 			return p.denied
 		}
 		w.receive(p)
-		if p.inHand == nil && asked {
+		if p.inHand == nil && asked && w.hint == 0 { // a call that was answered takes it elsewhere
 			w.publish(ctx, baton{slot: p.slot})
 			w.receive(p)
 		}

@@ -50,7 +50,7 @@ func (f *Finder) Free(ctx context.Context, slot int) bool {
 	}
 	_, next, err := f.Session.Side().Count(ctx, f.Names.Ledger(slot))
 	nobody := err == nil && next == 0 || errors.Is(err, transport.ErrNoQueue)
-	if !nobody {
+	if !nobody || slot > LargestBatch { // looking for a gap would take too long for one that has a release to wait for
 		return false
 	}
 	gap, err := f.Gap(ctx, slot)

@@ -101,7 +101,7 @@ func (f *Finder) Waitable() (slots []int) {
 }
 
 // Gap returns the first of the slots before this one that is not there: then this one is a leftover, and nobody's. 0:
-// none. Errors: as transport.Channel.Find; then nothing is known.
+// none. Errors: lock.ErrUnknown, and as transport.Channel.Find; then nothing is known.
 func (f *Finder) Gap(ctx context.Context, slot int) (int, error) {
 	for from := 1; from < slot; from += LargestBatch {
 		found, err := f.Session.Probe(ctx, Queues(f.Names.Exists, from, min(from+LargestBatch, slot)-1))
@@ -115,8 +115,11 @@ func (f *Finder) Gap(ctx context.Context, slot int) (int, error) {
 	return 0, nil
 }
 
-// gapOneByOne is Gap from a slot on, where probes are not answered, as under an alarm.
+// gapOneByOne is Gap from a slot on, where probes are not answered, as under an alarm. Many slots would take too long.
 func (f *Finder) gapOneByOne(ctx context.Context, from, slot int) (int, error) {
+	if slot-from > maxBlind {
+		return 0, lock.Errorf(lock.ErrUnknown, "it is not known whether there is a gap before slot %d of %s", slot, f.Names.ID)
+	}
 	for ; from < slot; from++ {
 		err := f.Session.Side().Find(ctx, f.Names.Exists(from))
 		if errors.Is(err, transport.ErrNoQueue) {
