@@ -47,6 +47,9 @@ demo: build ## show a lock going from one holder to the next
 deps: ## install what the tests need (Debian, as root), or say what is missing
 	@scripts/deps.sh
 
+# A program with the race detector sleeps for a second at its end otherwise, of which the tests start and await many.
+test race test-brokers: export GORACE = atexit_sleep_ms=0
+
 test: ## run everything that has to pass: five minutes on 2 cores
 	@echo "test: this takes five minutes on 2 cores"
 	@$(MAKE) --no-print-directory deps check
