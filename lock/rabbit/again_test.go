@@ -14,6 +14,7 @@ import (
 // Without its record a successor would wait for the successor's lease, not for this
 // holder's.
 func TestLedgerThatWasPurgedIsWrittenAgain(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	ledger := id.Name + "-1-T"
 	l, h := holding(t, id, long)
@@ -33,6 +34,7 @@ func TestLedgerThatWasPurgedIsWrittenAgain(t *testing.T) {
 }
 
 func TestSlotThatIsMadeAgainIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	cfg, said := journal()
 	id, _, vacant := removedFor(t, cfg, long)
 	eventually(t, "the slot is waited for", func() bool { return said("waiting for the last holder") > 0 })
@@ -43,6 +45,7 @@ func TestSlotThatIsMadeAgainIsNotWaitedFor(t *testing.T) {
 }
 
 func TestSlotThatIsStillHeldIsNamedOnce(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	_, h := holding(t, id, long)

@@ -33,6 +33,7 @@ func workers(t *testing.T, id lock.ID, slots int) map[int]lock.Held {
 }
 
 func TestSemaphoreIsRemovedFromBelowWithHoldersAtWork(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	held := workers(t, id, 3)
 	before, after, err := destroyAscending(t, id, 2, func() {})
@@ -52,6 +53,7 @@ func TestSemaphoreIsRemovedFromBelowWithHoldersAtWork(t *testing.T) {
 
 // Whoever removes slots may die on the way: what is left is held on, and nobody obtains it.
 func TestLeftoversOfARemovalFromBelowAreHeldUntilTheyArePruned(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	held := workers(t, id, 4)
 	conn, ch := stranger(t)
@@ -86,6 +88,7 @@ func TestLeftoversOfARemovalFromBelowAreHeldUntilTheyArePruned(t *testing.T) {
 
 // What was left behind a gap wider than the sweep is found from leftover to leftover.
 func TestLeftoversArePrunedAsFarAsTheyFollowEachOther(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	for _, slot := range []int{3, 5, 7, 9} {
 		declare(t, shared.URL(), fmt.Sprintf("%s-%d-A", id.Name, slot))

@@ -72,6 +72,7 @@ func TestRenewedBatonWakesNobodyAndIsPassedOn(t *testing.T) {
 }
 
 func TestNextWhoseBatonIsStolenMakesAnother(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
 	onChannel(t, func(ch *amqp.Channel) error {

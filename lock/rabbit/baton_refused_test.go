@@ -63,6 +63,7 @@ func TestWaiterWithoutBatonsSaysSoOnce(t *testing.T) {
 
 // A baton that reaches a contender which may not use the slot is for others.
 func TestWaiterWithoutPermissionPassesTheBatonOn(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
 		id := fresh(kind)
 		if kind == lock.Semaphore {

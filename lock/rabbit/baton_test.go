@@ -15,6 +15,7 @@ import (
 )
 
 func TestWaiterIsWokenByTheEndOfAHolder(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, l lock.Lock, h lock.Held){
 		"release": func(t *testing.T, _ lock.Lock, h lock.Held) { must(t, h.Release(within(t))) },
 		"death and will": func(t *testing.T, l lock.Lock, h lock.Held) {
@@ -85,6 +86,7 @@ func awaitTurn(ctx context.Context, w lock.Lock) error {
 
 // Nobody is next while a command has just begun.
 func TestWaiterIsWokenByTheEndOfAShortHolding(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	for range 5 {
 		l, h := started(t, id, long)
@@ -120,6 +122,7 @@ func waiting(t *testing.T, id lock.ID) <-chan error {
 }
 
 func TestWaiterIsWokenWhenTheLockIsMade(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []lock.Kind{lock.Semaphore, lock.PersistentMutex} {
 		id := fresh(kind)
 		w := connected(t, shared, id)

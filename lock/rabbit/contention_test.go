@@ -108,6 +108,7 @@ func holdAllBut(t *testing.T, id lock.ID, last, free int) {
 }
 
 func TestLostRacesDoNotEndTheSearch(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 40)
 	defer resize(t, shared, id, 0)
@@ -121,6 +122,7 @@ func TestLostRacesDoNotEndTheSearch(t *testing.T) {
 }
 
 func TestSlotThatWasNotTriedIsNotCalledHeld(t *testing.T) {
+	t.Parallel()
 	for slots, want := range map[int]error{5 + 8: lock.ErrFull, 5 + 9: lock.ErrUnknown} {
 		id := fresh(lock.Semaphore)
 		resize(t, shared, id, slots)

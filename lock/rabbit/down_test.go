@@ -13,6 +13,7 @@ import (
 // and whoever looks a queue up is told why.
 
 func TestSemaphoreOnANodeThatIsDownIsNotCalledGone(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	l := connected(t, shared, id)
@@ -29,6 +30,7 @@ func TestSemaphoreOnANodeThatIsDownIsNotCalledGone(t *testing.T) {
 }
 
 func TestWillIsExecutedWhenTheLedgersNodeIsBack(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	will := h.Handover().Will
@@ -49,6 +51,7 @@ func TestWillIsExecutedWhenTheLedgersNodeIsBack(t *testing.T) {
 
 // Where a cluster is split, the ledger may be on the other side, with a successor.
 func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
+	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		_, h := holding(t, id, long)
 		up := nodeDown(t, of(id, "1-T"))

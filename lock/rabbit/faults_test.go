@@ -154,6 +154,7 @@ func TestAdministrationWorksUnderMemoryAlarm(t *testing.T) {
 }
 
 func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
+	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		l, h := holder(t, shared, id)
 		must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
@@ -172,6 +173,7 @@ func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
 }
 
 func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
@@ -186,6 +188,7 @@ func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
 }
 
 func TestVerifyFindsOutThatTheSlotWasRemoved(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	_, h := holder(t, shared, id)
@@ -252,9 +255,10 @@ func (u unlucky) loses(t *testing.T) {
 }
 
 func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAnew(t *testing.T) {
+	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		u := newUnlucky(t, id)
-		if n, err := shared.CloseConnections(within(t), id.Name); err != nil || n == 0 {
+		if n, err := shared.CloseConnections(within(t), " "+id.Name+" @"); err != nil || n == 0 {
 			t.Fatalf("closed %d connections, %v", n, err)
 		}
 		u.losesAndReturns(t)

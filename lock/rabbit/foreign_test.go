@@ -58,6 +58,7 @@ func journal() (cfg rabbit.Config, said func(text string) int) {
 // RabbitMQ answers the claim of a queue that is there and not exclusive as if
 // somebody had claimed it.
 func TestForeignQueueIsNotTakenForAnotherAdministrator(t *testing.T) {
+	t.Parallel()
 	for _, durable := range []bool{true, false} {
 		for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
 			id := fresh(lock.Semaphore)
@@ -98,6 +99,7 @@ func stranger(t testing.TB) (*amqp.Connection, *amqp.Channel) {
 }
 
 func TestAdministratorThatWaitsForAnotherSaysSoOnceAndGoesOn(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	other := another(t, id.Name)
 	p := newTap(t)
@@ -220,6 +222,7 @@ func TestWaiterForAForeignQueueSaysSoOnce(t *testing.T) {
 }
 
 func TestHeldMutexIsNotTakenForAForeignQueue(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	cfg, said := journal()
@@ -237,6 +240,7 @@ func TestHeldMutexIsNotTakenForAForeignQueue(t *testing.T) {
 
 // A single attempt is not told that somebody holds the lock.
 func TestSingleAttemptTellsAForeignQueueFromAHolder(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []lock.Kind{lock.Mutex, lock.PersistentMutex} {
 		id := fresh(kind)
 		if kind.Administered() {

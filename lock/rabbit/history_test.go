@@ -61,6 +61,7 @@ func appendTo(t *testing.T, ledger string, records ...amqp.Publishing) {
 // The holder of term 2 can have been recorded, have lost the slot to the one of
 // term 1 again, and not have known.
 func TestEveryHolderHasToBeReleased(t *testing.T) {
+	t.Parallel()
 	id := ledgerWith(t, heldBy(1, 2*long), heldBy(2, 2*long), releaseOf(2))
 	_, h := claimed(t, id, time.Second)
 	ready := waits(t, h)
@@ -84,6 +85,7 @@ func TestOfTwoRecordsOfOneTermTheLongerDelayCounts(t *testing.T) {
 
 // After a ledger has lost its newest record, two have the same term.
 func TestReleaseOfOneOfTwoWritersOfATermIsNotTheOthers(t *testing.T) {
+	t.Parallel()
 	_, h := claimed(t, ledgerWith(t, heldBy(1, 2*long), written(sameTerm),
 		written(`{"record":"released","term":1,"id":"another"}`)), time.Second)
 	waits(t, h)
@@ -95,6 +97,7 @@ const sameTerm = `{"record":"held","term":1,"handover_ms":1,"id":"another","host
 
 // A ledger may have lost its newest records.
 func TestTermIsNoLessThanTheClock(t *testing.T) {
+	t.Parallel()
 	for _, records := range [][]amqp.Publishing{
 		{heldBy(1, 2*long), releaseOf(1)},
 		{heldBy(1, 2*long), releaseOf(1), releaseOf(2)},
@@ -108,6 +111,7 @@ func TestTermIsNoLessThanTheClock(t *testing.T) {
 }
 
 func TestTermIsAboveOneThatIsAheadOfTheClock(t *testing.T) {
+	t.Parallel()
 	for _, by := range []time.Duration{time.Hour, 19 * 365 * 24 * time.Hour} {
 		ahead := uint64(time.Now().Add(by).UnixMicro())
 		for _, records := range [][]amqp.Publishing{
@@ -124,6 +128,7 @@ func TestTermIsAboveOneThatIsAheadOfTheClock(t *testing.T) {
 // Records that come back from somebody's hand are pushed one by one, the release
 // that is waited for before the record of who came after it.
 func TestRecordBehindTheReleaseThatIsWaitedForCounts(t *testing.T) {
+	t.Parallel()
 	id := ledgerWith(t, heldBy(1, 2*long))
 	cfg, said := journal()
 	cfg.Heartbeat = time.Second
@@ -153,6 +158,7 @@ func TestRecordBehindTheReleaseThatIsWaitedForCounts(t *testing.T) {
 
 // Who reads the ledger has records in hand that count.
 func TestNobodyStartsBesideSomebodyWhoReadsTheLedger(t *testing.T) {
+	t.Parallel()
 	id := ledgerWith(t, heldBy(1, 2*long), releaseOf(1))
 	_, ch := stranger(t)
 	read, err := ch.Consume(id.Name+"-1-T", "", false, false, false, false, nil)

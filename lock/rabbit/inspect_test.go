@@ -26,6 +26,7 @@ func mentions(list []string, text string) bool {
 }
 
 func TestInspectFindsNothingWrongWithAWorkingBroker(t *testing.T) {
+	t.Parallel()
 	for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
 		for _, kind := range lock.Kinds {
 			id := fresh(kind)
@@ -76,6 +77,7 @@ func TestInspectCountsSlotsAndSaysHowToCreateThem(t *testing.T) {
 }
 
 func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
 		id := fresh(kind)
 		if kind.Administered() {
@@ -125,6 +127,7 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 }
 
 func TestInspectNamesEveryMissingPermission(t *testing.T) {
+	t.Parallel()
 	must(t, shared.AddUser(within(t), "restricted", "right"))
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
@@ -175,6 +178,7 @@ func TestInspectNamesEveryMissingPermission(t *testing.T) {
 }
 
 func TestPermissionsThatInspectProposesAreEnough(t *testing.T) {
+	t.Parallel()
 	must(t, shared.AddUser(within(t), "granted", "right"))
 	for _, kind := range lock.Kinds {
 		id := fresh(kind)
@@ -227,6 +231,7 @@ func TestInspectTellsTypesOfQueuesApart(t *testing.T) {
 
 // Two virtual hosts have nothing in common, as two brokers have nothing.
 func TestInspectSeesWhetherBrokersAreOneCluster(t *testing.T) {
+	t.Parallel()
 	must(t, shared.AddVhost(within(t), "another"))
 	must(t, shared.SetPermissions(within(t), "guest", "another", ".*", ".*", ".*"))
 	id := fresh(lock.Mutex)
@@ -246,14 +251,9 @@ func TestInspectSeesWhetherBrokersAreOneCluster(t *testing.T) {
 }
 
 func TestInspectNoticesAPolicyThatEmptiesLedgers(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
-	_, err := shared.Eval(within(t), `ok = rabbit_policy:set(<<"/">>, <<"short">>, <<"^`+id.Name+`-">>,
-		[{<<"max-length">>, 1}], 0, <<"queues">>, <<"operator">>).`)
-	must(t, err)
-	defer func() {
-		_, err := shared.Eval(within(t), `rabbit_policy:delete(<<"/">>, <<"short">>, <<"operator">>).`)
-		must(t, err)
-	}()
+	setPolicy(t, id, "-", `[{<<"max-length">>, 1}]`)
 	if r := inspect(t, id, shared.URL()); !mentions(r.Advice, "kept 1 of 100 messages") {
 		t.Errorf("advice: %q", r.Advice)
 	}
@@ -272,6 +272,7 @@ func TestInspectUnderAMemoryAlarmEndsAndSaysSo(t *testing.T) {
 }
 
 func TestInspectSaysWhyNobodyLetsItIn(t *testing.T) {
+	t.Parallel()
 	must(t, shared.AddUser(within(t), "someone", "right"))
 	for name, c := range map[string]struct {
 		url  string

@@ -145,6 +145,7 @@ func onChannel(t *testing.T, f func(*amqp.Channel) error) {
 }
 
 func TestSuccessorOfAVanishedHolderWaitsForItsWill(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	will, term := h.Handover().Will, h.Term()
@@ -160,6 +161,7 @@ func TestSuccessorOfAVanishedHolderWaitsForItsWill(t *testing.T) {
 }
 
 func TestWillTriesTheBrokersInTurn(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	cfg := at("amqp://guest:guest@127.0.0.1:1", shared.URL())
 	cfg.Heartbeat = long
@@ -175,6 +177,7 @@ func TestWillTriesTheBrokersInTurn(t *testing.T) {
 }
 
 func TestWillOfAnEarlierTermHarmsNothing(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	first, h := holding(t, id, long)
 	old := h.Handover().Will
@@ -188,6 +191,7 @@ func TestWillOfAnEarlierTermHarmsNothing(t *testing.T) {
 }
 
 func TestEmptyLedgerMeansUnknown(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	must(t, h.Release(within(t)))
@@ -201,6 +205,7 @@ func TestEmptyLedgerMeansUnknown(t *testing.T) {
 }
 
 func TestJunkInTheLedgerHarmsNothing(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	for range 3 {
@@ -216,6 +221,7 @@ func TestJunkInTheLedgerHarmsNothing(t *testing.T) {
 
 // A record that does not say how long its holder may live says nothing.
 func TestRecordWithoutADelayIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	must(t, h.Release(within(t)))
@@ -254,6 +260,7 @@ func TestRecordThatBecomesKnownLateCounts(t *testing.T) {
 }
 
 func TestDeletedLedgerIsMadeAnewWhileTheSlotIsHeld(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	onChannel(t, func(ch *amqp.Channel) error {
@@ -267,6 +274,7 @@ func TestDeletedLedgerIsMadeAnewWhileTheSlotIsHeld(t *testing.T) {
 }
 
 func TestTermsGrowThoughTheLedgerWasDeleted(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	must(t, h.Release(within(t)))
@@ -291,6 +299,7 @@ func cut(t *testing.T, id lock.ID) {
 }
 
 func TestClosedConnectionIsNoLoss(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	term := h.Term()
@@ -317,6 +326,7 @@ func TestClosedConnectionIsNoLoss(t *testing.T) {
 }
 
 func TestNewcomerThatWaitsGivesTheSlotBack(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	lost := h.Lost()
@@ -372,6 +382,7 @@ func TestHolderGetsItsSlotBackThoughManyWait(t *testing.T) {
 
 // The clock of a virtual machine can stand still with it: its holder takes its deadline for one that is to come.
 func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	lost := h.Lost()

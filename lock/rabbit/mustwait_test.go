@@ -7,6 +7,7 @@ import (
 )
 
 func TestSlotThatNeedsNoWaitIsPreferred(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 3)
 	first, _ := holding(t, id, long)

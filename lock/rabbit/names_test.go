@@ -93,6 +93,7 @@ func TestRaceForALockOfAnyNameHasOneWinner(t *testing.T) {
 }
 
 func TestLockOfAnyNameIsHandedOver(t *testing.T) {
+	t.Parallel()
 	for what, id := range awkward() {
 		t.Run(what, func(t *testing.T) {
 			_, h := holding(t, id, long)

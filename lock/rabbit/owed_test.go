@@ -11,6 +11,7 @@ import (
 // The command of a holder whose broker does not answer is dead long before it
 // answers again. The same berth is not to wait for its own release then.
 func TestReleaseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	p := newTap(t)
 	cfg := at(p.url(), shared.URL())

@@ -64,6 +64,7 @@ func TestMissingPermissionIsToldOnThePlainProtocol(t *testing.T) {
 
 // Who may make the lock's own queues, and no others, has all that is needed.
 func TestPermissionForTheQueuesOfALockAloneIsEnoughToWait(t *testing.T) {
+	t.Parallel()
 	must(t, shared.AddUser(within(t), "strict", "right"))
 	must(t, shared.SetPermissions(within(t), "strict", "/", "^(?!.*-0[0-9]{3})", ".*", ".*"))
 	type made struct {

@@ -159,6 +159,7 @@ func TestPlainWireAlwaysWaitsForTheLease(t *testing.T) {
 }
 
 func TestPlainHolderNoticesTheEndOfItsSlot(t *testing.T) {
+	t.Parallel()
 	for what, end := range map[string]func(id lock.ID){
 		"-1-B": func(id lock.ID) { // as brokers have deleted live queues
 			must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))

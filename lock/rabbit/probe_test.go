@@ -46,6 +46,7 @@ func TestProbesTellWhatIsThere(t *testing.T) {
 }
 
 func TestSlotsAreFoundAndWaitedForHoweverTheyAreProbed(t *testing.T) {
+	t.Parallel()
 	for _, how := range probings {
 		t.Run(string(how), func(t *testing.T) {
 			id := fresh(lock.Semaphore)

@@ -59,6 +59,7 @@ func TestLockOfAnotherTypeIsNotMadeBesideLedgers(t *testing.T) {
 
 // Whoever goes on with a removal that was broken off may find no slot, and nothing that says which type the lock had.
 func TestRemovalThatIsTakenUpAgainAwaitsCommandsOfEitherType(t *testing.T) {
+	t.Parallel()
 	for _, of := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
 		for _, said := range []rabbit.QueueType{"", rabbit.QueuesClassic, rabbit.QueuesQuorum} {
 			t.Run(fmt.Sprintf("%s, said %q", of, said), func(t *testing.T) { t.Parallel(); takeUp(t, of, said, false) })
@@ -118,6 +119,7 @@ func letter(id lock.ID, of rabbit.QueueType, slot int, letter string) string {
 }
 
 func TestLockOfAnotherTypeWaitsForTheLedgersNode(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.TokenSemaphore)
 	_, err := makeTyped(t, id, rabbit.QueuesClassic, 1)
 	must(t, err)
@@ -132,6 +134,7 @@ func TestLockOfAnotherTypeWaitsForTheLedgersNode(t *testing.T) {
 }
 
 func TestWaiterHearsOfALockOfEitherType(t *testing.T) {
+	t.Parallel()
 	for _, queues := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
 		id := fresh(lock.TokenSemaphore)
 		l := connected(t, shared, id)

@@ -21,6 +21,7 @@ func inDoubt(t *testing.T, h lock.Held) {
 }
 
 func TestVerifyDoesNotConnectAgain(t *testing.T) {
+	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		_, h := holder(t, shared, id)
 		start(t, h)
@@ -51,6 +52,7 @@ var damages = map[string]func(*amqp.Channel, string) error{
 }
 
 func TestVerifyDoesNotMendTheLedger(t *testing.T) {
+	t.Parallel()
 	for what, damage := range damages {
 		t.Run(what, func(t *testing.T) {
 			id := fresh(lock.Mutex)

@@ -28,6 +28,7 @@ func mustNotStart(t *testing.T, h lock.Held) {
 
 // A holder that has come back says so in the ledger before it counts on the slot.
 func TestReclaimedSlotWithoutALedgerIsRecorded(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
@@ -43,6 +44,7 @@ func TestReclaimedSlotWithoutALedgerIsRecorded(t *testing.T) {
 
 // Who was next knows whom it has waited for, also when the ledger does not.
 func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	cfg, said := journal()
@@ -63,10 +65,9 @@ func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
 
 // The broker drops the oldest messages of a full ledger, one record maybe.
 func TestFullLedgerSaysNothing(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
-	set := `rabbit_policy:set(<<"/">>, <<"short">>, <<"^%s-1-T$">>, [{<<"max-length">>, 100}], 0, <<"queues">>, <<"guest">>).`
-	_, err := shared.Eval(within(t), fmt.Sprintf(set, id.Name)) // which is less than berth says
-	must(t, err)
+	setPolicy(t, id, "-1-T$", `[{<<"max-length">>, 100}]`) // which is less than berth says
 	_, h := holding(t, id, long)
 	fillLedger(t, h)
 	_, newcomer := claimed(t, id, long)
@@ -127,6 +128,7 @@ func TestReclaimOnALiveConnectionEnds(t *testing.T) {
 
 // Who was next for a slot that was removed hears of the next one.
 func TestNextOfARemovedSlotHearsOfAnother(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	_, h := holding(t, id, long)
@@ -149,6 +151,7 @@ func TestNextOfARemovedSlotHearsOfAnother(t *testing.T) {
 
 // A slot that was removed while its command ran has no other.
 func TestNextDoesNotStartInARemovedSlot(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
 	_, h := holding(t, id, long)

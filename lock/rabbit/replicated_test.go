@@ -106,6 +106,7 @@ func TestPurgedLedgerOnSeveralNodesSaysNothing(t *testing.T) {
 
 // Nothing has run, and still nobody knows who held the slot before.
 func TestWhoLeavesAnUnknownLedgerLeavesItUnknown(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
 	for who := range 2 {
@@ -145,6 +146,7 @@ func TestWaiterKeepsRecordsOfHigherTerms(t *testing.T) {
 
 // A waiter that has come and gone while nothing was known must not keep the holder in doubt.
 func TestWhoLeavesAnUnknownLedgerLeavesNoDoubt(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	rabbit.CutReplicated(h)
@@ -167,6 +169,7 @@ func TestWhoLeavesAnUnknownLedgerLeavesNoDoubt(t *testing.T) {
 
 // What a holder has in hand no purge removes.
 func TestHolderOutlivesAPurgeOfItsLedger(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	won := untilHeld(t, connected(t, shared, id))
@@ -199,6 +202,7 @@ func TestHolderWhoseLedgerIsDeletedHasLostIt(t *testing.T) {
 
 // Somebody looks into the ledger with a tool of theirs.
 func TestStrangerAtTheDoorKeepsEverybodyOut(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
@@ -218,6 +222,7 @@ func TestStrangerAtTheDoorKeepsEverybodyOut(t *testing.T) {
 }
 
 func TestSecondTokenOfAReplicatedSlotStartsNobody(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	publish(t, id.Name+"-Q", amqp.Publishing{Headers: amqp.Table{"slot": int32(1)}})
@@ -254,6 +259,7 @@ func TestReplicatedSlotIsReclaimedFromAWaiter(t *testing.T) {
 
 // As a broker does that takes a delivery for too old, or was split.
 func TestReplicatedSlotIsKeptWhenItsConsumerIsEnded(t *testing.T) {
+	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	for range 3 {

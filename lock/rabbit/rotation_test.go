@@ -153,6 +153,7 @@ func TestWillIsExecutedAfterARotation(t *testing.T) {
 
 // RabbitMQ would close a connection whose new password it refuses.
 func TestPasswordThatIsRefusedCostsNoConnection(t *testing.T) {
+	t.Parallel()
 	r := newRotated(t, "mistaken", "old")
 	r.set("old")
 	id := fresh(lock.Mutex)

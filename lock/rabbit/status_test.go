@@ -116,6 +116,7 @@ func TestStatusOfALockThatWasNeverUsed(t *testing.T) {
 }
 
 func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
+	t.Parallel()
 	for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
 		t.Run(string(naming), func(t *testing.T) {
 			id := fresh(lock.Mutex)
@@ -154,6 +155,7 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 }
 
 func TestStatusOfASemaphore(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 3)
 	defer resize(t, shared, id, 0)
@@ -191,6 +193,7 @@ func TestStatusOfWhoDoesNotAnswer(t *testing.T) {
 
 // What a holder was asked in its last moment is lost, and the next one has its slot by then.
 func TestLookThatIsNotAnsweredIsRepeated(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
 	i := inspector(t, at(shared.URL()), id)
@@ -212,6 +215,7 @@ func TestLookThatIsNotAnsweredIsRepeated(t *testing.T) {
 
 // Of those who hold and wait nobody notices that somebody looks.
 func TestLookingChangesNothing(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 2)
 	defer resize(t, shared, id, 0)

@@ -262,6 +262,7 @@ func TestWhoIsNextKeepsLittleOfWhatStrangersSend(t *testing.T) {
 // A holder that lives is not taken for dead, and who waits away from the door steps back, though nobody vouches for the
 // record by which it shows: it may be that of a berth that does not say from whom it is.
 func TestRecordOfNobodyIsASignOfLife(t *testing.T) {
+	t.Parallel()
 	id := ledgerWith(t, forged("", `{"record":"held","term":7,"id":"x","handover_ms":60000}`))
 	_, h := claimed(t, id, time.Second)
 	ready := untilReady(t, h)

@@ -185,6 +185,7 @@ func dying(t *testing.T, id lock.ID) (lock.Lock, []byte) {
 
 // A successor that has died is waited for like a holder: its command may have started.
 func TestDeadSuccessorWithoutAWillIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	first, _ := dying(t, id)

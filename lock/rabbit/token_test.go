@@ -74,6 +74,7 @@ func wonBy(t *testing.T, won <-chan lock.Held) lock.Held {
 }
 
 func TestOnlyWhoHasASlotKeepsAToken(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 2)
 	_, h := holding(t, id, long)
 	awaitTokens(t, id, 2, 1)
@@ -92,6 +93,7 @@ func TestOnlyWhoHasASlotKeepsAToken(t *testing.T) {
 }
 
 func TestWaiterOfAHigherPriorityIsHandedTheToken(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
 	low := untilHeld(t, connected(t, shared, id))
@@ -145,6 +147,7 @@ func TestDoubledTokenMakesNobodyASecondHolder(t *testing.T) {
 }
 
 func TestResizeRemovesTokensThatAreTooMany(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 2)
 	double(t, id, 1)
 	double(t, id, 7)
@@ -155,6 +158,7 @@ func TestResizeRemovesTokensThatAreTooMany(t *testing.T) {
 }
 
 func TestMessageThatIsNoTokenIsRemovedByWhoDrawsIt(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
 	publish(t, id.Name+"-K", amqp.Publishing{Body: []byte("junk")})
@@ -232,6 +236,7 @@ func TestHolderTakesATokenBackWhoseChannelWasClosed(t *testing.T) {
 }
 
 func TestRenewedTokensStayWithTheirHolders(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 2)
 	var all []lock.Held
 	for range 2 {
@@ -303,6 +308,7 @@ func TestTokensAreCompleteAfterAnAlarm(t *testing.T) {
 }
 
 func TestWhoHasStoppedWaitingIsHandedNothing(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
 	stopped := connected(t, shared, id)
@@ -322,6 +328,7 @@ func TestWhoHasStoppedWaitingIsHandedNothing(t *testing.T) {
 
 // A slot whose last holder has to be waited for is of less use than a free one.
 func TestFreeSlotIsPreferredToOneWithoutARelease(t *testing.T) {
+	t.Parallel()
 	id := tokens(t, 2)
 	l, gone := holding(t, id, long)
 	vanish(t, l)

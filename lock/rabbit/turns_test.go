@@ -150,6 +150,7 @@ func TestTokensInHandOfOthersAreAwaitedByWhoDoesNotWait(t *testing.T) {
 
 // RabbitMQ 4.3 closes a connection with 506 where a queue that is probed in a transaction is just going.
 func TestTokensAreLookedForInTransactionsOverAnotherConnection(t *testing.T) {
+	t.Parallel()
 	txSelect, confirmSelect := method{90, 10}, method{85, 10}
 	id := tokens(t, 1)
 	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
@@ -211,6 +212,7 @@ func TestSlotThatIsGivenBackIsLeftToItsHolder(t *testing.T) {
 }
 
 func TestTokensOfLeftoversAreHandedToNobody(t *testing.T) {
+	t.Parallel()
 	for _, of := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
 		t.Run(string(of), func(t *testing.T) {
 			t.Parallel()

@@ -31,6 +31,7 @@ func heldBySecond(t *testing.T, id lock.ID) {
 
 // Records of another user count if that is named, and make the ledger unknown otherwise.
 func TestRecordsCountOfTheUsersOfTheLock(t *testing.T) {
+	t.Parallel()
 	for _, named := range []bool{true, false} {
 		id := fresh(lock.Mutex)
 		heldBySecond(t, id)
@@ -115,6 +116,7 @@ func TestTermThatNoClockGivesDoesNotCount(t *testing.T) {
 
 // What cannot be a berth's in any part of it is no record at all.
 func TestRecordOfExcessIsNone(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("x", 100)
 	for _, content := range []string{
 		`{"record":"held","term":7,"handover_ms":1,"id":"` + long + `"}`,

@@ -39,6 +39,7 @@ func removedFor(t *testing.T, cfg rabbit.Config, heartbeat time.Duration) (id lo
 }
 
 func TestRemovedSlotIsNotVacantBeforeItsCommandIsDead(t *testing.T) {
+	t.Parallel()
 	_, h, vacant := removed(t, long)
 	select {
 	case err := <-vacant:
@@ -85,6 +86,7 @@ func TestOneHandoverDelayDoesForAllRemovedSlots(t *testing.T) {
 
 // An administrator does not know the heartbeat of a holder that has left no word.
 func TestSilentLedgerIsWaitedForTheLongestLease(t *testing.T) {
+	t.Parallel()
 	for what, permitted := range map[string]string{"purged": ".*", "not readable": "-[AB]$"} {
 		id := fresh(lock.Semaphore)
 		resize(t, shared, id, 1)
@@ -124,6 +126,7 @@ func TestSilentLedgerIsWaitedForTheLongestLease(t *testing.T) {
 }
 
 func TestWaitForAVacancyOutlivesItsConnection(t *testing.T) {
+	t.Parallel()
 	id, h, vacant := removed(t, long)
 	closed := 0
 	eventually(t, "two connections closed, one after the other", func() bool {
@@ -167,6 +170,7 @@ func TestRemovedSlotIsWatchedAnewAfterTheConnectionWasLost(t *testing.T) {
 }
 
 func TestWaitForAVacancyThatSeesNothingSaysSoOnce(t *testing.T) {
+	t.Parallel()
 	var attempts atomic.Int32
 	cfg, said := journal()
 	cfg.URLs = []string{speaker(t, func(c net.Conn) {

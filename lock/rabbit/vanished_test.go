@@ -62,6 +62,7 @@ func untold(t *testing.T, h lock.Held) {
 }
 
 func TestVerifyFindsOutThatItsQueueIsNotItsOwnAnyMore(t *testing.T) {
+	t.Parallel()
 	eachVanishing(t, func(t *testing.T, id lock.ID, vanish func()) {
 		_, h := holding(t, id, long)
 		must(t, proven(within(t), h))
@@ -120,6 +121,7 @@ func TestNewcomerThatRanNothingDoesNotReleaseTheHolder(t *testing.T) {
 
 // RabbitMQ starts the process of a queue again that has crashed, with its owner, and tells its consumer that it is gone.
 func TestQueueWhoseProcessHasCrashedIsNotLost(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	b := of(id, "1-B")

@@ -164,6 +164,7 @@ func (p *tap) total() (n int) {
 
 // A connection that publishes under an alarm is not served any more.
 func TestConnectionOfARunningCommandNeverPublishes(t *testing.T) {
+	t.Parallel()
 	p := newTap(t)
 	id := fresh(lock.Mutex)
 	h := holdingAs(t, at(p.url()), id)

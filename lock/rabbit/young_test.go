@@ -45,6 +45,7 @@ func youngGivesUpAtOnce(t *testing.T, young, old lock.Held) {
 // That a lock has no ledger proves nothing to one who may have come back to a
 // broker that was killed.
 func TestContenderThatComesBackWaitsThoughALockWasNeverUsed(t *testing.T) {
+	t.Parallel()
 	id := fresh(lock.Mutex)
 	cfg := at(shared.URL())
 	cfg.Heartbeat = long
