@@ -38,14 +38,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// waitTogether has twice as many tests run beside each other as usual, where the
+// waitTogether has four times as many tests run beside each other as usual, where the
 // command line does not say how many: most of what they do is to wait.
 func waitTogether() {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		_ = flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))) // fails for no number
+		_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))) // fails for no number
 	}
 }
 
