@@ -53,8 +53,8 @@ test race test-brokers: export GORACE = atexit_sleep_ms=0
 test: ## run everything that has to pass: five minutes on 2 cores
 	@echo "test: this takes five minutes on 2 cores"
 	@$(MAKE) --no-print-directory deps check
-	@# Without vet, of which check has just run all. Most of them wait: more than there are processors.
-	go test -race -vet=off -p 4 -timeout 10m ./...
+	@# Without vet, of which check has just run all. Most of them wait: more than there are processors, the longest first.
+	go test -race -vet=off -p 4 -timeout 10m ./lock/rabbit ./test/e2e ./internal/guard ./...
 	go -C test/faults test -race -vet=off ./checker
 	go test -tags simulation -vet=off ./test/simulation -run Seeds -seeds 20
 
