@@ -160,8 +160,10 @@ func TestCommandOfAPipelineGetsOneCONTWhenItGoesOn(t *testing.T) {
 	term.worksAgain()
 }
 
-// The pager can have the terminal at once: the command, which used it before, has
-// nothing to do with that.
+// As with a password for psql, and less behind it. The pager can have the terminal at
+// once: the command, which used it before, has nothing to do with that.
+//
+// fault: pipeline
 func TestCommandHearsNothingOfAPagerThatGetsTheTerminal(t *testing.T) {
 	t.Parallel()
 	term := openTerminal(t)

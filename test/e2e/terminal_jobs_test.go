@@ -124,90 +124,18 @@ func (term *terminal) awaitStoppedJob() {
 // The shell does not know that the pager was stopped, because berth was not.
 func TestPagerThatWasStoppedInTheBackgroundGoesOnInTheForeground(t *testing.T) {
 	t.Parallel()
-	for name, run := range map[string]string{
-		"a function": "berth",
-		"a program":  `"$BINARY" run --mutex m --`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			term := openTerminal(t)
-			// It reads once more when the guard has looked for the terminal again.
-			pager := `head -c 1; read x </dev/tty; sleep 0.3; read y </dev/tty; echo "go""t $x $y"`
-			term.types(run + ` sh -c "echo line; sleep 1000" | sh -c '` + pager + "' &\n")
-			term.sees("command started")
-			term.sees("command stopped until it has the terminal")
-			term.awaitStoppedJob()
-			term.types("fg\n")
-			term.awaitState(term.find("sh", "-c", pager).pid, "S")
-			term.types("one\n")
-			term.types("two\n")
-			term.sees("got one two")
-			term.types(ctrlC)
-			term.worksAgain()
-		})
-	}
-}
-
-// A command that starts a program with vfork(2) does not stop before that has
-// been executed, nor does one that ignores the signal.
-func TestPagerGoesOnInTheForegroundThoughTheCommandDidNotStop(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		before string
-		slow   bool
-	}{
-		"because it ignores the signal":      {`trap "" TTIN; `, false},
-		"because a program is to be started": {"", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			term := openTerminal(t)
-			program := newSlowProgram(t)
-			if !c.slow {
-				program.release()
-			}
-			term.types("export PROGRAM=" + program.path + "\n")
-			term.sees("prompt> ")
-			pager := `until [ -e "$PROGRAM.go" ]; do sleep 0.02; done; read x </dev/tty; echo "go""t $x"`
-			term.types(`berth sh -c '` + c.before + `"$PROGRAM"; :' | sh -c '` + pager + "' &\n")
-			term.sees("command started")
-			if c.slow {
-				until(t, "the program's execution", program.executing)
-			}
-			create(t, program.path+".go").Close()
-			term.sees("command stopped until it has the terminal")
-			term.awaitStoppedJob()
-			term.types("fg\n")
-			term.awaitState(term.find("sh", "-c", pager).pid, "S")
-			if c.slow {
-				program.release()
-			}
-			term.types("line\n")
-			term.sees("got line")
-			term.types(ctrlC)
-			term.worksAgain()
-		})
-	}
-}
-
-// fault: pipeline
-//
-// As with a password for sudo, and less behind it. (A shell that starts sleep with
-// vfork(2) heeds Ctrl-C only after its end, if it is stopped before that has been
-// executed; so does dash without berth.)
-func TestPagerHasTheTerminalAfterTheCommandUsedIt(t *testing.T) {
-	t.Parallel()
 	term := openTerminal(t)
-	term.types(`export ASK='printf "pass""word: " >/dev/tty; read x </dev/tty; echo "go""t $x"; exec sleep 1000'` +
-		"\n")
-	term.sees("prompt> ")
-	pager := `read x; echo "$x"; read y </dev/tty; echo "so""me $y"`
-	term.types(`"$BINARY" run --mutex m -- sh -c "$ASK" </dev/null | sh -c '` + pager + "'\n")
-	term.sees("password: ")
-	term.types("secret\n")
-	term.sees("got secret")
-	term.types("more\n")
-	term.sees("some more")
+	// It reads once more when the guard has looked for the terminal again.
+	pager := `head -c 1; read x </dev/tty; sleep 0.3; read y </dev/tty; echo "go""t $x $y"`
+	term.types(`"$BINARY" run --mutex m -- sh -c "echo line; sleep 1000" | sh -c '` + pager + "' &\n")
+	term.sees("command started")
+	term.sees("command stopped until it has the terminal")
+	term.awaitStoppedJob()
+	term.types("fg\n")
+	term.awaitState(term.find("sh", "-c", pager).pid, "S")
+	term.types("one\n")
+	term.types("two\n")
+	term.sees("got one two")
 	term.types(ctrlC)
 	term.worksAgain()
 }

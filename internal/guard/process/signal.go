@@ -49,8 +49,7 @@ func (g *guard) signal(sig syscall.Signal, to wire.Scope) {
 	case g.first == 0:
 	case to == wire.Group && sig == unix.SIGCONT:
 		g.continueGroup()
-	case to == wire.Group && terminal.UsedFromBackground(sig) && g.terminal.Present():
-		g.notePipelineStopped(sig)
+	case to == wire.Group && terminal.UsedFromBackground(sig) && g.terminal.PipelineStopped(): // the command hears nothing
 	case to == wire.Group && slices.Contains(signals.KeyboardStops(), sig) && g.tree.HoldBack(sig): // until the thaw
 	case to == wire.Group:
 		_ = unix.Kill(-g.first, sig)
@@ -64,24 +63,7 @@ func (g *guard) noteStopped(sig syscall.Signal) {
 	if sig == unix.SIGSTOP && g.tree.IsFrozen() {
 		return // by the guard
 	}
-	g.settle(g.terminal.Stopped(g.first, sig))
-}
-
-// notePipelineStopped is for a signal by which the terminal has stopped berth's group.
-// If the group can have the terminal, it just goes on, and the command hears nothing of
-// it. Otherwise the command is stopped like the rest of its pipeline until they can; that
-// it stops may not be seen: it may ignore the signal, or be in vfork(2).
-func (g *guard) notePipelineStopped(sig syscall.Signal) {
-	if g.terminal.PipelineStopped() {
-		return
-	}
-	_ = unix.Kill(-g.first, sig)
-	g.settle(g.terminal.Wait(g.first))
-}
-
-// settle does what becomes of a command that was stopped.
-func (g *guard) settle(verdict terminal.Verdict) {
-	switch verdict {
+	switch g.terminal.Stopped(g.first, sig) {
 	case terminal.Continue:
 		g.continueGroup()
 	case terminal.Suspended:

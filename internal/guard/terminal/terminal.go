@@ -48,7 +48,6 @@ type Terminal struct {
 	look     <-chan time.Time // while waiting: when to look for the foreground
 	watch    <-chan time.Time // while theirs: when to look whether it has gone
 	pipeline bool             // the rest of berth's group is stopped too, and goes on with the command
-	turn     bool             // it is the pipeline's turn to have the terminal
 	settings *unix.Termios    // from before the command had the terminal
 }
 
@@ -105,7 +104,7 @@ func (t *Terminal) Offer(group int) {
 func (t *Terminal) Stopped(group int, sig syscall.Signal) Verdict {
 	switch {
 	case UsedFromBackground(sig) && !t.passedOn(group):
-		return t.Wait(group)
+		return t.wait(group)
 	case t.state == theirs, sig == unix.SIGTSTP && t.device != nil:
 		t.pipeline = t.state != theirs
 		t.takeBack()
@@ -115,22 +114,25 @@ func (t *Terminal) Stopped(group int, sig syscall.Signal) Verdict {
 }
 
 // PipelineStopped is for a signal by which the terminal has stopped berth's group,
-// because a process there, a pager behind the command, has used it from the
-// background. It reports whether the group has the terminal and goes on. Otherwise
-// the command is to be stopped like the rest of its pipeline, and to Wait.
+// because a process there has used it from the background: less behind a psql that has
+// asked for a password, which would stay stopped, while the slot is held. It reports
+// whether the group has the terminal and goes on. Otherwise the command is to be stopped
+// like the rest of its pipeline.
 func (t *Terminal) PipelineStopped() (goesOn bool) {
-	t.pipeline, t.turn = true, true
-	if t.state != waiting && t.regain() {
-		t.Wake()
-		return true
+	if !t.Present() {
+		return false
 	}
-	return false
+	t.pipeline = true
+	t.takeBack()
+	if goesOn = t.device.Foreground() == t.owner; goesOn {
+		t.Wake()
+	}
+	return goesOn
 }
 
-// Wait is for a command that is stopped because a process, of its own or in berth's
-// group, used the terminal from the background. That it waits is said once for all of
-// them.
-func (t *Terminal) Wait(group int) Verdict {
+// wait is for a command that is stopped because it used the terminal from the
+// background. That it waits is said once.
+func (t *Terminal) wait(group int) Verdict {
 	switch {
 	case t.state == waiting:
 		return Nothing
@@ -143,17 +145,17 @@ func (t *Terminal) Wait(group int) Verdict {
 // Retry receives while the command waits, when it is time to Look.
 func (t *Terminal) Retry() <-chan time.Time { return t.look }
 
-// Look reports whether the process that used the terminal can have it: at once if
-// berth has the foreground by now. The command is then to be continued. A shell's fg
-// does not tell a job that was running, so there is nothing to wait for but the time
-// to look again. group is 0 if the command's first process has ended.
+// Look reports whether the command can have the terminal that it used: at once if
+// berth has the foreground by now. It is then to be continued. A shell's fg does not
+// tell a job that was running, so there is nothing to wait for but the time to look
+// again. group is 0 if the command's first process has ended.
 func (t *Terminal) Look(group int) bool {
 	t.look = nil
 	if group == 0 || !t.Present() {
 		t.state = ours
 		return false
 	}
-	if t.turn && t.regain() || !t.turn && t.give(group) {
+	if t.give(group) {
 		return true
 	}
 	t.state, t.look = waiting, time.After(lookPause)
@@ -183,7 +185,7 @@ func (t *Terminal) Wake() {
 			_ = unix.Kill(-t.owner, unix.SIGCONT)
 		}
 	}
-	t.pipeline, t.turn = false, false
+	t.pipeline = false
 }
 
 // Ended is for a command whose first process has ended, killed or not. It reports
@@ -282,11 +284,4 @@ func (t *Terminal) restore() {
 	if t.settings != nil && t.device.Foreground() == t.owner {
 		_ = t.device.SetSettings(t.settings)
 	}
-}
-
-// regain reports whether berth's own group is the foreground, and makes it so if
-// the command was: it is the turn of the process that asked last.
-func (t *Terminal) regain() bool {
-	t.takeBack()
-	return t.device.Foreground() == t.owner
 }

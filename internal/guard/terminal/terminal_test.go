@@ -116,11 +116,16 @@ func TestPipelineGetsTheTerminalBack(t *testing.T) {
 		t.Errorf("%d has the terminal, rest of the group stopped: %v", device.foreground, terminal.pipeline)
 	}
 	device.foreground = os.Getpid() // another job
-	if terminal.PipelineStopped() || terminal.Wait(commands) != Waits {
+	if terminal.PipelineStopped() || terminal.Stopped(commands, unix.SIGTTIN) != Waits {
 		t.Error("the pager goes on in the background")
 	}
-	device.foreground = berths
-	if !terminal.Look(commands) || device.foreground != berths {
+	device.foreground = berths // fg: the command is continued, and the pager with it, which asks again
+	if !terminal.Look(commands) || !terminal.pipeline {
+		t.Errorf("%d has the terminal, rest of the group stopped: %v", device.foreground, terminal.pipeline)
+	}
+	terminal.Continued(commands)
+	terminal.Wake()
+	if !terminal.PipelineStopped() || device.foreground != berths {
 		t.Errorf("%d has the terminal", device.foreground)
 	}
 }
@@ -133,7 +138,8 @@ func TestWithoutATerminalNothingIsWaitedFor(t *testing.T) {
 			t.Errorf("verdict %d", verdict)
 		}
 	}
-	if terminal.Stopped(commands, unix.SIGTSTP) != Nothing || terminal.Retry() != nil || terminal.Ended(true) {
+	if terminal.Stopped(commands, unix.SIGTSTP) != Nothing || terminal.PipelineStopped() || terminal.Retry() != nil ||
+		terminal.Ended(true) {
 		t.Error("there is something of a terminal")
 	}
 }
