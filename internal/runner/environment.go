@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"berth/internal/activation"
 	"berth/internal/config"
 )
 
@@ -16,6 +15,7 @@ var notifying = []string{"NOTIFY_SOCKET", watchdogPidVar, "WATCHDOG_USEC"}
 
 const (
 	watchdogPidVar = "WATCHDOG_PID"
+	listenPidVar   = "LISTEN_PID"     // whom the sockets are for (sd_listen_fds(3))
 	pidfdVar       = "LISTEN_PIDFDID" // since systemd 258
 )
 
@@ -59,7 +59,7 @@ func commandEnv(own []string, cfg config.Run) []string {
 // numbered returns the variables that say by berth's process number that something
 // is for berth, and so for the command in its place.
 func numbered(env []string) (names []string) {
-	for _, name := range []string{activation.PidVar, watchdogPidVar} {
+	for _, name := range []string{listenPidVar, watchdogPidVar} {
 		if slices.Contains(env, name+"="+strconv.Itoa(os.Getpid())) {
 			names = append(names, name)
 		}

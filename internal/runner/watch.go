@@ -3,7 +3,6 @@ package runner
 import (
 	"time"
 
-	"berth/internal/activation"
 	"berth/internal/config"
 	"berth/internal/observe"
 	"berth/internal/observe/feed"
@@ -13,24 +12,16 @@ import (
 // watched hears what the supervisor does.
 type watched struct {
 	systemd *observe.Systemd // nil: not started by it
-	sockets *activation.Sockets
-	feed    *feed.Feed // nil: nobody listens
+	feed    *feed.Feed       // nil: nobody listens
 }
 
 func watch(cfg config.Run, told *feed.Feed) (watched, error) {
 	systemd, err := observe.NewSystemd(observe.SystemdConfig{Lock: cfg.Lock, Ready: cfg.Ready, Passed: cfg.PassNotify})
-	return watched{systemd, activation.Inherited(), told}, err
+	return watched{systemd, told}, err
 }
 
 // Observe implements supervisor.Observer.
 func (w watched) Observe(now supervisor.Situation) {
-	switch now.State {
-	case supervisor.Waiting, supervisor.Pausing:
-		w.sockets.TurnAway()
-	case supervisor.Connecting, supervisor.Attempting: // as before: it takes a moment
-	default:
-		w.sockets.Leave()
-	}
 	w.systemd.Observe(now)
 	w.feed.Observe(now)
 }
