@@ -1,8 +1,9 @@
-package main
+package e2e
 
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,13 +11,10 @@ import (
 )
 
 // The guard's process comes before each start of a command, and begins before what only
-// the command line needs. This test's program imports what berth does.
+// the command line needs.
 func TestGuardStartsWithoutTheRestOfTheProgram(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard := exec.Command(self)
+	t.Parallel()
+	guard := exec.Command(binary)
 	guard.Args = []string{wire.Name} // and nothing to do
 	guard.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := guard.CombinedOutput()
@@ -26,7 +24,8 @@ func TestGuardStartsWithoutTheRestOfTheProgram(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		pkg, isInit := strings.CutPrefix(line, "init ")
 		pkg, _, _ = strings.Cut(pkg, " ")
-		late := strings.HasPrefix(pkg, "github.com/") || within(pkg, []string{"net", "crypto/tls", "text/template"})
+		late := strings.HasPrefix(pkg, "github.com/") ||
+			slices.Contains([]string{"net", "crypto/tls", "text/template"}, pkg)
 		if isInit && late {
 			t.Errorf("%s is initialised before it", pkg)
 		}
