@@ -1,10 +1,9 @@
-package main
+package repository
 
 import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,7 +12,8 @@ import (
 // The suite of faults breaks berth on purpose, by replacing text of its source: an
 // hour too late to learn that the text is no longer there.
 func TestSourceHasTheTextThatFaultsReplace(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "test/faults/broken_test.go", nil, 0)
+	const faults = "test/faults/broken_test.go"
+	file, err := parser.ParseFile(token.NewFileSet(), faults, read(t, faults), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,15 +24,13 @@ func TestSourceHasTheTextThatFaultsReplace(t *testing.T) {
 			return true
 		}
 		found++
-		text, err := os.ReadFile(fields["file"])
-		if n := strings.Count(string(text), fields["old"]); err != nil || n != 1 {
-			t.Errorf("%s has %q %d times, not once; bring test/faults/broken_test.go up to date (%v)", fields["file"],
-				fields["old"], n, err)
+		if n := strings.Count(read(t, fields["file"]), fields["old"]); n != 1 {
+			t.Errorf("%s has %q %d times, not once; bring %s up to date", fields["file"], fields["old"], n, faults)
 		}
 		return true
 	})
 	if found == 0 {
-		t.Error("no berth that was broken on purpose is found in test/faults/broken_test.go")
+		t.Errorf("no berth that was broken on purpose is found in %s", faults)
 	}
 }
 

@@ -1,10 +1,9 @@
-package main
+package repository
 
 import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,19 +12,15 @@ import (
 
 // Readers of --log-format json need to know what a key means.
 func TestPageHasEveryKeyOfTheLog(t *testing.T) {
-	page, err := os.ReadFile("docs/messages.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := 0
-	for path, source := range sources(t, func(path string) bool { return !strings.HasSuffix(path, "_test.go") }) {
+	page, known := read(t, "docs/messages.md"), 0
+	for path, source := range sources(t, isNoTest) {
 		file, err := parser.ParseFile(token.NewFileSet(), path, source, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range logKeys(file) {
 			known++
-			if !strings.Contains(string(page), "`"+key+"`") {
+			if !strings.Contains(page, "`"+key+"`") {
 				t.Errorf("docs/messages.md does not explain the key %q, which %s logs", key, path)
 			}
 		}
@@ -78,7 +73,8 @@ func isLog(x ast.Expr) bool {
 
 // Hooks decide by it what to do.
 func TestPagesHaveEveryReasonOfAHook(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "supervisor/loop/hook.go", nil, 0)
+	const hooks = "supervisor/loop/hook.go"
+	file, err := parser.ParseFile(token.NewFileSet(), hooks, read(t, hooks), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +89,8 @@ func TestPagesHaveEveryReasonOfAHook(t *testing.T) {
 		for page, want := range map[string]string{
 			"docs/guide.md": "`" + reason + "`", "internal/cli/pages/manual.go": reason,
 		} {
-			if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), want) {
-				t.Errorf("%s does not have the reason %s: %v", page, reason, err)
+			if !strings.Contains(read(t, page), want) {
+				t.Errorf("%s does not have the reason %s", page, reason)
 			}
 		}
 		return true

@@ -1,10 +1,8 @@
-package main
+package repository
 
 import (
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,7 +14,7 @@ import (
 
 //go:generate go test -run TestEveryFaultInTheTableHasATest . -args -update
 
-const faultPage = "docs/safety.md"
+const faultPage = top + "/docs/safety.md"
 
 var (
 	faultRow = regexp.MustCompile("(?m)^(\\| `([a-z0-9-]+)` \\|.* \\|)[^|]*\\|$")
@@ -27,36 +25,18 @@ var (
 	marked = regexp.MustCompile(`(?m)^\s*// fault: ([a-z0-9, -]+)\n(?:\s*//.*\n)*\s*(?:func |\{)`)
 )
 
-func isTest(path string) bool { return strings.HasSuffix(path, "_test.go") }
-
-// sources returns the files of Go that are wanted, by their path.
-func sources(t *testing.T, wanted func(path string) bool) map[string][]byte {
-	t.Helper()
-	files := map[string][]byte{}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".go") && wanted(path) {
-			files[path], err = os.ReadFile(path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
-
 // coverage counts the tests of each row of the table, by suite. The suite of a
 // test is the last element of its directory.
 func coverage(t *testing.T) map[string]map[string]int {
 	t.Helper()
 	rows := map[string]map[string]int{}
 	for path, source := range sources(t, isTest) {
-		tests := marked.FindAllSubmatch(source, -1)
-		if len(tests) != len(mark.FindAll(source, -1)) {
+		tests := marked.FindAllStringSubmatch(source, -1)
+		if len(tests) != len(mark.FindAllString(source, -1)) {
 			t.Errorf("%s has a '// fault:' comment that stands above no test", path)
 		}
 		for _, test := range tests {
-			for id := range strings.SplitSeq(string(test[1]), ", ") {
+			for id := range strings.SplitSeq(test[1], ", ") {
 				if rows[id] == nil {
 					rows[id] = map[string]int{}
 				}

@@ -1,4 +1,4 @@
-package main
+package repository
 
 import (
 	"fmt"
@@ -75,8 +75,8 @@ func TestPicturesShowWhatBerthPrints(t *testing.T) {
 		t.Errorf("docs/check.svg does not show %s", timeline+last)
 	}
 	var code strings.Builder
-	for _, source := range sources(t, func(path string) bool { return !strings.HasSuffix(path, "_test.go") }) {
-		code.Write(source)
+	for _, source := range sources(t, isNoTest) {
+		code.WriteString(source)
 	}
 	shown := strings.Join(strings.Fields(shows(t, "docs/takeover.svg")), " ")
 	messages := regexp.MustCompile(`berth: ([^=]+): lock=importer`).FindAllStringSubmatch(shown, -1)

@@ -1,9 +1,8 @@
-package main
+package repository
 
 import (
-	"bytes"
+	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,30 +20,20 @@ var (
 
 func allPages(t *testing.T) []string {
 	t.Helper()
-	pages, err := filepath.Glob("docs/*.md")
+	pages, err := fs.Glob(tree, "docs/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return append(pages, "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md")
 }
 
-// read returns a page.
-func read(t *testing.T, page string) string {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // Names and links on pages outlive what they stand for.
 func TestWhatPagesNameExists(t *testing.T) {
-	tests := bytes.Join(slices.Collect(maps.Values(sources(t, isTest))), nil)
+	tests := strings.Join(slices.Collect(maps.Values(sources(t, isTest))), "")
 	for _, page := range allPages(t) {
 		text := read(t, page)
 		for _, name := range namedTest.FindAllString(text, -1) {
-			if !bytes.Contains(tests, []byte("\nfunc "+name+"(")) {
+			if !strings.Contains(tests, "\nfunc "+name+"(") {
 				t.Errorf("%s names %s, which does not exist", page, name)
 			}
 		}
@@ -56,7 +45,7 @@ func TestWhatPagesNameExists(t *testing.T) {
 			files = append(files, filepath.Join(filepath.Dir(page), found[1]))
 		}
 		for _, file := range files {
-			if _, err := os.Stat(file); err != nil {
+			if _, err := fs.Stat(tree, file); err != nil {
 				t.Errorf("%s names a file that does not exist: %v", page, err)
 			}
 		}
@@ -111,18 +100,11 @@ func anchors(text string) map[string]bool {
 }
 
 func TestEveryDependencyHasItsReason(t *testing.T) {
-	page, err := os.ReadFile("CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := read(t, "CONTRIBUTING.md")
 	for _, module := range []string{"go.mod", "test/faults/go.mod"} {
-		text, err := os.ReadFile(module)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, direct := range regexp.MustCompile(`(?m)^\t(\S+\.\S+) v\S+$`).FindAllSubmatch(text, -1) {
-			name := strings.TrimPrefix(string(direct[1]), "github.com/")
-			if !bytes.Contains(page, []byte("`"+name+"`")) {
+		for _, direct := range regexp.MustCompile(`(?m)^\t(\S+\.\S+) v\S+$`).FindAllStringSubmatch(read(t, module), -1) {
+			name := strings.TrimPrefix(direct[1], "github.com/")
+			if !strings.Contains(page, "`"+name+"`") {
 				t.Errorf("CONTRIBUTING.md gives no reason for %s", direct[1])
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package repository
 
 import (
 	"os/exec"
@@ -210,7 +210,7 @@ func rabbit(rooms ...string) []string {
 func TestImportsPointOneWay(t *testing.T) {
 	imports := map[string][]string{}
 	for _, module := range []string{".", "test/faults"} {
-		out, err := exec.Command("go", "-C", module, "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`,
+		out, err := exec.Command("go", "-C", top+"/"+module, "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`,
 			"./...").Output()
 		if err != nil {
 			t.Fatalf("go list in %s: %v", module, err)
@@ -258,7 +258,7 @@ func TestGuardsProcessImportsLittle(t *testing.T) {
 
 // Each start of berth would pay for them, whether --listen is wanted or not: see package feed.
 func TestBerthDoesWithoutAServer(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	out, err := exec.Command("go", "list", "-deps", "berth").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
