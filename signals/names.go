@@ -1,9 +1,6 @@
-// Package signals knows signals by name: which of them berth forwards, which
-// end it, how a user writes them, and the sequences with which a command is
-// ended:
-//
-//	stop, err := signals.ParseSequence("TERM 8s, KILL")
-//	rewrites, err := signals.ParseRewrites([]string{"HUP=USR1"})
+// Package signals knows signals by name: which of them berth forwards ([Forwarded]), which end it ([Ends]), how a user
+// writes them ([Parse], [Name]), which one is handed on in place of another ([Rewrites]), and how a command is ended
+// ([Sequence]).
 //
 // It is pure: it sends nothing and starts nothing.
 package signals
