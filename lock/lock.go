@@ -1,33 +1,24 @@
-// Package lock is the contract between berth's supervisor and the places a
-// lock can live. A lock has numbered slots; holding one is the permission to
-// run one command:
+// Package lock is the contract between berth's supervisor and the places where a lock can live. A lock has numbered
+// slots; holding one is the permission to run one command.
 //
-//	l := backend.Lock(lock.ID{Kind: lock.Semaphore, Name: "workers"})
-//	if err := l.Connect(ctx); err != nil { ... }
-//	held, err := l.Acquire(ctx)       // one attempt
-//	if errors.Is(err, lock.ErrFull) { // all slots are held
-//		err = l.Wait(ctx, pause)      // until another attempt is worthwhile
-//	}
-//	err = held.Ready(ctx)             // until the command may start
-//	...
-//	err = held.Verify(ctx)            // on a timer: is the slot still ours?
-//	if errors.Is(err, lock.ErrInDoubt) {
-//		err = held.Reclaim(ctx)   // mend what held it
-//	}
-//	...
-//	err = held.Release(ctx)           // after the command's tree is dead
+// A [Backend] is such a place, and a [Lock] is one contender there. The example has its life from end to end:
 //
-// What a backend guarantees: at most one Held per slot is ready at a time. A Held
-// is ready from the moment that Ready returned nil, for as long as its holder
-// verifies it: the holder has its command dead when Verify, Reclaim or Lost says so,
-// and within Held.Lease of the beginning of its last successful verification. Two Held
-// of one slot can exist, while the newer one waits in Ready for the older one's
-// end. What a backend does not guarantee: that a holder which was frozen for
-// longer than its lease notices before it runs its next instruction. Against that
-// there is only the term.
+//   - [Lock.Connect] reaches the backend, and [Lock.Acquire] makes one attempt. If every slot is held, that returns
+//     [ErrFull], and [Lock.Wait] blocks until another attempt is worthwhile.
+//   - [Held.Ready] blocks until the command may start.
+//   - [Held.Verify] proves on a timer that the slot is still ours, and [Held.Lost] tells what the backend learns by
+//     itself. After [ErrInDoubt] it takes [Held.Reclaim] to repair what held the slot, or to prove the loss.
+//   - [Held.Release] gives the slot back after the command's tree is dead.
 //
-// Every outcome that a backend cannot know is ErrUnknown, never a guess: a slot
-// whose state is unknown is neither free nor lost.
+// What a backend guarantees: at most one [Held] per slot is ready at a time. A Held is ready from the moment that
+// [Held.Ready] returned nil, for as long as its holder verifies it: the holder has its command dead when [Held.Verify],
+// [Held.Reclaim] or [Held.Cause] returns an [ErrLost], and within [Held.Lease] of the beginning of its last successful
+// verification. Two Held of one slot can exist, while the newer one waits in Ready for the older one's end. What a
+// backend does not guarantee: that a holder which was frozen for longer than its lease notices before it runs its next
+// instruction. Against that there is only the term, [Held.Term].
+//
+// Every outcome that a backend cannot know is [ErrUnknown], never a guess: a slot whose state is unknown is neither
+// free nor lost.
 package lock
 
 import (

@@ -1,9 +1,11 @@
-// Package local keeps locks on one host, in a directory, with no broker:
+// Package local keeps locks on one host, in a directory, with no broker. [New] returns a [lock.Backend]:
 //
 //	backend, err := local.New(local.Config{Dir: "/run/berth"})
 //	l := backend.Lock(lock.ID{Kind: lock.Mutex, Name: "nightly"})
 //
-// Every lock has a directory of its own under Config.Dir. In it
+// What follows is the same for every backend; see the example of package [lock].
+//
+// Every lock has a directory of its own under [Config.Dir]. In it
 //
 //	N.slot      says that slot N exists; only administration makes and removes it
 //	N.lock      is flocked by whoever holds slot N
@@ -11,32 +13,27 @@
 //	admin.lock  is flocked during every administrative action
 //	sockets     has a unix socket of each contender, over which it is asked; see package sockets
 //
-// Slots count from 1 up to the first number that is missing; what lies beyond
-// a gap is a leftover that nobody obtains. A mutex is 1.lock alone. A name is
-// one lock whatever its kind, so a mutex and a semaphore that share a name
-// share slot 1. All who share a lock run as one user: nobody else can read its
-// lock files.
+// Slots count from 1 up to the first number that is missing; what lies beyond a gap is a leftover that nobody obtains.
+// A mutex ([lock.Mutex]) is 1.lock alone. A name is one lock whatever its kind, so a mutex and a semaphore that share a
+// name share slot 1. All who share a lock run as one user: nobody else can read its lock files.
 //
-// A lock file is never removed, and neither is a term file. Its flock therefore outlives the slot: a slot
-// that was removed and added again stays with the holder that has not stopped
-// yet. The flock ends when the file is unlocked through any copy, or the last copy is closed,
-// so it outlives a killed supervisor for as long as its guard has one. The guard unlocks it
-// once the command's tree is dead, if nothing else is to run in the slot.
+// A lock file is never removed, and neither is a term file. Its flock therefore outlives the slot: a slot that was
+// removed and added again stays with the holder that has not stopped yet. The flock ends when the file is unlocked
+// through any copy, or the last copy is closed, so it outlives a killed supervisor for as long as its guard has one
+// (see [lock.Handover]). The guard unlocks it once the command's tree is dead, if nothing else is to run in the slot.
 //
-// Terms count up from the clock in microseconds. Where a term file is lost, as
-// all are at a reboot if the directory is in /run, they begin at the clock
-// again: they then grow unless the clock was set back by more than the time
-// that the file had existed.
+// Terms ([lock.Held.Term]) count up from the clock in microseconds. Where a term file is lost, as all are at a reboot
+// if the directory is in /run, they begin at the clock again: they then grow unless the clock was set back by more than
+// the time that the file had existed.
 //
-// A directory in which other users could replace lock files is refused: one
-// that belongs to neither root nor this user, or is writable for everybody.
+// A directory in which other users could replace lock files is refused: one that belongs to neither root nor this user,
+// or is writable for everybody.
 //
-// Who looks at a lock asks its holders. The flock alone says that a slot is free, and
-// term files which term somebody has who does not answer.
+// A [lock.Inspector] asks the holders. The flock alone tells that a slot is free, and term files tell which term a
+// holder has that does not answer.
 //
-// What it does not guarantee: somebody who removes or replaces lock files by
-// hand can let a second holder in while the first is still stopping. The
-// directory must be on a file system of this host, not on NFS.
+// What the package does not guarantee: somebody who removes or replaces lock files by hand can let a second holder in
+// while the first is still stopping. The directory must be on a file system of this host, not on NFS.
 package local
 
 import (

@@ -1,16 +1,16 @@
-// Package rabbit keeps locks in RabbitMQ, as exclusive queues:
+// Package rabbit keeps locks in RabbitMQ, as exclusive queues. [New] returns a [lock.Backend]:
 //
 //	b, err := rabbit.New(rabbit.Config{URLs: []string{"amqp://user:password@host"}})
 //	l := b.Lock(lock.ID{Kind: lock.Mutex, Name: "importer"})
-//	err = l.Connect(ctx)
-//	held, err := l.Acquire(ctx)
 //
-// Whoever is the only consumer of a slot's ledger, the durable queue T, is next, or has just started; whose command
-// has run for a moment holds the slot by its exclusive queue B. The slot exists if its durable queue A does.
-// docs/protocol.md has the wire protocol.
+// What follows is the same for every backend; see the example of package [lock].
+//
+// The only consumer of a slot's ledger, the durable queue T, is the contender that is next, or the holder that has just
+// started. A holder whose command has run for a moment holds the slot by its exclusive queue B. The slot exists if its
+// durable queue A does. docs/protocol.md has the wire protocol.
 //
 // What the package does not guarantee: a holder that has heard nothing from the broker for longer than its lease (2 x
-// heartbeat) may share its slot with a newcomer. The holder's own deadline is there against that.
+// heartbeat, [lock.Held.Lease]) may share its slot with a newcomer. The holder's own deadline is there against that.
 package rabbit
 
 import (
