@@ -1,14 +1,15 @@
-// Package supervisor says what a supervisor is told and what it tells: how it is
-// configured, what it wants of a guard, in which states it can be, what its
-// observer hears, with which status berth exits. It is the vocabulary of packages that
-// know of each other in one direction only:
+// Package supervisor has what a supervisor is told and what it tells: how it is configured ([Config]), what it wants of
+// a guard ([Guard]), in which states it can be ([State]), what its observer hears ([Observer], [Tally]), how a run ends
+// ([Outcome], and the exit statuses of berth). It is the vocabulary of packages that know of each other in one
+// direction only:
 //
-//	supervisor          values and interfaces; does nothing
-//	supervisor/machine  decides: the table of states, and why it all ends and what then
-//	supervisor/calls    asks the lock, one call at a time
-//	supervisor/loop     waits, does what was decided, tells the guard; loop.Run
+//   - supervisor has values and interfaces, and does nothing.
+//   - [berth/supervisor/machine] decides: the table of states, and why it all ends and what then.
+//   - [berth/supervisor/calls] asks the lock, one call at a time.
+//   - [berth/supervisor/loop] waits, does what was decided, and tells the guard.
 //
-// It knows no backend and no process.
+// It knows no backend and no process. The example puts a backend and a guard together, and has
+// [berth/supervisor/loop.Run] run a command.
 package supervisor
 
 import (

@@ -1,21 +1,16 @@
-// Package loop runs a supervisor: it obtains the slot, has the command started,
-// proves on a timer that the slot is still held, ends the command when it is not
-// or when the user says so, and gives the slot back once the command's tree is dead.
+// Package loop runs a supervisor: it obtains the slot, has the command started, proves on a timer that the slot is
+// still held, ends the command when it is not or when the user says so, and gives the slot back once the command's tree
+// is dead. [Run] is all of it; package [supervisor] has an example.
 //
-//	outcome := loop.Run(supervisor.Config{Lock: l, Launch: launch, Signals: signals, ...})
-//	os.Exit(outcome.Status)
+// One goroutine owns everything. It notes what happens (events.go), asks package [machine] what to do about it, and
+// does that (actions.go). Which state follows, and what becomes of command, slot and berth, is for the machine alone.
+// What changes none of that is decided here: when the command is frozen and goes on, whether a request to step down is
+// heeded, and when a guard is launched. Everything slow, each call of a [lock.Lock] or [lock.Held], runs beside it
+// (package [calls]) and comes back as an event.
 //
-// One goroutine owns everything. It notes what happens (events.go), asks package
-// machine what to do about it, and does that (actions.go). Which state follows, and
-// what becomes of command, slot and berth, is for the machine alone. What changes none
-// of that is decided here: when the command is frozen and goes on, whether a request to
-// step down is heeded, and when a guard is launched.
-// Everything slow, each call of a lock's methods, runs beside it (package calls) and
-// comes back as an event.
-//
-// What it guarantees: the command runs only between a verification that
-// succeeded and that verification's deadline; Release comes after Dead, on every
-// path; an ending signal is never lost, whenever it arrives.
+// What it guarantees: the command runs only between a verification that succeeded and that verification's deadline;
+// [lock.Held.Release] comes after [supervisor.Dead], on every path; an ending signal is never lost, whenever it
+// arrives.
 package loop
 
 import (
