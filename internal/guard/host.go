@@ -1,8 +1,7 @@
-// Package guard is the supervisor's side of the process between berth's supervisor
-// and the command: it starts guards, implements supervisor.Guard for them, and kills
-// what a guard that died leaves behind.
+// Package guard is the supervisor's side of the process between berth's supervisor and the command: it starts guards,
+// implements [supervisor.Guard] for them, and kills what a guard that died leaves behind.
 //
-// The supervisor's process has one Host, and starts a guard ahead of time:
+// The supervisor's process has one [Host], and starts a guard ahead of time:
 //
 //	host, err := guard.NewHost()
 //	g, err := host.Launch(guard.Spec{Path: "/usr/bin/producer", Args: []string{"producer"}, Env: env})
@@ -10,17 +9,14 @@
 //	err = g.Start(supervisor.Start{Deadline: deadline})
 //	for event := range g.Events() { ... }    // Started, Exited, Dead
 //
-// The guard's process is the same binary under the name wire.Name, and runs
-// process.Main: it is the parent of the command, and kills the command's whole tree
-// when told, when its deadline passes, or when the supervisor is gone. This package
-// must not import that one, nor decide anything about locks.
+// The guard's process is the same binary under the name [wire.Name], and runs [berth/internal/guard/process.Main]: it
+// is the parent of the command, and kills the command's whole tree when told, when its deadline passes, or when the
+// supervisor is gone. This package must not import that one, nor decide anything about locks.
 //
-// The tree is every descendant of the guard, which is a child subreaper: a
-// process cannot leave it by forking twice, by setsid or by a group of its own.
-// What is started by somebody else on the command's behalf (a container, a
-// timer unit, at(1)) is not in it. If guard and supervisor are both killed,
-// the second before it can act, only the command's first process is certain to die, of
-// its parent-death signal; Spec.Namespace covers that case too.
+// The tree is every descendant of the guard, which is a child subreaper: a process cannot leave it by forking twice, by
+// setsid or by a group of its own. What is started by somebody else on the command's behalf (a container, a timer unit,
+// at(1)) is not in it. If guard and supervisor are both killed, the second before it can act, only the command's first
+// process is certain to die, of its parent-death signal; [Spec.Namespace] covers that case too.
 package guard
 
 import (

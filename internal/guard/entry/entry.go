@@ -1,16 +1,15 @@
-// Package entry has a process that was executed as a guard, or as what becomes the
-// command, do its work before the rest of the program is initialised. And each process
-// of berth, whichever it is, keeps to itself what it knows. Package main imports it:
+// Package entry has a process that was executed as a guard, or as what becomes the command, do its work before the rest
+// of the program is initialised: [process.Main] or [process.Stage]. And each process of berth, whichever it is, keeps
+// to itself what it knows ([parent.KeepToItself]). Package main imports it:
 //
 //	if will := entry.Will(); will != nil {
 //		will.Execute(backends.ExecuteWill)
 //		return
 //	}
 //
-// A guard's process comes before each start of a command. Go initialises packages in
-// the order of their import paths, each as soon as what it imports is ready
-// (go.dev/ref/spec, "Program initialization"; cmd/link since Go 1.21): this one imports
-// little, and its path sorts before nearly all others. It decides nothing.
+// A guard's process comes before each start of a command. Go initialises packages in the order of their import paths,
+// each as soon as what it imports is ready (go.dev/ref/spec, "Program initialization"; cmd/link since Go 1.21): this
+// one imports little, and its path sorts before nearly all others. It decides nothing.
 package entry
 
 import (

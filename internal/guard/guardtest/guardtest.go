@@ -1,6 +1,6 @@
-// Package guardtest is what tests of the guard's packages begin with: trees of
-// processes that are marked, so that none is lost sight of, and waiting for them.
-// Tests alone import it.
+// Package guardtest is what tests of the guard's packages begin with: trees of processes that are marked ([NewMark],
+// [Below]), so that none is lost sight of ([Marked]), and waiting for them ([Await], [AwaitProcesses]). Tests alone
+// import it.
 package guardtest
 
 import (

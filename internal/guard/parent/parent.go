@@ -1,9 +1,8 @@
-// Package parent is what the supervisor's process and the guard's have in common:
-// each is the parent of processes that it reaps, must outlive, and has to be able
-// to act on whatever they do to the host.
+// Package parent is what the supervisor's process and the guard's have in common: each is the parent of processes that
+// it reaps ([Reap]), must outlive ([BecomeSubreaper]), and has to be able to act on whatever they do to the host
+// ([ReserveThreads], [WithStopsBlocked]).
 //
-// It knows the kernel's rules for parents and Go's for threads. It must not know
-// whose parent a process is.
+// It knows the kernel's rules for parents and Go's for threads. It must not know whose parent a process is.
 package parent
 
 import (

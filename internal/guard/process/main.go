@@ -1,6 +1,6 @@
-// Package process is the guard's process: the parent of the command, which kills the
-// command's whole tree when told, when its deadline passes, or when the supervisor is
-// gone.
+// Package process is the guard's process: the parent of the command, which kills the command's whole tree when told,
+// when its deadline passes, or when the supervisor is gone. [Main] is all of it. [Stage] is the step between the guard
+// and a command that needs what a process can do for itself alone.
 //
 //	status, will := process.Main(os.Args)
 //	if will != nil {
@@ -8,9 +8,8 @@
 //	}
 //	os.Exit(status)
 //
-// It runs with next to nothing initialised, see package entry: it knows no lock, no
-// configuration and no supervisor but the messages of package wire, and is handed what
-// executes a will.
+// It runs with next to nothing initialised, see package [berth/internal/guard/entry]: it knows no lock, no
+// configuration and no supervisor but the messages of package [wire], and is handed what executes a [Will].
 package process
 
 import (

@@ -1,13 +1,13 @@
-// Package procfs finds the processes below this one, and signals single
-// processes, through /proc and pidfds (proc(5), pidfd_open(2)):
+// Package procfs finds the processes below this one ([Env.Descendants], [Env.Children]), and signals single processes
+// ([Env.Signal]), through /proc and pidfds (proc(5), pidfd_open(2)):
 //
 //	env := procfs.Kernel()
 //	for _, p := range env.Descendants(nil) {
 //		err := env.Signal(p, unix.SIGTERM)
 //	}
 //
-// It knows how the kernel numbers, lists and hides processes. It must not know
-// what anybody wants of them: that is package tree.
+// It knows how the kernel numbers, lists and hides processes. It must not know what anybody wants of them: that is
+// package [berth/internal/guard/tree].
 package procfs
 
 import (

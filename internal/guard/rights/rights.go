@@ -1,13 +1,12 @@
-// Package rights is what a command may do beside what its user may, and what it is
-// limited to: capabilities, setuid programs, the terminal that it shares, its umask and
-// its limits on resources.
+// Package rights is what a command may do beside what its user may ([Rights]), and what it is limited to ([Limit]):
+// capabilities, setuid programs, the terminal that it shares, its umask and its limits on resources.
 //
 //	r := rights.Rights{Confined: true, NoNewPrivileges: true}
 //	err := r.Restrict() // this thread, and what it forks
 //	err = r.Settle()    // what was forked, if r.Staged(), before it executes the command
 //
-// It knows the kernel's rules for one thread or process. Who is to have which rights is
-// for package config to say, and when they are taken for package guard/process.
+// It knows the kernel's rules for one thread or process. Package [berth/internal/config] has who is to have which
+// rights, and package [berth/internal/guard/process] when they are taken.
 package rights
 
 import (

@@ -1,11 +1,10 @@
-// Package terminal gives the controlling terminal to the command and takes it back,
-// as a shell does with its jobs (tcsetpgrp(3), credentials(7)), whatever the command's
-// standard input is: a program that asks for a password opens /dev/tty. The command
-// is in a process group of its own, so that it can be signalled as one; without the
-// terminal's foreground it could neither read from it nor be interrupted from it.
+// Package terminal gives the controlling terminal to the command ([Terminal.Offer]) and takes it back, as a shell does
+// with its jobs (tcsetpgrp(3), credentials(7)), whatever the command's standard input is: a program that asks for a
+// password opens /dev/tty. The command is in a process group of its own, so that it can be signalled as one; without
+// the terminal's foreground it could neither read from it nor be interrupted from it.
 //
-// It knows process groups and their foreground. It must not know of locks, deadlines
-// or orders; its owner tells it what happens to the command, and is told what to do.
+// It knows process groups and their foreground. It must not know of locks, deadlines or orders; its owner tells it what
+// happens to the command ([Terminal.Stopped]), and is told what to do ([Verdict]).
 package terminal
 
 import (

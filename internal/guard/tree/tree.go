@@ -1,4 +1,4 @@
-// Package tree signals, freezes and kills everything below this process as one:
+// Package tree signals, freezes and kills everything below this process as one [Tree]:
 //
 //	t := &tree.Tree{Env: procfs.Kernel()}
 //	t.Kill()                  // the first pass
@@ -11,9 +11,8 @@
 //		}
 //	}
 //
-// It knows how a tree is reached as a whole: through its control group, its process
-// groups, and package procfs. It must not know why, nor reap: when the tree is dead
-// is for its owner to say.
+// It knows how a tree is reached as a whole: through its control group, its process groups, and package [procfs]. It
+// must not know why, nor reap: when the tree is dead is for its owner to say.
 package tree
 
 import (

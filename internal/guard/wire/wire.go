@@ -1,7 +1,6 @@
-// Package wire is what the supervisor's process and the guard's say to each other:
-// the arguments that a guard is started with, orders to it, events from it, and the
-// connection that they travel on. Both sides are the same binary, so that nothing here
-// has to be understood by another version.
+// Package wire is what the supervisor's process and the guard's say to each other: the arguments that a guard is
+// started with ([Args]), orders to it ([Order]), events from it ([Event]), and the connection that they travel on
+// ([Conn]). Both sides are the same binary, so that nothing here has to be understood by another version.
 //
 // It must import next to nothing, so that the guard's process needs next to nothing.
 package wire
