@@ -11,10 +11,10 @@ import (
 
 	"berth/internal/cli/flags"
 	"berth/internal/config"
+	"berth/internal/control"
 	"berth/internal/inquire"
 	"berth/internal/interrupt"
 	"berth/internal/logging"
-	"berth/internal/pidsocket"
 	"berth/lock"
 )
 
@@ -92,7 +92,7 @@ func reloadHolder(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool
 // reloadProcess asks a process, and says what became of it.
 func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error {
 	var decision lock.Decision
-	answer, err := pidsocket.Ask(ctx, pid, lock.AskReload)
+	answer, err := control.AskProcess(ctx, pid, lock.AskReload)
 	if err == nil {
 		decision, err = lock.ReadDecision(fmt.Sprintf("process %d", pid), answer)
 	}

@@ -22,9 +22,9 @@ import (
 
 	"berth/internal/backends"
 	"berth/internal/config"
+	"berth/internal/control"
 	"berth/internal/guard"
 	"berth/internal/observe/feed"
-	"berth/internal/pidsocket"
 	"berth/internal/timing"
 	"berth/lock"
 	"berth/supervisor"
@@ -94,7 +94,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		Numbered: numbered(env), Credential: cfg.Credential, Rights: cfg.Rights, Namespace: cfg.PIDNamespace,
 	}
 	queue.queueAll()
-	asked := pidsocket.NewServer(log)
+	asked := control.NewServer(control.Config{Log: log})
 	asked.Begin()
 	outcome := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,

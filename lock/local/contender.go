@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"berth/internal/control"
 	"berth/lock"
 	"berth/lock/local/slotdir"
-	"berth/lock/local/sockets"
 )
 
 // contender implements lock.Lock.
@@ -17,7 +17,7 @@ type contender struct {
 	id      lock.ID
 	dir     slotdir.Dir
 	backend *Backend
-	asked   *sockets.Server
+	asked   *control.Server
 
 	waiter *slotdir.Waiter      // nil before Connect
 	held   atomic.Pointer[held] // also read by the watcher's goroutine

@@ -11,7 +11,7 @@
 //	N.lock      is flocked by whoever holds slot N
 //	N.term      has the last term of slot N; its holder reads and replaces it
 //	admin.lock  is flocked during every administrative action
-//	sockets     has a unix socket of each contender, over which it is asked; see package sockets
+//	sockets     has a unix socket of each contender, over which it is asked; see package control
 //
 // Slots count from 1 up to the first number that is missing; what lies beyond a gap is a leftover that nobody obtains.
 // A mutex ([lock.Mutex]) is 1.lock alone. A name is one lock whatever its kind, so a mutex and a semaphore that share a
@@ -49,9 +49,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/control"
 	"berth/lock"
 	"berth/lock/local/slotdir"
-	"berth/lock/local/sockets"
 )
 
 // DefaultDir is the directory used where Config.Dir is empty. It is on a file
@@ -82,7 +82,7 @@ type Backend struct {
 
 	mu     sync.Mutex
 	admins []string          // mu
-	asked  []*sockets.Server // of all contenders; mu
+	asked  []*control.Server // of all contenders; mu
 }
 
 // New returns the backend for cfg, without touching the file system. It fails
@@ -111,7 +111,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 	dir := b.path(id)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	asked := sockets.NewServer(sockets.Config{
+	asked := control.NewServer(control.Config{
 		Dir: dir.SocketsPath(), Admins: b.admins, Log: b.log.With("lock", id.Name),
 	})
 	b.asked = append(b.asked, asked)

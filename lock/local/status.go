@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"berth/internal/hearing"
+	"berth/internal/control"
 	"berth/lock"
 	"berth/lock/local/slotdir"
-	"berth/lock/local/sockets"
 )
 
 const (
@@ -23,10 +23,6 @@ const (
 	// looksAtOnce is how many are asked at once.
 	looksAtOnce = 32
 )
-
-// begun are the pauses after each of which a holder that has had no socket is looked for again: it begins to listen
-// hearing.After it has won its slot, if the host is not too busy.
-var begun = []time.Duration{hearing.After + 50*time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond}
 
 // inspector implements lock.Inspector. It keeps nothing open between two calls.
 type inspector struct {
@@ -40,26 +36,16 @@ func (i *inspector) Look(ctx context.Context) (lock.Status, error) {
 	if err := checkID(i.id); err != nil {
 		return lock.Status{}, err
 	}
-	status, waits, err := i.look(ctx)
-	for n := 0; err == nil && waits && n < len(begun); n++ {
-		if err = pause(ctx, begun[n]); err == nil {
-			status, waits, err = i.look(ctx)
-		}
-	}
-	if err != nil {
+	var status lock.Status
+	var err error
+	control.Patiently(ctx, func() (early bool) {
+		status, early, err = i.look(ctx)
+		return early && err == nil
+	})
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return lock.Status{}, i.failure("cannot look at "+i.id.String(), err)
 	}
 	return status, nil
-}
-
-// pause returns after d, or what has ended ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // look returns what is known now, and whether more will soon be.
@@ -75,7 +61,7 @@ func (i *inspector) look(ctx context.Context) (lock.Status, bool, error) {
 	if err != nil {
 		status.Waiting = -1
 	}
-	bySlot := make(map[int][]sockets.Socket, len(all))
+	bySlot := make(map[int][]control.Socket, len(all))
 	for _, s := range all {
 		bySlot[s.Slot] = append(bySlot[s.Slot], s)
 	}
@@ -114,7 +100,7 @@ func (i *inspector) look(ctx context.Context) (lock.Status, bool, error) {
 
 // slot returns what is known of a slot, given the sockets that are named after it, and whether it is held by somebody
 // who has none.
-func (i *inspector) slot(ctx context.Context, client sockets.Client, slot int, of []sockets.Socket) (
+func (i *inspector) slot(ctx context.Context, client control.Client, slot int, of []control.Socket) (
 	found lock.SlotStatus, none bool) {
 	found = lock.SlotStatus{Slot: slot, State: lock.SlotHeld}
 	because := errNoSocket
@@ -155,7 +141,7 @@ var errNoSocket = errors.New("it has no socket, as in the first moment of a hold
 
 // telling returns which of two reasons says more. Sockets of the dead stay for a while, and say nothing of who lives.
 func telling(before, now error) error {
-	if errors.Is(now, sockets.ErrDead) && !errors.Is(before, errNoSocket) {
+	if errors.Is(now, control.ErrDead) && !errors.Is(before, errNoSocket) {
 		return before
 	}
 	return now
@@ -168,7 +154,7 @@ func (i *inspector) silent(slot int, because error) string {
 		holder = fmt.Sprintf("its holder, of term %d,", term)
 	}
 	switch {
-	case errors.Is(because, sockets.ErrDead):
+	case errors.Is(because, control.ErrDead):
 		return holder + " was killed, and what it ran is being ended"
 	case errors.Is(because, errNoSocket):
 		return holder + " cannot be asked: " + because.Error()
@@ -187,10 +173,12 @@ func (i *inspector) Ask(ctx context.Context, slot int, verb lock.Verb) ([]byte, 
 	if err := checkID(i.id); err != nil {
 		return nil, err
 	}
-	answer, waits, err := i.ask(ctx, slot, verb)
-	for n := 0; waits && n < len(begun) && pause(ctx, begun[n]) == nil; n++ {
-		answer, waits, err = i.ask(ctx, slot, verb)
-	}
+	var answer []byte
+	var err error
+	control.Patiently(ctx, func() (early bool) {
+		answer, early, err = i.ask(ctx, slot, verb)
+		return early
+	})
 	if err != nil {
 		return nil, i.failure(what, err)
 	}
@@ -208,7 +196,7 @@ func (i *inspector) ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 		return nil, false, err
 	}
 	because := errNoSocket
-	all = slices.DeleteFunc(all, func(s sockets.Socket) bool { return s.Slot != slot })
+	all = slices.DeleteFunc(all, func(s control.Socket) bool { return s.Slot != slot })
 	for n, s := range all {
 		asked, cancel := ctx, context.CancelFunc(func() {})
 		if n < len(all)-1 { // another one may be the holder
@@ -232,7 +220,7 @@ func (i *inspector) ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 
 // open returns how many slots there are, and who can ask those who hold them. There is no lock where its
 // directory is not; a mutex has its slot all the same.
-func (i *inspector) open(ctx context.Context) (slots int, client sockets.Client, err error) {
+func (i *inspector) open(ctx context.Context) (slots int, client control.Client, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, client, err
 	}
@@ -246,7 +234,7 @@ func (i *inspector) open(ctx context.Context) (slots int, client sockets.Client,
 			slots = 1
 		}
 	}
-	return slots, sockets.Client{Dir: i.dir.SocketsPath(), Owners: []int{0, os.Geteuid(), owner}}, err
+	return slots, control.Client{Dir: i.dir.SocketsPath(), Owners: []int{0, os.Geteuid(), owner}}, err
 }
 
 func (i *inspector) failure(what string, err error) error {

@@ -1,4 +1,4 @@
-package hearing
+package control
 
 import (
 	"crypto/rand"
@@ -45,24 +45,24 @@ func kept(t *testing.T) *net.UnixConn {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	asker := exec.Command("/proc/self/exe", "-test.run=^TestNobodyIsNotWhoHasNoNumberHere$")
-	asker.Env = append(os.Environ(), inside+"="+listener.Addr().String())
-	if err := asker.Start(); err != nil {
+	other := exec.Command("/proc/self/exe", "-test.run=^TestNobodyIsNotWhoHasNoNumberHere$")
+	other.Env = append(os.Environ(), inside+"="+listener.Addr().String())
+	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := listener.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = conn.Close(), asker.Wait() })
+	t.Cleanup(func() { _, _ = conn.Close(), other.Wait() })
 	if _, err := conn.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	return conn.(*net.UnixConn)
 }
 
-// ask is that process.
-func ask(t *testing.T, address string) {
+// asker is that process.
+func asker(t *testing.T, address string) {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	conn, err := net.Dial("unix", address)
 	if err != nil {
@@ -76,7 +76,7 @@ func ask(t *testing.T, address string) {
 // to reach a berth in there.
 func TestNobodyIsNotWhoHasNoNumberHere(t *testing.T) {
 	if address := os.Getenv(inside); strings.HasPrefix(address, "@") {
-		ask(t, address)
+		asker(t, address)
 		return
 	}
 	if os.Getenv(inside) != "" {
@@ -85,7 +85,7 @@ func TestNobodyIsNotWhoHasNoNumberHere(t *testing.T) {
 			conn *net.UnixConn
 			want int
 		}{"itself": {own, nobody}, "a berth of its own": {kept(t), nobody}, "somebody outside": {connOf(t, os.NewFile(3, "of the one outside")), -1}} {
-			if _, uid, err := Peer(c.conn); err != nil || uid != c.want {
+			if _, uid, err := peer(c.conn); err != nil || uid != c.want {
 				t.Errorf("%s: user %d, %v, want %d", name, uid, err, c.want)
 			}
 		}

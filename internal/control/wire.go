@@ -1,4 +1,4 @@
-package hearing
+package control
 
 import (
 	"bufio"
@@ -15,10 +15,10 @@ const (
 	maxResponse = 64 << 10 // bytes; a report takes 500
 )
 
-// request is the one line that who asks sends, in JSON.
+// request is the one line that a client sends, in JSON.
 type request struct {
 	Request lock.Verb `json:"request"`
-	Slot    int       `json:"slot,omitempty"` // that the one who is asked has to hold; 0: whatever it does
+	Slot    int       `json:"slot,omitempty"` // that the server has to hold; 0: whatever it does
 }
 
 // response is the one line that comes back. One of the three is there.

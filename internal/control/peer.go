@@ -1,4 +1,4 @@
-package hearing
+package control
 
 import (
 	"errors"
@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Peer returns the process at the other end and its user, as the kernel has noted them: of who connected, or of who
-// began to listen. The process is 0 if it has no number here, and the user -1.
-func Peer(conn *net.UnixConn) (pid, uid int, err error) {
+// peer returns the process at the other end and its user, as the kernel has noted them: the client, or the
+// server. The process is 0 if it has no number here, and the user -1.
+func peer(conn *net.UnixConn) (pid, uid int, err error) {
 	var cred *unix.Ucred
-	err = control(conn, func(fd int) (err error) {
+	err = withFD(conn, func(fd int) (err error) {
 		cred, err = unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 		return err
 	})
@@ -49,18 +49,18 @@ func isNobody(pid int) bool {
 	}
 	its, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/user")
 	if errors.Is(err, fs.ErrPermission) && os.Geteuid() == nobody {
-		// It is a berth, which keeps to itself what it knows. Who is nobody, and nothing more, may signal
-		// the processes of that very user alone.
+		// It is a berth, which keeps to itself what it knows. A process of nobody, and nothing more, may
+		// signal those of that very user alone.
 		return unix.Kill(pid, 0) == nil
 	}
 	return err == nil && its == own
 }
 
-// gone reports whether the other end was closed. A request that was read after that is not meant any more: who
-// asked has given up, long ago if this process was stopped.
+// gone reports whether the other end was closed. A request that was read after that is not meant any more: the
+// client has given up, long ago if this process was stopped.
 func gone(conn *net.UnixConn) bool {
 	fds := make([]unix.PollFd, 1)
-	err := control(conn, func(fd int) error {
+	err := withFD(conn, func(fd int) error {
 		fds[0].Fd = int32(fd)
 		_, err := unix.Poll(fds, 0)
 		return err
@@ -68,7 +68,7 @@ func gone(conn *net.UnixConn) bool {
 	return err != nil || fds[0].Revents&unix.POLLHUP != 0
 }
 
-func control(conn syscall.Conn, do func(fd int) error) error {
+func withFD(conn syscall.Conn, do func(fd int) error) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return err
@@ -80,8 +80,8 @@ func control(conn syscall.Conn, do func(fd int) error) error {
 	return failed
 }
 
-// UserName returns the name of a user, or the number if it has none.
-func UserName(uid int) string {
+// userName returns the name of a user, or the number if it has none.
+func userName(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return u.Username
 	}
@@ -93,4 +93,21 @@ func number(uid int) string {
 		return "without a number in this user namespace"
 	}
 	return strconv.Itoa(uid)
+}
+
+// lookUp returns the numbers of users who are given by name or number, and the names that nobody has.
+func lookUp(users []string) (uids map[int]bool, unknown []string) {
+	uids = make(map[int]bool, len(users))
+	for _, name := range users {
+		number := name
+		if u, err := user.Lookup(name); err == nil {
+			number = u.Uid
+		}
+		if uid, err := strconv.Atoi(number); err == nil && uid >= 0 {
+			uids[uid] = true
+		} else {
+			unknown = append(unknown, name)
+		}
+	}
+	return uids, unknown
 }

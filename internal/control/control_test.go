@@ -1,10 +1,10 @@
-package sockets
+package control
 
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -19,14 +19,13 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/hearing"
 	"berth/lock"
 )
 
-const (
-	roleVariable = "SOCKETS_TEST_DIR" // the test binary listens there until it is killed
-	nobody       = 65534
-)
+const roleVariable = "CONTROL_TEST_DIR" // the test binary listens there until it is killed
+
+// The first thread does not end, and its user is the process's (proc(5)): it is not to be the one of asNobody.
+func init() { runtime.LockOSThread() }
 
 func TestMain(m *testing.M) {
 	dir := os.Getenv(roleVariable)
@@ -51,6 +50,7 @@ func serve(t *testing.T, dir string, admins ...string) (*Server, Client) {
 	t.Helper()
 	s := NewServer(Config{Dir: dir, Admins: admins, Log: hclog.NewNullLogger()})
 	s.Begin()
+	s.listen()
 	ended := make(chan struct{})
 	t.Cleanup(func() {
 		s.End()
@@ -60,20 +60,13 @@ func serve(t *testing.T, dir string, admins ...string) (*Server, Client) {
 		for n := 0; ; n++ {
 			select {
 			case r := <-s.Requests():
-				answer, _ := json.Marshal(struct {
-					N    int
-					Verb lock.Verb
-					From string
-				}{n, r.Verb, r.From})
-				_ = r.Reply(context.Background(), answer)
+				_ = r.Reply(context.Background(), fmt.Appendf(nil, `{"n":%d,"verb":%q,"from":%q}`, n, r.Verb, r.From))
 			case <-ended:
 				return
 			}
 		}
 	}()
-	c := Client{Dir: dir, Owners: []int{0, os.Geteuid()}}
-	one(t, c)
-	return s, c
+	return s, Client{Dir: dir, Owners: []int{0, os.Geteuid()}}
 }
 
 // one waits for the only socket in the directory.
@@ -104,23 +97,70 @@ func TestHolderIsAskedForTheSlotItHas(t *testing.T) {
 	s.Holds(3)
 	got := one(t, c)
 	answer, err := c.Ask(t.Context(), got, 3, lock.AskStatus)
-	want := `{"N":0,"Verb":"status","From":"` + hearing.UserName(os.Geteuid()) + `"}`
+	want := `{"n":0,"verb":"status","from":"` + userName(os.Geteuid()) + `"}`
 	if got.Slot != 3 || string(answer) != want {
 		t.Errorf("slot %d, answer %s, %v; want %s", got.Slot, answer, err, want)
 	}
-	if _, err := c.Ask(t.Context(), got, 4, lock.AskStepDown); !errors.Is(err, hearing.ErrRefused) {
-		t.Errorf("asked for another slot: %v, want %v", err, hearing.ErrRefused)
+	if _, err := c.Ask(t.Context(), got, 4, lock.AskStepDown); !errors.Is(err, ErrRefused) {
+		t.Errorf("asked for another slot: %v, want %v", err, ErrRefused)
 	}
 	s.Holds(0)
 	if got := one(t, c); got.Slot != 0 || !c.Listens(t.Context(), got) {
 		t.Errorf("who waits again has slot %d", got.Slot)
 	}
-	s.End()
-	if all, err := c.List(); err != nil || len(all) != 0 {
-		t.Errorf("left behind: %v, %v", all, err)
+}
+
+// unlogged is a server that a test begins and ends.
+func unlogged(t *testing.T, dir string) *Server {
+	t.Helper()
+	s := NewServer(Config{Dir: dir, Log: hclog.NewNullLogger()})
+	t.Cleanup(s.End)
+	return s
+}
+
+func TestSocketIsMadeOnceAndTakenAway(t *testing.T) {
+	s := unlogged(t, filepath.Join(t.TempDir(), "sockets"))
+	c := Client{Dir: s.cfg.Dir, Owners: []int{os.Geteuid()}}
+	for range 2 {
+		s.Begin()
+		s.listen()
+		made := one(t, c)
+		s.listen()
+		if now := one(t, c); now != made {
+			t.Errorf("%v is made, and then %v", made, now)
+		}
+		s.End()
+		if all, err := c.List(); err != nil || len(all) != 0 {
+			t.Errorf("left behind: %v, %v", all, err)
+		}
 	}
+}
+
+func TestSocketOfWhoEndsAtOnceIsNeverMade(t *testing.T) {
+	s := unlogged(t, filepath.Join(t.TempDir(), "sockets"))
 	s.Begin()
-	one(t, c)
+	s.End()
+	s.listen() // the timer may have been too late to stop
+	if _, err := os.Stat(s.cfg.Dir); err == nil {
+		t.Error("it is made")
+	}
+}
+
+func TestSocketThatCannotBeMadeIsTold(t *testing.T) {
+	takeName(t, os.Getpid())
+	for dir, want := range map[string]string{
+		"":                                       "by its process number",
+		filepath.Join(t.TempDir(), "no", "such"): "cannot listen for requests",
+	} {
+		var log strings.Builder
+		s := NewServer(Config{Dir: dir, Log: hclog.New(&hclog.LoggerOptions{Output: &log})})
+		s.Begin()
+		s.listen()
+		s.End()
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is told of %q", log.String(), dir)
+		}
+	}
 }
 
 func TestPathMayBeLongerThanAnAddress(t *testing.T) {
@@ -153,7 +193,7 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 		denied bool
 	}{
 		"no administrators": {nil, true}, "another administrator": {[]string{"daemon", "no such user"}, true},
-		"by number": {[]string{"65534"}, false}, "by name": {[]string{hearing.UserName(nobody)}, false},
+		"by number": {[]string{"65534"}, false}, "by name": {[]string{userName(nobody)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "sockets")
@@ -162,7 +202,7 @@ func TestOtherUsersAreSentAway(t *testing.T) {
 			asNobody(t, func() error {
 				answer, err := c.Ask(t.Context(), one(t, c), 0, lock.AskStepDown)
 				if errors.Is(err, lock.ErrDenied) != test.denied ||
-					!test.denied && !strings.Contains(string(answer), hearing.UserName(nobody)) {
+					!test.denied && !strings.Contains(string(answer), userName(nobody)) {
 					t.Errorf("answer %s, %v", answer, err)
 				}
 				return nil
@@ -242,8 +282,6 @@ func TestSocketOfAKilledProcessIsRemovedByTheNext(t *testing.T) {
 	if _, err := c.Ask(t.Context(), left, 0, lock.AskStatus); !errors.Is(err, ErrDead) {
 		t.Errorf("who is asked is dead: %v, want %v", err, ErrDead)
 	}
-	next := NewServer(Config{Dir: dir, Log: hclog.NewNullLogger()})
-	next.Begin()
-	defer next.End()
+	unlogged(t, dir).Begin()
 	there(t, c, func(all []Socket) bool { return len(all) == 1 && !slices.Contains(all, left) })
 }
