@@ -11,7 +11,6 @@ import (
 
 	"berth/internal/cli/flags"
 	"berth/internal/config"
-	"berth/internal/control"
 	"berth/internal/inquire"
 	"berth/internal/interrupt"
 	"berth/internal/logging"
@@ -91,11 +90,7 @@ func reloadHolder(ctx context.Context, q *inquire.Inquiry, slot int, asJSON bool
 
 // reloadProcess asks a process, and says what became of it.
 func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error {
-	var decision lock.Decision
-	answer, err := control.AskProcess(ctx, pid, lock.AskReload)
-	if err == nil {
-		decision, err = lock.ReadDecision(fmt.Sprintf("process %d", pid), answer)
-	}
+	decision, err := inquire.ReloadProcess(ctx, pid)
 	switch {
 	case err != nil:
 		decision.Why = logging.OneLine(err)

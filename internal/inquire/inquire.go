@@ -4,6 +4,7 @@
 //	q := &inquire.Inquiry{Inspector: backend.Inspector(id), ID: id}
 //	err := q.Watch(ctx, interval, func(seen inquire.Seen) { ... })
 //	asked, err := q.StepDown(ctx, slot)
+//	decision, err := inquire.ReloadProcess(ctx, pid)
 //
 // How a lock is looked at is up to the lock.Inspector, and how it is shown to package display.
 package inquire
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"berth/internal/config"
+	"berth/internal/control"
 	"berth/lock"
 )
 
@@ -65,6 +67,30 @@ func (q *Inquiry) Reload(ctx context.Context, slot int) (Asked, error) {
 	return q.askHolder(ctx, slot, lock.AskReload)
 }
 
+// StepDownAny is StepDown for a berth that is to follow the holder, whichever slot that has: without one it asks the
+// first of several holders. It looks at the lock only for that, and its errors advise no user to ask again.
+func (q *Inquiry) StepDownAny(ctx context.Context, slot int) (Asked, error) {
+	s, seen := lock.SlotStatus{Slot: slot}, time.Now()
+	if slot == 0 {
+		held, looked, err := q.holders(ctx, slot)
+		if err != nil {
+			return Asked{}, err
+		}
+		s, seen = held[0], looked
+	}
+	return q.ask(ctx, s, lock.AskStepDown, seen)
+}
+
+// ReloadProcess asks the berth that is process pid of this host to read its configuration again. Errors beside those of
+// control.AskProcess: ErrUnknown if the answer cannot be read.
+func ReloadProcess(ctx context.Context, pid int) (lock.Decision, error) {
+	answer, err := control.AskProcess(ctx, pid, lock.AskReload)
+	if err != nil {
+		return lock.Decision{}, err
+	}
+	return lock.ReadDecision(fmt.Sprintf("process %d", pid), answer)
+}
+
 // askHolder asks the holder of a slot, or the only one there is.
 func (q *Inquiry) askHolder(ctx context.Context, slot int, verb lock.Verb) (Asked, error) {
 	held, seen, err := q.holders(ctx, slot)
@@ -74,7 +100,15 @@ func (q *Inquiry) askHolder(ctx context.Context, slot int, verb lock.Verb) (Aske
 	case len(held) > 1:
 		return Asked{}, config.Usagef("%s has several holders; give --slot with one of: %s", q.ID, list(held))
 	}
-	return q.ask(ctx, held[0], verb, seen)
+	asked, err := q.ask(ctx, held[0], verb, seen)
+	if errors.Is(err, lock.ErrUnknown) && ctx.Err() == nil {
+		who := "the holder"
+		if asked.Holder != nil {
+			who = Who(asked.Holder) + ","
+		}
+		err = fmt.Errorf("it is not known whether %s agrees: %w; look at the status, and ask again", who, err)
+	}
+	return asked, err
 }
 
 // holders returns the slots that are held, or only the one that is wanted, and when the look at them began.
@@ -124,13 +158,6 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 	limited, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	answer, err := q.Ask(limited, s.Slot, verb)
-	if errors.Is(err, lock.ErrUnknown) && ctx.Err() == nil {
-		who := "the holder"
-		if s.Holder != nil {
-			who = Who(s.Holder) + ","
-		}
-		return asked, fmt.Errorf("it is not known whether %s agrees: %w; look at the status, and ask again", who, err)
-	}
 	if err == nil {
 		asked.Decision, err = lock.ReadDecision("the holder of "+q.subject(s.Slot), answer)
 	}

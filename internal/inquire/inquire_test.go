@@ -123,6 +123,9 @@ func TestOneOfSeveralHoldersHasToBeNamed(t *testing.T) {
 	q, place, _ := about(3)
 	hold(t, place, "web1")
 	second := hold(t, place, "web2")
+	if asked, err := q.StepDownAny(t.Context(), 0); err != nil || asked.Slot != 1 || !asked.Decision.Heeded {
+		t.Errorf("any: %+v, %v", asked, err)
+	}
 	_, err := q.StepDown(t.Context(), 0)
 	wants(t, err, config.ErrUsage, "--slot", "1 (web1, pid 1), 2 (web2, pid 1)")
 	second.refuses = true
@@ -142,6 +145,11 @@ func TestNoAnswerToARequestSaysWhatItMayBe(t *testing.T) {
 	fake.Inject(locktest.Ask, locktest.Fault{Before: lock.ErrUnknown})
 	_, err := q.StepDown(t.Context(), 0)
 	wants(t, err, lock.ErrUnknown, "it is not known whether web1, pid 1, agrees", "look at the status")
+	fake.Inject(locktest.Ask, locktest.Fault{Before: lock.ErrUnknown})
+	_, err = q.StepDownAny(t.Context(), 0)
+	if wants(t, err, lock.ErrUnknown); strings.Contains(err.Error(), "ask again") {
+		t.Errorf("a berth that asks by itself is advised: %v", err)
+	}
 }
 
 func TestReloadIsForOneHolder(t *testing.T) {

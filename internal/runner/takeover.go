@@ -7,8 +7,10 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/internal/guard"
+	"berth/internal/inquire"
 	"berth/internal/takeover"
 	"berth/lock"
 	"berth/supervisor"
@@ -45,7 +47,10 @@ func takeOver(cfg config.Run, guards *guard.Host, command guard.Spec, backend lo
 			Run: func(ctx context.Context) error {
 				return guards.Run(ctx, shell, guard.Beside{Limit: readyTimeout, Stuck: stuck})
 			},
-			Tell: tell, Again: takeoverAgain, Inspector: backend.Inspector(cfg.Lock), Log: log,
+			Tell: tell, Again: takeoverAgain, Log: log,
+			Inquiry: &inquire.Inquiry{
+				Inspector: backend.Inspector(cfg.Lock), ID: cfg.Lock, Naming: backends.NamingFlags(cfg.Connection),
+			},
 		}
 		if t.ReadyFile != "" && !filepath.IsAbs(t.ReadyFile) {
 			t.ReadyFile = filepath.Join(command.Dir, t.ReadyFile)

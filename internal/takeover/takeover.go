@@ -1,12 +1,13 @@
 // Package takeover asks the holder of a slot to step down, once the berth that is to follow it is ready:
 //
-//	t := takeover.Takeover{ReadyFile: "/run/new/ready", Inspector: inspector, Log: log}
+//	t := takeover.Takeover{ReadyFile: "/run/new/ready", Inquiry: inquiry, Log: log}
 //	err := t.Ask(ctx, slot)
 //
 // It knows nothing of how a slot is held, and never gives one up.
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,15 +17,13 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/hashicorp/go-hclog"
 
-	"berth/lock"
+	"berth/internal/inquire"
 )
 
 const (
 	// filePause and commandPause are between two looks whether the command could do its work.
 	filePause    = 200 * time.Millisecond
 	commandPause = 500 * time.Millisecond
-	// askTimeout bounds one question to the holder.
-	askTimeout = 3 * time.Second
 )
 
 // Takeover is how one berth takes over from another. Fields without a stated default are required.
@@ -39,15 +38,15 @@ type Takeover struct {
 	// nil: nobody is.
 	Tell func(what string)
 
-	Again     time.Duration  // after which one that has heeded is asked again, if the slot is not ours by then
-	Inspector lock.Inspector // of the lock; Ask closes it
-	Log       hclog.Logger
+	Again   time.Duration    // after which one that has heeded is asked again, if the slot is not ours by then
+	Inquiry *inquire.Inquiry // about the lock; Ask closes it
+	Log     hclog.Logger
 }
 
 // Ask waits until the command could do its work, and asks the holder of a slot, or of any that is held for 0, to step
 // down: again and again, because somebody else may be faster to take the place. It returns when ctx ends.
 func (t Takeover) Ask(ctx context.Context, slot int) error {
-	defer t.Inspector.Close()
+	defer t.Inquiry.Close()
 	if err := t.awaitReady(ctx); err != nil {
 		return err
 	}
@@ -114,38 +113,27 @@ func (t Takeover) ready(ctx context.Context) (problem string, again time.Duratio
 }
 
 // ask asks once. nil: it is heeded.
-func (t Takeover) ask(ctx context.Context, slot int) (err error) {
-	at, whose := clock(), "a slot"
-	if slot != 0 {
-		whose = fmt.Sprintf("slot %d", slot)
-	}
-	t.tell(fmt.Sprintf("the holder of %s, which was asked to step down at %s and has not answered", whose, at))
-	defer func() {
-		if err != nil {
-			t.tell(fmt.Sprintf("the holder of %s, which was asked to step down at %s and does not: %v", whose, at, err))
+func (t Takeover) ask(ctx context.Context, slot int) error {
+	at := clock()
+	tell := func(what string) {
+		whose := "a slot"
+		if slot != 0 {
+			whose = fmt.Sprintf("slot %d", slot)
 		}
-	}()
-	if slot == 0 {
-		if slot, err = t.heldSlot(ctx); err != nil {
-			return err
-		}
-		whose = fmt.Sprintf("slot %d", slot)
+		t.tell(fmt.Sprintf("the holder of %s, which was asked to step down at %s and %s", whose, at, what))
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	answer, err := t.Inspector.Ask(ctx, slot, lock.AskStepDown)
+	tell("has not answered")
+	asked, err := t.Inquiry.StepDownAny(ctx, slot)
+	if err == nil && !asked.Decision.Heeded {
+		err = errors.New(asked.Decision.Why)
+	}
+	slot = cmp.Or(asked.Slot, slot)
 	if err != nil {
+		tell("does not: " + err.Error())
 		return err
-	}
-	decision, err := lock.ReadDecision("the holder of "+whose, answer)
-	switch {
-	case err != nil:
-		return err
-	case !decision.Heeded:
-		return errors.New(decision.Why)
 	}
 	t.Log.Info("the holder steps down", "slot", slot)
-	t.tell(fmt.Sprintf("the holder of %s, which was asked to step down at %s and is about to", whose, at))
+	tell("is about to")
 	return nil
 }
 
@@ -157,20 +145,6 @@ func (t Takeover) tell(what string) {
 
 // clock is the time of day, as in the log.
 func clock() string { return time.Now().UTC().Format("15:04:05Z") }
-
-// heldSlot returns the number of one that is held.
-func (t Takeover) heldSlot(ctx context.Context) (int, error) {
-	status, err := t.Inspector.Look(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for _, slot := range status.Slots {
-		if slot.State == lock.SlotHeld {
-			return slot.Slot, nil
-		}
-	}
-	return 0, errors.New("no slot is held")
-}
 
 func sleep(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)

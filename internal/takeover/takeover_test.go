@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
 
+	"berth/internal/inquire"
 	"berth/lock"
 )
 
@@ -26,6 +27,9 @@ type holder struct {
 	closed  bool
 	then    func() // once all are given
 }
+
+// inquiry asks it.
+func (h *holder) inquiry() *inquire.Inquiry { return &inquire.Inquiry{Inspector: h} }
 
 func (h *holder) Look(context.Context) (lock.Status, error) {
 	return lock.Status{Slots: []lock.SlotStatus{{Slot: 1, State: lock.SlotFree}, {Slot: 2, State: lock.SlotHeld}}}, nil
@@ -56,7 +60,7 @@ func TestHolderIsAskedUntilItHeeds(t *testing.T) {
 	h.then = cancel
 	var log strings.Builder
 	logger := hclog.New(&hclog.LoggerOptions{Output: &log})
-	err := Takeover{Inspector: h, Log: logger, Again: time.Millisecond}.Ask(ctx, 0)
+	err := Takeover{Inquiry: h.inquiry(), Log: logger, Again: time.Millisecond}.Ask(ctx, 0)
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -83,7 +87,7 @@ func TestHolderIsAskedOnceTheCommandCouldWork(t *testing.T) {
 		}
 	}}
 	take := Takeover{
-		ReadyFile: file, ReadyCommand: "is-ready", Inspector: h, Log: hclog.New(&hclog.LoggerOptions{Output: log}),
+		ReadyFile: file, ReadyCommand: "is-ready", Inquiry: h.inquiry(), Log: hclog.New(&hclog.LoggerOptions{Output: log}),
 		Run: func(context.Context) error {
 			_, err := os.Stat(file)
 			return err
@@ -98,7 +102,7 @@ func TestNobodyIsAskedAnyMoreAtTheEnd(t *testing.T) {
 	h := &holder{}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	take := Takeover{ReadyCommand: "is-ready", Inspector: h, Log: hclog.NewNullLogger(), Run: hangs}
+	take := Takeover{ReadyCommand: "is-ready", Inquiry: h.inquiry(), Log: hclog.NewNullLogger(), Run: hangs}
 	if err := take.Ask(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
@@ -132,7 +136,7 @@ func TestWhatATakeoverWaitsForIsTold(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		h := &holder{answers: c.answers, then: func() {}}
 		var all []string
-		c.take.Inspector, c.take.Log, c.take.Again = h, hclog.NewNullLogger(), patience
+		c.take.Inquiry, c.take.Log, c.take.Again = h.inquiry(), hclog.NewNullLogger(), patience
 		c.take.Tell = func(what string) {
 			if all = append(all, what); strings.Contains(what, c.want) {
 				cancel()
