@@ -3,9 +3,9 @@ package supervisor
 import (
 	"os"
 	"syscall"
-	"time"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/wire"
 )
 
 // Guard is the helper process that is the parent of one command, as the
@@ -27,7 +27,7 @@ type Guard interface {
 
 	// Signal sends the signal to part of the command. CONT to the Group also
 	// gives the command the terminal again if berth has it for itself alone.
-	Signal(sig syscall.Signal, to Scope) error
+	Signal(sig syscall.Signal, to wire.Scope) error
 
 	// Freeze stops the whole tree until Thaw, which continues what Freeze has
 	// stopped and leaves alone what was stopped before. A signal that is sent
@@ -39,7 +39,7 @@ type Guard interface {
 	Thaw() error
 
 	// Kill kills the whole tree, again and again until nothing is left. Killing
-	// is told for each Kill, and every KillingInterval after it.
+	// is told for each Kill, and every wire.KillingInterval after it.
 	Kill() error
 
 	// Abandon kills the guard process itself, for one that does not do what
@@ -52,7 +52,7 @@ type Guard interface {
 
 	// Events tells what happens, in order. It is closed after Dead, or when
 	// a guard that has not started anything is gone.
-	Events() <-chan GuardEvent
+	Events() <-chan wire.Event
 }
 
 // Start is what a guard is told when the slot is won.
@@ -66,86 +66,4 @@ type Start struct {
 	// Beside has a shared lock (flock(2)) while anything runs beside the command. The guard locks it for itself alone
 	// before the will is executed, and for good: nothing begins to run there any more. nil: nothing does.
 	Beside *os.File
-}
-
-// KillingInterval is how long a guard is silent at most while it kills a tree that
-// does not end.
-const KillingInterval = 2 * time.Second
-
-// Scope is which part of a command a signal is for.
-type Scope string
-
-const (
-	// First is the process that the guard started.
-	First Scope = "first"
-	// Group is the process group of that process.
-	Group Scope = "group"
-	// Tree is every process of the command.
-	Tree Scope = "tree"
-	// Head is the first process alone, for a signal that is to end the command. Whatever of the command is stopped
-	// goes on after it, as with Tree: the first process may wait for it.
-	Head Scope = "head"
-	// Rest is every process of the command but the first.
-	Rest Scope = "rest"
-)
-
-// GuardEventKind is what a GuardEvent tells.
-type GuardEventKind string
-
-const (
-	// Accepted: the guard is about to start the command, which takes as long
-	// as its program takes to be read.
-	Accepted GuardEventKind = "accepted"
-	// Unusable: the guard cannot work here, for the reason Err, and has ended.
-	Unusable GuardEventKind = "unusable"
-	// Started: the command runs; Pid is its first process, 0 if that has
-	// ended before its number could be found out.
-	Started GuardEventKind = "started"
-	// NotStarted: the command could not be executed; Errno says why.
-	NotStarted GuardEventKind = "not started"
-	// Suspended: the command's first process was stopped from the terminal.
-	Suspended GuardEventKind = "suspended"
-	// HungUp: the terminal has gone, and the command had its foreground.
-	HungUp GuardEventKind = "hung up"
-	// Exited: the command's first process ended with Status; Left says
-	// whether others of the tree are alive.
-	Exited GuardEventKind = "exited"
-	// Refused: the process Pid of the tree may not be signalled, because it
-	// runs as another user. It is told once, and Dead not before its end.
-	Refused GuardEventKind = "refused"
-	// Killing: the guard has been told to kill, and has sent KILL to the whole
-	// tree. What does not end of it, it goes on to kill, and says so again.
-	Killing GuardEventKind = "killing"
-	// Lasting: seconds after KILL the process Pid is still there, as About says. With
-	// Left it lives. Otherwise it is dead, like all that is left of the tree, and whoever
-	// traces it keeps it: Dead is told all the same. Either is told once by whoever kills the
-	// tree: the guard, or after its death berth.
-	Lasting GuardEventKind = "lasting"
-	// Halted: the guard itself was stopped, by SIGSTOP for example, and has been
-	// continued. It is told once.
-	Halted GuardEventKind = "halted"
-	// Loosened: the command's first process, Pid, runs as another user than it was
-	// started as, and has lost its parent-death signal with that. It is told once.
-	Loosened GuardEventKind = "loosened"
-	// Overdue: the deadline passed, the guard is killing the tree.
-	Overdue GuardEventKind = "overdue"
-	// Dead: no process of the tree is left.
-	Dead GuardEventKind = "dead"
-)
-
-// GuardEvent is something that happened to the command or its guard.
-type GuardEvent struct {
-	Kind   GuardEventKind
-	Pid    int
-	Errno  syscall.Errno
-	Status syscall.WaitStatus
-	Left   bool
-	Err    error  // with Unusable
-	About  string // with Lasting
-
-	// Terminal, with Exited: the terminal was the command's; with Suspended: the
-	// command waits for it.
-	Terminal bool
-	// Orphans, with Exited and Dead: the guard had died, its tree was killed without it.
-	Orphans bool
 }

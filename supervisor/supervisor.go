@@ -8,7 +8,8 @@
 //   - [berth/supervisor/calls] asks the lock, one call at a time.
 //   - [berth/supervisor/loop] waits, does what was decided, and tells the guard.
 //
-// It knows no backend and no process. The example puts a backend and a guard together, and has
+// It knows no backend and no process: the words for what a guard is told and tells are those of package
+// [berth/internal/guard/wire]. The example puts a backend and a guard together, and has
 // [berth/supervisor/loop.Run] run a command.
 package supervisor
 
@@ -21,6 +22,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/signals"
 )
@@ -72,11 +74,11 @@ const (
 )
 
 // Scope is whom a signal is for while the first process lives.
-func (s StopTo) Scope() Scope {
+func (s StopTo) Scope() wire.Scope {
 	if s == StopTree {
-		return Tree
+		return wire.Tree
 	}
-	return Head
+	return wire.Head
 }
 
 // Hook is a program of the user's that runs at a turn in the life of a slot, with the command's environment.

@@ -15,6 +15,7 @@ import (
 	"berth/internal/guard/guardtest"
 	"berth/internal/guard/procfs"
 	"berth/internal/guard/tree"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -45,8 +46,8 @@ func TestCommandHasAControlGroupUntilItIsDead(t *testing.T) {
 	if err := tr.guard.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	tr.next(supervisor.Exited)
-	tr.next(supervisor.Dead)
+	tr.next(wire.Exited)
+	tr.next(wire.Dead)
 	awaitNoCgroup(t, path)
 }
 
@@ -58,8 +59,8 @@ func TestControlGroupOfADeadGuardIsRemoved(t *testing.T) {
 		t.Fatalf("there is no control group %q; this test needs a cgroup v2 hierarchy, and root", path)
 	}
 	tr.guard.Abandon()
-	tr.next(supervisor.Exited)
-	tr.next(supervisor.Dead)
+	tr.next(wire.Exited)
+	tr.next(wire.Dead)
 	if guardtest.Exists(path) {
 		t.Errorf("%s is left", path)
 	}
@@ -154,8 +155,8 @@ func TestNothingIsStartedAfterTheDeadlineBesideWhatIsLeft(t *testing.T) {
 	_, orphan := leave(t)
 	tracer.Keep(orphan, guardtest.KeptAlive)
 	tr.start(supervisor.Start{Deadline: boottime.Now().Add(50 * time.Millisecond)})
-	tr.next(supervisor.Overdue)
-	tr.next(supervisor.Dead)
+	tr.next(wire.Overdue)
+	tr.next(wire.Dead)
 }
 
 // Another guard is about to lock one, and an administrator may call theirs so.

@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/boottime"
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -15,20 +16,20 @@ func TestDeadlineThatPassesKillsTheTree(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
 		tr := prepare(t, guardtest.Forest)
 		tr.start(supervisor.Start{Deadline: far()})
-		tr.next(supervisor.Started)
+		tr.next(wire.Started)
 		guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 		deadline := soon()
 		if err := tr.guard.Renew(deadline); err != nil {
 			t.Fatal(err)
 		}
-		tr.next(supervisor.Overdue)
+		tr.next(wire.Overdue)
 		if !deadline.Passed() {
 			t.Error("the tree is killed before its deadline")
 		}
-		if exited := tr.next(supervisor.Exited); exited.Status.Signal() != unix.SIGKILL {
+		if exited := tr.next(wire.Exited); exited.Status.Signal() != unix.SIGKILL {
 			t.Errorf("the first process ended as %+v", exited)
 		}
-		tr.next(supervisor.Dead)
+		tr.next(wire.Dead)
 		tr.nothingLeft()
 	})
 }
@@ -37,26 +38,26 @@ func TestRenewedDeadlineKillsNothing(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	first := boottime.Now().Add(3 * time.Second) // never comes to pass, or the machine is beyond use
 	tr.start(supervisor.Start{Deadline: first})
-	tr.next(supervisor.Started)
+	tr.next(wire.Started)
 	if err := tr.guard.Renew(far()); err != nil {
 		t.Fatal(err)
 	}
 	guardtest.Await(t, "the first deadline", first.Passed)
 	// Orders are obeyed in turn, and a deadline that has passed comes before them.
-	if err := tr.guard.Signal(unix.SIGTERM, supervisor.First); err != nil {
+	if err := tr.guard.Signal(unix.SIGTERM, wire.First); err != nil {
 		t.Fatal(err)
 	}
-	if exited := tr.next(supervisor.Exited); exited.Status.Signal() != unix.SIGTERM {
+	if exited := tr.next(wire.Exited); exited.Status.Signal() != unix.SIGTERM {
 		t.Errorf("the command ended as %+v", exited)
 	}
-	tr.next(supervisor.Dead)
+	tr.next(wire.Dead)
 }
 
 func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	tr.start(supervisor.Start{Deadline: boottime.Now().Add(-time.Second)})
-	tr.next(supervisor.Overdue)
-	tr.next(supervisor.Dead)
+	tr.next(wire.Overdue)
+	tr.next(wire.Dead)
 	tr.nothingLeft()
 }
 
@@ -74,7 +75,7 @@ func TestDeadlineKillsTheTreeOfASupervisorThatIsSilent(t *testing.T) {
 func TestFrozenGuardActsOnAPassedDeadlineWhenItGoesOn(t *testing.T) {
 	tr := prepare(t, guardtest.Forest)
 	tr.start(supervisor.Start{Deadline: far()})
-	tr.next(supervisor.Started)
+	tr.next(wire.Started)
 	guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 	deadline := soon()
 	if err := tr.guard.Renew(deadline); err != nil {
@@ -83,9 +84,9 @@ func TestFrozenGuardActsOnAPassedDeadlineWhenItGoesOn(t *testing.T) {
 	thaw := tr.freezeGuard()
 	guardtest.Await(t, "the deadline", deadline.Passed)
 	thaw()
-	tr.next(supervisor.Overdue)
-	tr.next(supervisor.Exited)
-	tr.next(supervisor.Dead)
+	tr.next(wire.Overdue)
+	tr.next(wire.Exited)
+	tr.next(wire.Dead)
 	tr.nothingLeft()
 }
 
@@ -96,7 +97,7 @@ func TestDeadlineKillsWhatStopsForEverBesideASilentSupervisor(t *testing.T) {
 	tr := prepare(t,
 		`(kill -TTIN $$; while :; do sleep 0.004; kill -CONT $$; kill -TTIN $$; done 2>/dev/null) & while :; do :; done`)
 	tr.start(supervisor.Start{Deadline: far()})
-	tr.next(supervisor.Started)
+	tr.next(wire.Started)
 	guardtest.Await(t, "the events that nobody reads",
 		func() bool { return len(tr.guard.events) == cap(tr.guard.events) })
 	deadline := boottime.Now().Add(3 * time.Second) // meanwhile the socket fills up

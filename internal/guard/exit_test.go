@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -18,11 +19,11 @@ func TestExitStatusOfTheCommandIsTold(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			tr := prepare(t, fmt.Sprintf("exit %d", status))
 			tr.run()
-			exited := tr.next(supervisor.Exited)
+			exited := tr.next(wire.Exited)
 			if exited.Status.ExitStatus() != status || exited.Left || exited.Orphans || exited.Terminal {
 				t.Errorf("exit %d is told as %+v", status, exited)
 			}
-			if dead := tr.next(supervisor.Dead); dead.Orphans {
+			if dead := tr.next(wire.Dead); dead.Orphans {
 				t.Errorf("the end after exit %d is told as %+v", status, dead)
 			}
 		})
@@ -34,13 +35,13 @@ func TestSignalThatEndedTheCommandIsTold(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			tr := prepare(t, "exec sleep 1000")
 			tr.run()
-			if err := tr.guard.Signal(sig, supervisor.First); err != nil {
+			if err := tr.guard.Signal(sig, wire.First); err != nil {
 				t.Fatal(err)
 			}
-			if exited := tr.next(supervisor.Exited); !exited.Status.Signaled() || exited.Status.Signal() != sig {
+			if exited := tr.next(wire.Exited); !exited.Status.Signaled() || exited.Status.Signal() != sig {
 				t.Errorf("an end by %s is told as %+v", sig, exited)
 			}
-			tr.next(supervisor.Dead)
+			tr.next(wire.Dead)
 		})
 	}
 }
@@ -64,10 +65,10 @@ func TestCommandThatCannotBeExecutedIsToldWithItsReason(t *testing.T) {
 		withAndWithoutCgroup(t, func(t *testing.T) {
 			tr := prepareSpec(t, Spec{Path: path, Args: []string{path}})
 			tr.start(supervisor.Start{})
-			if event := tr.next(supervisor.NotStarted); event.Errno != errno {
+			if event := tr.next(wire.NotStarted); event.Errno != errno {
 				t.Errorf("%s: %v, want %v", path, event.Errno, errno)
 			}
-			tr.next(supervisor.Dead)
+			tr.next(wire.Dead)
 			awaitNoCgroup(t, tr.guard.cgroup)
 		})
 	}

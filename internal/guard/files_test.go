@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -39,7 +40,7 @@ func TestFilesHandedOverStayOpenUntilTheTreeIsDead(t *testing.T) {
 	tr := prepare(t, guardtest.Forest)
 	file, isLocked := locked(t)
 	tr.start(supervisor.Start{Files: []*os.File{file}})
-	tr.next(supervisor.Started)
+	tr.next(wire.Started)
 	guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 	file.Close()
 	if !isLocked() {
@@ -61,14 +62,14 @@ func TestFilesOfTheLastRunAreUnlockedWhenTheTreeIsDead(t *testing.T) {
 				file, isLocked := locked(t)
 				defer file.Close()
 				tr.start(supervisor.Start{Files: []*os.File{file}, Last: last})
-				tr.next(supervisor.Started)
-				if exited := tr.next(supervisor.Exited); !exited.Left || !isLocked() {
+				tr.next(wire.Started)
+				if exited := tr.next(wire.Exited); !exited.Left || !isLocked() {
 					t.Errorf("with %+v the file is locked: %t", exited, isLocked())
 				}
 				if err := tr.guard.Kill(); err != nil {
 					t.Fatal(err)
 				}
-				tr.next(supervisor.Dead)
+				tr.next(wire.Dead)
 				tr.nothingLeft()
 				if isLocked() == last {
 					t.Errorf("the file is locked when the tree is said to be dead: %t", !last)
@@ -83,11 +84,11 @@ func TestFilesAreUnlockedBeforeTheEndIsTold(t *testing.T) {
 	file, isLocked := locked(t)
 	defer file.Close()
 	tr.start(supervisor.Start{Files: []*os.File{file}, Last: true})
-	tr.next(supervisor.Started)
-	if exited := tr.next(supervisor.Exited); exited.Left || isLocked() {
+	tr.next(wire.Started)
+	if exited := tr.next(wire.Exited); exited.Left || isLocked() {
 		t.Errorf("with %+v the file is locked: %t", exited, isLocked())
 	}
-	tr.next(supervisor.Dead)
+	tr.next(wire.Dead)
 }
 
 func TestCommandInheritsNeitherFilesNorConnection(t *testing.T) {
@@ -95,7 +96,7 @@ func TestCommandInheritsNeitherFilesNorConnection(t *testing.T) {
 	file, _ := locked(t)
 	defer file.Close()
 	tr.start(supervisor.Start{Files: []*os.File{file}})
-	first := tr.next(supervisor.Started).Pid
+	first := tr.next(wire.Started).Pid
 	guardtest.Await(t, "the program", func() bool { return len(guardtest.Marked(tr.mark)) == 1 })
 	own := inheritable(t)
 	var more []string
@@ -172,9 +173,9 @@ func TestCommandHasTheEnvironmentItIsGiven(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "env")
 	tr := prepare(t, `env >`+out)
 	tr.start(supervisor.Start{Vars: []string{"BERTH_SLOT=3", "BERTH_NAME=a b\nc"}})
-	tr.next(supervisor.Started)
-	tr.next(supervisor.Exited)
-	tr.next(supervisor.Dead)
+	tr.next(wire.Started)
+	tr.next(wire.Exited)
+	tr.next(wire.Dead)
 	env, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"berth/internal/guard/guardtest"
 	"berth/internal/guard/procfs"
 	"berth/internal/guard/tree"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -80,7 +81,7 @@ func (tr *command) end() {
 func (tr *command) run() (first int) {
 	tr.t.Helper()
 	tr.start(supervisor.Start{})
-	return tr.next(supervisor.Started).Pid
+	return tr.next(wire.Started).Pid
 }
 
 func (tr *command) start(start supervisor.Start) {
@@ -90,16 +91,16 @@ func (tr *command) start(start supervisor.Start) {
 	if err := tr.guard.Start(start); err != nil {
 		tr.t.Fatal(err)
 	}
-	tr.next(supervisor.Accepted)
+	tr.next(wire.Accepted)
 }
 
 // next returns the next event, which has to be of the kind. That KILL was sent is
 // passed over, unless it is asked for.
-func (tr *command) next(kind supervisor.GuardEventKind) supervisor.GuardEvent {
+func (tr *command) next(kind wire.Kind) wire.Event {
 	tr.t.Helper()
 	select {
 	case event, open := <-tr.guard.Events():
-		if open && event.Kind == supervisor.Killing && kind != supervisor.Killing {
+		if open && event.Kind == wire.Killing && kind != wire.Killing {
 			return tr.next(kind)
 		}
 		if !open {
@@ -108,7 +109,7 @@ func (tr *command) next(kind supervisor.GuardEventKind) supervisor.GuardEvent {
 		if event.Kind != kind {
 			tr.t.Fatalf("%+v came instead of %q", event, kind)
 		}
-		tr.dead = kind == supervisor.Dead
+		tr.dead = kind == wire.Dead
 		return event
 	case <-time.After(guardtest.Patience):
 		tr.t.Fatalf("%q did not come", kind)

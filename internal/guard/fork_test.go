@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -37,11 +38,11 @@ func TestProgramThatIsSlowToBeReadIsStarted(t *testing.T) {
 		tr.start(supervisor.Start{Deadline: far()})
 		guardtest.AwaitProcesses(t, tr.mark, 0)
 		open()
-		tr.next(supervisor.Started)
-		if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
+		tr.next(wire.Started)
+		if exited := tr.next(wire.Exited); exited.Status.ExitStatus() != 7 {
 			t.Errorf("the command ended as %+v", exited)
 		}
-		tr.next(supervisor.Dead)
+		tr.next(wire.Dead)
 	})
 }
 
@@ -52,7 +53,7 @@ func TestProgramThatIsSlowToBeReadIsKilled(t *testing.T) {
 			if err := tr.guard.Renew(soon()); err != nil {
 				t.Fatal(err)
 			}
-			tr.next(supervisor.Overdue)
+			tr.next(wire.Overdue)
 		},
 		"by an order": func(tr *command) {
 			if err := tr.guard.Kill(); err != nil {
@@ -68,11 +69,11 @@ func TestProgramThatIsSlowToBeReadIsKilled(t *testing.T) {
 				tr := prepareSpec(t, Spec{Path: path, Args: []string{path}, Env: []string{"GOMAXPROCS=1", "GOGC=1"}})
 				tr.start(supervisor.Start{Deadline: far()})
 				end(tr)
-				tr.next(supervisor.Started)
-				if exited := tr.next(supervisor.Exited); exited.Status.Signal() != unix.SIGKILL {
+				tr.next(wire.Started)
+				if exited := tr.next(wire.Exited); exited.Status.Signal() != unix.SIGKILL {
 					t.Errorf("it ended as %+v", exited)
 				}
-				tr.next(supervisor.Dead)
+				tr.next(wire.Dead)
 			})
 		})
 	}
@@ -92,10 +93,10 @@ func TestGuardThatIsSlowToBeginIsNotWaitedFor(t *testing.T) {
 				t.Fatal(err)
 			}
 			tr.run()
-			if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
+			if exited := tr.next(wire.Exited); exited.Status.ExitStatus() != 7 {
 				t.Errorf("the command's end is told as %+v", exited)
 			}
-			tr.next(supervisor.Dead)
+			tr.next(wire.Dead)
 		})
 	}
 }

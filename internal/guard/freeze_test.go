@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -18,7 +19,7 @@ func frozenCommand(t *testing.T) *command {
 	t.Helper()
 	tr := prepare(t, guardtest.Forest)
 	tr.start(supervisor.Start{Deadline: far()})
-	tr.next(supervisor.Started)
+	tr.next(wire.Started)
 	guardtest.AwaitProcesses(t, tr.mark, guardtest.ForestSize)
 	guardtest.Await(t, "the process that is stopped by itself", func() bool { return len(tr.inState("T")) == 1 })
 	tr.freeze()
@@ -85,12 +86,12 @@ func TestSignalToAFrozenTreeTakesEffectAtTheThaw(t *testing.T) {
 		tr.run()
 		guardtest.Await(t, "the trap", func() bool { return guardtest.Exists(up) })
 		tr.freeze()
-		_ = tr.guard.Signal(unix.SIGTERM, supervisor.Tree)
+		_ = tr.guard.Signal(unix.SIGTERM, wire.Tree)
 		_ = tr.guard.Thaw()
-		if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 9 {
+		if exited := tr.next(wire.Exited); exited.Status.ExitStatus() != 9 {
 			t.Errorf("it ended as %+v", exited)
 		}
-		tr.next(supervisor.Dead)
+		tr.next(wire.Dead)
 	})
 }
 
@@ -99,16 +100,16 @@ func TestFrozenTreeCanBeKilled(t *testing.T) {
 		t.Run("when told", func(t *testing.T) {
 			tr := frozenCommand(t)
 			_ = tr.guard.Kill()
-			tr.next(supervisor.Exited)
-			tr.next(supervisor.Dead)
+			tr.next(wire.Exited)
+			tr.next(wire.Dead)
 			tr.nothingLeft()
 		})
 		t.Run("at the deadline", func(t *testing.T) {
 			tr := frozenCommand(t)
 			_ = tr.guard.Renew(soon())
-			tr.next(supervisor.Overdue)
-			tr.next(supervisor.Exited)
-			tr.next(supervisor.Dead)
+			tr.next(wire.Overdue)
+			tr.next(wire.Exited)
+			tr.next(wire.Dead)
 			tr.nothingLeft()
 		})
 		t.Run("when the guard dies", func(t *testing.T) {
@@ -144,11 +145,11 @@ func TestCommandThatTheUserContinuesWhileFrozenGoesOnAtTheThaw(t *testing.T) {
 		tr := prepare(t, `exec sleep 1000`)
 		first := tr.run()
 		guardtest.AwaitProcesses(t, tr.mark, 1)
-		_ = tr.guard.Signal(unix.SIGTSTP, supervisor.Group)
+		_ = tr.guard.Signal(unix.SIGTSTP, wire.Group)
 		guardtest.Await(t, "the user's stop", func() bool { return len(tr.inState("T")) == 1 })
 		tr.freeze()
-		_ = tr.guard.Signal(unix.SIGCONT, supervisor.Group)
-		_ = tr.guard.Signal(unix.SIGUSR1, supervisor.First) // obeyed after it, and pending until the thaw
+		_ = tr.guard.Signal(unix.SIGCONT, wire.Group)
+		_ = tr.guard.Signal(unix.SIGUSR1, wire.First) // obeyed after it, and pending until the thaw
 		guardtest.Await(t, "the signal after it", func() bool {
 			const usr1 = "ShdPnd:\t0000000000000200"
 			return strings.Contains(guardtest.StatusOf(first), usr1)
@@ -157,10 +158,10 @@ func TestCommandThatTheUserContinuesWhileFrozenGoesOnAtTheThaw(t *testing.T) {
 			t.Error("the command goes on, although it is frozen")
 		}
 		_ = tr.guard.Thaw()
-		if exited := tr.next(supervisor.Exited); exited.Status.Signal() != unix.SIGUSR1 {
+		if exited := tr.next(wire.Exited); exited.Status.Signal() != unix.SIGUSR1 {
 			t.Errorf("it ended as %+v", exited)
 		}
-		tr.next(supervisor.Dead)
+		tr.next(wire.Dead)
 	})
 }
 
@@ -175,14 +176,14 @@ func TestFrozenProcessIsContinuedOnce(t *testing.T) {
 	tr.run()
 	guardtest.Await(t, "the traps", func() bool { return guardtest.Exists(dir + "/up") })
 	tr.freeze()
-	_ = tr.guard.Signal(unix.SIGTERM, supervisor.Tree)
+	_ = tr.guard.Signal(unix.SIGTERM, wire.Tree)
 	_ = tr.guard.Thaw()
 	got := func() string {
 		text, _ := os.ReadFile(dir + "/got")
 		return string(text)
 	}
 	guardtest.Await(t, "both signals", func() bool { return len(got()) >= len("cont\nterm\n") })
-	_ = tr.guard.Signal(unix.SIGTERM, supervisor.First)
+	_ = tr.guard.Signal(unix.SIGTERM, wire.First)
 	guardtest.Await(t, "another signal", func() bool { return len(got()) >= len("cont\nterm\nterm\n") })
 	if text := got(); text != "term\ncont\nterm\n" && text != "cont\nterm\nterm\n" {
 		t.Errorf("it got %q", text)

@@ -73,10 +73,10 @@ func TestDeadGuardsTreeIsKilled(t *testing.T) {
 // orphansDie expects what is told when the guard has died.
 func (tr *command) orphansDie() {
 	tr.t.Helper()
-	if exited := tr.next(supervisor.Exited); !exited.Orphans || exited.Status.Signal() != unix.SIGKILL {
+	if exited := tr.next(wire.Exited); !exited.Orphans || exited.Status.Signal() != unix.SIGKILL {
 		tr.t.Errorf("the end of the first process is told as %+v", exited)
 	}
-	if dead := tr.next(supervisor.Dead); !dead.Orphans {
+	if dead := tr.next(wire.Dead); !dead.Orphans {
 		tr.t.Errorf("the end of the tree is told as %+v", dead)
 	}
 	tr.nothingLeft()
@@ -88,11 +88,11 @@ func (tr *command) orphansDie() {
 func TestGuardThatDiesAfterTheFirstProcessLeavesItsStatusAsItWas(t *testing.T) {
 	tr := prepare(t, `setsid sleep 1000 & exit 7`)
 	tr.run()
-	if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
+	if exited := tr.next(wire.Exited); exited.Status.ExitStatus() != 7 {
 		t.Errorf("it is told as %+v", exited)
 	}
 	tr.guard.Abandon()
-	tr.next(supervisor.Dead) // and not Exited once more
+	tr.next(wire.Dead) // and not Exited once more
 	tr.nothingLeft()
 }
 
@@ -168,10 +168,10 @@ func TestWillWaitsForWhatRunsBesideTheCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr.start(supervisor.Start{Will: []byte(file), Deadline: soon(), Beside: beside})
-	tr.next(supervisor.Started)
-	tr.next(supervisor.Overdue) // the supervisor is too late, as if it were stopped
-	tr.next(supervisor.Exited)
-	tr.next(supervisor.Dead)
+	tr.next(wire.Started)
+	tr.next(wire.Overdue) // the supervisor is too late, as if it were stopped
+	tr.next(wire.Exited)
+	tr.next(wire.Dead)
 	time.Sleep(100 * time.Millisecond)
 	if guardtest.Exists(file) {
 		t.Error("the will is executed while something runs beside the command")
@@ -210,7 +210,7 @@ func TestNextGuardIsSparedWhenThePreviousOneDies(t *testing.T) {
 	if err := next.Start(supervisor.Start{}); err != nil {
 		t.Fatal(err)
 	}
-	var kinds []supervisor.GuardEventKind
+	var kinds []wire.Kind
 	for event := range next.Events() {
 		kinds = append(kinds, event.Kind)
 		if event.Status != 0 || event.Orphans {

@@ -19,33 +19,6 @@ import (
 // connection, and has nothing to do any more, is killed.
 const leaveTimeout = 2 * time.Second
 
-// The guard's process is no less talkative than a supervisor may expect.
-const _ = uint64(supervisor.KillingInterval - wire.KillingInterval)
-
-// kinds are the events that the guard's process tells, and what becomes of them.
-var kinds = map[wire.Kind]supervisor.GuardEventKind{
-	wire.Accepted:    supervisor.Accepted,
-	wire.Started:     supervisor.Started,
-	wire.NotStarted:  supervisor.NotStarted,
-	wire.Suspended:   supervisor.Suspended,
-	wire.HungUp:      supervisor.HungUp,
-	wire.Exited:      supervisor.Exited,
-	wire.Refused:     supervisor.Refused,
-	wire.Killing:     supervisor.Killing,
-	wire.Lasting:     supervisor.Lasting,
-	wire.UserChanged: supervisor.Loosened,
-	wire.Overdue:     supervisor.Overdue,
-	wire.Dead:        supervisor.Dead,
-}
-
-var scopes = map[supervisor.Scope]wire.Scope{
-	supervisor.First: wire.First,
-	supervisor.Group: wire.Group,
-	supervisor.Tree:  wire.Tree,
-	supervisor.Head:  wire.Head,
-	supervisor.Rest:  wire.Rest,
-}
-
 // Guard is the supervisor's hold on one guard process; see supervisor.Guard.
 type Guard struct {
 	host      *Host
@@ -53,7 +26,7 @@ type Guard struct {
 	cgroup    string // the directory of the control group that it makes, "" for none
 	namespace bool   // it is in a PID namespace of its own
 	conn      *wire.Conn
-	events    chan supervisor.GuardEvent
+	events    chan wire.Event
 	gone      chan struct{} // closed by the Host when the process was reaped
 	started   chan struct{} // closed by Start: something may run
 
@@ -69,7 +42,7 @@ func newGuard(host *Host, conn *wire.Conn, namespace bool) *Guard {
 		namespace: namespace,
 		cgroup:    host.env.newCgroup(),
 		conn:      conn,
-		events:    make(chan supervisor.GuardEvent, 16),
+		events:    make(chan wire.Event, 16),
 		gone:      make(chan struct{}),
 		started:   make(chan struct{}),
 	}
@@ -87,7 +60,7 @@ func (g *Guard) run() {
 	}
 	if err != nil {
 		g.host.kill(g)
-		g.events <- supervisor.GuardEvent{Kind: supervisor.Unusable, Err: err}
+		g.events <- wire.Event{Kind: wire.Unusable, Err: err}
 	} else {
 		exited, dead = g.passOn()
 	}
@@ -126,15 +99,12 @@ func (g *Guard) passOn() (exited, dead bool) {
 		if e.Pid != 0 && g.namespace {
 			e.Pid = outside(g.host.env.procfs, g.pid, e.Pid)
 		}
-		event := supervisor.GuardEvent{
-			Kind: kinds[e.Kind], Pid: e.Pid, Errno: e.Errno, Status: e.Status, Left: e.Left, Terminal: e.Terminal,
-		}
 		if e.Kind == wire.Lasting {
-			event = lasting(e.Pid, e.Left)
+			e = lasting(e.Pid, e.Left)
 		}
-		g.events <- event
+		g.events <- e
 		if last {
-			g.events <- supervisor.GuardEvent{Kind: supervisor.Dead}
+			g.events <- wire.Event{Kind: wire.Dead}
 		}
 	}
 }
@@ -148,7 +118,7 @@ func (g *Guard) noteHalt() {
 		return
 	}
 	select {
-	case g.events <- supervisor.GuardEvent{Kind: supervisor.Halted}:
+	case g.events <- wire.Event{Kind: wire.Halted}:
 		g.haltTold = true
 	default:
 	}
@@ -195,13 +165,13 @@ func (g *Guard) onlyDead() bool {
 // finish kills the tree of a guard that died. Its first process died with the
 // guard, of its parent-death signal; the rest fell to this process.
 func (g *Guard) finish(exited bool) {
-	g.host.killOrphans(g.cgroup, func(event supervisor.GuardEvent) { g.events <- event })
+	g.host.killOrphans(g.cgroup, func(event wire.Event) { g.events <- event })
 	terminal.TakeBack(g.host.env.procfs, g.settings.Load())
 	if !exited {
-		g.events <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL),
+		g.events <- wire.Event{Kind: wire.Exited, Status: syscall.WaitStatus(unix.SIGKILL),
 			Orphans: true}
 	}
-	g.events <- supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true}
+	g.events <- wire.Event{Kind: wire.Dead, Orphans: true}
 }
 
 // Bequeath implements supervisor.Guard.
@@ -229,8 +199,8 @@ func (g *Guard) Renew(deadline boottime.Instant) error {
 }
 
 // Signal implements supervisor.Guard.
-func (g *Guard) Signal(sig syscall.Signal, to supervisor.Scope) error {
-	return g.order(wire.Order{Op: wire.OpSignal, Signal: sig, Scope: scopes[to]})
+func (g *Guard) Signal(sig syscall.Signal, to wire.Scope) error {
+	return g.order(wire.Order{Op: wire.OpSignal, Signal: sig, Scope: to})
 }
 
 // Freeze implements supervisor.Guard.
@@ -253,7 +223,7 @@ func (g *Guard) Retire() {
 }
 
 // Events implements supervisor.Guard.
-func (g *Guard) Events() <-chan supervisor.GuardEvent { return g.events }
+func (g *Guard) Events() <-chan wire.Event { return g.events }
 
 // order sends an order, or gives up on a guard that does not read them.
 func (g *Guard) order(o wire.Order) error { return g.conn.Send(o, o.Files, wire.SendTimeout) }

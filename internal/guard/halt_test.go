@@ -12,7 +12,7 @@ import (
 
 	"berth/internal/guard/guardtest"
 	"berth/internal/guard/procfs"
-	"berth/supervisor"
+	"berth/internal/guard/wire"
 )
 
 // A guard that stays stopped would keep no deadline, and tell nothing.
@@ -28,19 +28,19 @@ func TestStoppedGuardGoesOn(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n == 0 {
-					tr.next(supervisor.Halted) // and not again
+					tr.next(wire.Halted) // and not again
 				}
 			}
 			if err := unix.Kill(first, unix.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
-			if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
+			if exited := tr.next(wire.Exited); exited.Status.ExitStatus() != 7 {
 				t.Errorf("the command's end is told as %+v", exited)
 			}
 			if !namespace { // there, what else it runs is killed with it
 				_ = tr.guard.Kill()
 			}
-			tr.next(supervisor.Dead)
+			tr.next(wire.Dead)
 		})
 	}
 }

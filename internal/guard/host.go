@@ -89,7 +89,7 @@ type Spec struct {
 	// Namespace has the guard be the first process of a PID namespace of its
 	// own, with a /proc of its own: the command then dies even if guard and
 	// supervisor are both killed. It needs CAP_SYS_ADMIN; Launch
-	// fails with ErrNamespace where that is missing, or supervisor.Unusable is told
+	// fails with ErrNamespace where that is missing, or wire.Unusable is told
 	// with it. The command cannot be given the terminal.
 	Namespace bool
 }
@@ -203,7 +203,7 @@ func (h *Host) reap() {
 }
 
 // Launch starts a guard for the command. It waits for orders at little cost. One
-// that turns out not to be able to work tells supervisor.Unusable.
+// that turns out not to be able to work tells wire.Unusable.
 func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 	ours, theirs, err := wire.Pair()
 	if err != nil {

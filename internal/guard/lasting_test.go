@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
-	"berth/supervisor"
+	"berth/internal/guard/wire"
 )
 
 // A debugger that is stopped, for example. Nothing of what it keeps runs.
@@ -33,14 +33,14 @@ func TestDeadProcessThatIsKeptByItsTracerDoesNotKeepTheTreeAlive(t *testing.T) {
 			if err := tr.guard.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			if told := tr.next(supervisor.Lasting); told.Pid != first || told.Left ||
+			if told := tr.next(wire.Lasting); told.Pid != first || told.Left ||
 				!strings.Contains(told.About, "state Z, traced by process ") {
 				t.Errorf("of process %d it tells %+v", first, told)
 			}
-			if e := tr.next(supervisor.Exited); e.Left || e.Status != syscall.WaitStatus(unix.SIGKILL) {
+			if e := tr.next(wire.Exited); e.Left || e.Status != syscall.WaitStatus(unix.SIGKILL) {
 				t.Errorf("the command's end is told as %+v", e)
 			}
-			tr.next(supervisor.Dead)
+			tr.next(wire.Dead)
 			tr.nothingLeft()
 			select {
 			case e, open := <-tr.guard.Events():
@@ -63,7 +63,7 @@ func TestDeadGuardsOrphansThatAreKeptDeadAreToldAndNotWaitedFor(t *testing.T) {
 			guardtest.AwaitProcesses(t, tr.mark, 2)
 			tracer.Keep(first, guardtest.KeptDead)
 			tr.guard.Abandon()
-			if told := tr.next(supervisor.Lasting); told.Pid != first || told.Left {
+			if told := tr.next(wire.Lasting); told.Pid != first || told.Left {
 				t.Errorf("of process %d it tells %+v", first, told)
 			}
 			tr.orphansDie()
@@ -85,13 +85,13 @@ func TestProcessThatKILLDoesNotEndIsTold(t *testing.T) {
 			} else if err := tr.guard.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			told := tr.next(supervisor.Lasting)
+			told := tr.next(wire.Lasting)
 			if told.Pid != first || !told.Left || !strings.Contains(told.About, "sh, state t in ") {
 				t.Errorf("of process %d it tells %+v", first, told)
 			}
 			tracer.End()
-			tr.next(supervisor.Exited)
-			tr.next(supervisor.Dead)
+			tr.next(wire.Exited)
+			tr.next(wire.Dead)
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
-	"berth/supervisor"
+	"berth/internal/guard/wire"
 )
 
 // residentKiB returns how much memory a process has at the moment.
@@ -29,7 +29,7 @@ func residentKiB(t *testing.T, pid int) int {
 func TestGuardOfABigTreeStaysSmall(t *testing.T) {
 	const processes, rounds, most = 200, 30, 64 << 10 // KiB; the race detector takes some times as much
 	for name, burden := range map[string]func(g *Guard) error{
-		"signals": func(g *Guard) error { return g.Signal(unix.SIGTERM, supervisor.Tree) },
+		"signals": func(g *Guard) error { return g.Signal(unix.SIGTERM, wire.Tree) },
 		"freezes": func(g *Guard) error {
 			if err := g.Freeze(); err != nil {
 				return err
@@ -45,7 +45,7 @@ func TestGuardOfABigTreeStaysSmall(t *testing.T) {
 				while :; do wait; done`, processes, dir, dir, dir))
 			tr.run()
 			done := func(sig unix.Signal, file string) int { // orders are obeyed in turn
-				if err := tr.guard.Signal(sig, supervisor.First); err != nil {
+				if err := tr.guard.Signal(sig, wire.First); err != nil {
 					t.Fatal(err)
 				}
 				guardtest.Await(t, file, func() bool { return guardtest.Exists(filepath.Join(dir, file)) })

@@ -14,7 +14,7 @@ import (
 
 	"berth/internal/guard/guardtest"
 	"berth/internal/guard/procfs"
-	"berth/supervisor"
+	"berth/internal/guard/wire"
 )
 
 // prepareInNamespace launches a guard in a PID namespace of its own.
@@ -27,10 +27,10 @@ func TestCommandInANamespaceEndsAsItDoesWithout(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
 		tr := prepareInNamespace(t, `exit 42`)
 		tr.run()
-		if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 42 || exited.Left {
+		if exited := tr.next(wire.Exited); exited.Status.ExitStatus() != 42 || exited.Left {
 			t.Errorf("exit 42 is told as %+v", exited)
 		}
-		tr.next(supervisor.Dead)
+		tr.next(wire.Dead)
 	})
 }
 
@@ -59,14 +59,14 @@ func TestTreeInANamespaceIsKilled(t *testing.T) {
 	for name, end := range map[string]func(tr *command){
 		"when told": func(tr *command) {
 			_ = tr.guard.Kill()
-			tr.next(supervisor.Exited)
-			tr.next(supervisor.Dead)
+			tr.next(wire.Exited)
+			tr.next(wire.Dead)
 		},
 		"at the deadline": func(tr *command) {
 			_ = tr.guard.Renew(soon())
-			tr.next(supervisor.Overdue)
-			tr.next(supervisor.Exited)
-			tr.next(supervisor.Dead)
+			tr.next(wire.Overdue)
+			tr.next(wire.Exited)
+			tr.next(wire.Dead)
 		},
 		"when the supervisor is gone": func(tr *command) {
 			tr.guard.conn.Close()

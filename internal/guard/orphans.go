@@ -9,14 +9,14 @@ import (
 	"berth/internal/guard/parent"
 	"berth/internal/guard/procfs"
 	"berth/internal/guard/tree"
-	"berth/supervisor"
+	"berth/internal/guard/wire"
 )
 
 // killOrphans kills what is below this process and is no guard's, until nothing
 // of it is left: the tree of a guard that died has fallen to us, with its control
 // group. It goes on for as long as there is one that may not be signalled, or that KILL
 // does not end, of which it tells once each.
-func (h *Host) killOrphans(cgroup string, tell func(supervisor.GuardEvent)) {
+func (h *Host) killOrphans(cgroup string, tell func(wire.Event)) {
 	children := make(chan os.Signal, 1) // the reaper takes what has ended
 	signal.Notify(children, unix.SIGCHLD)
 	defer signal.Stop(children)
@@ -28,7 +28,7 @@ func (h *Host) killOrphans(cgroup string, tell func(supervisor.GuardEvent)) {
 		orphans.Except = except
 		if pid := orphans.Kill(); pid != 0 && !refusalTold {
 			refusalTold = true
-			tell(supervisor.GuardEvent{Kind: supervisor.Refused, Pid: pid})
+			tell(wire.Event{Kind: wire.Refused, Pid: pid})
 		}
 		if pid := orphans.Survivor(); pid != 0 && !survivorTold {
 			survivorTold = true
@@ -55,8 +55,8 @@ func (h *Host) killOrphans(cgroup string, tell func(supervisor.GuardEvent)) {
 }
 
 // lasting is the news of a process that is there seconds after KILL.
-func lasting(pid int, lives bool) supervisor.GuardEvent {
-	return supervisor.GuardEvent{Kind: supervisor.Lasting, Pid: pid, Left: lives, About: procfs.Describe(pid)}
+func lasting(pid int, lives bool) wire.Event {
+	return wire.Event{Kind: wire.Lasting, Pid: pid, Left: lives, About: procfs.Describe(pid)}
 }
 
 // noneLeft reports whether nothing is left to kill. The kernel knows whether

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/supervisor"
+	"berth/internal/guard/wire"
 )
 
 // another is a user whom withoutKill may not signal.
@@ -41,21 +41,21 @@ func TestProcessThatMayNotBeSignalledIsToldAndKeepsTheTreeAlive(t *testing.T) {
 		tr = prepareSpec(t, Spec{Path: "/bin/sleep", Args: []string{"sleep", "1000"}, Credential: another})
 	})
 	first := tr.run()
-	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Tree); err != nil {
+	if err := tr.guard.Signal(unix.SIGTERM, wire.Tree); err != nil {
 		t.Fatal(err)
 	}
-	if refused := tr.next(supervisor.Refused); refused.Pid != first {
+	if refused := tr.next(wire.Refused); refused.Pid != first {
 		t.Errorf("it is told as %+v, but the process is %d", refused, first)
 	}
 	for range 2 { // it answers each time, though it can do nothing but wait
 		if err := tr.guard.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		tr.next(supervisor.Killing)
+		tr.next(wire.Killing)
 	}
 	_ = unix.Kill(first, unix.SIGUSR1) // this process may
-	if exited := tr.next(supervisor.Exited); exited.Status.Signal() != unix.SIGUSR1 {
+	if exited := tr.next(wire.Exited); exited.Status.Signal() != unix.SIGUSR1 {
 		t.Errorf("the command ended as %+v", exited)
 	}
-	tr.next(supervisor.Dead)
+	tr.next(wire.Dead)
 }

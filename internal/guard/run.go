@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -19,9 +20,9 @@ type Beside struct {
 	Start   supervisor.Start        // Deadline is that of the slot in which it runs, 0: there is none
 	Renewed <-chan boottime.Instant // that deadline, when it has moved; nil: it does not
 
-	// Stuck is told which process may not be signalled, or does not end at KILL, by supervisor.Refused or
-	// supervisor.Lasting, perhaps more than once. Such a process is awaited.
-	Stuck func(supervisor.GuardEvent)
+	// Stuck is told which process may not be signalled, or does not end at KILL, by wire.Refused or
+	// wire.Lasting, perhaps more than once. Such a process is awaited.
+	Stuck func(wire.Event)
 }
 
 // deadline is when the program's guard kills it by itself.
@@ -63,25 +64,25 @@ func (h *Host) Run(ctx context.Context, spec Spec, how Beside) error {
 				return result
 			}
 			switch e.Kind {
-			case supervisor.Unusable:
+			case wire.Unusable:
 				result = fmt.Errorf("%w: %w", ErrUnjudged, e.Err)
-			case supervisor.NotStarted:
+			case wire.NotStarted:
 				result = fmt.Errorf("it cannot be executed: %w", e.Errno)
-			case supervisor.Refused:
+			case wire.Refused:
 				how.Stuck(e)
-			case supervisor.Lasting:
+			case wire.Lasting:
 				if e.Left {
 					how.Stuck(e)
 				}
-			case supervisor.Killing: // it is not the guard's fault if that takes long
-				abandon.Reset(supervisor.KillingInterval + leaveTimeout)
-			case supervisor.Overdue:
+			case wire.Killing: // it is not the guard's fault if that takes long
+				abandon.Reset(wire.KillingInterval + leaveTimeout)
+			case wire.Overdue:
 				kill() // it does that already, and goes on to tell of it
 				result, settled = fmt.Errorf("%w: the slot's deadline has passed", ErrUnjudged), true
 				if limit.Passed() {
 					result = fmt.Errorf("it took longer than %s and was killed", how.Limit)
 				}
-			case supervisor.Exited:
+			case wire.Exited:
 				if e.Left {
 					kill()
 				}

@@ -14,6 +14,7 @@ import (
 	"berth/internal/boottime"
 	"berth/internal/guard/guardtest"
 	"berth/internal/guard/procfs"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -28,7 +29,7 @@ func beside(t *testing.T, ctx context.Context, script string, limit time.Duratio
 	mark := guardtest.NewMark()
 	env := slices.Concat(os.Environ(), []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"})
 	spec := Spec{Path: "/bin/sh", Args: []string{"sh", "-c", script}, Env: env, Aside: true, Silent: true}
-	err = host.Run(ctx, spec, Beside{Limit: limit, Stuck: func(e supervisor.GuardEvent) { t.Errorf("it is told that %+v", e) }})
+	err = host.Run(ctx, spec, Beside{Limit: limit, Stuck: func(e wire.Event) { t.Errorf("it is told that %+v", e) }})
 	if left := guardtest.Marked(mark); len(left) > 0 {
 		t.Errorf("%q: %d processes are left", script, len(left))
 	}
@@ -75,7 +76,7 @@ func TestWhatMayNotBeSignalledBesideTheCommandIsTold(t *testing.T) {
 		}
 		defer host.Close()
 		told := 0
-		err = host.Run(t.Context(), spec, Beside{Limit: 200 * time.Millisecond, Stuck: func(e supervisor.GuardEvent) {
+		err = host.Run(t.Context(), spec, Beside{Limit: 200 * time.Millisecond, Stuck: func(e wire.Event) {
 			told++
 			_ = unix.Kill(e.Pid, unix.SIGKILL) // this process may
 		}})
@@ -97,9 +98,9 @@ func TestWhatKILLDoesNotEndBesideTheCommandIsTold(t *testing.T) {
 		Env: []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"}}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	told, ended := make(chan supervisor.GuardEvent, 10), make(chan error, 1)
+	told, ended := make(chan wire.Event, 10), make(chan error, 1)
 	go func() {
-		ended <- host.Run(ctx, spec, Beside{Limit: guardtest.Patience, Stuck: func(e supervisor.GuardEvent) { told <- e }})
+		ended <- host.Run(ctx, spec, Beside{Limit: guardtest.Patience, Stuck: func(e wire.Event) { told <- e }})
 	}()
 	var sleeping int
 	guardtest.Await(t, "sleep", func() bool {
@@ -114,7 +115,7 @@ func TestWhatKILLDoesNotEndBesideTheCommandIsTold(t *testing.T) {
 	cancel()
 	select {
 	case e := <-told:
-		if e.Kind != supervisor.Lasting || e.Pid != sleeping || !e.Left {
+		if e.Kind != wire.Lasting || e.Pid != sleeping || !e.Left {
 			t.Errorf("of process %d it is told %+v", sleeping, e)
 		}
 		// Without this process its guard alone would have the slot wait for it.
@@ -141,7 +142,7 @@ func TestProgramBesideTheCommandIsDeadByTheSlotsDeadline(t *testing.T) {
 	spec := Spec{Path: "/bin/sh", Args: []string{"sh", "-c", guardtest.Forest}, Aside: true, Silent: true,
 		Env: slices.Concat(os.Environ(), []string{guardtest.MarkVar + "=" + mark, "GORACE=atexit_sleep_ms=0"})}
 	how := Beside{Limit: time.Hour, Start: supervisor.Start{Deadline: boottime.Now().Add(time.Hour)}, Renewed: renewed,
-		Stuck: func(e supervisor.GuardEvent) { t.Errorf("it is told that %+v", e) }}
+		Stuck: func(e wire.Event) { t.Errorf("it is told that %+v", e) }}
 	renewed <- boottime.Now().Add(300 * time.Millisecond)
 	if err := host.Run(t.Context(), spec, how); !errors.Is(err, ErrUnjudged) {
 		t.Errorf("it ends with %v", err)

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"berth/supervisor"
+	"berth/internal/guard/wire"
 )
 
 func TestCommandHasTheSignalMaskOfItsSupervisor(t *testing.T) {
@@ -35,7 +35,7 @@ func TestCommandHasTheSignalMaskOfItsSupervisor(t *testing.T) {
 				t.Errorf("the thread has the mask %x now, not %x", now, blocked)
 			}
 			tr.run()
-			tr.next(supervisor.Exited)
+			tr.next(wire.Exited)
 			status, _ := os.ReadFile(file)
 			if want := fmt.Sprintf("SigBlk:\t%016x\n", blocked); !strings.Contains(string(status), want) {
 				t.Errorf("the command does not have %q:\n%s", want, status)

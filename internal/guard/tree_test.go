@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -36,18 +37,18 @@ func TestKillLeavesNothingOfTheTree(t *testing.T) {
 				tr := prepare(t, c.script)
 				tr.run()
 				if c.ends {
-					tr.next(supervisor.Exited)
+					tr.next(wire.Exited)
 				}
 				guardtest.AwaitProcesses(t, tr.mark, c.processes)
 				if err := tr.guard.Kill(); err != nil {
 					t.Fatal(err)
 				}
 				if !c.ends {
-					if exited := tr.next(supervisor.Exited); exited.Status.Signal() != unix.SIGKILL {
+					if exited := tr.next(wire.Exited); exited.Status.Signal() != unix.SIGKILL {
 						t.Errorf("the first process ended as %+v", exited)
 					}
 				}
-				tr.next(supervisor.Dead)
+				tr.next(wire.Dead)
 				tr.nothingLeft()
 			})
 		})
@@ -67,13 +68,13 @@ func TestTreeThatGrowsWhileItIsKilledIsKilled(t *testing.T) {
 				// Counting them would take longer than they live.
 				grown := filepath.Join(t.TempDir(), "grown")
 				tr.start(supervisor.Start{Vars: []string{"GROWN=" + grown}})
-				tr.next(supervisor.Started)
+				tr.next(wire.Started)
 				guardtest.Await(t, "the tree to grow", func() bool { return guardtest.Exists(grown) })
 				if err := tr.guard.Kill(); err != nil {
 					t.Fatal(err)
 				}
-				tr.next(supervisor.Exited)
-				tr.next(supervisor.Dead)
+				tr.next(wire.Exited)
+				tr.next(wire.Dead)
 				tr.nothingLeft()
 			})
 		})
@@ -85,20 +86,20 @@ func TestProcessWithoutItsFirstThreadIsPartOfTheTree(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
 		for name, end := range map[string]func(tr *command) error{
 			"kill":   func(tr *command) error { return tr.guard.Kill() },
-			"signal": func(tr *command) error { return tr.guard.Signal(unix.SIGTERM, supervisor.Tree) },
+			"signal": func(tr *command) error { return tr.guard.Signal(unix.SIGTERM, wire.Tree) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				tr := prepareSpec(t, Spec{Path: "/proc/self/exe", Args: []string{"threads"}})
 				tr.start(supervisor.Start{Vars: []string{guardtest.RoleVar + "=without first thread"}})
-				first := tr.next(supervisor.Started).Pid
+				first := tr.next(wire.Started).Pid
 				guardtest.Await(t, "the end of the first thread", func() bool {
 					return strings.Contains(guardtest.StatusOf(first), "State:\tZ")
 				})
 				if err := end(tr); err != nil {
 					t.Fatal(err)
 				}
-				tr.next(supervisor.Exited)
-				tr.next(supervisor.Dead)
+				tr.next(wire.Exited)
+				tr.next(wire.Dead)
 				tr.nothingLeft()
 			})
 		}
@@ -112,14 +113,14 @@ func TestSignalToTheTreeReachesEveryProcessEvenStopped(t *testing.T) {
 		exec sleep 1000`)
 	tr.run()
 	guardtest.AwaitProcesses(t, tr.mark, 4)
-	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Tree); err != nil {
+	if err := tr.guard.Signal(unix.SIGTERM, wire.Tree); err != nil {
 		t.Fatal(err)
 	}
-	exited := tr.next(supervisor.Exited)
+	exited := tr.next(wire.Exited)
 	if exited.Status.Signal() != unix.SIGTERM {
 		t.Errorf("the first process ended as %+v", exited)
 	}
-	tr.next(supervisor.Dead)
+	tr.next(wire.Dead)
 	tr.nothingLeft()
 }
 
@@ -131,11 +132,11 @@ func TestSignalToTheFirstProcessReachesItAlone(t *testing.T) {
 		while :; do sleep 0.01; done`)
 	tr.run()
 	guardtest.Await(t, "the second process", func() bool { return guardtest.Exists(dir + "/ready") })
-	if err := tr.guard.Signal(unix.SIGUSR1, supervisor.First); err != nil {
+	if err := tr.guard.Signal(unix.SIGUSR1, wire.First); err != nil {
 		t.Fatal(err)
 	}
 	guardtest.Await(t, "the signal", func() bool { return guardtest.Exists(dir + "/first") })
-	if err := tr.guard.Signal(unix.SIGUSR1, supervisor.Group); err != nil {
+	if err := tr.guard.Signal(unix.SIGUSR1, wire.Group); err != nil {
 		t.Fatal(err)
 	}
 	guardtest.Await(t, "the signal to the group", func() bool { return guardtest.Exists(dir + "/second") })
@@ -156,7 +157,7 @@ func TestSignalToTheHeadIsForTheFirstProcessAndContinuesWhatIsStopped(t *testing
 			return strings.Contains(guardtest.StatusOf(pid), "State:\tT")
 		})
 	})
-	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Head); err != nil {
+	if err := tr.guard.Signal(unix.SIGTERM, wire.Head); err != nil {
 		t.Fatal(err)
 	}
 	guardtest.Await(t, "the signal", func() bool { return guardtest.Exists(dir + "/first") })
@@ -165,7 +166,7 @@ func TestSignalToTheHeadIsForTheFirstProcessAndContinuesWhatIsStopped(t *testing
 		t.Error("another process was sent the signal")
 	}
 	_ = os.Remove(dir + "/first")
-	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Rest); err != nil {
+	if err := tr.guard.Signal(unix.SIGTERM, wire.Rest); err != nil {
 		t.Fatal(err)
 	}
 	guardtest.Await(t, "the signal to the rest", func() bool { return guardtest.Exists(dir + "/second") })
@@ -177,13 +178,13 @@ func TestSignalToTheHeadIsForTheFirstProcessAndContinuesWhatIsStopped(t *testing
 func TestFirstProcessThatEndsTellsWhetherOthersAreLeft(t *testing.T) {
 	tr := prepare(t, `setsid sleep 1000 & exit 7`)
 	tr.run()
-	if exited := tr.next(supervisor.Exited); !exited.Left || exited.Status.ExitStatus() != 7 {
+	if exited := tr.next(wire.Exited); !exited.Left || exited.Status.ExitStatus() != 7 {
 		t.Errorf("it is told as %+v", exited)
 	}
 	guardtest.AwaitProcesses(t, tr.mark, 1) // not ended without being told to; it may be about to execute
-	if err := tr.guard.Signal(unix.SIGTERM, supervisor.Tree); err != nil {
+	if err := tr.guard.Signal(unix.SIGTERM, wire.Tree); err != nil {
 		t.Fatal(err)
 	}
-	tr.next(supervisor.Dead)
+	tr.next(wire.Dead)
 	tr.nothingLeft()
 }

@@ -4,19 +4,19 @@ import (
 	"syscall"
 	"testing"
 
-	"berth/supervisor"
+	"berth/internal/guard/wire"
 )
 
 func TestCommandThatChangesItsUserIsToldOf(t *testing.T) {
 	const becomes = `sleep 0.3; exec setpriv --reuid=65534 --regid=65534 --clear-groups sleep 1000`
 	tr := prepare(t, becomes)
 	first := tr.run()
-	if loosened := tr.next(supervisor.Loosened); loosened.Pid != first {
+	if loosened := tr.next(wire.UserChanged); loosened.Pid != first {
 		t.Errorf("it is told as %+v", loosened)
 	}
 	_ = tr.guard.Kill()
-	tr.next(supervisor.Exited) // and not again
-	tr.next(supervisor.Dead)
+	tr.next(wire.Exited) // and not again
+	tr.next(wire.Dead)
 }
 
 func TestCommandThatKeepsItsUserIsNotToldOf(t *testing.T) {
@@ -33,10 +33,10 @@ func TestCommandThatKeepsItsUserIsNotToldOf(t *testing.T) {
 			spec.Path, spec.Args = "/bin/sh", []string{"sh", "-c", script}
 			tr := prepareSpec(t, spec)
 			tr.run()
-			if exited := tr.next(supervisor.Exited); exited.Status.ExitStatus() != 7 {
+			if exited := tr.next(wire.Exited); exited.Status.ExitStatus() != 7 {
 				t.Errorf("it ended as %+v", exited)
 			}
-			tr.next(supervisor.Dead)
+			tr.next(wire.Dead)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"berth/internal/boottime"
 	"berth/internal/config"
 	"berth/internal/guard"
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -40,8 +41,8 @@ func health(cfg config.Run, guards *guard.Host, command guard.Spec, check progra
 	if h.Command == nil {
 		return supervisor.Health{}
 	}
-	stuck := func(e supervisor.GuardEvent) {
-		if e.Kind == supervisor.Lasting {
+	stuck := func(e wire.Event) {
+		if e.Kind == wire.Lasting {
 			log.Error("KILL does not end a process of a health check; the slot is not given back before it has ended",
 				"process", e.Pid, "about", e.About)
 			return

@@ -10,10 +10,10 @@ import (
 	"berth/internal/backends"
 	"berth/internal/config"
 	"berth/internal/guard"
+	"berth/internal/guard/wire"
 	"berth/internal/inquire"
 	"berth/internal/takeover"
 	"berth/lock"
-	"berth/supervisor"
 )
 
 const (
@@ -32,8 +32,8 @@ func takeOver(cfg config.Run, guards *guard.Host, command guard.Spec, backend lo
 	}
 	shell := program{"/bin/sh", []string{"sh", "-c", cfg.ReadyCommand}}.beside(command)
 	shell.Silent = true
-	stuck := func(e supervisor.GuardEvent) {
-		if e.Kind == supervisor.Lasting {
+	stuck := func(e wire.Event) {
+		if e.Kind == wire.Lasting {
 			log.Error("KILL does not end a process of the ready command; berth does not end before it has ended",
 				"process", e.Pid, "about", e.About)
 			return

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
@@ -56,7 +57,7 @@ func TestDoubtBetweenTwoRunsDoesNotGiveTheSlotUp(t *testing.T) {
 			g := b.guard() // the next run's
 			doubt(b)
 			g.awaitStart(t)
-			g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
+			g.say(wire.Event{Kind: wire.Started, Pid: 43})
 			attempts, releases := b.backend.Calls(locktest.Acquire), b.backend.Calls(locktest.Release)
 			if attempts != 1 || releases != 0 {
 				t.Errorf("%d attempts and %d releases, want the slot to be kept", attempts, releases)
@@ -83,7 +84,7 @@ func TestReclaimBetweenTwoRunsGetsTheTimeThereIs(t *testing.T) {
 	time.AfterFunc(400*time.Millisecond, func() { close(reclaimed) }) // eight times --verify-timeout
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
+	g.say(wire.Event{Kind: wire.Started, Pid: 43})
 	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	b.end()
@@ -110,8 +111,8 @@ func TestCommandThatHasRunIsStartedAgainOnceItCanBe(t *testing.T) {
 		g.dies(0, 0)
 		g = b.guard()
 		g.awaitStart(t)
-		g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
-		g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+		g.say(wire.Event{Kind: wire.NotStarted, Errno: errno})
+		g.say(wire.Event{Kind: wire.Dead})
 		g.gone()
 		g = b.running()
 	}
@@ -136,8 +137,8 @@ func TestTermEndsBerthThoughTheCommandCannotBeStartedAgain(t *testing.T) {
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
 	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
-	g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: unix.EAGAIN})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.NotStarted, Errno: unix.EAGAIN})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	if o := b.end(); !errors.Is(o.Err, unix.EAGAIN) {
 		t.Errorf("outcome %+v, want that it could not be started", o)
@@ -149,9 +150,9 @@ func TestDoubtBetweenTwoRunsThatLastsIsALoss(t *testing.T) {
 	b := newBench(t, short, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.Always })
 	g := b.running()
 	b.backend.InjectAlways(locktest.Ready, locktest.Fault{Before: lock.ErrUnknown})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 1 << 8})
+	g.say(wire.Event{Kind: wire.Exited, Status: 1 << 8})
 	b.backend.InjectAlways(locktest.Verify, locktest.Fault{Before: lock.ErrUnknown})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
 		t.Errorf("outcome %+v, want a loss", o)

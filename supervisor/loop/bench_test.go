@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/signals"
@@ -96,7 +97,7 @@ func steps(t *testing.T, text string) signals.Sequence {
 
 func (b *bench) launch() (supervisor.Guard, error) {
 	g := &fakeGuard{
-		events: make(chan supervisor.GuardEvent, 50), orders: make(chan string, 1000),
+		events: make(chan wire.Event, 50), orders: make(chan string, 1000),
 		started: make(chan supervisor.Start, 1),
 	}
 	b.guards <- g
@@ -130,7 +131,7 @@ func (b *bench) running() *fakeGuard {
 	b.t.Helper()
 	g := b.guard()
 	g.awaitStart(b.t)
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	return g
 }
 
@@ -176,7 +177,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 // fakeGuard does nothing by itself: a test reads its orders and says what
 // happens.
 type fakeGuard struct {
-	events  chan supervisor.GuardEvent
+	events  chan wire.Event
 	orders  chan string
 	started chan supervisor.Start
 
@@ -206,7 +207,7 @@ func (g *fakeGuard) Renew(d boottime.Instant) error {
 	return nil
 }
 
-func (g *fakeGuard) Signal(sig syscall.Signal, to supervisor.Scope) error {
+func (g *fakeGuard) Signal(sig syscall.Signal, to wire.Scope) error {
 	g.orders <- fmt.Sprintf("%s %s", signals.Name(sig), to)
 	return nil
 }
@@ -233,9 +234,9 @@ func (g *fakeGuard) Retire() {
 	g.gone()
 }
 
-func (g *fakeGuard) Events() <-chan supervisor.GuardEvent { return g.events }
+func (g *fakeGuard) Events() <-chan wire.Event { return g.events }
 
-func (g *fakeGuard) say(e supervisor.GuardEvent) { g.events <- e }
+func (g *fakeGuard) say(e wire.Event) { g.events <- e }
 
 func (g *fakeGuard) gone() { g.once.Do(func() { close(g.events) }) }
 
@@ -243,8 +244,8 @@ func (g *fakeGuard) gone() { g.once.Do(func() { close(g.events) }) }
 // that is 0, with the status.
 func (g *fakeGuard) dies(sig syscall.Signal, code int) {
 	status := syscall.WaitStatus(code<<8 | int(sig))
-	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: status})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Exited, Status: status})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 }
 

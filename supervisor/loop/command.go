@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/signals"
 	"berth/supervisor"
 	"berth/supervisor/machine"
@@ -26,7 +27,7 @@ type command struct {
 // keptSignal is one that the command gets once it has started.
 type keptSignal struct {
 	sig syscall.Signal
-	to  supervisor.Scope
+	to  wire.Scope
 }
 
 // noteAccepted is for a guard that has begun to start the command. That may
@@ -87,15 +88,15 @@ func (l *loop) forward(sig syscall.Signal) {
 		l.command.suspended = false
 		sig = unix.SIGCONT
 	}
-	to := supervisor.First
+	to := wire.First
 	if signals.JobControl(sig) {
-		to = supervisor.Group
+		to = wire.Group
 	}
 	l.send(sig, to)
 }
 
 // send signals the command once it has started.
-func (l *loop) send(sig syscall.Signal, to supervisor.Scope) {
+func (l *loop) send(sig syscall.Signal, to wire.Scope) {
 	if !l.facts.Command.Started() {
 		l.log.Debug("signal kept until the command has been started", "signal", signals.Name(sig))
 		l.command.kept = append(l.command.kept, keptSignal{sig, to})
@@ -142,7 +143,7 @@ func (l *loop) thaw() {
 }
 
 // noteExit is for the end of the command's first process.
-func (l *loop) noteExit(g supervisor.GuardEvent) {
+func (l *loop) noteExit(g wire.Event) {
 	c := &l.facts.Command
 	c.Phase, c.Status = machine.Over, g.Status
 	c.ByItself = l.facts.Ending.Reason == ""
@@ -171,10 +172,10 @@ func (l *loop) kill() {
 // fault if that takes long: a process waits in the kernel, or may not be
 // signalled. To kill the guard as well would not end that, for as long as it says
 // that it is there.
-func (l *loop) noteKilling() { l.silence.Reset(supervisor.KillingInterval + l.env.guardPatience) }
+func (l *loop) noteKilling() { l.silence.Reset(wire.KillingInterval + l.env.guardPatience) }
 
 // noteLasting is for a process that KILL does not make go away.
-func (l *loop) noteLasting(g supervisor.GuardEvent) {
+func (l *loop) noteLasting(g wire.Event) {
 	if g.Left {
 		l.log.Error("KILL does not end a process; berth goes on once it has ended",
 			"process", g.Pid, "about", g.About)

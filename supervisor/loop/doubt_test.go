@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
@@ -137,7 +138,7 @@ func TestDoubtWhileTheCommandStartsIsNoLoss(t *testing.T) {
 			doubt(b)
 			eventually(t, "the slot is looked at twice",
 				func() bool { return b.backend.Calls(locktest.Verify) > calls+1 })
-			g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+			g.say(wire.Event{Kind: wire.Started, Pid: 42})
 			g.awaitOrder(t, "freeze")
 			b.backend.InjectAlways(locktest.Verify, locktest.Fault{})
 			g.awaitOrder(t, "thaw")

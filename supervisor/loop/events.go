@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
@@ -24,10 +25,10 @@ type event struct {
 	err       error
 	held      lock.Held
 	since     boottime.Instant // when the verification that succeeded began
-	guard     supervisor.GuardEvent
+	guard     wire.Event
 	sig       syscall.Signal // as received
 	rewritten syscall.Signal // as rewritten
-	to        supervisor.Scope
+	to        wire.Scope
 }
 
 // errOverdue is the loss of a slot whose guard had to act by itself, because this
@@ -133,56 +134,56 @@ func (l *loop) returned(r calls.Result) event {
 }
 
 // told notes what the guard tells, or its end.
-func (l *loop) told(g supervisor.GuardEvent, open bool) event {
+func (l *loop) told(g wire.Event, open bool) event {
 	switch {
 	case !open && l.facts.Command.Phase != machine.Absent: // it had died before it got the order to start
 		return l.afterCheck(event{on: machine.TreeDied,
-			guard: supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true}})
+			guard: wire.Event{Kind: wire.Dead, Orphans: true}})
 	case !open:
 		l.guard, l.guardEvents = nil, nil
 		return event{}
 	}
 	switch g.Kind {
-	case supervisor.Unusable:
+	case wire.Unusable:
 		if !l.guarded {
 			return event{on: machine.GuardUnusable, err: g.Err}
 		}
 		l.noteNoGuard(g.Err)
-	case supervisor.Accepted:
+	case wire.Accepted:
 		l.noteAccepted()
-	case supervisor.Started:
+	case wire.Started:
 		l.noteStarted(g.Pid)
 		return event{on: machine.Started}
-	case supervisor.NotStarted:
+	case wire.NotStarted:
 		l.noteNotStarted(g.Errno)
-	case supervisor.Suspended:
+	case wire.Suspended:
 		l.noteSuspended(g.Terminal)
-	case supervisor.HungUp: // as if the kernel had told berth too
+	case wire.HungUp: // as if the kernel had told berth too
 		if l.facts.Ending.Reason != machine.Told {
 			return l.signalled(syscall.SIGHUP)
 		}
-	case supervisor.Exited:
+	case wire.Exited:
 		if !l.facts.Command.Started() && g.Orphans {
 			break // nothing was started, as far as is known; Dead comes next
 		}
 		l.noteExit(g)
 		return event{on: machine.Exited, guard: g}
-	case supervisor.Refused: // berth cannot end it, such as sudo(8) under a user's berth
+	case wire.Refused: // berth cannot end it, such as sudo(8) under a user's berth
 		l.log.Error("a process may not be signalled (EPERM); the slot is not given back before it has ended",
 			"process", g.Pid)
-	case supervisor.Killing:
+	case wire.Killing:
 		l.noteKilling()
-	case supervisor.Lasting:
+	case wire.Lasting:
 		l.noteLasting(g)
-	case supervisor.Overdue:
+	case wire.Overdue:
 		return event{on: machine.Overdue, err: errOverdue}
-	case supervisor.Halted:
+	case wire.Halted:
 		l.log.Warn("the guard was stopped; it goes on, because it keeps the command's deadline")
-	case supervisor.Loosened:
+	case wire.UserChanged:
 		l.log.Warn("the command has changed its user, and would outlive berth and its guard " +
 			"if both were killed; start it with --user instead, or with --pid-namespace, " +
 			"or have berth in a control group that is killed as a whole")
-	case supervisor.Dead:
+	case wire.Dead:
 		return l.afterCheck(event{on: machine.TreeDied, guard: g})
 	}
 	return event{}
@@ -223,9 +224,9 @@ func (l *loop) signalled(s os.Signal) event {
 // process group, INT and QUIT for its keys and HUP at its end: many programs, such as
 // bash, rely on it. Whether the keys were pressed is not known; what was rewritten is no
 // key any more.
-func (l *loop) reach(sig, rewritten syscall.Signal) supervisor.Scope {
+func (l *loop) reach(sig, rewritten syscall.Signal) wire.Scope {
 	if l.cfg.Terminal != nil && sig != syscall.SIGTERM && sig == rewritten {
-		return supervisor.Tree
+		return wire.Tree
 	}
 	return l.cfg.StopTo.Scope()
 }

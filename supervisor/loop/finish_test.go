@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
@@ -22,11 +23,11 @@ func TestLossAfterTheCommandHasEndedChangesNothing(t *testing.T) {
 			cfg.Stop = steps(t, "TERM 1h, KILL")
 		})
 		g := b.running()
-		g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 3 << 8, Left: true})
+		g.say(wire.Event{Kind: wire.Exited, Status: 3 << 8, Left: true})
 		g.awaitOrder(t, "TERM tree")
 		b.place.Take(mutex, 1)
 		g.awaitOrder(t, "TERM tree") // the loss sequence
-		g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+		g.say(wire.Event{Kind: wire.Dead})
 		g.gone()
 		if o := b.end(); o.Status != 3 || o.Err != nil {
 			t.Errorf("--on-loss %s: outcome %+v, want 3", policy, o)
@@ -40,11 +41,11 @@ func TestLossOfACommandToBeRestartedQueuesUpAgain(t *testing.T) {
 		cfg.Stop = steps(t, "TERM 1h, KILL")
 	})
 	g := b.running()
-	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 3 << 8, Left: true})
+	g.say(wire.Event{Kind: wire.Exited, Status: 3 << 8, Left: true})
 	g.awaitOrder(t, "TERM tree")
 	b.place.Take(mutex, 1)
 	g.awaitOrder(t, "TERM tree")
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	b.running().dies(0, 0)
 	if o := b.end(); o.Status != 0 || o.Err != nil {
@@ -107,11 +108,11 @@ func TestCommandThatWasNeverStartedHasNoStatus(t *testing.T) {
 	b := newBench(t, time.Minute, nil)
 	g := b.guard()
 	g.awaitStart(t)
-	g.say(supervisor.GuardEvent{Kind: supervisor.Accepted})
+	g.say(wire.Event{Kind: wire.Accepted})
 	b.signals <- unix.SIGTERM
 	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
-	g.say(supervisor.GuardEvent{Kind: supervisor.Overdue}) // the order came too late
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Overdue}) // the order came too late
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	if o := b.end(); o.Status != 143 || o.Err != nil {
 		t.Errorf("outcome %+v, want 143", o)
@@ -161,7 +162,7 @@ func TestSlotMayTakeItsTimeToBeGivenBackAfterACallWasCancelled(t *testing.T) {
 	g = b.guard() // the one that was ready for the restart
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	if o := b.end(); o.Status != 143 || o.Err != nil {
@@ -191,7 +192,7 @@ func TestGuardOfTheNextRunHasTheWillUntilTheSlotIsGivenBack(t *testing.T) {
 		g = b.guard()
 		g.awaitOrder(t, `will "w"`)
 		g.awaitStart(t)
-		g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+		g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	}
 	verify := make(chan struct{})
 	defer close(verify)
@@ -293,14 +294,14 @@ func TestGuardThatDiesAfterARefusedStartIsReplaced(t *testing.T) {
 	b := newBench(t, time.Minute, nil)
 	g := b.guard()
 	g.awaitStart(t)
-	g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: unix.ENOENT})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 9, Orphans: true})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true})
+	g.say(wire.Event{Kind: wire.NotStarted, Errno: unix.ENOENT})
+	g.say(wire.Event{Kind: wire.Exited, Status: 9, Orphans: true})
+	g.say(wire.Event{Kind: wire.Dead, Orphans: true})
 	g.gone()
 	g = b.guard()
 	g.awaitStart(t)
-	g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: unix.ENOENT})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.NotStarted, Errno: unix.ENOENT})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	if o := b.end(); o.Status != supervisor.ExitNotFound {
 		t.Errorf("outcome %+v, want %d", o, supervisor.ExitNotFound)

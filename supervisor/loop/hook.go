@@ -3,6 +3,7 @@ package loop
 import (
 	"time"
 
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 	"berth/supervisor/machine"
 )
@@ -11,7 +12,7 @@ import (
 // place of the command's until its tree is dead: so deadline, sequences and the death of a guard are the same for both.
 type hooks struct {
 	spare       supervisor.Guard // waits for the command while a hook's guard is in its place, nil: none
-	spareEvents <-chan supervisor.GuardEvent
+	spareEvents <-chan wire.Event
 
 	killAt time.Time // when the hook that runs is killed
 	loss   error     // why the slot was lost
@@ -19,8 +20,8 @@ type hooks struct {
 }
 
 // noEvents is what a guard tells that could not be launched.
-var noEvents = func() <-chan supervisor.GuardEvent {
-	none := make(chan supervisor.GuardEvent)
+var noEvents = func() <-chan wire.Event {
+	none := make(chan wire.Event)
 	close(none)
 	return none
 }()

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
@@ -33,7 +34,7 @@ func (b *bench) hook(vars ...string) *fakeGuard {
 	b.t.Helper()
 	g := b.guard()
 	mustContain(b.t, g.awaitStart(b.t).Vars, append(vars, "BERTH_NAME=m", "BERTH_SLOT=1")...)
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
+	g.say(wire.Event{Kind: wire.Started, Pid: 43})
 	return g
 }
 
@@ -41,7 +42,7 @@ func (b *bench) hook(vars ...string) *fakeGuard {
 func (g *fakeGuard) begin(t *testing.T) supervisor.Start {
 	t.Helper()
 	start := g.awaitStart(t)
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	return start
 }
 
@@ -126,7 +127,7 @@ func TestRefusalWithTryOrTimeoutEndsBerth(t *testing.T) {
 				select {
 				case g := <-b.guards:
 					g.awaitStart(t)
-					g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
+					g.say(wire.Event{Kind: wire.Started, Pid: 43})
 					g.dies(0, 3)
 				case o := <-b.outcome:
 					if over = true; !errors.Is(o.Err, supervisor.ErrRefused) {
@@ -154,8 +155,8 @@ func TestHookThatCannotBeStartedIsARefusal(t *testing.T) {
 				supervisor.OnAcquire: func() (supervisor.Guard, error) {
 					g, err := b.launch()
 					fake := g.(*fakeGuard)
-					fake.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: unix.ENOENT})
-					fake.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+					fake.say(wire.Event{Kind: wire.NotStarted, Errno: unix.ENOENT})
+					fake.say(wire.Event{Kind: wire.Dead})
 					return g, err
 				},
 			}
@@ -190,10 +191,10 @@ func TestWhatAHookLeavesRunningIsKilledBeforeTheStart(t *testing.T) {
 	b := hooked(t, time.Minute, nil, supervisor.OnAcquire)
 	command := b.guard()
 	g := b.hook()
-	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Left: true})
+	g.say(wire.Event{Kind: wire.Exited, Left: true})
 	g.awaitOrder(t, "kill")
 	wantNotStarted(t, command)
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	command.begin(t)
 	command.dies(0, 5)
@@ -257,7 +258,7 @@ func TestSignalBetweenTwoRunsHasOnReleaseRun(t *testing.T) {
 	b.signals <- unix.SIGTERM
 	select {
 	case <-next.started: // it came too late
-		next.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+		next.say(wire.Event{Kind: wire.Started, Pid: 42})
 		next.dies(term, 0)
 	case release := <-b.guards:
 		mustContain(t, release.awaitStart(t).Vars, "BERTH_REASON=signal")

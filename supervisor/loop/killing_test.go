@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
 
@@ -17,7 +18,7 @@ func killingBench(t *testing.T) (*bench, *fakeGuard) {
 	b.signals <- unix.SIGTERM
 	g.awaitOrder(t, "TERM head")
 	g.awaitOrder(t, "kill")
-	g.say(supervisor.GuardEvent{Kind: supervisor.Killing})
+	g.say(wire.Event{Kind: wire.Killing})
 	return b, g
 }
 
@@ -27,7 +28,7 @@ func TestGuardThatOnlyWaitsForAProcessIsNotAbandoned(t *testing.T) {
 	b, g := killingBench(t)
 	verified := len(g.renewed())
 	eventually(t, "it goes on for longer than its patience", func() bool {
-		g.say(supervisor.GuardEvent{Kind: supervisor.Killing}) // again and again, as it does
+		g.say(wire.Event{Kind: wire.Killing}) // again and again, as it does
 		return len(g.renewed()) > verified+20
 	})
 	g.dies(kill, 0)

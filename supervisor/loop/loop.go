@@ -22,6 +22,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/supervisor"
 	"berth/supervisor/calls"
@@ -85,7 +86,7 @@ type loop struct {
 	hup                   bool   // HUP was received, and may tell of the terminal's end
 
 	guard       supervisor.Guard // nil: none
-	guardEvents <-chan supervisor.GuardEvent
+	guardEvents <-chan wire.Event
 	guarded     bool // a guard could begin to start the command once
 
 	held       lock.Held        // nil: none

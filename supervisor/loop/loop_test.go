@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
@@ -24,7 +25,7 @@ func TestCommandRunsInTheSlotAndItsStatusIsTheOutcome(t *testing.T) {
 	if start.Deadline != 0 {
 		t.Errorf("a slot without a lease has the deadline %d", start.Deadline)
 	}
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	g.dies(0, 7)
 	if o := b.end(); o.Status != 7 || o.Err != nil {
 		t.Errorf("outcome %+v, want status 7", o)
@@ -45,7 +46,7 @@ func TestGuardIsToldWhichRunIsTheLastInASlot(t *testing.T) {
 			t.Errorf("with --restart %s the run is the last one: %t", restart, start.Last)
 		}
 		b.signals <- unix.SIGTERM
-		g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+		g.say(wire.Event{Kind: wire.Started, Pid: 42})
 		g.dies(unix.SIGTERM, 0)
 		b.end()
 	}
@@ -64,13 +65,13 @@ func TestEveryStatusOfTheCommandIsTheOutcome(t *testing.T) {
 func TestSlotIsNotGivenBackBeforeTheTreeIsDead(t *testing.T) {
 	b := newBench(t, 0, nil)
 	g := b.running()
-	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Left: true})
+	g.say(wire.Event{Kind: wire.Exited, Left: true})
 	g.awaitOrder(t, "TERM tree") // what the command left running
 	g.awaitOrder(t, "kill")
 	if err := b.another(); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("with the tree alive another gets: %v", err)
 	}
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	b.end()
 	if err := b.another(); err != nil {
@@ -139,8 +140,8 @@ func TestCommandThatCannotBeExecuted(t *testing.T) {
 		b := newBench(t, 0, nil)
 		g := b.guard()
 		g.awaitStart(t)
-		g.say(supervisor.GuardEvent{Kind: supervisor.NotStarted, Errno: errno})
-		g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+		g.say(wire.Event{Kind: wire.NotStarted, Errno: errno})
+		g.say(wire.Event{Kind: wire.Dead})
 		g.gone()
 		if o := b.end(); o.Status != status || !errors.Is(o.Err, errno) {
 			t.Errorf("%v: outcome %+v, want status %d", errno, o, status)
@@ -160,9 +161,9 @@ func TestGuardThatDiedIsReplaced(t *testing.T) {
 
 	g := b.guard()
 	g.awaitStart(t)
-	killed := supervisor.GuardEvent{Kind: supervisor.Exited, Status: 9, Orphans: true}
+	killed := wire.Event{Kind: wire.Exited, Status: 9, Orphans: true}
 	g.say(killed) // before it could say that anything was started
-	killed.Kind = supervisor.Dead
+	killed.Kind = wire.Dead
 	g.say(killed)
 	g.gone()
 
@@ -182,7 +183,7 @@ func TestProcessThatMayNotBeSignalledIsReported(t *testing.T) {
 	g := b.running()
 	b.signals <- unix.SIGTERM
 	g.awaitOrder(t, "TERM head")
-	g.say(supervisor.GuardEvent{Kind: supervisor.Refused, Pid: 43})
+	g.say(wire.Event{Kind: wire.Refused, Pid: 43})
 	eventually(t, "it is reported", func() bool { return said.count("[ERROR] a process may not be signalled") == 1 })
 	if err := b.another(); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("meanwhile another gets: %v", err)
@@ -197,8 +198,8 @@ func TestProcessThatIsThereAfterKILLIsReported(t *testing.T) {
 	g := b.running()
 	b.signals <- unix.SIGTERM
 	g.awaitOrder(t, "TERM head")
-	g.say(supervisor.GuardEvent{Kind: supervisor.Lasting, Pid: 43, Left: true, About: "dd, state D in somewhere"})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Lasting, Pid: 44, About: "dd, state Z"})
+	g.say(wire.Event{Kind: wire.Lasting, Pid: 43, Left: true, About: "dd, state D in somewhere"})
+	g.say(wire.Event{Kind: wire.Lasting, Pid: 44, About: "dd, state Z"})
 	for _, line := range []string{
 		"[ERROR] KILL does not end a process", `process=43 about="dd, state D in somewhere"`,
 		"[WARN]  a process is dead, but its tracer keeps it", `process=44 about="dd, state Z"`,
@@ -214,13 +215,13 @@ func TestGuardMayTakeLongToStartTheCommand(t *testing.T) {
 	b := newBench(t, time.Minute, nil)
 	g := b.guard()
 	g.awaitStart(t)
-	g.say(supervisor.GuardEvent{Kind: supervisor.Accepted})
+	g.say(wire.Event{Kind: wire.Accepted})
 	silence := time.Now().Add(b.env.guardPatience + b.env.guardPatience/4)
 	eventually(t, "a silent guard would have been killed", func() bool { return time.Now().After(silence) })
 	if len(g.orders) != 0 {
 		t.Errorf("the guard was told %q", <-g.orders)
 	}
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	g.dies(0, 6)
 	if o := b.end(); o.Status != 6 {
 		t.Errorf("outcome %+v, want 6", o)
@@ -242,7 +243,7 @@ func TestStartThatDoesNotEndIsKilled(t *testing.T) {
 			b := newBench(t, lease, nil)
 			g := b.guard()
 			g.awaitStart(t)
-			g.say(supervisor.GuardEvent{Kind: supervisor.Accepted})
+			g.say(wire.Event{Kind: wire.Accepted})
 			end(b)
 			g.awaitOrder(t, "kill")
 			g.awaitOrder(t, "abandon") // it cannot

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
@@ -181,7 +182,7 @@ func TestEndingSignalWhileTheSlotIsGivenBackEndsBerth(t *testing.T) {
 func TestOverdueGuardIsALoss(t *testing.T) {
 	b := newBench(t, time.Minute, nil)
 	g := b.running()
-	g.say(supervisor.GuardEvent{Kind: supervisor.Overdue})
+	g.say(wire.Event{Kind: wire.Overdue})
 	g.dies(kill, 0)
 	if o := b.end(); !errors.Is(o.Err, lock.ErrLost) {
 		t.Errorf("outcome %+v, want a loss", o)
@@ -241,7 +242,7 @@ func TestCommandThatStartsLateGetsTheLossSequence(t *testing.T) {
 	})
 	b.backend.ReportLost(mutex, lock.ErrLost)
 	<-losing
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	g.awaitOrder(t, "TERM head")
 	g.awaitOrder(t, "TERM rest") // a loss is for all
 	g.awaitOrder(t, "INT tree")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
@@ -250,12 +251,12 @@ func TestNothingToReloadIsSaid(t *testing.T) {
 func TestStepDownWhileLeftoversEndIsNotForgotten(t *testing.T) {
 	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.Always })
 	g := b.running()
-	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Left: true})
+	g.say(wire.Event{Kind: wire.Exited, Left: true})
 	g.awaitOrder(t, "TERM tree")
 	if d := b.stepDown(); !d.Heeded {
 		t.Errorf("asked to step down: %+v", d)
 	}
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	eventually(t, "the slot is given back", func() bool { return b.another() == nil })
 	b.signals <- term

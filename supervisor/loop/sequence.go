@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/signals"
 	"berth/supervisor"
@@ -17,7 +18,7 @@ import (
 // sequence is how the command is being ended. The zero value: it is not.
 type sequence struct {
 	steps   signals.Sequence // what is left of it
-	to      supervisor.Scope // Head: the first process, and once that has ended the rest; or Tree
+	to      wire.Scope       // Head: the first process, and once that has ended the rest; or Tree
 	untold  []syscall.Signal // what in this step only the first process was sent
 	killAt  time.Time        // when it comes to KILL
 	killing bool             // the guard was told to kill
@@ -51,7 +52,7 @@ func (l *loop) lose(e event) {
 		loss = loss[len(loss)-1:]
 	}
 	if !l.sequence.killsWithin(loss.Duration()) {
-		l.beginSequence(loss, supervisor.Tree)
+		l.beginSequence(loss, wire.Tree)
 		return
 	}
 	l.tellRest(e)
@@ -59,7 +60,7 @@ func (l *loop) lose(e event) {
 		// A command that has not started by then is killed no later than that. One that
 		// does start would get all of the sequence from there on.
 		if l.sequence.steps = loss; len(loss) > 1 {
-			l.sendEnding(loss[0].Signal, supervisor.Tree)
+			l.sendEnding(loss[0].Signal, wire.Tree)
 		}
 	}
 }
@@ -85,7 +86,7 @@ func (l *loop) logLoss(err error) {
 // For a command that is still being started it waits for that, but for no longer
 // than the sequence takes: a start that does not end is killed when it would come
 // to KILL.
-func (l *loop) beginSequence(seq signals.Sequence, to supervisor.Scope) {
+func (l *loop) beginSequence(seq signals.Sequence, to wire.Scope) {
 	l.sequence = sequence{steps: seq, to: to, killAt: time.Now().Add(seq.Duration())}
 	if !l.facts.Command.Started() {
 		if len(seq) > 1 {
@@ -143,8 +144,8 @@ func (l *loop) step() {
 
 // handOn sends an ending signal that comes again.
 func (l *loop) handOn(e event) {
-	if l.sequence.to == supervisor.Tree {
-		e.to = supervisor.Tree
+	if l.sequence.to == wire.Tree {
+		e.to = wire.Tree
 	}
 	l.sendEnding(e.rewritten, e.to)
 }
@@ -156,16 +157,16 @@ func (l *loop) handOnSooner(e event) {
 		l.handOn(e)
 		return
 	}
-	e.to = supervisor.Tree // as of the loss sequence
+	e.to = wire.Tree // as of the loss sequence
 	l.stop(e)
 }
 
 // sendEnding sends a signal of a sequence, or one that is handed on beside it.
-func (l *loop) sendEnding(sig syscall.Signal, to supervisor.Scope) {
+func (l *loop) sendEnding(sig syscall.Signal, to wire.Scope) {
 	switch {
 	case l.facts.Command.Phase == machine.Over:
-		to = supervisor.Tree
-	case to == supervisor.Head && !slices.Contains(l.sequence.untold, sig):
+		to = wire.Tree
+	case to == wire.Head && !slices.Contains(l.sequence.untold, sig):
 		l.sequence.untold = append(l.sequence.untold, sig)
 	}
 	l.send(sig, to)
@@ -175,7 +176,7 @@ func (l *loop) sendEnding(sig syscall.Signal, to supervisor.Scope) {
 // see to the end of the others, or there is no time to wait for that.
 func (l *loop) tellRest(event) {
 	for _, sig := range l.sequence.untold {
-		l.send(sig, supervisor.Rest)
+		l.send(sig, wire.Rest)
 	}
-	l.sequence.to, l.sequence.untold = supervisor.Tree, nil
+	l.sequence.to, l.sequence.untold = wire.Tree, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock/locktest"
 	"berth/supervisor"
 )
@@ -17,7 +18,7 @@ func TestEndingSignalWhileTheCommandStartsEndsIt(t *testing.T) {
 	g.awaitStart(t)
 	b.signals <- unix.SIGTERM
 	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	if o := b.end(); o.Status != 143 {
@@ -31,7 +32,7 @@ func TestSignalWhileTheCommandStartsReachesIt(t *testing.T) {
 	g.awaitStart(t)
 	b.signals <- unix.SIGUSR1
 	eventually(t, "the signal is taken", func() bool { return len(b.signals) == 0 })
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	g.awaitOrder(t, "USR1 first")
 	g.dies(0, 0)
 	b.end()
@@ -45,7 +46,7 @@ func TestSignalsWhileTheCommandStartsAllReachItInOrder(t *testing.T) {
 		b.signals <- sig
 	}
 	eventually(t, "the signals are taken", func() bool { return len(b.signals) == 0 })
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	for _, want := range []string{"USR1 first", "INT head", "USR2 first", "TERM head"} {
 		g.awaitOrder(t, want)
 	}
@@ -122,7 +123,7 @@ func TestTerminalThatTheCommandHadEndsBerthWhenItGoes(t *testing.T) {
 	})
 	g := b.running()
 	gone.Store(true)
-	g.say(supervisor.GuardEvent{Kind: supervisor.HungUp})
+	g.say(wire.Event{Kind: wire.HungUp})
 	g.awaitOrder(t, "HUP tree")
 	g.dies(unix.SIGHUP, 0)
 	if o := b.end(); o.Status != 129 {
@@ -192,7 +193,7 @@ func TestSuspendedCommandIsContinuedByTheSameKey(t *testing.T) {
 	g := b.running()
 	b.signals <- unix.SIGTSTP
 	g.awaitOrder(t, "TSTP group")
-	g.say(supervisor.GuardEvent{Kind: supervisor.Suspended})
+	g.say(wire.Event{Kind: wire.Suspended})
 	eventually(t, "the event is taken", func() bool { return len(g.events) == 0 })
 	b.signals <- unix.SIGTSTP
 	g.awaitOrder(t, "CONT group")

@@ -6,13 +6,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/supervisor"
 )
 
 // firstEnds says that the first process has ended, and others have not.
 func (g *fakeGuard) firstEnds() {
-	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(term), Left: true})
+	g.say(wire.Event{Kind: wire.Exited, Status: syscall.WaitStatus(term), Left: true})
 }
 
 // A first process that looks after its workers loses what they do if they are told as well; one that does not leaves
@@ -26,7 +27,7 @@ func TestStopSequenceIsForTheRestOnceTheFirstProcessHasEnded(t *testing.T) {
 	g.awaitOrder(t, "TERM rest")
 	g.awaitOrder(t, "INT tree")
 	g.awaitOrder(t, "kill")
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	b.end()
 }
@@ -44,7 +45,7 @@ func TestEachStepIsForTheFirstProcessWhileItLives(t *testing.T) {
 	g.awaitOrder(t, "QUIT rest")
 	b.signals <- unix.SIGQUIT
 	g.awaitOrder(t, "QUIT tree")
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	b.end()
 }
@@ -58,7 +59,7 @@ func TestStopToTreeTellsEveryProcessOnce(t *testing.T) {
 	g.awaitOrder(t, "TERM tree")
 	g.firstEnds()
 	g.awaitOrder(t, "kill")
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	b.end()
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
@@ -30,7 +31,7 @@ func TestGuardThatCannotWorkEndsBerthBeforeTheCommandRuns(t *testing.T) {
 			if name == "starting" {
 				g.awaitStart(t)
 			}
-			g.say(supervisor.GuardEvent{Kind: supervisor.Unusable, Err: errNoMount})
+			g.say(wire.Event{Kind: wire.Unusable, Err: errNoMount})
 			g.gone()
 			if o := b.end(); o.Status != 126 || !errors.Is(o.Err, errNoMount) {
 				t.Errorf("outcome %+v", o)
@@ -46,11 +47,11 @@ func TestGuardThatCannotWorkIsReplacedOnceOneCould(t *testing.T) {
 	b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.OnFailure })
 	g := b.guard()
 	g.awaitStart(t)
-	g.say(supervisor.GuardEvent{Kind: supervisor.Accepted})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 42})
+	g.say(wire.Event{Kind: wire.Accepted})
+	g.say(wire.Event{Kind: wire.Started, Pid: 42})
 	g.dies(0, 1)
 	g = b.guard()
-	g.say(supervisor.GuardEvent{Kind: supervisor.Unusable, Err: errNoMount})
+	g.say(wire.Event{Kind: wire.Unusable, Err: errNoMount})
 	g.gone()
 	b.running().dies(unix.SIGKILL, 0)
 	b.running().dies(0, 0)

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
@@ -210,7 +211,7 @@ func TestRestartPolicies(t *testing.T) {
 		if n := b.backend.Calls(locktest.Acquire); n != 1 {
 			t.Errorf("%s: %d attempts, want the slot to be kept", c.restart, n)
 		}
-		g.say(supervisor.GuardEvent{Kind: supervisor.Started, Pid: 43})
+		g.say(wire.Event{Kind: wire.Started, Pid: 43})
 		b.signals <- unix.SIGTERM
 		g.awaitOrder(t, "TERM head")
 		g.dies(term, 0)
@@ -223,8 +224,8 @@ func TestRestartPolicies(t *testing.T) {
 func TestCommandEndedAtTheTerminalIsNotRestarted(t *testing.T) {
 	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.Always })
 	g := b.running()
-	g.say(supervisor.GuardEvent{Kind: supervisor.Exited, Status: 2, Terminal: true})
-	g.say(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.say(wire.Event{Kind: wire.Exited, Status: 2, Terminal: true})
+	g.say(wire.Event{Kind: wire.Dead})
 	g.gone()
 	if o := b.end(); o.Status != 130 {
 		t.Errorf("outcome %+v, want 130", o)

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/supervisor"
 )
@@ -33,8 +34,8 @@ type Facts struct {
 
 	// Of the event.
 	Err    error
-	Signal syscall.Signal        // ToldToEnd
-	Guard  supervisor.GuardEvent // Exited, TreeDied
+	Signal syscall.Signal // ToldToEnd
+	Guard  wire.Event     // Exited, TreeDied
 
 	LastErr  error  // why there is no slot yet, nil: not known
 	Takeover string // TimedOut: what a takeover waits for, "" if nothing is taken over

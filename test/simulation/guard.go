@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/wire"
 	"berth/lock/rabbit"
 	"berth/supervisor"
 )
@@ -26,9 +27,9 @@ type guard struct {
 	*task
 	berth  *berth
 	orders chan order
-	told   chan supervisor.GuardEvent // by the guard; closed when it is gone
-	events chan supervisor.GuardEvent // which berth receives
-	exits  chan syscall.WaitStatus    // how the command has ended
+	told   chan wire.Event         // by the guard; closed when it is gone
+	events chan wire.Event         // which berth receives
+	exits  chan syscall.WaitStatus // how the command has ended
 	timer  *timer
 	over   chan struct{} // closed when the process has ended
 
@@ -57,7 +58,7 @@ func newGuard(b *berth) *guard {
 	defer w.mu.Unlock()
 	g := &guard{
 		task: newTask(b.host, fmt.Sprintf("%s.g%d", b.name, w.number())), berth: b, orders: make(chan order, 1000),
-		told: make(chan supervisor.GuardEvent, 100), events: make(chan supervisor.GuardEvent, 100),
+		told: make(chan wire.Event, 100), events: make(chan wire.Event, 100),
 		exits: make(chan syscall.WaitStatus, 1), dead: make(chan struct{}), over: make(chan struct{}),
 	}
 	g.timer = b.host.clock.newTimer(g.task)
@@ -100,7 +101,7 @@ func (g *guard) Renew(deadline boottime.Instant) error {
 }
 
 // Signal implements supervisor.Guard.
-func (g *guard) Signal(sig syscall.Signal, _ supervisor.Scope) error {
+func (g *guard) Signal(sig syscall.Signal, _ wire.Scope) error {
 	return g.order(order{what: "signal", signal: sig})
 }
 
@@ -128,7 +129,7 @@ func (g *guard) Retire() {
 }
 
 // Events implements supervisor.Guard.
-func (g *guard) Events() <-chan supervisor.GuardEvent { return g.events }
+func (g *guard) Events() <-chan wire.Event { return g.events }
 
 // passOn tells berth, unless that is stopped. It is a part of berth.
 func (g *guard) passOn() {
@@ -137,7 +138,7 @@ func (g *guard) passOn() {
 		if !g.berth.await() {
 			continue
 		}
-		if event.Kind == supervisor.Dead {
+		if event.Kind == wire.Dead {
 			_ = g.Bequeath(nil)
 		}
 		g.events <- event
@@ -200,7 +201,7 @@ func (g *guard) pause() bool {
 	overdue := g.command != nil && !g.killing && g.deadline != 0 && g.host.clock.now() >= g.deadline
 	g.host.w.mu.Unlock()
 	if overdue && !g.isDead() {
-		g.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
+		g.tell(wire.Event{Kind: wire.Overdue})
 		g.killTree("its deadline has passed")
 		g.execute()
 	}
@@ -219,7 +220,7 @@ func (g *guard) isDead() bool {
 // finished reports whether nothing is left to do: its tree is dead and nobody needs the will any more.
 func (g *guard) finished() bool { return g.isDead() && g.will == nil && !g.willing }
 
-func (g *guard) tell(event supervisor.GuardEvent) {
+func (g *guard) tell(event wire.Event) {
 	g.host.w.mu.Lock()
 	g.host.w.note(g.name, "tells "+string(event.Kind))
 	g.host.w.mu.Unlock()
@@ -246,7 +247,7 @@ func (g *guard) obey(o order) {
 	case "kill":
 		g.ordered = true
 		g.killTree("killed")
-		g.tell(supervisor.GuardEvent{Kind: supervisor.Killing})
+		g.tell(wire.Event{Kind: wire.Killing})
 	case "retire":
 		g.noteGone()
 	}
@@ -259,7 +260,7 @@ func (g *guard) start(s supervisor.Start) {
 	}
 	g.will, g.deadline = s.Will, s.Deadline
 	g.timer.set(s.Deadline)
-	g.tell(supervisor.GuardEvent{Kind: supervisor.Accepted})
+	g.tell(wire.Event{Kind: wire.Accepted})
 	w := g.host.w
 	w.mu.Lock()
 	late := s.Deadline != 0 && g.host.clock.now() >= s.Deadline
@@ -268,12 +269,12 @@ func (g *guard) start(s supervisor.Start) {
 	}
 	w.mu.Unlock()
 	if late {
-		g.tell(supervisor.GuardEvent{Kind: supervisor.Overdue})
-		g.tell(supervisor.GuardEvent{Kind: supervisor.Dead})
+		g.tell(wire.Event{Kind: wire.Overdue})
+		g.tell(wire.Event{Kind: wire.Dead})
 		close(g.dead)
 		return
 	}
-	g.tell(supervisor.GuardEvent{Kind: supervisor.Started, Pid: g.command.span.ID})
+	g.tell(wire.Event{Kind: wire.Started, Pid: g.command.span.ID})
 }
 
 // number returns the value of a variable of the command's environment.
@@ -302,8 +303,8 @@ func (g *guard) noteEnd(status syscall.WaitStatus) {
 		return
 	}
 	close(g.dead)
-	g.tell(supervisor.GuardEvent{Kind: supervisor.Exited, Status: status})
-	g.tell(supervisor.GuardEvent{Kind: supervisor.Dead})
+	g.tell(wire.Event{Kind: wire.Exited, Status: status})
+	g.tell(wire.Event{Kind: wire.Dead})
 	if !g.berth.lives() {
 		g.execute()
 	}
@@ -327,8 +328,8 @@ func (g *guard) noteGone() {
 // noteDeath is for this process, which was killed: berth, if it lives, kills what is left.
 func (g *guard) noteDeath() {
 	if g.command != nil && !g.isDead() {
-		g.told <- supervisor.GuardEvent{Kind: supervisor.Exited, Status: syscall.WaitStatus(unix.SIGKILL), Orphans: true}
-		g.told <- supervisor.GuardEvent{Kind: supervisor.Dead, Orphans: true}
+		g.told <- wire.Event{Kind: wire.Exited, Status: syscall.WaitStatus(unix.SIGKILL), Orphans: true}
+		g.told <- wire.Event{Kind: wire.Dead, Orphans: true}
 	}
 }
 

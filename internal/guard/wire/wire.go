@@ -1,6 +1,7 @@
 // Package wire is what the supervisor's process and the guard's say to each other: the arguments that a guard is
 // started with ([Args]), orders to it ([Order]), events from it ([Event]), and the connection that they travel on
 // ([Conn]). Both sides are the same binary, so that nothing here has to be understood by another version.
+// The supervisor decides by these words as well.
 //
 // It must import next to nothing, so that the guard's process needs next to nothing.
 package wire
@@ -42,8 +43,10 @@ const (
 	First Scope = "first" // the process that the guard started
 	Group Scope = "group" // the process group of that process
 	Tree  Scope = "tree"  // every process of the command; what is stopped of it goes on
-	Head  Scope = "head"  // First; what is stopped of the tree goes on
-	Rest  Scope = "rest"  // Tree without First
+	// Head is the first process alone, for a signal that is to end the command. Whatever of the command is stopped
+	// goes on after it, as with Tree: the first process may wait for it.
+	Head Scope = "head"
+	Rest Scope = "rest" // every process of the command but the first
 )
 
 // Order is one message from the supervisor to the guard.
@@ -65,35 +68,70 @@ type Order struct {
 // Kind is what an event tells.
 type Kind string
 
-// What the guard tells, in order; see supervisor.GuardEventKind. ProcMounted or
-// NotMounted, with its Errno, comes first, and only from a guard in a PID namespace
-// of its own. Exited without Left says Dead as well, and is the last.
+// What the guard's process tells, in order, and what its parent tells of it. Exited without Left tells Dead as well,
+// and is the last that the process tells.
 const (
+	// ProcMounted or NotMounted, with its Errno, comes first, and only from a guard in a PID namespace of its own. The
+	// supervisor gets neither.
 	ProcMounted Kind = "proc mounted"
 	NotMounted  Kind = "not mounted"
-	Accepted    Kind = "accepted"
-	Started     Kind = "started"
-	NotStarted  Kind = "not started"
-	Suspended   Kind = "suspended"
-	HungUp      Kind = "hung up"
-	Exited      Kind = "exited"
-	Refused     Kind = "refused"
-	Killing     Kind = "killing"
-	Lasting     Kind = "lasting"
+	// Accepted: the guard is about to start the command, which takes as long
+	// as its program takes to be read.
+	Accepted Kind = "accepted"
+	// Unusable, from the parent: the guard cannot work here, for the reason Err, and has ended.
+	Unusable Kind = "unusable"
+	// Started: the command runs; Pid is its first process, 0 if that has
+	// ended before its number could be found out.
+	Started Kind = "started"
+	// NotStarted: the command could not be executed; Errno says why.
+	NotStarted Kind = "not started"
+	// Suspended: the command's first process was stopped from the terminal.
+	Suspended Kind = "suspended"
+	// HungUp: the terminal has gone, and the command had its foreground.
+	HungUp Kind = "hung up"
+	// Exited: the command's first process ended with Status; Left says
+	// whether others of the tree are alive.
+	Exited Kind = "exited"
+	// Refused: the process Pid of the tree may not be signalled, because it
+	// runs as another user. It is told once, and Dead not before its end.
+	Refused Kind = "refused"
+	// Killing: the guard has been told to kill, and has sent KILL to the whole
+	// tree. What does not end of it, it goes on to kill, and says so again.
+	Killing Kind = "killing"
+	// Lasting: seconds after KILL the process Pid is still there, as About says. With
+	// Left it lives. Otherwise it is dead, like all that is left of the tree, and its
+	// tracer keeps it: Dead is told all the same. Either is told once by the process that
+	// kills the tree: the guard, or after its death berth.
+	Lasting Kind = "lasting"
+	// Halted, from the parent: the guard itself was stopped, by SIGSTOP for example, and has been
+	// continued. It is told once.
+	Halted Kind = "halted"
+	// UserChanged: the command's first process, Pid, runs as another user than it was
+	// started as, and has lost its parent-death signal with that. It is told once.
 	UserChanged Kind = "user changed"
-	Overdue     Kind = "overdue"
-	Dead        Kind = "dead"
+	// Overdue: the deadline passed, the guard is killing the tree.
+	Overdue Kind = "overdue"
+	// Dead: no process of the tree is left.
+	Dead Kind = "dead"
 )
 
-// Event is one message from the guard to the supervisor. Its fields are those of
-// supervisor.GuardEvent; process numbers are those of the guard's PID namespace.
+// Event is something that happened to the command or its guard: one message from the guard's process, in which
+// processes have the numbers of its PID namespace.
 type Event struct {
-	Kind     Kind
-	Pid      int
-	Errno    syscall.Errno
-	Status   syscall.WaitStatus
-	Left     bool
+	Kind   Kind
+	Pid    int
+	Errno  syscall.Errno
+	Status syscall.WaitStatus
+	Left   bool
+
+	// Terminal, with Exited: the terminal was the command's; with Suspended: the
+	// command waits for it.
 	Terminal bool
+
+	// What the guard's parent adds; it does not travel.
+	Err     error  // with Unusable
+	About   string // with Lasting
+	Orphans bool   // with Exited and Dead: the guard had died, its tree was killed without it
 }
 
 // Both sides keep to these times.
