@@ -49,7 +49,7 @@ type Situation struct {
 // Report adds to self, which is what does not change, what others are told of a situation.
 func (s Situation) Report(self lock.Report) lock.Report {
 	self.State, self.Slot, self.Term, self.Trouble = string(s.State), s.Slot, s.Term, s.Waiting
-	self.Since, self.Ending = s.Since, s.State == Stopping || s.State == Losing
+	self.Since, self.Ending = s.Since, s.State.Ending()
 	self.Health = string(s.Health)
 	if s.Health == Unhealthy && s.Slot == 0 {
 		self.Trouble = "its health checks fail: it takes no slot"

@@ -10,11 +10,13 @@ import (
 // status says in one line, for people, what a supervisor does.
 func status(id lock.ID, now supervisor.Situation) string {
 	slot := holding(id, now)
-	switch now.State {
-	case supervisor.Connecting, supervisor.Pausing:
+	switch {
+	case now.State.Reaching():
 		return because("connecting, to wait for "+id.Name, now.Waiting)
-	case supervisor.Attempting, supervisor.Waiting:
+	case now.State.InLine():
 		return because("waiting for "+id.Name, now.Waiting)
+	}
+	switch now.State {
 	case supervisor.Preparing:
 		return slot + ": making sure that no other command runs"
 	case supervisor.Entering:

@@ -148,11 +148,11 @@ func (s *Systemd) isReady() bool { return s.cfg.Ready.At(s.now) }
 
 // At reports whether a service counts as started in a situation.
 func (r Ready) At(now supervisor.Situation) bool {
-	switch now.State {
-	case supervisor.Waiting, supervisor.Preparing, supervisor.Entering, supervisor.Starting:
-		return r != Holding
-	case supervisor.Running, supervisor.InDoubt:
+	switch {
+	case now.State.Working():
 		return true
+	case now.State.Keeping(), now.State == supervisor.Waiting:
+		return r != Holding
 	}
 	return false
 }
@@ -180,7 +180,7 @@ func (s *Systemd) extend() {
 			s.sayTime(left)
 		}
 	case s.now.Ending: // what is left takes seconds
-	case s.ready, s.now.State == supervisor.Connecting, s.now.State == supervisor.Pausing:
+	case s.ready, s.now.State.Reaching():
 	case !s.cfg.Passed, s.now.Pid == 0:
 		s.sayTime(s.Beats() + extension)
 	}

@@ -42,11 +42,7 @@ func listen(cfg config.Run, backend lock.Backend, of lock.Lock, log hclog.Logger
 // isReady is what a probe is told. Systemd's service stays started; a probe asks for now, and between two looks at the
 // lock berth is in line too.
 func isReady(when observe.Ready, now supervisor.Situation) bool {
-	switch now.State {
-	case supervisor.Attempting, supervisor.Resting:
-		return when != observe.Holding
-	}
-	return when.At(now)
+	return when.At(now) || when != observe.Holding && now.State.InLine()
 }
 
 // arithmetic are the timings; a local lock is not lost by time.

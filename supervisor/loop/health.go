@@ -58,23 +58,18 @@ func (c *check) close() {
 // whom returns whom a check would judge now. A command that berth or its user has stopped is not to blame for that.
 func (l *loop) whom() judged {
 	health := l.cfg.Health
-	switch l.state {
-	case supervisor.Running, supervisor.InDoubt:
-		stopped := l.command.frozen || l.command.suspended
-		if health.Check != nil && l.facts.Command.Phase == machine.Alive && !stopped {
-			return ofCommand
-		}
-	case supervisor.Connecting, supervisor.Pausing, supervisor.Attempting, supervisor.Waiting:
-		if health.WhileWaiting {
-			return ofHost
-		}
+	switch stopped := l.command.frozen || l.command.suspended; {
+	case l.state.Working() && health.Check != nil && l.facts.Command.Phase == machine.Alive && !stopped:
+		return ofCommand
+	case l.state.Contending() && health.WhileWaiting:
+		return ofHost
 	}
 	return ofNobody
 }
 
 // tend begins checks and ends them, as what has happened last asks for. It comes after every event.
 func (l *loop) tend() {
-	if l.facts.Command.Phase != machine.Alive || l.state != supervisor.Running && l.state != supervisor.InDoubt {
+	if l.facts.Command.Phase != machine.Alive || !l.state.Working() {
 		l.runTime.Stop()
 	}
 	now := l.whom()

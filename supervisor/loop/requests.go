@@ -142,7 +142,7 @@ func (l *loop) noteReloaded(r reloaded) {
 	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTimeout
 	l.noteHooks()
 	l.setLossTimer()
-	if l.guard != nil && l.held != nil && (l.state == supervisor.Running || l.state == supervisor.InDoubt) {
+	if l.guard != nil && l.held != nil && l.state.Working() {
 		_ = l.guard.Bequeath(l.held.Handover().Will) // whose password may be another now
 	}
 	fields := []any{"by", r.by.From}

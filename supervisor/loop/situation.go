@@ -28,10 +28,10 @@ func (l *loop) situation() supervisor.Situation {
 		now.Frozen = l.command.frozen
 		now.Pid = l.command.pid
 	}
-	switch l.state {
-	case supervisor.Stopping, supervisor.Losing:
+	switch {
+	case l.state.Ending():
 		now.KillAt = l.sequence.killAt
-	case supervisor.Leaving, supervisor.Reporting:
+	case l.state.Parting():
 		now.KillAt = l.hooks.killAt
 	}
 	return now

@@ -159,17 +159,17 @@ var ErrNotVerified = fmt.Errorf("not verified in time: %w", lock.ErrLost)
 // becomes the reason of its end: what then, its death decides. Without one, the slot
 // is given up.
 func afterLoss(state supervisor.State, on Event, f Facts) Ending {
-	switch state {
-	case supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt, supervisor.Stopping:
-		if lossProven.holds(f) {
-			return Ending{Reason: Lost, Cause: f.Err}
-		}
-	case supervisor.Preparing, supervisor.Resting:
+	switch {
+	case state.Idle():
 		// A slot in which the command has run is kept for as long as nothing proves
 		// its loss: it can often be claimed again.
 		unused := f.Use == Unused && (on == NotReady || on == LossReported)
 		if unused || lossProven.holds(f) && !(state == supervisor.Preparing && on == Unverified) {
 			return afterIdleLoss(f)
+		}
+	case state.Keeping(), state == supervisor.Stopping:
+		if lossProven.holds(f) {
+			return Ending{Reason: Lost, Cause: f.Err}
 		}
 	}
 	return f.Ending
@@ -191,15 +191,11 @@ func afterIdleLoss(f Facts) Ending {
 
 // afterRequest is for a holder that is asked to step down. While a command runs, what then its death decides.
 func afterRequest(state supervisor.State, f Facts) Ending {
-	switch state {
-	case supervisor.Preparing, supervisor.Resting:
+	switch {
+	case state.Idle():
 		return f.steppedDown()
-	case supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt:
+	case state.Keeping(), state == supervisor.Stopping && f.MayStartAgain():
 		return Ending{Reason: Asked}
-	case supervisor.Stopping:
-		if f.MayStartAgain() {
-			return Ending{Reason: Asked}
-		}
 	}
 	return f.Ending
 }
@@ -323,10 +319,10 @@ func (f Facts) restarts() bool {
 // Ends reports whether berth itself is about to end, as far as is known: while the
 // command is being ended, what its death would decide now.
 func (f Facts) Ends(state supervisor.State) bool {
-	switch state {
-	case supervisor.Quitting, supervisor.Ended:
+	switch {
+	case state.Final():
 		return true
-	case supervisor.Stopping, supervisor.Losing:
+	case state.Ending():
 		return afterDeath(f).Then == End
 	}
 	return f.Ending.Then == End

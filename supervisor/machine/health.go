@@ -21,11 +21,10 @@ func (f Facts) unfit() Ending {
 // afterFailures is for so many failed checks in a row. Of a command that runs, its death decides what then; while none
 // does, only an attempt that cannot be repeated comes to its end.
 func afterFailures(state supervisor.State, f Facts) Ending {
-	switch state {
-	case supervisor.Running, supervisor.InDoubt:
+	switch {
+	case state.Working():
 		return Ending{Reason: Failing}
-	}
-	if f.Policy.Try {
+	case f.Policy.Try:
 		return f.unfit()
 	}
 	return f.Ending

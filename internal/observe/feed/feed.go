@@ -120,10 +120,10 @@ func (f *Feed) Observe(now supervisor.Situation) {
 // too often to be of interest.
 func (f *Feed) note(now supervisor.Situation) {
 	state := now.State
-	switch state {
-	case supervisor.Attempting:
+	switch {
+	case state.InLine():
 		state = supervisor.Waiting
-	case supervisor.Pausing:
+	case state.Reaching():
 		state = supervisor.Connecting
 	}
 	next := Change{time.Now(), string(state), now.Slot, now.Term, now.Report(f.cfg.Self).Trouble}

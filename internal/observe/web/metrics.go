@@ -109,9 +109,7 @@ var families = []family{
 		histogram: func(s *feed.Snapshot) feed.Histogram { return s.Counts.Waited }},
 }
 
-func inLine(s *feed.Snapshot) bool {
-	return s.State == string(supervisor.Waiting) || s.State == string(supervisor.Attempting)
-}
+func inLine(s *feed.Snapshot) bool { return supervisor.State(s.State).InLine() }
 
 func gauge(name, help string, value func(*feed.Snapshot) float64) family {
 	return single(prometheus.GaugeValue, name, help, value)
