@@ -39,6 +39,26 @@ const (
 	ExitSignal = 128
 )
 
+// Exit is how a run ends. As an error, it has a command line end so.
+type Exit struct {
+	// Status is the exit status, where the command, a signal or the command's
+	// start decided it. 0 beside an Err: that has a status of its own.
+	Status int
+	// Err says what is wrong. nil: the command ran and ended, berth was told to end,
+	// or all has been said.
+	Err error
+}
+
+func (e Exit) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit status %d", e.Status)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns Err.
+func (e Exit) Unwrap() error { return e.Err }
+
 // EndedStatus returns the exit status that says how a command ended.
 func EndedStatus(status syscall.WaitStatus) int {
 	if status.Signaled() {
@@ -58,13 +78,13 @@ func Failure(status syscall.WaitStatus) string {
 	return ""
 }
 
-// NotExecutedStatus returns the exit status that says why a command could not be
-// executed: ExitNotFound or ExitCannotExecute.
-func NotExecutedStatus(err error) int {
+// NotExecuted returns how a run ends whose command could not be executed: with
+// ExitNotFound or ExitCannotExecute.
+func NotExecuted(err error) Exit {
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
-		return ExitNotFound
+		return Exit{Status: ExitNotFound, Err: err}
 	}
-	return ExitCannotExecute
+	return Exit{Status: ExitCannotExecute, Err: err}
 }
 
 // Interrupted reports whether a terminal's keys ended a process. One that

@@ -33,8 +33,8 @@ type OnLoss string
 const (
 	// Retry queues up for the next slot. It is the default.
 	Retry OnLoss = "retry"
-	// Exit ends berth.
-	Exit OnLoss = "exit"
+	// NoRetry ends berth.
+	NoRetry OnLoss = "exit"
 )
 
 // Restart is when a command that ended by itself is started again, in the same
@@ -177,16 +177,6 @@ type Reloaded struct {
 	HookTimeout time.Duration
 	Took        []string // what was different and has changed
 	Kept        []string // what is different and cannot change before berth is started anew
-}
-
-// Outcome is how a run ended.
-type Outcome struct {
-	// Status is the exit status, where the command, a signal or the command's
-	// start decided it. It is meaningless where Err wraps one of package lock's
-	// errors: those have a status of their own.
-	Status int
-	// Err is nil if the command ran and ended, or if berth was told to end.
-	Err error
 }
 
 // ErrNotExecuted: the slot was won and the command could not be executed. What

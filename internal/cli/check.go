@@ -20,6 +20,7 @@ import (
 	"berth/internal/interrupt"
 	"berth/internal/logging"
 	"berth/internal/runner"
+	"berth/supervisor"
 )
 
 const aboutCheck = `Takes the settings of 'berth run' and reports whether they are safe: whether the
@@ -89,7 +90,7 @@ func checkAction(c *cli.Context) error {
 		return fmt.Errorf("cannot print the report: %w", err)
 	}
 	if len(r.Problems) > 0 {
-		return &decided{r.Problems[0], Status(errors.Join(r.Problems...))}
+		return supervisor.Exit{Status: Status(errors.Join(r.Problems...)), Err: r.Problems[0]}
 	}
 	return nil
 }

@@ -54,8 +54,7 @@ func run(args []string) int {
 	if err = failed(command, err); err == nil {
 		err = app.Run(args)
 	}
-	var over exited
-	if err != nil && !errors.As(err, &over) {
+	if !said(err) {
 		logging.Last(app.ErrWriter, logging.OneLine(err))
 	}
 	return Status(err)
@@ -112,7 +111,7 @@ func bare(c *cli.Context) error {
 		return printVersion(c)
 	case !c.Args().Present():
 		fmt.Fprint(c.App.ErrWriter, shortHelp)
-		return exited(supervisor.ExitUsage)
+		return supervisor.Exit{Status: supervisor.ExitUsage}
 	}
 	return failed(c.Command.HelpName, flags.UnknownCommand(c.Command, c.Args().First()))
 }
@@ -151,8 +150,7 @@ func noSubcommand(c *cli.Context) error {
 
 // failed makes an error begin with the command that it ended, such as "berth run".
 func failed(command string, err error) error {
-	var over exited
-	if err == nil || errors.As(err, &over) {
+	if said(err) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", command, err)

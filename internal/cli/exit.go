@@ -52,16 +52,13 @@ func Status(err error) int {
 	if err == nil {
 		return 0
 	}
-	var over exited
+	var exit supervisor.Exit
 	var ended interrupt.Signalled
-	var known *decided
 	switch {
-	case errors.As(err, &over):
-		return int(over)
+	case errors.As(err, &exit):
+		return exit.Status
 	case errors.As(err, &ended):
 		return supervisor.ExitSignal + int(ended.Signal)
-	case errors.As(err, &known):
-		return known.status
 	}
 	for _, s := range statuses {
 		if errors.Is(err, s.err) {
@@ -71,19 +68,11 @@ func Status(err error) int {
 	return supervisor.ExitInternal
 }
 
-// exited is an exit status for which everything has been said already.
-type exited int
-
-func (exited) Error() string { return "exited" }
-
-// decided is an error whose exit status has been decided already.
-type decided struct {
-	err    error
-	status int
+// said reports whether nothing is left to say about an error.
+func said(err error) bool {
+	var exit supervisor.Exit
+	return err == nil || errors.As(err, &exit) && exit.Err == nil
 }
-
-func (d *decided) Error() string { return d.err.Error() }
-func (d *decided) Unwrap() error { return d.err }
 
 // What the pages of the commands say about it.
 const (

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"os"
 	"syscall"
 
@@ -74,24 +73,20 @@ func runAction(c *cli.Context) error {
 	return err
 }
 
-// ended is the error for how a run ended: exited if there is nothing to say.
-func ended(outcome supervisor.Outcome) error {
-	switch {
-	case outcome.Err == nil:
-		return exited(outcome.Status)
-	case outcome.Status != 0:
-		return &decided{outcome.Err, outcome.Status}
+// ended is the error for how a run ended.
+func ended(exit supervisor.Exit) error {
+	if exit.Status == 0 && exit.Err != nil {
+		return exit.Err
 	}
-	return outcome.Err
+	return exit
 }
 
 // logged has the log say why berth ends, for readers who expect an object in each
 // line.
 func logged(log hclog.Logger, err error) error {
-	var over exited
-	if err == nil || errors.As(err, &over) {
+	if said(err) {
 		return err
 	}
 	log.Error(logging.OneLine(err))
-	return exited(Status(err))
+	return supervisor.Exit{Status: Status(err)}
 }

@@ -276,5 +276,5 @@ func signalled(ctx context.Context) error {
 	if !errors.As(context.Cause(ctx), &by) {
 		return nil
 	}
-	return exited(supervisor.ExitSignal + int(by.Signal))
+	return supervisor.Exit{Status: supervisor.ExitSignal + int(by.Signal)}
 }

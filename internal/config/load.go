@@ -52,7 +52,7 @@ func Load(in Input) (Run, error) {
 	if s.Health.Command == nil && s.Health.WhileWaiting {
 		return Run{}, Usagef("--health-while-waiting needs --health-command: it has that run while berth waits, too")
 	}
-	if s.PassNotify && (s.OnLoss != supervisor.Exit || s.Restart != supervisor.Never) {
+	if s.PassNotify && (s.OnLoss != supervisor.NoRetry || s.Restart != supervisor.Never) {
 		return Run{}, Invalidf("--pass-notify needs --on-loss exit and no --restart: " +
 			"once the command has sent STOPPING, the service ends for systemd, and a next run of it would be killed")
 	}

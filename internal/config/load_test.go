@@ -169,7 +169,7 @@ func TestEveryKeyCanBeWrittenInTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run.Lock.Kind != lock.PersistentMutex || len(run.Brokers) != 2 || run.Naming != NamingNAL || !run.Try ||
-		run.OnLoss != supervisor.Exit || run.Command[2] != "echo ${HOME}" || run.Stop.String() != "INT 1s, KILL" ||
+		run.OnLoss != supervisor.NoRetry || run.Command[2] != "echo ${HOME}" || run.Stop.String() != "INT 1s, KILL" ||
 		run.Restart != supervisor.OnFailure || run.Rewrites.Apply(unix.SIGHUP) != unix.SIGUSR1 ||
 		run.Heartbeat != 10*time.Second || run.LogLevel != "trace" || run.LogFormat != "json" {
 		t.Errorf("got %+v", run)

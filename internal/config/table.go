@@ -119,7 +119,7 @@ var table = []Option{
 		Usage: "With --takeover: ask the holder once SCRIPT exits with 0. berth runs it by sh -c again and again, as it " +
 			"would run the command; it kills a run after 30s, and what a run leaves behind."},
 	{Name: "on-loss", Group: groupWaiting, Value: "retry|exit", Default: string(supervisor.Retry),
-		set:   oneOf(func(s *settings) *supervisor.OnLoss { return &s.OnLoss }, supervisor.Retry, supervisor.Exit),
+		set:   oneOf(func(s *settings) *supervisor.OnLoss { return &s.OnLoss }, supervisor.Retry, supervisor.NoRetry),
 		Usage: "After a loss, when the command is dead, wait for the next slot, or exit with 76, as --try always does."},
 
 	{Name: "command", Group: groupCommand, Value: "COMMAND ARG...", Kind: List, fileOnly: true, set: setCommand,

@@ -3,7 +3,7 @@
 //
 //	queue := runner.QueueSignals(exit)
 //	defer queue.End()
-//	outcome := runner.Run(cfg, load, queue, log)
+//	exit := runner.Run(cfg, load, queue, log)
 //
 // It makes what the supervisor is given: the program's path, its environment, the
 // signals, the observers. It knows no flags, and decides nothing that the
@@ -40,7 +40,7 @@ var ErrNoGuard = errors.New("cannot start guards")
 // executed, ENOENT or EACCES.
 //
 // again reads the configuration once more, when somebody who may has asked for that.
-func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, log hclog.Logger) supervisor.Outcome {
+func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, log hclog.Logger) supervisor.Exit {
 	// This process waits, mostly. What one goroutine wakes goes on at once on the
 	// same processor, instead of on another that has to be woken for it.
 	runtime.GOMAXPROCS(1)
@@ -48,24 +48,24 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	debug.SetGCPercent(50)
 	path, err := findFor(cfg, cfg.Command[0])
 	if err != nil {
-		return supervisor.Outcome{Err: err}
+		return supervisor.Exit{Err: err}
 	}
 	if err := CheckRights(cfg); err != nil {
-		return supervisor.Outcome{Err: config.Invalidf("%v", err)}
+		return supervisor.Exit{Err: config.Invalidf("%v", err)}
 	}
 	programs, err := findHooks(cfg)
 	if err != nil {
-		return supervisor.Outcome{Err: err}
+		return supervisor.Exit{Err: err}
 	}
 	check, err := findCheck(cfg)
 	if err != nil {
-		return supervisor.Outcome{Err: err}
+		return supervisor.Exit{Err: err}
 	}
 	backend, err := backends.Open(cfg.Connection, backends.Contender{
 		Priority: cfg.Priority, Takeover: cfg.Takeover, Once: cfg.Try, Admins: cfg.Admins,
 	}, log) // which names the lock by itself
 	if err != nil {
-		return supervisor.Outcome{Err: err}
+		return supervisor.Exit{Err: err}
 	}
 	contender := backend.Lock(cfg.Lock)
 	log = log.With("lock", cfg.Lock.Name)
@@ -74,17 +74,17 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	}
 	told, err := listen(cfg, backend, contender, log)
 	if err != nil {
-		return supervisor.Outcome{Err: err}
+		return supervisor.Exit{Err: err}
 	}
 	defer told.Close()
 	guards, err := guard.NewHost()
 	if err != nil {
-		return supervisor.Outcome{Err: lock.Errorf(ErrNoGuard, "%w", err)}
+		return supervisor.Exit{Err: lock.Errorf(ErrNoGuard, "%w", err)}
 	}
 
 	watched, err := watch(cfg, told)
 	if err != nil {
-		return supervisor.Outcome{Err: config.Invalidf("%v", err)}
+		return supervisor.Exit{Err: config.Invalidf("%v", err)}
 	}
 	defer watched.close()
 	queue.takeLate()
@@ -96,7 +96,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	queue.queueAll()
 	asked := control.NewServer(control.Config{Log: log})
 	asked.Begin()
-	outcome := loop.Run(supervisor.Config{
+	exit := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     contender,
 		Launch:   func() (supervisor.Guard, error) { return guards.Launch(spec) },
@@ -140,12 +140,12 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	asked.End()
 	guards.Close() // not when Run panics: it would wait for a guard that waits for our end
 	switch {
-	case errors.Is(outcome.Err, supervisor.ErrNotExecuted):
-		outcome.Err = notExecuted(spec, outcome.Err)
-	case errors.Is(outcome.Err, guard.ErrNamespace):
-		outcome.Status = 0 // not the command is at fault
+	case errors.Is(exit.Err, supervisor.ErrNotExecuted):
+		exit.Err = notExecuted(spec, exit.Err)
+	case errors.Is(exit.Err, guard.ErrNamespace):
+		exit.Status = 0 // not the command is at fault
 	}
-	return outcome
+	return exit
 }
 
 // hasTerminal reports whether berth has a controlling terminal (tty(4)).

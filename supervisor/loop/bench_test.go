@@ -49,7 +49,7 @@ type bench struct {
 	backend *locktest.Fake
 	signals chan os.Signal
 	guards  chan *fakeGuard // as they are launched
-	outcome chan supervisor.Outcome
+	outcome chan supervisor.Exit
 	env     env
 }
 
@@ -61,7 +61,7 @@ func newBench(t *testing.T, lease time.Duration, change func(*bench, *supervisor
 		t: t, place: place, backend: place.Open(lease),
 		signals: make(chan os.Signal, 10),
 		guards:  make(chan *fakeGuard, 100),
-		outcome: make(chan supervisor.Outcome, 1),
+		outcome: make(chan supervisor.Exit, 1),
 		env:     strict,
 	}
 	cfg := supervisor.Config{
@@ -73,7 +73,7 @@ func newBench(t *testing.T, lease time.Duration, change func(*bench, *supervisor
 		VerifyInterval: 20 * time.Millisecond,
 		VerifyTimeout:  50 * time.Millisecond,
 		Margin:         10 * time.Millisecond,
-		OnLoss:         supervisor.Exit,
+		OnLoss:         supervisor.NoRetry,
 		Restart:        supervisor.Never,
 		Holder:         "here:1",
 		Log:            hclog.NewNullLogger(),
@@ -115,14 +115,14 @@ func (b *bench) guard() *fakeGuard {
 	}
 }
 
-func (b *bench) end() supervisor.Outcome {
+func (b *bench) end() supervisor.Exit {
 	b.t.Helper()
 	select {
 	case o := <-b.outcome:
 		return o
 	case <-time.After(patience):
 		b.t.Fatal("the supervisor did not end")
-		return supervisor.Outcome{}
+		return supervisor.Exit{}
 	}
 }
 

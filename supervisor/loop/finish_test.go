@@ -17,7 +17,7 @@ import (
 // A command that has done its work is not to do it again, or to be reported as
 // broken off, because the slot is lost while its leftovers are being ended.
 func TestLossAfterTheCommandHasEndedChangesNothing(t *testing.T) {
-	for _, policy := range []supervisor.OnLoss{supervisor.Exit, supervisor.Retry} {
+	for _, policy := range []supervisor.OnLoss{supervisor.NoRetry, supervisor.Retry} {
 		b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
 			cfg.OnLoss = policy
 			cfg.Stop = steps(t, "TERM 1h, KILL")

@@ -94,7 +94,7 @@ func checked(t *testing.T, lease time.Duration, change func(*bench, *supervisor.
 	}), all
 }
 
-func exits(_ *bench, cfg *supervisor.Config) { cfg.OnLoss = supervisor.Exit }
+func exits(_ *bench, cfg *supervisor.Config) { cfg.OnLoss = supervisor.NoRetry }
 
 func restarts(_ *bench, cfg *supervisor.Config) { cfg.Restart = supervisor.OnFailure }
 

@@ -67,7 +67,7 @@ func (l *loop) admit(e event) {
 
 // refuse gives back a slot in which on_acquire did not let the command start.
 func (l *loop) refuse(e event) {
-	l.facts.LastErr = l.facts.Ending.Cause
+	l.facts.LastErr = l.facts.Ending.Exit.Err
 	l.log.Warn("on_acquire has refused the slot, giving it back")
 	l.release(e)
 }

@@ -54,12 +54,12 @@ var normal = env{
 }
 
 // Run runs the command under the lock until it has ended for good.
-func Run(cfg supervisor.Config) supervisor.Outcome { return run(cfg, normal) }
+func Run(cfg supervisor.Config) supervisor.Exit { return run(cfg, normal) }
 
-func run(cfg supervisor.Config, e env) supervisor.Outcome {
+func run(cfg supervisor.Config, e env) supervisor.Exit {
 	l, err := newLoop(cfg, e)
 	if err != nil {
-		return supervisor.Outcome{Status: supervisor.ExitCannotExecute, Err: err}
+		return supervisor.Exit{Status: supervisor.ExitCannotExecute, Err: err}
 	}
 	return l.run()
 }
@@ -179,13 +179,13 @@ func newBackOff(first, most time.Duration) *backoff.ExponentialBackOff {
 // run goes from event to event until there is nothing left to do. A panic must
 // not come to close, which gives the slot up: the command may live then, and
 // only the end of this process has the guard kill it.
-func (l *loop) run() supervisor.Outcome {
-	outcome := l.work()
+func (l *loop) run() supervisor.Exit {
+	exit := l.work()
 	l.close()
-	return outcome
+	return exit
 }
 
-func (l *loop) work() supervisor.Outcome {
+func (l *loop) work() supervisor.Exit {
 	l.restartTimeout()
 	l.calls.Connect()
 	l.state = supervisor.Connecting
@@ -195,7 +195,7 @@ func (l *loop) work() supervisor.Outcome {
 	if err := l.launch(); err != nil {
 		l.state = supervisor.Ended
 		l.observe()
-		return supervisor.Outcome{Status: supervisor.ExitCannotExecute, Err: err}
+		return supervisor.Exit{Status: supervisor.ExitCannotExecute, Err: err}
 	}
 	for l.state != supervisor.Ended {
 		if e := l.receive(); e.on != "" {
@@ -204,7 +204,7 @@ func (l *loop) work() supervisor.Outcome {
 		l.tend()
 		l.observe()
 	}
-	return l.facts.Ending.Outcome()
+	return l.facts.Ending.Exit
 }
 
 // launch has a guard ready for the next start of the command.

@@ -83,7 +83,7 @@ func TestProofOfALossEndsTheCommandAtOnce(t *testing.T) {
 // An administrator's removal is no trouble that somebody has to look into.
 func TestRemovedSlotIsAWarningThatSaysWhatFollows(t *testing.T) {
 	for onLoss, follows := range map[supervisor.OnLoss]string{
-		supervisor.Retry: "berth waits for another slot then", supervisor.Exit: "berth ends then",
+		supervisor.Retry: "berth waits for another slot then", supervisor.NoRetry: "berth ends then",
 	} {
 		said := &page{}
 		b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.OnLoss, cfg.Log = onLoss, said.logger() })

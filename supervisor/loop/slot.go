@@ -238,12 +238,12 @@ func (l *loop) releaseLost(e event) {
 	used, lost := l.facts.Use != machine.Unused, errors.Is(e.err, lock.ErrLost)
 	l.facts.Lost = true
 	l.hooks.loss = e.err
-	l.facts.LastErr = l.facts.Ending.Cause
+	l.facts.LastErr = l.facts.Ending.Exit.Err
 	if l.facts.Use == machine.HasRun && lost {
 		l.tally.Lost(causeOf(e.err), e.err)
 	}
 	switch {
-	case l.facts.Hopeless(l.facts.Ending.Cause): // berth says it when it ends
+	case l.facts.Hopeless(l.facts.Ending.Exit.Err): // berth says it when it ends
 	case used && errors.Is(e.err, lock.ErrRemoved):
 		l.log.Warn("slot removed by an administrator between two runs", "error", e.err)
 	case used && lost:
@@ -303,7 +303,7 @@ func (l *loop) queueAgain(event) {
 	}
 	aside := l.facts.Ending.Reason == machine.Asked || l.facts.Ending.Reason == machine.Failing
 	if aside {
-		l.facts.LastErr = l.facts.Ending.Cause // nil where the command has run
+		l.facts.LastErr = l.facts.Ending.Exit.Err // nil where the command has run
 	}
 	if l.facts.Ending.Reason == machine.Refused {
 		l.pauseTimer.Reset(l.refusals.NextBackOff())

@@ -15,7 +15,7 @@ import (
 func TestWhatHappensIsCountedOnceEach(t *testing.T) {
 	said := make(recorder, 100)
 	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) {
-		cfg.Loss, cfg.OnLoss, cfg.Tally = steps(t, "TERM 10ms, KILL"), supervisor.Exit, said
+		cfg.Loss, cfg.OnLoss, cfg.Tally = steps(t, "TERM 10ms, KILL"), supervisor.NoRetry, said
 	})
 	g := b.running()
 	b.backend.ReportLost(mutex, lock.ErrLost)

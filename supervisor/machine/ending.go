@@ -14,10 +14,11 @@ import (
 type Ending struct {
 	Reason Reason
 	Signal syscall.Signal // Told: the first one
-	Cause  error          // what the user is told, nil: nothing is wrong
-	Status int            // what berth exits with, unless Cause has a status of its own
+	Exit   exit           // what the user is told, and what berth exits with if it ends
 	Then   Then
 }
+
+type exit = supervisor.Exit
 
 // Reason is why something ends.
 type Reason string
@@ -51,11 +52,6 @@ const (
 	Proceed    Then = "proceed"     // on_acquire has no objection: the command is started
 )
 
-// Outcome is what berth exits with.
-func (e Ending) Outcome() supervisor.Outcome {
-	return supervisor.Outcome{Status: e.Status, Err: e.Cause}
-}
-
 // maxFallen is how many guards in a row may die before they could start the command,
 // and are replaced.
 const maxFallen = 3
@@ -73,7 +69,7 @@ func why(state supervisor.State, on Event, f Facts) Ending {
 		return afterDeath(f)
 	case on == Stuck && state == supervisor.Releasing:
 		cause := fmt.Errorf("%s: a call to the broker or file system did not return: %w", f.Policy.ID, lock.ErrUnreachable)
-		return Ending{Reason: Unanswered, Cause: cause, Then: End}
+		return Ending{Reason: Unanswered, Exit: exit{Err: cause}, Then: End}
 	case on == NotConnected && state == supervisor.Quitting:
 		return notReached(f)
 	case f.Ending.Then == End:
@@ -81,7 +77,7 @@ func why(state supervisor.State, on Event, f Facts) Ending {
 	}
 	switch on {
 	case ToldToEnd:
-		return Ending{Reason: Told, Signal: f.Signal, Status: supervisor.ExitSignal + int(f.Signal), Then: End}
+		return Ending{Reason: Told, Signal: f.Signal, Exit: exit{Status: supervisor.ExitSignal + int(f.Signal)}, Then: End}
 	case AskedToGo:
 		return afterRequest(state, f)
 	case Unhealthy:
@@ -89,19 +85,19 @@ func why(state supervisor.State, on Event, f Facts) Ending {
 	case RunOver:
 		return Ending{Reason: Overran}
 	case TimedOut:
-		return Ending{Reason: Late, Cause: late(state, f), Then: End}
+		return Ending{Reason: Late, Exit: exit{Err: late(state, f)}, Then: End}
 	case NotConnected, NotAcquired, NotWoken:
 		if f.Hopeless(f.Err) {
 			cause := f.Err
 			if errors.Is(cause, lock.ErrFull) {
 				cause = fmt.Errorf("%w; without --try berth waits for it", cause)
 			}
-			return Ending{Reason: NotObtained, Cause: cause, Then: End}
+			return Ending{Reason: NotObtained, Exit: exit{Err: cause}, Then: End}
 		}
 	case GuardUnusable, NoGuard:
 		again := on == NoGuard && f.Use == HasRun // what could be started before will be again
 		if lost := f.Command.Phase != Absent && f.Ending.Reason == Lost; !again && !lost {
-			return Ending{Reason: Unguarded, Status: supervisor.ExitCannotExecute, Cause: f.Err, Then: End}
+			return Ending{Reason: Unguarded, Exit: exit{Status: supervisor.ExitCannotExecute, Err: f.Err}, Then: End}
 		}
 	case NotReady, Unverified, LossReported, LossDue, Overdue:
 		return afterLoss(state, on, f)
@@ -145,9 +141,9 @@ func late(state supervisor.State, f Facts) error {
 // notReached is for a backend that was being reached when the time was over, and
 // that says only now that it was not.
 func notReached(f Facts) Ending {
-	if errors.Is(f.Ending.Cause, errUnfinished) && errors.Is(f.Err, lock.ErrUnreachable) {
+	if errors.Is(f.Ending.Exit.Err, errUnfinished) && errors.Is(f.Err, lock.ErrUnreachable) {
 		f.LastErr = lock.ErrUnreachable
-		f.Ending.Cause = late(supervisor.Quitting, f)
+		f.Ending.Exit.Err = late(supervisor.Quitting, f)
 	}
 	return f.Ending
 }
@@ -169,7 +165,7 @@ func afterLoss(state supervisor.State, on Event, f Facts) Ending {
 		}
 	case state.Keeping(), state == supervisor.Stopping:
 		if lossProven.holds(f) {
-			return Ending{Reason: Lost, Cause: f.Err}
+			return Ending{Reason: Lost, Exit: exit{Err: f.Err}}
 		}
 	}
 	return f.Ending
@@ -184,9 +180,9 @@ func afterIdleLoss(f Facts) Ending {
 		reason = lock.Errorf(lock.ErrUnknown, "%s", reason.Error())
 	}
 	if f.Hopeless(reason) || f.Use != Unused && f.lossEnds() {
-		return Ending{Reason: Lost, Cause: fmt.Errorf("%s: %w", f.Policy.ID, reason), Then: End}
+		return Ending{Reason: Lost, Exit: exit{Err: fmt.Errorf("%s: %w", f.Policy.ID, reason)}, Then: End}
 	}
-	return Ending{Reason: Lost, Cause: reason, Then: Queue}
+	return Ending{Reason: Lost, Exit: exit{Err: reason}, Then: Queue}
 }
 
 // afterRequest is for a holder that is asked to step down. While a command runs, what then its death decides.
@@ -209,11 +205,11 @@ func (f Facts) steppedDown() Ending {
 	}
 	switch c := f.Command; {
 	case c.Hook == "" && c.Phase == NotExecuted:
-		asked.Status, asked.Cause = supervisor.NotExecutedStatus(c.Err), c.Err
+		asked.Exit = supervisor.NotExecuted(c.Err)
 	case f.Use == HasRun:
-		asked.Status = supervisor.EndedStatus(c.Status)
+		asked.Exit.Status = supervisor.EndedStatus(c.Status)
 	default:
-		asked.Cause = fmt.Errorf("%s: %w: asked to step down before the command was started", f.Policy.ID, lock.ErrUnknown)
+		asked.Exit.Err = fmt.Errorf("%s: %w: asked to step down before the command was started", f.Policy.ID, lock.ErrUnknown)
 	}
 	return asked
 }
@@ -226,7 +222,7 @@ func afterDeath(f Facts) Ending {
 	}
 	c, told, lost := f.Command, f.Ending.Reason == Told, f.Ending.Reason == Lost
 	fell := !c.Started() && f.Guard.Orphans // the guard, before it could say that it started anything
-	ended := Ending{Reason: Finished, Status: supervisor.EndedStatus(c.Status), Then: End}
+	ended := Ending{Reason: Finished, Exit: exit{Status: supervisor.EndedStatus(c.Status)}, Then: End}
 	switch {
 	case told && (fell || c.Phase == Beginning || c.Phase == Alive): // nothing was started, as far as is known
 		return f.Ending
@@ -240,20 +236,20 @@ func afterDeath(f Facts) Ending {
 		return Ending{Then: NextGuard}
 	case fell && !lost:
 		cause := fmt.Errorf("cannot execute the command: %d guards died before they could start it", f.Fallen+1)
-		return Ending{Reason: Unguarded, Status: supervisor.ExitCannotExecute, Cause: cause, Then: End}
+		return Ending{Reason: Unguarded, Exit: exit{Status: supervisor.ExitCannotExecute, Err: cause}, Then: End}
 	case c.Phase == NotExecuted && f.Use == HasRun && !told && !lost && !f.HungUp():
 		return Ending{Then: StartAgain}
 	case c.Phase == NotExecuted && (!lost || f.Use != HasRun):
-		return Ending{Reason: NotBegun, Status: supervisor.NotExecutedStatus(c.Err), Cause: c.Err, Then: End}
+		return Ending{Reason: NotBegun, Exit: supervisor.NotExecuted(c.Err), Then: End}
 	case told:
-		f.Ending.Status = ended.Status
+		f.Ending.Exit.Status = ended.Exit.Status
 		return f.Ending
 	case c.ByItself && !f.restarts():
 		return ended
 	case lost && f.lossEnds():
-		return Ending{Reason: Lost, Cause: fmt.Errorf("%s: %w", f.Policy.ID, f.Ending.Cause), Then: End}
+		return Ending{Reason: Lost, Exit: exit{Err: fmt.Errorf("%s: %w", f.Policy.ID, f.Ending.Exit.Err)}, Then: End}
 	case lost:
-		return Ending{Reason: Lost, Cause: f.Ending.Cause, Then: Queue}
+		return Ending{Reason: Lost, Exit: f.Ending.Exit, Then: Queue}
 	case f.restarts():
 		return Ending{Then: StartAgain}
 	}
@@ -272,15 +268,15 @@ func afterHook(f Facts) Ending {
 	case Asked:
 		return f.steppedDown()
 	case Lost:
-		f.Err = f.Ending.Cause
+		f.Err = f.Ending.Exit.Err
 		return afterIdleLoss(f)
 	}
 	problem := f.Command.Problem()
 	if problem == "" {
 		return Ending{Then: Proceed}
 	}
-	refusal := Ending{Reason: Refused, Cause: fmt.Errorf("%s: %w: %s", f.Policy.ID, supervisor.ErrRefused, problem),
-		Then: Queue}
+	cause := fmt.Errorf("%s: %w: %s", f.Policy.ID, supervisor.ErrRefused, problem)
+	refusal := Ending{Reason: Refused, Exit: exit{Err: cause}, Then: Queue}
 	if f.Policy.Try {
 		refusal.Then = End
 	}
@@ -304,7 +300,7 @@ func (c Command) Problem() string {
 // has run. With --try there is no second attempt, and without the terminal that
 // it was started from nobody wants one.
 func (f Facts) lossEnds() bool {
-	return f.Policy.OnLoss == supervisor.Exit || f.Policy.Try || f.HungUp()
+	return f.Policy.OnLoss == supervisor.NoRetry || f.Policy.Try || f.HungUp()
 }
 
 // restarts reports whether a command that ended by itself is to be started

@@ -20,8 +20,8 @@ var (
 	errGone    = lock.Errorf(lock.ErrUnreachable, "no broker")
 	errNoGuard = errors.New("clone: operation not permitted")
 
-	told   = Ending{Reason: Told, Signal: unix.SIGTERM, Status: 143, Then: End}
-	before = Ending{Reason: Lost, Cause: errTaken, Then: Queue} // of the slot that was held last
+	told   = Ending{Reason: Told, Signal: unix.SIGTERM, Exit: exit{Status: 143}, Then: End}
+	before = Ending{Reason: Lost, Exit: exit{Err: errTaken}, Then: Queue} // of the slot that was held last
 )
 
 // after is the ending that an event makes of what was so.
@@ -43,27 +43,21 @@ func admittedBefore(f *Facts)      { f.Admitted = true }
 func phase(p Phase) change         { return func(f *Facts) { f.Command = Command{Phase: p} } }
 func takesOver(what string) change { return func(f *Facts) { f.Takeover = what } }
 func hangsUp(f *Facts)             { f.HungUp = func() bool { return true } }
-func exits(f *Facts)               { f.Policy.OnLoss = supervisor.Exit }
+func exits(f *Facts)               { f.Policy.OnLoss = supervisor.NoRetry }
 
 // is checks an ending; cause is what it wraps, and says what it contains.
 func is(t *testing.T, what string, got, want Ending, cause error, says ...string) {
 	t.Helper()
-	if cause != nil && !errors.Is(got.Cause, cause) || (cause == nil) != (got.Cause == nil) {
-		t.Errorf("%s: cause %v, want %v", what, got.Cause, cause)
+	if cause != nil && !errors.Is(got.Exit.Err, cause) || (cause == nil) != (got.Exit.Err == nil) {
+		t.Errorf("%s: cause %v, want %v", what, got.Exit.Err, cause)
 	}
 	for _, text := range says {
-		if got.Cause == nil || !strings.Contains(got.Cause.Error(), text) {
-			t.Errorf("%s: %v does not say %q", what, got.Cause, text)
+		if got.Exit.Err == nil || !strings.Contains(got.Exit.Err.Error(), text) {
+			t.Errorf("%s: %v does not say %q", what, got.Exit.Err, text)
 		}
 	}
-	if got.Cause, want.Cause = nil, nil; got != want {
+	if got.Exit.Err, want.Exit.Err = nil, nil; got != want {
 		t.Errorf("%s: %+v, want %+v", what, got, want)
-	}
-}
-
-func TestOutcomeIsWhatBerthEndsWith(t *testing.T) {
-	if got := (Ending{Status: 3, Cause: errTaken}).Outcome(); got.Status != 3 || got.Err != errTaken {
-		t.Errorf("%+v", got)
 	}
 }
 
@@ -136,9 +130,9 @@ func TestWhatWasNotObtained(t *testing.T) {
 			} else {
 				is(t, fmt.Sprintf("%s: %s", on, name), got, before, errTaken)
 			}
-			hint := got.Cause != nil && strings.Contains(got.Cause.Error(), "without --try berth waits for it")
+			hint := got.Exit.Err != nil && strings.Contains(got.Exit.Err.Error(), "without --try berth waits for it")
 			if hint != errors.Is(c.cause, lock.ErrFull) {
-				t.Errorf("%s: %s: %v", on, name, got.Cause)
+				t.Errorf("%s: %s: %v", on, name, got.Exit.Err)
 			}
 		}
 	}
@@ -155,8 +149,8 @@ func TestTimeThatIsOverSaysWhy(t *testing.T) {
 		for name, is := range map[string]change{
 			"no takeover": inTheWay(lock.ErrFull), "no broker": so(inTheWay(errGone), takesOver("slot 2")),
 		} {
-			if got := after(t, s, TimedOut, is); strings.Contains(got.Cause.Error(), "takeover") {
-				t.Errorf("%s: %v", name, got.Cause)
+			if got := after(t, s, TimedOut, is); strings.Contains(got.Exit.Err.Error(), "takeover") {
+				t.Errorf("%s: %v", name, got.Exit.Err)
 			}
 		}
 	}
@@ -182,7 +176,7 @@ func TestBrokerThatIsNotReachedInTime(t *testing.T) {
 }
 
 func TestWithoutAGuardBerthEnds(t *testing.T) {
-	unguarded := Ending{Reason: Unguarded, Status: 126, Then: End}
+	unguarded := Ending{Reason: Unguarded, Exit: exit{Status: 126}, Then: End}
 	for _, s := range slices.Concat(calling, idling, in(supervisor.Pausing)) {
 		is(t, string(s), after(t, s, GuardUnusable, fails(errNoGuard)), unguarded, errNoGuard)
 		is(t, string(s), after(t, s, GuardUnusable, fails(errNoGuard), used, because(before)), unguarded, errNoGuard)
@@ -192,7 +186,7 @@ func TestWithoutAGuardBerthEnds(t *testing.T) {
 	// What could be started before will be again.
 	is(t, "for another run", after(t, supervisor.Preparing, NoGuard, fails(errNoGuard), used), Ending{}, nil)
 
-	lost := Ending{Reason: Lost, Cause: errTaken}
+	lost := Ending{Reason: Lost, Exit: exit{Err: errTaken}}
 	is(t, "a command that is being killed", after(t, supervisor.Losing, GuardUnusable, fails(errNoGuard),
 		phase(Beginning), because(lost)), lost, errTaken)
 	is(t, "a command that is stopped", after(t, supervisor.Stopping, GuardUnusable, fails(errNoGuard), phase(Beginning),
@@ -252,9 +246,9 @@ func TestHolderThatIsAskedStepsDown(t *testing.T) {
 	for _, s := range idling {
 		is(t, "nothing has run", after(t, s, AskedToGo), Ending{Reason: Asked, Then: Queue}, lock.ErrUnknown,
 			`mutex "m"`, "before the command was started")
-		is(t, "it has run", after(t, s, AskedToGo, ended), Ending{Reason: Asked, Status: 3, Then: Queue}, nil)
-		is(t, "--try", after(t, s, AskedToGo, ended, isTry), Ending{Reason: Asked, Status: 3, Then: End}, nil)
-		is(t, "hung up", after(t, s, AskedToGo, ended, hangsUp), Ending{Reason: Asked, Status: 3, Then: End}, nil)
+		is(t, "it has run", after(t, s, AskedToGo, ended), Ending{Reason: Asked, Exit: exit{Status: 3}, Then: Queue}, nil)
+		is(t, "--try", after(t, s, AskedToGo, ended, isTry), Ending{Reason: Asked, Exit: exit{Status: 3}, Then: End}, nil)
+		is(t, "hung up", after(t, s, AskedToGo, ended, hangsUp), Ending{Reason: Asked, Exit: exit{Status: 3}, Then: End}, nil)
 	}
 	for _, s := range in(supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt) {
 		is(t, string(s), after(t, s, AskedToGo), Ending{Reason: Asked}, nil)
@@ -269,7 +263,7 @@ func TestHolderThatIsAskedStepsDown(t *testing.T) {
 			Ending{Reason: Asked}, nil)
 	}
 	is(t, "what it left is ended", after(t, supervisor.Stopping, AskedToGo), Ending{Reason: Asked}, nil)
-	lost := Ending{Reason: Lost, Cause: errTaken}
+	lost := Ending{Reason: Lost, Exit: exit{Err: errTaken}}
 	is(t, "it is lost", after(t, supervisor.Stopping, AskedToGo, because(lost), restarts), lost, errTaken)
 }
 
@@ -279,13 +273,14 @@ func TestDeathOfTheTreeThatIsNotTheCommands(t *testing.T) {
 	}
 	dies := func(is ...change) Ending { return after(t, supervisor.Starting, TreeDied, is...) }
 	many := dies(fell(3))
-	is(t, "a guard too many", many, Ending{Reason: Unguarded, Status: 126, Then: End}, many.Cause, "4 guards died")
-	unguarded := Ending{Reason: Unguarded, Status: 126, Cause: errNoGuard, Then: End}
+	is(t, "a guard too many", many, Ending{Reason: Unguarded, Exit: exit{Status: 126}, Then: End}, many.Exit.Err,
+		"4 guards died")
+	unguarded := Ending{Reason: Unguarded, Exit: exit{Status: 126, Err: errNoGuard}, Then: End}
 	is(t, "no guard", dies(func(f *Facts) { f.Command = over(0) }, because(unguarded)), unguarded, errNoGuard)
 	// A guard that falls once the command runs says nothing of its beginning.
 	is(t, "its guard fell while it ran", dies(fell(0), phase(Alive)), Ending{Reason: Finished, Then: End}, nil)
 	is(t, "its guard fell after it had ended", dies(fell(0), func(f *Facts) { f.Command = over(failed) }),
-		Ending{Reason: Finished, Status: 3, Then: End}, nil)
+		Ending{Reason: Finished, Exit: exit{Status: 3}, Then: End}, nil)
 
 	// Told, and nothing was started as far as is known: the status is the signal's, whatever else may follow.
 	is(t, "told before it began", dies(fell(0), because(told)), told, nil)
@@ -296,9 +291,10 @@ func TestDeathOfTheTreeThatIsNotTheCommands(t *testing.T) {
 	ended := func(f *Facts) { f.Command, f.Use = over(failed), HasRun }
 	again := func(f *Facts) { f.Policy.Restart = supervisor.Always }
 	is(t, "--on-loss exit is about the slot alone", dies(ended, again, exits), Ending{Then: StartAgain}, nil)
-	is(t, "asked, and it ended by itself", dies(ended, because(asked)), Ending{Reason: Finished, Status: 3, Then: End}, nil)
+	is(t, "asked, and it ended by itself", dies(ended, because(asked)),
+		Ending{Reason: Finished, Exit: exit{Status: 3}, Then: End}, nil)
 	is(t, "asked, and it would start again", dies(ended, because(asked), again),
-		Ending{Reason: Asked, Status: 3, Then: Queue}, nil)
+		Ending{Reason: Asked, Exit: exit{Status: 3}, Then: Queue}, nil)
 }
 
 func TestWhatWentWrongWithAHook(t *testing.T) {
@@ -317,7 +313,7 @@ func TestWhatWentWrongWithAHook(t *testing.T) {
 }
 
 func TestWhetherBerthIsAboutToEnd(t *testing.T) {
-	ends := Ending{Reason: Told, Status: 143, Then: End}
+	ends := Ending{Reason: Told, Exit: exit{Status: 143}, Then: End}
 	for _, s := range supervisor.States() {
 		f := facts()
 		f.Command = over(0) // by itself, not to be started again: its death ends berth

@@ -13,9 +13,9 @@ var ErrUnfit = lock.Errorf(lock.ErrUnknown, "no health check has succeeded here 
 // unfit goes to the end of the line, or ends where nothing is waited for.
 func (f Facts) unfit() Ending {
 	if f.Policy.Try {
-		return Ending{Reason: Failing, Cause: fmt.Errorf("%s not obtained: %w", f.Policy.ID, ErrUnfit), Then: End}
+		return Ending{Reason: Failing, Exit: exit{Err: fmt.Errorf("%s not obtained: %w", f.Policy.ID, ErrUnfit)}, Then: End}
 	}
-	return Ending{Reason: Failing, Cause: ErrUnfit, Then: Queue}
+	return Ending{Reason: Failing, Exit: exit{Err: ErrUnfit}, Then: Queue}
 }
 
 // afterFailures is for so many failed checks in a row. Of a command that runs, its death decides what then; while none
@@ -35,16 +35,16 @@ func afterFailures(state supervisor.State, f Facts) Ending {
 // its run would not be here the next time either, so that others get the slot.
 func afterCut(f Facts) Ending {
 	reason := f.Ending.Reason
-	cut := Ending{Reason: reason, Status: supervisor.ExitCut, Then: End}
+	cut := Ending{Reason: reason, Exit: exit{Status: supervisor.ExitCut}, Then: End}
 	switch {
 	case f.Command.AtTerminal: // the user has ended it meanwhile
-		return Ending{Reason: Finished, Status: supervisor.EndedStatus(f.Command.Status), Then: End}
+		return Ending{Reason: Finished, Exit: exit{Status: supervisor.EndedStatus(f.Command.Status)}, Then: End}
 	case f.Policy.Restarts() && !f.HungUp() && (reason == Overran || f.Healthy):
 		return Ending{Then: StartAgain}
 	case reason == Overran:
-		cut.Cause = fmt.Errorf("%s: %w (--max-run %s)", f.Policy.ID, supervisor.ErrOverran, f.Policy.MaxRun)
+		cut.Exit.Err = fmt.Errorf("%s: %w (--max-run %s)", f.Policy.ID, supervisor.ErrOverran, f.Policy.MaxRun)
 	case f.lossEnds():
-		cut.Cause = fmt.Errorf("%s: %w", f.Policy.ID, supervisor.ErrUnhealthy)
+		cut.Exit.Err = fmt.Errorf("%s: %w", f.Policy.ID, supervisor.ErrUnhealthy)
 	default:
 		return Ending{Reason: reason, Then: Queue}
 	}

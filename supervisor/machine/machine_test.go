@@ -39,9 +39,9 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 	because := func(e Ending) change { return func(f *Facts) { f.Ending, f.Command.ByItself = e, false } }
 	restart := func(r supervisor.Restart) change { return func(f *Facts) { f.Policy.Restart = r } }
 	fallen := func(before int) change { return func(f *Facts) { f.Fallen = before } }
-	toldTERM := because(Ending{Reason: Told, Signal: unix.SIGTERM, Status: 143, Then: End})
-	lostSlot := because(Ending{Reason: Lost, Cause: errTaken})
-	exits := func(f *Facts) { f.Policy.OnLoss = supervisor.Exit }
+	toldTERM := because(Ending{Reason: Told, Signal: unix.SIGTERM, Exit: exit{Status: 143}, Then: End})
+	lostSlot := because(Ending{Reason: Lost, Exit: exit{Err: errTaken}})
+	exits := func(f *Facts) { f.Policy.OnLoss = supervisor.NoRetry }
 	tries := func(f *Facts) { f.Policy.Try = true }
 	asked := because(Ending{Reason: Asked})
 	hungUp := func(f *Facts) { f.HungUp = func() bool { return true } }
@@ -56,23 +56,23 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 	alive, beginning := Command{Phase: Alive}, Command{Phase: Beginning}
 	noFile := Command{Phase: NotExecuted, Err: errNoFile}
 
-	ended := func(status int) Ending { return Ending{Reason: Finished, Status: status, Then: End} }
-	told := func(status int) Ending { return Ending{Reason: Told, Status: status, Then: End} }
+	ended := func(status int) Ending { return Ending{Reason: Finished, Exit: exit{Status: status}, Then: End} }
+	told := func(status int) Ending { return Ending{Reason: Told, Exit: exit{Status: status}, Then: End} }
 	again := Ending{Then: StartAgain}
-	queue := Ending{Reason: Lost, Cause: lock.ErrLost, Then: Queue}
-	lost := Ending{Reason: Lost, Cause: lock.ErrLost, Then: End}
-	unguarded := Ending{Reason: Unguarded, Status: 126, Then: End}
+	queue := Ending{Reason: Lost, Exit: exit{Err: lock.ErrLost}, Then: Queue}
+	lost := Ending{Reason: Lost, Exit: exit{Err: lock.ErrLost}, Then: End}
+	unguarded := Ending{Reason: Unguarded, Exit: exit{Status: 126}, Then: End}
 	stepsDown := func(status int, cause error, then Then) Ending {
-		return Ending{Reason: Asked, Status: status, Cause: cause, Then: then}
+		return Ending{Reason: Asked, Exit: exit{Status: status, Err: cause}, Then: then}
 	}
 	cut := func(reason Reason, cause error, then Then) Ending {
-		e := Ending{Reason: reason, Cause: cause, Then: then}
+		e := Ending{Reason: reason, Exit: exit{Err: cause}, Then: then}
 		if then == End {
-			e.Status = supervisor.ExitCut
+			e.Exit.Status = supervisor.ExitCut
 		}
 		return e
 	}
-	notBegun := Ending{Reason: NotBegun, Cause: unix.ENOENT, Status: 127, Then: End}
+	notBegun := Ending{Reason: NotBegun, Exit: exit{Status: 127, Err: unix.ENOENT}, Then: End}
 
 	for name, c := range map[string]struct {
 		command Command
@@ -132,10 +132,10 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 				change(&f)
 			}
 			got := afterDeath(f)
-			if c.want.Cause != nil && !errors.Is(got.Cause, c.want.Cause) {
-				t.Errorf("cause %v, want %v", got.Cause, c.want.Cause)
+			if c.want.Exit.Err != nil && !errors.Is(got.Exit.Err, c.want.Exit.Err) {
+				t.Errorf("cause %v, want %v", got.Exit.Err, c.want.Exit.Err)
 			}
-			got.Cause, got.Signal, c.want.Cause = nil, 0, nil
+			got.Exit.Err, got.Signal, c.want.Exit.Err = nil, 0, nil
 			if got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
@@ -145,10 +145,12 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 
 // Nothing has run then, whatever the hook has ended with: no status of its own may become berth's.
 func TestWhatFollowsOnAcquire(t *testing.T) {
-	asked, lost := Ending{Reason: Asked}, Ending{Reason: Lost, Cause: errTaken}
-	told := Ending{Reason: Told, Signal: unix.SIGTERM, Status: 143, Then: End}
-	unguarded := Ending{Reason: Unguarded, Status: 126, Then: End}
-	refused := func(then Then) Ending { return Ending{Reason: Refused, Cause: supervisor.ErrRefused, Then: then} }
+	asked, lost := Ending{Reason: Asked}, Ending{Reason: Lost, Exit: exit{Err: errTaken}}
+	told := Ending{Reason: Told, Signal: unix.SIGTERM, Exit: exit{Status: 143}, Then: End}
+	unguarded := Ending{Reason: Unguarded, Exit: exit{Status: 126}, Then: End}
+	refused := func(then Then) Ending {
+		return Ending{Reason: Refused, Exit: exit{Err: supervisor.ErrRefused}, Then: then}
+	}
 	noHook := Command{Phase: NotExecuted, Err: unix.ENOENT}
 	for name, c := range map[string]struct {
 		hook    Command
@@ -162,21 +164,21 @@ func TestWhatFollowsOnAcquire(t *testing.T) {
 		"told":                    {over(15), told, true, told},
 		"told, and it succeeds":   {over(0), told, true, told},
 		"no guard":                {over(15), unguarded, true, unguarded},
-		"asked":                   {over(15), asked, false, Ending{Reason: Asked, Cause: lock.ErrUnknown, Then: Queue}},
-		"asked, --try":            {over(15), asked, true, Ending{Reason: Asked, Cause: lock.ErrUnknown, Then: End}},
-		"asked, and it succeeds":  {over(0), asked, true, Ending{Reason: Asked, Cause: lock.ErrUnknown, Then: End}},
-		"asked, and it never ran": {noHook, asked, true, Ending{Reason: Asked, Cause: lock.ErrUnknown, Then: End}},
-		"lost":                    {over(15), lost, false, Ending{Reason: Lost, Cause: lock.ErrUnknown, Then: Queue}},
-		"lost, --try":             {over(15), lost, true, Ending{Reason: Lost, Cause: lock.ErrUnknown, Then: End}},
+		"asked":                   {over(15), asked, false, Ending{Reason: Asked, Exit: exit{Err: lock.ErrUnknown}, Then: Queue}},
+		"asked, --try":            {over(15), asked, true, Ending{Reason: Asked, Exit: exit{Err: lock.ErrUnknown}, Then: End}},
+		"asked, and it succeeds":  {over(0), asked, true, Ending{Reason: Asked, Exit: exit{Err: lock.ErrUnknown}, Then: End}},
+		"asked, and it never ran": {noHook, asked, true, Ending{Reason: Asked, Exit: exit{Err: lock.ErrUnknown}, Then: End}},
+		"lost":                    {over(15), lost, false, Ending{Reason: Lost, Exit: exit{Err: lock.ErrUnknown}, Then: Queue}},
+		"lost, --try":             {over(15), lost, true, Ending{Reason: Lost, Exit: exit{Err: lock.ErrUnknown}, Then: End}},
 	} {
 		f := facts()
 		f.Command, f.Ending, f.Policy.Try = c.hook, c.because, c.try
 		f.Command.Hook = supervisor.OnAcquire
 		got := afterDeath(f)
-		if c.want.Cause != nil && !errors.Is(got.Cause, c.want.Cause) {
-			t.Errorf("%s: cause %v, want %v", name, got.Cause, c.want.Cause)
+		if c.want.Exit.Err != nil && !errors.Is(got.Exit.Err, c.want.Exit.Err) {
+			t.Errorf("%s: cause %v, want %v", name, got.Exit.Err, c.want.Exit.Err)
 		}
-		if got.Cause, c.want.Cause = nil, nil; got != c.want {
+		if got.Exit.Err, c.want.Exit.Err = nil, nil; got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -184,7 +186,7 @@ func TestWhatFollowsOnAcquire(t *testing.T) {
 
 // What berth ends with is settled when these hooks run. Only a signal changes it, where berth would have gone on.
 func TestHooksOfASlotsEndChangeNothing(t *testing.T) {
-	finished, queue := Ending{Reason: Finished, Status: 3, Then: End}, Ending{Reason: Asked, Then: Queue}
+	finished, queue := Ending{Reason: Finished, Exit: exit{Status: 3}, Then: End}, Ending{Reason: Asked, Then: Queue}
 	for hook, state := range map[supervisor.Hook]supervisor.State{
 		supervisor.OnRelease: supervisor.Leaving, supervisor.OnLost: supervisor.Reporting,
 	} {
@@ -197,7 +199,7 @@ func TestHooksOfASlotsEndChangeNothing(t *testing.T) {
 				f.Ending = why(state, on, f)
 				got := why(state, TreeDied, f)
 				if want := before; on == ToldToEnd && before == queue {
-					if got.Reason != Told || got.Status != 143 || got.Then != End {
+					if got.Reason != Told || got.Exit.Status != 143 || got.Then != End {
 						t.Errorf("%s during %s: %+v", on, hook, got)
 					}
 				} else if got != want {
@@ -212,7 +214,7 @@ func TestSlotWithoutACommandIsGivenUp(t *testing.T) {
 	refused := lock.Errorf(lock.ErrDenied, "no permission")
 	nothing := func(*Facts) {}
 	hasRun := func(f *Facts) { f.Use = HasRun }
-	exits := func(f *Facts) { f.Policy.OnLoss = supervisor.Exit }
+	exits := func(f *Facts) { f.Policy.OnLoss = supervisor.NoRetry }
 	for name, c := range map[string]struct {
 		on     Event
 		err    error
@@ -237,7 +239,7 @@ func TestSlotWithoutACommandIsGivenUp(t *testing.T) {
 		f := facts()
 		f.Err = c.err
 		c.change(&f)
-		if got := why(supervisor.Preparing, c.on, f); got.Then != c.then || !errors.Is(got.Cause, c.cause) {
+		if got := why(supervisor.Preparing, c.on, f); got.Then != c.then || !errors.Is(got.Exit.Err, c.cause) {
 			t.Errorf("%s: %+v, want %q and %v", name, got, c.then, c.cause)
 		}
 	}
@@ -262,7 +264,7 @@ func TestFirstReasonToEndBerthCounts(t *testing.T) {
 			t.Errorf("%s in %q: %+v, want %q", step.on, step.state, f.Ending, step.want)
 		}
 	}
-	if f.Ending.Signal != unix.SIGINT || f.Ending.Status != 130 {
+	if f.Ending.Signal != unix.SIGINT || f.Ending.Exit.Status != 130 {
 		t.Errorf("%+v, want the first signal", f.Ending)
 	}
 }
@@ -282,7 +284,7 @@ func TestWhatComesAfterACutTakesItsPlace(t *testing.T) {
 }
 
 func TestTimeThatIsOverInASlotSaysWhatWasInTheWay(t *testing.T) {
-	got := why(supervisor.Preparing, TimedOut, Facts{}).Cause
+	got := why(supervisor.Preparing, TimedOut, Facts{}).Exit.Err
 	if !errors.Is(got, lock.ErrUnknown) || !strings.Contains(got.Error(), "last holder's command") {
 		t.Error(got)
 	}
@@ -341,9 +343,9 @@ func TestDiagramIsWhatTheTableSays(t *testing.T) {
 }
 
 func TestWhatFollowsAHook(t *testing.T) {
-	told := Ending{Reason: Told, Status: 143, Then: End}
-	finished := Ending{Reason: Finished, Status: 3, Then: End}
-	lost := Ending{Reason: Lost, Cause: errTaken}
+	told := Ending{Reason: Told, Exit: exit{Status: 143}, Then: End}
+	finished := Ending{Reason: Finished, Exit: exit{Status: 3}, Then: End}
+	lost := Ending{Reason: Lost, Exit: exit{Err: errTaken}}
 	for name, c := range map[string]struct {
 		hook   supervisor.Hook
 		change func(*Facts)
@@ -362,10 +364,10 @@ func TestWhatFollowsAHook(t *testing.T) {
 		"it is to step down": {supervisor.OnAcquire, func(f *Facts) { f.Ending = Ending{Reason: Asked} },
 			Ending{Reason: Asked, Then: Queue}},
 		"the slot is lost before anything ran": {supervisor.OnAcquire, func(f *Facts) {
-			f.Ending, f.Policy.OnLoss = lost, supervisor.Exit
+			f.Ending, f.Policy.OnLoss = lost, supervisor.NoRetry
 		}, Ending{Reason: Lost, Then: Queue}},
 		"the slot is lost, and it had succeeded": {supervisor.OnAcquire, func(f *Facts) {
-			f.Ending, f.Policy.OnLoss, f.Use = lost, supervisor.Exit, Ordered
+			f.Ending, f.Policy.OnLoss, f.Use = lost, supervisor.NoRetry, Ordered
 		}, Ending{Reason: Lost, Then: End}},
 		"at the end, it fails": {supervisor.OnRelease, func(f *Facts) { f.Ending, f.Command.Status = finished, failed },
 			finished},
@@ -376,7 +378,7 @@ func TestWhatFollowsAHook(t *testing.T) {
 		f.Command.Hook = c.hook
 		c.change(&f)
 		got := afterDeath(f)
-		got.Cause, c.want.Cause = nil, nil
+		got.Exit.Err, c.want.Exit.Err = nil, nil
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}

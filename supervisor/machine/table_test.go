@@ -62,7 +62,7 @@ var (
 	notFit    = func(f *Facts) { f.Unfit = true }
 	isFull    = func(f *Facts) { f.Err = lock.ErrFull }
 	noBroker  = func(f *Facts) { f.Err = lock.ErrUnreachable }
-	ends      = func(f *Facts) { f.Ending = Ending{Reason: Told, Status: 143, Then: End} }
+	ends      = func(f *Facts) { f.Ending = Ending{Reason: Told, Exit: exit{Status: 143}, Then: End} }
 	queues    = func(f *Facts) { f.Ending = Ending{Reason: Lost, Then: Queue} }
 	guardFell = func(f *Facts) { f.Command, f.Guard.Orphans = Command{Phase: Beginning}, true }
 	entering  = func(f *Facts) { f.Command.Hook = supervisor.OnAcquire }

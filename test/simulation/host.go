@@ -40,7 +40,7 @@ type berth struct {
 	signals chan os.Signal
 	over    chan struct{} // closed when Run has returned
 	state   supervisor.State
-	outcome supervisor.Outcome
+	outcome supervisor.Exit
 }
 
 func newHost(w *world, number int, cfg Contender) *host {
