@@ -1,13 +1,18 @@
 package loop
 
-import (
-	"berth/supervisor"
-	"berth/supervisor/machine"
-)
+import "berth/supervisor/machine"
 
-// handle does what the table of states says.
+// handle does what the table of states says about an event, and about what results from that.
 func (l *loop) handle(e event) {
-	l.facts.Err, l.facts.Guard, l.facts.Signal = e.err, e.guard, e.sig
+	for e.on != "" {
+		l.follows = event{}
+		l.do(e)
+		e = l.follows
+	}
+}
+
+func (l *loop) do(e event) {
+	l.facts.Err, l.facts.Guard, l.facts.Signal, l.facts.HasGuard = e.err, e.guard, e.sig, l.guard != nil
 	row, found := machine.Next(l.state, e.on, &l.facts)
 	if !found {
 		l.env.unlisted(l.log, l.state, e.on)
@@ -21,15 +26,7 @@ func (l *loop) handle(e event) {
 		return
 	}
 	l.log.Trace("state", "from", string(l.state), "to", string(row.To), "event", string(e.on))
-	before := l.state
 	l.state = row.To
-	switch {
-	case l.state == supervisor.InDoubt:
-		l.freeze()
-	case before == supervisor.InDoubt && l.state == supervisor.Running:
-		l.log.Info("slot verified again")
-		l.thaw()
-	}
 }
 
 // actions is how what the table says is done.
@@ -70,4 +67,17 @@ var actions = map[machine.Action]func(*loop, event){
 	machine.BeginSequence: (*loop).sequenceAfterStart,
 	machine.TellRest:      (*loop).tellRest,
 	machine.KillRest:      (*loop).killRest,
+
+	machine.Launch:      (*loop).launchAtOnce,
+	machine.TellNoGuard: func(l *loop, e event) { l.tellNoGuard(e.err) },
+
+	machine.EndDoubt:        (*loop).endDoubt,
+	machine.Freeze:          func(l *loop, _ event) { l.freeze() },
+	machine.TellAndFreeze:   func(l *loop, e event) { l.tellDoubt(e); l.freeze() },
+	machine.FreezeAndVerify: func(l *loop, e event) { l.verifyNow(e); l.freeze() },
+	machine.Thaw:            func(l *loop, e event) { l.endDoubt(e); l.thaw() },
+
+	machine.Agree:     (*loop).agree,
+	machine.TellGoing: (*loop).answerGoing,
+	machine.Decline:   (*loop).decline,
 }

@@ -33,7 +33,7 @@ type keptSignal struct {
 // noteAccepted is for a guard that has begun to start the command. That may
 // take long; what ends it is a loss or a signal.
 func (l *loop) noteAccepted() {
-	l.guarded = true
+	l.facts.Guarded = true
 	if !l.sequence.killing {
 		l.silence.Stop()
 	}
@@ -123,14 +123,11 @@ func (l *loop) noteSuspended(wantsTerminal bool) {
 	l.log.Warn("command suspended, the slot is still held; press Ctrl-Z again to continue it, Ctrl-C to end it")
 }
 
-// freeze stops a command that runs in a slot of which nothing is known, if the user
-// wants that.
+// freeze stops a command that runs in a slot of which nothing is known.
 func (l *loop) freeze() {
-	if l.cfg.OnDoubt == supervisor.Freeze && !l.command.frozen {
-		l.log.Warn("command frozen until the slot is verified again")
-		l.command.frozen = true
-		_ = l.guard.Freeze()
-	}
+	l.log.Warn("command frozen until the slot is verified again")
+	l.command.frozen = true
+	_ = l.guard.Freeze()
 }
 
 // thaw lets a frozen command go on.

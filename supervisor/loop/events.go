@@ -29,6 +29,7 @@ type event struct {
 	sig       syscall.Signal // as received
 	rewritten syscall.Signal // as rewritten
 	to        wire.Scope
+	request   lock.Request
 }
 
 // errOverdue is the loss of a slot whose guard had to act by itself, because this
@@ -123,12 +124,6 @@ func (l *loop) returned(r calls.Result) event {
 		l.tally.Verified(time.Since(l.began), e.err)
 	case machine.Released:
 		l.noteReleased(e.err)
-	case machine.Ready:
-		if l.state == supervisor.Preparing && l.guard == nil {
-			if err := l.launch(); err != nil {
-				e.on, e.err = machine.NoGuard, err
-			}
-		}
 	}
 	return e
 }
@@ -145,10 +140,7 @@ func (l *loop) told(g wire.Event, open bool) event {
 	}
 	switch g.Kind {
 	case wire.Unusable:
-		if !l.guarded {
-			return event{on: machine.GuardUnusable, err: g.Err}
-		}
-		l.noteNoGuard(g.Err)
+		return event{on: machine.GuardUnusable, err: g.Err}
 	case wire.Accepted:
 		l.noteAccepted()
 	case wire.Started:

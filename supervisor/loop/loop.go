@@ -4,12 +4,11 @@
 //
 // One goroutine owns everything. It notes what happens (events.go), asks package [machine] what to do about it, and
 // does that (actions.go). Which state follows, and what becomes of command, slot and berth, is for the machine alone.
-// What changes none of that is decided here: when the command is frozen and goes on, whether a request to step down is
-// heeded, and when a guard is launched. Everything slow, each call of a [lock.Lock] or [lock.Held], runs beside it
-// (package [calls]) and comes back as an event.
+// Everything slow, each call of a [lock.Lock] or [lock.Held], runs beside it (package [calls]) and comes back as an
+// event.
 //
 // What it guarantees: the command runs only between a verification that succeeded and that verification's deadline;
-// [lock.Held.Release] comes after [supervisor.Dead], on every path; an ending signal is never lost, whenever it
+// [lock.Held.Release] comes after [wire.Dead], on every path; an ending signal is never lost, whenever it
 // arrives.
 package loop
 
@@ -71,6 +70,7 @@ type loop struct {
 	log     hclog.Logger // with what is held now
 	state   supervisor.State
 	facts   machine.Facts
+	follows event // what the action under way results in, if its on is not ""
 	calls   *calls.Calls
 	replies *replies
 
@@ -87,7 +87,6 @@ type loop struct {
 
 	guard       supervisor.Guard // nil: none
 	guardEvents <-chan wire.Event
-	guarded     bool // a guard could begin to start the command once
 
 	held       lock.Held        // nil: none
 	lostC      <-chan struct{}  // nil: nothing more is to be heard for now
@@ -155,6 +154,7 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 	l.facts.HungUp = l.hungUp
 	l.facts.Policy = machine.Policy{
 		ID: cfg.ID, Try: cfg.Try, Timeout: cfg.Timeout, OnLoss: cfg.OnLoss, Restart: cfg.Restart, MaxRun: cfg.MaxRun,
+		Freeze: cfg.OnDoubt == supervisor.Freeze,
 	}
 	l.health.due, l.facts.Unfit = stopped(), cfg.Health.WhileWaiting
 	l.noteHooks()
@@ -193,14 +193,11 @@ func (l *loop) work() supervisor.Exit {
 	l.observe()
 	runtime.Gosched() // the backend answers while a guard is made
 	if err := l.launch(); err != nil {
-		l.state = supervisor.Ended
+		l.handle(event{on: machine.NoGuard, err: err})
 		l.observe()
-		return supervisor.Exit{Status: supervisor.ExitCannotExecute, Err: err}
 	}
 	for l.state != supervisor.Ended {
-		if e := l.receive(); e.on != "" {
-			l.handle(e)
-		}
+		l.handle(l.receive())
 		l.tend()
 		l.observe()
 	}

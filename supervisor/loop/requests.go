@@ -67,35 +67,33 @@ func (l *loop) asked(r lock.Request) event {
 	case lock.AskStatus:
 		l.replies.send(r, l.report())
 	case lock.AskStepDown:
-		decision := l.mayStepDown()
-		l.replies.send(r, decision)
-		if decision.Heeded && decision.Why == "" {
-			l.log.Info("asked to step down", "by", r.From)
-			return event{on: machine.AskedToGo}
-		}
-		l.log.Debug("asked to step down", "by", r.From, "because_not", decision.Why)
+		return event{on: machine.AskedToGo, request: r}
 	case lock.AskReload:
 		l.reload(r)
 	}
 	return event{}
 }
 
-// mayStepDown says whether there is something to step down from.
-func (l *loop) mayStepDown() lock.Decision {
-	switch l.state {
-	case supervisor.Preparing, supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt,
-		supervisor.Resting:
-		return lock.Decision{Heeded: true}
-	case supervisor.Stopping:
-		if l.facts.MayStartAgain() {
-			return lock.Decision{Heeded: true}
-		}
-		fallthrough
-	case supervisor.Losing, supervisor.Leaving, supervisor.Releasing:
-		return lock.Decision{Heeded: true, Why: "it is giving the slot back already"}
-	}
-	return lock.Decision{Why: "it holds no slot"}
+// agree has this berth step down.
+func (l *loop) agree(e event) {
+	l.replies.send(e.request, lock.Decision{Heeded: true})
+	l.log.Info("asked to step down", "by", e.request.From)
+	l.follows = event{on: machine.Agreed}
 }
+
+// answer is for a request that changes nothing.
+func (l *loop) answer(e event, decision lock.Decision) {
+	l.replies.send(e.request, decision)
+	l.log.Debug("asked to step down", "by", e.request.From, "because_not", decision.Why)
+}
+
+// answerGoing is for a slot that is being given back.
+func (l *loop) answerGoing(e event) {
+	l.answer(e, lock.Decision{Heeded: true, Why: "it is giving the slot back already"})
+}
+
+// decline is for a berth that has nothing to step down from.
+func (l *loop) decline(e event) { l.answer(e, lock.Decision{Why: "it holds no slot"}) }
 
 // report is what others are told of this berth.
 func (l *loop) report() lock.Report {

@@ -142,6 +142,12 @@ func (l *loop) renewed(since boottime.Instant) {
 	l.setLossTimer()
 }
 
+// endDoubt is for a doubt that a verification has ended.
+func (l *loop) endDoubt(e event) {
+	l.renew(e)
+	l.log.Info("slot verified again")
+}
+
 // setLossTimer is for a deadline, or a loss sequence, that has changed.
 func (l *loop) setLossTimer() {
 	if err := l.lossTimer.Set(l.lossAt()); err != nil {

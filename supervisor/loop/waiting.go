@@ -116,13 +116,21 @@ func (l *loop) noteSignal(sig syscall.Signal) {
 func (l *loop) launchNext() (launched bool) {
 	err := l.launch()
 	if err != nil {
-		l.noteNoGuard(err)
+		l.tellNoGuard(err)
 	}
 	return err == nil
 }
 
-// noteNoGuard is for a guard that cannot work although another one could before.
-func (l *loop) noteNoGuard(err error) {
+// launchAtOnce is for a slot that is ready while there is no guard.
+func (l *loop) launchAtOnce(e event) {
+	if err := l.launch(); err != nil {
+		e.on, e.err = machine.NoGuard, err
+	}
+	l.follows = e
+}
+
+// tellNoGuard is for a guard that cannot work although another one could before.
+func (l *loop) tellNoGuard(err error) {
 	l.log.Error("no guard for the next start yet", "error", err)
 }
 

@@ -12,15 +12,30 @@ import (
 // intro is the beginning of the page.
 const intro = `# The supervisor's states
 
-Generated from the table in ` + "`supervisor/machine/table.go` by `make docs`" + `; do not edit it by hand.
-A slot is held in every state from *preparing* to *releasing*; the command can be alive from
-*starting* to *losing*, a hook in *entering*, *stopping*, *losing*, *leaving* and *reporting*. What
-stays in its state is in the table below the picture only. What changes no state and no ending, such
-as a signal for the command or the kill of a hook that takes too long, is in neither: package ` + "`loop`" + `
-does it, and launches guards and answers requests. With ` + "`--in-doubt freeze`" + `
-the command is frozen when *in doubt* begins, and goes on when *running* does.
+Generated from ` + "`supervisor/machine/table.go` and `supervisor/state.go` by `make docs`" + `; do not edit it by hand.
+The command can be alive from *starting* to *losing*, a hook in *entering*, *stopping*, *losing*,
+*leaving* and *reporting*. What stays in its state is in the table below the picture only. What
+changes no state and no ending, such as a signal for the command or the kill of a hook that takes too
+long, is in neither: package ` + "`loop`" + ` does it. What an action results in at once is the next event: to agree
+results in *agreed to step down*, to launch a guard in *ready and verified* or *no guard*. A sequence
+that begins lets a frozen command go on once it has sent its first signal.
 
 `
+
+// answers is what package supervisor answers about a state.
+var answers = []struct {
+	what string
+	of   func(supervisor.State) bool
+}{
+	{"a slot is wanted, and none is held", supervisor.State.Contending},
+	{"a slot is held", supervisor.State.Holding},
+	{"and is not about to be given back", supervisor.State.Keeping},
+	{"nothing runs in it, and something is to", supervisor.State.Idle},
+	{"the command runs, and is not being ended", supervisor.State.Working},
+	{"what runs is being ended", supervisor.State.Ending},
+	{"a hook runs after the command's end", supervisor.State.Parting},
+	{"berth ends, whatever happens", supervisor.State.Final},
+}
 
 // Diagram returns the table as a page of Markdown: a Mermaid state diagram, and the
 // table in full. docs/states.md is what it returns.
@@ -40,7 +55,17 @@ func Diagram() string {
 		}
 	}
 	fmt.Fprintf(&b, "    %s --> [*]\n```\n\n", identifier(supervisor.Ended))
-	b.WriteString("Of several rows for one event in a state the first whose condition holds counts. " +
+	b.WriteString("| what is so | in these states |\n| --- | --- |\n")
+	for _, a := range answers {
+		var in []string
+		for _, s := range states {
+			if a.of(s) {
+				in = append(in, string(s))
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", a.what, strings.Join(in, ", "))
+	}
+	b.WriteString("\nOf several rows for one event in a state the first whose condition holds counts. " +
 		"What does nothing\nand stays is listed too: every event that can come in a state is.\n\n")
 	b.WriteString("| state | event | if | what is done | next state |\n| --- | --- | --- | --- | --- |\n")
 	for _, from := range states {

@@ -78,7 +78,7 @@ func why(state supervisor.State, on Event, f Facts) Ending {
 	switch on {
 	case ToldToEnd:
 		return Ending{Reason: Told, Signal: f.Signal, Exit: exit{Status: supervisor.ExitSignal + int(f.Signal)}, Then: End}
-	case AskedToGo:
+	case Agreed:
 		return afterRequest(state, f)
 	case Unhealthy:
 		return afterFailures(state, f)
@@ -95,7 +95,7 @@ func why(state supervisor.State, on Event, f Facts) Ending {
 			return Ending{Reason: NotObtained, Exit: exit{Err: cause}, Then: End}
 		}
 	case GuardUnusable, NoGuard:
-		again := on == NoGuard && f.Use == HasRun // what could be started before will be again
+		again := on == NoGuard && f.Use == HasRun || on == GuardUnusable && f.Guarded // what could be before will be again
 		if lost := f.Command.Phase != Absent && f.Ending.Reason == Lost; !again && !lost {
 			return Ending{Reason: Unguarded, Exit: exit{Status: supervisor.ExitCannotExecute, Err: f.Err}, Then: End}
 		}
@@ -185,15 +185,12 @@ func afterIdleLoss(f Facts) Ending {
 	return Ending{Reason: Lost, Exit: exit{Err: reason}, Then: Queue}
 }
 
-// afterRequest is for a holder that is asked to step down. While a command runs, what then its death decides.
+// afterRequest is for a holder that steps down because it was asked to. While a command runs, what then its death decides.
 func afterRequest(state supervisor.State, f Facts) Ending {
-	switch {
-	case state.Idle():
+	if state.Idle() {
 		return f.steppedDown()
-	case state.Keeping(), state == supervisor.Stopping && f.MayStartAgain():
-		return Ending{Reason: Asked}
 	}
-	return f.Ending
+	return Ending{Reason: Asked}
 }
 
 // steppedDown goes to the end of the line, or ends where nothing is waited for there: as the last run did, or as one

@@ -241,30 +241,42 @@ func TestLossOfASlotInWhichNothingRuns(t *testing.T) {
 	}
 }
 
+// asked is the ending that a request to step down makes of what was so: where it is agreed to, and where it is not.
+func asked(t *testing.T, s supervisor.State, is ...change) Ending {
+	t.Helper()
+	f := facts()
+	so(is...)(&f)
+	row, _ := Next(s, AskedToGo, &f)
+	if row.Do != Agree {
+		return f.Ending
+	}
+	return after(t, s, Agreed, is...)
+}
+
 func TestHolderThatIsAskedStepsDown(t *testing.T) {
 	ended := func(f *Facts) { used(f); f.Command = over(failed) }
 	for _, s := range idling {
-		is(t, "nothing has run", after(t, s, AskedToGo), Ending{Reason: Asked, Then: Queue}, lock.ErrUnknown,
+		is(t, "nothing has run", asked(t, s), Ending{Reason: Asked, Then: Queue}, lock.ErrUnknown,
 			`mutex "m"`, "before the command was started")
-		is(t, "it has run", after(t, s, AskedToGo, ended), Ending{Reason: Asked, Exit: exit{Status: 3}, Then: Queue}, nil)
-		is(t, "--try", after(t, s, AskedToGo, ended, isTry), Ending{Reason: Asked, Exit: exit{Status: 3}, Then: End}, nil)
-		is(t, "hung up", after(t, s, AskedToGo, ended, hangsUp), Ending{Reason: Asked, Exit: exit{Status: 3}, Then: End}, nil)
+		is(t, "it has run", asked(t, s, ended), Ending{Reason: Asked, Exit: exit{Status: 3}, Then: Queue}, nil)
+		is(t, "--try", asked(t, s, ended, isTry), Ending{Reason: Asked, Exit: exit{Status: 3}, Then: End}, nil)
+		is(t, "hung up", asked(t, s, ended, hangsUp), Ending{Reason: Asked, Exit: exit{Status: 3}, Then: End}, nil)
 	}
 	for _, s := range in(supervisor.Entering, supervisor.Starting, supervisor.Running, supervisor.InDoubt) {
-		is(t, string(s), after(t, s, AskedToGo), Ending{Reason: Asked}, nil)
+		is(t, string(s), asked(t, s), Ending{Reason: Asked}, nil)
 	}
 
 	// One that is stopped goes, and what then is said already, unless it would be started again.
 	restarts := func(f *Facts) { f.Policy.Restart = supervisor.Always }
 	for _, reason := range []Reason{Failing, Overran} {
 		cut := Ending{Reason: reason}
-		is(t, "it is cut", after(t, supervisor.Stopping, AskedToGo, because(cut)), cut, nil)
-		is(t, "it is cut, to be started again", after(t, supervisor.Stopping, AskedToGo, because(cut), restarts),
+		is(t, "it is cut", asked(t, supervisor.Stopping, because(cut)), cut, nil)
+		is(t, "it is cut, to be started again", asked(t, supervisor.Stopping, because(cut), restarts),
 			Ending{Reason: Asked}, nil)
 	}
-	is(t, "what it left is ended", after(t, supervisor.Stopping, AskedToGo), Ending{Reason: Asked}, nil)
+	is(t, "what it left is ended", asked(t, supervisor.Stopping), Ending{Reason: Asked}, nil)
 	lost := Ending{Reason: Lost, Exit: exit{Err: errTaken}}
-	is(t, "it is lost", after(t, supervisor.Stopping, AskedToGo, because(lost), restarts), lost, errTaken)
+	is(t, "it is lost", asked(t, supervisor.Stopping, because(lost), restarts), lost, errTaken)
 }
 
 func TestDeathOfTheTreeThatIsNotTheCommands(t *testing.T) {

@@ -1,8 +1,8 @@
 package machine
 
-// Event is what makes a supervisor go from one state to another, or decides what
-// follows its end. What does neither, such as a signal that is the command's, or a
-// process that may not be signalled, is no event.
+// Event is what makes a supervisor go from one state to another, decides what follows
+// its end, or has to be answered by what it does. What does none of it, such as a signal
+// that is the command's, or a process that may not be signalled, is no event.
 type Event string
 
 // The events.
@@ -16,7 +16,7 @@ const (
 	NotWoken     Event = "connection gone"
 	Ready        Event = "ready and verified"
 	NotReady     Event = "not ready"
-	NoGuard      Event = "no guard" // ready and verified, and no guard could be launched
+	NoGuard      Event = "no guard" // none could be launched, at the beginning or in a slot that is ready and verified
 	Verified     Event = "verified"
 	Unverified   Event = "not verified"
 	Released     Event = "released"
@@ -27,7 +27,7 @@ const (
 	LossDue      Event = "loss due"      // not verified for so long that the loss sequence just fits
 
 	// What the guard tells.
-	GuardUnusable Event = "guard unusable" // none could be used before either
+	GuardUnusable Event = "guard unusable"
 	Started       Event = "started"
 	Exited        Event = "command ended"
 	Overdue       Event = "deadline passed"
@@ -40,12 +40,14 @@ const (
 	// What the user and the clock tell.
 	ToldToEnd Event = "ending signal"
 	AskedToGo Event = "asked to step down"
+	Agreed    Event = "agreed to step down" // which is what Agree results in
 	TimedOut  Event = "timeout"
 	PauseOver Event = "pause over"
 )
 
 // Action is what is done about an event. Doing it decides nothing: the next state is
-// in the same row of the table.
+// in the same row of the table. What it results in at once is an event of its own, and
+// the next one.
 type Action string
 
 // The actions.
@@ -62,6 +64,7 @@ const (
 
 	// About the slot.
 	Prepare      Action = "wait for the last holder, verify"
+	Launch       Action = "launch a guard" // which results in Ready or NoGuard
 	Enter        Action = "have on_acquire started"
 	Admit        Action = "verify, to start the command"
 	Refuse       Action = "log the refusal, give the slot back"
@@ -69,18 +72,19 @@ const (
 	PrepareRetry Action = "take another guard, verify"
 	Start        Action = "have the command started"
 	Renew        Action = "renew the deadline"
+	EndDoubt     Action = "renew the deadline, log that it is verified again"
 	VerifyAgain  Action = "verify again"
 	Doubt        Action = "remember the doubt, verify again"
 	TellDoubt    Action = "log the doubt, verify again"
 	VerifyNow    Action = "log the doubt, verify now"
 	RestInDoubt  Action = "log the doubt, pause, then verify"
-	Rest         Action = "pause, then start again"
-	RenewAndRest Action = "renew the deadline, pause, then start again"
+	Rest         Action = "launch another guard, pause, then start again"
+	RenewAndRest Action = "renew the deadline, launch another guard, pause, then start again"
 	Leave        Action = "have on_release started"
 	ReleaseLost  Action = "log the loss, give the slot back"
 	Release      Action = "give the slot back"
 	Report       Action = "have on_lost started"
-	QueueAgain   Action = "pause, then queue up again"
+	QueueAgain   Action = "launch a guard unless there is one, pause, then queue up again"
 	LeaveStuck   Action = "leave the slot to the end of berth"
 
 	// About the command.
@@ -91,6 +95,18 @@ const (
 	HandOnSooner  Action = "hand it on, kill no later than the stop sequence would"
 	BeginSequence Action = "begin the sequence that waited for it"
 	TellRest      Action = "send the rest what only the first process was sent"
+	TellNoGuard   Action = "log that there is none for the next start yet"
+
+	// About the command, with --in-doubt freeze.
+	Freeze          Action = "freeze the command"
+	TellAndFreeze   Action = "log the doubt, freeze the command, verify again"
+	FreezeAndVerify Action = "log the doubt, freeze the command, verify now"
+	Thaw            Action = "renew the deadline, log that it is verified again, let the command go on"
+
+	// About a request to step down.
+	Agree     Action = "agree" // which results in Agreed
+	TellGoing Action = "answer that the slot is being given back"
+	Decline   Action = "answer that no slot is held"
 
 	// About a hook, which is ended like the command otherwise.
 	KillRest Action = "kill what it has left running"

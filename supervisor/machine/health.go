@@ -51,8 +51,8 @@ func afterCut(f Facts) Ending {
 	return cut
 }
 
-// MayStartAgain reports whether a command that is being ended might be started again in the slot.
-func (f Facts) MayStartAgain() bool {
+// mayStartAgain reports whether a command that is being ended might be started again in the slot.
+func (f Facts) mayStartAgain() bool {
 	switch f.Ending.Reason {
 	case "": // what it has left is being ended
 		return true

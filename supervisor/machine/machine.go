@@ -44,6 +44,8 @@ type Facts struct {
 	Last     bool   // the guard of the command gives the slot back: nothing else can run there when its tree is dead
 	Doubted  bool   // since the last proof something spoke against the slot
 	Command  Command
+	HasGuard bool // one waits for the next start of the command
+	Guarded  bool // a guard could begin to start the command once
 	Fallen   int  // guards in a row that died before they had started anything
 	Lost     bool // the slot that is held, or was held last, is given up because it is lost
 	Healthy  bool // a check has succeeded in the run of the command under way, or in the last one
@@ -60,6 +62,7 @@ type Policy struct {
 	OnLoss  supervisor.OnLoss
 	Restart supervisor.Restart
 	MaxRun  time.Duration // for messages
+	Freeze  bool          // a command whose slot is in doubt
 
 	OnAcquire, OnRelease, OnLost bool // there is such a hook
 }
@@ -142,7 +145,17 @@ var (
 
 	unfit = Condition{"no check has succeeded that has to", func(f Facts) bool { return f.Unfit }}
 
-	doubted     = Condition{"the slot is in doubt", func(f Facts) bool { return f.Doubted }}
+	doubted       = Condition{"the slot is in doubt", func(f Facts) bool { return f.Doubted }}
+	doubtedFreeze = Condition{"the slot is in doubt, with --in-doubt freeze", func(f Facts) bool {
+		return f.Doubted && f.Policy.Freeze
+	}}
+	freeze = Condition{"with --in-doubt freeze", func(f Facts) bool { return f.Policy.Freeze }}
+
+	noGuard = Condition{"there is no guard", func(f Facts) bool { return !f.HasGuard }}
+	guarded = Condition{"one could be used before", func(f Facts) bool { return f.Guarded }}
+
+	mayStartAgain = Condition{"the command might start again", Facts.mayStartAgain}
+
 	unreachable = Condition{"unreachable", func(f Facts) bool { return errors.Is(f.Err, lock.ErrUnreachable) }}
 	nothingLeft = Condition{"nothing of it is left", func(f Facts) bool { return !f.Guard.Left }}
 )

@@ -25,7 +25,7 @@ var (
 func facts() Facts {
 	return Facts{
 		Policy: Policy{ID: mutex, OnLoss: supervisor.Retry, Restart: supervisor.Never},
-		HungUp: func() bool { return false },
+		HungUp: func() bool { return false }, HasGuard: true,
 	}
 }
 
@@ -272,7 +272,7 @@ func TestFirstReasonToEndBerthCounts(t *testing.T) {
 // What a health check or a limit has begun is no reason to refuse, or to survive, what comes next.
 func TestWhatComesAfterACutTakesItsPlace(t *testing.T) {
 	for _, cut := range []Reason{Failing, Overran} {
-		for on, want := range map[Event]Reason{ToldToEnd: Told, AskedToGo: Asked, LossReported: Lost, LossDue: Lost, Exited: cut} {
+		for on, want := range map[Event]Reason{ToldToEnd: Told, Agreed: Asked, LossReported: Lost, LossDue: Lost, Exited: cut} {
 			f := facts()
 			f.Policy.Restart, f.Healthy, f.Use = supervisor.Always, true, HasRun
 			f.Ending, f.Err, f.Signal = Ending{Reason: cut}, errTaken, unix.SIGTERM

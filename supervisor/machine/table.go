@@ -24,10 +24,13 @@ var table = map[supervisor.State][]Row{
 		Row{Connected, always, Attempt, supervisor.Attempting},
 		Row{NotConnected, thenEnd, Nothing, supervisor.Ended},
 		Row{NotConnected, always, Reconnect, supervisor.Pausing},
+		Row{NoGuard, always, Quit, supervisor.Ended},
 	),
 	supervisor.Pausing: {
 		{PauseOver, always, Connect, supervisor.Connecting},
+		{GuardUnusable, guarded, TellNoGuard, stays},
 		{GuardUnusable, always, Quit, supervisor.Ended},
+		{AskedToGo, always, Decline, stays},
 		{ToldToEnd, always, Quit, supervisor.Ended},
 		{TimedOut, always, Quit, supervisor.Ended},
 		{Unhealthy, thenEnd, Quit, supervisor.Ended},
@@ -46,13 +49,14 @@ var table = map[supervisor.State][]Row{
 		Row{NotWoken, always, Reconnect, supervisor.Pausing},
 	),
 	supervisor.Quitting: append(
-		each(supervisor.Ended, Connected, NotConnected, NotAcquired, Woken, NotWoken, Stuck),
+		guardless(each(supervisor.Ended, Connected, NotConnected, NotAcquired, Woken, NotWoken, Stuck)...),
 		Row{Acquired, always, Release, supervisor.Releasing},
-		Row{GuardUnusable, always, Nothing, stays},
+		Row{AskedToGo, always, Decline, stays},
 		Row{ToldToEnd, always, Nothing, stays},
 		Row{TimedOut, always, Nothing, stays},
 	),
 	supervisor.Preparing: idle(
+		Row{Ready, noGuard, Launch, stays},
 		Row{Ready, enters, Enter, supervisor.Entering},
 		Row{Ready, always, Start, supervisor.Starting},
 		Row{NoGuard, thenEnd, Release, supervisor.Releasing},
@@ -69,38 +73,44 @@ var table = map[supervisor.State][]Row{
 		Row{TreeDied, refused, Refuse, supervisor.Releasing},
 		Row{TreeDied, always, Release, supervisor.Releasing},
 		Row{ToldToEnd, always, Stop, supervisor.Stopping},
-		Row{AskedToGo, always, StopInOrder, supervisor.Stopping},
+		Row{AskedToGo, always, Agree, stays},
+		Row{Agreed, always, StopInOrder, supervisor.Stopping},
 	),
-	supervisor.Starting: holding(
+	supervisor.Starting: guardless(holding( // TreeDied comes next
+		Row{Started, doubtedFreeze, Freeze, supervisor.InDoubt},
 		Row{Started, doubted, Nothing, supervisor.InDoubt},
 		Row{Started, always, Nothing, supervisor.Running},
 		Row{TreeDied, thenNextGuard, PrepareRetry, supervisor.Preparing},
-		Row{GuardUnusable, always, Nothing, stays}, // TreeDied comes next
-	),
+	)...),
 	supervisor.Running: holding(
 		Row{Unverified, lossProven, Lose, supervisor.Losing},
+		Row{Unverified, freeze, TellAndFreeze, supervisor.InDoubt},
 		Row{Unverified, always, TellDoubt, supervisor.InDoubt},
 		Row{LossReported, lossProven, Lose, supervisor.Losing},
+		Row{LossReported, freeze, FreezeAndVerify, supervisor.InDoubt},
 		Row{LossReported, always, VerifyNow, supervisor.InDoubt},
 		Row{Unhealthy, always, StopInOrder, supervisor.Stopping},
 		Row{RunOver, always, StopInOrder, supervisor.Stopping},
 	),
 	supervisor.InDoubt: holding(
-		Row{Verified, always, Renew, supervisor.Running},
+		Row{Verified, freeze, Thaw, supervisor.Running},
+		Row{Verified, always, EndDoubt, supervisor.Running},
 		Row{Unhealthy, always, StopInOrder, supervisor.Stopping},
 		Row{RunOver, always, StopInOrder, supervisor.Stopping},
 	),
-	supervisor.Stopping: holding(
+	supervisor.Stopping: guardless(holding(
 		Row{Started, always, BeginSequence, stays},
 		Row{Exited, nothingLeft, Nothing, stays},
 		Row{Exited, always, TellRest, stays},
-		Row{AskedToGo, always, Nothing, stays}, // it goes already
+		Row{AskedToGo, mayStartAgain, Agree, stays},
+		Row{AskedToGo, always, TellGoing, stays},
+		Row{Agreed, always, Nothing, stays},
 		Row{ToldToEnd, always, HandOn, stays},
-		Row{GuardUnusable, always, Nothing, stays},
-	),
+	)...),
 	supervisor.Losing: append(
-		each(stays, Verified, Unverified, Ready, NotReady, LossReported, LossDue, Overdue, Exited, GuardUnusable),
+		guardless(each(stays, Verified, Unverified, Ready, NotReady, LossReported, LossDue, Overdue, Exited)...),
 		Row{Started, always, BeginSequence, stays},
+		Row{AskedToGo, always, TellGoing, stays},
 		Row{ToldToEnd, always, HandOnSooner, stays},
 		Row{TreeDied, always, Release, supervisor.Releasing},
 	),
@@ -117,17 +127,20 @@ var table = map[supervisor.State][]Row{
 		Row{NotReady, always, Doubt, stays},
 		Row{TreeDied, always, Release, supervisor.Releasing},
 		Row{ToldToEnd, always, Nothing, stays},
+		Row{AskedToGo, always, TellGoing, stays},
 	),
 	// Of a call before the release there may still be a result.
 	supervisor.Releasing: append(
-		each(stays, Verified, Unverified, Ready, NotReady, LossReported, GuardUnusable, ToldToEnd, TimedOut),
+		guardless(each(stays, Verified, Unverified, Ready, NotReady, LossReported, ToldToEnd, TimedOut)...),
+		Row{AskedToGo, always, TellGoing, stays},
 		Row{Released, reports, Report, supervisor.Reporting},
 		Row{Released, thenEnd, Nothing, supervisor.Ended},
 		Row{Released, always, QueueAgain, supervisor.Pausing},
 		Row{Stuck, always, LeaveStuck, supervisor.Ended},
 	),
 	supervisor.Reporting: append(
-		each(stays, Started, GuardUnusable, ToldToEnd),
+		guardless(each(stays, Started, ToldToEnd)...),
+		Row{AskedToGo, always, Decline, stays},
 		Row{Exited, nothingLeft, Nothing, stays},
 		Row{Exited, always, KillRest, stays},
 		Row{TreeDied, thenEnd, Nothing, supervisor.Ended},
@@ -144,9 +157,19 @@ func each(to supervisor.State, events ...Event) (rows []Row) {
 	return rows
 }
 
+// guardless adds what a guard does that cannot be used, where nothing depends on it.
+func guardless(rows ...Row) []Row {
+	return append(rows,
+		Row{GuardUnusable, guarded, TellNoGuard, stays},
+		Row{GuardUnusable, always, Nothing, stays},
+	)
+}
+
 // quitting adds what ends berth while a call is under way and no slot is held.
 func quitting(rows ...Row) []Row {
 	return append(rows,
+		Row{AskedToGo, always, Decline, stays},
+		Row{GuardUnusable, guarded, TellNoGuard, stays},
 		Row{GuardUnusable, always, Quit, supervisor.Quitting},
 		Row{ToldToEnd, always, Quit, supervisor.Quitting},
 		Row{TimedOut, always, Quit, supervisor.Quitting},
@@ -161,11 +184,13 @@ func idle(rows ...Row) []Row {
 		Row{LossReported, givenUp, ReleaseLost, supervisor.Releasing},
 		Row{LossReported, always, VerifyNow, stays},
 		Row{LossDue, always, ReleaseLost, supervisor.Releasing},
+		Row{GuardUnusable, guarded, TellNoGuard, stays},
 		Row{GuardUnusable, always, Release, supervisor.Releasing},
 		Row{ToldToEnd, leaves, Leave, supervisor.Leaving},
 		Row{ToldToEnd, always, Release, supervisor.Releasing},
-		Row{AskedToGo, leaves, Leave, supervisor.Leaving},
-		Row{AskedToGo, always, Release, supervisor.Releasing},
+		Row{AskedToGo, always, Agree, stays},
+		Row{Agreed, leaves, Leave, supervisor.Leaving},
+		Row{Agreed, always, Release, supervisor.Releasing},
 	)
 }
 
@@ -191,15 +216,15 @@ func holding(rows ...Row) []Row {
 		Row{TreeDied, leaves, Leave, supervisor.Leaving},
 		Row{TreeDied, always, Release, supervisor.Releasing},
 		Row{ToldToEnd, always, Stop, supervisor.Stopping},
-		Row{AskedToGo, always, StopInOrder, supervisor.Stopping},
+		Row{AskedToGo, always, Agree, stays},
+		Row{Agreed, always, StopInOrder, supervisor.Stopping},
 	)
 }
 
 // hook adds what happens to a slot in which a hook may be alive.
 func hook(rows ...Row) []Row {
-	return append(verified(rows...),
+	return append(guardless(verified(rows...)...), // TreeDied comes next
 		Row{Started, always, Nothing, stays},
-		Row{GuardUnusable, always, Nothing, stays}, // TreeDied comes next
 		Row{Exited, always, KillRest, stays},
 	)
 }

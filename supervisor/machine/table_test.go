@@ -51,6 +51,9 @@ var (
 	ordered   = func(f *Facts) { f.Use = Ordered }
 	hooked    = func(f *Facts) { f.Policy.OnAcquire, f.Policy.OnRelease, f.Policy.OnLost = true, true, true }
 	last      = func(f *Facts) { f.Last = true }
+	freezes   = func(f *Facts) { f.Policy.Freeze = true }
+	isGone    = func(f *Facts) { f.HasGuard = false }
+	worked    = func(f *Facts) { f.Guarded = true }
 	wasLost   = func(f *Facts) { f.Lost = true }
 	proof     = func(f *Facts) { f.Err = errTaken }
 	overdue   = func(f *Facts) { f.Err = ErrNotVerified }
@@ -98,11 +101,17 @@ var rules = []struct {
 	// A doubt kills nothing by itself: a connection that is gone can be made again.
 	{"a verification without an answer", Unverified, without(alive, supervisor.Running), doubt, Doubt, stays},
 	{"the first one", Unverified, in(supervisor.Running), doubt, TellDoubt, supervisor.InDoubt},
+	{"the first one, to freeze", Unverified, in(supervisor.Running), so(doubt, freezes), TellAndFreeze, supervisor.InDoubt},
 	{"a call of before without one", NotReady, in(supervisor.Leaving), doubt, Doubt, stays},
 	{"a doubt", LossReported, without(alive, supervisor.Running), doubt, VerifyNow, stays},
 	{"the first one", LossReported, in(supervisor.Running), doubt, VerifyNow, supervisor.InDoubt},
+	{"the first one, to freeze", LossReported, in(supervisor.Running), so(doubt, freezes), FreezeAndVerify,
+		supervisor.InDoubt},
+	{"proof freezes nothing", LossReported, in(supervisor.Running), so(proof, freezes), Lose, supervisor.Losing},
+	{"proof freezes nothing", Unverified, in(supervisor.Running), so(proof, freezes), Lose, supervisor.Losing},
 	{"the slot is proven", Verified, without(alive, supervisor.InDoubt), plain, Renew, stays},
-	{"the doubt is over", Verified, in(supervisor.InDoubt), plain, Renew, supervisor.Running},
+	{"the doubt is over", Verified, in(supervisor.InDoubt), plain, EndDoubt, supervisor.Running},
+	{"the doubt is over, it was frozen", Verified, in(supervisor.InDoubt), freezes, Thaw, supervisor.Running},
 	{"a call of before is proof", Ready, in(supervisor.Leaving), plain, Renew, stays},
 
 	// A slot in which nothing has run is given up at once, one in which the command has run when its loss is proven.
@@ -124,11 +133,16 @@ var rules = []struct {
 	{"without a hook", Ready, in(supervisor.Preparing), plain, Start, supervisor.Starting},
 	{"with one, it is asked first", Ready, in(supervisor.Preparing), hooked, Enter, supervisor.Entering},
 	{"again, it is not", Ready, in(supervisor.Preparing), so(hooked, ordered), Start, supervisor.Starting},
+	{"without a guard", Ready, in(supervisor.Preparing), isGone, Launch, stays},
+	{"without a guard, with a hook", Ready, in(supervisor.Preparing), so(hooked, isGone), Launch, stays},
+	{"no guard can be launched at all", NoGuard, in(supervisor.Connecting), plain, Quit, supervisor.Ended},
 	{"there is no guard for it", NoGuard, in(supervisor.Preparing), plain, Release, supervisor.Releasing},
 	{"nor any more", NoGuard, in(supervisor.Preparing), used, RenewAndRest, supervisor.Resting},
 	{"the time for it is over", TimedOut, in(supervisor.Preparing), plain, Release, supervisor.Releasing},
 	{"it runs", Started, in(supervisor.Starting), plain, Nothing, supervisor.Running},
+	{"it runs, to freeze if in doubt", Started, in(supervisor.Starting), freezes, Nothing, supervisor.Running},
 	{"it runs, in a slot in doubt", Started, in(supervisor.Starting), doubts, Nothing, supervisor.InDoubt},
+	{"it runs so, to freeze", Started, in(supervisor.Starting), so(doubts, freezes), Freeze, supervisor.InDoubt},
 	{"it is to end already", Started, in(supervisor.Stopping, supervisor.Losing), plain, BeginSequence, stays},
 	{"the hook runs", Started, in(supervisor.Entering, supervisor.Leaving, supervisor.Reporting), plain, Nothing, stays},
 	{"the pause after a run is over", PauseOver, in(supervisor.Resting), used, PrepareAgain, supervisor.Preparing},
@@ -172,11 +186,17 @@ var rules = []struct {
 		in(supervisor.Leaving, supervisor.Releasing, supervisor.Reporting, supervisor.Quitting), plain, Nothing, stays},
 
 	// A holder that is asked for its slot gives it up as one that is told to end does, and sends no signal of its own.
-	{"nothing runs", AskedToGo, idling, plain, Release, supervisor.Releasing},
-	{"nothing runs any more, and it has a hook", AskedToGo, idling, so(used, hooked), Leave, supervisor.Leaving},
-	{"it may be alive", AskedToGo, append(without(commands, supervisor.Stopping), supervisor.Entering), plain, StopInOrder,
+	{"it is held", AskedToGo, slices.Concat(idling, commands, in(supervisor.Entering)), plain, Agree, stays},
+	{"it is being given back", AskedToGo, in(supervisor.Stopping), ends, TellGoing, stays},
+	{"it is being given back", AskedToGo, in(supervisor.Losing, supervisor.Leaving, supervisor.Releasing), plain, TellGoing,
+		stays},
+	{"none is held", AskedToGo, append(calling, supervisor.Pausing, supervisor.Quitting, supervisor.Reporting), plain,
+		Decline, stays},
+	{"nothing runs", Agreed, idling, plain, Release, supervisor.Releasing},
+	{"nothing runs any more, and it has a hook", Agreed, idling, so(used, hooked), Leave, supervisor.Leaving},
+	{"it may be alive", Agreed, append(without(commands, supervisor.Stopping), supervisor.Entering), plain, StopInOrder,
 		supervisor.Stopping},
-	{"it is stopped already", AskedToGo, in(supervisor.Stopping), plain, Nothing, stays},
+	{"it is stopped already", Agreed, in(supervisor.Stopping), plain, Nothing, stays},
 	{"it fails its checks", Unhealthy, in(supervisor.Running, supervisor.InDoubt), plain, StopInOrder, supervisor.Stopping},
 	{"it has run for long enough", RunOver, in(supervisor.Running, supervisor.InDoubt), plain, StopInOrder,
 		supervisor.Stopping},
@@ -189,6 +209,10 @@ var rules = []struct {
 	{"the death of the tree comes next, or was the end", GuardUnusable, in(supervisor.Starting, supervisor.Entering,
 		supervisor.Stopping, supervisor.Losing, supervisor.Leaving, supervisor.Releasing, supervisor.Reporting,
 		supervisor.Quitting), plain, Nothing, stays},
+
+	{"another one could be used before", GuardUnusable, slices.Concat(calling, idling, in(supervisor.Pausing,
+		supervisor.Quitting, supervisor.Starting, supervisor.Entering, supervisor.Stopping, supervisor.Losing,
+		supervisor.Leaving, supervisor.Releasing, supervisor.Reporting)), worked, TellNoGuard, stays},
 
 	// While there is no slot.
 	{"attempts can be made", Connected, in(supervisor.Connecting), plain, Attempt, supervisor.Attempting},
@@ -288,6 +312,24 @@ func TestNothingStartsWithoutProof(t *testing.T) {
 			starts := row.Do == Start || row.Do == Enter || row.To == supervisor.Starting || row.To == supervisor.Entering
 			if starts && (row.On != Ready || s != supervisor.Preparing) {
 				t.Errorf("%q in %q starts something", row.On, s)
+			}
+		}
+	}
+}
+
+// Whoever asks is told whether a slot is given up, and only what agrees gives it up.
+func TestRequestToStepDownIsAnswered(t *testing.T) {
+	for _, s := range without(supervisor.States(), supervisor.Ended) {
+		for _, is := range []change{plain, used, ends} {
+			f := facts()
+			is(&f)
+			before := f.Ending
+			row, _ := Next(s, AskedToGo, &f)
+			if (row.Do == Decline) == s.Holding() || row.To != stays || f.Ending != before {
+				t.Errorf("in %q: %q, to %q, %+v", s, row.Do, row.To, f.Ending)
+			}
+			if _, can := Next(s, Agreed, &f); row.Do == Agree && !can {
+				t.Errorf("in %q it agrees, and does nothing about it", s)
 			}
 		}
 	}
