@@ -185,6 +185,9 @@ func TestWithoutAGuardBerthEnds(t *testing.T) {
 	is(t, "for another hook", after(t, supervisor.Preparing, NoGuard, fails(errNoGuard), ordered), unguarded, errNoGuard)
 	// What could be started before will be again.
 	is(t, "for another run", after(t, supervisor.Preparing, NoGuard, fails(errNoGuard), used), Ending{}, nil)
+	is(t, "none, though one has worked", after(t, supervisor.Preparing, NoGuard, fails(errNoGuard), worked), unguarded,
+		errNoGuard)
+	is(t, "though one has worked", after(t, supervisor.Resting, GuardUnusable, fails(errNoGuard), worked), Ending{}, nil)
 
 	lost := Ending{Reason: Lost, Exit: exit{Err: errTaken}}
 	is(t, "a command that is being killed", after(t, supervisor.Losing, GuardUnusable, fails(errNoGuard),

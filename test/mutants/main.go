@@ -42,6 +42,7 @@ type scope struct {
 
 // scopes are the decisions. most is how many of 100 mutants may survive.
 var scopes = []scope{
+	{pkg: "./supervisor", files: `^state\.go`, names: `^State\.`},
 	{pkg: "./supervisor/machine", files: `^(table|ending|health|machine)\.go`, skip: "TestDiagram"},
 	{pkg: "./lock/rabbit/ledger", files: `^(history|doubt|record)\.go`},
 	{pkg: "./lock/rabbit/holding", files: `^(decide|wait)\.go`, names: `^situation\.|^afterClaim$|^patientClaims$|\.left$`,
