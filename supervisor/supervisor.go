@@ -1,11 +1,13 @@
 // Package supervisor has what a supervisor is told and what it tells: how it is configured ([Config]), what it wants of
 // a guard ([Guard]), in which states it can be ([State]), what its observer hears ([Observer], [Tally]), how a run ends
-// ([Outcome], and the exit statuses of berth). It is the vocabulary of packages that know of each other in one
+// ([Exit], and the exit statuses of berth). It is the vocabulary of packages that know of each other in one
 // direction only:
 //
 //   - supervisor has values and interfaces, and does nothing.
 //   - [berth/supervisor/machine] decides: the table of states, and why it all ends and what then.
 //   - [berth/supervisor/calls] asks the lock, one call at a time.
+//   - [berth/supervisor/checks] has health checks run, one at a time.
+//   - [berth/supervisor/answers] sends what requests are answered.
 //   - [berth/supervisor/loop] waits, does what was decided, and tells the guard.
 //
 // It knows no backend and no process: the words for what a guard is told and tells are those of package

@@ -84,7 +84,7 @@ func (l *loop) receive() event {
 		l.step()
 	case <-l.hookTime.C:
 		l.killHook()
-	case v := <-l.verdicts():
+	case v := <-l.health.checks.Verdicts():
 		return l.noteChecked(v)
 	case <-l.health.due.C:
 		l.beginCheck()

@@ -15,7 +15,7 @@ import (
 )
 
 // outcome waits for the supervisor's end. Checks end so until then.
-func (c checks) outcome(t *testing.T, b *bench, v supervisor.Verdict) supervisor.Exit {
+func (c checkRuns) outcome(t *testing.T, b *bench, v supervisor.Verdict) supervisor.Exit {
 	t.Helper()
 	for {
 		select {

@@ -1,15 +1,12 @@
 package loop
 
 import (
-	"context"
 	"errors"
-	"os"
-	"slices"
 	"time"
 
-	"berth/internal/boottime"
 	"berth/lock"
 	"berth/supervisor"
+	"berth/supervisor/checks"
 	"berth/supervisor/machine"
 )
 
@@ -27,32 +24,14 @@ const (
 // it is dead.
 type health struct {
 	of       judged
-	beside   beside
+	checks   *checks.Checks
 	due      *time.Timer // of the next check
-	check    *check      // the one whose tree may be alive, nil: none
 	failures int         // in a row
 	started  time.Time   // when the command was, for the start period
 	withheld bool        // this berth would contend if a check had succeeded
 
 	// dead is the death of the command's tree, which is told once the check is dead too. nil: nothing is kept.
 	dead *event
-}
-
-// check is one that was started.
-type check struct {
-	of      judged // ofNobody: it was broken off
-	cancel  context.CancelFunc
-	mark    *os.File              // see beside; nil: it is of no slot
-	renewed chan boottime.Instant // has room for one
-	done    chan supervisor.Verdict
-}
-
-// close gives up what a check has that is dead.
-func (c *check) close() {
-	c.cancel()
-	if c.mark != nil {
-		c.mark.Close()
-	}
 }
 
 // whom returns whom a check would judge now. A command that berth or its user has stopped is not to blame for that.
@@ -78,10 +57,7 @@ func (l *loop) tend() {
 	}
 	l.health.of, l.health.failures = now, 0
 	l.health.due.Stop()
-	if l.health.check != nil {
-		l.health.check.of = ofNobody
-		l.health.check.cancel()
-	}
+	l.health.checks.BreakOff()
 	switch now {
 	case ofCommand:
 		l.health.due.Reset(l.cfg.Health.Interval)
@@ -93,62 +69,30 @@ func (l *loop) tend() {
 // beginCheck has a check begun. It is of the slot as the command is: it keeps the files of a local lock open, and what
 // has the will of the command's guard wait.
 func (l *loop) beginCheck() {
-	if l.health.check != nil { // one that was broken off, and is not dead yet
+	if l.health.checks.UnderWay() { // one that was broken off, and is not dead yet
 		l.health.due.Reset(l.cfg.Health.Interval)
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &check{of: l.health.of, cancel: cancel, renewed: make(chan boottime.Instant, 1),
-		done: make(chan supervisor.Verdict, 1)}
 	start := supervisor.Start{Vars: append(l.identity(), "BERTH_REASON="+reasonWaiting)}
-	if c.of == ofCommand {
-		mark, err := l.health.beside.begin()
-		if err != nil {
-			l.log.Warn("health check could not be run; it does not count", "problem", err.Error())
-			cancel()
-			l.health.due.Reset(l.cfg.Health.Interval)
-			return
-		}
-		c.mark = mark
+	ofCommand := l.health.of == ofCommand
+	if ofCommand {
 		start = supervisor.Start{Vars: append(l.vars(), "BERTH_REASON="+reasonRunning),
-			Files: append(slices.Clone(l.held.Handover().Files), mark), Deadline: l.deadline}
+			Files: l.held.Handover().Files, Deadline: l.deadline}
 	}
-	l.health.check = c
-	run := l.cfg.Health.Check
-	go func() { c.done <- run(ctx, start, c.renewed) }()
-}
-
-// verdicts receives what the check has found out.
-func (l *loop) verdicts() <-chan supervisor.Verdict {
-	if l.health.check == nil {
-		return nil
+	if err := l.health.checks.Begin(start, ofCommand); err != nil {
+		l.log.Warn("health check could not be run; it does not count", "problem", err.Error())
+		l.health.due.Reset(l.cfg.Health.Interval)
 	}
-	return l.health.check.done
-}
-
-// renewCheck tells the check's guard of the slot's new deadline.
-func (l *loop) renewCheck() {
-	c := l.health.check
-	if c == nil || l.deadline == 0 {
-		return
-	}
-	select {
-	case <-c.renewed: // nobody has read it yet
-	default:
-	}
-	c.renewed <- l.deadline
 }
 
 // noteChecked is for a check whose tree is dead.
 func (l *loop) noteChecked(v supervisor.Verdict) event {
-	of := l.health.check.of
-	l.health.check.close()
-	l.health.check = nil
+	counts := l.health.checks.Ended()
 	if dead := l.health.dead; dead != nil {
 		l.health.dead = nil
 		return *dead
 	}
-	if of == ofNobody || of != l.health.of {
+	if !counts {
 		return event{}
 	}
 	l.health.due.Reset(l.cfg.Health.Interval)
@@ -233,15 +177,14 @@ func (l *loop) noteRunOver() event {
 // afterCheck keeps the death of the command's tree until a check that may be alive is dead too: what comes after it
 // may give the slot back.
 func (l *loop) afterCheck(e event) event {
-	if l.health.check == nil {
+	if !l.health.checks.UnderWay() {
 		return e
 	}
 	l.health.dead = &e
 	l.guardEvents = nil
 	l.stepTimer.Stop()
 	l.silence.Stop()
-	l.health.check.of = ofNobody
-	l.health.check.cancel()
+	l.health.checks.BreakOff()
 	return event{}
 }
 
@@ -264,14 +207,7 @@ func (l *loop) healthState() supervisor.HealthState {
 func (l *loop) closeHealth(patience time.Duration) {
 	l.health.due.Stop()
 	l.runTime.Stop()
-	l.health.beside.close()
-	if l.health.check == nil {
-		return
-	}
-	l.health.check.cancel()
-	select {
-	case <-l.health.check.done:
-	case <-time.After(patience):
+	if !l.health.checks.Close(patience) {
 		l.log.Error("a health check did not end")
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"berth/supervisor"
 )
 
-// checks are those that the supervisor begins. Each runs until the test has it end, or ends it in no time by itself.
-type checks chan *fakeCheck
+// checkRuns are the checks that the supervisor begins. Each runs until the test has it end, or ends it in no time by itself.
+type checkRuns chan *fakeCheck
 
 type fakeCheck struct {
 	ctx     context.Context
@@ -33,14 +33,14 @@ var (
 	unknown = supervisor.Verdict{Outcome: supervisor.CheckUnknown, Problem: "its guard died"}
 )
 
-func (c checks) check(ctx context.Context, start supervisor.Start, renewed <-chan boottime.Instant) supervisor.Verdict {
+func (c checkRuns) check(ctx context.Context, start supervisor.Start, renewed <-chan boottime.Instant) supervisor.Verdict {
 	check := &fakeCheck{ctx, start, renewed, make(chan supervisor.Verdict, 1)}
 	c <- check
 	return <-check.end
 }
 
 // next returns the next check.
-func (c checks) next(t *testing.T) *fakeCheck {
+func (c checkRuns) next(t *testing.T) *fakeCheck {
 	t.Helper()
 	select {
 	case check := <-c:
@@ -52,7 +52,7 @@ func (c checks) next(t *testing.T) *fakeCheck {
 }
 
 // end has the next checks end so.
-func (c checks) end(t *testing.T, verdicts ...supervisor.Verdict) {
+func (c checkRuns) end(t *testing.T, verdicts ...supervisor.Verdict) {
 	t.Helper()
 	for _, v := range verdicts {
 		c.next(t).end <- v
@@ -82,9 +82,9 @@ func (g *fakeGuard) awaitTERM(t *testing.T) {
 }
 
 // checked starts a supervisor whose command is checked all the time, and unhealthy after two failures.
-func checked(t *testing.T, lease time.Duration, change func(*bench, *supervisor.Config)) (*bench, checks) {
+func checked(t *testing.T, lease time.Duration, change func(*bench, *supervisor.Config)) (*bench, checkRuns) {
 	t.Helper()
-	all := make(checks, 10)
+	all := make(checkRuns, 10)
 	return newBench(t, lease, func(b *bench, cfg *supervisor.Config) {
 		cfg.Health = supervisor.Health{Check: all.check, Interval: time.Millisecond, Retries: 2}
 		cfg.OnLoss = supervisor.Retry
@@ -337,13 +337,13 @@ func TestNoCheckBeginsOnceTheCommandsGuardHasSaidThatNothingRuns(t *testing.T) {
 }
 
 func TestHooksAreToldWhyTheCommandWasEnded(t *testing.T) {
-	for reason, change := range map[string]func(*supervisor.Config, checks){
-		"unhealthy": func(cfg *supervisor.Config, all checks) {
+	for reason, change := range map[string]func(*supervisor.Config, checkRuns){
+		"unhealthy": func(cfg *supervisor.Config, all checkRuns) {
 			cfg.Health = supervisor.Health{Check: all.check, Interval: time.Millisecond, Retries: 1}
 		},
-		"max-run": func(cfg *supervisor.Config, _ checks) { cfg.MaxRun = time.Millisecond },
+		"max-run": func(cfg *supervisor.Config, _ checkRuns) { cfg.MaxRun = time.Millisecond },
 	} {
-		all := make(checks, 10)
+		all := make(checkRuns, 10)
 		b := hooked(t, 0, func(cfg *supervisor.Config) { change(cfg, all) }, supervisor.OnRelease)
 		g := b.running()
 		if reason == "unhealthy" {

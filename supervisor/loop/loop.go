@@ -4,8 +4,8 @@
 //
 // One goroutine owns everything. It notes what happens (events.go), asks package [machine] what to do about it, and
 // does that (actions.go). Which state follows, and what becomes of command, slot and berth, is for the machine alone.
-// Everything slow, each call of a [lock.Lock] or [lock.Held], runs beside it (package [calls]) and comes back as an
-// event.
+// Everything slow runs beside it and comes back as an event: each call of a [lock.Lock] or [lock.Held] (package
+// [calls]), and health checks (package [checks]). Answers to requests leave beside it, too (package [answers]).
 //
 // What it guarantees: the command runs only between a verification that succeeded and that verification's deadline;
 // [lock.Held.Release] comes after [wire.Dead], on every path; an ending signal is never lost, whenever it
@@ -24,7 +24,9 @@ import (
 	"berth/internal/guard/wire"
 	"berth/lock"
 	"berth/supervisor"
+	"berth/supervisor/answers"
 	"berth/supervisor/calls"
+	"berth/supervisor/checks"
 	"berth/supervisor/machine"
 )
 
@@ -72,7 +74,7 @@ type loop struct {
 	facts   machine.Facts
 	follows event // what the action under way results in, if its on is not ""
 	calls   *calls.Calls
-	replies *replies
+	answers *answers.Answers
 
 	reloading bool          // the configuration is being read again
 	reloads   chan reloaded // has room for the one
@@ -143,7 +145,7 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 	l := &loop{
 		cfg: cfg, env: e, log: cfg.Log, timers: timers,
 		calls:     calls.New(cfg.Lock, cfg.VerifyTimeout, cfg.Clock),
-		replies:   newReplies(),
+		answers:   answers.New(),
 		reloads:   make(chan reloaded, 1),
 		tally:     tally(cfg),
 		reconnect: newBackOff(100*time.Millisecond, 5*time.Second),
@@ -156,7 +158,8 @@ func newLoop(cfg supervisor.Config, e env) (*loop, error) {
 		ID: cfg.ID, Try: cfg.Try, Timeout: cfg.Timeout, OnLoss: cfg.OnLoss, Restart: cfg.Restart, MaxRun: cfg.MaxRun,
 		Freeze: cfg.OnDoubt == supervisor.Freeze,
 	}
-	l.health.due, l.facts.Unfit = stopped(), cfg.Health.WhileWaiting
+	l.health = health{checks: checks.New(cfg.Health.Check), due: stopped()}
+	l.facts.Unfit = cfg.Health.WhileWaiting
 	l.noteHooks()
 	if cfg.Observer != nil && cfg.Beat > 0 {
 		l.beat = time.NewTicker(cfg.Beat)
@@ -224,7 +227,7 @@ func (l *loop) close() {
 	}
 	l.takeover.close(l.env.callPatience)
 	l.closeHealth(l.env.callPatience)
-	l.replies.close()
+	l.answers.Close()
 	if !l.calls.Close(l.env.callPatience) {
 		l.log.Error("a call to the broker or file system did not return")
 	}

@@ -1,10 +1,7 @@
 package loop
 
 import (
-	"context"
-	"encoding/json"
 	"strings"
-	"sync"
 	"time"
 
 	"berth/lock"
@@ -12,60 +9,11 @@ import (
 	"berth/supervisor/machine"
 )
 
-const (
-	// replyTimeout bounds an answer, for which a backend may have to connect.
-	replyTimeout = 5 * time.Second
-	// mostReplies is how many answers are on their way at once. Who asks in between asks again.
-	mostReplies = 4
-)
-
-// replies are the answers that are on their way. newReplies makes it.
-type replies struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	free   chan struct{} // has one token for each that may begin
-	under  sync.WaitGroup
-}
-
-func newReplies() *replies {
-	r := &replies{free: make(chan struct{}, mostReplies)}
-	r.ctx, r.cancel = context.WithCancel(context.Background())
-	for range mostReplies {
-		r.free <- struct{}{}
-	}
-	return r
-}
-
-// send answers a request beside the loop.
-func (r *replies) send(to lock.Request, what any) {
-	answer, err := json.Marshal(what)
-	if err != nil || to.Reply == nil {
-		return
-	}
-	select {
-	case <-r.free:
-	default:
-		return
-	}
-	r.under.Go(func() {
-		defer func() { r.free <- struct{}{} }()
-		ctx, cancel := context.WithTimeout(r.ctx, replyTimeout)
-		defer cancel()
-		_ = to.Reply(ctx, answer) // who asks sees that no answer comes
-	})
-}
-
-// close ends those that are on their way.
-func (r *replies) close() {
-	r.cancel()
-	r.under.Wait()
-}
-
 // asked is for a request of somebody who may ask.
 func (l *loop) asked(r lock.Request) event {
 	switch r.Verb {
 	case lock.AskStatus:
-		l.replies.send(r, l.report())
+		l.answers.Send(r, l.report())
 	case lock.AskStepDown:
 		return event{on: machine.AskedToGo, request: r}
 	case lock.AskReload:
@@ -76,14 +24,14 @@ func (l *loop) asked(r lock.Request) event {
 
 // agree has this berth step down.
 func (l *loop) agree(e event) {
-	l.replies.send(e.request, lock.Decision{Heeded: true})
+	l.answers.Send(e.request, lock.Decision{Heeded: true})
 	l.log.Info("asked to step down", "by", e.request.From)
 	l.follows = event{on: machine.Agreed}
 }
 
 // answer is for a request that changes nothing.
 func (l *loop) answer(e event, decision lock.Decision) {
-	l.replies.send(e.request, decision)
+	l.answers.Send(e.request, decision)
 	l.log.Debug("asked to step down", "by", e.request.From, "because_not", decision.Why)
 }
 
@@ -115,9 +63,9 @@ type reloaded struct {
 func (l *loop) reload(r lock.Request) {
 	switch {
 	case l.cfg.Reload == nil:
-		l.replies.send(r, lock.Decision{Why: "there is nothing to reload"})
+		l.answers.Send(r, lock.Decision{Why: "there is nothing to reload"})
 	case l.reloading:
-		l.replies.send(r, lock.Decision{Why: "a reload is under way; ask again"})
+		l.answers.Send(r, lock.Decision{Why: "a reload is under way; ask again"})
 	default:
 		l.reloading = true
 		read := l.cfg.Reload
@@ -133,7 +81,7 @@ func (l *loop) noteReloaded(r reloaded) {
 	l.reloading = false
 	if r.err != nil {
 		l.log.Error("asked to reload; everything stays as it was", "by", r.by.From, "error", r.err)
-		l.replies.send(r.by, lock.Decision{Why: r.err.Error()})
+		l.answers.Send(r.by, lock.Decision{Why: r.err.Error()})
 		return
 	}
 	l.cfg.Stop, l.cfg.StopTo, l.cfg.Loss = r.Stop, r.StopTo, r.Loss
@@ -156,5 +104,5 @@ func (l *loop) noteReloaded(r reloaded) {
 		}
 	}
 	l.log.Info("configuration reloaded", fields...)
-	l.replies.send(r.by, lock.Decision{Heeded: true, Why: strings.Join(why, "; ")})
+	l.answers.Send(r.by, lock.Decision{Heeded: true, Why: strings.Join(why, "; ")})
 }

@@ -12,6 +12,7 @@ import (
 	"berth/lock"
 	"berth/lock/locktest"
 	"berth/supervisor"
+	"berth/supervisor/answers"
 )
 
 // ask asks the supervisor, and reads the answer.
@@ -129,7 +130,7 @@ func TestWaiterHasNothingToStepDownFrom(t *testing.T) {
 func TestAnswersThatAreNotTakenAreDropped(t *testing.T) {
 	b := newBench(t, 0, nil)
 	g := b.running()
-	for range 10 * mostReplies {
+	for range 10 * answers.Most {
 		b.backend.Ask(lock.Request{Verb: lock.AskStatus, Reply: func(ctx context.Context, _ []byte) error {
 			<-ctx.Done()
 			return ctx.Err()

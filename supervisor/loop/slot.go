@@ -1,24 +1,18 @@
 package loop
 
 import (
-	"errors"
 	"strconv"
 	"time"
 
 	"berth/internal/boottime"
 	"berth/lock"
 	"berth/supervisor"
-	"berth/supervisor/calls"
 	"berth/supervisor/machine"
 )
 
 // longRun is how long a command has to have run for its next restart not to be
 // one in a row of failures.
 const longRun = 10 * time.Second
-
-// stepDownPause is how long one that was asked to step down, or whose command was unhealthy, leaves the slot to those
-// who wait, also where the backend knows no order among them.
-const stepDownPause = 500 * time.Millisecond
 
 // prepare takes the slot that was won.
 func (l *loop) prepare(e event) {
@@ -70,13 +64,9 @@ func (l *loop) start(e event) {
 	l.sequence, l.facts.Healthy = sequence{}, false
 	l.logSlot()
 	l.facts.Last = !l.facts.Policy.Restarts() && !l.facts.Policy.OnRelease && l.cfg.Health.Check == nil
-	if l.cfg.Health.Check != nil {
-		l.health.beside.close()
-		l.health.beside = newBeside()
-	}
 	handover := l.held.Handover()
 	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
-		Deadline: l.deadline, Last: l.facts.Last, Beside: l.health.beside.file})
+		Deadline: l.deadline, Last: l.facts.Last, Beside: l.health.checks.Attach()})
 	l.silence.Reset(l.env.guardPatience)
 }
 
@@ -119,7 +109,9 @@ func (l *loop) vars() []string {
 func (l *loop) renew(e event) {
 	l.renewed(e.since)
 	l.verifyTimer.Reset(atLeastNow(l.verifyAt))
-	l.renewCheck()
+	if l.deadline != 0 {
+		l.health.checks.Renew(l.deadline)
+	}
 	if l.facts.Command.Phase != machine.Absent && l.deadline != 0 && l.health.dead == nil {
 		if err := l.guard.Renew(l.deadline); err != nil {
 			l.log.Error("the guard does not answer; killing it and the command", "error", err)
@@ -237,87 +229,4 @@ func (l *loop) pauseBeforeStart(event) {
 func (l *loop) renewAndRest(e event) {
 	l.proved(e.since)
 	l.pauseBeforeStart(e)
-}
-
-// releaseLost gives up a slot in which no command runs, and says why.
-func (l *loop) releaseLost(e event) {
-	used, lost := l.facts.Use != machine.Unused, errors.Is(e.err, lock.ErrLost)
-	l.facts.Lost = true
-	l.hooks.loss = e.err
-	l.facts.LastErr = l.facts.Ending.Exit.Err
-	if l.facts.Use == machine.HasRun && lost {
-		l.tally.Lost(causeOf(e.err), e.err)
-	}
-	switch {
-	case l.facts.Hopeless(l.facts.Ending.Exit.Err): // berth says it when it ends
-	case used && errors.Is(e.err, lock.ErrRemoved):
-		l.log.Warn("slot removed by an administrator between two runs", "error", e.err)
-	case used && lost:
-		l.log.Error("slot lost between two runs", "error", e.err)
-	case lost:
-		l.log.Warn("slot lost before the command was started", "error", e.err)
-	case errors.Is(e.err, lock.ErrFull), errors.Is(e.err, lock.ErrDenied): // ErrFull: its holder wanted it back
-		l.say(e.err)
-	case l.news(e.err):
-		l.log.Warn("slot given back before the start", "error", e.err)
-	}
-	l.release(e)
-}
-
-// release begins to give the slot back. No process of the command is alive.
-func (l *loop) release(e event) {
-	l.command.kept = nil
-	if e.held != nil { // won when berth had been told to end
-		l.held = e.held
-		l.facts.Lost, l.facts.Last, l.facts.Use = false, false, machine.Unused
-	}
-	l.logSlot()
-	l.hooks.vars = l.vars()
-	l.pauseTimer.Stop()
-	l.verifyTimer.Stop()
-	l.lostC, l.deadline = nil, 0
-	_ = l.lossTimer.Set(0)
-	l.overtime.Reset(l.env.callPatience + calls.ReleaseTimeout) // a call that is under way is waited for first
-	l.calls.Release(l.held)
-}
-
-// noteReleased is for a slot that has been given back. The will of the guard that
-// waits for the next start belonged to it.
-func (l *loop) noteReleased(err error) {
-	l.overtime.Stop()
-	l.held, l.next = nil, 0
-	if err != nil {
-		l.log.Debug("the slot's return was not confirmed; it is freed by closing the connection", "error", err)
-	} else {
-		l.log.Debug("slot given back")
-	}
-	if l.guard != nil {
-		_ = l.guard.Bequeath(nil)
-	}
-}
-
-// queueAgain goes on to the next slot. What on_lost had to say was about the last one.
-func (l *loop) queueAgain(event) {
-	l.log = l.cfg.Log
-	if l.guard == nil {
-		l.launchNext()
-	}
-	if l.facts.Use != machine.Unused {
-		l.restartTimeout()
-	} else {
-		l.resumeTimeout()
-	}
-	aside := l.facts.Ending.Reason == machine.Asked || l.facts.Ending.Reason == machine.Failing
-	if aside {
-		l.facts.LastErr = l.facts.Ending.Exit.Err // nil where the command has run
-	}
-	if l.facts.Ending.Reason == machine.Refused {
-		l.pauseTimer.Reset(l.refusals.NextBackOff())
-		return
-	}
-	pause := l.poll.NextBackOff()
-	if aside {
-		pause += stepDownPause
-	}
-	l.pauseTimer.Reset(pause)
 }

@@ -33,10 +33,11 @@ var mutants = []mutant{
 		Old: "if err := h.Prove(background); err != nil || !h.Started() {", New: "if err := error(nil); true {"}}},
 	{name: "it starts as soon as it has B", kind: "plain-mutex", changes: []overlay.Change{{File: "lock/rabbit/plain/held.go",
 		Old: "left := h.lease - time.Since(h.won)", New: "left := time.Duration(0)"}}},
-	{name: "it gives the slot back before the tree is dead", changes: []overlay.Change{{File: "supervisor/loop/health.go",
-		Old: "func (l *loop) tend() {\n",
-		New: "func (l *loop) tend() {\nif l.state == supervisor.Stopping && l.held != nil && !l.health.withheld {\n " +
-			"l.health.withheld = true; go l.held.Release(context.Background()) }\n"}}},
+	{name: "it gives the slot back before the tree is dead", changes: []overlay.Change{
+		{File: "supervisor/loop/health.go", Old: "import (\n", New: "import (\n\"context\"\n"},
+		{File: "supervisor/loop/health.go", Old: "func (l *loop) tend() {\n",
+			New: "func (l *loop) tend() {\nif l.state == supervisor.Stopping && l.held != nil && !l.health.withheld {\n " +
+				"l.health.withheld = true; go l.held.Release(context.Background()) }\n"}}},
 	{name: "it has no handover delay", changes: []overlay.Change{{File: "lock/rabbit/holding/wait.go",
 		Old: "return wait - time.Since(w.alone)", New: "return 0 * wait"}}},
 	{name: "its deadline counts from the end of a verification", changes: []overlay.Change{{File: "supervisor/calls/calls.go",
