@@ -192,12 +192,10 @@ var confined = map[string][]string{
 		"berth/examples/single-consumer", "berth/test/examples", "berth/test/efficiency"},
 	"github.com/urfave/cli/v2": {"berth/internal/cli", "berth/internal/cli/flags",
 		"berth/internal/cli/pages"},
-	"github.com/hashicorp/hcl/v2":                             {"berth/internal/config"},
-	"github.com/coreos/go-systemd/v22/daemon":                 {"berth/internal/observe"},
-	"github.com/moby/sys/mountinfo":                           {"berth/internal/guard"},
-	"github.com/prometheus/client_golang/prometheus":          {"berth/internal/observe/web"},
-	"github.com/prometheus/client_golang/prometheus/promhttp": {"berth/internal/observe/web"},
-	"berth/internal/guard/guardtest":                          nil,
+	"github.com/hashicorp/hcl/v2":             {"berth/internal/config"},
+	"github.com/coreos/go-systemd/v22/daemon": {"berth/internal/observe"},
+	"github.com/moby/sys/mountinfo":           {"berth/internal/guard"},
+	"berth/internal/guard/guardtest":          nil,
 }
 
 // rabbit returns these rooms below lock/rabbit, and the contract.
@@ -254,20 +252,6 @@ func TestGuardsProcessImportsLittle(t *testing.T) {
 		host, _, _ := strings.Cut(pkg, "/")
 		if strings.Contains(host, ".") && pkg != "golang.org/x/sys/unix" || within(pkg, late) {
 			t.Errorf("it imports %s", pkg)
-		}
-	}
-}
-
-// Each start of berth would pay for them, whether --listen is wanted or not: see package feed.
-func TestBerthDoesWithoutAServer(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "berth").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for pkg := range strings.Lines(string(out)) {
-		pkg = strings.TrimSpace(pkg)
-		if strings.HasPrefix(pkg, "github.com/prometheus/") {
-			t.Errorf("it is built with %s", pkg)
 		}
 	}
 }

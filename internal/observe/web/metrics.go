@@ -1,10 +1,15 @@
 package web
 
 import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"berth/internal/observe/feed"
 	"berth/supervisor"
@@ -12,21 +17,20 @@ import (
 
 // family is one metric: its description, and how it is read off what berth has said.
 type family struct {
-	name, help string
-	kind       prometheus.ValueType
-	label      string                                            // beside lock and kind, "": none
-	values     func(s *feed.Snapshot, say func(float64, string)) // say a value, and that of the label
-	histogram  func(s *feed.Snapshot) feed.Histogram             // in place of values
+	name, kind, help string
+	label            string                                            // beside lock and kind, "": none
+	values           func(s *feed.Snapshot, say func(float64, string)) // say a value, and that of the label
+	histogram        func(s *feed.Snapshot) feed.Histogram             // in place of values
 }
 
 // families are all metrics, as docs/metrics.md describes them.
 var families = []family{
 	{name: "berth_build_info", help: "Always 1; the label is the version of berth.", label: "version",
-		kind: prometheus.GaugeValue, values: func(s *feed.Snapshot, say func(float64, string)) {
+		kind: "gauge", values: func(s *feed.Snapshot, say func(float64, string)) {
 			say(1, s.Version+" "+runtime.Version())
 		}},
 	{name: "berth_state", help: "1 for the state that berth is in, 0 for the others.", label: "state",
-		kind: prometheus.GaugeValue, values: func(s *feed.Snapshot, say func(float64, string)) {
+		kind: "gauge", values: func(s *feed.Snapshot, say func(float64, string)) {
 			for _, state := range supervisor.States() {
 				say(truth(s.State == string(state)), string(state))
 			}
@@ -42,7 +46,7 @@ var families = []family{
 		func(s *feed.Snapshot) float64 { return truth(s.CommandPID != 0) }),
 	{name: "berth_healthy", help: "1 while the command, or with --health-while-waiting this host, is healthy, 0 while " +
 		"it is not, or no check has succeeded yet. Missing while nothing is checked.",
-		kind: prometheus.GaugeValue, values: func(s *feed.Snapshot, say func(float64, string)) {
+		kind: "gauge", values: func(s *feed.Snapshot, say func(float64, string)) {
 			if s.Health != "" {
 				say(truth(s.Health == string(supervisor.Healthy)), "")
 			}
@@ -56,7 +60,7 @@ var families = []family{
 		}),
 	{name: "berth_deadline_seconds", help: "Time left until the command has to be dead, unless the slot is " +
 		"verified before. Missing while there is no such time.",
-		kind: prometheus.GaugeValue, values: func(s *feed.Snapshot, say func(float64, string)) {
+		kind: "gauge", values: func(s *feed.Snapshot, say func(float64, string)) {
 			if !s.Deadline.IsZero() {
 				say((s.Deadline.Sub(s.At) - time.Since(s.Heard)).Seconds(), "")
 			}
@@ -69,59 +73,54 @@ var families = []family{
 		func(s *feed.Snapshot) float64 { return time.Since(s.Heard).Seconds() }),
 
 	counter("berth_acquires_total", "Slots won.",
-		func(s *feed.Snapshot) float64 { return float64(s.Counts.Acquires) }),
+		func(s *feed.Snapshot) int { return s.Counts.Acquires }),
 	counter("berth_starts_total", "Starts of the command.",
-		func(s *feed.Snapshot) float64 { return float64(s.Counts.Starts) }),
+		func(s *feed.Snapshot) int { return s.Counts.Starts }),
 	counter("berth_restarts_total", "Starts of the command in the slot in which it had run before.",
-		func(s *feed.Snapshot) float64 { return float64(s.Counts.Restarts) }),
+		func(s *feed.Snapshot) int { return s.Counts.Restarts }),
 	counter("berth_verification_failures_total", "Verifications that proved nothing.",
-		func(s *feed.Snapshot) float64 { return float64(s.Counts.Failures) }),
-	{name: "berth_losses_total", help: "Slots lost with a command in them, by cause.", label: "cause",
-		kind: prometheus.CounterValue, values: func(s *feed.Snapshot, say func(float64, string)) {
-			for cause, n := range s.Counts.Losses {
-				say(float64(n), cause)
-			}
-		}},
-	{name: "berth_health_checks_total", help: "Health checks that were not broken off, by result.", label: "result",
-		kind: prometheus.CounterValue, values: func(s *feed.Snapshot, say func(float64, string)) {
-			for result, n := range s.Counts.Checks {
-				say(float64(n), result)
-			}
-		}},
-	{name: "berth_cuts_total", help: "Commands ended because they were unhealthy or had run for too long, by cause.",
-		label: "cause", kind: prometheus.CounterValue, values: func(s *feed.Snapshot, say func(float64, string)) {
-			for cause, n := range s.Counts.Cuts {
-				say(float64(n), cause)
-			}
-		}},
-	{name: "berth_kills_total", help: "Signals of stop and loss sequences, by signal.", label: "step",
-		kind: prometheus.CounterValue, values: func(s *feed.Snapshot, say func(float64, string)) {
-			for step, n := range s.Counts.Kills {
-				say(float64(n), step)
-			}
-		}},
+		func(s *feed.Snapshot) int { return s.Counts.Failures }),
+	counters("berth_losses_total", "cause", "Slots lost with a command in them, by cause.",
+		func(s *feed.Snapshot) map[string]int { return s.Counts.Losses }),
+	counters("berth_health_checks_total", "result", "Health checks that were not broken off, by result.",
+		func(s *feed.Snapshot) map[string]int { return s.Counts.Checks }),
+	counters("berth_cuts_total", "cause", "Commands ended because they were unhealthy or had run for too long, by cause.",
+		func(s *feed.Snapshot) map[string]int { return s.Counts.Cuts }),
+	counters("berth_kills_total", "step", "Signals of stop and loss sequences, by signal.",
+		func(s *feed.Snapshot) map[string]int { return s.Counts.Kills }),
 
-	{name: "berth_verification_seconds", help: "How long verifications took.",
-		histogram: func(s *feed.Snapshot) feed.Histogram { return s.Counts.Verification }},
-	{name: "berth_start_seconds", help: "From winning a slot to the command's start, the handover included.",
-		histogram: func(s *feed.Snapshot) feed.Histogram { return s.Counts.Start }},
-	{name: "berth_waited_seconds", help: "How long the waits took that ended with a slot.",
-		histogram: func(s *feed.Snapshot) feed.Histogram { return s.Counts.Waited }},
+	histogram("berth_verification_seconds", "How long verifications took.",
+		func(s *feed.Snapshot) feed.Histogram { return s.Counts.Verification }),
+	histogram("berth_start_seconds", "From winning a slot to the command's start, the handover included.",
+		func(s *feed.Snapshot) feed.Histogram { return s.Counts.Start }),
+	histogram("berth_waited_seconds", "How long the waits took that ended with a slot.",
+		func(s *feed.Snapshot) feed.Histogram { return s.Counts.Waited }),
 }
 
 func inLine(s *feed.Snapshot) bool { return supervisor.State(s.State).InLine() }
 
 func gauge(name, help string, value func(*feed.Snapshot) float64) family {
-	return single(prometheus.GaugeValue, name, help, value)
-}
-
-func counter(name, help string, value func(*feed.Snapshot) float64) family {
-	return single(prometheus.CounterValue, name, help, value)
-}
-
-func single(kind prometheus.ValueType, name, help string, value func(*feed.Snapshot) float64) family {
-	return family{name: name, help: help, kind: kind,
+	return family{name: name, kind: "gauge", help: help,
 		values: func(s *feed.Snapshot, say func(float64, string)) { say(value(s), "") }}
+}
+
+func counter(name, help string, value func(*feed.Snapshot) int) family {
+	return family{name: name, kind: "counter", help: help,
+		values: func(s *feed.Snapshot, say func(float64, string)) { say(float64(value(s)), "") }}
+}
+
+func counters(name, label, help string, values func(*feed.Snapshot) map[string]int) family {
+	return family{name: name, kind: "counter", help: help, label: label,
+		values: func(s *feed.Snapshot, say func(float64, string)) {
+			all := values(s)
+			for _, of := range slices.Sorted(maps.Keys(all)) {
+				say(float64(all[of]), of)
+			}
+		}}
+}
+
+func histogram(name, help string, value func(*feed.Snapshot) feed.Histogram) family {
+	return family{name: name, kind: "histogram", help: help, histogram: value}
 }
 
 func truth(yes bool) float64 {
@@ -131,57 +130,35 @@ func truth(yes bool) float64 {
 	return 0
 }
 
-// desc describes the metric. All have the labels lock and kind.
-func (f family) desc() *prometheus.Desc {
-	labels := []string{"lock", "kind"}
-	if f.label != "" {
-		labels = append(labels, f.label)
-	}
-	return prometheus.NewDesc(f.name, f.help, labels, nil)
-}
-
-// collector reads every metric off what berth has said last.
-type collector struct{ latest func() *feed.Snapshot }
-
-// Describe implements prometheus.Collector.
-func (c collector) Describe(to chan<- *prometheus.Desc) {
-	for _, f := range families {
-		to <- f.desc()
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c collector) Collect(to chan<- prometheus.Metric) {
-	s := c.latest()
-	if s == nil {
-		return
+// writeMetrics writes every metric, as berth has told it last, in the text format of
+// prometheus.io/docs/instrumenting/exposition_formats. All have the labels kind and lock.
+func writeMetrics(to io.Writer, s *feed.Snapshot) {
+	common := fmt.Sprintf(`kind="%s",lock="%s"`, escaped.Replace(string(s.Kind)), escaped.Replace(s.Lock))
+	sample := func(name, label, is string, value float64) {
+		labels := common
+		if label != "" {
+			labels += fmt.Sprintf(`,%s="%s"`, label, escaped.Replace(is))
+		}
+		fmt.Fprintf(to, "%s{%s} %s\n", name, labels, number(value))
 	}
 	for _, f := range families {
-		desc, labels := f.desc(), []string{s.Lock, string(s.Kind)}
-		if f.histogram != nil {
-			h := f.histogram(s)
-			count, buckets := cumulated(h)
-			to <- prometheus.MustNewConstHistogram(desc, count, h.Sum, buckets, labels...)
+		fmt.Fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
+		if f.histogram == nil {
+			f.values(s, func(value float64, is string) { sample(f.name, f.label, is, value) })
 			continue
 		}
-		f.values(s, func(value float64, label string) {
-			all := labels
-			if f.label != "" {
-				all = append(labels[:2:2], label)
-			}
-			to <- prometheus.MustNewConstMetric(desc, f.kind, value, all...)
-		})
+		h, all := f.histogram(s), uint64(0)
+		for i, bound := range append(slices.Clone(h.Bounds), math.Inf(1)) {
+			all += h.Counts[i]
+			sample(f.name+"_bucket", "le", number(bound), float64(all))
+		}
+		sample(f.name+"_sum", "", "", h.Sum)
+		sample(f.name+"_count", "", "", float64(all))
 	}
 }
 
-// cumulated returns a histogram as Prometheus counts.
-func cumulated(h feed.Histogram) (all uint64, buckets map[float64]uint64) {
-	buckets = make(map[float64]uint64)
-	for i, n := range h.Counts {
-		all += n
-		if i < len(h.Bounds) {
-			buckets[h.Bounds[i]] = all
-		}
-	}
-	return all, buckets
-}
+// escaped escapes what must not be in a label's value.
+var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// number writes a number as Prometheus reads it, +Inf included.
+func number(value float64) string { return strconv.FormatFloat(value, 'g', -1, 64) }

@@ -14,7 +14,7 @@ import (
 const observers = "../../../packaging/observe"
 
 // promtool runs Prometheus' own tool.
-func promtool(t *testing.T, dir string, args ...string) {
+func promtool(t *testing.T, dir, input string, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")
 	if err != nil {
@@ -22,14 +22,15 @@ func promtool(t *testing.T, dir string, args ...string) {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = dir
+	cmd.Stdin = strings.NewReader(input)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 
 func TestEachAlertFiresOnWhatItIsFor(t *testing.T) {
-	promtool(t, observers, "check", "rules", "alerts.yml")
-	promtool(t, observers, "test", "rules", "alerts_test.yml")
+	promtool(t, observers, "", "check", "rules", "alerts.yml")
+	promtool(t, observers, "", "test", "rules", "alerts_test.yml")
 	tests := content(t, "alerts_test.yml")
 	for _, found := range regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(content(t, "alerts.yml"), -1) {
 		if !strings.Contains(tests, `{alertname="`+found[1]+`", alertstate="firing"}`) {
@@ -78,7 +79,7 @@ func TestDashboardAsksWhatPrometheusUnderstands(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "dashboard.yml"), []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	promtool(t, dir, "check", "rules", "dashboard.yml")
+	promtool(t, dir, "", "check", "rules", "dashboard.yml")
 }
 
 func content(t *testing.T, file string) string {

@@ -20,9 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"berth/internal/observe/feed"
 )
 
@@ -118,10 +115,8 @@ func (s *server) read(from io.Reader) error {
 }
 
 func (s *server) handler() http.Handler {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{s.latest.Load})
 	routes := http.NewServeMux()
-	routes.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	routes.HandleFunc("GET /metrics", s.metrics)
 	routes.HandleFunc("GET /healthz", s.healthz)
 	routes.HandleFunc("GET /readyz", s.readyz)
 	routes.HandleFunc("GET /status", s.status)
@@ -196,6 +191,14 @@ func (s *server) status(w http.ResponseWriter, r *http.Request) {
 	answer := json.NewEncoder(w)
 	answer.SetIndent("", "  ")
 	_ = answer.Encode(now)
+}
+
+// metrics has none before berth has said anything.
+func (s *server) metrics(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	if now := s.latest.Load(); now != nil {
+		writeMetrics(w, now)
+	}
 }
 
 func isLoopback(a net.Addr) bool {

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/goleak"
 
 	"berth/internal/observe/feed"
@@ -107,6 +105,7 @@ func holder() feed.Snapshot {
 			Acquires: 1, Losses: map[string]int{"proven": 3}, Kills: map[string]int{"TERM": 1},
 			Checks: map[string]int{"failure": 2}, Cuts: map[string]int{"unhealthy": 1},
 			Verification: feed.Histogram{Bounds: []float64{0.1, 1}, Counts: []uint64{4, 2, 1}, Sum: 5},
+			Start:        feed.Histogram{Counts: []uint64{0}}, Waited: feed.Histogram{Counts: []uint64{0}},
 		},
 	}
 }
@@ -142,12 +141,14 @@ func TestMetricsSayWhatTheBerthSays(t *testing.T) {
 	for _, line := range []string{
 		`berth_held{kind="semaphore",lock="workers"} 1`,
 		`berth_slot{kind="semaphore",lock="workers"} 2`,
-		`berth_losses_total{cause="proven",kind="semaphore",lock="workers"} 3`,
+		`berth_losses_total{kind="semaphore",lock="workers",cause="proven"} 3`,
 		`berth_kills_total{kind="semaphore",lock="workers",step="TERM"} 1`,
 		`berth_healthy{kind="semaphore",lock="workers"} 1`,
 		`berth_health_checks_total{kind="semaphore",lock="workers",result="failure"} 2`,
-		`berth_cuts_total{cause="unhealthy",kind="semaphore",lock="workers"} 1`,
+		`berth_cuts_total{kind="semaphore",lock="workers",cause="unhealthy"} 1`,
 		`berth_verification_seconds_bucket{kind="semaphore",lock="workers",le="1"} 6`,
+		`berth_verification_seconds_bucket{kind="semaphore",lock="workers",le="+Inf"} 7`,
+		`berth_verification_seconds_sum{kind="semaphore",lock="workers"} 5`,
 		`berth_verification_seconds_count{kind="semaphore",lock="workers"} 7`,
 		`berth_state{kind="semaphore",lock="workers",state="running"} 1`,
 		`berth_state{kind="semaphore",lock="workers",state="waiting"} 0`,
@@ -158,13 +159,22 @@ func TestMetricsSayWhatTheBerthSays(t *testing.T) {
 	}
 }
 
-func TestMetricsAreNamedAsPrometheusWantsThem(t *testing.T) {
+func TestMetricsAreAsPrometheusWantsThem(t *testing.T) {
 	now := holder()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector{func() *feed.Snapshot { return &now }})
-	problems, err := testutil.GatherAndLint(registry)
-	if err != nil || len(problems) > 0 {
-		t.Errorf("%v, error %v", problems, err)
+	now.Lock = "a \"lock\" \\ of\ntwo lines, größer"
+	var text strings.Builder
+	writeMetrics(&text, &now)
+	promtool(t, ".", text.String(), "check", "metrics")
+	want := `berth_held{kind="semaphore",lock="a \"lock\" \\ of\ntwo lines, größer"} 1`
+	if !strings.Contains(text.String(), want) {
+		t.Errorf("%s is missing in\n%s", want, text.String())
+	}
+}
+
+func TestThereAreNoMetricsOfABerthThatHasSaidNothing(t *testing.T) {
+	s := serve(t)
+	if status, body := s.get("/metrics"); status != 200 || body != "" {
+		t.Errorf("%d %q", status, body)
 	}
 }
 
