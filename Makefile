@@ -38,8 +38,6 @@ help: ## list the targets
 build: ## build ./berth
 	@# The tags leave out what is not used of urfave/cli: manual pages, which cost every start a millisecond, and suggestions.
 	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "$(LDFLAGS)" -o $(OUT) .
-	@# What --listen starts, beside it.
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o $(dir $(OUT))berth-listen ./internal/observe/berth-listen
 
 demo: build ## show a lock going from one holder to the next
 	scripts/demo.sh
@@ -148,4 +146,4 @@ picture: build deps ## record the pictures of README.md anew: two berths of whic
 	go run ./scripts/picture ./berth docs
 
 clean: ## remove what building leaves behind
-	rm -rf berth berth-listen dist
+	rm -rf berth dist

@@ -2,9 +2,10 @@
 // this host, and has the command's whole process tree dead before anyone else
 // may start theirs. Its own help and README.md say how it is used.
 //
-// This binary is three programs: the command line, the guard that it starts, and
-// what becomes a command that has to know its process number. Which one a process
-// is, its name says. The other two do their work before main; see package entry.
+// This binary is four programs: the command line, the guard that it starts, what
+// becomes a command that has to know its process number, and the server of
+// --listen. Which one a process is, its name says. Guard and command do their
+// work before main; see package entry.
 package main
 
 import (
@@ -13,12 +14,17 @@ import (
 	"berth/internal/backends"
 	"berth/internal/cli"
 	"berth/internal/guard/entry"
+	"berth/internal/observe/feed"
+	"berth/internal/observe/web"
 )
 
 func main() {
 	if will := entry.Will(); will != nil {
 		will.Execute(backends.ExecuteWill)
 		return
+	}
+	if os.Args[0] == feed.Name {
+		os.Exit(web.Main())
 	}
 	os.Exit(cli.Main(os.Args))
 }

@@ -44,9 +44,7 @@ for ARCH in "$@"; do
 	export ARCH BUILT=dist/build/$ARCH
 	GOOS=linux GOARCH=$ARCH make --no-print-directory build OUT="$BUILT/berth" VERSION="$VERSION"
 	packaging/sbom.sh "$BUILT" "$VERSION"
-	for program in berth berth-listen; do
-		cp "$BUILT/$program.cdx.json" "dist/$program-$VERSION-$ARCH.cdx.json"
-	done
+	cp "$BUILT/berth.cdx.json" "dist/berth-$VERSION-$ARCH.cdx.json"
 	for format in deb rpm; do
 		"$nfpm" package --config packaging/nfpm.yaml --packager "$format" --target dist/
 	done

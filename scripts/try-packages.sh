@@ -54,11 +54,9 @@ cp dist/SHA256SUMS "$dir/first"
 packaging/build.sh amd64 >/dev/null
 diff "$dir/first" dist/SHA256SUMS
 
-say "bills of materials name what the programs are built from"
-for program in berth berth-listen; do
-	for module in $(go version -m "dist/build/amd64/$program" | awk '$1 == "dep" { print $2 }'); do
-		grep -q "\"name\": \"$module\"" dist/"$program"-[0-9]*-amd64.cdx.json
-	done
+say "the bill of materials names what berth is built from"
+for module in $(go version -m dist/build/amd64/berth | awk '$1 == "dep" { print $2 }'); do
+	grep -q "\"name\": \"$module\"" dist/berth-[0-9]*-amd64.cdx.json
 done
 
 say "a broker"

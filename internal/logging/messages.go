@@ -11,7 +11,7 @@ type Message struct {
 // docs`. Its links are relative to docs.
 var Messages = []Message{
 	{"--admins names users that this host does not have", "Harmless: `users` are ignored.", "Correct `--admins`."},
-	{"--listen is no longer served", "Harmless: `berth-listen` was killed, or has failed (`error`).",
+	{"--listen is no longer served", "Harmless: the process `berth-listen` was killed, or has failed (`error`).",
 		"Restart berth to have page and metrics again."},
 	{"a broker does not know the slot that is held",
 		"`broker` is not in one cluster with the one that gave the slot, or the cluster is split. It would give the same " +

@@ -11,10 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	_ "berth/internal/observe/web" // so that go test runs the tests anew when it has changed
 )
@@ -25,28 +26,15 @@ type listener struct {
 	url string
 }
 
-// withServer returns the path of a berth that has berth-listen beside it.
-var withServer = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(filepath.Dir(binary), "served")
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "berth-listen"), "./internal/observe/berth-listen")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("cannot build berth-listen: %w\n%s", err, out)
-	}
-	path := filepath.Join(dir, "berth")
-	return path, os.Link(binary, path)
-})
-
 func listen(t *testing.T, args ...string) listener {
 	t.Helper()
-	path, err := withServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := setup{
-		env: []string{"BERTH_LISTEN=127.0.0.1:0"},
-		via: []string{"sh", "-c", `shift; exec "$0" "$@"`, path},
-	}.start(t, append([]string{"run"}, args...)...)
+	return listenAs(t, setup{}, args...)
+}
+
+func listenAs(t *testing.T, as setup, args ...string) listener {
+	t.Helper()
+	as.env = append(as.env, "BERTH_LISTEN=127.0.0.1:0")
+	b := as.start(t, append([]string{"run"}, args...)...)
 	return listener{b, "http://" + b.awaitLog("listening").text("on")}
 }
 
@@ -70,17 +58,18 @@ func (l listener) await(path string, status int, text string) {
 	})
 }
 
-// server returns the process number of berth-listen, 0 if there is none.
-func (l listener) server() (pid int) {
+// server returns the number of the process that serves, 0 if there is none.
+func (l listener) server() int {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", l.pid()))
 	for _, task := range tasks {
 		for child := range strings.FieldsSeq(read(task)) {
-			if strings.TrimSpace(read("/proc/"+child+"/comm")) == "berth-listen" {
-				_, _ = fmt.Sscan(child, &pid)
+			pid, _ := strconv.Atoi(child)
+			if p, alive := inspect(pid); alive && p.args[0] == "berth-listen" {
+				return pid
 			}
 		}
 	}
-	return pid
+	return 0
 }
 
 func TestListenerSaysHowTheBerthIs(t *testing.T) {
@@ -108,8 +97,12 @@ func TestListenerSaysHowTheBerthIs(t *testing.T) {
 	if strings.Contains(body, "amqp") || strings.Contains(body, "guest") {
 		t.Errorf("it says where the broker is: %s", body)
 	}
+	server := l.server()
 	l.signal(syscall.SIGTERM)
 	l.wantStatus(143)
+	if _, alive := inspect(server); alive || server == 0 { // systemd would kill it, and log that
+		t.Errorf("berth has ended before its server, process %d", server)
+	}
 	l.wantNothingLeft()
 	l.await("/healthz", 0, "refused")
 }
@@ -241,16 +234,11 @@ func TestListenerThatCannotBeIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
 	taken := strings.TrimPrefix(l.url, "http://")
-	path, err := withServer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]struct{ binary, address, says string }{
-		"taken":      {path, taken, "address already in use"},
-		"no server":  {binary, "127.0.0.1:0", "berth-listen is missing beside berth"},
-		"no address": {binary, "rabbit:9420", "must begin with an address of this host"},
+	for name, c := range map[string]struct{ address, says string }{
+		"taken":      {taken, "address already in use"},
+		"no address": {"rabbit:9420", "must begin with an address of this host"},
 	} {
-		cmd := exec.Command(c.binary, "run", "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
+		cmd := exec.Command(binary, "run", "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
 		cmd.Env = append(ownEnvironment(), "BERTH_LISTEN="+c.address)
 		out, _ := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != 78 || !strings.Contains(string(out), c.says) {
@@ -259,37 +247,73 @@ func TestListenerThatCannotBeIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// Who answers everybody need not be root.
-func TestServerIsNotRoot(t *testing.T) {
+// An image has a copy of the program alone, and an upgrade replaces the one that runs.
+func TestListenerNeedsNoFile(t *testing.T) {
 	t.Parallel()
-	l := listen(t, append(onHost.flags(t), "--mutex", unique("m"), "--", "sleep", "1000")...)
-	l.awaitLog("command started")
-	var server process
-	all, _ := os.ReadDir("/proc")
-	for _, entry := range all { // it has no environment
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		if p, alive := inspect(pid); alive && p.parent == l.pid() && p.args[0] == "berth-listen" {
-			server = p
-			for _, line := range lines(fmt.Sprintf("/proc/%d/status", pid)) {
+	program := filepath.Join(t.TempDir(), "copy")
+	if err := os.Link(binary, program); err != nil {
+		t.Fatal(err)
+	}
+	gone := setup{via: []string{"sh", "-c", `exec 9<"$0"; rm "$0"; shift; exec /proc/self/fd/9 "$@"`, program}}
+	l := listenAs(t, gone, "--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
+	l.await("/readyz", 200, "running")
+}
+
+func TestServerIsNotStartedByHand(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command(binary)
+	cmd.Args = []string{"berth-listen"}
+	out, _ := cmd.CombinedOutput()
+	status := cmd.ProcessState.ExitCode()
+	if status != 1 || !strings.Contains(string(out), "is started by 'berth run --listen', not by hand") {
+		t.Errorf("status %d, %s", status, out)
+	}
+}
+
+// What answers everybody need not be root, nor have what berth has for its command.
+func TestServerHasNoRights(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ambient string
+		ofFile  []int
+		user    string
+	}{
+		"of root":                        {"", nil, "65534"},
+		"of a user with capabilities":    {"+setuid,+kill", nil, strconv.Itoa(aUser)},
+		"of a program with capabilities": {"+kill", []int{unix.CAP_SETUID, unix.CAP_KILL}, strconv.Itoa(aUser)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, as := having(t, c.ambient)
+			if c.ofFile != nil {
+				program := filepath.Join(dir, "berth")
+				copyWith(t, binary, program, c.ofFile...)
+				as.via = append(as.via, "sh", "-c", `shift; exec "$0" "$@"`, program)
+			}
+			l := listenAs(t, as, "--broker", "local://"+dir, "--mutex", "m", "--", "sleep", "1000")
+			l.awaitLog("command started")
+			server := l.server()
+			for _, line := range lines(fmt.Sprintf("/proc/%d/status", server)) {
 				fields := strings.Fields(line)
 				switch fields[0] {
 				case "Uid:", "Gid:":
-					if slices.ContainsFunc(fields[1:], func(id string) bool { return id != "65534" }) {
+					if slices.ContainsFunc(fields[1:], func(id string) bool { return id != c.user }) {
 						t.Errorf("the server has %s", line)
 					}
-				case "Groups:", "CapPrm:", "CapEff:", "CapAmb:":
+				case "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapAmb:":
 					if len(fields) > 1 && strings.Trim(fields[1], "0") != "" {
+						t.Errorf("the server has %s", line)
+					}
+				case "NoNewPrivs:":
+					if fields[1] != "1" {
 						t.Errorf("the server has %s", line)
 					}
 				}
 			}
-		}
+			if server == 0 {
+				t.Fatal("there is no server")
+			}
+			l.await("/status", 200, "") // it may not have heard of berth yet
+		})
 	}
-	if server.pid == 0 {
-		t.Fatal("there is no server")
-	}
-	l.await("/status", 200, "") // it may not have heard of berth yet
 }

@@ -99,8 +99,7 @@ func all(ctx context.Context, broker *brokertest.Broker, p programs, size sizes)
 func build(ctx context.Context, dir string) (programs, error) {
 	p := programs{berth: filepath.Join(dir, "berth"), consumer: filepath.Join(dir, "single-consumer")}
 	for _, one := range [][2]string{
-		{"berth", p.berth}, {"berth/internal/observe/berth-listen", filepath.Join(dir, "berth-listen")},
-		{"berth/examples/single-consumer", p.consumer},
+		{"berth", p.berth}, {"berth/examples/single-consumer", p.consumer},
 	} {
 		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", one[1], one[0])
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -6,15 +6,17 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/guard/rights"
 )
 
-// Program is the server, which is beside berth.
-const Program = "berth-listen"
+// Name is the server's argv[0]: what ps shows, and how main tells which program of this binary it is.
+const Name = "berth-listen"
 
 // Descriptors of the server, beside its standard input, over which it is told how berth is.
 const (
@@ -24,23 +26,11 @@ const (
 	Asks = 4
 )
 
-// errNoServer says what to do about a server that is not there.
-var errNoServer = errors.New("berth-listen is missing beside berth, which --listen needs; " +
-	"the packages have it, and 'make build' builds it")
-
 // Serve listens on the address and starts the server. What the server is told comes over a pipe, whose end it
 // outlives by no more than a moment.
 //
 // It is called before this process has become the parent of guards: children that are there by then are left alone.
 func (f *Feed) Serve(address string) (net.Addr, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("cannot find out where berth is: %w", err)
-	}
-	program := filepath.Join(filepath.Dir(self), Program)
-	if _, err := os.Stat(program); err != nil {
-		return nil, errNoServer
-	}
 	listener, err := net.Listen(network(address), address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
@@ -51,7 +41,7 @@ func (f *Feed) Serve(address string) (net.Addr, error) {
 		return nil, fmt.Errorf("cannot hand on the socket of %s: %w", address, err)
 	}
 	defer socket.Close()
-	if err := f.start(program, socket); err != nil {
+	if err := f.start(socket); err != nil {
 		return nil, err
 	}
 	return listener.Addr(), nil
@@ -71,29 +61,23 @@ func network(address string) string {
 	return "tcp6"
 }
 
-func (f *Feed) start(program string, socket *os.File) error {
+func (f *Feed) start(socket *os.File) error {
 	reads, writes, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("cannot start %s: %w", program, err)
+		return fmt.Errorf("cannot start %s: %w", Name, err)
 	}
 	defer reads.Close()
 	asked, asks, err := os.Pipe()
 	if err != nil {
 		writes.Close()
-		return fmt.Errorf("cannot start %s: %w", program, err)
+		return fmt.Errorf("cannot start %s: %w", Name, err)
 	}
 	defer asks.Close()
-	// No environment, in which there may be a password. A group of its own, so that the terminal's keys, which
-	// end the command in order, leave it alone.
-	process, err := os.StartProcess(program, []string{Program}, &os.ProcAttr{
-		Env:   []string{},
-		Files: []*os.File{reads, nil, os.Stderr, socket, asks},
-		Sys:   &syscall.SysProcAttr{Setpgid: true},
-	})
+	process, err := execute(reads, nil, os.Stderr, socket, asks)
 	if err != nil {
 		writes.Close()
 		asked.Close()
-		return fmt.Errorf("cannot start berth-listen: %w", err)
+		return fmt.Errorf("cannot start %s: %w", Name, err)
 	}
 	f.ended = endOf(process.Pid)
 	_ = process.Release() // reaped with the guards
@@ -101,6 +85,29 @@ func (f *Feed) start(program string, socket *os.File) error {
 	go f.send()
 	f.lookWhenAsked(asked)
 	return nil
+}
+
+// execute starts the server with these files. It has no environment, in which there may be a password, and no
+// capability, neither of berth's nor of the program's file. A group of its own keeps the terminal's keys from it.
+func execute(files ...*os.File) (process *os.Process, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // for good: the thread ends without what it gives up
+		err = rights.Rights{NoNewPrivileges: true}.Restrict()
+		if err == nil && os.Geteuid() != 0 { // root needs its own to become another user
+			err = rights.Rights{Confined: true}.Settle()
+		}
+		if err != nil {
+			return
+		}
+		// /proc/self/exe is this very binary, even if it was replaced meanwhile.
+		process, err = os.StartProcess("/proc/self/exe", []string{Name}, &os.ProcAttr{
+			Env: []string{}, Files: files, Sys: &syscall.SysProcAttr{Setpgid: true},
+		})
+	}()
+	<-done
+	return process, err
 }
 
 // endOf returns what waits for a child's end, for as long at most, and leaves reaping it to others. That is nothing

@@ -2,14 +2,14 @@
 // time, as a line of JSON.
 //
 //	f := feed.New(feed.Config{Self: self, Lock: id, Arithmetic: arithmetic})
-//	err := f.Serve("127.0.0.1:9420")               // starts berth-listen
+//	err := f.Serve("127.0.0.1:9420")               // starts the server
 //	supervisor.Config{Observer: f, Tally: f, ...}  // and never waits for it
 //	f.Close()
 //
-// The server is a program of its own because of what it is made of: to have it in berth's own would cost each start
-// 2 ms, whether it is wanted or not. It has neither the broker's URL nor any other secret. This package knows
-// supervisors and no HTTP; a server that is slow or gone keeps nobody. Nothing comes back from it but that somebody asks
-// who holds the lock.
+// The server is a process of its own: who asks it much, or finds a fault in it, does not reach the process that has to
+// end a command in time. It has neither the broker's URL nor any other secret. This package knows supervisors and no
+// HTTP; a server that is slow or gone keeps nobody. Nothing comes back from it but that somebody asks who holds the
+// lock.
 package feed
 
 import (

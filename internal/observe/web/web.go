@@ -106,7 +106,7 @@ func (s *server) read(from io.Reader) error {
 	for lines.Scan() {
 		var now feed.Snapshot
 		if err := json.Unmarshal(lines.Bytes(), &now); err != nil {
-			return fmt.Errorf("berth is of another version: %w", err)
+			return fmt.Errorf("cannot read what berth says: %w", err)
 		}
 		now.Heard = time.Now()
 		s.latest.Store(&now)

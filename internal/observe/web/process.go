@@ -1,0 +1,64 @@
+package web
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/observe/feed"
+)
+
+const (
+	// mostMemory has the garbage collector work harder instead of taking more.
+	mostMemory = 64 << 20
+
+	// nobody is the user that owns nothing, and its group.
+	nobody = 65534
+)
+
+// Main is the process that feed.Feed.Serve starts: it serves on the socket that it inherits what it reads from its
+// standard input, until that ends. It returns the exit status.
+func Main() int {
+	// Somebody who ends berth with all processes of its service is to see it end.
+	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP)
+	debug.SetMemoryLimit(mostMemory)
+	if err := serveInherited(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", feed.Name, err)
+		return 1
+	}
+	return 0
+}
+
+func serveInherited() error {
+	socket := os.NewFile(feed.Listener, "socket")
+	listener, err := net.FileListener(socket)
+	if err != nil {
+		return fmt.Errorf("is started by 'berth run --listen', not by hand: %w", err)
+	}
+	socket.Close()
+	leaveRoot()
+	return Serve(listener, os.Stdin, os.NewFile(feed.Asks, "asks"))
+}
+
+// leaveRoot has this process, which answers all who ask, be nobody if it is root's. What it needs is open by now. In
+// a container whose root may not change its user it stays what it is, and tells so.
+func leaveRoot() {
+	if os.Geteuid() != 0 {
+		return
+	}
+	err := syscall.Setgroups([]int{}) // of all threads, as the others
+	if err == nil {
+		err = syscall.Setresgid(nobody, nobody, nobody)
+	}
+	if err == nil {
+		err = syscall.Setresuid(nobody, nobody, nobody)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: stays root, because it may not become another user: %v\n", feed.Name, err)
+	}
+}
