@@ -220,6 +220,24 @@ func TestCommandDoesNotGetTheListenersFiles(t *testing.T) {
 	}
 }
 
+// Sockets of systemd are the command's, and so is what else it is to inherit.
+func TestListenerDoesNotGetTheCommandsFiles(t *testing.T) {
+	t.Parallel()
+	given := filepath.Join(t.TempDir(), "given")
+	l := listenAs(t, setup{via: []string{"sh", "-c", `exec 3>"$0" 7>&3; exec "$@"`, given}},
+		"--broker", localURL(t), "--mutex", "m", "--", "sleep", "1000")
+	l.awaitRunning()
+	l.await("/readyz", 200, "running")
+	for number, file := range files(l.server()) {
+		if file == given {
+			t.Errorf("the listener has it as %s", number)
+		}
+	}
+	if command := files(l.commandPID()); command["3"] != given || command["7"] != given {
+		t.Errorf("the command has %v", command)
+	}
+}
+
 // files returns what a process has open, by number.
 func files(pid int) map[string]string {
 	all := make(map[string]string)

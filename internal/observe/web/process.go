@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -41,8 +42,22 @@ func serveInherited() error {
 		return fmt.Errorf("is started by 'berth run --listen', not by hand: %w", err)
 	}
 	socket.Close()
+	closeInherited()
 	leaveRoot()
 	return Serve(listener, os.Stdin, os.NewFile(feed.Asks, "asks"))
+}
+
+// closeInherited closes what this process has only because guards have to inherit it, for the command: sockets of
+// systemd, for one. What Go opens is not inherited (O_CLOEXEC).
+func closeInherited() {
+	open, _ := os.ReadDir("/proc/self/fd")
+	for _, entry := range open {
+		fd, _ := strconv.Atoi(entry.Name())
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if fd > feed.Asks && err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
+	}
 }
 
 // leaveRoot has this process, which answers all who ask, be nobody if it is root's. What it needs is open by now. In
