@@ -59,3 +59,13 @@ func TestGuardThatCannotWorkIsReplacedOnceOneCould(t *testing.T) {
 		t.Errorf("outcome %+v", o)
 	}
 }
+
+func TestBerthWhoseFirstGuardCannotBeLaunchedEndsAtOnce(t *testing.T) {
+	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
+		b.backend.InjectAlways(locktest.Connect, locktest.Fault{Block: t.Context().Done()})
+		cfg.Launch = func() (supervisor.Guard, error) { return nil, unix.EAGAIN }
+	})
+	if o := b.end(); o.Status != supervisor.ExitCannotExecute || !errors.Is(o.Err, unix.EAGAIN) {
+		t.Errorf("outcome %+v", o)
+	}
+}
