@@ -58,6 +58,15 @@ func (id ID) CreateCommand(flags ...string) string {
 	return id.CommandLine("berth "+string(id.Kind)+" create", slices.Concat([]string{"--slots N"}, flags)...)
 }
 
+// RemoveCommand returns the command line that removes the lock. The flags are what it needs beside.
+func (id ID) RemoveCommand(flags ...string) string {
+	verb := " destroy"
+	if id.Kind == PersistentMutex {
+		verb = " disable"
+	}
+	return id.CommandLine("berth "+string(id.Kind)+verb, flags...)
+}
+
 const (
 	// MaxSlots is the highest slot number. It bounds what a mistyped number
 	// can do to a broker, and the length of a queue name.
@@ -78,7 +87,7 @@ const (
 
 // ownQueue matches names that are, or could be, queues of another lock.
 var ownQueue = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|[WKQ])$`)
+	return regexp.MustCompile(`-([0-9]+-[ABT]|[ABT]-[0-9]+|[WKQ]|Q-[MP])$`)
 })
 
 // Check reports what makes the ID unusable as a lock, or nil.

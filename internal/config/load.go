@@ -127,11 +127,11 @@ func NeedsConsumers(id lock.ID) error {
 
 // CheckQueues refuses a type of queues that the lock cannot have.
 func (c Connection) CheckQueues(id lock.ID) error {
-	if c.QueueType != QueuesQuorum || id.Name == "" || id.Kind == lock.TokenSemaphore {
+	if c.QueueType != QueuesQuorum || id.Name == "" || c.Protocol != ProtocolPlain {
 		return nil
 	}
-	return Invalidf("--queue-type quorum is for token semaphores: %s is held by an exclusive queue, which is on one "+
-		"node; use --token-semaphore, with one slot in place of a mutex", id)
+	return Invalidf("--protocol plain and --queue-type quorum exclude each other: the plain protocol has exclusive queues, " +
+		"which are on one node; leave one of them out")
 }
 
 // checkProtocol refuses what would use a protocol that is not there.

@@ -76,7 +76,7 @@ const (
 // Source says where URLs are read again.
 type Source = broker.Source
 
-// QueueType says on how many nodes of a cluster the queues of a token semaphore are.
+// QueueType says on how many nodes of a cluster the queues of a lock are.
 type QueueType = names.QueueType
 
 // The types. The zero value is whichever a lock has, and QueuesClassic for one that is made.
@@ -106,8 +106,8 @@ type Config struct {
 	// Admins.
 	Protocol Protocol
 
-	// QueueType is that of the queues of token semaphores. Zero: whichever a lock has, and QueuesClassic for one that is
-	// made.
+	// QueueType is that of the queues of locks. Zero: whichever a lock has, and QueuesClassic for one that is made.
+	// ProtocolPlain has QueuesClassic.
 	QueueType QueueType
 
 	// Heartbeat is asked of the broker, in whole seconds. A broker that insists on less is refused with
@@ -203,28 +203,34 @@ func New(cfg Config) (*Backend, error) {
 
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
-	d := b.dialer(id)
+	n := b.names(id)
 	switch {
-	case id.Kind == lock.TokenSemaphore:
-		return turn.New(turn.Config{
-			Names: b.names(id), Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
-			Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins,
-		})
+	case n.HandsOut():
+		return b.handedOut(n)
 	case b.plain():
-		return plain.New(plain.Config{
-			Names: b.names(id), Dialer: d, Once: b.cfg.Once, Lease: b.lease, Log: d.Log,
-		})
+		d := b.dialer(id)
+		return plain.New(plain.Config{Names: n, Dialer: d, Once: b.cfg.Once, Lease: b.lease, Log: d.Log})
+	case n.Type == QueuesClassic:
+		return b.calling(n)
 	}
+	return newEitherType(b, n)
+}
+
+// calling returns a contender for a lock on classic queues, whose holders call waiters.
+func (b *Backend) calling(n names.Names) lock.Lock {
+	d := b.dialer(n.ID)
 	return contender.New(contender.Config{
-		Names:    b.names(id),
-		Dialer:   d,
-		Once:     b.cfg.Once,
-		Host:     b.cfg.Host,
-		PID:      b.cfg.PID,
-		Log:      d.Log,
-		Priority: b.cfg.Priority,
-		Takeover: b.cfg.Takeover,
-		Admins:   &b.admins,
+		Names: n, Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
+		Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins,
+	})
+}
+
+// handedOut returns a contender for a lock whose broker hands tokens to waiters.
+func (b *Backend) handedOut(n names.Names) lock.Lock {
+	d := b.dialer(n.ID)
+	return turn.New(turn.Config{
+		Names: n, Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
+		Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins,
 	})
 }
 
@@ -278,7 +284,11 @@ func PrepareWill(written []byte, connect Connect) (*will.Executor, error) {
 func (b *Backend) plain() bool { return b.cfg.Protocol == ProtocolPlain }
 
 func (b *Backend) names(id lock.ID) names.Names {
-	return names.Names{Naming: b.cfg.Naming, ID: id, Type: b.cfg.QueueType}
+	n := names.Names{Naming: b.cfg.Naming, ID: id, Type: b.cfg.QueueType}
+	if b.plain() {
+		n.Type = QueuesClassic
+	}
+	return n
 }
 
 // dialer returns what one contender or administrator connects with. All that is logged for it is logged through Log of

@@ -24,11 +24,19 @@ func slot(h lock.Held) *holding.Held {
 }
 
 // holder returns what a contender for any kind of lock holds with.
+// contending returns the contender for the type of queues that a lock has.
+func contending(l lock.Lock) lock.Lock {
+	if either, ok := l.(*eitherType); ok {
+		return either.now()
+	}
+	return l
+}
+
 func holder(l lock.Lock) *holding.Holder {
-	if of, ok := l.(*turn.Contender); ok {
+	if of, ok := contending(l).(*turn.Contender); ok {
 		return of.Holder
 	}
-	return l.(*contender.Contender).Holder
+	return contending(l).(*contender.Contender).Holder
 }
 
 // CloseConsumer has the broker close the channels that consume from B and from T, as one does that runs into
@@ -118,15 +126,15 @@ func LoseRaces(l lock.Lock, from, to int) {
 }
 
 // RenewBatons makes the contender renew the batons that it will keep this often.
-func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender.Contender).Waiter.Renewal = period }
+func RenewBatons(l lock.Lock, period time.Duration) { contending(l).(*contender.Contender).Waiter.Renewal = period }
 
 // LookSeldom makes the contender wait as one that has waited for long: its next
 // look by itself is a minute away, 10 s while batons do not reach it.
 func LookSeldom(l lock.Lock) {
-	if _, ok := l.(*turn.Contender); ok {
+	if _, ok := contending(l).(*turn.Contender); ok {
 		return // it does from the start
 	}
-	w := l.(*contender.Contender).Waiter
+	w := contending(l).(*contender.Contender).Waiter
 	w.Looks, w.Arrived = 100, true
 }
 
@@ -143,7 +151,7 @@ func Probe(ctx context.Context, l lock.Lock, queues ...string) error {
 
 // Presence is what is found out about a queue, as text.
 func Presence(ctx context.Context, l lock.Lock, queues ...string) (all []string, err error) {
-	s := l.(*contender.Contender).Holder.Session
+	s := contending(l).(*contender.Contender).Holder.Session
 	found, err := s.Probe(ctx, queues)
 	words := map[transport.Presence]string{
 		transport.Unknown: "unknown", transport.Absent: "absent", transport.Present: "present",
@@ -173,13 +181,13 @@ func KeepAnswering(l lock.Lock, idle time.Duration) {
 }
 
 // LookForTokens makes a contender that waits look for lost tokens this often.
-func LookForTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Look = period }
+func LookForTokens(l lock.Lock, period time.Duration) { contending(l).(*turn.Contender).Look = period }
 
 // LookForTokensFirst makes it do so this long after it has begun to wait.
-func LookForTokensFirst(l lock.Lock, after time.Duration) { l.(*turn.Contender).FirstLook = after }
+func LookForTokensFirst(l lock.Lock, after time.Duration) { contending(l).(*turn.Contender).FirstLook = after }
 
 // RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
-func RenewTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Hand.Renewal = period }
+func RenewTokens(l lock.Lock, period time.Duration) { contending(l).(*turn.Contender).Hand.Renewal = period }
 
 // PublishApart has a contender publish over other connections, as after an alarm.
 func PublishApart(l lock.Lock) { holder(l).Session.KeepSilent(true) }
@@ -208,14 +216,14 @@ func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }
 // SetLongest makes a contender wait that long where a ledger does not say for how long.
 func SetLongest(l lock.Lock, longest time.Duration) {
 	holder(l).Env.Longest = longest
-	if of, ok := l.(*turn.Contender); ok {
+	if of, ok := contending(l).(*turn.Contender); ok {
 		of.Replicated.Env.Longest = longest
 	}
 }
 
 // WriteAnew makes a contender write the record that it keeps so many times as often.
 func WriteAnew(l lock.Lock, times int) {
-	l.(*turn.Contender).Replicated.Env.Anew /= time.Duration(times)
+	contending(l).(*turn.Contender).Replicated.Env.Anew /= time.Duration(times)
 }
 
 // CutReplicated cuts the connection of a holder that has no queue of its own.

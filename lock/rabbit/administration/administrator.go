@@ -64,7 +64,7 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 	if !a.ID.Kind.Administered() {
 		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.ID)
 	}
-	if err := a.ID.Check(); err != nil {
+	if err := a.Names.Check(); err != nil {
 		return nil, err
 	}
 	c, err := a.dialer.Dial(ctx, "administration")
@@ -101,7 +101,7 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 // Flags implements lock.Administrator.
 func (a *administrator) Flags() []string {
 	seen := a.seen.Load()
-	if a.ID.Kind != lock.TokenSemaphore || a.Type != "" || seen == nil || len(*seen) > 1 {
+	if a.Type != "" || seen == nil || len(*seen) > 1 {
 		return nil
 	}
 	return []string{"--queue-type " + string((*seen)[0].Type)}
@@ -111,6 +111,10 @@ func (a *administrator) Flags() []string {
 // did. Where nobody has seen that, they may have been of any, whatever was asked for: what was asked for says how the
 // next lock is to be.
 func (a *action) settle(ctx context.Context) error {
+	if a.delay > 0 { // it has one type
+		a.seen.Store(&[]names.Names{a.administrator.Names})
+		return nil
+	}
 	n, err := slots.Settle(ctx, a.channel, a.administrator.Names)
 	seen := a.seen.Load()
 	switch {

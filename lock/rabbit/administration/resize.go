@@ -83,19 +83,21 @@ func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, 
 	if err == nil {
 		after, err = a.grow(ctx, after, want)
 	}
-	if err != nil || a.ID.Kind != lock.TokenSemaphore {
+	if err != nil {
 		return after, err
+	}
+	if present == 0 && after > 0 && a.delay == 0 {
+		a.turnWaiters(ctx)
+	}
+	if !a.HandsOut() {
+		return after, nil
 	}
 	if want == 0 && errors.Is(a.channel.Find(ctx, a.Tokens()), transport.ErrNoQueue) {
 		return after, nil
 	}
 	stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Probe: a.publisher.Probe,
 		Log: a.dialer.Log}
-	err = stock.Mend(ctx, after, min(present, after))
-	if present == 0 && after > 0 {
-		a.turnWaiters(ctx)
-	}
-	return after, err
+	return after, stock.Mend(ctx, after, min(present, after))
 }
 
 // exclusively makes a change under the administration mutex. change returns how many slots there are after it.
@@ -245,7 +247,7 @@ func (a *action) tellOfLeftovers(leftovers []int) {
 
 // grow creates slots in ascending order. It returns how many there are.
 func (a *action) grow(ctx context.Context, present, want int) (int, error) {
-	if present == 0 && want > 0 && a.ID.Kind == lock.TokenSemaphore {
+	if present == 0 && want > 0 && a.delay == 0 {
 		if err := a.leaveOther(ctx); err != nil {
 			return present, err
 		}
@@ -266,7 +268,8 @@ func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 // create makes a slot.
 func (a *action) create(ctx context.Context, slot int) error {
 	if a.Replicated() {
-		return a.createReplicated(ctx, slot)
+		maker := slots.Maker{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
+		return maker.Make(ctx, slot, func() error { return nil })
 	}
 	_, err := a.channel.Create(ctx, a.Exists(slot), 0)
 	return err

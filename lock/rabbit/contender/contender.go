@@ -119,6 +119,9 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		h, err = c.Holder.Claim(ctx, slot, atOnce)
 		return err
 	})
+	if errors.Is(err, lock.ErrAbsent) {
+		err = cmp.Or(slots.OfNoOtherType(ctx, c.session, c.Holder.Names), err)
+	}
 	if err != nil {
 		if none(err) && !c.once {
 			err = cmp.Or(c.session.Permitted(ctx, c.Holder.Names.Holds(1), c.Holder.Names.Mark()), err)

@@ -21,7 +21,7 @@ func (h *Held) atDoor(ctx context.Context) error {
 	h.Waiter.Taken = errors.Is(err, ledger.ErrNext) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
-		go func() { opened <- main.Open(ctx) }() // for the second look
+		go func() { opened <- errors.Join(main.Open(ctx), h.onlyType(ctx)) }() // for the second look
 		taking := h.Take(ctx)
 		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
 			h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
@@ -47,11 +47,24 @@ func (h *Held) atDoor(ctx context.Context) error {
 	if err == nil && !door.Missing && !door.Empty {
 		delete(h.unreleased, h.slot)
 	}
-	if err == nil {
-		h.door.Store(door)
-		h.Writer.WarnOfDoubt(h.t, door.View().Doubt())
+	if err != nil {
+		return err
 	}
-	return err
+	h.door.Store(door)
+	h.Writer.WarnOfDoubt(h.t, door.View().Doubt())
+	if door.Missing || door.Empty {
+		return h.onlyType(ctx)
+	}
+	return nil
+}
+
+// onlyType makes sure that a mutex has no quorum queues. A ledger with a record shows that somebody has made sure of
+// that after it was made: whoever makes quorum queues looks for it.
+func (h *Held) onlyType(ctx context.Context) error {
+	if h.Names.ID.Kind != lock.Mutex {
+		return nil
+	}
+	return slots.OfNoOtherType(ctx, h.Session, h.Names)
 }
 
 // turn lets those go first who are in line: whoever has been called is on its way to the door.

@@ -10,6 +10,7 @@ import (
 	"berth/lock"
 	"berth/lock/rabbit/claim"
 	"berth/lock/rabbit/request"
+	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 )
 
@@ -62,6 +63,11 @@ func (h *Held) Reclaim(ctx context.Context) error {
 func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 	if state == deleted {
 		if err := h.Writer.Create(ctx, h.t); err != nil {
+			return err
+		}
+		if err := h.onlyType(ctx); errors.Is(err, slots.ErrOtherType) {
+			return h.Lose("its ledger was deleted, and it exists with quorum queues")
+		} else if err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"al.essio.dev/pkg/shellescape"
 
-	"berth/lock"
 	"berth/lock/rabbit/names"
 )
 
@@ -98,19 +97,10 @@ func clusterAdvice(n names.Names, brokers int) string {
 	if brokers > 1 {
 		text = "several brokers are named, so this is taken for a cluster: "
 	}
-	switch {
-	case n.Replicated():
+	if n.Replicated() {
 		return text + "the lock, on quorum queues, survives the loss of any one node of three; see on which nodes they are " +
 			"with rabbitmq-queues quorum_status " + shellescape.Quote(n.Ledger(1))
-	case n.ID.Kind == lock.TokenSemaphore:
-		return text + "the lock, on classic queues, depends on single nodes; one that is made with --queue-type quorum " +
-			"survives the loss of any one of three"
 	}
-	size := "--slots 1"
-	if n.ID.Kind == lock.Semaphore {
-		size = "--slots N"
-	}
-	return text + "the lock depends on single nodes; one that survives the loss of any one of three is a token " +
-		"semaphore on quorum queues: " + n.ID.CommandLine("berth token-semaphore create",
-		slices.Concat([]string{size, "--queue-type " + string(names.Quorum)}, n.Naming.Flags())...)
+	return text + "the lock, on classic queues, depends on single nodes; with --queue-type quorum it survives the loss of any " +
+		"one of three"
 }

@@ -173,7 +173,7 @@ func (i *inspection) settle(ctx context.Context) {
 	switch {
 	case errors.Is(err, lock.ErrUnsafe):
 		i.Problems = append(i.Problems, err)
-	case err == nil && n.ID.Kind == lock.TokenSemaphore:
+	case err == nil:
 		i.QueueType = n.Type
 		i.Names = n
 	}

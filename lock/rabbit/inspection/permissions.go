@@ -33,7 +33,7 @@ func (i *inspection) needs() []need {
 	const admin = "this user cannot change the number of slots"
 	waking := "waiters are not woken and look from time to time"
 	n, c := i.Names, i.channel
-	if n.ID.Kind == lock.TokenSemaphore {
+	if n.HandsOut() {
 		waking = "" // without tokens there is no slot
 	}
 	all := []need{
@@ -110,8 +110,8 @@ func (i *inspection) missing(all []need) {
 // administrators hold while they work, too.
 func (i *inspection) pattern(administration bool) string {
 	queues := `-([0-9]+-[ABT]|[ABT]-[0-9]+|W)`
-	if i.ID.Kind == lock.TokenSemaphore {
-		queues = `-[KQ](-([0-9]+-[ABT]|[ABT]-[0-9]+))?`
+	if i.HandsOut() {
+		queues = `-(K|Q|Q-[MP])(-([0-9]+-[ABT]|[ABT]-[0-9]+))?`
 	}
 	if administration || i.Holds(1) == i.Administration() { // a mutex may be called the same
 		queues = "(" + queues + ")?"

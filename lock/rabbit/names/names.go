@@ -51,7 +51,7 @@ const (
 	TokensLength int32 = 2 * lock.MaxSlots
 )
 
-// QueueType says on how many nodes of a cluster the queues of a token semaphore are. Other kinds have Classic.
+// QueueType says on how many nodes of a cluster the queues of a lock are.
 type QueueType string
 
 const (
@@ -78,15 +78,49 @@ func (n Names) Of(t QueueType) Names {
 	return n
 }
 
+// Other returns the names of the lock's queues if they are of the type that these are not of.
+func (n Names) Other() Names {
+	if n.Replicated() {
+		return n.Of(Classic)
+	}
+	return n.Of(Quorum)
+}
+
+// Check reports what makes the lock unusable with these names, or nil.
+func (n Names) Check() error {
+	if err := n.ID.Check(); err != nil {
+		return err
+	}
+	if over := len(n.Exists(lock.MaxSlots)) - longest; over > 0 {
+		return fmt.Errorf("the name of %s is too long for the names of its queues; make it %d bytes shorter", n.ID, over)
+	}
+	return nil
+}
+
+// longest is the length of a queue's name in bytes: AMQP 0-9-1, 4.2.5.3.
+const longest = 255
+
 // Replicated reports whether the queues are on several nodes.
-func (n Names) Replicated() bool { return n.Type == Quorum && n.ID.Kind == lock.TokenSemaphore }
+func (n Names) Replicated() bool { return n.Type == Quorum }
+
+// HandsOut reports whether the broker hands tokens to waiters, one for each slot. Nobody is a successor then without one.
+func (n Names) HandsOut() bool { return n.Replicated() || n.ID.Kind == lock.TokenSemaphore }
+
+// Origin returns the name of the queue that shows of which type a lock is: A of slot 1, and the ledger of a mutex, which
+// nobody administers.
+func (n Names) Origin() string {
+	if n.ID.Kind == lock.Mutex {
+		return n.Ledger(1)
+	}
+	return n.Exists(1)
+}
 
 // Exists returns the name of queue A, which exists as long as the slot does.
 func (n Names) Exists(slot int) string { return n.Queue(slot, "A") }
 
 // Holds returns the name of queue B, whose owner holds the slot.
 func (n Names) Holds(slot int) string {
-	if n.ID.Kind == lock.Mutex && n.Naming == NAL {
+	if n.ID.Kind == lock.Mutex && n.Naming == NAL && !n.Replicated() {
 		return n.ID.Name
 	}
 	return n.Queue(slot, "B")
@@ -97,23 +131,29 @@ func (n Names) Ledger(slot int) string { return n.Queue(slot, "T") }
 
 // Line returns the name of queue W, by which holders wake waiters; "" where tokens do that.
 func (n Names) Line() string {
-	if n.ID.Kind == lock.TokenSemaphore {
+	if n.HandsOut() {
 		return ""
 	}
 	return n.ID.Name + "-W"
 }
 
-// Tokens returns the name of queue K, which has the tokens of a token semaphore: N-Q where it is replicated.
+// Tokens returns the name of queue K, which has the tokens: N-Q where it is replicated. A semaphore whose waiters are
+// handed tokens is a token semaphore, so these two are one lock there.
 func (n Names) Tokens() string {
-	if n.Replicated() {
-		return n.ID.Name + "-Q"
+	switch {
+	case !n.Replicated():
+		return n.ID.Name + "-K"
+	case n.ID.Kind == lock.Mutex:
+		return n.ID.Name + "-Q-M"
+	case n.ID.Kind == lock.PersistentMutex:
+		return n.ID.Name + "-Q-P"
 	}
-	return n.ID.Name + "-K"
+	return n.ID.Name + "-Q"
 }
 
 // Waiters returns the name of the queue that waiters consume from.
 func (n Names) Waiters() string {
-	if n.ID.Kind == lock.TokenSemaphore {
+	if n.HandsOut() {
 		return n.Tokens()
 	}
 	return n.Line()
@@ -155,7 +195,7 @@ func (n Names) Queue(slot int, letter string) string { return n.queue(strconv.It
 // Mark returns the name of a queue that nobody else has. Whoever may use the lock's queues may make it: it looks like
 // B of a slot, but for a number that begins with 0.
 func (n Names) Mark() string {
-	const longest, digits = 255, 20 // of a name; of a random number
+	const digits = 20 // of a random number
 	random := fmt.Sprintf("%0*d", digits, rand.Uint64())
 	room := longest - len(n.queue("0", "B"))
 	return n.queue("0"+random[digits-min(room, digits):], "B") // the first digits are less random
@@ -163,8 +203,8 @@ func (n Names) Mark() string {
 
 func (n Names) queue(slot, letter string) string {
 	of := n.ID.Name
-	if n.ID.Kind == lock.TokenSemaphore {
-		of = n.Tokens() // another kind of this name has slots of its own
+	if n.HandsOut() {
+		of = n.Tokens() // other locks of this name have slots of their own
 	}
 	if n.Naming == NAL {
 		return of + "-" + letter + "-" + slot

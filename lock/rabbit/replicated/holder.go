@@ -103,6 +103,9 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 		if err := h.exists(ctx); err != nil {
 			return err
 		}
+		if err := h.onlyType(ctx); err != nil {
+			return err
+		}
 		h.Log.Warn("the slot's ledger was deleted; making it again", "queue", h.t)
 		err = main.CreateReplicated(ctx, h.t, names.ReplicatedLength, true)
 		if err == nil || errors.Is(err, transport.ErrDiffers) { // somebody else, of another version, was faster
@@ -124,6 +127,15 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 		return slots.ErrMustWait
 	}
 	return h.record(ctx)
+}
+
+// onlyType makes sure that a mutex has no classic queues: while its ledger was away, a berth that uses those has not seen
+// this one.
+func (h *Held) onlyType(ctx context.Context) error {
+	if h.Names.ID.Kind != lock.Mutex {
+		return nil
+	}
+	return slots.OfNoOtherType(ctx, h.Session, h.Names)
 }
 
 // free reports whether nobody else's tree can be alive, as far as the ledger says.

@@ -1,8 +1,10 @@
 package slots
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"berth/lock"
 	"berth/lock/rabbit/names"
@@ -28,30 +30,64 @@ func Count(ctx context.Context, channel *transport.Channel, n names.Names) (int,
 	return lock.MaxSlots, nil
 }
 
-// Settle finds out of which type the queues of a token semaphore are, and returns their names. Other locks have one
-// type. Errors: lock.ErrAbsent if there is no slot, lock.ErrUnsafe if its queues are not of the type that the names
-// say, and as transport.Channel.
+// Settle finds out of which type the queues of a lock are, and returns their names. Errors: lock.ErrAbsent if there is no
+// slot, ErrOtherType if its queues are not of the type that the names say, and as transport.Channel.
 func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (names.Names, error) {
-	if n.ID.Kind != lock.TokenSemaphore {
-		return n, nil
-	}
 	types := names.QueueTypes
 	if n.Type == names.Quorum { // look for that one first: the broker logs each look in vain
 		types = []names.QueueType{names.Quorum, names.Classic}
 	}
 	for _, t := range types {
-		switch err := channel.Find(ctx, n.Of(t).Exists(1)); {
+		switch err := channel.Find(ctx, n.Of(t).Origin()); {
 		case errors.Is(err, transport.ErrNoQueue):
 		case err != nil && !errors.Is(err, transport.ErrTaken):
 			return n, err
 		case n.Type != "" && n.Type != t:
-			return n, lock.Errorf(lock.ErrUnsafe, "%s has %s queues: leave out --queue-type %s, or destroy it and create it "+
-				"anew", n.ID, t, n.Type)
+			return n, otherType(n)
 		default:
 			return n.Of(t), nil
 		}
 	}
 	return n, n.Absent()
+}
+
+// ErrOtherType says that the queues of a lock are of the other type than those that were looked for. It comes with
+// lock.ErrUnsafe.
+var ErrOtherType = errors.New("its queues are of the other type")
+
+func otherType(n names.Names) error {
+	other := n.Other()
+	remedy := "destroy it and create it with " + string(n.Type)
+	switch n.ID.Kind {
+	case lock.Mutex:
+		remedy = fmt.Sprintf("once no command of it runs any more, delete queue %q", other.Origin())
+	case lock.PersistentMutex:
+		remedy = "disable it and enable it with " + string(cmp.Or(n.Type, names.Classic))
+	}
+	return fmt.Errorf("%w: %w", ErrOtherType, lock.Errorf(lock.ErrUnsafe, "%s has %s queues, as %q shows: use --queue-type %s or, "+
+		"for %s ones, %s", n.ID, other.Type, other.Origin(), other.Type, cmp.Or(n.Type, names.Classic), remedy))
+}
+
+// OfNoOtherType makes sure that there is no lock of these names with queues of the other type. Its error is ErrOtherType
+// then; others: as session.Session.Probe.
+func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) error {
+	queue := n.Other().Origin()
+	found, err := s.ProbeOne(ctx, queue)
+	if err == nil && found == transport.Absent && !n.Replicated() {
+		return nil // a quorum queue has no node that could hide it
+	}
+	if err != nil || found != transport.Present {
+		once := s.Conn().Channel() // which a refusal closes
+		defer once.Close(ctx)
+		err = once.Find(ctx, queue)
+	}
+	switch {
+	case errors.Is(err, transport.ErrNoQueue):
+		return nil
+	case err == nil || errors.Is(err, transport.ErrTaken):
+		return otherType(n)
+	}
+	return err
 }
 
 // Find finds out whether a queue A exists: nil says that it does. It probes where that costs nothing, and otherwise

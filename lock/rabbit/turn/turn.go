@@ -130,7 +130,7 @@ func (c *Contender) Alarm() string { return c.session.Alarm() }
 
 // Connect implements lock.Lock.
 func (c *Contender) Connect(ctx context.Context) error {
-	if err := c.id.Check(); err != nil {
+	if err := c.asked.Check(); err != nil {
 		return err
 	}
 	return c.session.Connect(ctx)
@@ -147,6 +147,11 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return nil, c.session.Outcome(err)
 	}
 	h, t, err := c.attempt(ctx)
+	if errors.Is(err, lock.ErrAbsent) && c.id.Kind == lock.Mutex {
+		if err = c.make(ctx); err == nil {
+			h, t, err = c.attempt(ctx)
+		}
+	}
 	for end := time.Now().Add(oncePatience); c.once && errors.Is(err, lock.ErrFull) && c.comeBack(ctx, end); {
 		h, t, err = c.attempt(ctx)
 	}
@@ -187,6 +192,17 @@ func (c *Contender) settle(ctx context.Context) error {
 	c.settled = err == nil
 	c.names = n
 	return c.Hand.Turn(ctx, n)
+}
+
+// make makes a mutex, which nobody administers. Berths that use classic queues make a ledger, too, and look for this one:
+// of two that disagree at least one sees both.
+func (c *Contender) make(ctx context.Context) error {
+	maker := slots.Maker{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Log: c.log}
+	err := maker.Make(ctx, 1, func() error { return slots.OfNoOtherType(ctx, c.session, c.names) })
+	if err != nil {
+		return err
+	}
+	return c.stock().Mend(ctx, 1, 0)
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.

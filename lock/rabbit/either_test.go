@@ -1,0 +1,127 @@
+package rabbit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/lock"
+	"berth/lock/rabbit"
+)
+
+// quorumKinds are the kinds of locks that have quorum queues if that is asked for.
+var quorumKinds = []lock.Kind{lock.Mutex, lock.Semaphore, lock.PersistentMutex, lock.TokenSemaphore}
+
+// made returns a lock on quorum queues, which exists.
+func made(t *testing.T, kind lock.Kind) lock.ID {
+	t.Helper()
+	id := fresh(kind)
+	if kind.Administered() {
+		_, err := makeTyped(t, id, rabbit.QueuesQuorum, 1)
+		must(t, err)
+		t.Cleanup(func() { resize(t, shared, id, 0) })
+	}
+	return id
+}
+
+// One at a time holds a lock of any kind on quorum queues, and the next one is handed the slot. Those of whom nobody has
+// asked for a type find it.
+func TestAnyKindIsHeldOnQuorumQueues(t *testing.T) {
+	t.Parallel()
+	for _, kind := range quorumKinds {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			id := made(t, kind)
+			h := startedAs(t, typed(rabbit.QueuesQuorum), id)
+			for _, queue := range queues(t, shared, id) {
+				if strings.HasSuffix(queue, "-B") {
+					t.Errorf("%q is exclusive, and so on one node", queue)
+				}
+			}
+			cfg := typed("")
+			cfg.Heartbeat = long
+			other := backend(t, cfg).Lock(id)
+			t.Cleanup(func() { other.Close() })
+			must(t, other.Connect(within(t)))
+			if _, err := other.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+				t.Fatalf("a second one: %v", err)
+			}
+			won := untilHeld(t, other)
+			must(t, h.Verify(within(t)))
+			must(t, h.Release(within(t)))
+			next := wonBy(t, won)
+			if next.Slot() != 1 || next.Term() <= h.Term() {
+				t.Errorf("slot %d, term %d after %d", next.Slot(), next.Term(), h.Term())
+			}
+			must(t, next.Release(within(t)))
+		})
+	}
+}
+
+// Two berths disagree about the type of a lock: the second one is told, whichever it is.
+func TestLockOfTheOtherTypeIsRefused(t *testing.T) {
+	t.Parallel()
+	types := map[rabbit.QueueType]rabbit.QueueType{
+		rabbit.QueuesClassic: rabbit.QueuesQuorum, rabbit.QueuesQuorum: rabbit.QueuesClassic,
+	}
+	for _, kind := range quorumKinds {
+		for has, asked := range types {
+			t.Run(string(kind)+" with "+string(has)+" queues", func(t *testing.T) {
+				t.Parallel()
+				id := fresh(kind)
+				if kind.Administered() {
+					_, err := makeTyped(t, id, has, 1)
+					must(t, err)
+					t.Cleanup(func() { resize(t, shared, id, 0) })
+				}
+				h := startedAs(t, typed(has), id)
+				defer h.Release(within(t))
+				l := backend(t, typed(asked)).Lock(id)
+				t.Cleanup(func() { l.Close() })
+				must(t, l.Connect(within(t)))
+				if held, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnsafe) {
+					t.Errorf("%v, %v", held, err)
+				}
+			})
+		}
+	}
+}
+
+// Both make a mutex that there has never been, at the same time. Each looks for the other one's.
+func TestOfTwoTypesOfAMutexOneIsHeldAtMost(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		id := fresh(lock.Mutex)
+		var contending sync.WaitGroup
+		held := make(chan lock.Held, 2)
+		for _, of := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
+			l := backend(t, typed(of)).Lock(id)
+			defer l.Close()
+			must(t, l.Connect(within(t)))
+			contending.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				defer cancel()
+				h, err := l.Acquire(ctx)
+				if err == nil {
+					err = h.Ready(ctx)
+				}
+				switch {
+				case err == nil:
+					held <- h
+				case !errors.Is(err, lock.ErrUnsafe):
+					t.Errorf("with %s queues: %v", of, err)
+				}
+			})
+		}
+		contending.Wait()
+		if len(held) == 2 {
+			t.Fatal("both hold it")
+		}
+		for len(held) > 0 {
+			must(t, (<-held).Release(within(t)))
+		}
+	}
+}
