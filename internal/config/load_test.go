@@ -338,10 +338,10 @@ func TestWhatIsSaidOfALockIsEnoughToAskIt(t *testing.T) {
 		sort error
 		text string
 	}{
-		"--semaphore|s":                                       {ErrUsage, "no broker is named"},
-		"--broker|x|--semaphore|s":                            {ErrUsage, "is not a broker"},
-		"--broker|local|--token-semaphore|s":                  {ErrInvalid, "needs RabbitMQ"},
-		"--broker|amqp://h|--queue-type|quorum|--semaphore|s": {ErrInvalid, "use --token-semaphore"},
+		"--semaphore|s":                      {ErrUsage, "no broker is named"},
+		"--broker|x|--semaphore|s":           {ErrUsage, "is not a broker"},
+		"--broker|local|--token-semaphore|s": {ErrInvalid, "needs RabbitMQ"},
+		"--broker|amqp://h|--queue-type|quorum|--protocol|plain|--semaphore|s": {ErrInvalid, "exclude each other"},
 	} {
 		_, _, err := LoadLock(input(strings.Split(words, "|")...))
 		if !errors.Is(err, want.sort) || !strings.Contains(err.Error(), want.text) {
@@ -351,7 +351,8 @@ func TestWhatIsSaidOfALockIsEnoughToAskIt(t *testing.T) {
 	if _, err := LoadConnection(input()); !errors.Is(err, ErrUsage) {
 		t.Errorf("no broker: %v", err)
 	}
-	for _, words := range []string{"--broker|amqp://h|--queue-type|quorum", "--broker|amqp://h|--queue-type|quorum|--token-semaphore|s"} {
+	for _, kind := range []string{"", "|--mutex|s", "|--semaphore|s", "|--persistent-mutex|s", "|--token-semaphore|s"} {
+		words := "--broker|amqp://h|--queue-type|quorum" + kind
 		if _, _, err := LoadLock(input(strings.Split(words, "|")...)); err != nil {
 			t.Errorf("%s: %v", words, err)
 		}
@@ -360,9 +361,9 @@ func TestWhatIsSaidOfALockIsEnoughToAskIt(t *testing.T) {
 
 func TestCheckRefusesWhatCannotBe(t *testing.T) {
 	for words, want := range map[string]string{
-		"--broker|amqp://h|--protocol|plain|--takeover|true":     "exclude each other",
-		"--broker|amqp://h|--queue-type|quorum|--mutex|m":        "use --token-semaphore",
-		"--broker|amqp://h|--protocol|plain|--token-semaphore|m": "consumes nothing",
+		"--broker|amqp://h|--protocol|plain|--takeover|true":               "exclude each other",
+		"--broker|amqp://h|--queue-type|quorum|--protocol|plain|--mutex|m": "exclude each other",
+		"--broker|amqp://h|--protocol|plain|--token-semaphore|m":           "consumes nothing",
 	} {
 		if _, err := LoadCheck(input(strings.Split(words, "|")...)); !errors.Is(err, ErrInvalid) ||
 			!strings.Contains(err.Error(), want) {

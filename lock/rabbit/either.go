@@ -8,7 +8,6 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit/names"
-	"berth/lock/rabbit/slots"
 )
 
 // eitherType is a contender for a lock of whose queues nobody has said the type. It takes them for classic ones until it
@@ -40,13 +39,13 @@ func (e *eitherType) Connect(ctx context.Context) error { return e.now().Connect
 // Acquire implements lock.Lock.
 func (e *eitherType) Acquire(ctx context.Context) (lock.Held, error) {
 	h, err := e.now().Acquire(ctx)
-	if !errors.Is(err, slots.ErrOtherType) {
+	if !errors.Is(err, names.ErrOtherType) {
 		return h, err
 	}
 	if err := e.turn(ctx); err != nil {
 		return nil, err
 	}
-	if h, err = e.now().Acquire(ctx); errors.Is(err, slots.ErrOtherType) { // it was made again meanwhile
+	if h, err = e.now().Acquire(ctx); errors.Is(err, names.ErrOtherType) { // it was made again meanwhile
 		return nil, lock.Errorf(lock.ErrUnknown, "%s", err.Error())
 	}
 	return h, err

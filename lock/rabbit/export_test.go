@@ -126,7 +126,9 @@ func LoseRaces(l lock.Lock, from, to int) {
 }
 
 // RenewBatons makes the contender renew the batons that it will keep this often.
-func RenewBatons(l lock.Lock, period time.Duration) { contending(l).(*contender.Contender).Waiter.Renewal = period }
+func RenewBatons(l lock.Lock, period time.Duration) {
+	contending(l).(*contender.Contender).Waiter.Renewal = period
+}
 
 // LookSeldom makes the contender wait as one that has waited for long: its next
 // look by itself is a minute away, 10 s while batons do not reach it.
@@ -184,10 +186,14 @@ func KeepAnswering(l lock.Lock, idle time.Duration) {
 func LookForTokens(l lock.Lock, period time.Duration) { contending(l).(*turn.Contender).Look = period }
 
 // LookForTokensFirst makes it do so this long after it has begun to wait.
-func LookForTokensFirst(l lock.Lock, after time.Duration) { contending(l).(*turn.Contender).FirstLook = after }
+func LookForTokensFirst(l lock.Lock, after time.Duration) {
+	contending(l).(*turn.Contender).FirstLook = after
+}
 
 // RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
-func RenewTokens(l lock.Lock, period time.Duration) { contending(l).(*turn.Contender).Hand.Renewal = period }
+func RenewTokens(l lock.Lock, period time.Duration) {
+	contending(l).(*turn.Contender).Hand.Renewal = period
+}
 
 // PublishApart has a contender publish over other connections, as after an alarm.
 func PublishApart(l lock.Lock) { holder(l).Session.KeepSilent(true) }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/lock"
+	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/line"
 	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/slots"
@@ -268,7 +269,7 @@ func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 // create makes a slot.
 func (a *action) create(ctx context.Context, slot int) error {
 	if a.Replicated() {
-		maker := slots.Maker{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
+		maker := ledger.Maker{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
 		return maker.Make(ctx, slot, func() error { return nil })
 	}
 	_, err := a.channel.Create(ctx, a.Exists(slot), 0)

@@ -9,8 +9,8 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit/claim"
+	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/request"
-	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 )
 
@@ -65,7 +65,7 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 		if err := h.Writer.Create(ctx, h.t); err != nil {
 			return err
 		}
-		if err := h.onlyType(ctx); errors.Is(err, slots.ErrOtherType) {
+		if err := h.onlyType(ctx); errors.Is(err, names.ErrOtherType) {
 			return h.Lose("its ledger was deleted, and it exists with quorum queues")
 		} else if err != nil {
 			return err

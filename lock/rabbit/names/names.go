@@ -2,6 +2,8 @@
 package names
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -169,6 +171,24 @@ func (n Names) Absent() error {
 		flags = append(flags, "--queue-type "+string(Quorum))
 	}
 	return n.ID.Absent(flags...)
+}
+
+// ErrOtherType says that the queues of a lock are of the other type than those that were looked for. It comes with
+// lock.ErrUnsafe.
+var ErrOtherType = errors.New("its queues are of the other type")
+
+// OfOtherType is the error for a lock that has queues of the other type: ErrOtherType.
+func (n Names) OfOtherType() error {
+	other, wanted := n.Other(), cmp.Or(n.Type, Classic)
+	remedy := fmt.Sprintf("destroy it and create it with --queue-type %s", wanted)
+	switch n.ID.Kind {
+	case lock.Mutex:
+		remedy = fmt.Sprintf("once no command of it runs any more, delete queue %q", other.Origin())
+	case lock.PersistentMutex:
+		remedy = fmt.Sprintf("disable it and enable it with --queue-type %s", wanted)
+	}
+	return fmt.Errorf("%w: %w", ErrOtherType, lock.Errorf(lock.ErrUnsafe, "%s has %s queues, as queue %q shows; use "+
+		"--queue-type %s, or, to change the type, %s", n.ID, other.Type, other.Origin(), other.Type, remedy))
 }
 
 // Foreign is the error for a queue that is exclusive to nobody in the place of one that has to be. The broker answers

@@ -1,10 +1,8 @@
 package slots
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 
 	"berth/lock"
 	"berth/lock/rabbit/names"
@@ -31,7 +29,7 @@ func Count(ctx context.Context, channel *transport.Channel, n names.Names) (int,
 }
 
 // Settle finds out of which type the queues of a lock are, and returns their names. Errors: lock.ErrAbsent if there is no
-// slot, ErrOtherType if its queues are not of the type that the names say, and as transport.Channel.
+// slot, names.ErrOtherType if its queues are not of the type that the names say, and as transport.Channel.
 func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (names.Names, error) {
 	types := names.QueueTypes
 	if n.Type == names.Quorum { // look for that one first: the broker logs each look in vain
@@ -43,7 +41,7 @@ func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (nam
 		case err != nil && !errors.Is(err, transport.ErrTaken):
 			return n, err
 		case n.Type != "" && n.Type != t:
-			return n, otherType(n)
+			return n, n.OfOtherType()
 		default:
 			return n.Of(t), nil
 		}
@@ -51,25 +49,8 @@ func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (nam
 	return n, n.Absent()
 }
 
-// ErrOtherType says that the queues of a lock are of the other type than those that were looked for. It comes with
-// lock.ErrUnsafe.
-var ErrOtherType = errors.New("its queues are of the other type")
-
-func otherType(n names.Names) error {
-	other := n.Other()
-	remedy := "destroy it and create it with " + string(n.Type)
-	switch n.ID.Kind {
-	case lock.Mutex:
-		remedy = fmt.Sprintf("once no command of it runs any more, delete queue %q", other.Origin())
-	case lock.PersistentMutex:
-		remedy = "disable it and enable it with " + string(cmp.Or(n.Type, names.Classic))
-	}
-	return fmt.Errorf("%w: %w", ErrOtherType, lock.Errorf(lock.ErrUnsafe, "%s has %s queues, as %q shows: use --queue-type %s or, "+
-		"for %s ones, %s", n.ID, other.Type, other.Origin(), other.Type, cmp.Or(n.Type, names.Classic), remedy))
-}
-
-// OfNoOtherType makes sure that there is no lock of these names with queues of the other type. Its error is ErrOtherType
-// then; others: as session.Session.Probe.
+// OfNoOtherType makes sure that there is no lock of these names with queues of the other type. Its error is
+// names.ErrOtherType then; others: as session.Session.Probe.
 func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) error {
 	queue := n.Other().Origin()
 	found, err := s.ProbeOne(ctx, queue)
@@ -85,7 +66,7 @@ func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) error
 	case errors.Is(err, transport.ErrNoQueue):
 		return nil
 	case err == nil || errors.Is(err, transport.ErrTaken):
-		return otherType(n)
+		return n.OfOtherType()
 	}
 	return err
 }

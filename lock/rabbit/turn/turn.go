@@ -197,7 +197,7 @@ func (c *Contender) settle(ctx context.Context) error {
 // make makes a mutex, which nobody administers. Berths that use classic queues make a ledger, too, and look for this one:
 // of two that disagree at least one sees both.
 func (c *Contender) make(ctx context.Context) error {
-	maker := slots.Maker{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Log: c.log}
+	maker := ledger.Maker{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Log: c.log}
 	err := maker.Make(ctx, 1, func() error { return slots.OfNoOtherType(ctx, c.session, c.names) })
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package slots
+package ledger
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/transport"
 )
@@ -50,7 +49,7 @@ func (m Maker) Make(ctx context.Context, slot int, between func() error) error {
 // writeFirst writes what a ledger begins with. Without that, its first reader waits for as long as anybody may live.
 func (m Maker) writeFirst(ctx context.Context, slot int) error {
 	var letters []transport.Letter
-	for _, message := range ledger.First(rand.Text()) {
+	for _, message := range First(rand.Text()) {
 		letters = append(letters, transport.Letter{Queue: m.Names.Ledger(slot), Message: message})
 	}
 	err := m.Via(ctx, func(c *transport.Channel) error {
