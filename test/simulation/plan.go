@@ -31,7 +31,8 @@ type Plan struct {
 }
 
 // Kinds are the locks that are simulated, by what they are called in results.
-var Kinds = []string{"mutex", "semaphore", "persistent-mutex", "tokens", "quorum-tokens", "plain-mutex", "plain-semaphore"}
+var Kinds = []string{"mutex", "semaphore", "persistent-mutex", "tokens", "quorum-tokens", "quorum-mutex",
+	"plain-mutex", "plain-semaphore"}
 
 // Draw returns the plan of a seed, for one of Kinds on so many nodes.
 func Draw(seed uint64, kind string, nodes int) Plan {
@@ -50,6 +51,8 @@ func Draw(seed uint64, kind string, nodes int) Plan {
 		p.Lock.Kind = lock.PersistentMutex
 	case "tokens":
 		p.Lock.Kind, p.Slots, p.QueueType = lock.TokenSemaphore, several, rabbit.QueuesClassic
+	case "quorum-mutex":
+		p.QueueType = rabbit.QueuesQuorum
 	case "quorum-tokens":
 		p.Lock.Kind, p.Slots, p.QueueType = lock.TokenSemaphore, several, rabbit.QueuesQuorum
 	}

@@ -32,7 +32,7 @@ var (
 // kinds are the kinds of locks to be simulated. What needs three nodes is left out on one.
 func kinds() (all []string) {
 	for _, k := range Kinds {
-		if *kind == k || *kind == "" && (*nodes == 3 || k != "quorum-tokens") {
+		if *kind == k || *kind == "" && (*nodes == 3 || !strings.HasPrefix(k, "quorum")) {
 			all = append(all, k)
 		}
 	}
