@@ -60,8 +60,8 @@
 # lock must agree on it.
 #protocol = "full"
 
-# The queues of a token semaphore: "classic" ones are on one node each of a cluster,
-# "quorum" ones on several, and the lock survives the loss of fewer than half of these.
+# The queues of the lock: "classic" ones are on one node each of a cluster, "quorum" ones
+# on several, and the lock survives the loss of fewer than half of these.
 # Default: what the lock has, classic for a new one.
 #queue_type = "quorum"
 

@@ -21,7 +21,7 @@ loss of any one node of three.
 
 Examples:
   berth token-semaphore create workers --slots 3
-  berth token-semaphore create importer --slots 1 --queue-type quorum
+  berth token-semaphore create workers --slots 3 --queue-type quorum
 `
 
 	aboutTokenResize = `Changes the number of slots and of tokens, also while they are held. Removes

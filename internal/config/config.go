@@ -40,7 +40,7 @@ type Connection struct {
 	// Protocol is which parts of AMQP locks use: ProtocolFull (default) or ProtocolPlain.
 	Protocol string
 
-	// QueueType is which queues a token semaphore has: QueuesClassic or QueuesQuorum. Empty (default): whichever it has.
+	// QueueType is which queues the lock has: QueuesClassic or QueuesQuorum. Empty (default): whichever it has.
 	QueueType string
 
 	// LockUsers are other users of the broker whose records count. Nil (default): none.

@@ -76,7 +76,7 @@ var table = []Option{
 			"handover takes the lease, and holders take no requests. All users of a lock must agree on it."},
 	{Name: "queue-type", Group: groupBroker, Value: "classic|quorum", connection: true,
 		set: oneOf(func(s *settings) *string { return &s.QueueType }, QueuesClassic, QueuesQuorum),
-		Usage: "The queues of a token semaphore: classic ones are on one node each of a cluster, quorum ones on several, " +
+		Usage: "The queues of the lock: classic ones are on one node each of a cluster, quorum ones on several, " +
 			"and the lock survives the loss of fewer than half of these. Default: what the lock has, classic for a " +
 			"new one."},
 

@@ -15,6 +15,7 @@ import (
 type eitherType struct {
 	backend *Backend
 	names   names.Names // of no type
+	single  sync.Once   // the user is told once what a lock on classic queues does not survive
 
 	mu    sync.Mutex // guards what follows: Next and Requests are read while Acquire runs
 	on    lock.Lock
@@ -40,6 +41,9 @@ func (e *eitherType) Connect(ctx context.Context) error { return e.now().Connect
 func (e *eitherType) Acquire(ctx context.Context) (lock.Held, error) {
 	h, err := e.now().Acquire(ctx)
 	if !errors.Is(err, names.ErrOtherType) {
+		if known := err == nil || errors.Is(err, lock.ErrFull); known && e.other.Replicated() && len(e.backend.brokers) > 1 {
+			e.single.Do(func() { e.backend.dialer(e.names.ID).Log.Info(names.OnSingleNodes) })
+		}
 		return h, err
 	}
 	if err := e.turn(ctx); err != nil {

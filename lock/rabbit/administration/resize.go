@@ -253,8 +253,7 @@ func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 			return present, err
 		}
 		if a.administrator.Names.Type == "" && !a.Replicated() && len(a.dialer.Brokers) > 1 {
-			a.dialer.Log.Info("made with classic queues, each on one node: on a cluster the lock depends on these; " +
-				"one made with --queue-type quorum survives the loss of any one node of three")
+			a.dialer.Log.Info(names.OnSingleNodes)
 		}
 	}
 	for slot := present + 1; slot <= want; slot++ {

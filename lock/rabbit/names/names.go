@@ -63,6 +63,10 @@ const (
 	Quorum QueueType = "quorum"
 )
 
+// OnSingleNodes says of a lock with classic queues what it does not survive.
+const OnSingleNodes = "on classic queues, the lock depends on single nodes of the cluster; with --queue-type quorum it " +
+	"survives the loss of any one of three"
+
 // QueueTypes are all of them, the default first.
 var QueueTypes = []QueueType{Classic, Quorum}
 
