@@ -31,6 +31,7 @@ func (b *berth) wantNoComplaint() {
 type permitted struct {
 	kind                 string
 	make, change, remove []string // nil: not made
+	flags                []string
 }
 
 func TestPermissionsThatCheckPrintsAreEnoughAndNoMore(t *testing.T) {
@@ -42,12 +43,14 @@ func TestPermissionsThatCheckPrintsAreEnoughAndNoMore(t *testing.T) {
 	}
 	slots := func(kind string, flags ...string) permitted {
 		return permitted{kind, append([]string{"create", "--slots", "1"}, flags...), []string{"resize", "--add", "1"},
-			[]string{"destroy", "--wait"}}
+			[]string{"destroy", "--wait"}, nil}
 	}
 	for name, p := range map[string]permitted{
 		"mutex":            {kind: "mutex"},
 		"semaphore":        slots("semaphore"),
-		"persistent-mutex": {"persistent-mutex", []string{"enable"}, nil, []string{"disable", "--wait"}},
+		"quorum mutex":     {kind: "mutex", flags: []string{"--queue-type", "quorum"}},
+		"quorum semaphore": slots("semaphore", "--queue-type", "quorum"),
+		"persistent-mutex": {"persistent-mutex", []string{"enable"}, nil, []string{"disable", "--wait"}, nil},
 		"token-semaphore":  slots("token-semaphore"),
 		"quorum":           slots("token-semaphore", "--queue-type", "quorum"),
 	} {
@@ -69,7 +72,8 @@ func (p permitted) try(t *testing.T, broker *brokertest.Broker, vhost string) {
 		t.Fatal(err)
 	}
 	as := func(user string) []string {
-		return []string{"--broker", broker.URLFor(user, "secret", vhost), "--lock-users", runner, "--lock-users", administrator}
+		return append([]string{"--broker", broker.URLFor(user, "secret", vhost), "--lock-users", runner, "--lock-users",
+			administrator}, p.flags...)
 	}
 	said := check(t, 77, as(runner)[1], "--"+p.kind, name).Broker
 	permit(t, broker, vhost, runner, said.Runner)

@@ -43,6 +43,41 @@ func TestTokenOnQuorumQueuesGoesToTheNextOne(t *testing.T) {
 	c.inquire(75, "status")
 }
 
+// fault: supervisor-killed
+func TestAnyKindRunsOnQuorumQueues(t *testing.T) {
+	t.Parallel()
+	for kind, enable := range map[string][]string{
+		"mutex": nil, "persistent-mutex": {"enable"}, "semaphore": {"create", "--slots=1"},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			others := contest{t, []string{"--broker", calmBroker(t).URL()}, kind, unique("q")} // of whom nobody says a type
+			c := others
+			c.flags = append(c.flags, "--queue-type", "quorum")
+			if enable != nil {
+				c.administer(enable[0], enable[1:]...)
+			}
+			first := c.run(tree)
+			first.awaitRuns(1)
+			second := others.run(tree, quickLoss)
+			second.awaitLog("waiting: held by others")
+			others.awaitHolders(1, first)
+			classic := do(t, 78, "run", "--try", "--"+kind, c.name, c.flags[0], c.flags[1], "--queue-type", "classic", "--", "true")
+			if !strings.Contains(classic.stderr(), c.name+"-Q") {
+				t.Errorf("it is not told which queue shows the type: %s", classic.stderr())
+			}
+			first.signal(syscall.SIGKILL)
+			second.awaitRuns(1)
+			first.wantNothingLeft()
+			others.awaitHolders(0, second)
+			third := others.run(tree)
+			third.awaitLog("waiting: held by others")
+			others.inquire(0, "step-down", "--wait")
+			third.awaitRuns(1)
+		})
+	}
+}
+
 // Whoever has a cluster is told what the lock that is made does not outlive.
 func TestCreateSaysThatClassicQueuesAreOnOneNode(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"al.essio.dev/pkg/shellescape"
 
 	"berth/lock"
+	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/transport"
 )
 
@@ -106,12 +107,13 @@ func (i *inspection) missing(all []need) {
 	}
 }
 
-// pattern matches the queues of the lock that a holder uses, and no others; with administration, that which
+// pattern matches the queues of the lock, of either type, that a holder uses, and no others; with administration, that which
 // administrators hold while they work, too.
 func (i *inspection) pattern(administration bool) string {
-	queues := `-([0-9]+-[ABT]|[ABT]-[0-9]+|W)`
-	if i.HandsOut() {
-		queues = `-(K|Q|Q-[MP])(-([0-9]+-[ABT]|[ABT]-[0-9]+))?`
+	quorum := strings.TrimPrefix(i.Of(names.Quorum).Tokens(), i.ID.Name+"-")
+	queues := `-(W|` + quorum + `|(` + quorum + `-)?([0-9]+-[ABT]|[ABT]-[0-9]+))`
+	if i.ID.Kind == lock.TokenSemaphore {
+		queues = `-[KQ](-([0-9]+-[ABT]|[ABT]-[0-9]+))?`
 	}
 	if administration || i.Holds(1) == i.Administration() { // a mutex may be called the same
 		queues = "(" + queues + ")?"

@@ -191,9 +191,16 @@ func (n Names) OfOtherType() error {
 	case lock.PersistentMutex:
 		remedy = fmt.Sprintf("disable it and enable it with --queue-type %s", wanted)
 	}
-	return fmt.Errorf("%w: %w", ErrOtherType, lock.Errorf(lock.ErrUnsafe, "%s has %s queues, as queue %q shows; use "+
-		"--queue-type %s, or, to change the type, %s", n.ID, other.Type, other.Origin(), other.Type, remedy))
+	return otherType{lock.Errorf(lock.ErrUnsafe, "%s has %s queues, as queue %q shows; use --queue-type %s, or, to change "+
+		"the type, %s", n.ID, other.Type, other.Origin(), other.Type, remedy)}
 }
+
+// otherType is ErrOtherType, and says which.
+type otherType struct{ error }
+
+func (otherType) Is(target error) bool { return target == ErrOtherType }
+
+func (e otherType) Unwrap() error { return e.error }
 
 // Foreign is the error for a queue that is exclusive to nobody in the place of one that has to be. The broker answers
 // claims of it as if somebody had claimed it (405), but whoever looks it up is told that it is there.

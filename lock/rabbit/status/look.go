@@ -140,10 +140,10 @@ func (l *look) line(ctx context.Context) error {
 	}
 	l.waiting = consumers
 	switch {
-	case l.names.ID.Kind == lock.Semaphore:
-		l.waiting = max(consumers-next, min(consumers, next))
 	case l.names.Replicated(): // a quorum queue counts whoever has a message in hand
 		l.waiting = max(consumers-max(l.known-ready, 0), 0)
+	case l.names.ID.Kind == lock.Semaphore:
+		l.waiting = max(consumers-next, min(consumers, next))
 	}
 	return nil
 }
