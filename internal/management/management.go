@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -216,11 +217,11 @@ func get(client *http.Client, request *http.Request) (p page, err error) {
 	return p, nil
 }
 
-// queues are those of locks, by the names of the locks: whether slot 1 exists (A), of a token semaphore too, and
-// whether it is held (B). newQueues makes it.
+// queues are those of locks. newQueues makes it.
 type queues struct {
-	form                *regexp.Regexp // of their names
-	exist, tokens, held map[string]bool
+	form  *regexp.Regexp   // of their names
+	exist map[lock.ID]bool // locks of which slot 1 exists (A)
+	held  map[string]bool  // names of locks whose slot 1 is held (B)
 }
 
 func newQueues(nal bool) *queues {
@@ -228,8 +229,12 @@ func newQueues(nal bool) *queues {
 	if nal {
 		form = `^(.+)-([AB])-1$`
 	}
-	return &queues{form: regexp.MustCompile(form), exist: map[string]bool{}, tokens: map[string]bool{},
-		held: map[string]bool{}}
+	return &queues{form: regexp.MustCompile(form), exist: map[lock.ID]bool{}, held: map[string]bool{}}
+}
+
+// kinds are those of locks whose queues have names of their own, by how these go on after the lock's; see protocol.md.
+var kinds = map[string]lock.Kind{
+	"-K": lock.TokenSemaphore, "-Q": lock.TokenSemaphore, "-Q-M": lock.Mutex, "-Q-P": lock.PersistentMutex,
 }
 
 func (q *queues) add(all []queue) {
@@ -240,32 +245,30 @@ func (q *queues) add(all []queue) {
 		if parts == nil || !ours {
 			continue
 		}
-		name, tokens := strings.CutSuffix(parts[1], "-K")
+		id := lock.ID{Kind: lock.Semaphore, Name: parts[1]}
+		for suffix, kind := range kinds {
+			if name, found := strings.CutSuffix(parts[1], suffix); found {
+				id = lock.ID{Kind: kind, Name: name}
+			}
+		}
 		switch {
-		case lock.CheckName(name) != nil:
-		case parts[2] == "A" && tokens:
-			q.tokens[name] = true
+		case id.Check() != nil:
 		case parts[2] == "A":
-			q.exist[name] = true
-		case !tokens:
-			q.held[name] = true
+			q.exist[id] = true
+		case id.Kind == lock.Semaphore:
+			q.held[id.Name] = true
 		}
 	}
 }
 
-// locks returns the locks in the order of their names.
+// locks returns the locks in the order of their names. What is held, and does not exist beside, is a mutex.
 func (q *queues) locks() (ids []lock.ID) {
-	for name := range q.exist {
-		ids = append(ids, lock.ID{Kind: lock.Semaphore, Name: name})
-	}
-	for name := range q.tokens {
-		ids = append(ids, lock.ID{Kind: lock.TokenSemaphore, Name: name})
-	}
 	for name := range q.held {
-		if !q.exist[name] {
-			ids = append(ids, lock.ID{Kind: lock.Mutex, Name: name})
+		if !q.exist[lock.ID{Kind: lock.Semaphore, Name: name}] {
+			q.exist[lock.ID{Kind: lock.Mutex, Name: name}] = true
 		}
 	}
+	ids = slices.Collect(maps.Keys(q.exist))
 	slices.SortFunc(ids, func(a, b lock.ID) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(string(a.Kind), string(b.Kind)))
 	})

@@ -36,7 +36,8 @@ func TestLocksAreFoundByNamesAndArguments(t *testing.T) {
 			item("workers-1-T", 10000) + "," + item("importer-1-B", 0) + "," + item("importer-W", 100),
 		item("mail-1-A", 1000) + `,{"name":"orders-1-A","arguments":{}},{"name":"-1-A","arguments":{}},` +
 			item("batch-A-1", 0) + "," + item("amq.x-1-A", 0) + "," + item("cooks-K-1-A", 0) + "," +
-			item("cooks-K-1-B", 0) + "," + item("cooks-K", 199998) + "," + item("cooks-K-A-1", 0),
+			item("cooks-K-1-B", 0) + "," + item("cooks-K", 199998) + "," + item("cooks-K-A-1", 0) + "," +
+			item("boss-Q-M-1-A", 0) + "," + item("lamp-Q-P-1-A", 0) + "," + item("pilots-Q-1-A", 0),
 	}
 	url := api(t, func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
@@ -48,7 +49,8 @@ func TestLocksAreFoundByNamesAndArguments(t *testing.T) {
 	})
 	broker := "amqp://u:p%2Fw@rabbit/my%2Fvhost"
 	ids, err := Locks(t.Context(), Access{URL: url + "/at", Broker: broker})
-	if want := `[token-semaphore "cooks" mutex "importer" semaphore "workers"]`; err != nil || fmt.Sprint(ids) != want {
+	if want := `[mutex "boss" token-semaphore "cooks" mutex "importer" persistent-mutex "lamp" `+
+		`token-semaphore "pilots" semaphore "workers"]`; err != nil || fmt.Sprint(ids) != want {
 		t.Errorf("got %v, %v, want %s", ids, err, want)
 	}
 	ids, err = Locks(t.Context(), Access{URL: url + "/at/", Broker: broker, NAL: true})
