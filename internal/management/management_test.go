@@ -49,7 +49,7 @@ func TestLocksAreFoundByNamesAndArguments(t *testing.T) {
 	})
 	broker := "amqp://u:p%2Fw@rabbit/my%2Fvhost"
 	ids, err := Locks(t.Context(), Access{URL: url + "/at", Broker: broker})
-	if want := `[mutex "boss" token-semaphore "cooks" mutex "importer" persistent-mutex "lamp" `+
+	if want := `[mutex "boss" token-semaphore "cooks" mutex "importer" persistent-mutex "lamp" ` +
 		`token-semaphore "pilots" semaphore "workers"]`; err != nil || fmt.Sprint(ids) != want {
 		t.Errorf("got %v, %v, want %s", ids, err, want)
 	}
