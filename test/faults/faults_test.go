@@ -274,7 +274,7 @@ func (s *scene) close(text string, of *contender) {
 
 // queue returns the name of a queue of the lock.
 func (s *scene) queue(suffix string) string {
-	if s.stage.kind == tokens {
+	if s.stage.kind == tokens || s.stage.onQuorumQueues() {
 		return s.tokens() + "-" + suffix
 	}
 	return s.lock + "-" + suffix

@@ -122,11 +122,16 @@ type replicas struct {
 	made       []string // flags of berth that makes it
 }
 
+var onQuorumQueues = []string{"--queue-type", quorum}
+
 var placed = []replicas{
 	{name: "mutex", kind: "mutex", slots: 1},
 	{name: "semaphore of 2", kind: "semaphore", slots: 2},
 	{name: "token semaphore of 1", kind: tokens, slots: 1},
-	{name: "the same, quorum queues", kind: tokens, slots: 1, made: []string{"--queue-type", quorum}},
+	{name: "quorum: mutex", kind: "mutex", slots: 1, made: onQuorumQueues},
+	{name: "quorum: semaphore of 2", kind: "semaphore", slots: 2, made: onQuorumQueues},
+	{name: "quorum: persistent mutex", kind: "persistent-mutex", slots: 1, made: onQuorumQueues},
+	{name: "quorum: token semaphore of 1", kind: tokens, slots: 1, made: onQuorumQueues},
 }
 
 func (k replicas) stage(c *brokertest.Cluster, timings []string) stage {
@@ -229,7 +234,7 @@ func awaitAlive(scenes []*scene, after int64, limit time.Duration) (dead []int) 
 // The holder is connected to one node, all others to another, and the queues have their leaders on the third.
 func TestNoFaultOnThreeNodesMakesCommandsOverlap(t *testing.T) {
 	c := brokertest.NewCluster(t, 3)
-	for _, f := range ofTokens(quorum, named(t, onNodes...)) {
+	for _, f := range on(quorum, tokens, named(t, onNodes...)) {
 		f.name, f.stage.nodes = "three nodes, "+f.name, []*brokertest.Broker{c.Nodes[0], c.Nodes[2]}
 		t.Run(f.name, func(t *testing.T) { f.tryOften(t, c.Nodes[1], 4) })
 	}

@@ -87,9 +87,7 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 		t: t, stage: st, broker: broker, dir: t.TempDir(), logs: t.TempDir(),
 		lock: fmt.Sprintf("f%d-%dx", os.Getpid(), sequence.Add(1)),
 	}
-	if st.kind != "mutex" {
-		s.create()
-	}
+	s.create()
 	if !st.firstUse && st.protocol != plainProtocol {
 		s.once()
 	}
@@ -103,7 +101,7 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 		}
 		s.awaitWaiting(s.join(), 1)
 	}
-	if st.kind != tokens && st.protocol != plainProtocol {
+	if st.kind != tokens && !st.onQuorumQueues() && st.protocol != plainProtocol {
 		s.awaitBaton()
 	}
 	time.Sleep(settling)
@@ -209,13 +207,26 @@ func (s *scene) join() *contender {
 
 // environment is that of every berth of the scene.
 func (s *scene) environment() []string {
-	return append(ownEnvironment(), "BERTH_PROTOCOL="+cmp.Or(s.stage.protocol, "full"))
+	all := append(ownEnvironment(), "BERTH_PROTOCOL="+cmp.Or(s.stage.protocol, "full"))
+	if s.stage.kind == "mutex" && s.stage.onQuorumQueues() { // nobody makes it but those who run commands
+		all = append(all, "BERTH_QUEUE_TYPE="+quorum)
+	}
+	return all
 }
 
-// create makes the lock, which is no mutex, or what is missing of it.
+// onQuorumQueues reports whether the queues of the lock are on several nodes.
+func (s stage) onQuorumQueues() bool { return slices.Contains(s.made, quorum) }
+
+// create makes the lock, or what is missing of it.
 func (s *scene) create() {
 	s.t.Helper()
+	if s.stage.kind == "mutex" {
+		return // its berths do that
+	}
 	line := []string{s.stage.kind, "create", s.lock, "--slots", fmt.Sprint(s.stage.slots)}
+	if s.stage.kind == "persistent-mutex" {
+		line = []string{s.stage.kind, "enable", s.lock}
+	}
 	s.administer(append(line, s.stage.made...)...)
 }
 

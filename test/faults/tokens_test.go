@@ -85,10 +85,15 @@ var tokenFaults = []fault{
 }
 
 func (s *scene) tokens() string {
-	if slices.Contains(s.stage.made, quorum) {
-		return s.lock + "-Q"
+	switch {
+	case !s.stage.onQuorumQueues():
+		return s.lock + "-K"
+	case s.stage.kind == "mutex":
+		return s.lock + "-Q-M"
+	case s.stage.kind == "persistent-mutex":
+		return s.lock + "-Q-P"
 	}
-	return s.lock + "-K"
+	return s.lock + "-Q"
 }
 
 // doubleTokens publishes two more of each, as a stranger may.
@@ -108,12 +113,12 @@ func doubleTokens(s *scene, _ *contender) {
 	s.must(channel.Close()) // which the broker answers once it has them
 }
 
-// ofTokens returns faults as those of a token semaphore with queues of a type.
-func ofTokens(queues string, of []fault) []fault {
+// on returns faults as those of a lock of a kind with queues of a type.
+func on(queues, kind string, of []fault) []fault {
 	var all []fault
 	for _, f := range of {
-		f.name = queues + " tokens: " + f.name
-		f.stage.kind, f.stage.made = tokens, []string{"--queue-type", queues}
+		f.name = queues + " " + kind + ": " + f.name
+		f.stage.kind, f.stage.made = kind, []string{"--queue-type", queues}
 		all = append(all, f)
 	}
 	return all
@@ -121,7 +126,7 @@ func ofTokens(queues string, of []fault) []fault {
 
 func TestNoFaultMakesHoldersOfTokensOverlap(t *testing.T) {
 	classic := slices.Concat(named(t, same...), named(t, sameB...), tokenFaults)
-	tryAll(t, ofTokens("classic", classic), 4)
+	tryAll(t, on("classic", tokens, classic), 4)
 }
 
 func TestNoFaultMakesHoldersOfQuorumTokensOverlap(t *testing.T) {
@@ -129,7 +134,13 @@ func TestNoFaultMakesHoldersOfQuorumTokensOverlap(t *testing.T) {
 	if !rabbit.Since(4, 0) { // it may keep consumers of a deleted queue, and have them lose what comes to the next one
 		all = slices.DeleteFunc(all, func(f fault) bool { return strings.HasPrefix(f.name, "tokens deleted") })
 	}
-	tryAll(t, ofTokens(quorum, all), 4)
+	tryAll(t, on(quorum, tokens, all), 4)
+}
+
+// The first berth makes the mutex, and nobody administers it.
+func TestNoFaultMakesHoldersOfAMutexOnQuorumQueuesOverlap(t *testing.T) {
+	one := slices.DeleteFunc(named(t, same...), func(f fault) bool { return f.stage.slots > 1 })
+	tryAll(t, on(quorum, "mutex", one), 4)
 }
 
 // The type is changed as docs/clusters.md says, with a removal that is taken up again by somebody who finds no slot, while
@@ -149,7 +160,7 @@ func TestChangeOfTheTypeMakesNothingOverlap(t *testing.T) {
 				s.join() // which looks at once
 				return h.relay.heal
 			}}
-		f := ofTokens(from, []fault{changed})[0]
+		f := on(from, tokens, []fault{changed})[0]
 		st := f.stage
 		st.flags = []string{"--heartbeat", "5s", "--loss", "TERM 300ms, KILL", "--stop", "TERM 300ms, KILL"}
 		r := results.row(f.name, 3)
