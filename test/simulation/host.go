@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
+	"berth/lock"
 	"berth/lock/rabbit"
 	"berth/signals"
 	"berth/supervisor"
@@ -69,6 +71,11 @@ func (h *host) live() {
 		if h.berth == b && !b.killed {
 			h.w.note(b.name, fmt.Sprintf("ends with status %d, %v", b.outcome.Status, b.outcome.Err))
 			b.end()
+			if errors.Is(b.outcome.Err, lock.ErrUnsafe) { // nothing is to be had here
+				h.berth, h.started = nil, h.started+1
+				h.w.mu.Unlock()
+				return
+			}
 		}
 		pause := time.Duration(h.w.random.Int64N(int64(3*time.Second))) + 100*time.Millisecond
 		h.berth = nil
@@ -113,7 +120,7 @@ func (b *berth) process() {
 	w, cfg := b.host.w, b.host.cfg
 	log := b.logger()
 	backend, err := rabbit.New(rabbit.Config{
-		URLs: w.urls(b.host.number), Heartbeat: cfg.Heartbeat, Protocol: w.plan.Protocol, QueueType: w.plan.QueueType,
+		URLs: w.urls(b.host.number), Heartbeat: cfg.Heartbeat, Protocol: w.plan.Protocol, QueueType: cfg.QueueType,
 		Priority: cfg.Priority, Host: b.host.name, PID: b.host.runs,
 		Connect: func(ctx context.Context, address string) (net.Conn, error) { return w.dial(ctx, b.task, address) },
 		Clock:   boottime.From(source{b.task}), Log: log,
@@ -191,6 +198,7 @@ type Contender struct {
 	Run                           time.Duration // for which commands run, on average
 	Stubborn                      bool          // they ignore TERM
 	Clock                         time.Duration // how far the host's wall clock is ahead
+	QueueType                     rabbit.QueueType
 }
 
 // administer makes the lock where that has to be made.

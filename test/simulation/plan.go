@@ -31,7 +31,7 @@ type Plan struct {
 }
 
 // Kinds are the locks that are simulated, by what they are called in results.
-var Kinds = []string{"mutex", "semaphore", "persistent-mutex", "tokens", "quorum-tokens", "quorum-mutex",
+var Kinds = []string{"mutex", "semaphore", "persistent-mutex", "tokens", "quorum-tokens", "quorum-mutex", "either-mutex",
 	"plain-mutex", "plain-semaphore"}
 
 // Draw returns the plan of a seed, for one of Kinds on so many nodes.
@@ -62,6 +62,10 @@ func Draw(seed uint64, kind string, nodes int) Plan {
 	heartbeat := time.Duration(3+r.IntN(3)) * time.Second
 	for range 2 + r.IntN(19) {
 		c := drawContender(r)
+		c.QueueType = p.QueueType
+		if kind == "either-mutex" { // they disagree
+			c.QueueType = []rabbit.QueueType{"", rabbit.QueuesClassic, rabbit.QueuesQuorum}[r.IntN(3)]
+		}
 		c.Heartbeat = heartbeat
 		if p.Protocol == rabbit.ProtocolFull && r.IntN(4) == 0 { // the plain protocol wants one lease for all
 			c.Heartbeat = time.Duration(3+r.IntN(5)) * time.Second
@@ -70,7 +74,8 @@ func Draw(seed uint64, kind string, nodes int) Plan {
 		p.Contenders = append(p.Contenders, c)
 	}
 	d := drawer{r: r, p: p, aimed: 3 * int(seed%1e6)}
-	if p.full() && r.IntN(4) == 0 { // a clock that is wrong and a ledger that is lost are two faults, for terms
+	d.lost = kind == "either-mutex"            // that berths disagree is a fault, too
+	if p.full() && !d.lost && r.IntN(4) == 0 { // a clock that is wrong and a ledger that is lost are two faults, for terms
 		d.lost = true
 		for i := range p.Contenders {
 			p.Contenders[i].Clock = time.Duration(r.Int64N(int64(2*time.Hour))) - time.Hour

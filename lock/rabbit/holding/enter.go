@@ -50,12 +50,15 @@ func (h *Held) atDoor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.door.Store(door)
-	h.Writer.WarnOfDoubt(h.t, door.View().Doubt())
 	if door.Missing || door.Empty {
-		return h.onlyType(ctx)
+		err = h.onlyType(ctx)
 	}
-	return nil
+	if err == nil {
+		h.door.Store(door)
+		h.Writer.WarnOfDoubt(h.t, door.View().Doubt())
+		return nil
+	}
+	return errors.Join(err, door.Close(ctx))
 }
 
 // onlyType makes sure that a mutex has no quorum queues. A ledger with a record shows that somebody has made sure of

@@ -41,6 +41,9 @@ func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (nam
 		case err != nil && !errors.Is(err, transport.ErrTaken):
 			return n, err
 		case n.Type != "" && n.Type != t:
+			if isShell(ctx, channel, n.Of(t)) {
+				continue
+			}
 			return n, n.OfOtherType()
 		default:
 			return n.Of(t), nil
@@ -50,25 +53,52 @@ func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (nam
 }
 
 // OfNoOtherType makes sure that there is no lock of these names with queues of the other type. Its error is
-// names.ErrOtherType then; others: as session.Session.Probe.
+// names.ErrOtherType then; others: as transport.Channel.Find.
 func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) error {
-	queue := n.Other().Origin()
-	found, err := s.ProbeOne(ctx, queue)
+	other := n.Other()
+	queue := other.Origin()
+	found, err := lookForLedger(ctx, s.Via, queue)
 	if err == nil && found == transport.Absent && !n.Replicated() {
 		return nil // a quorum queue has no node that could hide it
 	}
+	once := s.Conn().Channel() // which a refusal closes
+	defer once.Close(ctx)
 	if err != nil || found != transport.Present {
-		once := s.Conn().Channel() // which a refusal closes
-		defer once.Close(ctx)
 		err = once.Find(ctx, queue)
 	}
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		return nil
-	case err == nil || errors.Is(err, transport.ErrTaken):
-		return n.OfOtherType()
+	case err != nil && !errors.Is(err, transport.ErrTaken):
+		return err
+	case isShell(ctx, once, other) && once.Discard(ctx, queue) == nil:
+		return nil
 	}
-	return err
+	return n.OfOtherType()
+}
+
+// lookForLedger is a probe of a queue that keeps what is published to it: the message expires before anybody finds it.
+func lookForLedger(ctx context.Context, via transport.Via, queue string) (transport.Presence, error) {
+	found := []transport.Presence{transport.Unknown}
+	err := via(ctx, func(c *transport.Channel) (err error) {
+		found, err = c.Send(ctx, []transport.Letter{{Queue: queue, Message: transport.Message{Expiration: "0"}}})
+		return err
+	})
+	if err != nil {
+		return transport.Unknown, err
+	}
+	return found[0], nil
+}
+
+// isShell reports whether the ledger of a mutex with classic queues was made by a berth that was broken off: nothing is in
+// it, nobody reads it, and nobody has B, which is claimed first and kept.
+func isShell(ctx context.Context, channel *transport.Channel, n names.Names) bool {
+	if n.ID.Kind != lock.Mutex || n.Replicated() {
+		return false
+	}
+	messages, consumers, err := channel.Count(ctx, n.Ledger(1))
+	return err == nil && messages == 0 && consumers == 0 &&
+		errors.Is(channel.Find(ctx, n.Holds(1)), transport.ErrNoQueue)
 }
 
 // Find finds out whether a queue A exists: nil says that it does. It probes where that costs nothing, and otherwise

@@ -246,6 +246,14 @@ func (c *Channel) remove(ctx context.Context, longest time.Duration, queue strin
 	})
 }
 
+// Discard deletes the queue if it has no messages and nobody consumes from it. One that does not exist counts as deleted.
+func (c *Channel) Discard(ctx context.Context, queue string) error {
+	return c.within(ctx, operationTimeout, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(queue, true, true, false)
+		return err
+	})
+}
+
 // Close closes the channel, if there is one. What was got on it and is unacknowledged is then back in its queue.
 //
 // That the broker has closed it meanwhile, because it refuses something that was not waited for, is as good: what was
