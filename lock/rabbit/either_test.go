@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -122,6 +123,54 @@ func TestOfTwoTypesOfAMutexOneIsHeldAtMost(t *testing.T) {
 		}
 		for len(held) > 0 {
 			must(t, (<-held).Release(within(t)))
+		}
+	}
+}
+
+// An operator deletes the ledger of a mutex while its command runs. A newcomer does not take the lock for one that is used
+// for the first time, of whatever type it is and whichever the newcomer asks for.
+func TestMutexWhoseLedgerIsDeletedKeepsItsType(t *testing.T) {
+	t.Parallel()
+	ledgers := map[rabbit.QueueType]string{rabbit.QueuesClassic: "-1-T", rabbit.QueuesQuorum: "-Q-M-1-T"}
+	for has, ledger := range ledgers {
+		for _, asked := range []rabbit.QueueType{"", rabbit.QueuesClassic, rabbit.QueuesQuorum} {
+			t.Run(fmt.Sprintf("%s queues, %q asked for", has, asked), func(t *testing.T) {
+				t.Parallel()
+				id := fresh(lock.Mutex)
+				cfg := typed(has)
+				cfg.Heartbeat = long
+				h := startedAs(t, cfg, id)
+				if has == rabbit.QueuesClassic {
+					settled(t, h)
+				}
+				must(t, shared.DeleteQueue(within(t), "/", id.Name+ledger))
+				l := backend(t, typed(asked)).Lock(id)
+				t.Cleanup(func() { l.Close() })
+				must(t, l.Connect(within(t)))
+				newcomer, err := l.Acquire(within(t))
+				if err != nil {
+					return // nothing is to be had
+				}
+				ctx, cancel := context.WithTimeout(within(t), time.Second)
+				defer cancel()
+				if newcomer.Ready(ctx) == nil {
+					t.Error("two commands may run")
+				}
+				_ = newcomer.Release(within(t))
+			})
+		}
+	}
+}
+
+// The ledger of a semaphore on classic queues is that of a mutex of its name, too.
+func TestSemaphoreIsNotMadeBesideAMutexOnQuorumQueues(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Mutex)
+	startedAs(t, typed(rabbit.QueuesQuorum), id)
+	for _, kind := range []lock.Kind{lock.Semaphore, lock.PersistentMutex} {
+		other := lock.ID{Kind: kind, Name: id.Name}
+		if n, err := makeTyped(t, other, rabbit.QueuesClassic, 1); !errors.Is(err, lock.ErrUnsafe) {
+			t.Errorf("%s: %d slots, %v", other, n, err)
 		}
 	}
 }

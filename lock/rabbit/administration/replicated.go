@@ -19,7 +19,11 @@ func (a *action) leaveOther(ctx context.Context) error {
 	if !a.ID.Kind.Sized() {
 		most = 1
 	}
-	queues := slots.Queues(other.Ledger, 1, most)
+	rivals := a.Rivals()
+	queues := slices.Concat(rivals, slots.Queues(other.Ledger, 1, most))
+	if !other.Replicated() { // whoever has seen a slot may be about to make its ledger
+		queues = append(queues, slots.Queues(other.Holds, 1, most)...)
+	}
 	var letters []transport.Letter
 	for _, queue := range queues {
 		m := transport.Message{Expiration: "0"} // nobody is to find it
@@ -38,13 +42,15 @@ func (a *action) leaveOther(ctx context.Context) error {
 	}
 	if i := slices.IndexFunc(found, func(p transport.Presence) bool { return p != transport.Absent }); i >= 0 {
 		flags := append([]string{"--wait", "--queue-type " + string(other.Type)}, a.Naming.Flags()...)
-		return lock.Errorf(lock.ErrUnsafe, "%s has had %s queues, and has a ledger of that time, %q: once no command of it "+
-			"runs any more (%s), delete its ledgers, or use --queue-type %s", a.ID, other.Type, queues[i],
+		return lock.Errorf(lock.ErrUnsafe, "%s has had %s queues, and has one of that time, %q: once no command of it runs "+
+			"any more (%s), delete its ledgers, or use --queue-type %s", a.ID, other.Type, queues[i],
 			a.ID.RemoveCommand(flags...), other.Type)
 	}
 	// What was published to a queue whose node is down comes back as well.
-	if err := a.channel.Find(ctx, queues[0]); err != nil && !errors.Is(err, transport.ErrNoQueue) {
-		return fmt.Errorf("not known whether %s has had %s queues: %w", a.ID, other.Type, err)
+	for _, queue := range rivals {
+		if err := a.channel.Find(ctx, queue); err != nil && !errors.Is(err, transport.ErrNoQueue) {
+			return fmt.Errorf("not known whether %s has had %s queues: %w", a.ID, other.Type, err)
+		}
 	}
 	return nil
 }

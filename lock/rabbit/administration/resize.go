@@ -35,7 +35,7 @@ func (a *administrator) Resize(
 	}
 	defer act.close(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	if a.delay == 0 && a.Line() != "" && (after > before || after == before && err == nil) {
+	if a.delay == 0 && act.Line() != "" && (after > before || after == before && err == nil) {
 		patience := wakeTimeout
 		if err != nil {
 			patience = sweepTimeout
@@ -269,7 +269,7 @@ func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 func (a *action) create(ctx context.Context, slot int) error {
 	if a.Replicated() {
 		maker := ledger.Maker{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
-		return maker.Make(ctx, slot, func() error { return nil })
+		return maker.Make(ctx, slot, func() (bool, error) { return true, nil })
 	}
 	_, err := a.channel.Create(ctx, a.Exists(slot), 0)
 	return err

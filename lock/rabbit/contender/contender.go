@@ -120,7 +120,10 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return err
 	})
 	if errors.Is(err, lock.ErrAbsent) {
-		err = cmp.Or(slots.OfNoOtherType(ctx, c.session, c.Holder.Names), err)
+		a := c.Holder.Names.Other().Exists(1)
+		if found, looked := c.session.ProbeOne(ctx, a); looked == nil && found == transport.Present {
+			err = c.Holder.Names.OfOtherType(a)
+		}
 	}
 	if err != nil {
 		if none(err) && !c.once {

@@ -67,7 +67,8 @@ func (h *Held) onlyType(ctx context.Context) error {
 	if h.Names.ID.Kind != lock.Mutex {
 		return nil
 	}
-	return slots.OfNoOtherType(ctx, h.Session, h.Names)
+	_, err := slots.OfNoOtherType(ctx, h.Session, h.Names)
+	return err
 }
 
 // turn lets those go first who are in line: whoever has been called is on its way to the door.

@@ -65,6 +65,8 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 		if err := h.Writer.Create(ctx, h.t); err != nil {
 			return err
 		}
+	}
+	if state != recorded {
 		if err := h.onlyType(ctx); errors.Is(err, names.ErrOtherType) {
 			return h.Lose("its ledger was deleted, and it exists with quorum queues")
 		} else if err != nil {

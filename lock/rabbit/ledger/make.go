@@ -20,24 +20,25 @@ type Maker struct {
 }
 
 // Make makes a slot. Its ledger comes first: where that is new, it says that nobody has held the slot, so that the first
-// one need not wait for anybody. between is called once there is a ledger, and before it says so: its error ends it.
-// Errors: as transport.Channel, and that of between.
-func (m Maker) Make(ctx context.Context, slot int, between func() error) error {
+// one need not wait for anybody. between is called once there is a ledger, and before it says so: it reports whether that
+// is known, and its error ends it. Errors: as transport.Channel, and that of between.
+func (m Maker) Make(ctx context.Context, slot int, between func() (known bool, err error)) error {
 	queue := m.Names.Ledger(slot)
-	messages, _, err := m.Side.Count(ctx, queue)
-	if errors.Is(err, transport.ErrNoQueue) {
-		messages, err = 0, m.Side.CreateReplicated(ctx, queue, names.ReplicatedLength, true)
+	err := m.Side.Find(ctx, queue)
+	made := errors.Is(err, transport.ErrNoQueue)
+	if made {
+		err = m.Side.CreateReplicated(ctx, queue, names.ReplicatedLength, true)
+		made = err == nil // otherwise somebody else, on a broker of another version, was faster
 	}
 	if err != nil && !errors.Is(err, transport.ErrDiffers) {
 		return err
 	}
-	if err := between(); err != nil {
-		return err
+	known, err := between()
+	if err == nil && known && made {
+		err = m.writeFirst(ctx, slot)
 	}
-	if err == nil && messages == 0 {
-		if err := m.writeFirst(ctx, slot); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	a := m.Names.Exists(slot)
 	if err := m.Side.Find(ctx, a); !errors.Is(err, transport.ErrNoQueue) {

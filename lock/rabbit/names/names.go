@@ -2,7 +2,6 @@
 package names
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -181,18 +180,34 @@ func (n Names) Absent() error {
 // lock.ErrUnsafe.
 var ErrOtherType = errors.New("its queues are of the other type")
 
-// OfOtherType is the error for a lock that has queues of the other type: ErrOtherType.
-func (n Names) OfOtherType() error {
-	other, wanted := n.Other(), cmp.Or(n.Type, Classic)
-	remedy := fmt.Sprintf("destroy it and create it with --queue-type %s", wanted)
-	switch n.ID.Kind {
-	case lock.Mutex:
-		remedy = fmt.Sprintf("once no command of it runs any more, delete queue %q", other.Origin())
-	case lock.PersistentMutex:
-		remedy = fmt.Sprintf("disable it and enable it with --queue-type %s", wanted)
+// Rivals returns the queues of slot 1 that show that the lock has queues of the other type, or that another lock has those
+// of this one: the first of them that is there says which. Whoever makes a lock looks for them.
+func (n Names) Rivals() (queues []string) {
+	of := func(kind lock.Kind, t QueueType) {
+		rival := Names{Naming: n.Naming, ID: lock.ID{Kind: kind, Name: n.ID.Name}, Type: t}
+		queues = append(queues, rival.Exists(1), rival.Ledger(1))
 	}
-	return otherType{lock.Errorf(lock.ErrUnsafe, "%s has %s queues, as queue %q shows; use --queue-type %s, or, to change "+
-		"the type, %s", n.ID, other.Type, other.Origin(), other.Type, remedy)}
+	switch kind := n.ID.Kind; {
+	case n.Replicated():
+		of(lock.Semaphore, Classic) // a mutex and a persistent mutex have the same
+		if kind.Sized() {
+			of(lock.TokenSemaphore, Classic)
+		}
+	case kind == lock.TokenSemaphore:
+		of(kind, Quorum)
+	default:
+		if kind != lock.Mutex {
+			of(kind, Quorum)
+		}
+		of(lock.Mutex, Quorum) // which takes a record of any kind for that of a mutex
+	}
+	return queues
+}
+
+// OfOtherType is the error for a lock that has queues of the other type, as a queue shows: ErrOtherType.
+func (n Names) OfOtherType(queue string) error {
+	return otherType{lock.Errorf(lock.ErrUnsafe, "%s has %s queues, as queue %q shows; use --queue-type %s; docs/clusters.md "+
+		"has how to change the type", n.ID, n.Other().Type, queue, n.Other().Type)}
 }
 
 // otherType is ErrOtherType, and says which.

@@ -103,9 +103,6 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 		if err := h.exists(ctx); err != nil {
 			return err
 		}
-		if err := h.onlyType(ctx); err != nil {
-			return err
-		}
 		h.Log.Warn("the slot's ledger was deleted; making it again", "queue", h.t)
 		err = main.CreateReplicated(ctx, h.t, names.ReplicatedLength, true)
 		if err == nil || errors.Is(err, transport.ErrDiffers) { // somebody else, of another version, was faster
@@ -120,6 +117,11 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 	if err := h.exists(ctx); err != nil {
 		return err
 	}
+	if door.Empty {
+		if err := h.onlyType(ctx); err != nil {
+			return err
+		}
+	}
 	if door.View().Lost() {
 		h.Writer.WarnOfPolicy(h.t, "it has a release without the record that it belongs to")
 	}
@@ -129,13 +131,14 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 	return h.record(ctx)
 }
 
-// onlyType makes sure that a mutex has no classic queues: while its ledger was away, a berth that uses those has not seen
-// this one.
+// onlyType makes sure that a mutex has no classic queues. A ledger with a record shows that somebody has made sure of that
+// after it was made.
 func (h *Held) onlyType(ctx context.Context) error {
 	if h.Names.ID.Kind != lock.Mutex {
 		return nil
 	}
-	return slots.OfNoOtherType(ctx, h.Session, h.Names)
+	_, err := slots.OfNoOtherType(ctx, h.Session, h.Names)
+	return err
 }
 
 // free reports whether nobody else's tree can be alive, as far as the ledger says.

@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"berth/lock"
 	"berth/lock/rabbit/names"
@@ -44,7 +45,7 @@ func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (nam
 			if isShell(ctx, channel, n.Of(t)) {
 				continue
 			}
-			return n, n.OfOtherType()
+			return n, n.OfOtherType(n.Of(t).Origin())
 		default:
 			return n.Of(t), nil
 		}
@@ -52,42 +53,47 @@ func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (nam
 	return n, n.Absent()
 }
 
-// OfNoOtherType makes sure that there is no lock of these names with queues of the other type. Its error is
-// names.ErrOtherType then; others: as transport.Channel.Find.
-func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) error {
-	other := n.Other()
-	queue := other.Origin()
-	found, err := lookForLedger(ctx, s.Via, queue)
-	if err == nil && found == transport.Absent && !n.Replicated() {
-		return nil // a quorum queue has no node that could hide it
+// OfNoOtherType makes sure that there is no lock of these names with queues of the other type. It deletes what a berth has
+// left that was broken off when it made the ledger of a mutex, and reports that: who held the slot before is not known
+// then. Errors: names.ErrOtherType, and as transport.Channel.Find.
+func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) (discarded bool, err error) {
+	rivals := n.Rivals()
+	found, err := lookForLedgers(ctx, s.Via, rivals)
+	if err == nil && !n.Replicated() && !slices.ContainsFunc(found, isThere) {
+		return false, nil // a quorum queue has no node that could hide it
 	}
 	once := s.Conn().Channel() // which a refusal closes
 	defer once.Close(ctx)
-	if err != nil || found != transport.Present {
-		err = once.Find(ctx, queue)
+	if n.ID.Kind == lock.Mutex && n.Replicated() { // its ledger may have been deleted
+		rivals = append(rivals, n.Other().Holds(1))
 	}
-	switch {
-	case errors.Is(err, transport.ErrNoQueue):
-		return nil
-	case err != nil && !errors.Is(err, transport.ErrTaken):
-		return err
-	case isShell(ctx, once, other) && once.Discard(ctx, queue) == nil:
-		return nil
+	for _, queue := range rivals {
+		switch err := once.Find(ctx, queue); {
+		case errors.Is(err, transport.ErrNoQueue):
+		case err != nil && !errors.Is(err, transport.ErrTaken):
+			return false, err
+		case queue == n.Other().Origin() && isShell(ctx, once, n.Other()) && once.Discard(ctx, queue) == nil:
+			discarded = true
+		default:
+			return false, n.OfOtherType(queue)
+		}
 	}
-	return n.OfOtherType()
+	return discarded, nil
 }
 
-// lookForLedger is a probe of a queue that keeps what is published to it: the message expires before anybody finds it.
-func lookForLedger(ctx context.Context, via transport.Via, queue string) (transport.Presence, error) {
-	found := []transport.Presence{transport.Unknown}
-	err := via(ctx, func(c *transport.Channel) (err error) {
-		found, err = c.Send(ctx, []transport.Letter{{Queue: queue, Message: transport.Message{Expiration: "0"}}})
+func isThere(p transport.Presence) bool { return p != transport.Absent }
+
+// lookForLedgers probes queues that keep what is published to them: the messages expire before anybody finds them.
+func lookForLedgers(ctx context.Context, via transport.Via, queues []string) (found []transport.Presence, err error) {
+	var letters []transport.Letter
+	for _, queue := range queues {
+		letters = append(letters, transport.Letter{Queue: queue, Message: transport.Message{Expiration: "0"}})
+	}
+	err = via(ctx, func(c *transport.Channel) (err error) {
+		found, err = c.Send(ctx, letters)
 		return err
 	})
-	if err != nil {
-		return transport.Unknown, err
-	}
-	return found[0], nil
+	return found, err
 }
 
 // isShell reports whether the ledger of a mutex with classic queues was made by a berth that was broken off: nothing is in

@@ -68,7 +68,7 @@ func (i *Inspector) connect(ctx context.Context) error {
 		i.channel = conn.Channel()
 		clear(i.absent)
 	}
-	if i.known > 0 || time.Now().Before(i.settle) {
+	if i.known > 0 && i.names.Type != "" || time.Now().Before(i.settle) {
 		return nil
 	}
 	n, err := slots.Settle(ctx, i.channel, i.asked)

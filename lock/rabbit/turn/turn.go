@@ -198,11 +198,14 @@ func (c *Contender) settle(ctx context.Context) error {
 // of two that disagree at least one sees both.
 func (c *Contender) make(ctx context.Context) error {
 	maker := ledger.Maker{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Log: c.log}
-	err := maker.Make(ctx, 1, func() error { return slots.OfNoOtherType(ctx, c.session, c.names) })
+	err := maker.Make(ctx, 1, func() (known bool, err error) {
+		discarded, err := slots.OfNoOtherType(ctx, c.session, c.names)
+		return !discarded, err
+	})
 	if err != nil {
 		return err
 	}
-	return c.stock().Mend(ctx, 1, 0)
+	return c.mend(ctx, c.stock())
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
