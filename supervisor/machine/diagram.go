@@ -37,8 +37,7 @@ var answers = []struct {
 	{"berth ends, whatever happens", supervisor.State.Final},
 }
 
-// Diagram returns the table as a page of Markdown: a Mermaid state diagram, and the
-// table in full. docs/states.md is what it returns.
+// Diagram returns a page of Markdown with a Mermaid state diagram: docs/states.md.
 func Diagram() string {
 	var b strings.Builder
 	states := supervisor.States()
@@ -65,19 +64,24 @@ func Diagram() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s |\n", a.what, strings.Join(in, ", "))
 	}
-	b.WriteString("\nOf several rows for one event in a state the first whose condition holds counts. " +
-		"What does nothing\nand stays is listed too: every event that can come in a state is.\n\n")
-	b.WriteString("| state | event | if | what is done | next state |\n| --- | --- | --- | --- | --- |\n")
-	for _, from := range states {
+	b.WriteString("\n")
+	b.WriteString("[states.tsv](states.tsv) has every event that can come in a state. Of several rows for one event in " +
+		"a\nstate the first whose condition holds counts. What does nothing and stays is listed too.\n")
+	return b.String()
+}
+
+// Table returns the table in full, its cells separated by tabs: docs/states.tsv.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("state\tevent\tif\twhat is done\tnext state\n")
+	for _, from := range supervisor.States() {
 		for _, alike := range grouped(from) {
 			var events []string
 			for _, row := range alike {
 				events = append(events, string(row.On))
 			}
 			row := alike[0]
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n",
-				from, strings.Join(events, ", "), row.If.Text, row.Do, row.To)
-			from = "" // said once
+			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%s\n", from, strings.Join(events, ", "), row.If.Text, row.Do, row.To)
 		}
 	}
 	return b.String()
