@@ -79,7 +79,7 @@ type (
 		User          string   `json:"user,omitempty"` // by which the broker knows berth, if that is known
 		Heartbeat     int64    `json:"heartbeat_ms"`
 		Slots         *int     `json:"slots,omitempty"`         // 0: the lock does not exist
-		QueueType     string   `json:"queue_type,omitempty"`    // of a token semaphore that exists
+		QueueType     string   `json:"queue_type,omitempty"`    // of a lock that exists
 		Runner        string   `json:"runner"`                  // a command line: what a user needs who runs
 		Administrator string   `json:"administrator,omitempty"` // and who administers, too
 	}

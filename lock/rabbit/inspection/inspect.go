@@ -41,7 +41,7 @@ type Report struct {
 	// and where it is not known.
 	Slots int
 
-	// QueueType is that of the queues of a token semaphore that exists, "" of other locks.
+	// QueueType is that of the queues of a lock that exists, "" of one that does not.
 	QueueType names.QueueType
 
 	// Problems keep contenders from working, or from working safely. Each is a lock.ErrDenied, lock.ErrUnsafe or
