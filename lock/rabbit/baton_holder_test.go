@@ -61,7 +61,7 @@ func TestRenewedBatonWakesNobodyAndIsPassedOn(t *testing.T) {
 	must(t, <-first)
 	h, err := next.Acquire(within(t))
 	must(t, err)
-	rabbit.SettleAfter(h, 0)
+	rabbit.TakeBAfter(h, 0)
 	must(t, h.Ready(within(t)))
 	awaitNext(t, id) // the other one, and the baton is its own
 	awaitBaton(t, id)

@@ -107,9 +107,9 @@ func TestWaiterWithoutPermissionPassesTheBatonOn(t *testing.T) {
 		must(t, <-first)
 		h, err := next.Acquire(within(t))
 		must(t, err)
-		rabbit.SettleAfter(h, 0)
+		rabbit.TakeBAfter(h, 0)
 		must(t, h.Ready(within(t))) // the baton goes to the one that is barred, and on
-		settledFor(t, id)
+		awaitBOf(t, id)
 		awaitNext(t, id)
 		must(t, h.Release(within(t)))
 		must(t, <-second)

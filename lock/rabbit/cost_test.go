@@ -116,11 +116,11 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 				must(t, other.Release(ctx))
 				must(t, <-woken)
 				acquire(l)()
-				rabbit.SettleAfter(h, 0)
+				rabbit.TakeBAfter(h, 0)
 			})
 			step("claim", func() {
 				must(t, h.Ready(ctx))
-				settled(t, h)
+				awaitB(t, h)
 			})
 			step("verification", func() { must(t, h.Verify(ctx)) })
 			step("release", func() { must(t, h.Release(ctx)) })

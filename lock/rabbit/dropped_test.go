@@ -18,7 +18,7 @@ func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
 	must(t, first.Release(within(t)))
 	setPolicy(t, id, "-1-T$", `[{<<"message-ttl">>, 1000}]`) // for what is written from now on
 	_, h := claimed(t, id, 2*time.Second)
-	rabbit.SettleAfter(h, 2*time.Second)
+	rabbit.TakeBAfter(h, 2*time.Second)
 	must(t, h.Ready(within(t)))
 	eventually(t, "B is claimed", func() bool {
 		if err := h.Verify(within(t)); err != nil && !errors.Is(err, lock.ErrInDoubt) { // of the ledger, with B proven

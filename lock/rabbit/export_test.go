@@ -100,8 +100,8 @@ func CutContender(l lock.Lock) { holder(l).Session.Conn().Abandon() }
 // that the broker may still lose.
 func SetYoung(h lock.Held, young time.Duration) { slot(h).Env.Young = young }
 
-// SettleAfter makes the holder claim B when its command has run for that long.
-func SettleAfter(h lock.Held, ran time.Duration) { slot(h).Env.Settle = ran }
+// TakeBAfter makes the holder claim B when its command has run for that long.
+func TakeBAfter(h lock.Held, ran time.Duration) { slot(h).Env.TakeBAfter = ran }
 
 // Queues returns the names of B and T of the slot.
 func Queues(h lock.Held) (b, ledger string) {

@@ -70,7 +70,7 @@ func TestHolderWhoseLedgerIsFilledDoesNotRecordItselfAgain(t *testing.T) {
 	must(t, <-woken)
 	running, err := next.Acquire(within(t))
 	must(t, err)
-	rabbit.SettleAfter(running, time.Hour)
+	rabbit.TakeBAfter(running, time.Hour)
 	must(t, running.Ready(within(t)))
 	rabbit.CutConnection(running) // while its command is young
 	_ = lost(t, running)

@@ -129,7 +129,7 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 			h, err := l.Acquire(within(t))
 			must(t, err)
 			heeding(t, l, says("one", 1))
-			rabbit.SettleAfter(h, time.Hour)
+			rabbit.TakeBAfter(h, time.Hour)
 			must(t, h.Ready(within(t)))
 			seen(t, i, "1 held by one; 0 wait") // at the door, as its command is young
 			must(t, h.Release(within(t)))
@@ -276,7 +276,7 @@ func TestHolderIsAsked(t *testing.T) {
 }
 
 // It leaves the door when it has B, between two looks of who asks.
-func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
+func TestHolderIsFoundWhileItTakesB(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, h := claimed(t, id, long)
 	heeding(t, l, says("one", 1))
@@ -289,7 +289,7 @@ func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
 		all = append(all, i)
 	}
 	for round := range 30 {
-		rabbit.SettleAfter(h, time.Duration(round)*2*time.Millisecond)
+		rabbit.TakeBAfter(h, time.Duration(round)*2*time.Millisecond)
 		must(t, h.Ready(within(t)))
 		var asking sync.WaitGroup
 		for _, i := range all {

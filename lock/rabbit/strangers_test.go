@@ -226,7 +226,7 @@ func TestStrangerOnlyDelays(t *testing.T) {
 			if running.Term() <= h.Term() {
 				t.Errorf("term %d after %d", running.Term(), h.Term())
 			}
-			settled(t, running)
+			awaitB(t, running)
 			eventually(t, "the ledger has its record alone", func() bool {
 				q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 				must(t, err)

@@ -92,13 +92,13 @@ func TestNextStartsOnTheReleaseAlone(t *testing.T) {
 	must(t, <-woken)
 	running, err := next.Acquire(within(t))
 	must(t, err)
-	rabbit.SettleAfter(running, 0)
+	rabbit.TakeBAfter(running, 0)
 	must(t, running.Ready(within(t)))
 	must(t, running.Verify(within(t)))
 	after := inLine(t, id)
 	waitsStill(t, after)
 	must(t, frozen.Close()) // B is free
-	settledFor(t, id)
+	awaitBOf(t, id)
 	must(t, running.Verify(within(t)))
 	must(t, running.Release(within(t)))
 	must(t, <-after)
@@ -111,8 +111,8 @@ func inLine(t *testing.T, id lock.ID) <-chan error {
 	return untilWoken(t, l)
 }
 
-// settledFor waits until somebody has B.
-func settledFor(t *testing.T, id lock.ID) {
+// awaitBOf waits until a holder has B of a lock's first slot.
+func awaitBOf(t *testing.T, id lock.ID) {
 	t.Helper()
 	awaitConsumer(t, id.Name+"-1-B")
 }

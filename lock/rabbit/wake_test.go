@@ -206,7 +206,7 @@ func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
 	if h.Slot() != 2 {
 		t.Errorf("slot %d", h.Slot())
 	}
-	rabbit.SettleAfter(h, 0)
+	rabbit.TakeBAfter(h, 0)
 	must(t, h.Ready(within(t)))
 	awaitConsumer(t, semaphore.Name+"-2-T")
 	for _, others := range []<-chan error{first, inLine} {

@@ -110,7 +110,7 @@ func (a *action) exclusively(
 			a.channel.Conn().Abandon()
 		}
 	}()
-	if err = a.settle(ctx); err == nil {
+	if err = a.detectType(ctx); err == nil {
 		before, err = a.count(ctx)
 	}
 	if err != nil {

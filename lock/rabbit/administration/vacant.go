@@ -86,7 +86,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 // leavers returns the slots from..to, of each type of queues that the lock may have.
 func (a *action) leavers(ctx context.Context, from, to int) ([]*leaving, error) {
 	if a.seen.Load() == nil {
-		if err := a.settle(ctx); err != nil {
+		if err := a.detectType(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -174,7 +174,7 @@ func (c *Claim) consume(ctx context.Context, side *transport.Channel, noWait boo
 	return consume(ctx, side, c.queue, noWait)
 }
 
-// MoveTo has the claim go on with B on another connection, which owns it already. That ends the doubt. Settle comes
+// MoveTo has the claim go on with B on another connection, which owns it already. That ends the doubt. Wait comes
 // before.
 func (c *Claim) MoveTo(ctx context.Context, side *transport.Channel) error {
 	consumer, err := c.consume(ctx, side, false)
@@ -250,8 +250,8 @@ func (c *Claim) Unwatch() {
 	}
 }
 
-// Settle waits until B is not watched any more, and nothing is asked: the connection is closed, or the claim has ended.
-func (c *Claim) Settle() {
+// Wait waits until B is not watched any more, and nothing is asked: the connection is closed, or the claim has ended.
+func (c *Claim) Wait() {
 	if w := c.watch.Load(); w != nil {
 		<-w.done
 	}

@@ -110,7 +110,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if err := c.session.Begin("acquire "+c.id.String(), c.held != nil && !c.held.Over()); err != nil {
 		return nil, err
 	}
-	c.writer.Settle(ctx)
+	c.writer.FlushOwed(ctx)
 	if c.next != nil {
 		return c.takeTurn()
 	}
@@ -311,7 +311,7 @@ func (c *Contender) Close() error {
 	err := c.session.Close()
 	<-answered
 	if c.held != nil {
-		c.held.Settle()
+		c.held.Wait()
 		c.held = nil
 	}
 	return err

@@ -22,7 +22,7 @@ import (
 // and Holder.Next make it.
 //
 // Its way: at the door before the command starts (enter.go, wait.go), at the door while the command is young, B after
-// that (settle.go), and B on another connection where the first one broke (reclaim.go).
+// that (takeb.go), and B on another connection where the first one broke (reclaim.go).
 type Held struct {
 	*Holder
 	*claim.Claim
@@ -31,10 +31,10 @@ type Held struct {
 	a, b, t string // a is empty for a mutex
 	lease   time.Duration
 
-	term    atomic.Uint64               // 0 until the ledger has the record, and that is proven
-	door    atomic.Pointer[ledger.Door] // nil once it was given back
-	settled chan struct{}               // closed when nothing runs in the background for the start; valid after the start
-	over    chan struct{}               // closed once Release has ended
+	term       atomic.Uint64               // 0 until the ledger has the record, and that is proven
+	door       atomic.Pointer[ledger.Door] // nil once it was given back
+	takeBEnded chan struct{}               // closed when takeB has ended; valid after the start
+	over       chan struct{}               // closed once Release has ended
 
 	unclaimed context.Context // over once B was claimed after the start
 	claimed   context.CancelFunc
@@ -57,8 +57,8 @@ var _ lock.Held = (*Held)(nil)
 func (l *Holder) newHeld(slot int, id string) *Held {
 	h := &Held{
 		Holder: l, slot: slot, id: id, b: l.Names.Holds(slot), t: l.Names.Ledger(slot),
-		lease:   2 * l.Session.Conn().Heartbeat(),
-		settled: make(chan struct{}), over: make(chan struct{}),
+		lease:      2 * l.Session.Conn().Heartbeat(),
+		takeBEnded: make(chan struct{}), over: make(chan struct{}),
 	}
 	h.unclaimed, h.claimed = context.WithCancel(context.Background())
 	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), h.heed, l.Log)
@@ -120,7 +120,7 @@ func (h *Held) Release(ctx context.Context) error {
 		abandon := func() { h.Conn().Abandon() }
 		defer context.AfterFunc(ctx, abandon)()
 		stop := context.AfterFunc(departing, abandon) // the claim of B may have gone into a silent connection
-		<-h.settled
+		<-h.takeBEnded
 		stop()
 	}
 	h.Session.KeepSilent(false)
@@ -131,7 +131,7 @@ func (h *Held) Release(ctx context.Context) error {
 		h.Conn().Abandon()
 		<-h.Conn().Done()
 	}
-	h.Settle()
+	h.Wait()
 	if err == nil || h.Conn().Orderly() {
 		return unrecorded // what was ours has gone with the connection, by the broker's own word
 	}

@@ -95,9 +95,9 @@ func (h *Held) reconnect(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	<-h.settled
+	<-h.takeBEnded
 	h.Unwatch()
-	h.Settle() // what was asked on the broken connection
+	h.Wait() // what was asked on the broken connection
 	if err := h.MoveTo(ctx, side); err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (h *Held) ask() (ledgerState, error) {
 		}
 	}
 	if door != nil && h.Started() {
-		<-h.settled // with the door, the records are in hand
+		<-h.takeBEnded // with the door, the records are in hand
 	}
 	if err := h.Prove(background); err != nil || !h.Started() {
 		return recorded, err

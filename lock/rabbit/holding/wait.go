@@ -64,7 +64,7 @@ func (h *Held) Ready(ctx context.Context) error {
 	}
 	h.Start()
 	h.Session.KeepSilent(true)
-	go h.settle(h.door.Load())
+	go h.takeB(h.door.Load())
 	return nil
 }
 

@@ -141,7 +141,7 @@ func (w *Writer) Create(ctx context.Context, ledger string) error {
 
 // Release records that the tree of a holding is dead; see Holding.Released. It is not worth a long wait: successors do
 // without it, after the handover delay. What could not be recorded within 2 s is owed: the error is lock.ErrUnknown, and
-// Settle tries again.
+// FlushOwed tries again.
 func (w *Writer) Release(ctx context.Context, ledger string, who Holding, early bool) error {
 	bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
@@ -161,9 +161,9 @@ func (w *Writer) Release(ctx context.Context, ledger string, who Holding, early 
 	}
 }
 
-// Settle records the releases that could not be recorded when they were due, once the broker answers again: every
+// FlushOwed records the releases that could not be recorded when they were due, once the broker answers again: every
 // successor waits for them, this contender too.
-func (w *Writer) Settle(ctx context.Context) {
+func (w *Writer) FlushOwed(ctx context.Context) {
 	w.mu.Lock()
 	all := w.owed
 	w.owed = map[Holding]owed{}

@@ -186,7 +186,7 @@ func (c *Contender) Requests() <-chan lock.Request { return nil }
 func (c *Contender) Close() error {
 	err := c.session.Close()
 	if c.held != nil {
-		c.held.Settle()
+		c.held.Wait()
 		c.held = nil
 	}
 	return err

@@ -215,18 +215,18 @@ func (h *Held) Release(ctx context.Context) error {
 		h.Conn().Abandon()
 		<-h.Conn().Done()
 	}
-	h.Settle()
+	h.Wait()
 	if err == nil || h.Conn().Orderly() {
 		return unrecorded
 	}
 	return fmt.Errorf("cannot confirm that %s was given back; the connection was closed, which frees it: %w", h, err)
 }
 
-// Settle waits for what runs beside the holding. The connection is closed, or the holding has ended.
-func (h *Held) Settle() {
+// Wait waits for what runs beside the holding. The connection is closed, or the holding has ended.
+func (h *Held) Wait() {
 	h.End()
 	h.work.Wait()
-	h.Claim.Settle()
+	h.Claim.Wait()
 	h.stayHere()
 }
 

@@ -53,7 +53,7 @@ func (h *Held) mend(ctx context.Context) error {
 		return err
 	}
 	side := h.Session.Side()
-	h.Claim.Settle() // what was asked before
+	h.Claim.Wait() // what was asked before
 	if err := h.comeBack(ctx); err != nil {
 		return err
 	}

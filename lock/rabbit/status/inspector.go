@@ -32,12 +32,12 @@ const (
 // Inspector is lock.Inspector. New makes it. It has a connection that looks, and one that publishes: under an alarm the
 // broker does not serve that.
 type Inspector struct {
-	names   names.Names // of the type that the lock has, as far as is known
-	asked   names.Names // as configured
-	settle  time.Time   // when to find out the type, should the lock have no slot
-	dialer  *transport.Dialer
-	channel *transport.Channel // that looks; nil: not connected
-	asker   *asker
+	names    names.Names // of the type that the lock has, as far as is known
+	asked    names.Names // as configured
+	detectAt time.Time   // when to find out the type, should the lock have no slot
+	dialer   *transport.Dialer
+	channel  *transport.Channel // that looks; nil: not connected
+	asker    *asker
 
 	known  int                  // how many slots there were last time
 	count  slots.Counter        // of these
@@ -68,16 +68,16 @@ func (i *Inspector) connect(ctx context.Context) error {
 		i.channel = conn.Channel()
 		clear(i.absent)
 	}
-	if i.known > 0 || time.Now().Before(i.settle) {
+	if i.known > 0 || time.Now().Before(i.detectAt) {
 		return nil
 	}
-	n, err := slots.Settle(ctx, i.channel, i.asked)
+	n, err := slots.DetectType(ctx, i.channel, i.asked)
 	if errors.Is(err, lock.ErrAbsent) {
-		i.settle = time.Now().Add(unmadeLine) // it may be made with other queues than it had
+		i.detectAt = time.Now().Add(unmadeLine) // it may be made with other queues than it had
 		return nil
 	}
 	if err == nil {
-		i.names, i.settle = n, time.Now().Add(unmadeLine)
+		i.names, i.detectAt = n, time.Now().Add(unmadeLine)
 	}
 	return err
 }

@@ -240,8 +240,8 @@ func (k *Kept) Return(ctx context.Context) error {
 	return k.channel.Conn().UnlessBlocked(func() error { return k.channel.Close(context.Background()) }) // it is back then
 }
 
-// Settle waits for what Tend has begun. The connection is closed, which gives the token back.
-func (k *Kept) Settle() {
+// Wait waits for what Tend has begun. The connection is closed, which gives the token back.
+func (k *Kept) Wait() {
 	k.end()
 	k.work.Wait()
 }

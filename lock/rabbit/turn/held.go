@@ -14,7 +14,7 @@ import (
 type Place interface {
 	lock.Held
 	Over() bool // Release has ended
-	Settle()    // waits for what runs beside it, once the connection is closed
+	Wait()      // waits for what runs beside it, once the connection is closed
 }
 
 // Held is lock.Held: a slot, and its token. The slot is what is verified; the token only keeps others from trying.

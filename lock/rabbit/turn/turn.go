@@ -80,7 +80,7 @@ type Contender struct {
 	id       lock.ID
 	names    names.Names // of the type that the lock has, or that was asked for
 	asked    names.Names // as configured: of no type if any will do
-	settled  bool        // the type is known
+	detected bool        // the type is known
 	priority int         // among the waiters, once it has won a slot
 	once     bool        // see Config
 	session  *session.Session
@@ -141,8 +141,8 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if err := c.session.Begin("acquire "+c.id.String(), c.held != nil && !c.held.Over()); err != nil {
 		return nil, err
 	}
-	c.writer.Settle(ctx)
-	if err := c.settle(ctx); err != nil {
+	c.writer.FlushOwed(ctx)
+	if err := c.detectType(ctx); err != nil {
 		c.hindered = true
 		return nil, c.session.Outcome(err)
 	}
@@ -157,7 +157,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		return c.held, nil
 	}
 	if errors.Is(err, lock.ErrAbsent) {
-		c.settled = false // it may be made anew with other queues
+		c.detected = false // it may be made again with other queues
 	}
 	if none := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent); none && !c.once {
 		err = cmp.Or(c.session.Permitted(ctx, c.names.Tokens(), c.names.Mark()), err)
@@ -172,19 +172,19 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	return nil, c.session.Outcome(err)
 }
 
-// settle finds out of which type the lock's queues are. While there is no such lock, who waits for it consumes from the
+// detectType finds out of which type the lock's queues are. While there is no such lock, a waiter consumes from the
 // tokens of the type that was asked for.
-func (c *Contender) settle(ctx context.Context) error {
-	if c.settled {
+func (c *Contender) detectType(ctx context.Context) error {
+	if c.detected {
 		return nil
 	}
-	n, err := slots.Settle(ctx, c.session.Side(), c.asked)
+	n, err := slots.DetectType(ctx, c.session.Side(), c.asked)
 	if errors.Is(err, lock.ErrAbsent) {
 		n = c.asked
 	} else if err != nil {
 		return err
 	}
-	c.settled = err == nil
+	c.detected = err == nil
 	c.names = n
 	return c.Hand.Turn(ctx, n)
 }
@@ -434,8 +434,8 @@ func (c *Contender) Close() error {
 	err := c.session.Close() // which gives back what is in hand
 	<-answered
 	if c.held != nil {
-		c.held.Token.Settle()
-		c.held.Settle()
+		c.held.Token.Wait()
+		c.held.Wait()
 		c.held = nil
 	}
 	return err

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// settleAfter is how long a command has run before its holder claims B and lets the next one to the door. A command
+	// takeBAfter is how long a command has run before its holder claims B and lets the next one to the door. A command
 	// that ends before that costs neither.
-	settleAfter = 100 * time.Millisecond
+	takeBAfter = 100 * time.Millisecond
 
 	// Pauses between attempts to claim a B that the last holder is deleting.
 	firstClaimPause   = 5 * time.Millisecond
@@ -21,12 +21,12 @@ const (
 	claimOverTimeout = time.Second
 )
 
-// settle exchanges the place at the door for B, once the command has run for a moment. Until B is ours the door is the
+// takeB exchanges the place at the door for B, once the command has run for a moment. Until B is ours the door is the
 // only claim. It ends with that, with the door, or with Release.
-func (h *Held) settle(door *ledger.Door) {
-	defer close(h.settled)
+func (h *Held) takeB(door *ledger.Door) {
+	defer close(h.takeBEnded)
 	select {
-	case <-time.After(h.Env.Settle):
+	case <-time.After(h.Env.TakeBAfter):
 	case <-h.Ended():
 		return
 	case <-door.View().Ended:
