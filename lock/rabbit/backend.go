@@ -35,8 +35,8 @@ import (
 	"berth/lock/rabbit/plain"
 	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/status"
+	"berth/lock/rabbit/tokens"
 	"berth/lock/rabbit/transport"
-	"berth/lock/rabbit/turn"
 	"berth/lock/rabbit/will"
 )
 
@@ -206,7 +206,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 	d := b.dialer(id)
 	switch {
 	case id.Kind == lock.TokenSemaphore:
-		return turn.New(turn.Config{
+		return tokens.New(tokens.Config{
 			Names: b.names(id), Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
 			Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins,
 		})

@@ -112,7 +112,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	}
 	c.writer.FlushOwed(ctx)
 	if c.next != nil {
-		return c.takeTurn()
+		return c.becomeHolder()
 	}
 	var h *holding.Held
 	err := c.finder.Search(ctx, func(ctx context.Context, slot int, atOnce bool) (err error) {
@@ -144,8 +144,8 @@ func (c *Contender) outcome(err error) line.Outcome {
 // none reports whether an attempt has found that there is no slot to be had.
 func none(err error) bool { return errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) }
 
-// takeTurn makes the slot that this contender is next for the one that it holds, if its command may start.
-func (c *Contender) takeTurn() (lock.Held, error) {
+// becomeHolder makes the slot that this contender is the successor for the one that it holds, if its command may start.
+func (c *Contender) becomeHolder() (lock.Held, error) {
 	if !c.next.MayStart() {
 		return nil, c.id.Full()
 	}

@@ -16,7 +16,7 @@ import (
 // does not exist once B is ours. Nor is an empty one entered before.
 func (h *Held) atDoor(ctx context.Context) error {
 	main := h.Session.Main()
-	who := ledger.Visitor{ID: h.id, Above: h.highest, Turn: h.turn, Heed: h.Inbox.HeedQuestion}
+	who := ledger.Visitor{ID: h.id, Above: h.highest, Yield: h.yieldToLine, Heed: h.Inbox.HeedQuestion}
 	door, err := ledger.Enter(ctx, main, h.t, who)
 	h.Waiter.Taken = errors.Is(err, ledger.ErrNext) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
@@ -27,7 +27,7 @@ func (h *Held) atDoor(ctx context.Context) error {
 			h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
 		}
 		if err = errors.Join(taking, <-opened); err == nil {
-			who.Owner, who.Turn = true, nil
+			who.Owner, who.Yield = true, nil
 			door, err = ledger.Enter(ctx, main, h.t, who)
 		}
 	}
@@ -54,8 +54,8 @@ func (h *Held) atDoor(ctx context.Context) error {
 	return err
 }
 
-// turn lets those go first who are in line: whoever has been called is on its way to the door.
-func (h *Held) turn(ctx context.Context) error {
+// yieldToLine lets the waiters in line go first: one that has been called is on its way to the door.
+func (h *Held) yieldToLine(ctx context.Context) error {
 	if h.Waiter.Behind(ctx) {
 		return fmt.Errorf("%w; others are in line: %w", h.Names.ID.Full(), transport.ErrTaken)
 	}

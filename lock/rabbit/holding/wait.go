@@ -25,7 +25,7 @@ const (
 	comeBackTries = 10
 	// leaveAlone is for how long one that is next does not claim a B that it has given back to its holder.
 	leaveAlone = time.Second
-	// looksApart is after how many turns one that is next looks at B where a look costs a connection.
+	// looksApart is after how many rounds one that is next looks at B where a look costs a connection.
 	looksApart = 4
 )
 
@@ -94,7 +94,7 @@ type wait struct {
 	asNext bool   // it goes on to wait when the holder has asked for the slot
 	asked  bool   // the holder has asked for the slot
 	absent bool   // B was not there when it was last looked at
-	turns  int    // since the last look at B
+	rounds int    // since the last look at B
 	lacks  int    // how often there was no baton
 	there  bool   // the slot was seen since nobody has to be waited for
 	told   uint64 // the term whose end the user was told is waited for; 0: none
@@ -110,7 +110,7 @@ type wait struct {
 // While it waits it proves now and then that it is still next, so that it can start at once: a release that it hears
 // of may have lain in the socket for as long as this process was stopped.
 func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
-	turn := w.lease / 4
+	interval := w.lease / 4
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
@@ -128,7 +128,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 			err = w.Lose("its guard has released it")
 		case giveBack:
 			err = w.handBack(ctx)
-			look.Reset(turn)
+			look.Reset(interval)
 		case recordAnew:
 			err = w.judgeDoor(w.recordTerm(ctx))
 		case proveAgain:
@@ -158,7 +158,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 				if err == nil && w.Waiter.Hint() > 0 {
 					err = ErrElsewhere
 				}
-				look.Reset(min(next, turn))
+				look.Reset(min(next, interval))
 			case d, open := <-w.spares():
 				if w.Waiter.TakeSpare(d, open) {
 					err = ErrElsewhere
@@ -233,7 +233,7 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	if w.door.View().Over() || time.Now().Before(w.notBefore) {
 		return again, nil
 	}
-	if w.turns++; w.Session.Apart() && w.turns%looksApart != 1 && !w.absent {
+	if w.rounds++; w.Session.Apart() && w.rounds%looksApart != 1 && !w.absent {
 		return again, nil
 	}
 	found, err := w.Session.ProbeOne(ctx, w.b)

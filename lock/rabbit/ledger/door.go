@@ -38,7 +38,7 @@ type Door struct {
 	clock   boottime.Clock
 	queue   string
 	heed    func(transport.Delivery) // see Visitor; nil: nobody minds
-	turn    chan struct{}            // full while somebody puts records back, or goes
+	busy    chan struct{}            // full while somebody puts records back, or goes
 
 	mu       sync.Mutex          // guards what follows
 	consumer *transport.Consumer // the last one
@@ -89,8 +89,9 @@ type Visitor struct {
 	Owner bool   // it owns B
 	Above uint64 // the highest term that its contender has tried: a release of that may come late
 
-	// Turn is asked where nobody stands at the door: its error keeps the visitor away. nil: it comes at once.
-	Turn func(context.Context) error
+	// Yield lets those in line go first, where the door is free: its error keeps the visitor away. nil: it comes at
+	// once.
+	Yield func(context.Context) error
 
 	// Knock has what is no record come to a replicated ledger, see Writer.Knock. nil: the visitor will not be recorded.
 	Knock func(context.Context) error
@@ -104,7 +105,7 @@ type Visitor struct {
 // look to that holder like one who has read them.
 //
 // Errors: ErrEmpty, transport.ErrTaken if somebody stands there, transport.ErrNoQueue if there is no ledger,
-// lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of Visitor.Turn.
+// lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of Visitor.Yield.
 func Enter(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
 	d, err := enter(ctx, channel, queue, who)
 	switch {
@@ -157,7 +158,7 @@ func Make(ctx context.Context, channel *transport.Channel, queue string, who Vis
 
 func newDoor(channel *transport.Channel, queue string, who Visitor) *Door {
 	d := &Door{
-		channel: channel, clock: channel.Conn().Clock(), queue: queue, heed: who.Heed, turn: make(chan struct{}, 1),
+		channel: channel, clock: channel.Conn().Clock(), queue: queue, heed: who.Heed, busy: make(chan struct{}, 1),
 		changed: make(chan struct{}),
 	}
 	d.view = View{History: NewHistory(who.ID, who.Above), Proven: d.clock.Now(), Asked: -1}
@@ -178,8 +179,8 @@ func (d *Door) consume(ctx context.Context, who Visitor) (records int, err error
 	case waiting == 0 && !who.Owner:
 		return 0, ErrEmpty
 	}
-	if who.Turn != nil {
-		if err := who.Turn(ctx); err != nil {
+	if who.Yield != nil {
+		if err := who.Yield(ctx); err != nil {
 			return 0, err
 		}
 	}

@@ -93,14 +93,14 @@ func (d *Door) proved(began boottime.Instant) {
 
 func (d *Door) begin(ctx context.Context) error {
 	select {
-	case d.turn <- struct{}{}:
+	case d.busy <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (d *Door) end() { <-d.turn }
+func (d *Door) end() { <-d.busy }
 
 // sift takes out of hand what the ledger need not keep, and returns it: what is no record, and of terms up to the own
 // who is over, and, if the command has started, everybody else, with all that does not count. Higher terms stay: whoever

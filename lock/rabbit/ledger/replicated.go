@@ -213,7 +213,7 @@ func (d *Door) drop(tag uint64) {
 
 // proveTwice puts the own record back and awaits it, and does that again. Where a node was cut off for a while, what
 // comes first may have been sent before the question: the place was somebody else's, then ours, and then maybe somebody
-// else's again. But the copy was sent with it then, and is read before the second answer. The caller has turn.
+// else's again. But the copy was sent with it then, and is read before the second answer. The caller has called begin.
 func (d *Door) proveTwice(ctx context.Context) error {
 	began := d.clock.Now()
 	d.mu.Lock()

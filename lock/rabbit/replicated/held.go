@@ -29,8 +29,8 @@ type Held struct {
 	door atomic.Pointer[ledger.Door] // nil before it is entered
 	next *ledger.Door                // that is to take its place; used in Reclaim and Release
 
-	searching transport.Turn // guards search
-	search    *search        // for another node; nil: none
+	searching transport.Mutex // guards search
+	search    *search         // for another node; nil: none
 
 	back func() (unrecorded, err error) // what came of leaving the door before Release; nil: that leaves it
 
@@ -47,7 +47,7 @@ var _ lock.Held = (*Held)(nil)
 
 func (l *Holder) newHeld(slot int, id string) *Held {
 	h := &Held{
-		searching: transport.NewTurn(),
+		searching: transport.NewMutex(),
 		Holder:    l, slot: slot, id: id, a: l.Names.Exists(slot), t: l.Names.Ledger(slot),
 		lease: 2 * l.Session.Conn().Heartbeat(), over: make(chan struct{}),
 	}

@@ -52,8 +52,9 @@ func declared(n names.Names) int32 {
 // just cancelled and had messages in hand.
 func (h *Hand) tag() string { return fmt.Sprintf("%s %d", h.Queue, h.consumed.Add(1)) }
 
-// Turn has the hand take tokens from the queue of these names from now on. What it has of another one it gives back.
-func (h *Hand) Turn(ctx context.Context, n names.Names) error {
+// UseQueue has the hand take tokens from the queue of these names from now on. What it has of another one it gives
+// back.
+func (h *Hand) UseQueue(ctx context.Context, n names.Names) error {
 	if h.Queue == n.Tokens() {
 		return nil
 	}

@@ -27,23 +27,23 @@ type Publisher struct {
 
 	dialer  *Dialer
 	role    string
-	turn    chan struct{} // full while somebody uses channel
+	busy    chan struct{} // full while somebody uses channel
 	channel *Channel      // nil: there is no connection
 	blocked atomic.Bool   // see Blocked
 }
 
 // NewPublisher returns a publisher that connects in this role when it is first used. Close ends it.
 func NewPublisher(d *Dialer, role string) *Publisher {
-	p := &Publisher{dialer: d, role: role, turn: make(chan struct{}, 1)}
+	p := &Publisher{dialer: d, role: role, busy: make(chan struct{}, 1)}
 	p.Via = p.lend
 	return p
 }
 
 // Connect begins to connect, and does not wait. What comes of it is seen when something is to be published.
 func (p *Publisher) Connect() {
-	p.turn <- struct{}{}
+	p.busy <- struct{}{}
 	go func() {
-		defer func() { <-p.turn }()
+		defer func() { <-p.busy }()
 		ctx, cancel := context.WithTimeout(context.Background(), broker.DialTimeout)
 		defer cancel()
 		if p.dial(ctx) == nil {
@@ -63,11 +63,11 @@ func (p *Publisher) dial(ctx context.Context) error {
 // lend connects where that is necessary, and drops a connection that has failed.
 func (p *Publisher) lend(ctx context.Context, use func(*Channel) error) error {
 	select {
-	case p.turn <- struct{}{}:
+	case p.busy <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-p.turn }()
+	defer func() { <-p.busy }()
 	if c := p.channel; c != nil && (c.conn.Broken() || c.unsure || IsClosed(c.conn.Blocked())) {
 		c.conn.Abandon()
 		p.channel = nil
@@ -97,8 +97,8 @@ func (p *Publisher) Blocked() bool { return p.blocked.Load() }
 // Close ends the connection, if there is one, as Conn.Close does. The publisher may be used again. It reports whether
 // the broker has answered, which it does not under an alarm.
 func (p *Publisher) Close() (answered bool) {
-	p.turn <- struct{}{} // whoever has filled it empties it: everything that is asked has a deadline
-	defer func() { <-p.turn }()
+	p.busy <- struct{}{} // whoever has filled it empties it: everything that is asked has a deadline
+	defer func() { <-p.busy }()
 	if p.channel == nil {
 		return true
 	}

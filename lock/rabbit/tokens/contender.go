@@ -1,7 +1,7 @@
-// Package turn contends for a token semaphore: it draws the token of a slot, or waits until the broker hands it one,
-// and goes to the slot's door with it. Whoever has no token tries nothing. What comes at the door is the holding's, as
-// for every kind of lock.
-package turn
+// Package tokens contends for a token semaphore: it draws the token of a slot, or waits until the broker hands it one,
+// and goes to the slot's door with it. A contender without a token tries nothing. What comes at the door is the
+// holding's, as for every kind of lock.
+package tokens
 
 import (
 	"cmp"
@@ -186,7 +186,7 @@ func (c *Contender) detectType(ctx context.Context) error {
 	}
 	c.detected = err == nil
 	c.names = n
-	return c.Hand.Turn(ctx, n)
+	return c.Hand.UseQueue(ctx, n)
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
