@@ -96,7 +96,7 @@ func TestNextWhoseBatonIsStolenMakesAnother(t *testing.T) {
 	awaitBaton(t, id)
 }
 
-// The place in the line and the place at the door go with the channel on which a
+// The place in the line and the reader's place go with the channel on which a
 // delivery has got too old (consumer_timeout).
 func TestNextWhoseChannelsAreClosedIsStillServed(t *testing.T) {
 	id := fresh(lock.Mutex)

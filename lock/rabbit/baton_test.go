@@ -259,7 +259,7 @@ func TestWhoHasSteppedBackLooksForItself(t *testing.T) {
 	must(t, err)
 	must(t, h.Release(within(t)))
 	select {
-	case <-calls: // the second runs, and has left the door
+	case <-calls: // the second runs, and has left the reader's place
 	case <-within(t).Done():
 		t.Fatal("nobody was called")
 	}

@@ -58,7 +58,7 @@ func TestSlotOfAVanishedHolderIsFoundByWhoIsNextForAnother(t *testing.T) {
 	must(t, <-started)
 }
 
-func TestSlotThatIsLeftAtTheDoorGoesToWhoIsNextForAnother(t *testing.T) {
+func TestSlotThatIsLeftByItsReaderGoesToTheSuccessorForAnother(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	_, held := fullOfTwo(t, id)
 	leaver := refused(t, at(shared.URL()), id)
@@ -79,7 +79,8 @@ func TestSlotThatIsLeftAtTheDoorGoesToWhoIsNextForAnother(t *testing.T) {
 	must(t, <-started)
 }
 
-// Told to end at any moment on its way to the door, it leaves no record behind that others would have to wait for.
+// Told to end at any moment on its way to the reader's place, it leaves no record behind that others would have to wait
+// for.
 func TestWaiterThatGivesUpOnItsWayKeepsNobody(t *testing.T) {
 	t.Parallel()
 	for round := range 3 {

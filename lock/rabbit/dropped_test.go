@@ -10,7 +10,7 @@ import (
 	"berth/lock/rabbit"
 )
 
-// A policy takes the record of a holder that is still at the door, while it verifies. Once B is claimed, that is proof.
+// A policy takes the record of a holder that is still the reader, while it verifies. Once B is claimed, that is proof.
 func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
@@ -130,7 +130,8 @@ func TestLateRecordOfOneThatHasLeftSaysNothingOfOthers(t *testing.T) {
 	}
 }
 
-// Somebody waits away from the door with the holder's record in hand. Others who come meanwhile do not see it.
+// Somebody waits away from the reader's place with the holder's record in hand. Others who come meanwhile do not see
+// it.
 func TestRecordInSomebodysHandIsNotTakenForLost(t *testing.T) {
 	t.Parallel()
 	id := ledgerWith(t, heldBy(5, time.Minute))
@@ -152,7 +153,7 @@ func TestRecordInSomebodysHandIsNotTakenForLost(t *testing.T) {
 	}
 }
 
-// visits has somebody come to the door of a lock that is held, and go.
+// visits has a berth take the reader's place of a lock that is held, and go.
 func visits(t *testing.T, cfg rabbit.Config, id lock.ID) {
 	t.Helper()
 	l := backend(t, cfg).Lock(id)

@@ -221,8 +221,8 @@ func WriteAnew(l lock.Lock, times int) {
 // CutReplicated cuts the connection of a holder that has no queue of its own.
 func CutReplicated(h lock.Held) { h.(*tokens.Held).Place.(*replicated.Held).Conn().Abandon() }
 
-// CloseDoor closes the channel on which such a holder stands at the door.
-func CloseDoor(ctx context.Context, h lock.Held) error {
+// CloseReader closes the channel on which such a holder has the reader's place.
+func CloseReader(ctx context.Context, h lock.Held) error {
 	return h.(*tokens.Held).Place.(*replicated.Held).Session.Main().Close(ctx)
 }
 

@@ -70,7 +70,7 @@ func TestCallThatComesInThePlaceOfABatonIsAnswered(t *testing.T) {
 	}
 }
 
-// The connection falls silent in the midst of a proof, which has the door to itself.
+// The connection falls silent in the midst of a proof, which has the reader's place to itself.
 func TestReleaseGoesAnotherWayFromTheMidstOfAProof(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)

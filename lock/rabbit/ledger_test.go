@@ -19,7 +19,7 @@ import (
 const long = time.Minute
 
 // holding returns a contender whose command has run for a while: it has B, and has let
-// the next one to the door.
+// the next one read.
 func holding(t *testing.T, id lock.ID, heartbeat time.Duration) (lock.Lock, lock.Held) {
 	t.Helper()
 	l, h := claimed(t, id, heartbeat)
@@ -35,7 +35,7 @@ func start(t *testing.T, h lock.Held) {
 	awaitB(t, h)
 }
 
-// awaitB waits until the holder has B and has let the next one to the door, where
+// awaitB waits until the holder has B and has let the next one read, where
 // nobody is next.
 func awaitB(t *testing.T, h lock.Held) {
 	t.Helper()
@@ -48,8 +48,8 @@ func awaitB(t *testing.T, h lock.Held) {
 	})
 }
 
-// started returns a contender whose command has just started, and which keeps the place
-// at the door.
+// started returns a contender whose command has just started, and which keeps the
+// reader's place.
 func started(t *testing.T, id lock.ID, heartbeat time.Duration) (lock.Lock, lock.Held) {
 	t.Helper()
 	l, h := claimed(t, id, heartbeat)

@@ -92,7 +92,7 @@ func TestPermissionForTheQueuesOfALockAloneIsEnoughToWait(t *testing.T) {
 	}
 }
 
-// Who waits for a slot that is held goes to its door, and may not pass it.
+// A waiter for a slot that is held takes its reader's place, and may go no further.
 func TestWhoMayNotBeNextIsToldWhileItWaits(t *testing.T) {
 	t.Parallel()
 	must(t, shared.AddUser(within(t), "readless", "right"))

@@ -168,7 +168,7 @@ func TestNextDoesNotStartInARemovedSlot(t *testing.T) {
 	}
 }
 
-// One that waits away from the door, and is blocked there, does not keep others waiting when it gives up.
+// One that waits away from the reader's place, and is blocked there, does not keep others waiting when it gives up.
 func TestWaiterOutsideGivesUpUnderAnAlarm(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
@@ -177,7 +177,7 @@ func TestWaiterOutsideGivesUpUnderAnAlarm(t *testing.T) {
 	ready := make(chan error, 1)
 	go func() { ready <- w.Ready(within(t)) }()
 	_, ledger := rabbit.Queues(w)
-	eventually(t, "it waits away from the door", func() bool {
+	eventually(t, "it waits away from the reader's place", func() bool {
 		q, _, err := shared.Queue(within(t), "/", ledger)
 		return err == nil && q.Consumers == 0 && q.Unacked > 0
 	})

@@ -131,7 +131,7 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 			heeding(t, l, says("one", 1))
 			rabbit.TakeBAfter(h, time.Hour)
 			must(t, h.Ready(within(t)))
-			seen(t, i, "1 held by one; 0 wait") // at the door, as its command is young
+			seen(t, i, "1 held by one; 0 wait") // the reader, as its command is young
 			must(t, h.Release(within(t)))
 			seen(t, i, "1 free; 0 wait")
 
@@ -275,7 +275,7 @@ func TestHolderIsAsked(t *testing.T) {
 	}
 }
 
-// It leaves the door when it has B, between two looks of who asks.
+// It leaves the reader's place when it has B, between two looks of who asks.
 func TestHolderIsFoundWhileItTakesB(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, h := claimed(t, id, long)

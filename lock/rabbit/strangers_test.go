@@ -259,14 +259,14 @@ func TestWhoIsNextKeepsLittleOfWhatStrangersSend(t *testing.T) {
 	must(t, h.Verify(within(t)))
 }
 
-// A holder that lives is not taken for dead, and who waits away from the door steps back, though nobody vouches for the
-// record by which it shows: it may be that of a berth that does not say from whom it is.
+// A holder that lives is not taken for dead, and who waits away from the reader's place steps back, though nobody
+// vouches for the record by which it shows: it may be that of a berth that does not say from whom it is.
 func TestRecordOfNobodyIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	id := ledgerWith(t, forged("", `{"record":"held","term":7,"id":"x","handover_ms":60000}`))
 	_, h := claimed(t, id, time.Second)
 	ready := untilReady(t, h)
-	eventually(t, "it waits away from the door", func() bool {
+	eventually(t, "it waits away from the reader's place", func() bool {
 		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)
 		return q.Consumers == 0 && q.Unacked > 0

@@ -305,7 +305,7 @@ func TestShortCommandNeedsNeitherAClaimNorTheLine(t *testing.T) {
 	must(t, next.Ready(within(t)))
 }
 
-// What happens to a command that has just started, and whose holder has the door alone.
+// What happens to a command that has just started, and whose holder has the reader's place alone.
 func TestHolderWithoutAClaimKeepsItsSlot(t *testing.T) {
 	t.Parallel()
 	for what, happen := range map[string]func(t *testing.T, id lock.ID, h lock.Held){
@@ -389,7 +389,7 @@ func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
 }
 
 // An alarm blocks the connection of whoever publishes, as one that is next does when it
-// looks after the holder. One that was blocked on its way to the door has left a record
+// looks after the holder. One that was blocked on its way to the reader's place has left a record
 // that others wait for, for its lease.
 func TestWaitersAreServedUnderAnAlarm(t *testing.T) {
 	ctx := withinMinute(t)

@@ -1,5 +1,5 @@
 // Package administration changes whether, and in how many slots, a lock exists: its queues A, under the
-// administration mutex. It never holds a slot, but stands at the door of one for a moment to read its ledger.
+// administration mutex. It never holds a slot, but takes the reader's place of one for a moment to read its ledger.
 package administration
 
 import (

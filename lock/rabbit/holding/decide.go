@@ -14,7 +14,7 @@ type situation struct {
 	clock    boottime.Clock
 	gaveUp   bool // its caller has
 	lost     bool // there is a cause
-	out      bool // it waits away from the door
+	out      bool // it waits away from the reader's place
 	ours     bool // B is
 	asked    bool // the holder has asked for the slot
 	term     uint64
@@ -33,7 +33,7 @@ type step string
 const (
 	giveUp      step = "give up"
 	sayWhy      step = "say why it is lost"
-	loseDoor    step = "lose the place"
+	losePlace   step = "lose the place"
 	loseToGuard step = "lose the slot, which the own guard has released"
 	giveBack    step = "give B back to its holder"
 	recordAnew  step = "record itself anew" // somebody was here meanwhile, and has gone
@@ -41,12 +41,12 @@ const (
 	lookAtSlot  step = "look whether the slot is there"
 	start       step = "have the command started"
 	breakOff    step = "break off"
-	waitOutside step = "wait away from the door"
+	waitOutside step = "wait away from the reader's place"
 	stepBack    step = "step back"
 	listen      step = "listen"
 )
 
-// next decides what to do, where this much is known at the door. It has all that lets a command start whose last holder
+// next decides what to do, where the reader knows this much. It has all that lets a command start whose last holder
 // was heard of.
 func (s situation) next(known ledger.View) step {
 	switch {
@@ -55,7 +55,7 @@ func (s situation) next(known ledger.View) step {
 	case s.lost:
 		return sayWhy
 	case !s.out && transport.IsClosed(known.Ended):
-		return loseDoor
+		return losePlace
 	case known.Disowned() && s.term != 0:
 		return loseToGuard
 	case s.ours && !s.out && (s.asked || known.Echoed):
@@ -107,7 +107,7 @@ const (
 // within milliseconds.
 const patientClaims = 5
 
-// afterClaim decides what follows a claim of B, if the connection is broken, and the place at the door has ended. deleted
+// afterClaim decides what follows a claim of B, if the connection is broken, and the reader's place has ended. deleted
 // reports whether that is because there is no ledger.
 func afterClaim(err error, broken, ended bool, deleted func() bool, tries int) claiming {
 	taken := errors.Is(err, transport.ErrTaken)

@@ -23,7 +23,7 @@ func released(term uint64, id string) ledger.Record {
 	return ledger.Record{Record: "released", Holding: ledger.Holding{Term: term, ID: id}}
 }
 
-// seen is what is known at a door that was proven just now.
+// seen is what a reader knows whose place was proven just now.
 func seen(records ...ledger.Record) ledger.View {
 	return ledger.View{
 		History: ledger.NewHistory(me, 0, records...), Proven: boottime.Now(), Asked: -1,
@@ -63,7 +63,7 @@ var (
 	disowned   = seen(isHeld(3, "a"), released(3, "a"), isHeld(4, me), released(4, me))
 )
 
-// waits is one at the door that has recorded itself as term 4, in a ledger that it has found.
+// waits is a reader that has recorded itself as term 4, in a ledger that it has found.
 var waits = situation{term: 4, lease: lease, priority: 5}
 
 // with returns what that is with a change.
@@ -97,7 +97,7 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"nobody has to end":                   {waits, free, start},
 		"its caller has given up":             {gone, ended(free), giveUp},
 		"the slot is lost":                    {lost, ended(free), sayWhy},
-		"the place is":                        {waits, ended(free), loseDoor},
+		"the place is":                        {waits, ended(free), losePlace},
 		"it is away from the place that ends": {outside, ended(somebody), waitOutside},
 
 		// Its guard gives the slot back when berth is gone. Whoever comes next may run by now.
@@ -215,7 +215,7 @@ func TestHowLongOneWaitsForAHolderThatSaysNothing(t *testing.T) {
 				Holder: &Holder{Env: Env{Longest: longest}, unreleased: map[int]time.Duration{slot: c.unreleased}}, slot: slot, lease: own,
 				alone: time.Now().Add(-already),
 			},
-			door: &ledger.Door{Empty: c.empty},
+			reader: &ledger.Reader{Empty: c.empty},
 		}
 		got, want := w.left(c.known), c.want-already
 		if got > want || got < want-5*time.Second {

@@ -18,10 +18,10 @@ import (
 	"berth/lock/rabbit/will"
 )
 
-// Held is lock.Held: the place at a slot's door, then B of the slot, owned by the session's connection. Holder.Claim
+// Held is lock.Held: the reader's place of a slot, then B of the slot, owned by the session's connection. Holder.Claim
 // and Holder.Next make it.
 //
-// Its way: at the door before the command starts (enter.go, wait.go), at the door while the command is young, B after
+// It has the reader's place before the command starts (enter.go, wait.go) and while the command is young, B after
 // that (takeb.go), and B on another connection where the first one broke (reclaim.go).
 type Held struct {
 	*Holder
@@ -31,10 +31,10 @@ type Held struct {
 	a, b, t string // a is empty for a mutex
 	lease   time.Duration
 
-	term       atomic.Uint64               // 0 until the ledger has the record, and that is proven
-	door       atomic.Pointer[ledger.Door] // nil once it was given back
-	takeBEnded chan struct{}               // closed when takeB has ended; valid after the start
-	over       chan struct{}               // closed once Release has ended
+	term       atomic.Uint64                 // 0 until the ledger has the record, and that is proven
+	reader     atomic.Pointer[ledger.Reader] // nil once it was given back
+	takeBEnded chan struct{}                 // closed when takeB has ended; valid after the start
+	over       chan struct{}                 // closed once Release has ended
 
 	unclaimed context.Context // over once B was claimed after the start
 	claimed   context.CancelFunc
@@ -48,8 +48,8 @@ type Held struct {
 	handover time.Duration    // what the record says
 	proven   boottime.Instant // see Proven
 	mayStart bool             // nobody has to end any more
-	out      bool             // it waits away from the door
-	alone    time.Time        // since when it waits with B, most of it away from the door; zero: it does not
+	out      bool             // it waits away from the reader's place
+	alone    time.Time        // since when it waits with B, most of it away from the reader's place; zero: it does not
 }
 
 var _ lock.Held = (*Held)(nil)
@@ -96,8 +96,8 @@ func (h *Held) Handover() lock.Handover {
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
 
-// exists finds out whether the slot is there. After the claim of B or of the door: who removes a slot looks at these
-// after that.
+// exists finds out whether the slot is there. After the claim of B or of the reader's place: who removes a slot looks
+// at these after that.
 func (h *Held) exists(ctx context.Context) error {
 	if h.a == "" {
 		return nil
@@ -140,11 +140,11 @@ func (h *Held) Release(ctx context.Context) error {
 
 // remember keeps whom a contender that gives up its place has waited for.
 func (h *Held) remember() {
-	door := h.door.Load()
-	if door == nil || h.Started() {
+	reader := h.reader.Load()
+	if reader == nil || h.Started() {
 		return
 	}
-	if known := door.View(); known.Unsettled() {
+	if known := reader.View(); known.Unsettled() {
 		if h.unreleased == nil {
 			h.unreleased = make(map[int]time.Duration)
 		}
@@ -156,7 +156,7 @@ func (h *Held) remember() {
 // soon as it hears of the first, so the rest follows in the same write and is not waited for.
 func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) {
 	if h.out && !h.Session.Blocked() { // what is in hand goes back before B is free
-		_ = h.door.Load().Close(departing)
+		_ = h.reader.Load().Close(departing)
 	}
 	if h.Term() == 0 {
 		unrecorded = h.recordRelease(ctx) // what was recorded all the same makes others wait
@@ -173,14 +173,14 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 	unproven := slices.DeleteFunc(slices.Clone(h.records), func(who ledger.Holding) bool { return who == h.holding() })
 	unrecorded = h.release(ctx, unproven)
 	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(!h.MayStart()), First: h.Leaving}
-	door, lost := h.door.Load(), errors.Is(h.Cause(), lock.ErrLost)
+	reader, lost := h.reader.Load(), errors.Is(h.Cause(), lock.ErrLost)
 	if h.Ours() && !lost { // B may be somebody else's, which would close the channel
 		departure.Remove = h.b
 	}
 	depart, gone := h.Session.Main().Depart, false
-	if door != nil && h.Started() { // otherwise the records of those who may live have to go back
-		depart, gone = door.Depart, true
-		h.Waiter.Drop() // a baton would come before the door is open
+	if reader != nil && h.Started() { // otherwise the records of those who may live have to go back
+		depart, gone = reader.Depart, true
+		h.Waiter.Drop() // a baton would come before the reader's place is free
 		departure.Wake, departure.Call = h.Names.Line(), line.Call(h.slot)
 	}
 	found, departed := depart(departing, departure)
@@ -195,16 +195,16 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 		case lost:
 			h.Waiter.PassOn()
 			return h.leave(ctx)
-		case door == nil && departed == nil:
+		case reader == nil && departed == nil:
 			will.Call(ctx, h.Session.Main(), h.t, h.Names.Line(), h.slot)
 			fallthrough
-		case door == nil || gone:
+		case reader == nil || gone:
 			return nil
 		}
-		err := door.Close(ctx)
+		err := reader.Close(ctx)
 		call := !h.Started() && !h.Waiter.PassOn()
 		if h.Names.ID.Kind == lock.Semaphore { // those who are next for other slots remove batons
-			call = !h.Started() && door.View().Over()
+			call = !h.Started() && reader.View().Over()
 		}
 		if queue := h.Names.Line(); call && queue != "" {
 			_, _ = h.Session.Deliver(ctx, queue, line.Call(h.slot))
@@ -242,8 +242,8 @@ func (h *Held) release(ctx context.Context, records []ledger.Holding) (err error
 // leave gives back what this holding has, and says nothing.
 func (h *Held) leave(ctx context.Context) error {
 	err := h.GiveBack(ctx)
-	if door := h.door.Load(); door != nil && err == nil && !h.Conn().Broken() {
-		err = door.Close(ctx)
+	if reader := h.reader.Load(); reader != nil && err == nil && !h.Conn().Broken() {
+		err = reader.Close(ctx)
 	}
 	return err
 }

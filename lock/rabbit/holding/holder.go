@@ -1,5 +1,5 @@
 // Package holding is next for a slot of a lock that is made of queues A, B and T, and then holds it: it takes the
-// place at the door, waits for the last holder, claims B once the command runs, verifies, reclaims and gives back. It
+// reader's place, waits for the last holder, claims B once the command runs, verifies, reclaims and gives back. It
 // does not know how a slot is found.
 package holding
 
@@ -83,7 +83,7 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 	}
 	l.unproven = cmp.Or(l.unproven, rand.Text())
 	h := l.newHeld(slot, l.unproven)
-	err := h.atDoor(ctx)
+	err := h.becomeReader(ctx)
 	if err == nil {
 		err = h.enter(ctx, now, next)
 	}

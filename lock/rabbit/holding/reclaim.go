@@ -101,7 +101,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 	if err := h.MoveTo(ctx, side); err != nil {
 		return err
 	}
-	h.door.Store(nil)
+	h.reader.Store(nil)
 	h.asked = 0
 	h.Session.KeepSilent(true)
 	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())

@@ -50,21 +50,22 @@ func (h *Held) ask() (ledgerState, error) {
 			return recorded, err
 		}
 	}
-	door := h.door.Load()
-	if door != nil && !h.Ours() {
-		// The door is the only claim, until B is ours: a policy may have dropped the record that would prove it.
-		err := door.Prove(h.unclaimed)
+	reader := h.reader.Load()
+	if reader != nil && !h.Ours() {
+		// The reader's place is the only claim, until B is ours: a policy may have dropped the record that would prove
+		// it.
+		err := reader.Prove(h.unclaimed)
 		switch {
 		case err != nil && h.Ours():
 		case errors.Is(err, lock.ErrLost):
 			// No proof: others wait for our release. B is being claimed.
 			return recorded, lock.Errorf(lock.ErrUnknown, "cannot verify %s: %s", h, err.Error())
 		default:
-			return recorded, h.judgeDoor(err)
+			return recorded, h.judgeReader(err)
 		}
 	}
-	if door != nil && h.Started() {
-		<-h.takeBEnded // with the door, the records are in hand
+	if reader != nil && h.Started() {
+		<-h.takeBEnded // with the reader's place, the records are in hand
 	}
 	if err := h.Prove(background); err != nil || !h.Started() {
 		return recorded, err

@@ -74,7 +74,7 @@ type Waiter struct {
 	Config
 	Looks   int  // how often it has looked without having been woken
 	Arrived bool // it is in line, or has waited
-	Taken   bool // somebody was at the door when it came, and it cannot have the place
+	Taken   bool // there was a reader when it came, and it cannot have the place
 
 	session   *session.Session
 	place     *place    // on the session's present connection; nil before the first wait
@@ -126,15 +126,15 @@ func (w *Waiter) StepBack() { w.early, w.outcome = true, Full }
 // Called is for one that is next, and was called to another slot.
 func (w *Waiter) Called() { w.outcome, w.tries = Full, 1 }
 
-// InLine reports whether it stands in line before it goes to a door: it has stepped back, others are before it, or the
-// door that it comes from is taken. One that has stepped back and looks by itself goes there: the call may be lost, or
-// have come in vain.
+// InLine reports whether it stands in line before it goes to a reader's place: it has stepped back, others are before
+// it, or the place that it comes from is taken. One that has stepped back and looks by itself goes there: the call may
+// be lost, or have come in vain.
 func (w *Waiter) InLine() bool {
 	return (w.behind || w.Taken) && !w.Arrived || w.early && w.hint == 0 && w.Looks == 0
 }
 
 // Behind reports whether others were in line when this contender came, which has not waited yet. They go first through
-// a door that is open: who is called needs longer to get there than one that comes by.
+// a reader's place that is free: a waiter that is called needs longer to get there than one that comes by.
 func (w *Waiter) Behind(ctx context.Context) bool {
 	if w.Arrived || w.Once {
 		return false

@@ -23,7 +23,7 @@ type step string
 
 const (
 	giveUp       step = "give up"
-	loseDoor     step = "lose the place"
+	losePlace    step = "lose the place"
 	loseToGuard  step = "lose the slot, which the own guard has released"
 	stepBack     step = "step back for a holder that lives"
 	breakOff     step = "break off"
@@ -34,14 +34,14 @@ const (
 	listen       step = "listen"
 )
 
-// next decides what to do, where this much is known at the door. It has all that lets a command start.
+// next decides what to do, where the reader knows this much. It has all that lets a command start.
 func (s situation) next(known ledger.View) step {
 	free := s.free(known)
 	switch {
 	case s.gaveUp:
 		return giveUp
 	case transport.IsClosed(known.Ended):
-		return loseDoor
+		return losePlace
 	case known.Disowned():
 		return loseToGuard
 	case known.Echoed:

@@ -26,7 +26,7 @@ func released(term uint64, id string) ledger.Record {
 	return ledger.Record{Record: "released", Holding: ledger.Holding{Term: term, ID: id}}
 }
 
-// seen is what is known at a door that was proven just now.
+// seen is what a reader knows whose place was proven just now.
 func seen(records ...ledger.Record) ledger.View {
 	return ledger.View{
 		History: ledger.NewHistory(me, 0, records...), Proven: boottime.Now(), Asked: -1,
@@ -74,7 +74,7 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"somebody may live":             {waits, somebody, listen},
 		"nobody has to end":             {waits, free, start},
 		"its caller has given up":       {gone, ended(free), giveUp},
-		"the place is lost":             {blocked, ended(disowned), loseDoor},
+		"the place is lost":             {blocked, ended(disowned), losePlace},
 		"its own guard has released it": {blocked, echoed(disowned), loseToGuard},
 		"it has, and the delay is over": {over, disowned, loseToGuard},
 		"a holder lives":                {waits, echoed(somebody), stepBack},
@@ -141,7 +141,7 @@ func TestHowLongOneWaits(t *testing.T) {
 		"it says nothing, and is known empty": {true, seen(), longest},
 	} {
 		h := &Held{Holder: &Holder{Env: Env{Longest: longest}}, lease: lease}
-		h.door.Store(&ledger.Door{Empty: c.empty})
+		h.reader.Store(&ledger.Reader{Empty: c.empty})
 		if got := h.delay(c.known); got != c.want {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
 		}

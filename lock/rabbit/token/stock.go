@@ -19,8 +19,8 @@ const (
 	// quiet is how long nothing more comes before all tokens that nobody keeps are taken to be in hand.
 	quiet = 20 * time.Millisecond
 
-	// missingFor is how long a token is nowhere to be seen before it is made again. Who has just drawn one is at the
-	// slot's door long before that.
+	// missingFor is how long a token is nowhere to be seen before it is made again. Who has just drawn one is the
+	// slot's reader long before that.
 	missingFor = 500 * time.Millisecond
 
 	// firstBatch is how many slots Missing looks at first.

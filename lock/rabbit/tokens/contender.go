@@ -1,5 +1,5 @@
 // Package tokens contends for a token semaphore: it draws the token of a slot, or waits until the broker hands it one,
-// and goes to the slot's door with it. A contender without a token tries nothing. What comes at the door is the
+// and takes the reader's place of the slot with it. A contender without a token tries nothing. What follows is the
 // holding's, as for every kind of lock.
 package tokens
 
@@ -47,8 +47,8 @@ const (
 	quorumLook = 8 * time.Second
 	soonLook   = 2 * time.Second
 
-	// onceLook lies between the looks of one that does not wait: longer than somebody who has just drawn a token needs
-	// to the door.
+	// onceLook lies between the looks of one that does not wait: longer than a berth that has just drawn a token needs
+	// to take the reader's place.
 	onceLook = 200 * time.Millisecond
 
 	// oncePatience is for how long such a one waits for tokens that somebody else has in hand, who counts or tries them.
@@ -315,7 +315,7 @@ func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place
 	return h, err
 }
 
-// enter goes to the door of a slot.
+// enter takes the reader's place of a slot.
 func (c *Contender) enter(ctx context.Context, slot int, now bool) (Place, error) {
 	if c.names.Replicated() {
 		if h, err := c.Replicated.Claim(ctx, slot, now); err != nil {

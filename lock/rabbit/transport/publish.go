@@ -35,8 +35,8 @@ type Departure struct {
 	Queue   string // that the message goes to
 	Message Message
 
-	Door *Consumer // ends before the message is sent; nil: there is none
-	Ack  []uint64  // of its deliveries, that are removed; the others are put back
+	Reader *Consumer // ends before the message is sent; nil: there is none
+	Ack    []uint64  // of its deliveries, that are removed; the others are put back
 
 	Remove string // a queue that is deleted after it; "": none
 
@@ -124,17 +124,17 @@ func (c *Channel) confirmMode(ch *amqp.Channel) error {
 	return err
 }
 
-// send sends it all in one write. Where the channel of the door has ended, the broker has put back all of it.
+// send sends it all in one write. Where the reader's channel has ended, the broker has put back all of it.
 func (c *Channel) send(ch *amqp.Channel, letters []Letter, d Departure) (
 	confirms []*amqp.DeferredConfirmation, err error) {
 	c.conn.socket.Begin(0)
 	defer c.conn.socket.End()
 	for _, tag := range d.Ack {
-		_ = d.Door.Ack(tag)
+		_ = d.Reader.Ack(tag)
 	}
-	if d.Door != nil {
-		d.Door.Leave()
-		_ = d.Door.PutBack(0)
+	if d.Reader != nil {
+		d.Reader.Leave()
+		_ = d.Reader.PutBack(0)
 	}
 	remove := func() (err error) {
 		if d.Remove != "" {
