@@ -5,7 +5,7 @@
 //
 // What follows is the same for every backend; see the example of package [lock].
 //
-// The only consumer of a slot's ledger, the durable queue T, is the contender that is next, or the holder that has just
+// The only consumer of a slot's ledger, the durable queue T, is the successor, or the holder that has just
 // started. A holder whose command has run for a moment holds the slot by its exclusive queue B. The slot exists if its
 // durable queue A does. docs/protocol.md has the wire protocol.
 //

@@ -135,7 +135,7 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 // cost is how many methods of each name were sent.
 type cost map[string]int
 
-// inexact are steps that can cost less: who is next looks again until it has its baton,
+// inexact are steps that can cost less: the successor looks again until it has its baton,
 // and proves its place before it starts if the last proof is old.
 var inexact = map[string]bool{"become next": true, "claim": true}
 

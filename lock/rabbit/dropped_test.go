@@ -29,7 +29,7 @@ func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
 	must(t, h.Release(within(t)))
 }
 
-// A policy takes the holder's record out of the ledger, and leaves that of somebody who was next and has left. That one
+// A policy takes the holder's record out of the ledger, and leaves that of a successor that has left. That one
 // has waited for a holder, and says nothing of it: whoever comes does not start while it may live.
 func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {
 				setPolicy(t, id, "-1-T$", lose.before)
 				l, h := holding(t, id, long)
 				setPolicy(t, id, "-1-T$", lose.after) // what the waiter writes is kept
-				left := nextLeaves(t, id, lose.before != lose.after, died)
+				left := successorLeaves(t, id, lose.before != lose.after, died)
 				vanish(t, l)
 				_, newcomer := claimed(t, id, long)
 				waits(t, newcomer)
@@ -57,9 +57,9 @@ func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {
 	}
 }
 
-// nextLeaves has somebody be next for a lock until its holder's record was dropped, which is told of, and returns its
-// term.
-func nextLeaves(t *testing.T, id lock.ID, dropped, died bool) (told int) {
+// successorLeaves has a berth be the successor for a lock until its holder's record was dropped, which is told of, and
+// returns its term.
+func successorLeaves(t *testing.T, id lock.ID, dropped, died bool) (told int) {
 	t.Helper()
 	cfg, said := journal()
 	cfg.Heartbeat = time.Second // it proves its place often
@@ -71,7 +71,7 @@ func nextLeaves(t *testing.T, id lock.ID, dropped, died bool) (told int) {
 	ctx, cancel := context.WithCancel(within(t))
 	waited := make(chan error, 1)
 	go func() { waited <- next.Wait(ctx, time.Hour) }()
-	handover := <-next.Next()
+	handover := <-next.Handovers()
 	if dropped {
 		eventually(t, "it is told that a record was dropped", func() bool { return said("not delivered again") > 0 })
 	}
@@ -93,7 +93,7 @@ func TestHolderWhoseRecordWasLostReclaims(t *testing.T) {
 	id := fresh(lock.Mutex)
 	setPolicy(t, id, "-1-T$", `[{<<"max-length">>, 2}]`)
 	_, h := holding(t, id, long)
-	nextLeaves(t, id, false, false)
+	successorLeaves(t, id, false, false)
 	lost := h.Lost()
 	rabbit.CutConnection(h)
 	<-lost

@@ -36,7 +36,7 @@ func start(t *testing.T, h lock.Held) {
 }
 
 // awaitB waits until the holder has B and has let the next one read, where
-// nobody is next.
+// there is no successor.
 func awaitB(t *testing.T, h lock.Held) {
 	t.Helper()
 	b, ledger := rabbit.Queues(h)

@@ -93,7 +93,7 @@ func TestPermissionForTheQueuesOfALockAloneIsEnoughToWait(t *testing.T) {
 }
 
 // A waiter for a slot that is held takes its reader's place, and may go no further.
-func TestWhoMayNotBeNextIsToldWhileItWaits(t *testing.T) {
+func TestWaiterThatMayNotBeTheSuccessorIsToldWhileItWaits(t *testing.T) {
 	t.Parallel()
 	must(t, shared.AddUser(within(t), "readless", "right"))
 	must(t, shared.SetPermissions(within(t), "readless", "/", ".*", ".*", ".*-W$"))

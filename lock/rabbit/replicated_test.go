@@ -385,7 +385,7 @@ func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
 		s, err = i.Look(within(t))
 		must(t, err)
 		slot := s.Slots[h.Slot()-1]
-		return slot.State == lock.SlotHeld && slot.Holder != nil && !slot.HasNext && s.Waiting == 0
+		return slot.State == lock.SlotHeld && slot.Holder != nil && !slot.HasSuccessor && s.Waiting == 0
 	})
 	_, second := startedIn(t, id)
 	won := untilHeld(t, connected(t, shared, id))

@@ -96,9 +96,9 @@ func describe(s lock.Status) string {
 		if slot.Holder != nil {
 			word += " by " + slot.Holder.Holder
 		}
-		if slot.Next != nil {
-			word += " next " + slot.Next.Holder
-		} else if slot.HasNext {
+		if slot.Successor != nil {
+			word += " next " + slot.Successor.Holder
+		} else if slot.HasSuccessor {
 			word += " next somebody"
 		}
 		if slot.Problem != "" {
@@ -173,10 +173,10 @@ func TestStatusOfASemaphore(t *testing.T) {
 		heeding(t, w, says("waiter", 0))
 		untilWoken(t, w)
 	}
-	eventually(t, "two are next, one is in the removed slot", func() bool {
+	eventually(t, "two are successors, one is in the removed slot", func() bool {
 		s, err := i.Look(within(t))
 		must(t, err)
-		return len(s.Slots) == 2 && s.Slots[0].Next != nil && s.Slots[1].Next != nil && s.Waiting == 2
+		return len(s.Slots) == 2 && s.Slots[0].Successor != nil && s.Slots[1].Successor != nil && s.Waiting == 2
 	})
 }
 
@@ -186,7 +186,7 @@ func TestStatusOfWhoDoesNotAnswer(t *testing.T) {
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
 	untilWoken(t, refused(t, at(shared.URL()), id))
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	i := inspector(t, at(shared.URL()), id)
 	seen(t, i, "1 held next somebody (its holder does not answer; the name of its connection to the broker has its host and pid); 1 wait")
 }

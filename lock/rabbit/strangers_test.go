@@ -239,8 +239,8 @@ func TestStrangerOnlyDelays(t *testing.T) {
 	}
 }
 
-// Whoever is next has in hand what counts, and a few hundred messages at most that do not, however long they are.
-func TestWhoIsNextKeepsLittleOfWhatStrangersSend(t *testing.T) {
+// The successor has in hand what counts, and a few hundred messages at most that do not, however long they are.
+func TestSuccessorKeepsLittleOfWhatStrangersSend(t *testing.T) {
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)

@@ -336,7 +336,7 @@ func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
 	})
 }
 
-// Who is next acknowledges what it is asked, also while it leaves the reader's place.
+// The successor acknowledges what it is asked, also while it leaves the reader's place.
 func TestConnectionOutlivesAChannelThatAcknowledgesToTheEnd(t *testing.T) {
 	queue := fresh(lock.Mutex).Name
 	onChannel(t, func(ch *amqp.Channel) error {

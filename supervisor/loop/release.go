@@ -59,7 +59,7 @@ func (l *loop) release(e event) {
 // waits for the next start belonged to it.
 func (l *loop) noteReleased(err error) {
 	l.overtime.Stop()
-	l.held, l.next = nil, 0
+	l.held, l.successorOf = nil, 0
 	if err != nil {
 		l.log.Debug("the slot's return was not confirmed; it is freed by closing the connection", "error", err)
 	} else {

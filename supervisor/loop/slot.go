@@ -21,7 +21,7 @@ func (l *loop) prepare(e event) {
 	l.held, l.lostC = e.held, e.held.Lost()
 	l.since, l.verified = time.Now(), 0
 	l.takeover.end()
-	l.next = 0
+	l.successorOf = 0
 	l.facts.LastErr, l.facts.Fallen, l.facts.Use = nil, 0, machine.Unused
 	l.facts.Lost, l.facts.Last = false, false
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
@@ -41,7 +41,7 @@ func (l *loop) inherit(h lock.Handover) {
 	if l.guard != nil && l.held == nil {
 		_ = l.guard.Bequeath(h.Will)
 	}
-	if l.next = h.Slot; h.Slot > 0 {
+	if l.successorOf = h.Slot; h.Slot > 0 {
 		l.askToStepDown(h.Slot)
 	} else {
 		l.takeover.end()

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A newcomer of a higher priority takes the place of the one that is next.
+// A newcomer of a higher priority takes the place of the successor.
 func TestWaitersAreServedByPriority(t *testing.T) {
 	t.Parallel()
 	calmBroker(t)

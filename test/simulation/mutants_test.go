@@ -90,7 +90,7 @@ var mutants = []mutant{
 		harmless: "a claim decides of B, and a look of A, T and W, whatever a probe has said. The one probe that is " +
 			"believed is that of B by a reader that knows all to be released: see the next one"},
 	{name: "it takes a slot for free whose B is there", changes: []overlay.Change{{File: "lock/rabbit/holding/enter.go",
-		Old: "case b != transport.Absent && (free || !next):", New: "case b != transport.Absent && false:"}},
+		Old: "case b != transport.Absent && (free || !successor):", New: "case b != transport.Absent && false:"}},
 		harmless: "B is there and all are released only while its owner waits outside with records in hand, and within " +
 			"100 ms somebody else has both recorded itself and been released, who has seen everybody end: nobody " +
 			"can on one node"},

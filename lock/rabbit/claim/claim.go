@@ -79,7 +79,7 @@ func (c *Claim) Cause() error {
 }
 
 // Start is called when the command may be alive: the end of the connection is doubt from then on. Until the deadline
-// the slot can be claimed again, because whoever is next waits for our release, or for as long as we may live.
+// the slot can be claimed again, because the successor waits for our release, or for as long as we may live.
 func (c *Claim) Start() { c.started.Store(true) }
 
 // Started reports whether the command may have been started.

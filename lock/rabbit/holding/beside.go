@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// seek looks whether another slot is free of which nobody was told: its holder, and whoever was next for it, may have
-// died without a word, and all who wait may be next for other slots. It returns when to look again at the latest. One
-// that is free twice in a row is the line's hint: a holder whose connection was reset has its slot back by then.
+// seek looks whether another slot is free of which nobody was told: its holder, and its successor, may have
+// died without a word, and all waiters may be successors for other slots. It returns when to look again at the latest.
+// One that is free twice in a row is the line's hint: a holder whose connection was reset has its slot back by then.
 func (w *wait) seek(ctx context.Context) time.Duration {
 	interval := w.lease / 4
 	if w.Session.Apart() { // a look costs a connection

@@ -11,20 +11,20 @@ import (
 
 // situation is what one that waits goes by, besides what it knows of the ledger.
 type situation struct {
-	clock    boottime.Clock
-	gaveUp   bool // its caller has
-	lost     bool // there is a cause
-	out      bool // it waits away from the reader's place
-	ours     bool // B is
-	asked    bool // the holder has asked for the slot
-	term     uint64
-	mayStart bool // nobody has to end any more
-	missing  bool // the ledger did not exist before
-	lease    time.Duration
-	asNext   bool // it goes on to wait when the holder has asked for the slot
-	there    bool // the slot was seen since nobody has to be waited for
-	blocked  bool // the connection is
-	priority int
+	clock       boottime.Clock
+	gaveUp      bool // its caller has
+	lost        bool // there is a cause
+	out         bool // it waits away from the reader's place
+	ours        bool // B is
+	asked       bool // the holder has asked for the slot
+	term        uint64
+	mayStart    bool // nobody has to end any more
+	missing     bool // the ledger did not exist before
+	lease       time.Duration
+	asSuccessor bool // it goes on to wait when the holder has asked for the slot
+	there       bool // the slot was seen since nobody has to be waited for
+	blocked     bool // the connection is
+	priority    int
 }
 
 // step is what one that waits does next.
@@ -66,20 +66,20 @@ func (s situation) next(known ledger.View) step {
 		return breakOff
 	case s.ours:
 		return waitOutside
-	case s.asNext && known.Asked > s.priority:
+	case s.asSuccessor && known.Asked > s.priority:
 		return stepBack
 	}
 	return listen
 }
 
-// begin is next where nobody has to be waited for.
+// begin is next where there is no holder to wait for.
 func (s situation) begin(known ledger.View) step {
 	switch {
 	case s.term != 0 && !known.Current():
 		return recordAnew
 	case s.clock.Until(known.Proven.Add(s.lease/2)) <= 0:
 		return proveAgain
-	case s.asNext && !s.there:
+	case s.asSuccessor && !s.there:
 		return lookAtSlot
 	}
 	return start

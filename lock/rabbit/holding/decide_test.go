@@ -78,8 +78,8 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		ours      = with(func(s *situation) { s.ours = true })
 		outside   = with(func(s *situation) { s.ours, s.out = true, true })
 		asked     = with(func(s *situation) { s.ours, s.asked = true, true })
-		next      = with(func(s *situation) { s.asNext = true })
-		nextThere = with(func(s *situation) { s.asNext, s.there = true, true })
+		next      = with(func(s *situation) { s.asSuccessor = true })
+		nextThere = with(func(s *situation) { s.asSuccessor, s.there = true, true })
 		blocked   = with(func(s *situation) { s.blocked = true })
 		lost      = with(func(s *situation) { s.lost = true })
 		newcomer  = with(func(s *situation) { s.term = 0 })
@@ -155,8 +155,8 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"one of the same priority":       {nextThere, asks(5, somebody), listen},
 		"one that is not next stays":     {waits, asks(6, somebody), listen},
 		"one that may start stays":       {nextThere, asks(6, free), start},
-		"one that has B stays":           {with(func(s *situation) { s.asNext, s.ours = true, true }), asks(6, somebody), waitOutside},
-		"one that is blocked breaks off": {with(func(s *situation) { s.asNext, s.blocked = true, true }), asks(6, somebody), breakOff},
+		"one that has B stays":           {with(func(s *situation) { s.asSuccessor, s.ours = true, true }), asks(6, somebody), waitOutside},
+		"one that is blocked breaks off": {with(func(s *situation) { s.asSuccessor, s.blocked = true, true }), asks(6, somebody), breakOff},
 	} {
 		if got := c.s.next(c.known); got != c.want {
 			t.Errorf("%s: it would %s, not %s", name, got, c.want)
@@ -169,7 +169,7 @@ func TestNothingStartsTooEarly(t *testing.T) {
 	for bits := range 1 << 9 {
 		bit := func(n int) bool { return bits>>n&1 == 1 }
 		s := situation{
-			out: bit(0), ours: bit(1), asked: bit(2), missing: bit(3), asNext: bit(4), there: bit(5), blocked: bit(6),
+			out: bit(0), ours: bit(1), asked: bit(2), missing: bit(3), asSuccessor: bit(4), there: bit(5), blocked: bit(6),
 			lost: bit(7), gaveUp: bit(8), term: 4, lease: lease,
 		}
 		for name, known := range map[string]ledger.View{
@@ -183,7 +183,7 @@ func TestNothingStartsTooEarly(t *testing.T) {
 				t.Errorf("%s: %+v starts", name, s)
 			}
 		}
-		if out := s.next(free) == start && (s.out || s.lost || s.gaveUp || s.ours && s.asked || s.asNext && !s.there); out {
+		if out := s.next(free) == start && (s.out || s.lost || s.gaveUp || s.ours && s.asked || s.asSuccessor && !s.there); out {
 			t.Errorf("%+v starts", s)
 		}
 	}

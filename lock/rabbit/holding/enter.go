@@ -18,7 +18,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 	main := h.Session.Main()
 	who := ledger.Visitor{ID: h.id, Above: h.highest, Yield: h.yieldToLine, Heed: h.Inbox.HeedQuestion}
 	reader, err := ledger.Enter(ctx, main, h.t, who)
-	h.Waiter.Taken = errors.Is(err, ledger.ErrNext) && h.Waiter.Priority == 0
+	h.Waiter.Taken = errors.Is(err, ledger.ErrSuccessor) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
 		go func() { opened <- main.Open(ctx) }() // for the second look
@@ -65,7 +65,7 @@ func (h *Held) yieldToLine(ctx context.Context) error {
 // enter makes this holding known as the reader, where that may be. What a ledger that is missing or empty does not say,
 // only B can: then it is claimed first. Where a command cannot be started at once, now has it leave, and next has it
 // stay although somebody holds the slot.
-func (h *Held) enter(ctx context.Context, now, next bool) error {
+func (h *Held) enter(ctx context.Context, now, successor bool) error {
 	reader := h.reader.Load()
 	known := reader.View()
 	if !reader.Missing {
@@ -91,16 +91,16 @@ func (h *Held) enter(ctx context.Context, now, next bool) error {
 		return nil // it is recorded once the delay has passed
 	}
 	if !h.Ours() {
-		// One that waits with B has records in hand, and what is to be seen is not all. One that is next asks for the
+		// One that waits with B has records in hand, and what is to be seen is not all. A successor asks for the
 		// sake of the question: under an alarm the record must not be the first that this connection publishes, which
 		// gets through while nothing after it is answered.
 		b, err := h.Presence(ctx, h.Session.ProbeOne)
 		switch {
 		case err != nil:
 			return err
-		case b != transport.Absent && (free || !next):
+		case b != transport.Absent && (free || !successor):
 			return fmt.Errorf("%s: %w", h, transport.ErrTaken)
-		case !free && !next:
+		case !free && !successor:
 			if err := h.Take(ctx); err != nil {
 				return fmt.Errorf("%s: %w", h, err)
 			}

@@ -19,7 +19,7 @@ import (
 )
 
 // Held is lock.Held: the reader's place of a slot, then B of the slot, owned by the session's connection. Holder.Claim
-// and Holder.Next make it.
+// and Holder.Succeed make it.
 //
 // It has the reader's place before the command starts (enter.go, wait.go) and while the command is young, B after
 // that (takeb.go), and B on another connection where the first one broke (reclaim.go).
@@ -152,7 +152,7 @@ func (h *Held) remember() {
 	}
 }
 
-// giveBack says that the tree is dead, within departing, and gives back what this holding has. Whoever is next starts as
+// giveBack says that the tree is dead, within departing, and gives back what this holding has. The successor starts as
 // soon as it hears of the first, so the rest follows in the same write and is not waited for.
 func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) {
 	if h.out && !h.Session.Blocked() { // what is in hand goes back before B is free
@@ -203,7 +203,7 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 		}
 		err := reader.Close(ctx)
 		call := !h.Started() && !h.Waiter.PassOn()
-		if h.Names.ID.Kind == lock.Semaphore { // those who are next for other slots remove batons
+		if h.Names.ID.Kind == lock.Semaphore { // the successors for other slots remove batons
 			call = !h.Started() && reader.View().Over()
 		}
 		if queue := h.Names.Line(); call && queue != "" {
@@ -214,7 +214,7 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 }
 
 // recordRelease records that the tree of this holding is dead, or that there was none, whatever was recorded of it, and
-// has a waiter look at the slot if nobody is next.
+// has a waiter look at the slot if there is no successor.
 func (h *Held) recordRelease(ctx context.Context) error {
 	if err := h.release(ctx, h.records); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Package holding is next for a slot of a lock that is made of queues A, B and T, and then holds it: it takes the
-// reader's place, waits for the last holder, claims B once the command runs, verifies, reclaims and gives back. It
+// Package holding is the successor for a slot of a lock that is made of queues A, B and T, and then holds it: it takes
+// the reader's place, waits for the last holder, claims B once the command runs, verifies, reclaims and gives back. It
 // does not know how a slot is found.
 package holding
 
@@ -38,7 +38,7 @@ type Holder struct {
 	Writer  *ledger.Writer   // of the records
 	Waiter  *line.Waiter     // which passes slots on
 	Avoided *slots.Avoided   // shared with whoever looks for slots
-	Finder  *slots.Finder    // of other slots, for one that is next for one
+	Finder  *slots.Finder    // of other slots, for a successor
 	Inbox   *request.Inbox   // for what comes to the queues of a slot and is not about holding it
 	Host    string           // for the ledger
 	PID     int
@@ -71,13 +71,13 @@ func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
 	return l.enter(ctx, slot, now, false)
 }
 
-// Next makes this contender the one that is next for a slot, which may be free or not. Errors: as Claim;
-// transport.ErrTaken if somebody is next.
-func (l *Holder) Next(ctx context.Context, slot int) (*Held, error) {
+// Succeed makes this contender the successor for a slot, which may be free or not. Errors: as Claim;
+// transport.ErrTaken if the slot has a successor.
+func (l *Holder) Succeed(ctx context.Context, slot int) (*Held, error) {
 	return l.enter(ctx, slot, false, true)
 }
 
-func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, error) {
+func (l *Holder) enter(ctx context.Context, slot int, now, successor bool) (*Held, error) {
 	if why := l.Avoided.Why(slot); why != nil {
 		return nil, why
 	}
@@ -85,7 +85,7 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 	h := l.newHeld(slot, l.unproven)
 	err := h.becomeReader(ctx)
 	if err == nil {
-		err = h.enter(ctx, now, next)
+		err = h.enter(ctx, now, successor)
 	}
 	if err == nil || h.Term() != 0 {
 		l.unproven = ""

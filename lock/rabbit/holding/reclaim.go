@@ -26,7 +26,7 @@ const (
 const young = 5 * time.Second
 
 // Reclaim implements lock.Held. Where the connection is gone it connects again and claims B of the same slot. nil is
-// proof that it is still ours: whoever is next starts without our release only after it has had B for as long as we
+// proof that it is still ours: the successor starts without our release only after it has had B for as long as we
 // may live. Where the ledger has lost our record, it is written again. It goes on trying until ctx ends; the next call
 // takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {

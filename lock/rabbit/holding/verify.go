@@ -14,7 +14,7 @@ import (
 type ledgerState string
 
 const (
-	recorded ledgerState = "recorded" // it has a record, or who is next has
+	recorded ledgerState = "recorded" // it has a record, or the successor has
 	emptied  ledgerState = "emptied"  // it has none
 	deleted  ledgerState = "deleted"  // a successor takes the slot for one that was never used
 )
@@ -72,7 +72,7 @@ func (h *Held) ask() (ledgerState, error) {
 	}
 	// A ledger that cannot be reached from here may be within reach of a successor, where a cluster is split: only its
 	// answer is proof.
-	abandoned, messages, err := ledger.Abandoned(background, h.Side(), h.t) // who is next has the records in hand
+	abandoned, messages, err := ledger.Abandoned(background, h.Side(), h.t) // the successor has the records in hand
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		return deleted, nil

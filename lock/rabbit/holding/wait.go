@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// lookAgain is when one that is next and has seen no B looks once more before it claims it: a holder whose
+	// lookAgain is when a successor that has seen no B looks once more before it claims it: a holder whose
 	// connection was reset has it back within milliseconds.
 	lookAgain = 500 * time.Millisecond
-	// lackAgain is when one that is next and has no baton looks once more whether it has come, and then makes one:
+	// lackAgain is when a successor that has no baton looks once more whether it has come, and then makes one:
 	// longer than one takes that is there already.
 	lackAgain = 50 * time.Millisecond
 	// outLook is how often one that waits away from the reader's place looks whether something has come to the ledger.
 	outLook = 100 * time.Millisecond
 	// comeBackTries bounds the attempts to take the reader's place again, which take two seconds then.
 	comeBackTries = 10
-	// leaveAlone is for how long one that is next does not claim a B that it has given back to its holder.
+	// leaveAlone is for how long a successor does not claim a B that it has given back to its holder.
 	leaveAlone = time.Second
-	// looksApart is after how many rounds one that is next looks at B where a look costs a connection.
+	// looksApart is after how many rounds a successor looks at B where a look costs a connection.
 	looksApart = 4
 )
 
@@ -40,7 +40,7 @@ func (h *Held) free(known ledger.View) bool {
 // Proven implements lock.Held.
 func (h *Held) Proven() boottime.Instant { return h.proven }
 
-// ErrStepBack says that a waiter of a higher priority is to be next.
+// ErrStepBack says that a waiter of a higher priority is to be the successor.
 var ErrStepBack = errors.New("a waiter of a higher priority is the successor")
 
 // ErrElsewhere says that another slot may be free: that of line.Waiter.Hint.
@@ -68,8 +68,8 @@ func (h *Held) Ready(ctx context.Context) error {
 	return nil
 }
 
-func (h *Held) stand(ctx context.Context, asNext bool) error {
-	w := wait{Held: h, reader: h.reader.Load(), asNext: asNext}
+func (h *Held) stand(ctx context.Context, asSuccessor bool) error {
+	w := wait{Held: h, reader: h.reader.Load(), asSuccessor: asSuccessor}
 	since, err := w.await(ctx)
 	if err == nil {
 		h.mayStart, h.proven = true, since
@@ -90,14 +90,14 @@ func (h *Held) stand(ctx context.Context, asNext bool) error {
 // wait is the time between taking the reader's place and the start.
 type wait struct {
 	*Held
-	reader *ledger.Reader
-	asNext bool   // it goes on to wait when the holder has asked for the slot
-	asked  bool   // the holder has asked for the slot
-	absent bool   // B was not there when it was last looked at
-	rounds int    // since the last look at B
-	lacks  int    // how often there was no baton
-	there  bool   // the slot was seen since nobody has to be waited for
-	told   uint64 // the term whose end the user was told is waited for; 0: none
+	reader      *ledger.Reader
+	asSuccessor bool   // it goes on to wait when the holder has asked for the slot
+	asked       bool   // the holder has asked for the slot
+	absent      bool   // B was not there when it was last looked at
+	rounds      int    // since the last look at B
+	lacks       int    // how often there was no baton
+	there       bool   // the slot was seen since nobody has to be waited for
+	told        uint64 // the term whose end the user was told is waited for; 0: none
 
 	notBefore time.Time // that B is claimed: its holder lives
 
@@ -107,8 +107,8 @@ type wait struct {
 
 // await returns when the proof began with which the command may start.
 //
-// While it waits it proves now and then that it is still next, so that it can start at once: a release that it hears
-// of may have lain in the socket for as long as this process was stopped.
+// While it waits it proves now and then that it is still the successor, so that it can start at once: a release that it
+// hears of may have lain in the socket for as long as this process was stopped.
 func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 	interval := w.lease / 4
 	look := time.NewTimer(0)
@@ -150,15 +150,15 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 			err = ErrStepBack
 		case listen:
 			w.sayWaiting(known)
-			var next time.Duration
+			var again time.Duration
 			select {
 			case <-known.Changed:
 			case <-look.C:
-				next, err = w.look(ctx)
+				again, err = w.look(ctx)
 				if err == nil && w.Waiter.Hint() > 0 {
 					err = ErrElsewhere
 				}
-				look.Reset(min(next, interval))
+				look.Reset(min(again, interval))
 			case d, open := <-w.spares():
 				if w.Waiter.TakeSpare(d, open) {
 					err = ErrElsewhere
@@ -178,14 +178,14 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 func (w *wait) situation(ctx context.Context) situation {
 	return situation{
 		clock: w.Session.Dialer.Clock, gaveUp: ctx.Err() != nil, lost: w.Cause() != nil, out: w.out, ours: w.Ours(), asked: w.asked,
-		term: w.Term(), mayStart: w.mayStart, missing: w.reader.Missing, lease: w.lease, asNext: w.asNext, there: w.there,
+		term: w.Term(), mayStart: w.mayStart, missing: w.reader.Missing, lease: w.lease, asSuccessor: w.asSuccessor, there: w.there,
 		blocked: w.Session.Blocked(), priority: w.Waiter.Priority,
 	}
 }
 
-// spares receives what nobody in line wants, for one that is next.
+// spares receives what nobody in line wants, for a successor.
 func (w *wait) spares() <-chan transport.Delivery {
-	if w.asNext {
+	if w.asSuccessor {
 		return w.Waiter.Spares()
 	}
 	return nil
@@ -206,8 +206,8 @@ func (w *wait) prove(ctx context.Context) error {
 	return nil
 }
 
-// look proves that this holding is next, finds out whether the slot is still there, and whether its holder may be gone
-// without a word. It returns when to look again at the latest.
+// look proves that this holding is the successor, finds out whether the slot is still there, and whether its holder may
+// be gone without a word. It returns when to look again at the latest.
 func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	if w.Term() != 0 {
 		if err := w.prove(ctx); err != nil {
@@ -220,14 +220,14 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	}
 	again := w.lease
 	switch {
-	case !w.asNext:
+	case !w.asSuccessor:
 	case w.Waiter.Tend(ctx):
 		w.lacks = 0
 	default:
 		again = lackAgain << min(w.lacks, 8)
 		w.lacks++
 	}
-	if w.asNext {
+	if w.asSuccessor {
 		again = min(again, w.seek(ctx))
 	}
 	if w.reader.View().Over() || time.Now().Before(w.notBefore) {
@@ -285,7 +285,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			if n > 0 || taken {
 				return 0, w.comeBack(ctx, taken)
 			}
-			if w.asNext {
+			if w.asSuccessor {
 				w.Waiter.Tend(ctx)
 			}
 			if w.Waiter.Hint() > 0 {
@@ -382,8 +382,8 @@ func (w *wait) handBack(ctx context.Context) error {
 	w.Log.Debug("the holder lives and wants its slot", "queue", w.b)
 	w.reader.Heeded()
 	w.asked, w.absent, w.alone, w.notBefore = false, false, time.Time{}, time.Now().Add(w.lease)
-	leaving := !w.asNext || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read anew
-	if leaving {                          // before B, or the holder takes us for somebody who has read its record
+	leaving := !w.asSuccessor || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read anew
+	if leaving {                               // before B, or the holder takes us for somebody who has read its record
 		if err := w.reader.Close(ctx); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func (r *Reader) StepIn(ctx context.Context) error {
 	defer r.end()
 	records, err := r.consume(ctx, Visitor{Owner: true})
 	switch {
-	case errors.Is(err, transport.ErrTaken) && !errors.Is(err, ErrNext): // the channel is closed, and everything back
+	case errors.Is(err, transport.ErrTaken) && !errors.Is(err, ErrSuccessor): // the channel is closed, and everything back
 		return lock.Errorf(lock.ErrLost, "%s", err.Error())
 	case errors.Is(err, transport.ErrNoQueue):
 		return unreadable(err)
@@ -65,8 +65,8 @@ func (r *Reader) Heeded() {
 // it is busy).
 func Abandoned(ctx context.Context, channel *transport.Channel, queue string) (abandoned bool, messages int, err error) {
 	for range 2 {
-		messages, next, err := channel.Count(ctx, queue)
-		if err != nil || messages > 0 || next > 0 {
+		messages, readers, err := channel.Count(ctx, queue)
+		if err != nil || messages > 0 || readers > 0 {
 			return false, messages, err
 		}
 		if err := transport.Sleep(ctx, secondLook); err != nil {

@@ -175,7 +175,7 @@ func (r *Reader) consume(ctx context.Context, who Visitor) (records int, err err
 	case err != nil:
 		return 0, unreadable(err)
 	case consumers > 0:
-		return 0, fmt.Errorf("cannot consume from queue %q: %w: %w", r.queue, ErrNext, transport.ErrTaken)
+		return 0, fmt.Errorf("cannot consume from queue %q: %w: %w", r.queue, ErrSuccessor, transport.ErrTaken)
 	case waiting == 0 && !who.Owner:
 		return 0, ErrEmpty
 	}
@@ -193,8 +193,8 @@ func (r *Reader) consume(ctx context.Context, who Visitor) (records int, err err
 	return waiting + r.follow(consumer), nil
 }
 
-// ErrNext says that the reader's place is taken. It comes with transport.ErrTaken.
-var ErrNext = errors.New("the slot has a successor")
+// ErrSuccessor says that the reader's place is taken. It comes with transport.ErrTaken.
+var ErrSuccessor = errors.New("the slot has a successor")
 
 // unreadable keeps what is wrong with a ledger from being taken for what is said about the slot.
 func unreadable(err error) error {

@@ -65,7 +65,7 @@ func EnterReplicated(ctx context.Context, channel *transport.Channel, queue stri
 }
 
 func taken(queue string) error {
-	return fmt.Errorf("queue %q goes to another berth: %w: %w", queue, ErrNext, transport.ErrTaken)
+	return fmt.Errorf("queue %q goes to another berth: %w: %w", queue, ErrSuccessor, transport.ErrTaken)
 }
 
 // Return takes the reader's place of a replicated ledger, or waits behind its reader: for a holder that had it

@@ -176,8 +176,8 @@ func (c *Contender) seekForeign(ctx context.Context) {
 	}
 }
 
-// Next implements lock.Lock: nobody is next.
-func (c *Contender) Next() <-chan lock.Handover { return nil }
+// Handovers implements lock.Lock: there is no successor.
+func (c *Contender) Handovers() <-chan lock.Handover { return nil }
 
 // Requests implements lock.Lock: nothing is consumed.
 func (c *Contender) Requests() <-chan lock.Request { return nil }

@@ -1,5 +1,5 @@
-// Package status looks at a lock from outside: which slots exist, who holds them, who is next, how many wait. It asks
-// them themselves, and reads no ledger: a record that it had in hand would be missing to who is next.
+// Package status looks at a lock from outside: which slots exist, who holds them, their successors, how many wait. It
+// asks them themselves, and reads no ledger: a record that it had in hand would be missing to the successor.
 package status
 
 import (

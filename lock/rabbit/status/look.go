@@ -119,15 +119,15 @@ func (l *look) seeHeld(ctx context.Context) error {
 	return err
 }
 
-// line counts who waits. Who is next for a slot of a semaphore consumes twice.
+// line counts who waits. The successor for a slot of a semaphore consumes twice.
 func (l *look) line(ctx context.Context) error {
-	next := 0
+	successors := 0
 	for _, reader := range l.readers {
 		if reader == transport.Present {
-			next++
+			successors++
 		}
 	}
-	if next > 0 {
+	if successors > 0 {
 		delete(l.absent, l.names.Waiters()) // it was made since
 	}
 	ready, consumers, err := l.consumers(ctx, l.names.Waiters(), unmadeLine)
@@ -141,7 +141,7 @@ func (l *look) line(ctx context.Context) error {
 	l.waiting = consumers
 	switch {
 	case l.names.ID.Kind == lock.Semaphore:
-		l.waiting = max(consumers-next, min(consumers, next))
+		l.waiting = max(consumers-successors, min(consumers, successors))
 	case l.names.Replicated(): // a quorum queue counts whoever has a message in hand
 		l.waiting = max(consumers-max(l.known-ready, 0), 0)
 	}
@@ -167,7 +167,7 @@ func (l *look) slot(slot int) lock.SlotStatus {
 	} else if holder != nil && holder.Slot != slot && !hasReader {
 		holder, other, hasReader, held = nil, holder, true, transport.Absent
 	}
-	s.Holder, s.Next, s.HasNext = holder, other, hasReader
+	s.Holder, s.Successor, s.HasSuccessor = holder, other, hasReader
 	switch {
 	case held == transport.Unknown:
 		s.State, s.Problem = lock.SlotUnknown, "the broker cannot say whether it is held"

@@ -418,8 +418,8 @@ func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
 	return c.session.Conn().Sleep(ctx, pause, c.id.String())
 }
 
-// Next implements lock.Lock. Nobody is next before it has a token.
-func (c *Contender) Next() <-chan lock.Handover { return nil }
+// Handovers implements lock.Lock. There is no successor before it has a token.
+func (c *Contender) Handovers() <-chan lock.Handover { return nil }
 
 // Requests implements lock.Lock.
 func (c *Contender) Requests() <-chan lock.Request { return c.Holder.Inbox.Requests() }
