@@ -81,7 +81,7 @@ func New(cfg Config) *Contender {
 		ID: c.id, Queue: cfg.Names.Line(), Priority: priority, Limit: limit, Once: cfg.Once,
 		Renewal: line.Renewal, Log: cfg.Log,
 	}, s)
-	c.writer = ledger.NewWriter(s.Via, cfg.Log)
+	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
 	c.Holder = &holding.Holder{
 		Names: cfg.Names, Session: s, Writer: c.writer, Waiter: c.Waiter, Avoided: &slots.Avoided{},
 		Inbox: request.New(cfg.Admins, cfg.Dialer),
@@ -249,7 +249,7 @@ func (c *Contender) askForPlace(ctx context.Context, slot int) {
 		return
 	}
 	c.Waiter.Join(ctx) // or the place goes to somebody else
-	_, err := c.session.Deliver(ctx, c.Holder.Names.Ledger(slot), ledger.YieldRequest(c.Waiter.Priority))
+	_, err := c.session.Publish(ctx, c.Holder.Names.Ledger(slot), ledger.YieldRequest(c.Waiter.Priority))
 	c.log.Debug("asked the successor to step back", "slot", slot, "error", err)
 }
 

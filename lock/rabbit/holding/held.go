@@ -114,19 +114,19 @@ func (h *Held) Release(ctx context.Context) error {
 		return nil // released before
 	}
 	defer close(h.over)
-	departing, cancel := ledger.Departing(ctx)
+	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
 	if h.Started() {
 		abandon := func() { h.Conn().Abandon() }
 		defer context.AfterFunc(ctx, abandon)()
-		stop := context.AfterFunc(departing, abandon) // the claim of B may have gone into a silent connection
+		stop := context.AfterFunc(releasing, abandon) // the claim of B may have gone into a silent connection
 		<-h.takeBEnded
 		stop()
 	}
 	h.Session.KeepSilent(false)
-	h.dropUnfinishedClaim(departing)
+	h.dropUnfinishedClaim(releasing)
 	h.remember()
-	unrecorded, err := h.giveBack(ctx, departing)
+	unrecorded, err := h.giveBack(ctx, releasing)
 	if err != nil {
 		h.Conn().Abandon()
 		<-h.Conn().Done()
@@ -152,11 +152,11 @@ func (h *Held) remember() {
 	}
 }
 
-// giveBack says that the tree is dead, within departing, and gives back what this holding has. The successor starts as
+// giveBack says that the tree is dead, within releasing, and gives back what this holding has. The successor starts as
 // soon as it hears of the first, so the rest follows in the same write and is not waited for.
-func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) {
+func (h *Held) giveBack(ctx, releasing context.Context) (unrecorded, err error) {
 	if h.out && !h.Session.Blocked() { // what is in hand goes back before B is free
-		_ = h.reader.Load().Close(departing)
+		_ = h.reader.Load().Close(releasing)
 	}
 	if h.Term() == 0 {
 		unrecorded = h.recordRelease(ctx) // what was recorded all the same makes others wait
@@ -172,22 +172,22 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 	}
 	unproven := slices.DeleteFunc(slices.Clone(h.records), func(who ledger.Holding) bool { return who == h.holding() })
 	unrecorded = h.release(ctx, unproven)
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(!h.MayStart()), First: h.Leaving}
+	batch := transport.Batch{Queue: h.t, Message: h.holding().Released(!h.MayStart()), First: h.Leaving}
 	reader, lost := h.reader.Load(), errors.Is(h.Cause(), lock.ErrLost)
 	if h.Ours() && !lost { // B may be somebody else's, which would close the channel
-		departure.Remove = h.b
+		batch.Remove = h.b
 	}
-	depart, gone := h.Session.Main().Depart, false
+	publish, gone := h.Session.Main().Publish, false
 	if reader != nil && h.Started() { // otherwise the records of those who may live have to go back
-		depart, gone = reader.Depart, true
+		publish, gone = reader.Leave, true
 		h.Waiter.Drop() // a baton would come before the reader's place is free
-		departure.Wake, departure.Call = h.Names.Line(), line.Call(h.slot)
+		batch.Wake, batch.Call = h.Names.Line(), line.Call(h.slot)
 	}
-	found, departed := depart(departing, departure)
-	if departed != nil {
+	found, failure := publish(releasing, batch)
+	if failure != nil {
 		h.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
 	}
-	if departed != nil || found != transport.Present {
+	if failure != nil || found != transport.Present {
 		unrecorded, gone = h.recordRelease(ctx), false
 	}
 	return unrecorded, h.Conn().UnlessBlocked(func() error {
@@ -195,7 +195,7 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 		case lost:
 			h.Waiter.PassOn()
 			return h.leave(ctx)
-		case reader == nil && departed == nil:
+		case reader == nil && failure == nil:
 			will.Call(ctx, h.Session.Main(), h.t, h.Names.Line(), h.slot)
 			fallthrough
 		case reader == nil || gone:
@@ -207,7 +207,7 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 			call = !h.Started() && reader.View().Over()
 		}
 		if queue := h.Names.Line(); call && queue != "" {
-			_, _ = h.Session.Deliver(ctx, queue, line.Call(h.slot))
+			_, _ = h.Session.Publish(ctx, queue, line.Call(h.slot))
 		}
 		return err
 	})
@@ -220,7 +220,7 @@ func (h *Held) recordRelease(ctx context.Context) error {
 		return err
 	}
 	if h.Started() {
-		_ = h.Session.Via(ctx, func(c *transport.Channel) error {
+		_ = h.Session.Lend(ctx, func(c *transport.Channel) error {
 			will.Call(ctx, c, h.t, h.Names.Line(), h.slot)
 			return nil
 		})

@@ -44,7 +44,7 @@ type Holder struct {
 	PID     int
 	Env     Env
 	Log     hclog.Logger
-	// What leaves in the same write as the release of a holding, see transport.Departure.First. nil: nothing.
+	// What leaves in the same write as the release of a holding, see transport.Batch.First. nil: nothing.
 	Leaving func()
 	// The id of a holding that has come to nothing. It may have been recorded all the same, and the next one is to know
 	// that record for its own.

@@ -114,7 +114,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 func (h *Held) askForIt(ctx context.Context) error {
 	m := claim.ReclaimRequest(h.Term())
 	over := false
-	err := h.Session.Via(ctx, func(c *transport.Channel) (err error) {
+	err := h.Session.Lend(ctx, func(c *transport.Channel) (err error) {
 		var answers *transport.Consumer
 		if h.asked++; h.asked > 2 {
 			if answers, err = c.Consume(ctx, request.ReplyTo, transport.Consumption{NoAck: true}); err != nil {
@@ -122,7 +122,7 @@ func (h *Held) askForIt(ctx context.Context) error {
 			}
 			m.ReplyTo, m.CorrelationId = request.ReplyTo, rand.Text()
 		}
-		_, err = c.Depart(ctx, transport.Departure{Queue: h.b, Message: m})
+		_, err = c.Publish(ctx, transport.Batch{Queue: h.b, Message: m})
 		over = err == nil && answers != nil && saysOver(ctx, answers, m.CorrelationId)
 		return err
 	})

@@ -92,7 +92,7 @@ func (h *Held) claimOver() {
 		case <-ctx.Done():
 		}
 	}()
-	if _, err := h.Session.Deliver(ctx, h.b, claim.ReclaimRequest(h.Term())); err != nil {
+	if _, err := h.Session.Publish(ctx, h.b, claim.ReclaimRequest(h.Term())); err != nil {
 		h.Log.Debug("cannot ask for the slot's queue", "queue", h.b, "error", err)
 	}
 }

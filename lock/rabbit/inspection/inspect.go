@@ -185,8 +185,8 @@ func (i *inspection) publish(ctx context.Context) error {
 	switch {
 	case !i.plain:
 		said := transport.Message{Type: "check"} // as records have it
-		if _, err = i.publisher.Deliver(ctx, i.trialB, said); errors.Is(err, transport.ErrUnfit) {
-			_, err = i.publisher.Deliver(ctx, i.trialB, said) // by the name that it has told
+		if _, err = i.publisher.Publish(ctx, i.trialB, said); errors.Is(err, transport.ErrUnfit) {
+			_, err = i.publisher.Publish(ctx, i.trialB, said) // by the name that it has told
 		}
 		if err == nil {
 			i.User = i.known(i.conn.Node())
@@ -282,7 +282,7 @@ func (i *inspection) compareNodes(ctx context.Context) error {
 func (i *inspection) tryLedger(ctx context.Context) error {
 	letters := slices.Repeat([]transport.Letter{{Queue: i.trialT, Message: transport.Message{Type: "check"}}},
 		names.LedgerFull)
-	err := i.publisher.Via(ctx, func(c *transport.Channel) error {
+	err := i.publisher.Lend(ctx, func(c *transport.Channel) error {
 		_, err := c.Send(ctx, letters)
 		return err
 	})

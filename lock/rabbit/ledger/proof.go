@@ -173,14 +173,14 @@ func (r *Reader) GiveBack(ctx context.Context) error {
 	return r.channel.Find(ctx, r.queue) // the record is back then, unless the queue is busy
 }
 
-// Depart gives the place back in one write with what departure says.
-func (r *Reader) Depart(ctx context.Context, departure transport.Departure) (transport.Presence, error) {
+// Leave gives the place back in one write with what batch says.
+func (r *Reader) Leave(ctx context.Context, batch transport.Batch) (transport.Presence, error) {
 	if err := r.begin(ctx); err != nil {
 		return transport.Unknown, err
 	}
 	defer r.end()
-	departure.Reader, departure.Ack = r.consumer, r.empty()
-	found, err := r.channel.Depart(ctx, departure)
+	batch.Reader, batch.Ack = r.consumer, r.empty()
+	found, err := r.channel.Publish(ctx, batch)
 	_ = r.consumer.PutBack(0) // what the queue had sent before it knew that the consumer goes
 	return found, err
 }

@@ -94,7 +94,7 @@ type knock struct {
 func (w *Writer) Knock(ctx context.Context, ledger, id string) error {
 	m := transport.NewMessage("knock", knock{id})
 	m.Expiration = "1000" // ms
-	return deliver(ctx, w.via, ledger, m)
+	return publish(ctx, w.lender, ledger, m)
 }
 
 // readActive reads what is there, for as long as it takes to see that it goes to somebody else. Nobody writes a record

@@ -196,7 +196,7 @@ func (h *Held) Release(ctx context.Context) error {
 		return nil // released before
 	}
 	defer close(h.over)
-	departing, cancel := ledger.Departing(ctx)
+	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
 	h.stayHere()
 	if h.Started() {
@@ -204,9 +204,9 @@ func (h *Held) Release(ctx context.Context) error {
 	}
 	h.Session.KeepSilent(false)
 	if h.next != nil {
-		_ = h.next.Close(departing)
+		_ = h.next.Close(releasing)
 	}
-	giveBack := func() (unrecorded, err error) { return h.giveBack(ctx, departing, h.Leaving) }
+	giveBack := func() (unrecorded, err error) { return h.giveBack(ctx, releasing, h.Leaving) }
 	if h.back != nil {
 		giveBack = h.back
 	}
@@ -230,9 +230,9 @@ func (h *Held) Wait() {
 	h.stayHere()
 }
 
-// giveBack says that the tree is dead, within departing, and leaves the reader's place in the same write. One that has
+// giveBack says that the tree is dead, within releasing, and leaves the reader's place in the same write. One that has
 // started nothing leaves everything as it was. leaving is what leaves in that write, too.
-func (h *Held) giveBack(ctx, departing context.Context, leaving func()) (unrecorded, err error) {
+func (h *Held) giveBack(ctx, releasing context.Context, leaving func()) (unrecorded, err error) {
 	reader := h.reader.Load()
 	switch {
 	case reader == nil:
@@ -246,23 +246,23 @@ func (h *Held) giveBack(ctx, departing context.Context, leaving func()) (unrecor
 			unrecorded = h.recordRelease(ctx, h.tried)
 		}
 		return unrecorded, reader.Close(ctx)
-	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() || h.unanswered(departing, reader):
+	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() || h.unanswered(releasing, reader):
 		if h.Session.Blocked() {
 			h.Conn().Abandon() // nothing is answered on it any more
 		}
 		unrecorded = h.recordRelease(ctx, h.holding())
 		return unrecorded, reader.Close(ctx)
 	}
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(h.early()), First: leaving}
-	depart := h.Session.Main().Depart
+	batch := transport.Batch{Queue: h.t, Message: h.holding().Released(h.early()), First: leaving}
+	publish := h.Session.Main().Publish
 	if h.Started() { // otherwise the records of those who may live have to go back
-		depart = reader.Depart
+		publish = reader.Leave
 	}
-	found, departed := depart(departing, departure)
-	if departed != nil {
+	found, failure := publish(releasing, batch)
+	if failure != nil {
 		h.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
 	}
-	if departed != nil || found != transport.Present {
+	if failure != nil || found != transport.Present {
 		unrecorded = h.recordRelease(ctx, h.holding())
 	}
 	return unrecorded, h.Conn().UnlessBlocked(func() error { return reader.Close(ctx) })

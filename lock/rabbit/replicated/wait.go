@@ -97,9 +97,9 @@ func (h *Held) stepBack(ctx context.Context) {
 	h.Avoided.Add(h.slot, leaveAlone, transport.ErrTaken)
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
-	departing, cancel := ledger.Departing(ctx)
+	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
-	unrecorded, err := h.giveBack(ctx, departing, nil)
+	unrecorded, err := h.giveBack(ctx, releasing, nil)
 	h.back = func() (error, error) { return unrecorded, err }
 }
 

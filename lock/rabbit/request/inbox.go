@@ -91,7 +91,7 @@ func (i *Inbox) reply(ctx context.Context, to, id string, answer []byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(i.life, cancel)()
-	_, err := i.answers.Deliver(ctx, to, answerTo(id, answer))
+	_, err := i.answers.Publish(ctx, to, answerTo(id, answer))
 	i.keep()
 	return err
 }

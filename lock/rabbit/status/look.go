@@ -29,7 +29,7 @@ type look struct {
 }
 
 func (l *look) run(ctx context.Context) (err error) {
-	if l.known, err = l.count.Count(ctx, l.names, l.channel, l.asker.publisher.Via); err != nil {
+	if l.known, err = l.count.Count(ctx, l.names, l.channel, l.asker.publisher.Lender); err != nil {
 		return err
 	}
 	var asked []int // slots with a reader

@@ -29,11 +29,11 @@ const (
 
 // Stock is all tokens of a lock. Whoever calls its methods has the administration mutex, but for Missing.
 type Stock struct {
-	Names names.Names
-	Side  *transport.Channel // looks, and lends its connection
-	Via   transport.Via      // publishes
-	Probe func(ctx context.Context, queues []string) ([]transport.Presence, error)
-	Log   hclog.Logger
+	Names  names.Names
+	Side   *transport.Channel // looks, and lends its connection
+	Lender transport.Lender   // publishes
+	Probe  func(ctx context.Context, queues []string) ([]transport.Presence, error)
+	Log    hclog.Logger
 }
 
 // Mend leaves one token for each of the slots 1..present, and no other. Those above known have just been made: nobody
@@ -208,7 +208,7 @@ func (s Stock) make(ctx context.Context, of []int) error {
 			letters = append(letters, transport.Letter{Queue: s.Names.Tokens(), Message: message(slot)})
 		}
 		var found []transport.Presence
-		err := s.Via(ctx, func(c *transport.Channel) (err error) {
+		err := s.Lender.Lend(ctx, func(c *transport.Channel) (err error) {
 			found, err = c.Send(ctx, letters)
 			return err
 		})

@@ -110,7 +110,7 @@ func New(cfg Config) *Contender {
 		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once,
 		Hand: token.NewHand(cfg.Names, priority, s, cfg.Log),
 	}
-	c.writer = ledger.NewWriter(s.Via, cfg.Log)
+	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
 	inbox, avoided := request.New(cfg.Admins, cfg.Dialer), &slots.Avoided{}
 	c.Holder = &holding.Holder{
 		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Avoided: avoided,

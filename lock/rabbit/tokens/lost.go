@@ -36,7 +36,7 @@ func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 
 // stock returns all tokens of the lock.
 func (c *Contender) stock() token.Stock {
-	return token.Stock{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Probe: c.session.Probe, Log: c.log}
+	return token.Stock{Names: c.names, Side: c.session.Side(), Lender: c.session.Lender, Probe: c.session.Probe, Log: c.log}
 }
 
 // comeBack reports whether tokens are there that one who does not wait has not found: somebody has counted or tried them,

@@ -8,13 +8,16 @@ import (
 	"berth/lock/rabbit/broker"
 )
 
-// Via publishes over the channel that it lends, or says why there is none.
-type Via func(ctx context.Context, use func(*Channel) error) error
+// Lender lends a channel that publishes, or says why there is none.
+type Lender func(ctx context.Context, use func(*Channel) error) error
 
-// Deliver publishes one message to a queue and returns whether the queue exists. Errors: as Channel.Depart.
-func (v Via) Deliver(ctx context.Context, queue string, m Message) (found Presence, err error) {
-	err = v(ctx, func(c *Channel) (err error) {
-		found, err = c.Depart(ctx, Departure{Queue: queue, Message: m})
+// Lend lends it for as long as use takes.
+func (l Lender) Lend(ctx context.Context, use func(*Channel) error) error { return l(ctx, use) }
+
+// Publish publishes one message to a queue and returns whether the queue exists. Errors: as Channel.Publish.
+func (l Lender) Publish(ctx context.Context, queue string, m Message) (found Presence, err error) {
+	err = l(ctx, func(c *Channel) (err error) {
+		found, err = c.Publish(ctx, Batch{Queue: queue, Message: m})
 		return err
 	})
 	return found, err
@@ -23,7 +26,7 @@ func (v Via) Deliver(ctx context.Context, queue string, m Message) (found Presen
 // Publisher publishes over a connection of its own, which it makes when it has something to publish. Its methods may
 // be called from several goroutines.
 type Publisher struct {
-	Via
+	Lender
 
 	dialer  *Dialer
 	role    string
@@ -35,7 +38,7 @@ type Publisher struct {
 // NewPublisher returns a publisher that connects in this role when it is first used. Close ends it.
 func NewPublisher(d *Dialer, role string) *Publisher {
 	p := &Publisher{dialer: d, role: role, busy: make(chan struct{}, 1)}
-	p.Via = p.lend
+	p.Lender = p.lend
 	return p
 }
 

@@ -75,9 +75,9 @@ func Prepare(data []byte, connect broker.Connect) (*Executor, error) {
 func (e *Executor) Execute(ctx context.Context) error {
 	defer e.publisher.Close()
 	for pauses := transport.RetryPauses(); ; {
-		err := ledger.Release(ctx, e.publisher.Via, e.will.Ledger, e.will.Holding, e.will.Early)
+		err := ledger.Release(ctx, e.publisher.Lender, e.will.Ledger, e.will.Holding, e.will.Early)
 		if err == nil {
-			_ = e.publisher.Via(ctx, func(c *transport.Channel) error {
+			_ = e.publisher.Lend(ctx, func(c *transport.Channel) error {
 				Call(ctx, c, e.will.Ledger, e.will.Line, e.will.Slot)
 				return nil
 			})
@@ -95,6 +95,6 @@ func Call(ctx context.Context, c *transport.Channel, ledger, queue string, slot 
 		return
 	}
 	if _, readers, err := c.Count(ctx, ledger); err == nil && readers == 0 {
-		_, _ = c.Depart(ctx, transport.Departure{Queue: queue, Message: line.Call(slot)})
+		_, _ = c.Publish(ctx, transport.Batch{Queue: queue, Message: line.Call(slot)})
 	}
 }
