@@ -179,7 +179,7 @@ func LookForTokens(l lock.Lock, period time.Duration) { l.(*tokens.Contender).Lo
 func LookForTokensFirst(l lock.Lock, after time.Duration) { l.(*tokens.Contender).FirstLook = after }
 
 // RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
-func RenewTokens(l lock.Lock, period time.Duration) { l.(*tokens.Contender).Hand.Renewal = period }
+func RenewTokens(l lock.Lock, period time.Duration) { l.(*tokens.Contender).Drawer.Renewal = period }
 
 // PublishApart has a contender publish over other connections, as after an alarm.
 func PublishApart(l lock.Lock) { holder(l).Session.KeepSilent(true) }

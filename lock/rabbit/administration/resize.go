@@ -89,9 +89,9 @@ func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, 
 	if want == 0 && errors.Is(a.channel.Find(ctx, a.Tokens()), transport.ErrNoQueue) {
 		return after, nil
 	}
-	stock := token.Stock{Names: a.Names, Side: a.channel, Lender: a.publisher.Lender, Probe: a.publisher.Probe,
+	pool := token.Pool{Names: a.Names, Side: a.channel, Lender: a.publisher.Lender, Probe: a.publisher.Probe,
 		Log: a.dialer.Log}
-	err = stock.Mend(ctx, after, min(present, after))
+	err = pool.Mend(ctx, after, min(present, after))
 	if present == 0 && after > 0 {
 		a.turnWaiters(ctx)
 	}

@@ -73,7 +73,7 @@ type Config struct {
 type Contender struct {
 	Holder     *holding.Holder    // of what this contender claims of a lock with classic queues
 	Replicated *replicated.Holder // the same with quorum queues
-	Hand       *token.Hand        // its tokens
+	Drawer     *token.Drawer      // its tokens
 	Look       time.Duration      // for how long it waits before it looks whether tokens were lost
 	FirstLook  time.Duration      // the same where it has just begun, or its consumer was ended
 
@@ -108,7 +108,7 @@ func New(cfg Config) *Contender {
 	c := &Contender{
 		id: cfg.Names.ID, names: cfg.Names, asked: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log,
 		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once,
-		Hand: token.NewHand(cfg.Names, priority, s, cfg.Log),
+		Drawer: token.NewDrawer(cfg.Names, priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
 	inbox, avoided := request.New(cfg.Admins, cfg.Dialer), &slots.Avoided{}
@@ -151,8 +151,8 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		h, t, err = c.attempt(ctx)
 	}
 	if err == nil {
-		c.hindered, c.refusal, c.refusals, c.Hand.Priority = false, 0, nil, c.priority
-		c.held = &Held{Place: h, Token: c.Hand.Keep(t)}
+		c.hindered, c.refusal, c.refusals, c.Drawer.Priority = false, 0, nil, c.priority
+		c.held = &Held{Place: h, Token: c.Drawer.Keep(t)}
 		c.Holder.Leaving, c.Replicated.Leaving = c.held.Token.PutBack, c.held.Token.PutBack
 		return c.held, nil
 	}
@@ -164,7 +164,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	}
 	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
 	conn := c.session.Conn()
-	back := conn.UnlessBlocked(func() error { return c.Hand.PutBack(ctx) })
+	back := conn.UnlessBlocked(func() error { return c.Drawer.PutBack(ctx) })
 	if back != nil && !errors.Is(back, lock.ErrDenied) {
 		c.log.Debug("tokens not given back cleanly", "error", back)
 		conn.Abandon() // which gives them back
@@ -186,7 +186,7 @@ func (c *Contender) detectType(ctx context.Context) error {
 	}
 	c.detected = err == nil
 	c.names = n
-	return c.Hand.UseQueue(ctx, n)
+	return c.Drawer.UseQueue(ctx, n)
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
@@ -230,7 +230,7 @@ type attempt struct {
 // draw draws tokens and goes to their slots, but for those that were refused before: their tokens come first again.
 func (a *attempt) draw(ctx context.Context) (Place, token.Token, error) {
 	for a.gone < mostTried && a.useless < mostUseless {
-		t, found, err := a.Hand.Draw(ctx, a.seen)
+		t, found, err := a.Drawer.Draw(ctx, a.seen)
 		if err != nil {
 			return nil, token.Token{}, a.noTokens(ctx, err)
 		}
@@ -257,7 +257,7 @@ func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (Place, 
 		case err == nil:
 			return h, t, nil
 		case errors.Is(err, errUseless):
-			a.Hand.Remove(t)
+			a.Drawer.Remove(t)
 			a.seen = slices.DeleteFunc(a.seen, t.Same)
 			a.useless++
 			continue
@@ -292,7 +292,7 @@ var errUseless = errors.New("the token is of no use")
 // claim claims the slot of a token. With now it returns slots.ErrMustWait where a command could not be started at once.
 func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place, err error) {
 	if t.Slot == 0 {
-		c.log.Warn("a message that is no token is removed", "queue", c.Hand.Queue)
+		c.log.Warn("a message that is no token is removed", "queue", c.Drawer.Queue)
 		return nil, errUseless
 	}
 	if c.leftover(ctx, t.Slot) {
@@ -359,7 +359,7 @@ func (c *Contender) noTokens(ctx context.Context, err error) error {
 	if !errors.Is(err, transport.ErrNoQueue) {
 		return err
 	}
-	if err := c.stock().Make(ctx); err != nil {
+	if err := c.pool().Make(ctx); err != nil {
 		return err
 	}
 	if none := c.none(ctx); !errors.Is(none, lock.ErrFull) {
@@ -391,7 +391,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 		if c.soon {
 			patience = min(patience, c.FirstLook)
 		}
-		woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
+		woken, err := c.Drawer.Await(ctx, patience+rand.N(patience))
 		switch {
 		case woken:
 			return err

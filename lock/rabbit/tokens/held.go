@@ -20,7 +20,7 @@ type Place interface {
 // Held is lock.Held: a slot, and its token. The slot is what is verified; the token only keeps others from trying.
 type Held struct {
 	Place
-	Token *token.Kept
+	Token *token.Held
 }
 
 var _ lock.Held = (*Held)(nil)
