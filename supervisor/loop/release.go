@@ -66,7 +66,7 @@ func (l *loop) noteReleased(err error) {
 		l.log.Debug("slot given back")
 	}
 	if l.guard != nil {
-		_ = l.guard.Bequeath(nil)
+		_ = l.guard.SetWill(nil)
 	}
 }
 

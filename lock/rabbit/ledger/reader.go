@@ -230,7 +230,7 @@ func (r *Reader) follow(consumer *transport.Consumer) (seen int) {
 func (r *Reader) read(ctx context.Context, records int) error {
 	for {
 		err := r.await(ctx, readTimeout, func() bool { return r.view.Read >= records })
-		if !errors.Is(err, ErrLate) {
+		if !errors.Is(err, ErrTimedOut) {
 			return err
 		}
 		if left, _, err := r.channel.Count(ctx, r.queue); err != nil || left == 0 {
@@ -245,8 +245,8 @@ func (r *Reader) ring() {
 	r.changed = make(chan struct{})
 }
 
-// ErrLate says that something was not delivered in time.
-var ErrLate = errors.New("the broker did not deliver what was written")
+// ErrTimedOut says that something was not delivered in time.
+var ErrTimedOut = errors.New("the broker did not deliver what was written")
 
 // await waits until the condition, which is asked with mu, holds.
 func (r *Reader) await(ctx context.Context, limit time.Duration, holds func() bool) error {
@@ -272,7 +272,7 @@ func (r *Reader) await(ctx context.Context, limit time.Duration, holds func() bo
 		case <-ctx.Done():
 			return fmt.Errorf("gave up waiting for queue %q: %w", r.queue, ctx.Err())
 		case <-timer.C:
-			return lock.Errorf(lock.ErrUnknown, "queue %q: %w within %s", r.queue, ErrLate, limit)
+			return lock.Errorf(lock.ErrUnknown, "queue %q: %w within %s", r.queue, ErrTimedOut, limit)
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (r *Reader) Deprived(ctx context.Context, publish func(context.Context) err
 	}
 	// A policy may delay what is put back by a moment.
 	err := r.await(ctx, late, func() bool { return r.own != 0 || r.view.Echoed })
-	return errors.Is(err, ErrLate)
+	return errors.Is(err, ErrTimedOut)
 }
 
 // shown awaits something that comes at once, or to somebody else.

@@ -121,7 +121,7 @@ func (h *Held) pause(ctx context.Context, reader *ledger.Reader, known ledger.Vi
 
 // look proves the place, and that the slot is there.
 func (h *Held) look(ctx context.Context, reader *ledger.Reader) error {
-	if err := reader.Prove(ctx); errors.Is(err, ledger.ErrLate) {
+	if err := reader.Prove(ctx); errors.Is(err, ledger.ErrTimedOut) {
 		if reader.Deprived(ctx, h.visitor().Knock) {
 			h.miss()
 		}
