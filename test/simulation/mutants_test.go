@@ -44,7 +44,7 @@ var mutants = []mutant{
 		Old: "r.Since, err = c.prove(ctx, held, lossAt, c.Doubts)",
 		New: "_, err = c.prove(ctx, held, lossAt, c.Doubts); r.Since = c.clock.Now()"}}},
 	{name: "it takes the baton for the lock", changes: []overlay.Change{{File: "lock/rabbit/holding/decide.go",
-		Old: "return s.mayStart || s.term != 0 && (known.Over() || s.missing && known.Blank())",
+		Old: "return s.mayStart || s.term != 0 && (known.AllReleased() || s.missing && known.Blank())",
 		New: "return s.mayStart || s.term != 0"}}},
 	{name: "it releases as if it had heard of everybody's end", changes: []overlay.Change{{File: "lock/rabbit/holding/held.go",
 		Old: "Message: h.holding().Released(!h.MayStart())", New: "Message: h.holding().Released(false)"}}},

@@ -186,7 +186,7 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 		// Time will tell.
 	case err != nil:
 		return false, err
-	case l.known.Over():
+	case l.known.AllReleased():
 		return true, nil
 	}
 	// The lease of our own connection says nothing of the holders'.

@@ -58,7 +58,7 @@ func (s situation) next(known ledger.View) step {
 		return losePlace
 	case known.Disowned() && s.term != 0:
 		return loseToGuard
-	case s.ours && !s.out && (s.asked || known.Echoed):
+	case s.ours && !s.out && (s.asked || known.HolderAlive):
 		return giveBack
 	case !s.out && s.free(known):
 		return s.begin(known)
@@ -87,7 +87,7 @@ func (s situation) begin(known ledger.View) step {
 
 // free reports whether nobody has to end before the command may start.
 func (s situation) free(known ledger.View) bool {
-	return s.mayStart || s.term != 0 && (known.Over() || s.missing && known.Blank())
+	return s.mayStart || s.term != 0 && (known.AllReleased() || s.missing && known.Blank())
 }
 
 // claiming is what comes of a claim of B after the start.

@@ -37,8 +37,8 @@ func proven(ago time.Duration, known ledger.View) ledger.View {
 	return known
 }
 
-func echoed(known ledger.View) ledger.View {
-	known.Echoed = true
+func holderAlive(known ledger.View) ledger.View {
+	known.HolderAlive = true
 	return known
 }
 
@@ -137,10 +137,10 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"B is ours, somebody may live":       {ours, somebody, waitOutside},
 		"the holder asks for it":             {asked, somebody, giveBack},
 		"it asks, and nobody has to end":     {asked, free, giveBack},
-		"it is heard of":                     {ours, echoed(somebody), giveBack},
-		"it is heard of, and B is not ours":  {waits, echoed(somebody), listen},
+		"it is heard of":                     {ours, holderAlive(somebody), giveBack},
+		"it is heard of, and B is not ours":  {waits, holderAlive(somebody), listen},
 		"it asks while this one is away":     {with(func(s *situation) { s.ours, s.out, s.asked = true, true, true }), somebody, waitOutside},
-		"it is heard of while it is away":    {outside, echoed(somebody), waitOutside},
+		"it is heard of while it is away":    {outside, holderAlive(somebody), waitOutside},
 		"away, nobody has to end":            {outside, free, waitOutside},
 		"away, and the connection is dead":   {with(func(s *situation) { s.ours, s.out, s.blocked = true, true, true }), free, breakOff},
 		"it asks, and the own guard has won": {asked, disowned, loseToGuard},

@@ -83,7 +83,7 @@ func (h *Held) enter(ctx context.Context, now, successor bool) error {
 			}
 		}
 	}
-	free := known.Over() && !reader.Empty || reader.Missing
+	free := known.AllReleased() && !reader.Empty || reader.Missing
 	if now && !free {
 		return slots.ErrMustWait
 	}
@@ -131,7 +131,7 @@ func (h *Held) recordTerm(ctx context.Context) error {
 	defer cancel()
 	term, err := reader.Record(ctx, func(who ledger.Holding) error {
 		h.handover = h.lease
-		if known := reader.View(); !known.Over() {
+		if known := reader.View(); !known.AllReleased() {
 			// A holder that did not end in order may have had a longer lease than ours, and may come back to a slot that
 			// we lose unnoticed.
 			h.handover = max(h.lease, known.Wait(h.lease))

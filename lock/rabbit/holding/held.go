@@ -204,7 +204,7 @@ func (h *Held) giveBack(ctx, releasing context.Context) (unrecorded, err error) 
 		err := reader.Close(ctx)
 		call := !h.Started() && !h.Waiter.PassOn()
 		if h.Names.ID.Kind == lock.Semaphore { // the successors for other slots remove batons
-			call = !h.Started() && reader.View().Over()
+			call = !h.Started() && reader.View().AllReleased()
 		}
 		if queue := h.Names.Line(); call && queue != "" {
 			_, _ = h.Session.Publish(ctx, queue, line.Call(h.slot))

@@ -230,7 +230,7 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	if w.asSuccessor {
 		again = min(again, w.seek(ctx))
 	}
-	if w.reader.View().Over() || time.Now().Before(w.notBefore) {
+	if w.reader.View().AllReleased() || time.Now().Before(w.notBefore) {
 		return again, nil
 	}
 	if w.rounds++; w.Session.Apart() && w.rounds%looksApart != 1 && !w.absent {
@@ -293,7 +293,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			}
 			look.Reset(outLook)
 		case term := <-w.Requests():
-			if w.asked = term != 0 && (known.Awaits(term) || w.reader.Empty || known.Silent()); w.asked {
+			if w.asked = term != 0 && (known.Awaits(term) || w.reader.Empty || known.Unknown()); w.asked {
 				return 0, w.comeBack(ctx, false)
 			}
 		case d, open := <-w.spares():
@@ -314,7 +314,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 // reader's place and B, and left that place. What comes later can say that it takes longer.
 func (w *wait) left(known ledger.View) time.Duration {
 	wait := known.Wait(w.lease)
-	if w.reader.Empty || known.Silent() {
+	if w.reader.Empty || known.Unknown() {
 		wait = max(wait, w.lease, w.unreleased[w.slot]) // what has come since is not all
 	}
 	if known.Unnamed() {
@@ -353,13 +353,13 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 	if err := w.comeBack(ctx, false); err != nil {
 		return 0, err
 	}
-	if known := w.reader.View(); known.Echoed || w.free(known) || w.alone.IsZero() {
+	if known := w.reader.View(); known.HolderAlive || w.free(known) || w.alone.IsZero() {
 		return 0, nil
 	}
 	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
 	}
-	if w.reader.View().Lost() {
+	if w.reader.View().Truncated() {
 		w.Writer.WarnOfPolicy(w.t, "it lacks a record of which others tell")
 	}
 	if w.Term() == 0 || !w.reader.View().Current() {
@@ -371,7 +371,7 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 		return 0, err
 	}
 	known := w.reader.View()
-	if known.Echoed {
+	if known.HolderAlive {
 		return 0, nil
 	}
 	return known.Proven, nil
@@ -380,7 +380,7 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 // handBack gives B back to a holder that is alive.
 func (w *wait) handBack(ctx context.Context) error {
 	w.Log.Debug("the holder lives and wants its slot", "queue", w.b)
-	w.reader.Heeded()
+	w.reader.ClearHolderAlive()
 	w.asked, w.absent, w.alone, w.notBefore = false, false, time.Time{}, time.Now().Add(w.lease)
 	leaving := !w.asSuccessor || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read anew
 	if leaving {                               // before B, or the holder takes us for somebody who has read its record

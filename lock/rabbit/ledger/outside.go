@@ -51,11 +51,11 @@ func (r *Reader) Waiting(ctx context.Context) (records int, taken bool, err erro
 	return records, consumers > 0, unreadable(err)
 }
 
-// Heeded is for an echo that was acted upon.
-func (r *Reader) Heeded() {
+// ClearHolderAlive is for a sign of life that was acted upon.
+func (r *Reader) ClearHolderAlive() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.view.Echoed = false
+	r.view.HolderAlive = false
 }
 
 // Abandoned reports whether a ledger has neither a record nor a reader, and how many messages it has. Errors:

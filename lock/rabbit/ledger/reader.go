@@ -63,14 +63,14 @@ type letter struct {
 
 // View is what a reader knows.
 type View struct {
-	History                  // what was read
-	Proven  boottime.Instant // when the last proof began that the place is ours
-	Read    int              // messages that were delivered, again maybe
-	Asked   int              // the highest priority of those who ask for the place; -1: nobody
-	Echoed  bool             // a holder lives: its record has come since StepOut; of a replicated ledger since ours has
-	Dropped bool             // a record did not come again that was put back: see Prove
-	Changed <-chan struct{}  // closed when more is known
-	Ended   <-chan struct{}  // closed when nothing is delivered any more: after StepOut, or the place is lost
+	History                      // what was read
+	Proven      boottime.Instant // when the last proof began that the place is ours
+	Read        int              // messages that were delivered, again maybe
+	Asked       int              // the highest priority of those who ask for the place; -1: nobody
+	HolderAlive bool             // a holder lives: its record has come since StepOut; of a replicated ledger since ours has
+	Dropped     bool             // a record did not come again that was put back: see Prove
+	Changed     <-chan struct{}  // closed when more is known
+	Ended       <-chan struct{}  // closed when nothing is delivered any more: after StepOut, or the place is lost
 }
 
 // View returns what is known now.
@@ -110,7 +110,7 @@ func Enter(ctx context.Context, channel *transport.Channel, queue string, who Vi
 	r, err := enter(ctx, channel, queue, who)
 	switch {
 	case errors.Is(err, ErrEmpty):
-	case err != nil || !r.View().Silent():
+	case err != nil || !r.View().Unknown():
 		return r, err
 	default:
 		if err := r.Close(ctx); err != nil {
@@ -138,7 +138,7 @@ func enter(ctx context.Context, channel *transport.Channel, queue string, who Vi
 	}
 	// Of a full ledger the oldest may be gone: the record of somebody who lives.
 	known := r.View()
-	r.Empty = known.Silent() || max(records, known.Read) >= names.LedgerFull
+	r.Empty = known.Unknown() || max(records, known.Read) >= names.LedgerFull
 	return r, nil
 }
 

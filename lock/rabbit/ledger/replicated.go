@@ -60,7 +60,7 @@ func EnterReplicated(ctx context.Context, channel *transport.Channel, queue stri
 		return nil, errors.Join(err, r.Close(ctx))
 	}
 	known := r.View()
-	r.Empty = known.Silent() || known.Lost() || max(waiting, known.Read) >= names.LedgerFull
+	r.Empty = known.Unknown() || known.Truncated() || max(waiting, known.Read) >= names.LedgerFull
 	return r, nil
 }
 
@@ -133,7 +133,7 @@ func (r *Reader) Deprived(ctx context.Context, publish func(context.Context) err
 		return false
 	}
 	// A policy may delay what is put back by a moment.
-	err := r.await(ctx, late, func() bool { return r.own != 0 || r.view.Echoed })
+	err := r.await(ctx, late, func() bool { return r.own != 0 || r.view.HolderAlive })
 	return errors.Is(err, ErrTimedOut)
 }
 

@@ -59,7 +59,7 @@ func (r *Reader) take(from *transport.Consumer, m transport.Delivery) {
 	case doubt:
 		r.doubted++
 		r.view.doubt.add(record, m.UserId, trusted)
-		r.view.Echoed = r.view.Echoed || record.Record == held && r.echoes()
+		r.view.HolderAlive = r.view.HolderAlive || record.Record == held && r.alive()
 	default:
 		r.takeOther(m, trusted)
 	}
@@ -67,14 +67,14 @@ func (r *Reader) take(from *transport.Consumer, m transport.Delivery) {
 
 // takeRecord takes a record that counts. The caller has mu.
 func (r *Reader) takeRecord(record Record, m transport.Delivery) {
-	echoes := r.echoes()
+	alive := r.alive()
 	r.view.add(record)
 	if record.Record != held {
 		return
 	}
 	switch {
 	case record.ID != r.view.id:
-		r.view.Echoed = r.view.Echoed || r.fresh || echoes && !r.view.past(record)
+		r.view.HolderAlive = r.view.HolderAlive || r.fresh || alive && !r.view.past(record)
 	case record.Term != r.view.own:
 	case r.copies != nil:
 		r.takeCopy(record, m)
@@ -83,8 +83,8 @@ func (r *Reader) takeRecord(record Record, m transport.Delivery) {
 	}
 }
 
-// echoes reports whether the record of another holder that comes now shows that it lives. The caller has mu.
-func (r *Reader) echoes() bool { return r.fresh || r.copies != nil && r.view.own != 0 }
+// showsAlive reports whether the record of another holder that comes now shows that it lives. The caller has mu.
+func (r *Reader) alive() bool { return r.fresh || r.copies != nil && r.view.own != 0 }
 
 // takeOther takes what is no record. The caller has mu.
 func (r *Reader) takeOther(m transport.Delivery, trusted bool) {

@@ -44,7 +44,7 @@ func (s situation) next(known ledger.View) step {
 		return losePlace
 	case known.Disowned():
 		return loseToGuard
-	case known.Echoed:
+	case known.HolderAlive:
 		return stepBack
 	case s.blocked:
 		return breakOff
@@ -61,8 +61,8 @@ func (s situation) next(known ledger.View) step {
 }
 
 // free reports whether nobody else's tree can be alive, as far as the ledger says.
-func (s situation) free(known ledger.View) bool { return known.Over() && !s.empty }
+func (s situation) free(known ledger.View) bool { return known.AllReleased() && !s.empty }
 
 // undisturbed reports whether nothing has kept the place from a holding since its record was read: that is read by the end
 // of a proof that begins later.
-func undisturbed(known ledger.View) bool { return !known.Echoed && known.Current() }
+func undisturbed(known ledger.View) bool { return !known.HolderAlive && known.Current() }

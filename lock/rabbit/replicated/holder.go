@@ -117,7 +117,7 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 	if err := h.exists(ctx); err != nil {
 		return err
 	}
-	if reader.View().Lost() {
+	if reader.View().Truncated() {
 		h.Writer.WarnOfPolicy(h.t, "it has a release without the record that it belongs to")
 	}
 	if now && !h.free(reader.View()) {
