@@ -200,7 +200,7 @@ func (v View) cell(slot lock.SlotStatus, s shape) string {
 		mark = "?"
 	case troubled(slot):
 		mark = "!"
-	case slot.HasNext:
+	case slot.HasSuccessor:
 		mark = ">"
 	}
 	return cut(s.text(strconv.Itoa(slot.Slot)+mark, name(slot), pid, age), s.size)

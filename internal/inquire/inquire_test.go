@@ -166,7 +166,7 @@ func TestReloadIsForOneHolder(t *testing.T) {
 	}
 }
 
-func TestSuccessorIsWhoeverRunsNext(t *testing.T) {
+func TestSuccessorIsTheBerthThatRunsNext(t *testing.T) {
 	q, place, fake := about(1)
 	old := hold(t, place, "web1")
 	asked, err := q.StepDown(t.Context(), 0)

@@ -5,7 +5,7 @@
 //
 // What follows is the same for every backend; see the example of package [lock].
 //
-// The only consumer of a slot's ledger, the durable queue T, is the contender that is next, or the holder that has just
+// The only consumer of a slot's ledger, the durable queue T, is the successor, or the holder that has just
 // started. A holder whose command has run for a moment holds the slot by its exclusive queue B. The slot exists if its
 // durable queue A does. docs/protocol.md has the wire protocol.
 //
@@ -35,8 +35,8 @@ import (
 	"berth/lock/rabbit/plain"
 	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/status"
+	"berth/lock/rabbit/tokens"
 	"berth/lock/rabbit/transport"
-	"berth/lock/rabbit/turn"
 	"berth/lock/rabbit/will"
 )
 
@@ -228,7 +228,7 @@ func (b *Backend) calling(n names.Names) lock.Lock {
 // handedOut returns a contender for a lock whose broker hands tokens to waiters.
 func (b *Backend) handedOut(n names.Names) lock.Lock {
 	d := b.dialer(n.ID)
-	return turn.New(turn.Config{
+	return tokens.New(tokens.Config{
 		Names: n, Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
 		Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins,
 	})

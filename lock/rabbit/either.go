@@ -17,7 +17,7 @@ type eitherType struct {
 	names   names.Names // of no type
 	single  sync.Once   // the user is told once what a lock on classic queues does not survive
 
-	mu    sync.Mutex // guards what follows: Next and Requests are read while Acquire runs
+	mu    sync.Mutex // guards what follows: Handovers and Requests are read while Acquire runs
 	on    lock.Lock
 	other names.Names // of the type that on does not contend for
 }
@@ -46,7 +46,7 @@ func (e *eitherType) Acquire(ctx context.Context) (lock.Held, error) {
 		}
 		return h, err
 	}
-	if err := e.turn(ctx); err != nil {
+	if err := e.swap(ctx); err != nil {
 		return nil, err
 	}
 	if h, err = e.now().Acquire(ctx); errors.Is(err, names.ErrOtherType) { // it was made again meanwhile
@@ -55,8 +55,8 @@ func (e *eitherType) Acquire(ctx context.Context) (lock.Held, error) {
 	return h, err
 }
 
-// turn contends for the lock with the other type from now on.
-func (e *eitherType) turn(ctx context.Context) error {
+// swap contends for the lock with the other type from now on.
+func (e *eitherType) swap(ctx context.Context) error {
 	last := e.now()
 	e.mu.Lock()
 	if e.other.Replicated() {
@@ -74,8 +74,8 @@ func (e *eitherType) Wait(ctx context.Context, pause time.Duration) error {
 	return e.now().Wait(ctx, pause)
 }
 
-// Next implements lock.Lock.
-func (e *eitherType) Next() <-chan lock.Handover { return e.now().Next() }
+// Handovers implements lock.Lock.
+func (e *eitherType) Handovers() <-chan lock.Handover { return e.now().Handovers() }
 
 // Requests implements lock.Lock.
 func (e *eitherType) Requests() <-chan lock.Request { return e.now().Requests() }

@@ -141,7 +141,7 @@ func TestMutexWhoseLedgerIsDeletedKeepsItsType(t *testing.T) {
 				cfg.Heartbeat = long
 				h := startedAs(t, cfg, id)
 				if has == rabbit.QueuesClassic {
-					settled(t, h)
+					awaitB(t, h)
 				}
 				must(t, shared.DeleteQueue(within(t), "/", id.Name+ledger))
 				l := backend(t, typed(asked)).Lock(id)

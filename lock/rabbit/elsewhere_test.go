@@ -99,7 +99,7 @@ func TestHolderWhoseLedgerHangsLeavesNothingThatWaitsForIt(t *testing.T) {
 func TestHolderThatComesBackToALedgerThatHangsHeedsItsTime(t *testing.T) {
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
-	must(t, rabbit.CloseDoor(within(t), h))
+	must(t, rabbit.CloseReader(within(t), h))
 	_ = lost(t, h)
 	leader(t, ledgerOf(id), `receive stop -> ok end`)
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
@@ -149,7 +149,7 @@ func TestAnotherNodeIsTriedUntilOneAnswers(t *testing.T) {
 }
 
 // The token is kept for a while, so that nobody else tries the slot. The records are the holder's at once.
-func TestWhoStepsBackLeavesTheDoorAtOnce(t *testing.T) {
+func TestOneThatStepsBackLeavesTheReadersPlaceAtOnce(t *testing.T) {
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	l := connected(t, shared, id)

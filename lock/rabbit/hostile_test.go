@@ -39,7 +39,7 @@ func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
 	l, h := holding(t, id, long)
 	next := refused(t, at(shared.URL()), id)
 	untilWoken(t, next)
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	i := inspector(t, at(shared.URL()), id)
 	verbs, asked := heeding(t, l, says("one", 1)), heeding(t, next, says("two", 0))
 	for who, ch := range map[string]*amqp.Channel{"stranger": outsider(t), "guest": channelOf(t, shared.URL())} {
@@ -71,7 +71,7 @@ func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
 				must(t, ch.PublishWithContext(within(t), "", queue, true, false, r))
 			}
 		}
-		// Whoever is next has nothing to step down from.
+		// The successor has nothing to step down from.
 		must(t, ch.PublishWithContext(within(t), "", id.Name+"-1-T", true, false, ask(who, `{"request":"step-down"}`)))
 		_, err = ch.QueueDeclarePassive(id.Name+"-1-T", true, false, false, false, nil) // all of it has been routed
 		must(t, err)
@@ -129,7 +129,7 @@ func TestFloodOfRequestsCostsNoMemory(t *testing.T) {
 	l, h := holding(t, id, long)
 	next := refused(t, at(shared.URL()), id)
 	woken := untilWoken(t, next)
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	foreign, admin := outsider(t), channelOf(t, shared.URL())
 	for _, ch := range []*amqp.Channel{foreign, admin} {
 		must(t, ch.Confirm(false))

@@ -334,7 +334,7 @@ func TestUnderMemoryAlarmPlainSlotsAreHeldWonAndGivenBack(t *testing.T) {
 	}
 }
 
-// Its B is free for a moment while a holder stands at the door of its ledger: who may not look at that (RabbitMQ 4.3
+// Its B is free for a moment while a holder reads its ledger: who may not look at that (RabbitMQ 4.3
 // wants a permission for that) would start beside it.
 func TestPlainWireNeedsToSeeWhetherThereIsALedger(t *testing.T) {
 	id := fresh(lock.Mutex)

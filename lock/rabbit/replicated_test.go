@@ -201,7 +201,7 @@ func TestHolderWhoseLedgerIsDeletedHasLostIt(t *testing.T) {
 }
 
 // Somebody looks into the ledger with a tool of theirs.
-func TestStrangerAtTheDoorKeepsEverybodyOut(t *testing.T) {
+func TestStrangerInTheReadersPlaceKeepsEverybodyOut(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
 	conn, err := amqp.Dial(shared.URL())
@@ -246,7 +246,7 @@ func TestReplicatedSlotIsReclaimedFromAWaiter(t *testing.T) {
 			return rabbit.KeepsToken(h) && consumers == 2
 		})
 		rabbit.CutReplicated(h)
-		eventually(t, "the waiter is at the door", func() bool { // with the last holder's record, and its own
+		eventually(t, "the waiter is the reader", func() bool { // with the last holder's record, and its own
 			ready, consumers := counted(t, ledgerOf(id))
 			return ready == 0 && consumers == 1
 		})
@@ -263,7 +263,7 @@ func TestReplicatedSlotIsKeptWhenItsConsumerIsEnded(t *testing.T) {
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	for range 3 {
-		must(t, rabbit.CloseDoor(within(t), h))
+		must(t, rabbit.CloseReader(within(t), h))
 		succeeds(t, "the slot", func() error { return proven(within(t), h) })
 	}
 	must(t, h.Release(within(t)))
@@ -385,7 +385,7 @@ func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
 		s, err = i.Look(within(t))
 		must(t, err)
 		slot := s.Slots[h.Slot()-1]
-		return slot.State == lock.SlotHeld && slot.Holder != nil && !slot.HasNext && s.Waiting == 0
+		return slot.State == lock.SlotHeld && slot.Holder != nil && !slot.HasSuccessor && s.Waiting == 0
 	})
 	_, second := startedIn(t, id)
 	won := untilHeld(t, connected(t, shared, id))

@@ -96,9 +96,9 @@ func describe(s lock.Status) string {
 		if slot.Holder != nil {
 			word += " by " + slot.Holder.Holder
 		}
-		if slot.Next != nil {
-			word += " next " + slot.Next.Holder
-		} else if slot.HasNext {
+		if slot.Successor != nil {
+			word += " next " + slot.Successor.Holder
+		} else if slot.HasSuccessor {
 			word += " next somebody"
 		}
 		if slot.Problem != "" {
@@ -129,9 +129,9 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 			h, err := l.Acquire(within(t))
 			must(t, err)
 			heeding(t, l, says("one", 1))
-			rabbit.SettleAfter(h, time.Hour)
+			rabbit.TakeBAfter(h, time.Hour)
 			must(t, h.Ready(within(t)))
-			seen(t, i, "1 held by one; 0 wait") // at the door, as its command is young
+			seen(t, i, "1 held by one; 0 wait") // the reader, as its command is young
 			must(t, h.Release(within(t)))
 			seen(t, i, "1 free; 0 wait")
 
@@ -173,10 +173,10 @@ func TestStatusOfASemaphore(t *testing.T) {
 		heeding(t, w, says("waiter", 0))
 		untilWoken(t, w)
 	}
-	eventually(t, "two are next, one is in the removed slot", func() bool {
+	eventually(t, "two are successors, one is in the removed slot", func() bool {
 		s, err := i.Look(within(t))
 		must(t, err)
-		return len(s.Slots) == 2 && s.Slots[0].Next != nil && s.Slots[1].Next != nil && s.Waiting == 2
+		return len(s.Slots) == 2 && s.Slots[0].Successor != nil && s.Slots[1].Successor != nil && s.Waiting == 2
 	})
 }
 
@@ -186,7 +186,7 @@ func TestStatusOfWhoDoesNotAnswer(t *testing.T) {
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
 	untilWoken(t, refused(t, at(shared.URL()), id))
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	i := inspector(t, at(shared.URL()), id)
 	seen(t, i, "1 held next somebody (its holder does not answer; the name of its connection to the broker has its host and pid); 1 wait")
 }
@@ -275,8 +275,8 @@ func TestHolderIsAsked(t *testing.T) {
 	}
 }
 
-// It leaves the door when it has B, between two looks of who asks.
-func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
+// It leaves the reader's place when it has B, between two looks of who asks.
+func TestHolderIsFoundWhileItTakesB(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, h := claimed(t, id, long)
 	heeding(t, l, says("one", 1))
@@ -289,7 +289,7 @@ func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
 		all = append(all, i)
 	}
 	for round := range 30 {
-		rabbit.SettleAfter(h, time.Duration(round)*2*time.Millisecond)
+		rabbit.TakeBAfter(h, time.Duration(round)*2*time.Millisecond)
 		must(t, h.Ready(within(t)))
 		var asking sync.WaitGroup
 		for _, i := range all {

@@ -89,7 +89,7 @@ func (l *loop) noteReloaded(r reloaded) {
 	l.noteHooks()
 	l.setLossTimer()
 	if l.guard != nil && l.held != nil && l.state.Working() {
-		_ = l.guard.Bequeath(l.held.Handover().Will) // whose password may be another now
+		_ = l.guard.SetWill(l.held.Handover().Will) // whose password may be another now
 	}
 	fields := []any{"by", r.by.From}
 	var why []string

@@ -107,7 +107,7 @@ func see(ctx context.Context, inspector lock.Inspector) Look {
 	}
 	shown := append([]lock.SlotStatus{}, status.Slots[:min(len(status.Slots), mostSlots)]...)
 	for i, s := range shown {
-		shown[i].Holder, shown[i].Next = bounded(s.Holder), bounded(s.Next)
+		shown[i].Holder, shown[i].Successor = bounded(s.Holder), bounded(s.Successor)
 	}
 	return Look{
 		At: time.Now(), Slots: shown, More: len(status.Slots) - len(shown),

@@ -30,7 +30,7 @@ func (a *action) leaveOther(ctx context.Context) error {
 		letters = append(letters, transport.Letter{Queue: queue, Message: m})
 	}
 	var found []transport.Presence
-	err := a.publisher.Via(ctx, func(c *transport.Channel) (err error) {
+	err := a.publisher.Lend(ctx, func(c *transport.Channel) (err error) {
 		found, err = c.Send(ctx, letters)
 		return err
 	})

@@ -96,9 +96,9 @@ func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, 
 	if want == 0 && errors.Is(a.channel.Find(ctx, a.Tokens()), transport.ErrNoQueue) {
 		return after, nil
 	}
-	stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Probe: a.publisher.Probe,
+	pool := token.Pool{Names: a.Names, Side: a.channel, Lender: a.publisher.Lender, Probe: a.publisher.Probe,
 		Log: a.dialer.Log}
-	return after, stock.Mend(ctx, after, min(present, after))
+	return after, pool.Mend(ctx, after, min(present, after))
 }
 
 // exclusively makes a change under the administration mutex. change returns how many slots there are after it.
@@ -113,7 +113,7 @@ func (a *action) exclusively(
 			a.channel.Conn().Abandon()
 		}
 	}()
-	if err = a.settle(ctx); err == nil {
+	if err = a.detectType(ctx); err == nil {
 		before, err = a.count(ctx)
 	}
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *action) wake(ctx context.Context, count int) error {
 			if made++; made > names.LineLength {
 				return nil
 			}
-			w, err := a.publisher.Deliver(ctx, a.Line(), line.Call(from+i))
+			w, err := a.publisher.Publish(ctx, a.Line(), line.Call(from+i))
 			if err != nil {
 				return err
 			} else if w != transport.Present {
@@ -268,7 +268,7 @@ func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 // create makes a slot.
 func (a *action) create(ctx context.Context, slot int) error {
 	if a.Replicated() {
-		maker := ledger.Maker{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Log: a.dialer.Log}
+		maker := ledger.Maker{Names: a.Names, Side: a.channel, Lender: a.publisher.Lender, Log: a.dialer.Log}
 		return maker.Make(ctx, slot, func() (bool, error) { return true, nil })
 	}
 	_, err := a.channel.Create(ctx, a.Exists(slot), 0)

@@ -79,7 +79,7 @@ func (c *Claim) Cause() error {
 }
 
 // Start is called when the command may be alive: the end of the connection is doubt from then on. Until the deadline
-// the slot can be claimed again, because whoever is next waits for our release, or for as long as we may live.
+// the slot can be claimed again, because the successor waits for our release, or for as long as we may live.
 func (c *Claim) Start() { c.started.Store(true) }
 
 // Started reports whether the command may have been started.
@@ -174,7 +174,7 @@ func (c *Claim) consume(ctx context.Context, side *transport.Channel, noWait boo
 	return consume(ctx, side, c.queue, noWait)
 }
 
-// MoveTo has the claim go on with B on another connection, which owns it already. That ends the doubt. Settle comes
+// MoveTo has the claim go on with B on another connection, which owns it already. That ends the doubt. Wait comes
 // before.
 func (c *Claim) MoveTo(ctx context.Context, side *transport.Channel) error {
 	consumer, err := c.consume(ctx, side, false)
@@ -250,8 +250,8 @@ func (c *Claim) Unwatch() {
 	}
 }
 
-// Settle waits until B is not watched any more, and nothing is asked: the connection is closed, or the claim has ended.
-func (c *Claim) Settle() {
+// Wait waits until B is not watched any more, and nothing is asked: the connection is closed, or the claim has ended.
+func (c *Claim) Wait() {
 	if w := c.watch.Load(); w != nil {
 		<-w.done
 	}

@@ -27,7 +27,7 @@ const (
 const young = 5 * time.Second
 
 // Reclaim implements lock.Held. Where the connection is gone it connects again and claims B of the same slot. nil is
-// proof that it is still ours: whoever is next starts without our release only after it has had B for as long as we
+// proof that it is still ours: the successor starts without our release only after it has had B for as long as we
 // may live. Where the ledger has lost our record, it is written again. It goes on trying until ctx ends; the next call
 // takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
@@ -103,13 +103,13 @@ func (h *Held) reconnect(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	<-h.settled
+	<-h.takeBEnded
 	h.Unwatch()
-	h.Settle() // what was asked on the broken connection
+	h.Wait() // what was asked on the broken connection
 	if err := h.MoveTo(ctx, side); err != nil {
 		return err
 	}
-	h.door.Store(nil)
+	h.reader.Store(nil)
 	h.asked = 0
 	h.Session.KeepSilent(true)
 	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
@@ -122,7 +122,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 func (h *Held) askForIt(ctx context.Context) error {
 	m := claim.ReclaimRequest(h.Term())
 	over := false
-	err := h.Session.Via(ctx, func(c *transport.Channel) (err error) {
+	err := h.Session.Lend(ctx, func(c *transport.Channel) (err error) {
 		var answers *transport.Consumer
 		if h.asked++; h.asked > 2 {
 			if answers, err = c.Consume(ctx, request.ReplyTo, transport.Consumption{NoAck: true}); err != nil {
@@ -130,7 +130,7 @@ func (h *Held) askForIt(ctx context.Context) error {
 			}
 			m.ReplyTo, m.CorrelationId = request.ReplyTo, rand.Text()
 		}
-		_, err = c.Depart(ctx, transport.Departure{Queue: h.b, Message: m})
+		_, err = c.Publish(ctx, transport.Batch{Queue: h.b, Message: m})
 		over = err == nil && answers != nil && saysOver(ctx, answers, m.CorrelationId)
 		return err
 	})

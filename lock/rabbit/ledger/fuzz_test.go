@@ -48,7 +48,7 @@ func FuzzHistoryIsBounded(f *testing.F) {
 				h.add(r)
 			}
 		}
-		wait, over, highest, open := h.Wait(own), h.Over(), h.Highest(), len(h.open())
+		wait, over, highest, open := h.Wait(own), h.AllReleased(), h.Highest(), len(h.open())
 		if wait < 0 || wait > longestHandover {
 			t.Errorf("%+v has others wait for %v", all, wait)
 		}
@@ -63,7 +63,7 @@ func FuzzHistoryIsBounded(f *testing.F) {
 		for _, r := range all {
 			h.add(r)
 		}
-		if h.Wait(own) != wait || h.Over() != over || h.Highest() != highest || len(h.open()) != open {
+		if h.Wait(own) != wait || h.AllReleased() != over || h.Highest() != highest || len(h.open()) != open {
 			t.Errorf("%+v says something else the second time", all)
 		}
 	})

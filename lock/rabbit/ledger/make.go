@@ -13,10 +13,10 @@ import (
 
 // Maker makes slots on several nodes of a cluster.
 type Maker struct {
-	Names names.Names
-	Side  *transport.Channel // that makes queues
-	Via   transport.Via      // that writes to ledgers
-	Log   hclog.Logger
+	Names  names.Names
+	Side   *transport.Channel // that makes queues
+	Lender transport.Lender   // that writes to ledgers
+	Log    hclog.Logger
 }
 
 // Make makes a slot. Its ledger comes first: where that is new, it says that nobody has held the slot, so that the first
@@ -53,7 +53,7 @@ func (m Maker) writeFirst(ctx context.Context, slot int) error {
 	for _, message := range First(rand.Text()) {
 		letters = append(letters, transport.Letter{Queue: m.Names.Ledger(slot), Message: message})
 	}
-	err := m.Via(ctx, func(c *transport.Channel) error {
+	err := m.Lender(ctx, func(c *transport.Channel) error {
 		_, err := c.Send(ctx, letters)
 		return err
 	})

@@ -1,7 +1,7 @@
-// Package line is where the waiters of a lock stand in line. Whoever is next for a slot keeps one unacknowledged
-// message of the queue W, its baton, and passes it on when its command runs and somebody else may be next. If it dies,
-// the broker hands the baton to the waiter that has waited longest. A baton is a hint and never the lock: the package
-// knows nothing of slots but their numbers.
+// Package line is where the waiters of a lock stand in line. The successor for a slot keeps one unacknowledged
+// message of the queue W, its baton, and passes it on when its command runs and another waiter may be the successor. If
+// it dies, the broker hands the baton to the waiter that has waited longest. A baton is a hint and never the lock: the
+// package knows nothing of slots but their numbers.
 package line
 
 import (
@@ -27,7 +27,7 @@ const (
 	firstBatonPause = 5 * time.Millisecond
 
 	// A waiter that is woken by batons looks by itself as well, for the case that one was lost, or never made: soon at
-	// first, and after half a minute to a minute, in which whoever is next has had every chance to make one, every
+	// first, and after half a minute to a minute, in which the successor has had every chance to make one, every
 	// minute or two. A look is one question, which no broker logs.
 	firstPoll  = 250 * time.Millisecond
 	closeLooks = 7 // 250 ms to 16 s, each with as much jitter
@@ -54,7 +54,7 @@ type Config struct {
 	Limit    int    // no slot beyond it can be of use to this waiter
 	Once     bool   // it does not wait, nor for those in line
 
-	Renewal time.Duration // how often the baton of one that is next is delivered anew
+	Renewal time.Duration // how often the baton of a successor is delivered anew
 	Log     hclog.Logger
 }
 
@@ -74,7 +74,7 @@ type Waiter struct {
 	Config
 	Looks   int  // how often it has looked without having been woken
 	Arrived bool // it is in line, or has waited
-	Taken   bool // somebody was at the door when it came, and it cannot have the place
+	Taken   bool // there was a reader when it came, and it cannot have the place
 
 	session   *session.Session
 	place     *place    // on the session's present connection; nil before the first wait
@@ -98,11 +98,11 @@ func NewWaiter(c Config, s *session.Session) *Waiter {
 	return &Waiter{Config: c, session: s, rejoin: transport.Pauses(firstRejoinPause, longestRejoinPause)}
 }
 
-// Hint is the slot that the last baton was for, or a call for another slot than that which this contender is next for;
-// 0: none, or unknown.
+// Hint is the slot that the last baton was for, or a call for another slot than the one whose successor this contender
+// is; 0: none, or unknown.
 func (w *Waiter) Hint() int { return w.hint }
 
-// Send is for one that is next, and has found another slot free.
+// Send is for a successor that has found another slot free.
 func (w *Waiter) Send(slot int) { w.hint = slot }
 
 // Waited reports whether it has waited in vain since a baton came: the next attempt is a look for the case that one
@@ -120,21 +120,21 @@ func (w *Waiter) Missed(o Outcome) {
 // Patient reports whether it is worthwhile to wait for a slot until it is free.
 func (w *Waiter) Patient() bool { return w.outcome != Hindered }
 
-// StepBack is for one that is next and makes way for a waiter of a higher priority. It will be the first after those.
+// StepBack is for a successor that makes way for a waiter of a higher priority. It will be the first after those.
 func (w *Waiter) StepBack() { w.early, w.outcome = true, Full }
 
-// Called is for one that is next, and was called to another slot.
+// Called is for a successor that was called to another slot.
 func (w *Waiter) Called() { w.outcome, w.tries = Full, 1 }
 
-// InLine reports whether it stands in line before it goes to a door: it has stepped back, others are before it, or the
-// door that it comes from is taken. One that has stepped back and looks by itself goes there: the call may be lost, or
-// have come in vain.
+// InLine reports whether it stands in line before it goes to a reader's place: it has stepped back, others are before
+// it, or the place that it comes from is taken. One that has stepped back and looks by itself goes there: the call may
+// be lost, or have come in vain.
 func (w *Waiter) InLine() bool {
 	return (w.behind || w.Taken) && !w.Arrived || w.early && w.hint == 0 && w.Looks == 0
 }
 
 // Behind reports whether others were in line when this contender came, which has not waited yet. They go first through
-// a door that is open: who is called needs longer to get there than one that comes by.
+// a reader's place that is free: a waiter that is called needs longer to get there than one that comes by.
 func (w *Waiter) Behind(ctx context.Context) bool {
 	if w.Arrived || w.Once {
 		return false
@@ -304,24 +304,24 @@ func (w *Waiter) take(ctx context.Context, b baton) (called bool, err error) {
 
 // publish publishes a new baton.
 func (w *Waiter) publish(ctx context.Context, b baton) {
-	if _, err := w.session.Deliver(ctx, w.Queue, b.message()); err != nil {
+	if _, err := w.session.Publish(ctx, w.Queue, b.message()); err != nil {
 		w.Log.Debug("no baton made", "queue", w.Queue, "error", err)
 	}
 }
 
 // Won says that an attempt has got this slot, and whether another holder has to end before: then this contender is
 // next, and Tend is due.
-func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
+func (w *Waiter) Won(ctx context.Context, slot int, successor bool) {
 	w.outcome, w.tries, w.Looks, w.hint, w.early = Hindered, 0, 0, 0, false
-	w.Arrived, w.Taken, w.behind = next, false, false
+	w.Arrived, w.Taken, w.behind = successor, false, false
 	switch {
 	case w.place == nil:
-	case next:
+	case successor:
 		w.answerCall(slot)
 	default:
-		w.place.leave() // and a call goes to somebody who may be next, once the command runs
+		w.place.leave() // and a call goes to a waiter that may be the successor, once the command runs
 	}
-	if next {
+	if successor {
 		w.at().slot, w.at().kept = slot, time.Now()
 		w.Tend(ctx)
 	}
@@ -340,7 +340,7 @@ func (w *Waiter) answerCall(slot int) {
 	p.drop()
 }
 
-// Tend keeps a baton for one that is next, and reports whether it has one. It is called now and then.
+// Tend keeps a baton for a successor, and reports whether it has one. It is called now and then.
 func (w *Waiter) Tend(ctx context.Context) bool {
 	p := w.at()
 	if p.channel.Closed() {
@@ -374,7 +374,7 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 	return p.inHand != nil
 }
 
-// receive takes the baton of one that is next, if it has come. A stranger's message is none, nor is a call.
+// receive takes the baton of a successor, if it has come. A stranger's message is none, nor is a call.
 func (w *Waiter) receive(p *place) {
 	p.receive()
 	p.weed()
@@ -390,8 +390,8 @@ func (w *Waiter) Drop() {
 	}
 }
 
-// Spares receives what nobody in line wants, for one that is next for one slot of several: another may be free sooner,
-// and all who wait may be next for some.
+// Spares receives what nobody in line wants, for the successor for one slot of several: another may be free sooner,
+// and all waiters may be successors for some.
 func (w *Waiter) Spares() <-chan transport.Delivery {
 	if w.place == nil || w.place.spare == nil {
 		return nil

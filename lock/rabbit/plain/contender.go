@@ -176,8 +176,8 @@ func (c *Contender) seekForeign(ctx context.Context) {
 	}
 }
 
-// Next implements lock.Lock: nobody is next.
-func (c *Contender) Next() <-chan lock.Handover { return nil }
+// Handovers implements lock.Lock: there is no successor.
+func (c *Contender) Handovers() <-chan lock.Handover { return nil }
 
 // Requests implements lock.Lock: nothing is consumed.
 func (c *Contender) Requests() <-chan lock.Request { return nil }
@@ -186,7 +186,7 @@ func (c *Contender) Requests() <-chan lock.Request { return nil }
 func (c *Contender) Close() error {
 	err := c.session.Close()
 	if c.held != nil {
-		c.held.Settle()
+		c.held.Wait()
 		c.held = nil
 	}
 	return err

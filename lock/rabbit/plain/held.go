@@ -170,7 +170,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 		return err
 	}
 	h.Unwatch()
-	h.Settle() // what was asked on the broken connection
+	h.Wait() // what was asked on the broken connection
 	if err := h.MoveTo(ctx, side); err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (h *Held) Release(ctx context.Context) error {
 		h.Conn().Abandon()
 		<-h.Conn().Done()
 	}
-	h.Settle()
+	h.Wait()
 	if err == nil || h.Conn().Orderly() {
 		return nil
 	}

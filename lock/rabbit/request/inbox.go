@@ -57,7 +57,7 @@ func (i *Inbox) Requests() <-chan lock.Request { return i.requests }
 // administrator, as the broker has checked it, and what is too much. It never waits.
 func (i *Inbox) Heed(d transport.Delivery) { i.heed(d, lock.Verb.Known) }
 
-// HeedQuestion is Heed for one that is next, and has nothing to step down from.
+// HeedQuestion is Heed for a successor, which has nothing to step down from.
 func (i *Inbox) HeedQuestion(d transport.Delivery) {
 	if !d.Redelivered { // it was answered when it came first
 		i.heed(d, func(v lock.Verb) bool { return v == lock.AskStatus })
@@ -91,7 +91,7 @@ func (i *Inbox) reply(ctx context.Context, to, id string, answer []byte) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(i.life, cancel)()
-	_, err := i.answers.Deliver(ctx, to, answerTo(id, answer))
+	_, err := i.answers.Publish(ctx, to, answerTo(id, answer))
 	i.keep()
 	return err
 }

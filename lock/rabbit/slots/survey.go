@@ -29,9 +29,9 @@ func Count(ctx context.Context, channel *transport.Channel, n names.Names) (int,
 	return lock.MaxSlots, nil
 }
 
-// Settle finds out of which type the queues of a lock are, and returns their names. Errors: lock.ErrAbsent if there is no
+// DetectType finds out of which type the queues of a lock are, and returns their names. Errors: lock.ErrAbsent if there is no
 // slot, names.ErrOtherType if its queues are not of the type that the names say, and as transport.Channel.
-func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (names.Names, error) {
+func DetectType(ctx context.Context, channel *transport.Channel, n names.Names) (names.Names, error) {
 	types := names.QueueTypes
 	if n.Type == names.Quorum { // look for that one first: the broker logs each look in vain
 		types = []names.QueueType{names.Quorum, names.Classic}
@@ -58,7 +58,7 @@ func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (nam
 // then. Errors: names.ErrOtherType, and as transport.Channel.Find.
 func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) (discarded bool, err error) {
 	rivals := n.Rivals()
-	found, err := lookForLedgers(ctx, s.Via, rivals)
+	found, err := lookForLedgers(ctx, s.Lender, rivals)
 	if err == nil && !n.Replicated() && !slices.ContainsFunc(found, isThere) {
 		return false, nil // a quorum queue has no node that could hide it
 	}
@@ -84,12 +84,12 @@ func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) (disc
 func isThere(p transport.Presence) bool { return p != transport.Absent }
 
 // lookForLedgers probes queues that keep what is published to them: the messages expire before anybody finds them.
-func lookForLedgers(ctx context.Context, via transport.Via, queues []string) (found []transport.Presence, err error) {
+func lookForLedgers(ctx context.Context, lend transport.Lender, queues []string) (found []transport.Presence, err error) {
 	var letters []transport.Letter
 	for _, queue := range queues {
 		letters = append(letters, transport.Letter{Queue: queue, Message: transport.Message{Expiration: "0"}})
 	}
-	err = via(ctx, func(c *transport.Channel) (err error) {
+	err = lend(ctx, func(c *transport.Channel) (err error) {
 		found, err = c.Send(ctx, letters)
 		return err
 	})

@@ -46,7 +46,7 @@ type Conn struct {
 	done   chan struct{} // closed once the connection is
 	reason *amqp.Error   // why; valid after done; nil if we closed it in order
 
-	calling Turn // held by who waits for an answer to the connection as a whole
+	calling Mutex // held by who waits for an answer to the connection as a whole
 
 	mu      sync.Mutex
 	blocked chan struct{} // closed while the broker does not serve this connection; guarded by mu

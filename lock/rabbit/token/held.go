@@ -29,12 +29,12 @@ const (
 	firstRegainPause = 10 * time.Second
 )
 
-// Kept is the token of a slot that is held. It is not what holds the slot: where the channel or the connection has
+// Held is the token of a slot that is held. It is not what holds the slot: where the channel or the connection has
 // ended, the broker has handed the token on, and the holder, which goes on by B, takes it back. Tend and Return may be
 // called beside each other.
-type Kept struct {
-	hand *Hand
-	slot int
+type Held struct {
+	drawer *Drawer
+	slot   int
 
 	life context.Context // over once it is given back
 	end  context.CancelFunc
@@ -48,71 +48,71 @@ type Kept struct {
 	pause   time.Duration      // before it was asked for last; 0: it came; guarded by mu
 }
 
-func newKept(h *Hand, channel *transport.Channel, t Token) *Kept {
-	k := &Kept{hand: h, slot: t.Slot, channel: channel, token: t}
-	k.life, k.end = context.WithCancel(context.Background())
+func newHeld(of *Drawer, channel *transport.Channel, t Token) *Held {
+	h := &Held{drawer: of, slot: t.Slot, channel: channel, token: t}
+	h.life, h.end = context.WithCancel(context.Background())
 	channel.BePatient(true) // to give up an answer would cut the connection
-	k.due = time.Now().Add(k.renewal())
-	return k
+	h.due = time.Now().Add(h.renewal())
+	return h
 }
 
 // renewal has a little chance in it: two keepers that renew at once could be given each other's token, and try again.
-func (k *Kept) renewal() time.Duration { return k.hand.Renewal - rand.N(k.hand.Renewal/4+1) }
+func (h *Held) renewal() time.Duration { return h.drawer.Renewal - rand.N(h.drawer.Renewal/4+1) }
 
 // InHand reports whether the token is in hand as far as is known, and the channel that it was delivered on.
-func (k *Kept) InHand() (on *transport.Channel, known bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.channel, k.token.Slot != 0 && !k.channel.Closed() && !k.channel.Conn().Broken()
+func (h *Held) InHand() (on *transport.Channel, known bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.channel, h.token.Slot != 0 && !h.channel.Closed() && !h.channel.Conn().Broken()
 }
 
 // Tend sees to it that the token is in hand, and is not kept for so long that the broker minds. It does not wait.
-func (k *Kept) Tend() {
-	conn := k.hand.session.Conn()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.channel.Conn() != conn || k.token.Slot != 0 && k.channel.Closed() {
-		k.token, k.due = Token{}, time.Now()
+func (h *Held) Tend() {
+	conn := h.drawer.session.Conn()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.channel.Conn() != conn || h.token.Slot != 0 && h.channel.Closed() {
+		h.token, h.due = Token{}, time.Now()
 	}
-	if k.busy || conn == nil || conn.Broken() || k.life.Err() != nil || time.Now().Before(k.due) {
+	if h.busy || conn == nil || conn.Broken() || h.life.Err() != nil || time.Now().Before(h.due) {
 		return
 	}
-	k.busy = true
-	k.work.Go(func() { k.renew(conn) })
+	h.busy = true
+	h.work.Go(func() { h.renew(conn) })
 }
 
 // renew takes the token back on another channel.
-func (k *Kept) renew(conn *transport.Conn) {
-	k.mu.Lock()
-	last, before := k.channel, k.token
-	k.mu.Unlock()
-	channel, found, err := k.regain(conn, before)
-	k.kept(channel, found, err)
+func (h *Held) renew(conn *transport.Conn) {
+	h.mu.Lock()
+	last, before := h.channel, h.token
+	h.mu.Unlock()
+	channel, found, err := h.regain(conn, before)
+	h.noteRenewal(channel, found, err)
 	_ = last.Close(context.Background()) // patient: it ends with its answer or with the connection
 }
 
-// kept notes what renew has come to.
-func (k *Kept) kept(channel *transport.Channel, found Token, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.busy = false
-	k.channel, k.token = channel, found
+// noteRenewal notes what renew has come to.
+func (h *Held) noteRenewal(channel *transport.Channel, found Token, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.busy = false
+	h.channel, h.token = channel, found
 	if found.Slot != 0 {
-		k.due, k.pause = time.Now().Add(k.renewal()), 0
+		h.due, h.pause = time.Now().Add(h.renewal()), 0
 	} else {
-		k.pause = min(max(2*k.pause, firstRegainPause), k.hand.Renewal)
-		k.due = time.Now().Add(k.pause + rand.N(k.pause/4+1))
-		k.hand.Log.Debug("the slot's token is not back", "queue", k.hand.Queue, "slot", k.slot, "error", err)
+		h.pause = min(max(2*h.pause, firstRegainPause), h.drawer.Renewal)
+		h.due = time.Now().Add(h.pause + rand.N(h.pause/4+1))
+		h.drawer.Log.Debug("the slot's token is not back", "queue", h.drawer.Queue, "slot", h.slot, "error", err)
 	}
 }
 
 // regain asks until it has the token of the slot, on the channel that it returns. It puts others back soon: where many
 // were reset at once, each has one that another one asks for.
-func (k *Kept) regain(conn *transport.Conn, before Token) (on *transport.Channel, found Token, err error) {
-	ctx, cancel := context.WithTimeoutCause(k.life, regainTimeout, errors.New("no berth has given it back"))
+func (h *Held) regain(conn *transport.Conn, before Token) (on *transport.Channel, found Token, err error) {
+	ctx, cancel := context.WithTimeoutCause(h.life, regainTimeout, errors.New("no berth has given it back"))
 	defer cancel()
 	for ctx.Err() == nil {
-		on, found, err = k.grasp(ctx, conn, before)
+		on, found, err = h.grasp(ctx, conn, before)
 		if err != nil || found.Slot != 0 {
 			return on, found, err
 		}
@@ -124,9 +124,9 @@ func (k *Kept) regain(conn *transport.Conn, before Token) (on *transport.Channel
 
 // grasp consumes all tokens that nobody has, as the consumer that the broker prefers to all who wait, until that of the
 // slot has come, or only others have. Of several it keeps one and removes the others: it is the slot's only holder.
-func (k *Kept) grasp(ctx context.Context, conn *transport.Conn, before Token) (
+func (h *Held) grasp(ctx context.Context, conn *transport.Conn, before Token) (
 	on *transport.Channel, found Token, err error) {
-	all, consumer, err := k.consume(conn, 0)
+	all, consumer, err := h.consume(conn, 0)
 	defer func() { _ = all.Close(context.Background()) }() // which puts back what is in hand
 	if err != nil {
 		return all, Token{}, err
@@ -141,14 +141,14 @@ func (k *Kept) grasp(ctx context.Context, conn *transport.Conn, before Token) (
 			switch t := read(d); {
 			case !open:
 				return all, Token{}, errEnded
-			case t.Slot != k.slot:
+			case t.Slot != h.slot:
 				if enough == nil {
 					enough = time.After(longestGrasp)
 				}
 			default:
-				on, found, err = k.take(ctx, conn, t)
+				on, found, err = h.take(ctx, conn, t)
 				if err != nil || found.Slot != 0 {
-					k.removeOthers(consumer)
+					h.removeOthers(consumer)
 					return on, found, err
 				}
 			}
@@ -161,24 +161,24 @@ func (k *Kept) grasp(ctx context.Context, conn *transport.Conn, before Token) (
 }
 
 // take has a token delivered anew, to a consumer that is given no other one. A consumer that may be given more cannot
-// be ended without its channel, see Hand.leave.
-func (k *Kept) take(ctx context.Context, conn *transport.Conn, t Token) (
+// be ended without its channel, see Drawer.leave.
+func (h *Held) take(ctx context.Context, conn *transport.Conn, t Token) (
 	on *transport.Channel, found Token, err error) {
-	on, consumer, err := k.consume(conn, 1)
+	on, consumer, err := h.consume(conn, 1)
 	if err == nil {
 		t.putBack()
 		select {
 		case d, open := <-consumer.Deliveries:
 			if found = read(d); !open {
 				err = errEnded
-			} else if found.Slot == k.slot {
+			} else if found.Slot == h.slot {
 				err = consumer.Cancel(context.Background())
 			}
 		case <-time.After(longestGrasp):
 		case <-ctx.Done():
 		}
 	}
-	if err != nil || found.Slot != k.slot {
+	if err != nil || found.Slot != h.slot {
 		_ = on.Close(context.Background())
 		return on, Token{}, err
 	}
@@ -187,25 +187,25 @@ func (k *Kept) take(ctx context.Context, conn *transport.Conn, t Token) (
 
 // consume consumes tokens on a channel of its own, a number of them at once or all. It prefers who takes one to who
 // takes all.
-func (k *Kept) consume(conn *transport.Conn, atOnce int) (*transport.Channel, *transport.Consumer, error) {
+func (h *Held) consume(conn *transport.Conn, atOnce int) (*transport.Channel, *transport.Consumer, error) {
 	channel := conn.Channel()
 	channel.BePatient(true)
-	consumer, err := channel.Consume(context.Background(), k.hand.Queue, transport.Consumption{
-		Create: k.hand.Length, Quorum: k.hand.Length == 0, Priority: keeperPriority + int32(atOnce), Prefetch: atOnce,
-		Tag: k.hand.tag()})
+	consumer, err := channel.Consume(context.Background(), h.drawer.Queue, transport.Consumption{
+		Create: h.drawer.Length, Quorum: h.drawer.Length == 0, Priority: keeperPriority + int32(atOnce), Prefetch: atOnce,
+		Tag: h.drawer.tag()})
 	return channel, consumer, err
 }
 
 // removeOthers removes further tokens of the slot that have come.
-func (k *Kept) removeOthers(consumer *transport.Consumer) {
+func (h *Held) removeOthers(consumer *transport.Consumer) {
 	for {
 		select {
 		case d, open := <-consumer.Deliveries:
 			if !open {
 				return
 			}
-			if t := read(d); t.Slot == k.slot {
-				k.hand.Log.Warn("a slot's token was there twice; one was removed", "queue", k.hand.Queue, "slot", k.slot)
+			if t := read(d); t.Slot == h.slot {
+				h.drawer.Log.Warn("a slot's token was there twice; one was removed", "queue", h.drawer.Queue, "slot", h.slot)
 				t.remove()
 			}
 		default:
@@ -215,33 +215,33 @@ func (k *Kept) removeOthers(consumer *transport.Consumer) {
 }
 
 // PutBack gives the token back, for the next one. It does not wait; Return follows.
-func (k *Kept) PutBack() {
-	k.end()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.token.Slot != 0 {
-		k.token.putBack()
-		k.token = Token{}
+func (h *Held) PutBack() {
+	h.end()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.token.Slot != 0 {
+		h.token.putBack()
+		h.token = Token{}
 	}
 }
 
 // Return gives the token back where PutBack did not, and ends the channel. The token is in the queue once Return is
 // back, unless its connection is gone.
-func (k *Kept) Return(ctx context.Context) error {
-	k.end()
-	stop := context.AfterFunc(ctx, k.hand.session.Conn().Abandon)
+func (h *Held) Return(ctx context.Context) error {
+	h.end()
+	stop := context.AfterFunc(ctx, h.drawer.session.Conn().Abandon)
 	defer stop()
-	k.work.Wait()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if conn := k.channel.Conn(); conn.Broken() || conn != k.hand.session.Conn() {
+	h.work.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if conn := h.channel.Conn(); conn.Broken() || conn != h.drawer.session.Conn() {
 		return nil
 	}
-	return k.channel.Conn().UnlessBlocked(func() error { return k.channel.Close(context.Background()) }) // it is back then
+	return h.channel.Conn().UnlessBlocked(func() error { return h.channel.Close(context.Background()) }) // it is back then
 }
 
-// Settle waits for what Tend has begun. The connection is closed, which gives the token back.
-func (k *Kept) Settle() {
-	k.end()
-	k.work.Wait()
+// Wait waits for what Tend has begun. The connection is closed, which gives the token back.
+func (h *Held) Wait() {
+	h.end()
+	h.work.Wait()
 }

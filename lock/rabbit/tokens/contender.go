@@ -1,7 +1,7 @@
-// Package turn contends for a token semaphore: it draws the token of a slot, or waits until the broker hands it one,
-// and goes to the slot's door with it. Whoever has no token tries nothing. What comes at the door is the holding's, as
-// for every kind of lock.
-package turn
+// Package tokens contends for a token semaphore: it draws the token of a slot, or waits until the broker hands it one,
+// and takes the reader's place of the slot with it. A contender without a token tries nothing. What follows is the
+// holding's, as for every kind of lock.
+package tokens
 
 import (
 	"cmp"
@@ -47,8 +47,8 @@ const (
 	quorumLook = 8 * time.Second
 	soonLook   = 2 * time.Second
 
-	// onceLook lies between the looks of one that does not wait: longer than somebody who has just drawn a token needs
-	// to the door.
+	// onceLook lies between the looks of one that does not wait: longer than a berth that has just drawn a token needs
+	// to take the reader's place.
 	onceLook = 200 * time.Millisecond
 
 	// oncePatience is for how long such a one waits for tokens that somebody else has in hand, who counts or tries them.
@@ -73,14 +73,14 @@ type Config struct {
 type Contender struct {
 	Holder     *holding.Holder    // of what this contender claims of a lock with classic queues
 	Replicated *replicated.Holder // the same with quorum queues
-	Hand       *token.Hand        // its tokens
+	Drawer     *token.Drawer      // its tokens
 	Look       time.Duration      // for how long it waits before it looks whether tokens were lost
 	FirstLook  time.Duration      // the same where it has just begun, or its consumer was ended
 
 	id       lock.ID
 	names    names.Names // of the type that the lock has, or that was asked for
 	asked    names.Names // as configured: of no type if any will do
-	settled  bool        // the type is known
+	detected bool        // the type is known
 	priority int         // among the waiters, once it has won a slot
 	once     bool        // see Config
 	session  *session.Session
@@ -108,9 +108,9 @@ func New(cfg Config) *Contender {
 	c := &Contender{
 		id: cfg.Names.ID, names: cfg.Names, asked: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log,
 		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once,
-		Hand: token.NewHand(cfg.Names, priority, s, cfg.Log),
+		Drawer: token.NewDrawer(cfg.Names, priority, s, cfg.Log),
 	}
-	c.writer = ledger.NewWriter(s.Via, cfg.Log)
+	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
 	inbox, avoided := request.New(cfg.Admins, cfg.Dialer), &slots.Avoided{}
 	c.Holder = &holding.Holder{
 		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Avoided: avoided,
@@ -141,8 +141,8 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if err := c.session.Begin("acquire "+c.id.String(), c.held != nil && !c.held.Over()); err != nil {
 		return nil, err
 	}
-	c.writer.Settle(ctx)
-	if err := c.settle(ctx); err != nil {
+	c.writer.FlushOwed(ctx)
+	if err := c.detectType(ctx); err != nil {
 		c.hindered = true
 		return nil, c.session.Outcome(err)
 	}
@@ -156,20 +156,20 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		h, t, err = c.attempt(ctx)
 	}
 	if err == nil {
-		c.hindered, c.refusal, c.refusals, c.Hand.Priority = false, 0, nil, c.priority
-		c.held = &Held{Place: h, Token: c.Hand.Keep(t)}
+		c.hindered, c.refusal, c.refusals, c.Drawer.Priority = false, 0, nil, c.priority
+		c.held = &Held{Place: h, Token: c.Drawer.Keep(t)}
 		c.Holder.Leaving, c.Replicated.Leaving = c.held.Token.PutBack, c.held.Token.PutBack
 		return c.held, nil
 	}
 	if errors.Is(err, lock.ErrAbsent) {
-		c.settled = false // it may be made anew with other queues
+		c.detected = false // it may be made again with other queues
 	}
 	if none := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent); none && !c.once {
 		err = cmp.Or(c.session.Permitted(ctx, c.names.Tokens(), c.names.Mark()), err)
 	}
 	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
 	conn := c.session.Conn()
-	back := conn.UnlessBlocked(func() error { return c.Hand.PutBack(ctx) })
+	back := conn.UnlessBlocked(func() error { return c.Drawer.PutBack(ctx) })
 	if back != nil && !errors.Is(back, lock.ErrDenied) {
 		c.log.Debug("tokens not given back cleanly", "error", back)
 		conn.Abandon() // which gives them back
@@ -177,27 +177,27 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	return nil, c.session.Outcome(err)
 }
 
-// settle finds out of which type the lock's queues are. While there is no such lock, who waits for it consumes from the
+// detectType finds out of which type the lock's queues are. While there is no such lock, a waiter consumes from the
 // tokens of the type that was asked for.
-func (c *Contender) settle(ctx context.Context) error {
-	if c.settled {
+func (c *Contender) detectType(ctx context.Context) error {
+	if c.detected {
 		return nil
 	}
-	n, err := slots.Settle(ctx, c.session.Side(), c.asked)
+	n, err := slots.DetectType(ctx, c.session.Side(), c.asked)
 	if errors.Is(err, lock.ErrAbsent) {
 		n = c.asked
 	} else if err != nil {
 		return err
 	}
-	c.settled = err == nil
+	c.detected = err == nil
 	c.names = n
-	return c.Hand.Turn(ctx, n)
+	return c.Drawer.UseQueue(ctx, n)
 }
 
 // make makes a mutex, which nobody administers. Berths that use classic queues make a ledger, too, and look for this one:
 // of two that disagree at least one sees both.
 func (c *Contender) make(ctx context.Context) error {
-	maker := ledger.Maker{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Log: c.log}
+	maker := ledger.Maker{Names: c.names, Side: c.session.Side(), Lender: c.session.Lender, Log: c.log}
 	err := maker.Make(ctx, 1, func() (known bool, err error) {
 		discarded, err := slots.OfNoOtherType(ctx, c.session, c.names)
 		return !discarded, err
@@ -205,7 +205,7 @@ func (c *Contender) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.mend(ctx, c.stock())
+	return c.mend(ctx, c.pool())
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
@@ -249,7 +249,7 @@ type attempt struct {
 // draw draws tokens and goes to their slots, but for those that were refused before: their tokens come first again.
 func (a *attempt) draw(ctx context.Context) (Place, token.Token, error) {
 	for a.gone < mostTried && a.useless < mostUseless {
-		t, found, err := a.Hand.Draw(ctx, a.seen)
+		t, found, err := a.Drawer.Draw(ctx, a.seen)
 		if err != nil {
 			return nil, token.Token{}, a.noTokens(ctx, err)
 		}
@@ -276,7 +276,7 @@ func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (Place, 
 		case err == nil:
 			return h, t, nil
 		case errors.Is(err, errUseless):
-			a.Hand.Remove(t)
+			a.Drawer.Remove(t)
 			a.seen = slices.DeleteFunc(a.seen, t.Same)
 			a.useless++
 			continue
@@ -311,7 +311,7 @@ var errUseless = errors.New("the token is of no use")
 // claim claims the slot of a token. With now it returns slots.ErrMustWait where a command could not be started at once.
 func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place, err error) {
 	if t.Slot == 0 {
-		c.log.Warn("a message that is no token is removed", "queue", c.Hand.Queue)
+		c.log.Warn("a message that is no token is removed", "queue", c.Drawer.Queue)
 		return nil, errUseless
 	}
 	if c.leftover(ctx, t.Slot) {
@@ -334,7 +334,7 @@ func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place
 	return h, err
 }
 
-// enter goes to the door of a slot.
+// enter takes the reader's place of a slot.
 func (c *Contender) enter(ctx context.Context, slot int, now bool) (Place, error) {
 	if c.names.Replicated() {
 		if h, err := c.Replicated.Claim(ctx, slot, now); err != nil {
@@ -378,7 +378,7 @@ func (c *Contender) noTokens(ctx context.Context, err error) error {
 	if !errors.Is(err, transport.ErrNoQueue) {
 		return err
 	}
-	if err := c.stock().Make(ctx); err != nil {
+	if err := c.pool().Make(ctx); err != nil {
 		return err
 	}
 	if none := c.none(ctx); !errors.Is(none, lock.ErrFull) {
@@ -410,7 +410,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 		if c.soon {
 			patience = min(patience, c.FirstLook)
 		}
-		woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
+		woken, err := c.Drawer.Await(ctx, patience+rand.N(patience))
 		switch {
 		case woken:
 			return err
@@ -437,8 +437,8 @@ func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
 	return c.session.Conn().Sleep(ctx, pause, c.id.String())
 }
 
-// Next implements lock.Lock. Nobody is next before it has a token.
-func (c *Contender) Next() <-chan lock.Handover { return nil }
+// Handovers implements lock.Lock. There is no successor before it has a token.
+func (c *Contender) Handovers() <-chan lock.Handover { return nil }
 
 // Requests implements lock.Lock.
 func (c *Contender) Requests() <-chan lock.Request { return c.Holder.Inbox.Requests() }
@@ -453,8 +453,8 @@ func (c *Contender) Close() error {
 	err := c.session.Close() // which gives back what is in hand
 	<-answered
 	if c.held != nil {
-		c.held.Token.Settle()
-		c.held.Settle()
+		c.held.Token.Wait()
+		c.held.Wait()
 		c.held = nil
 	}
 	return err
