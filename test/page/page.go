@@ -5,7 +5,8 @@
 //
 //	page.Want(t, "../../docs/configuration.md", "options", list)
 //
-// A part begins after a line <!-- NAME: who makes it --> and ends before a line <!-- end of NAME -->.
+// A part begins after a line <!-- NAME: who makes it --> and ends before a line <!-- end of NAME -->. Long tables are
+// files of their own, which are generated whole.
 package page
 
 import (
@@ -35,6 +36,20 @@ func Want(t testing.TB, path, name, want string) {
 		t.Fatalf("the part %q of %s is out of date; run: make docs", name, path)
 	}
 	if err := os.WriteFile(path, []byte(text[:from]+want+text[to:]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// WantFile fails the test unless a generated file is as wanted, or writes it with -update.
+func WantFile(t testing.TB, path, want string) {
+	t.Helper()
+	if text, err := os.ReadFile(path); err == nil && string(text) == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s is out of date; run: make docs", path)
+	}
+	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
