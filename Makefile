@@ -97,10 +97,10 @@ faults: ## break network, broker and processes on purpose: FAULTS_RUNS=30 make f
 	@scripts/deps.sh faults
 	go -C test/faults test -v -count=1 -timeout 12h -skip ThreeNodes .
 
-clusters: deps ## lose a node of three, for each kind of lock, into docs/clusters.md, on RabbitMQ 4.3: half an hour
+clusters: deps ## lose a node of three, for each kind of lock, into docs/clusters.txt, on RabbitMQ 4.3: half an hour
 	all=$$(scripts/brokers.sh $(CLUSTERS)) && status=0 && for broker in $$all; do \
 		BERTH_TEST_NODES=3 BERTH_TEST_BROKER=$$broker go test -tags simulation,brokers -count=1 -run 'Conform|ThreeNodes|RealCluster' ./lock/rabbit ./test/simulation/rabbit || status=1; \
-		BERTH_TEST_BROKER=$$broker FAULTS_PAGE=$(CURDIR)/docs/clusters.md FAULTS_COMMIT="$(COMMIT)" \
+		BERTH_TEST_BROKER=$$broker FAULTS_PAGE=$(CURDIR)/docs/clusters.txt FAULTS_COMMIT="$(COMMIT)" \
 			go -C test/faults test -v -count=1 -timeout 2h -run ThreeNodes . || status=1; \
 	done; exit $$status
 
@@ -108,14 +108,14 @@ model: ## check the protocol's model exhaustively, and that its broken variants 
 	@scripts/deps.sh model
 	@scripts/model.sh
 
-bench: build ## measure berth into docs/performance.md, on a quiet machine: make bench BENCH="-only handover -n 5"
+bench: build ## measure berth into docs/performance.txt, on a quiet machine: make bench BENCH="-only handover -n 5"
 	@scripts/deps.sh bench
 	go build -o dist/bench ./test/bench
-	dist/bench -markdown docs/performance.md -json dist/bench.json $(BENCH)
+	dist/bench -markdown docs/performance.txt -json dist/bench.json $(BENCH)
 
-efficiency: deps ## measure tokens beside A/B, and ways to probe, into docs/efficiency.md, on 3.10, 4.0 and 4.3
+efficiency: deps ## measure tokens beside A/B, and ways to probe, into docs/efficiency.txt, on 3.10, 4.0 and 4.3
 	go build -o dist/efficiency ./test/efficiency
-	dist/efficiency -markdown docs/efficiency.md -json dist/efficiency.json $(EFFICIENCY) $$(scripts/brokers.sh all)
+	dist/efficiency -markdown docs/efficiency.txt -json dist/efficiency.json $(EFFICIENCY) $$(scripts/brokers.sh all)
 
 examples: deps ## measure a single consumer into docs/single-consumer.md, on RabbitMQ 4.3: a quarter of an hour
 	@# The broker of Debian 12 crashes a queue with a single active consumer.

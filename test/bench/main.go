@@ -1,7 +1,7 @@
 // Command bench measures berth: beside other programs that run a command under a
 // lock, where a handover goes, and what thousands of contenders cost.
 //
-//	make bench                            # everything, in under half an hour; writes docs/performance.md
+//	make bench                            # everything, in under half an hour; writes docs/performance.txt
 //	make bench BENCH="-only handover -n 5"
 //	make bench BENCH="-busy -n 2 -kills 2 -window 2s"  # only a try, on a machine that does other things, too
 //

@@ -85,7 +85,7 @@ func TestPageIsLeftAloneOnABusyMachine(t *testing.T) {
 }
 
 func TestPageHasEverySection(t *testing.T) {
-	text, err := os.ReadFile("../../docs/performance.md")
+	text, err := os.ReadFile("../../docs/performance.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestPageHasEverySection(t *testing.T) {
 		}
 		for _, marker := range []string{"<!-- bench:begin " + section + " -->", "<!-- bench:end " + section + " -->"} {
 			if strings.Count(string(text), marker) != 1 {
-				t.Errorf("docs/performance.md does not have one line %s", marker)
+				t.Errorf("docs/performance.txt does not have one line %s", marker)
 			}
 		}
 	}

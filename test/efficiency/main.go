@@ -2,7 +2,7 @@
 // queues that are declared (A/B), the ways to probe for queues, one after the other and in
 // one go, on several versions of RabbitMQ.
 //
-//	make efficiency                                   # a quarter of an hour; writes docs/efficiency.md
+//	make efficiency                                   # a quarter of an hour; writes docs/efficiency.txt
 //	make efficiency EFFICIENCY="-rounds 1 -hold 2s"   # a try; the page stays as it is
 //
 // It knows the contract of a lock, its backend for RabbitMQ, and AMQP itself, for what is

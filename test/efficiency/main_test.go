@@ -18,14 +18,14 @@ func TestEverythingIsMeasured(t *testing.T) {
 		t.Fatalf("version %q, %s of processor time: %v", version, used, err)
 	}
 	r := &report.Report{Measures: all.measures}
-	page, err := os.ReadFile("../../docs/efficiency.md")
+	page, err := os.ReadFile("../../docs/efficiency.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, section := range r.Sections() {
 		for _, marker := range []string{"<!-- bench:begin " + section + " -->", "<!-- bench:end " + section + " -->"} {
 			if strings.Count(string(page), marker) != 1 {
-				t.Errorf("docs/efficiency.md does not have one line %s", marker)
+				t.Errorf("docs/efficiency.txt does not have one line %s", marker)
 			}
 		}
 	}

@@ -253,15 +253,15 @@ func writeLosses(t *testing.T, version string) {
 
 // describe returns a table of all losses, and whether all were tried.
 func describe(version string) (text string, all bool) {
-	var s strings.Builder
-	head, line := "| |", "| --- |"
+	head := []string{""}
 	for _, k := range placed {
-		head, line = head+" "+k.name+" |", line+" --- |"
+		head = append(head, k.name)
 	}
+	rows := [][]string{head}
 	all = true
 	tried, overlaps := 0, 0
 	for _, l := range losses {
-		fmt.Fprintf(&s, "| %s |", l.name)
+		cells := []string{l.name}
 		for _, k := range placed {
 			r := results.of(l.rowName(k))
 			if r == nil {
@@ -269,12 +269,13 @@ func describe(version string) (text string, all bool) {
 				r = &row{}
 			}
 			tried, overlaps = tried+r.runs, overlaps+r.overlaps
-			fmt.Fprintf(&s, " %s |", r.afterLoss(l.away[1] > 0))
+			cells = append(cells, r.afterLoss(l.away[1] > 0))
 		}
-		s.WriteString("\n")
+		rows = append(rows, cells)
 	}
-	return fmt.Sprintf("RabbitMQ %s; %s; %s.\nCommands that overlapped, in %d losses: %d.\n\n%s\n%s\n%s", version,
-		cmp.Or(os.Getenv("FAULTS_COMMIT"), "unknown commit"), measure.Machine(), tried, overlaps, head, line, &s), all
+	return fmt.Sprintf("RabbitMQ %s; %s; %s.\nCommands that overlapped, in %d losses: %d.\n\n%s", version,
+		cmp.Or(os.Getenv("FAULTS_COMMIT"), "unknown commit"), measure.Machine(), tried, overlaps,
+		report.Align(rows, 1)), all
 }
 
 // afterLoss says when the next command ran: median and longest. With timed it says so of all, otherwise of those that

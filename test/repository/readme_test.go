@@ -16,20 +16,21 @@ import (
 // The README's figures are those of the page that it links, rounded: of berth on RabbitMQ, etcdctl lock and flock.
 func TestReadmeHasTheFiguresOfThePerformancePage(t *testing.T) {
 	for row, of := range map[string]string{
-		"`kill -9`: next command, s |":  "| Wrapper killed (SIGKILL): until the standby's command starts |",
-		"... orphans, overlaps |":       "| Wrapper killed (SIGKILL): its command runs beside the standby's, or for good |",
-		"start, ms |":                   "| From exec to the command's first instruction, lock free |",
-		"... new lock |":                "| From exec to the command's first instruction, lock never used |",
-		"handover, ms |":                "| Handover: the holder's command ends, the waiter's starts |",
-		"processor time, ms |":          "| Processor time of a run: all of the wrapper, without its command |",
-		"... server |":                  "| Processor time of a run: the server |",
-		"memory, waiter, KiB |":         "| Private memory of a waiter |",
-		"... holder |":                  "| Private memory of a holder, without its command |",
-		"20 idle waiters, messages/s |": "| 20 idle waiters: messages to the server |",
-		"... without keepalives |":      "| 20 idle waiters: messages both ways that are no keepalives |",
-		"12 contenders, commands/s |":   "| 12 contenders, one slot: commands run |",
+		"`kill -9`: next command, s |":  "Wrapper killed (SIGKILL): until the standby's command starts",
+		"... orphans, overlaps |":       "Wrapper killed (SIGKILL): its command runs beside the standby's, or for good",
+		"start, ms |":                   "From exec to the command's first instruction, lock free",
+		"... new lock |":                "From exec to the command's first instruction, lock never used",
+		"handover, ms |":                "Handover: the holder's command ends, the waiter's starts",
+		"processor time, ms |":          "Processor time of a run: all of the wrapper, without its command",
+		"... server |":                  "Processor time of a run: the server",
+		"memory, waiter, KiB |":         "Private memory of a waiter",
+		"... holder |":                  "Private memory of a holder, without its command",
+		"20 idle waiters, messages/s |": "20 idle waiters: messages to the server",
+		"... without keepalives |":      "20 idle waiters: messages both ways that are no keepalives",
+		"12 contenders, commands/s |":   "12 contenders, one slot: commands run",
 	} {
-		short, long := cells(t, "README.md", row), cells(t, "docs/performance.md", of)
+		short := strings.Split(behind(t, "README.md", row), "|")
+		long := columns.Split(strings.TrimSpace(behind(t, "docs/performance.txt", of)), -1)
 		long = append(long[1:2], long[3:]...) // without the unit, and berth on one host
 		for i, cell := range short {
 			short, long := number.FindAllString(cell, -1), number.FindAllString(ratio.ReplaceAllString(long[i], ""), -1)
@@ -37,14 +38,14 @@ func TestReadmeHasTheFiguresOfThePerformancePage(t *testing.T) {
 				continue // which the page says of how many
 			}
 			if len(short) != len(long) {
-				t.Errorf("README.md: %s %s, and docs/performance.md has %s", row, cell, long)
+				t.Errorf("README.md: %s %s, and docs/performance.txt has %s", row, cell, long)
 				continue
 			}
 			for i, figure := range short {
 				_, fraction, _ := strings.Cut(figure, ".")
 				exact, err := strconv.ParseFloat(long[i], 64)
 				if scale := math.Pow10(len(fraction)); err != nil || figure != fmt.Sprintf("%.*f", len(fraction), math.Round(exact*scale)/scale) {
-					t.Errorf("README.md: %s %s, and docs/performance.md has %s (%v)", row, figure, long[i], err)
+					t.Errorf("README.md: %s %s, and docs/performance.txt has %s (%v)", row, figure, long[i], err)
 				}
 			}
 		}
@@ -101,17 +102,18 @@ func shows(t *testing.T, picture string) string {
 }
 
 var (
-	ratio  = regexp.MustCompile(`\([0-9.]+x\)`)
-	number = regexp.MustCompile(`\b[0-9]+(\.[0-9]+)?\b`)
+	ratio   = regexp.MustCompile(`\([0-9.]+x\)`)
+	columns = regexp.MustCompile(`  +`)
+	number  = regexp.MustCompile(`\b[0-9]+(\.[0-9]+)?\b`)
 )
 
-// cells returns what a row of a table has behind its name.
-func cells(t *testing.T, page, row string) []string {
+// behind returns what a row of a table has behind its name.
+func behind(t *testing.T, page, row string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(read(t, page), "\n"+row)
 	if !found {
 		t.Fatalf("%s has no row %s", page, row)
 	}
 	rest, _, _ = strings.Cut(rest, "\n")
-	return strings.Split(strings.TrimSuffix(rest, "|"), "|")
+	return strings.TrimSuffix(rest, "|")
 }

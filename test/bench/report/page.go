@@ -17,7 +17,7 @@ func (r *Report) WriteJSON(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// WriteSection writes a section's table between its markers in a page of Markdown,
+// WriteSection writes a section's table between its markers in a page of plain text,
 // and its plot, if it has one, to a file beside it that has the section's name. Both
 // are there afterwards, or neither has changed.
 func (r *Report) WriteSection(section, page string) error {
@@ -28,9 +28,9 @@ func (r *Report) WriteSection(section, page string) error {
 	plot := ""
 	picture := r.plot(section)
 	if picture != "" {
-		plot = strings.TrimSuffix(filepath.Base(page), ".md") + "-" + section + ".svg"
+		plot = strings.TrimSuffix(filepath.Base(page), filepath.Ext(page)) + "-" + section + ".svg"
 	}
-	text, err := rewrite(string(old), section, r.markdown(section, plot))
+	text, err := rewrite(string(old), section, r.text(section, plot))
 	if err != nil {
 		return fmt.Errorf("cannot write the table into %s: %w", page, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // table returns all medians of a section: a row of headings, then one for each
@@ -36,14 +37,14 @@ func (r *Report) table(section string) [][]string {
 func (r *Report) Text() string {
 	var s strings.Builder
 	for _, section := range r.Sections() {
-		fmt.Fprintf(&s, "\n%s\n\n%s", section, r.markdown(section, ""))
+		fmt.Fprintf(&s, "\n%s\n\n%s", section, r.text(section, ""))
 	}
 	return s.String()
 }
 
-// markdown returns a section's table and what has to be known about it; plot is
+// text returns a section's table and what has to be known about it; plot is
 // where the plot is, "" for none.
-func (r *Report) markdown(section, plot string) string {
+func (r *Report) text(section, plot string) string {
 	var s strings.Builder
 	run := cmp.Or(r.Made, "make bench")
 	if r.Flags != "" {
@@ -56,15 +57,7 @@ func (r *Report) markdown(section, plot string) string {
 		fmt.Fprintf(&s, "Taken by other processes during the run: %.0f %% of the processor time.\n", 100*r.Others)
 	}
 	fmt.Fprintf(&s, "Made by `%s`.\n\n", run)
-	for i, row := range r.table(section) {
-		for j := range row {
-			row[j] = strings.ReplaceAll(row[j], "|", `\|`)
-		}
-		fmt.Fprintf(&s, "| %s |\n", strings.Join(row, " | "))
-		if i == 0 {
-			fmt.Fprintf(&s, "| --- | --- |%s\n", strings.Repeat(" ---: |", len(row)-2))
-		}
-	}
+	s.WriteString(Align(r.table(section), 2))
 	s.WriteString("\nMedians")
 	measures, programs := r.section(section)
 	if slices.ContainsFunc(measures, func(m *Measure) bool { return m.Spread }) {
@@ -75,9 +68,30 @@ func (r *Report) markdown(section, plot string) string {
 	}
 	fmt.Fprintf(&s, ". Versions: %s.\n", strings.Join(r.Versions, ";\n"))
 	if plot != "" {
-		fmt.Fprintf(&s,
-			"\n![The same as a plot: medians, with lines from the least to the most, on logarithmic axes](%s)\n",
-			plot)
+		fmt.Fprintf(&s, "The same as a plot, with lines from the least to the most, on logarithmic axes: %s\n", plot)
+	}
+	return s.String()
+}
+
+// Align returns rows, one a line, with each cell as wide as its column: the first columns, which are words, from the
+// left, others from the right.
+func Align(rows [][]string, words int) string {
+	var s strings.Builder
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			if i >= words {
+				cell = fmt.Sprintf("%*s", widths[i], cell)
+			}
+			line += fmt.Sprintf("  %-*s", widths[i], cell)
+		}
+		s.WriteString(strings.TrimRight(line[2:], " ") + "\n")
 	}
 	return s.String()
 }
