@@ -22,23 +22,7 @@ that begins lets a frozen command go on once it has sent its first signal.
 
 `
 
-// answers is what package supervisor answers about a state.
-var answers = []struct {
-	what string
-	of   func(supervisor.State) bool
-}{
-	{"a slot is wanted, and none is held", supervisor.State.Contending},
-	{"a slot is held", supervisor.State.Holding},
-	{"and is not about to be given back", supervisor.State.Keeping},
-	{"nothing runs in it, and something is to", supervisor.State.Idle},
-	{"the command runs, and is not being ended", supervisor.State.Working},
-	{"what runs is being ended", supervisor.State.Ending},
-	{"a hook runs after the command's end", supervisor.State.Parting},
-	{"berth ends, whatever happens", supervisor.State.Final},
-}
-
-// Diagram returns the table as a page of Markdown: a Mermaid state diagram, and the
-// table in full. docs/states.md is what it returns.
+// Diagram returns a page of Markdown with a Mermaid state diagram: docs/states.md.
 func Diagram() string {
 	var b strings.Builder
 	states := supervisor.States()
@@ -55,29 +39,23 @@ func Diagram() string {
 		}
 	}
 	fmt.Fprintf(&b, "    %s --> [*]\n```\n\n", identifier(supervisor.Ended))
-	b.WriteString("| what is so | in these states |\n| --- | --- |\n")
-	for _, a := range answers {
-		var in []string
-		for _, s := range states {
-			if a.of(s) {
-				in = append(in, string(s))
-			}
-		}
-		fmt.Fprintf(&b, "| %s | %s |\n", a.what, strings.Join(in, ", "))
-	}
-	b.WriteString("\nOf several rows for one event in a state the first whose condition holds counts. " +
-		"What does nothing\nand stays is listed too: every event that can come in a state is.\n\n")
-	b.WriteString("| state | event | if | what is done | next state |\n| --- | --- | --- | --- | --- |\n")
-	for _, from := range states {
+	b.WriteString("[states.tsv](states.tsv) has every event that can come in a state. Of several rows for one event in " +
+		"a\nstate the first whose condition holds counts. What does nothing and stays is listed too.\n")
+	return b.String()
+}
+
+// Table returns the table in full, its cells separated by tabs: docs/states.tsv.
+func Table() string {
+	var b strings.Builder
+	b.WriteString("state\tevent\tif\twhat is done\tnext state\n")
+	for _, from := range supervisor.States() {
 		for _, alike := range grouped(from) {
 			var events []string
 			for _, row := range alike {
 				events = append(events, string(row.On))
 			}
 			row := alike[0]
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n",
-				from, strings.Join(events, ", "), row.If.Text, row.Do, row.To)
-			from = "" // said once
+			fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%s\n", from, strings.Join(events, ", "), row.If.Text, row.Do, row.To)
 		}
 	}
 	return b.String()

@@ -6,7 +6,7 @@
 //
 // Two files decide everything: table.go (what an event does in a state) and ending.go
 // (why berth, the command or the slot comes to its end, and what then).
-// docs/states.md is generated from the table.
+// docs/states.md and states.tsv are generated from the table.
 //
 // It is pure: no I/O, no goroutine, no clock. It knows no lock beyond the errors of
 // its contract, and nobody who carries out what it decides.

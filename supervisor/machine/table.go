@@ -1,6 +1,6 @@
 package machine
 
-//go:generate go run ./diagram ../../docs/states.md
+//go:generate go run ./diagram ../../docs
 
 import "berth/supervisor"
 
