@@ -13,16 +13,16 @@ import (
 
 //go:generate go test -run TestDocumentationListsTheOptions -args -update
 
-// optionsList returns the list as docs/configuration.md has it.
+// optionsList returns the list as docs/settings.txt has it.
 func optionsList() string {
 	var b strings.Builder
 	group := ""
 	for _, o := range RunOptions() {
 		if o.Group != group {
 			group = o.Group
-			b.WriteString("\n### " + group + "\n\n")
+			b.WriteString("\n" + group + "\n\n")
 			if group == groupTLS {
-				b.WriteString("See [the settings](tls.md#the-settings) on the page about TLS.\n")
+				b.WriteString("  See tls.md.\n")
 			}
 		}
 		if group == groupTLS {
@@ -32,10 +32,10 @@ func optionsList() string {
 		if o.Flag() != "" {
 			name = strings.TrimSpace(o.Flag() + " " + o.Value)
 		}
-		item := fmt.Sprintf("- `%s`%s: %s", name, notes(o), o.Usage)
-		b.WriteString(strings.ReplaceAll(wordwrap.WrapString(item, 118), "\n", "\n  ") + "\n")
+		b.WriteString("  " + name + notes(o) + "\n      " +
+			strings.ReplaceAll(wordwrap.WrapString(o.Usage, 113), "\n", "\n      ") + "\n")
 	}
-	return b.String() + "\n"
+	return strings.TrimPrefix(b.String(), "\n")
 }
 
 // notes are what the list says of an option beside its usage: the mark of those that a reload changes, where it cannot
@@ -50,11 +50,11 @@ func notes(o Option) (text string) {
 	case o.Key() == "":
 		return text + " (not in the file)"
 	case o.Default != "" && o.Kind != Switch:
-		return text + fmt.Sprintf(" (`%s`)", o.Default)
+		return text + fmt.Sprintf(" (%s)", o.Default)
 	}
 	return text
 }
 
 func TestDocumentationListsTheOptions(t *testing.T) {
-	page.Want(t, "../../docs/configuration.md", "options", optionsList())
+	page.WantFile(t, "../../docs/settings.txt", optionsList())
 }
