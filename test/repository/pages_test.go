@@ -24,7 +24,7 @@ func allPages(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(pages, "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "docs/messages.tsv")
+	return append(pages, "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md", "docs/messages.tsv", "docs/attacks.tsv")
 }
 
 // Names and links on pages outlive what they stand for.
