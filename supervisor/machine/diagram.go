@@ -22,6 +22,21 @@ that begins lets a frozen command go on once it has sent its first signal.
 
 `
 
+// answers is what package supervisor answers about a state.
+var answers = []struct {
+	what string
+	of   func(supervisor.State) bool
+}{
+	{"a slot is wanted, and none is held", supervisor.State.Contending},
+	{"a slot is held", supervisor.State.Holding},
+	{"and is not about to be given back", supervisor.State.Keeping},
+	{"nothing runs in it, and something is to", supervisor.State.Idle},
+	{"the command runs, and is not being ended", supervisor.State.Working},
+	{"what runs is being ended", supervisor.State.Ending},
+	{"a hook runs after the command's end", supervisor.State.Parting},
+	{"berth ends, whatever happens", supervisor.State.Final},
+}
+
 // Diagram returns a page of Markdown with a Mermaid state diagram: docs/states.md.
 func Diagram() string {
 	var b strings.Builder
@@ -39,6 +54,17 @@ func Diagram() string {
 		}
 	}
 	fmt.Fprintf(&b, "    %s --> [*]\n```\n\n", identifier(supervisor.Ended))
+	b.WriteString("| what is so | in these states |\n| --- | --- |\n")
+	for _, a := range answers {
+		var in []string
+		for _, s := range states {
+			if a.of(s) {
+				in = append(in, string(s))
+			}
+		}
+		fmt.Fprintf(&b, "| %s | %s |\n", a.what, strings.Join(in, ", "))
+	}
+	b.WriteString("\n")
 	b.WriteString("[states.tsv](states.tsv) has every event that can come in a state. Of several rows for one event in " +
 		"a\nstate the first whose condition holds counts. What does nothing and stays is listed too.\n")
 	return b.String()

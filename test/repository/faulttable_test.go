@@ -66,5 +66,5 @@ func TestEveryFaultInTheTableHasATest(t *testing.T) {
 	for id := range rows {
 		t.Errorf("a test covers the fault %s, which %s does not have", id, faultTable)
 	}
-	page.WantFile(t, faultTable, strings.Join(lines, "\n")+"\n")
+	page.WantFile(t, top+"/"+faultTable, strings.Join(lines, "\n")+"\n")
 }

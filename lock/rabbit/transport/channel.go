@@ -287,8 +287,8 @@ func (c *Channel) MayRead(ctx context.Context, queue string) error {
 }
 
 // classic returns the arguments of a classic queue of that length, where what does not fit pushes out the oldest.
-// They override policies, but for a lower length, and the default type of the virtual host; docs/protocol.md says what
-// would go wrong.
+// They override policies, but for a lower length, and the default type of the virtual host. Others would not do:
+// reject-publish would nack every probe, and a quorum queue keeps no other consumer out.
 func classic(length int32) amqp.Table {
 	return amqp.Table{"x-queue-type": "classic", "x-max-length": length, "x-overflow": "drop-head"}
 }

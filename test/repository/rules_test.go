@@ -1,7 +1,6 @@
-package main
+package repository
 
 import (
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -30,8 +29,8 @@ func TestTableOfRulesNamesWhatExists(t *testing.T) {
 		}
 		for _, code := range strings.Fields(cells[5]) {
 			file, name, _ := strings.Cut(code, ":")
-			if text, err := os.ReadFile(file); err != nil || !regexp.MustCompile(`\b`+name+`\b`).Match(text) {
-				t.Errorf("rule %s: %s does not have %s (%v)", rule, file, name, err)
+			if !regexp.MustCompile(`\b` + name + `\b`).MatchString(read(t, file)) {
+				t.Errorf("rule %s: %s does not have %s", rule, file, name)
 			}
 		}
 	}
