@@ -188,9 +188,9 @@ func New(cfg Config) (*Backend, error) {
 	}
 	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not know a holder's waits for
 	// the longest.
-	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.LongestLease/2 {
+	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.MaxLease/2 {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",
-			cfg.Heartbeat, (ledger.LongestLease / 2).Seconds())
+			cfg.Heartbeat, (ledger.MaxLease / 2).Seconds())
 	}
 	b.SetAdmins(cfg.Admins)
 	host, _ := os.Hostname() // one without a name is no reason to fail: it is shown to people only
@@ -242,7 +242,7 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
 	d.Leaseless = true
 	if b.plain() {
-		return administration.NewPlain(b.names(id), d, cmp.Or(b.lease, ledger.LongestLease))
+		return administration.NewPlain(b.names(id), d, cmp.Or(b.lease, ledger.MaxLease))
 	}
 	return administration.New(b.names(id), d)
 }

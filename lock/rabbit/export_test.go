@@ -207,9 +207,9 @@ func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }
 
 // SetLongest makes a contender wait that long where a ledger does not say for how long.
 func SetLongest(l lock.Lock, longest time.Duration) {
-	holder(l).Env.Longest = longest
+	holder(l).Env.MaxLease = longest
 	if of, ok := l.(*tokens.Contender); ok {
-		of.Replicated.Env.Longest = longest
+		of.Replicated.Env.MaxLease = longest
 	}
 }
 

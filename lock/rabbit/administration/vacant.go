@@ -190,7 +190,7 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 		return true, nil
 	}
 	// The lease of our own connection says nothing of the holders'.
-	left := l.known.Wait(ledger.LongestLease) - time.Since(l.absent)
+	left := l.known.Wait(ledger.MaxLease) - time.Since(l.absent)
 	if left > 0 && !l.said {
 		l.said = true
 		last := l.known.Awaited()

@@ -115,7 +115,7 @@ func (h *Held) record(who ledger.Holding) ledger.Record { return who.Held(h.hand
 // writeApart writes a record over another connection. It can come once this holding is over, behind the record of a later
 // holder: nobody has read of that one who wrote this, so it says the longest lease there is.
 func (h *Held) writeApart(ctx context.Context, who ledger.Holding) error {
-	h.handover = max(h.handover, h.Env.Longest)
+	h.handover = max(h.handover, h.Env.MaxLease)
 	return h.Writer.Write(ctx, h.t, h.record(who))
 }
 

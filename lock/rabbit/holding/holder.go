@@ -57,13 +57,13 @@ type Holder struct {
 
 // Env is what tests replace. NewEnv makes it.
 type Env struct {
-	Longest    time.Duration // how long a holder may live of which the ledger says nothing
+	MaxLease   time.Duration // how long a holder may live of which the ledger says nothing
 	Young      time.Duration // how long a ledger may be lost again after it was made
 	TakeBAfter time.Duration // for how long a command has run before B is claimed
 }
 
 // NewEnv returns what berth works with.
-func NewEnv() Env { return Env{Longest: ledger.LongestLease, Young: young, TakeBAfter: takeBAfter} }
+func NewEnv() Env { return Env{MaxLease: ledger.MaxLease, Young: young, TakeBAfter: takeBAfter} }
 
 // Claim claims a slot that nobody holds. Where slots.LostRace says so of the error, the slot is somebody else's or
 // being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.

@@ -16,8 +16,8 @@ import (
 // Attempts to reclaim follow each other quickly at first, because whoever has the slot gives it back within
 // milliseconds, and then less so: all holders of a broker that has just started are at it.
 const (
-	firstReclaimPause   = 5 * time.Millisecond
-	longestReclaimPause = 250 * time.Millisecond
+	firstReclaimPause = 5 * time.Millisecond
+	maxReclaimPause   = 250 * time.Millisecond
 )
 
 // young is how long a ledger may be lost again after the broker has confirmed it: Mnesia writes its log with a delay
@@ -30,7 +30,7 @@ const young = 5 * time.Second
 // may live. Where the ledger has lost our record, it is written again. It goes on trying until ctx ends; the next call
 // takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
-	pauses, asked := transport.Pauses(firstReclaimPause, longestReclaimPause), false
+	pauses, asked := transport.Pauses(firstReclaimPause, maxReclaimPause), false
 	for tries := 0; ; tries++ {
 		state, err := h.look(ctx)
 		switch {

@@ -318,7 +318,7 @@ func (w *wait) left(known ledger.View) time.Duration {
 		wait = max(wait, w.lease, w.unreleased[w.slot]) // what has come since is not all
 	}
 	if known.Unnamed() {
-		wait = max(wait, w.Env.Longest)
+		wait = max(wait, w.Env.MaxLease)
 	}
 	return wait - time.Since(w.alone)
 }
@@ -326,7 +326,7 @@ func (w *wait) left(known ledger.View) time.Duration {
 // comeBack takes the reader's place again. Somebody may be there for a moment, who goes because B is ours. Where it
 // fails, the records go back before B does: a newcomer without them would know nothing of who lives.
 func (w *wait) comeBack(ctx context.Context, visited bool) (err error) {
-	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
+	pauses := transport.Pauses(firstClaimPause, maxClaimPause)
 	before := w.reader.View().Read
 	for range comeBackTries {
 		err = w.reader.StepIn(ctx)

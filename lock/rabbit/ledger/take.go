@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// mostInHand is how many messages may be in hand while none may be removed, because the own record does not count
+	// maxInHand is how many messages may be in hand while none may be removed, because the own record does not count
 	// yet: with more, somebody publishes all the time, and the place is given up. A ledger keeps half as many.
-	mostInHand = 2 * int(names.LedgerLength)
+	maxInHand = 2 * int(names.LedgerLength)
 
-	// mostDoubted is how many records that do not count stay in hand once the own record counts. They may be those of
+	// maxDoubted is how many records that do not count stay in hand once the own record counts. They may be those of
 	// holders that live; with so many the ledger says nothing, whatever they are.
-	mostDoubted = 3 * names.LedgerFull
+	maxDoubted = 3 * names.LedgerFull
 )
 
 // request is a message to the reader.
@@ -44,9 +44,9 @@ func (r *Reader) take(from *transport.Consumer, m transport.Delivery) {
 	doubt := ok && !counts
 	switch {
 	case r.leaving: // all is put back at once, after which nothing more can be acknowledged
-	case r.pruned && (!ok || doubt && r.doubted >= mostDoubted):
+	case r.pruned && (!ok || doubt && r.doubted >= maxDoubted):
 		_ = from.Ack(m.DeliveryTag) // what anybody may publish is not to fill the ledger, nor our memory
-	case !r.pruned && len(r.inHand) >= mostInHand:
+	case !r.pruned && len(r.inHand) >= maxInHand:
 		r.overrun = true // it goes back with the place
 	case counts:
 		r.inHand = append(r.inHand, letter{tag: m.DeliveryTag, record: record})

@@ -38,9 +38,9 @@ const (
 
 	// Pauses between attempts to consume again after the channel was closed, for example by consumer_timeout, or W was
 	// deleted. The longest, and half of it, is shorter than the time for which waiters look by themselves.
-	firstRejoinPause   = 100 * time.Millisecond
-	longestRejoinPause = 15 * time.Second
-	fewFailures        = 6 // that are not worth a word
+	firstRejoinPause = 100 * time.Millisecond
+	maxRejoinPause   = 15 * time.Second
+	fewFailures      = 6 // that are not worth a word
 
 	// doubtPause is how often a baton is heeded that nobody vouches for.
 	doubtPause = time.Second
@@ -95,7 +95,7 @@ type Waiter struct {
 
 // NewWaiter returns a waiter that is not in line yet.
 func NewWaiter(c Config, s *session.Session) *Waiter {
-	return &Waiter{Config: c, session: s, rejoin: transport.Pauses(firstRejoinPause, longestRejoinPause)}
+	return &Waiter{Config: c, session: s, rejoin: transport.Pauses(firstRejoinPause, maxRejoinPause)}
 }
 
 // Hint is the slot that the last baton was for, or a call for another slot than the one whose successor this contender
@@ -185,7 +185,7 @@ func (w *Waiter) consume(ctx context.Context, priority int32) bool {
 // disturbed is for a consumer that has ended, or could not be made.
 func (w *Waiter) disturbed(err error) {
 	w.Log.Debug("batons do not reach this contender for now", "queue", w.Queue, "error", err)
-	if time.Since(w.again) > longestRejoinPause { // it went well for a while
+	if time.Since(w.again) > maxRejoinPause { // it went well for a while
 		w.rejoin.Reset()
 		w.failures = 0
 	}

@@ -50,8 +50,8 @@ type Holder struct {
 
 // Env is what tests replace. NewEnv makes it.
 type Env struct {
-	Longest time.Duration // how long a holder may live of which the ledger says nothing
-	Anew    time.Duration // how often a record is written again that is kept
+	MaxLease time.Duration // how long a holder may live of which the ledger says nothing
+	Anew     time.Duration // how often a record is written again that is kept
 }
 
 // recordAnew is how often a record and its copy are written again. consumer_timeout ends the consumer that has a copy
@@ -61,7 +61,7 @@ type Env struct {
 const recordAnew = 10 * time.Minute
 
 // NewEnv returns what berth works with.
-func NewEnv() Env { return Env{Longest: ledger.LongestLease, Anew: recordAnew} }
+func NewEnv() Env { return Env{MaxLease: ledger.MaxLease, Anew: recordAnew} }
 
 // Claim takes the reader's place of a slot. Where slots.LostRace says so of the error, the slot is somebody else's or
 // being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
@@ -191,7 +191,7 @@ func (h *Held) writeCopy(ctx context.Context) error {
 // delay is how long a successor of those who are not released has to wait; 0: it need not.
 func (h *Held) delay(known ledger.View) time.Duration {
 	if h.reader.Load().Empty || known.Doubt().Any { // no release shortens that
-		return max(h.Env.Longest, known.Wait(h.lease))
+		return max(h.Env.MaxLease, known.Wait(h.lease))
 	}
 	return known.Wait(h.lease)
 }

@@ -12,8 +12,8 @@ import (
 
 const (
 	// Attempts to reclaim follow each other quickly at first: whoever has the place gives it back within milliseconds.
-	firstReclaimPause   = 5 * time.Millisecond
-	longestReclaimPause = 500 * time.Millisecond
+	firstReclaimPause = 5 * time.Millisecond
+	maxReclaimPause   = 500 * time.Millisecond
 
 	// backTimeout is for how long one that has written its record again waits for it, before it writes it once more:
 	// whoever has come to the place since then has not taken the first one for a sign of life.
@@ -24,7 +24,7 @@ const (
 // and waits steps back. nil is proof that the place is ours. Whoever had it meanwhile has not waited for as long as we
 // may live. It goes on trying until ctx ends; the next call takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
-	pauses := transport.Pauses(firstReclaimPause, longestReclaimPause)
+	pauses := transport.Pauses(firstReclaimPause, maxReclaimPause)
 	for tries := 0; ; tries++ {
 		err := h.Verify(ctx)
 		if errors.Is(err, lock.ErrInDoubt) {

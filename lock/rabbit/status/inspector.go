@@ -23,10 +23,10 @@ const (
 	// startTries bounds the attempts to ask a holder that has just started its command, with these pauses.
 	startTries = 20
 	startPause = 50 * time.Millisecond
-	// mostSilences is how many questions without effect may stay unanswered for so long each before the other one is
+	// maxSilences is how many questions without effect may stay unanswered for so long each before the other one is
 	// asked all the same.
-	mostSilences = 4
-	silence      = 250 * time.Millisecond
+	maxSilences = 4
+	silence     = 250 * time.Millisecond
 )
 
 // Inspector is lock.Inspector. New makes it. It has a connection that looks, and one that publishes: under an alarm the
@@ -125,7 +125,7 @@ func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 	}
 	silences, deserted := 0, false
 	for try := 1; ; try++ {
-		heard := silences < 0 || silences == mostSilences
+		heard := silences < 0 || silences == maxSilences
 		question := lock.AskStatus
 		if heard {
 			question = verb

@@ -19,10 +19,10 @@ const (
 	// it meanwhile needs to see that the slot is held.
 	regainTimeout = 2 * time.Second
 
-	// longestGrasp is for how long a keeper that asks has other tokens in hand, and longestLull for how long at most it
+	// maxGrasp is for how long a keeper that asks has other tokens in hand, and maxLull for how long at most it
 	// then leaves them to others: to keepers that ask as well, and have its own, or to who waits.
-	longestGrasp = 20 * time.Millisecond
-	longestLull  = 50 * time.Millisecond
+	maxGrasp = 20 * time.Millisecond
+	maxLull  = 50 * time.Millisecond
 
 	// firstRegainPause is after how long it asks again; that doubles up to Renewal. The one that it asks for may be
 	// lost.
@@ -117,7 +117,7 @@ func (h *Held) regain(conn *transport.Conn, before Token) (on *transport.Channel
 			return on, found, err
 		}
 		before = Token{}
-		_ = transport.Sleep(ctx, rand.N(longestLull))
+		_ = transport.Sleep(ctx, rand.N(maxLull))
 	}
 	return conn.Channel(), Token{}, context.Cause(ctx)
 }
@@ -143,7 +143,7 @@ func (h *Held) grasp(ctx context.Context, conn *transport.Conn, before Token) (
 				return all, Token{}, errEnded
 			case t.Slot != h.slot:
 				if enough == nil {
-					enough = time.After(longestGrasp)
+					enough = time.After(maxGrasp)
 				}
 			default:
 				on, found, err = h.take(ctx, conn, t)
@@ -174,7 +174,7 @@ func (h *Held) take(ctx context.Context, conn *transport.Conn, t Token) (
 			} else if found.Slot == h.slot {
 				err = consumer.Cancel(context.Background())
 			}
-		case <-time.After(longestGrasp):
+		case <-time.After(maxGrasp):
 		case <-ctx.Done():
 		}
 	}

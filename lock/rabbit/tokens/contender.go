@@ -28,17 +28,17 @@ import (
 )
 
 const (
-	// mostTried bounds the slots that one attempt goes to, and mostUseless the tokens that it removes.
-	mostTried   = 4
-	mostUseless = 100
+	// maxTried bounds the slots that one attempt goes to, and maxUseless the tokens that it removes.
+	maxTried   = 4
+	maxUseless = 100
 
 	// A token can come a moment before its slot can be had: attempts go on, with pauses of 155 ms altogether.
 	tries      = 6
 	firstPause = 5 * time.Millisecond
 
-	// longestRefusal bounds the pauses of a waiter whose tokens are of no use: somebody has doubled them, or their
+	// maxRefusal bounds the pauses of a waiter whose tokens are of no use: somebody has doubled them, or their
 	// holder, whose connection was reset, is about to take them back.
-	longestRefusal = time.Second
+	maxRefusal = time.Second
 
 	// seldomLook is for how long a waiter waits before it looks whether tokens were lost, quorumLook where they are on
 	// several nodes: RabbitMQ 4.0 can leave a token with a consumer that was on a lost one. soonLook is for one that has
@@ -198,7 +198,7 @@ func (c *Contender) attempt(ctx context.Context) (Place, token.Token, error) {
 	}
 	if a.gone == 0 { // all of them were refused before
 		c.refusals = nil
-		h, t, err = a.each(ctx, a.aside[:min(len(a.aside), mostTried)], true)
+		h, t, err = a.each(ctx, a.aside[:min(len(a.aside), maxTried)], true)
 	}
 	if h == nil && err == nil {
 		h, t, err = a.each(ctx, a.waited, false)
@@ -229,7 +229,7 @@ type attempt struct {
 
 // draw draws tokens and goes to their slots, but for those that were refused before: their tokens come first again.
 func (a *attempt) draw(ctx context.Context) (Place, token.Token, error) {
-	for a.gone < mostTried && a.useless < mostUseless {
+	for a.gone < maxTried && a.useless < maxUseless {
 		t, found, err := a.Drawer.Draw(ctx, a.seen)
 		if err != nil {
 			return nil, token.Token{}, a.noTokens(ctx, err)
@@ -283,7 +283,7 @@ func (c *Contender) refused(drawn bool) {
 		c.refusal, c.refusals = 0, nil
 		return
 	}
-	c.refusal = min(max(2*c.refusal, firstPause), longestRefusal)
+	c.refusal = min(max(2*c.refusal, firstPause), maxRefusal)
 }
 
 // errUseless says that a token's slot does not exist, or that it is none.

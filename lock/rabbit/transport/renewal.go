@@ -12,8 +12,8 @@ import (
 // minutes before it expires.
 const renewalPause = 5 * time.Second
 
-// longestRenewalPause is how often at least a password is tried that the broker has refused.
-const longestRenewalPause = time.Minute
+// maxRenewalPause is how often at least a password is tried that the broker has refused.
+const maxRenewalPause = time.Minute
 
 // login returns how to log in at a node now.
 func (d *Dialer) login(node broker.Node) broker.Node {
@@ -47,7 +47,7 @@ func (d *Dialer) renew(c *Conn, used broker.Node) {
 			}
 		case IsClosed(c.done):
 		case now.Password() == refused:
-			wait = min(2*wait, longestRenewalPause)
+			wait = min(2*wait, maxRenewalPause)
 		default:
 			d.Log.Warn("the broker does not take the new password; this connection goes on with the last one", "broker",
 				c.Label(), "error", err)
