@@ -113,7 +113,7 @@ func Queues(h lock.Held) (b, ledger string) {
 // are free.
 func LoseRaces(l lock.Lock, from, to int) {
 	for slot := from; slot <= to; slot++ {
-		holder(l).Avoided.Add(slot, time.Hour, transport.ErrTaken)
+		holder(l).Skipped.Add(slot, time.Hour, transport.ErrTaken)
 	}
 }
 

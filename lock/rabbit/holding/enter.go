@@ -24,7 +24,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 		go func() { opened <- main.Open(ctx) }() // for the second look
 		taking := h.Take(ctx)
 		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
-			h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
+			h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 		}
 		if err = errors.Join(taking, <-opened); err == nil {
 			who.Owner, who.Yield = true, nil
@@ -77,7 +77,7 @@ func (h *Held) enter(ctx context.Context, now, successor bool) error {
 		if !h.Ours() {
 			if err := h.Take(ctx); err != nil {
 				if errors.Is(err, transport.ErrTaken) {
-					h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
+					h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 				}
 				return err
 			}

@@ -82,7 +82,7 @@ func (h *Held) stand(ctx context.Context, asSuccessor bool) error {
 		err = cause
 	}
 	if !errors.Is(err, ErrStepBack) && !errors.Is(err, ErrElsewhere) {
-		h.avoidUnusable(ctx, h.slot, err)
+		h.skipUnusable(ctx, h.slot, err)
 	}
 	return err
 }
@@ -392,7 +392,7 @@ func (w *wait) handBack(ctx context.Context) error {
 		return err
 	}
 	if leaving {
-		w.Avoided.Add(w.slot, leaveAlone, transport.ErrTaken)
+		w.Skipped.Add(w.slot, leaveAlone, transport.ErrTaken)
 		return lock.Errorf(lock.ErrFull, "%s: its holder lives and wants it back", w)
 	}
 	return nil

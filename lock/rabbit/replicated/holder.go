@@ -30,7 +30,7 @@ type Holder struct {
 	Names   names.Names      // of the queues of the lock
 	Session *session.Session // whose connection has the reader's place
 	Writer  *ledger.Writer   // of the records
-	Avoided *slots.Avoided
+	Skipped *slots.Skipped
 	Inbox   *request.Inbox // for what comes to the ledger and is no record
 	Host    string         // for the ledger
 	PID     int
@@ -66,7 +66,7 @@ func NewEnv() Env { return Env{MaxLease: ledger.MaxLease, Anew: recordAnew} }
 // Claim takes the reader's place of a slot. Where slots.LostRace says so of the error, the slot is somebody else's or
 // being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
 func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
-	if why := l.Avoided.Why(slot); why != nil {
+	if why := l.Skipped.Why(slot); why != nil {
 		return nil, why
 	}
 	l.unproven = cmp.Or(l.unproven, rand.Text())

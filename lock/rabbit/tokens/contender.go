@@ -111,15 +111,15 @@ func New(cfg Config) *Contender {
 		Drawer: token.NewDrawer(cfg.Names, priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
-	inbox, avoided := request.New(cfg.Admins, cfg.Dialer), &slots.Avoided{}
+	inbox, skipped := request.New(cfg.Admins, cfg.Dialer), &slots.Skipped{}
 	c.Holder = &holding.Holder{
-		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Avoided: avoided,
+		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Skipped: skipped,
 		Waiter: line.NewWaiter(line.Config{ID: c.id, Once: true, Log: cfg.Log}, s), // nobody stands in line
 		Inbox:  inbox,
 		Host:   cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
 	}
 	c.Replicated = &replicated.Holder{
-		Names: cfg.Names.Of(names.Quorum), Session: s, Writer: c.writer, Avoided: avoided, Inbox: inbox,
+		Names: cfg.Names.Of(names.Quorum), Session: s, Writer: c.writer, Skipped: skipped, Inbox: inbox,
 		Host: cfg.Host, PID: cfg.PID, Env: replicated.NewEnv(), Log: cfg.Log,
 	}
 	return c
