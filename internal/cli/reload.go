@@ -40,8 +40,8 @@ var reloadOptions = []config.Option{
 	flagOnly("pid", "PID", config.Text, "Ask the berth that is process PID of this host."), slotOption, jsonOption,
 }
 
-// mostPID is Linux's PID_MAX_LIMIT.
-const mostPID = 1 << 22
+// maxPID is Linux's PID_MAX_LIMIT.
+const maxPID = 1 << 22
 
 func reloadCommand() *cli.Command {
 	return command(cli.Command{
@@ -57,7 +57,7 @@ func reloadCommand() *cli.Command {
 
 func reloadAction(c *cli.Context) error {
 	read := flags.Read(flags.Given(c, reloadOptions))
-	pid := read.Number("pid", 1, mostPID, 0)
+	pid := read.Number("pid", 1, maxPID, 0)
 	slot, asJSON := read.Number("slot", 1, lock.MaxSlots, 0), read.Switch("json")
 	if err := read.Err(); err != nil {
 		return err
