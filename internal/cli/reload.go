@@ -94,7 +94,7 @@ func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error
 	switch {
 	case err != nil:
 		decision.Why = logging.OneLine(err)
-	case !decision.Heeded:
+	case !decision.Accepted:
 		err = lock.Errorf(errRefused, "process %d refuses: %s", pid, inquire.Reason(decision.Why))
 	}
 	switch {
@@ -104,7 +104,7 @@ func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error
 			lock.Decision
 		}{pid, decision}
 		err = errors.Join(json.NewEncoder(w).Encode(line), err)
-	case decision.Heeded:
+	case decision.Accepted:
 		_, err = fmt.Fprintf(w, "process %d %s\n", pid, reloads(decision))
 	}
 	return err

@@ -161,7 +161,7 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 	if err == nil {
 		asked.Decision, err = lock.ReadDecision("the holder of "+q.subject(s.Slot), answer)
 	}
-	if asked.Decision.Heeded && asked.Decision.Why == "" { // otherwise it may be giving the slot back already
+	if asked.Decision.Accepted && asked.Decision.Why == "" { // otherwise it may be giving the slot back already
 		asked.seen = asked.at
 	}
 	return asked, err

@@ -122,7 +122,7 @@ type Config struct {
 	// Priority counts, or the next takeover would wait behind it.
 	Takeover bool
 
-	// Admins are the users of the broker whose requests contenders heed: what they do, to step down, to read their
+	// Admins are the users of the broker whose requests contenders accept: what they do, to step down, to read their
 	// configuration again. Zero: the user of the URL.
 	Admins []string
 
@@ -228,7 +228,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 	})
 }
 
-// SetAdmins says anew whose requests contenders heed; see Config.Admins.
+// SetAdmins says anew whose requests contenders accept; see Config.Admins.
 func (b *Backend) SetAdmins(users []string) { b.admins.Set(users) }
 
 // SetLogins says anew how to log in at the nodes of Config.URLs: connections that are open stay, and the next ones log

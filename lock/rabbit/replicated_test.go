@@ -379,7 +379,7 @@ func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
 	i := inspector(t, at(shared.URL()), id)
 	s := seen(t, i, "1 free, 2 free; 0 wait")
 	l, h := startedIn(t, id)
-	verbs := heeding(t, l, says("holder", h.Slot()))
+	verbs := answering(t, l, says("holder", h.Slot()))
 	eventually(t, "the holder is seen", func() bool {
 		var err error
 		s, err = i.Look(within(t))

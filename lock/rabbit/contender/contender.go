@@ -33,7 +33,7 @@ type Config struct {
 
 	Priority int             // among the waiters, 0 to lock.MaxPriority
 	Takeover bool            // it goes before all of them, until it has won a slot
-	Admins   *request.Admins // whose requests are heeded
+	Admins   *request.Admins // whose requests are accepted
 }
 
 // leaveTimeout bounds giving up the successor's place cleanly.

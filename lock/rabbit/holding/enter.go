@@ -16,7 +16,7 @@ import (
 // does not exist once B is ours. Nor is an empty one entered before.
 func (h *Held) becomeReader(ctx context.Context) error {
 	main := h.Session.Main()
-	who := ledger.Visitor{ID: h.id, Above: h.highest, Yield: h.yieldToLine, Heed: h.Inbox.HeedQuestion}
+	who := ledger.Visitor{ID: h.id, Above: h.highest, Yield: h.yieldToLine, Handle: h.Inbox.HandleQuestion}
 	reader, err := ledger.Enter(ctx, main, h.t, who)
 	h.Waiter.Taken = errors.Is(err, ledger.ErrSuccessor) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {

@@ -159,12 +159,12 @@ func saysOver(ctx context.Context, answers *transport.Consumer, id string) bool 
 	}
 }
 
-// heed gets what comes to B, but for requests for the slot that may be granted.
-func (h *Held) heed(d transport.Delivery) {
+// handle gets what comes to B, but for requests for the slot that may be granted.
+func (h *Held) handle(d transport.Delivery) {
 	term, asked := h.Asked(d)
 	switch {
 	case !asked:
-		h.Inbox.Heed(d)
+		h.Inbox.Handle(d)
 	case term < h.Term():
 		h.Inbox.Answer(d, isOver)
 	case term > h.Term(): // whoever asks has started

@@ -258,7 +258,7 @@ func TestRecordThatDoesNotCountHasTheLedgerSayNothing(t *testing.T) {
 }
 
 // It may be a berth's that does not say whose it is, and whose clock is a little ahead.
-func TestTermThatDoesNotCountIsHeededNearTheClock(t *testing.T) {
+func TestTermThatDoesNotCountIsUsedNearTheClock(t *testing.T) {
 	in2001 := time.Date(2001, time.May, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct{ at, right time.Time }{
 		"a clock that is right": {started, started},

@@ -95,7 +95,7 @@ func (r *Reader) takeOther(m transport.Delivery, trusted bool) {
 		r.view.Asked = max(r.view.Asked, asks.Priority)
 	case trusted && r.copies != nil && transport.Read(m, &knocks) == nil && knocks.Knock != "":
 		r.copies.knocked = r.copies.knocked || knocks.Knock == r.view.id
-	case r.heed != nil:
-		r.heed(m)
+	case r.handle != nil:
+		r.handle(m)
 	}
 }

@@ -66,8 +66,8 @@ func (p *place) receive() {
 // trusts reports whether a message of W comes from a user of the lock, as the broker has checked it.
 func (p *place) trusts(d transport.Delivery) bool { return p.channel.Conn().Trusts(d.UserId) }
 
-// weed removes what comes before the baton of a successor, and is a stranger's: nobody would heed it who gets it
-// from here.
+// weed removes what comes before the baton of a successor, and is a stranger's: no waiter that gets it from here would
+// accept it.
 func (p *place) weed() {
 	for range names.LineLength {
 		if p.inHand == nil || p.trusts(*p.inHand) {

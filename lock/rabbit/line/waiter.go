@@ -42,7 +42,7 @@ const (
 	maxRejoinPause   = 15 * time.Second
 	fewFailures      = 6 // that are not worth a word
 
-	// doubtPause is how often a baton is heeded that nobody vouches for.
+	// doubtPause is how often a baton is accepted that nobody vouches for.
 	doubtPause = time.Second
 )
 
@@ -86,7 +86,7 @@ type Waiter struct {
 	early   bool    // it has stepped back for a higher priority, and is before its own
 	behind  bool    // others were in line when it came, and it has not waited yet
 
-	doubted time.Time // when a baton came last that nobody vouches for, and was heeded
+	doubted time.Time // when a baton came last that nobody vouches for, and was accepted
 
 	rejoin   *backoff.ExponentialBackOff
 	failures int
@@ -285,7 +285,7 @@ func (w *Waiter) sleep(ctx context.Context, pause time.Duration) error {
 	return w.session.Conn().Sleep(ctx, pause, w.ID.String())
 }
 
-// take heeds a baton. One for a slot that this waiter's lock cannot have is published anew for others, and kept for
+// take accepts a baton. One for a slot that this waiter's lock cannot have is published anew for others, and kept for
 // longer than that takes to reach one of them: locks of several kinds and one name share W. One that as many have
 // passed on as are in line is of use to nobody.
 func (w *Waiter) take(ctx context.Context, b baton) (called bool, err error) {
@@ -399,9 +399,9 @@ func (w *Waiter) Spares() <-chan transport.Delivery {
 	return w.place.spare.Deliveries
 }
 
-// TakeSpare removes what Spares has received. A call is heeded: it returns whether another slot is to be tried. A
+// TakeSpare removes what Spares has received. A call is accepted: it returns whether another slot is to be tried. A
 // baton was passed on by a holder whose command runs, and whoever comes looks at its slot anyway.
-func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (heeded bool) {
+func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (accepted bool) {
 	if !open {
 		w.place.spare = nil
 		return false

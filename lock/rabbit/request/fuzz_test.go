@@ -25,9 +25,9 @@ func FuzzRequestOfAStrangerIsDropped(f *testing.F) {
 		i := New(admins, nil)
 		d := delivered(transport.Message{Headers: map[string]any{"content": text}, UserId: user, ReplyTo: replyTo, CorrelationId: id})
 		for range 2 * maxWaiting {
-			i.Heed(d)
+			i.Handle(d)
 		}
-		i.HeedQuestion(d)
+		i.HandleQuestion(d)
 		for range len(i.requests) {
 			r := <-i.requests
 			if user != "admin" || r.From != user || !r.Verb.Known() || len(text) > maxRequest {

@@ -53,23 +53,23 @@ func New(admins *Admins, d *transport.Dialer) *Inbox {
 // Requests implements lock.Lock.
 func (i *Inbox) Requests() <-chan lock.Request { return i.requests }
 
-// Heed takes a message that came to the holder of a slot. It drops what is no request, what does not come from an
+// Handle takes a message that came to the holder of a slot. It drops what is no request, what does not come from an
 // administrator, as the broker has checked it, and what is too much. It never waits.
-func (i *Inbox) Heed(d transport.Delivery) { i.heed(d, lock.Verb.Known) }
+func (i *Inbox) Handle(d transport.Delivery) { i.handle(d, lock.Verb.Known) }
 
-// HeedQuestion is Heed for a successor, which has nothing to step down from.
-func (i *Inbox) HeedQuestion(d transport.Delivery) {
+// HandleQuestion is Handle for a successor, which has nothing to step down from.
+func (i *Inbox) HandleQuestion(d transport.Delivery) {
 	if !d.Redelivered { // it was answered when it came first
-		i.heed(d, func(v lock.Verb) bool { return v == lock.AskStatus })
+		i.handle(d, func(v lock.Verb) bool { return v == lock.AskStatus })
 	}
 }
 
-func (i *Inbox) heed(d transport.Delivery, heeded func(lock.Verb) bool) {
+func (i *Inbox) handle(d transport.Delivery, accepts func(lock.Verb) bool) {
 	if !i.admins.have(d.UserId, i.own) || !answerable(d) {
 		return
 	}
 	verb, ok := read(d)
-	if !ok || !heeded(verb) {
+	if !ok || !accepts(verb) {
 		return
 	}
 	r := lock.Request{Verb: verb, From: d.UserId}

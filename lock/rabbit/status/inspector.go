@@ -118,7 +118,7 @@ func subset(some, others []string) bool {
 // Ask implements lock.Inspector. A holder whose command has just started can be asked a moment later: it is the reader
 // then, and stays that until it has B. So a slot without a reader whose B is absent after that was seen has no holder.
 // And B gets no question before its holder consumes from it. One that has no effect is asked until
-// it is answered, so that the other need not be asked twice: a second one might be heeded by a successor.
+// it is answered, so that the other need not be asked twice: a second one might be accepted by a successor.
 func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer []byte, err error) {
 	if err := i.connect(ctx); err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ type Config struct {
 	Priority int             // among the waiters, 0 to lock.MaxPriority
 	Takeover bool            // it goes before all of them, until it has won a slot
 	Once     bool            // no attempt follows the first
-	Admins   *request.Admins // whose requests are heeded
+	Admins   *request.Admins // whose requests are accepted
 }
 
 // Contender is lock.Lock. New makes it.
