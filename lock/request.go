@@ -15,7 +15,7 @@ type Verb string
 const (
 	// AskStatus: say who you are and what you do. The answer is a Report, as JSON.
 	AskStatus Verb = "status"
-	// AskStepDown: end the command in order, give the slot back, go to the end of the line. The answer is a
+	// AskStepDown: end the command cleanly, give the slot back, go to the end of the line. The answer is a
 	// Decision, as JSON, given when the request is accepted or refused.
 	AskStepDown Verb = "step-down"
 	// AskReload: read the configuration again, for what can change while a slot is held. The answer is a Decision,

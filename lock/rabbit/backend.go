@@ -228,10 +228,10 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 	})
 }
 
-// SetAdmins says anew whose requests contenders accept; see Config.Admins.
+// SetAdmins replaces the users whose requests contenders accept; see Config.Admins.
 func (b *Backend) SetAdmins(users []string) { b.admins.Set(users) }
 
-// SetLogins says anew how to log in at the nodes of Config.URLs: connections that are open stay, and the next ones log
+// SetLogins changes how to log in at the nodes of Config.URLs: connections that are open stay, and the next ones log
 // in like that. Other nodes are refused.
 func (b *Backend) SetLogins(source Source, urls []string) error {
 	return b.logins.Set(source, urls)

@@ -178,7 +178,7 @@ func LookForTokens(l lock.Lock, period time.Duration) { l.(*tokens.Contender).Lo
 // LookForTokensFirst makes it do so this long after it has begun to wait.
 func LookForTokensFirst(l lock.Lock, after time.Duration) { l.(*tokens.Contender).FirstLook = after }
 
-// RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
+// RenewTokens makes the contender have the tokens that it will keep delivered again this often.
 func RenewTokens(l lock.Lock, period time.Duration) { l.(*tokens.Contender).Drawer.Renewal = period }
 
 // PublishApart has a contender publish over other connections, as after an alarm.
@@ -213,9 +213,9 @@ func SetLongest(l lock.Lock, longest time.Duration) {
 	}
 }
 
-// WriteAnew makes a contender write the record that it keeps so many times as often.
-func WriteAnew(l lock.Lock, times int) {
-	l.(*tokens.Contender).Replicated.Env.Anew /= time.Duration(times)
+// RewriteMoreOften makes a contender write the record that it keeps so many times as often.
+func RewriteMoreOften(l lock.Lock, times int) {
+	l.(*tokens.Contender).Replicated.Env.RewriteInterval /= time.Duration(times)
 }
 
 // CutReplicated cuts the connection of a holder that has no queue of its own.

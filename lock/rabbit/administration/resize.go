@@ -91,7 +91,7 @@ func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, 
 	}
 	pool := token.Pool{Names: a.Names, Side: a.channel, Lender: a.publisher.Lender, Probe: a.publisher.Probe,
 		Log: a.dialer.Log}
-	err = pool.Mend(ctx, after, min(present, after))
+	err = pool.Repair(ctx, after, min(present, after))
 	if present == 0 && after > 0 {
 		a.turnWaiters(ctx)
 	}

@@ -59,7 +59,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 		if errors.Is(err, lock.ErrUnreachable) {
 			act.close(ctx)
 			act = nil
-			// While nobody looks, any B may come back and go once more: it has to be seen to be absent anew.
+			// While nobody looks, any B may come back and go once more: it has to be seen to be absent again.
 			for _, l := range waited {
 				l.absent = time.Time{}
 			}

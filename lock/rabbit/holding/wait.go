@@ -129,7 +129,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 		case giveBack:
 			err = w.handBack(ctx)
 			look.Reset(interval)
-		case recordAnew:
+		case recordAgain:
 			err = w.judgeReader(w.recordTerm(ctx))
 		case proveAgain:
 			err = w.prove(ctx)
@@ -382,7 +382,7 @@ func (w *wait) handBack(ctx context.Context) error {
 	w.Log.Debug("the holder lives and wants its slot", "queue", w.b)
 	w.reader.ClearHolderAlive()
 	w.asked, w.absent, w.alone, w.notBefore = false, false, time.Time{}, time.Now().Add(w.lease)
-	leaving := !w.asSuccessor || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read anew
+	leaving := !w.asSuccessor || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read again
 	if leaving {                               // before B, or the holder takes us for somebody who has read its record
 		if err := w.reader.Close(ctx); err != nil {
 			return err

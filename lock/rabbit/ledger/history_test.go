@@ -205,7 +205,7 @@ func TestNextTermIsAboveAll(t *testing.T) {
 	})
 }
 
-// A host's clock may have begun anew in 1970, or in 2000.
+// A host's clock may start at 1970, or at 2000.
 func TestHighestTermIsDecadesAheadOfAClockThatIsRight(t *testing.T) {
 	const decades = 20 * 365 * 24 * time.Hour
 	for clock, want := range map[time.Time]time.Time{

@@ -23,7 +23,7 @@ const (
 	// weedPause is for how long the next message of W is waited for where strangers write to it.
 	weedPause = 20 * time.Millisecond
 
-	// Renewal is how often a successor has its baton delivered anew: brokers before 4.3 close the channel of a
+	// Renewal is how often a successor has its baton delivered again: brokers before 4.3 close the channel of a
 	// delivery that is older than consumer_timeout, 30 min by default, and the baton would wake a waiter.
 	Renewal = 10 * time.Minute
 )

@@ -54,7 +54,7 @@ type Config struct {
 	Limit    int    // no slot beyond it can be of use to this waiter
 	Once     bool   // it does not wait, nor for those in line
 
-	Renewal time.Duration // how often the baton of a successor is delivered anew
+	Renewal time.Duration // how often the baton of a successor is delivered again
 	Log     hclog.Logger
 }
 
@@ -285,7 +285,7 @@ func (w *Waiter) sleep(ctx context.Context, pause time.Duration) error {
 	return w.session.Conn().Sleep(ctx, pause, w.ID.String())
 }
 
-// take accepts a baton. One for a slot that this waiter's lock cannot have is published anew for others, and kept for
+// take accepts a baton. One for a slot that this waiter's lock cannot have is published again for others, and kept for
 // longer than that takes to reach one of them: locks of several kinds and one name share W. One that as many have
 // passed on as are in line is of use to nobody.
 func (w *Waiter) take(ctx context.Context, b baton) (called bool, err error) {

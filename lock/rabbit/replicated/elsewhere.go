@@ -63,7 +63,7 @@ func (h *Held) elsewhere(mayGoOn bool) *ledger.Reader {
 	return s.found
 }
 
-// answered ends the search: the node answers. What was found by then has cost it its connection, and is for mend.
+// answered ends the search: the node answers. What was found by then has cost it its connection, and is for repair.
 func (h *Held) answered() {
 	h.searching.Lock()
 	defer h.searching.Unlock()

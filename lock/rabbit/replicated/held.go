@@ -146,8 +146,8 @@ func (h *Held) Verify(ctx context.Context) error {
 		if err == nil || reader.View().Read != heard {
 			h.answered()
 		}
-		if err == nil && time.Since(h.recorded) > h.Env.Anew && !transport.IsClosed(h.Ended()) {
-			h.recordAnew()
+		if err == nil && time.Since(h.recorded) > h.Env.RewriteInterval && !transport.IsClosed(h.Ended()) {
+			h.rewrite()
 		}
 		return err
 	})

@@ -50,18 +50,18 @@ type Holder struct {
 
 // Env is what tests replace. NewEnv makes it.
 type Env struct {
-	MaxLease time.Duration // how long a holder may live of which the ledger says nothing
-	Anew     time.Duration // how often a record is written again that is kept
+	MaxLease        time.Duration // how long a holder may live of which the ledger says nothing
+	RewriteInterval time.Duration // how often a record is written again that is kept
 }
 
-// recordAnew is how often a record and its copy are written again. consumer_timeout ends the consumer that has a copy
-// in hand for 30 minutes: this leaves time for two attempts more. And before RabbitMQ 4.3 the log of a quorum queue
-// keeps all that has happened since its oldest message was written: with a proof each second, 0.9 to 1 kB of log, it
-// stays below 5 MB.
-const recordAnew = 10 * time.Minute
+// rewriteInterval is how often a record and its copy are written again. consumer_timeout ends the consumer that has a
+// copy in hand for 30 minutes: this leaves time for two attempts more. And before RabbitMQ 4.3 the log of a quorum
+// queue keeps all that has happened since its oldest message was written: with a proof each second, 0.9 to 1 kB of log,
+// it stays below 5 MB.
+const rewriteInterval = 10 * time.Minute
 
 // NewEnv returns what berth works with.
-func NewEnv() Env { return Env{MaxLease: ledger.MaxLease, Anew: recordAnew} }
+func NewEnv() Env { return Env{MaxLease: ledger.MaxLease, RewriteInterval: rewriteInterval} }
 
 // Claim takes the reader's place of a slot. Where slots.LostRace says so of the error, the slot is somebody else's or
 // being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.

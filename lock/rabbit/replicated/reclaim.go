@@ -28,7 +28,7 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	for tries := 0; ; tries++ {
 		err := h.Verify(ctx)
 		if errors.Is(err, lock.ErrInDoubt) {
-			if err = h.mend(ctx); err == nil {
+			if err = h.repair(ctx); err == nil {
 				continue // and verify
 			}
 		} else if tries == 0 {
@@ -44,8 +44,8 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	}
 }
 
-// mend has the record and its copy come to the reader, on another connection or channel where that is necessary.
-func (h *Held) mend(ctx context.Context) error {
+// repair has the record and its copy come to the reader, on another connection or channel where that is necessary.
+func (h *Held) repair(ctx context.Context) error {
 	if h.Cause() == nil {
 		return h.writeAgain(ctx, h.reader.Load())
 	}
@@ -140,13 +140,13 @@ func (h *Held) writeBoth(ctx context.Context, reader *ledger.Reader) error {
 	})
 }
 
-// anewTimeout bounds the writing of a record anew: the proof that it follows is not to be late.
-const anewTimeout = time.Second
+// rewriteTimeout bounds the writing of a record again: the proof that it follows is not to be late.
+const rewriteTimeout = time.Second
 
-// recordAnew replaces the record and its copy by new ones, and has all others delivered anew. What fails is tried again
+// rewrite replaces the record and its copy by new ones, and has all others delivered again. What fails is tried again
 // after another while.
-func (h *Held) recordAnew() {
-	ctx, cancel := context.WithTimeout(context.Background(), anewTimeout)
+func (h *Held) rewrite() {
+	ctx, cancel := context.WithTimeout(context.Background(), rewriteTimeout)
 	defer cancel()
 	reader := h.reader.Load()
 	if err := h.writeBoth(ctx, reader); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// Renewal is how often a token is delivered anew to its keeper: brokers before 4.3 close the channel of a delivery
+	// Renewal is how often a token is delivered again to its keeper: brokers before 4.3 close the channel of a delivery
 	// that is older than consumer_timeout, 30 min by default.
 	Renewal = 10 * time.Minute
 
@@ -44,7 +44,7 @@ type Held struct {
 	busy    bool               // somebody takes it back; guarded by mu
 	channel *transport.Channel // that it was delivered on; guarded by mu
 	token   Token              // Slot 0: it is somewhere else; guarded by mu
-	due     time.Time          // when it is delivered anew, or asked for again; guarded by mu
+	due     time.Time          // when it is delivered again, or asked for again; guarded by mu
 	pause   time.Duration      // before it was asked for last; 0: it came; guarded by mu
 }
 
@@ -160,7 +160,7 @@ func (h *Held) grasp(ctx context.Context, conn *transport.Conn, before Token) (
 	}
 }
 
-// take has a token delivered anew, to a consumer that is given no other one. A consumer that may be given more cannot
+// take has a token delivered again, to a consumer that is given no other one. A consumer that may be given more cannot
 // be ended without its channel, see Drawer.leave.
 func (h *Held) take(ctx context.Context, conn *transport.Conn, t Token) (
 	on *transport.Channel, found Token, err error) {
