@@ -80,19 +80,19 @@ type Lock interface {
 	// Wait blocks until another Acquire may end differently from the last one.
 	// A backend that is told of changes returns when it is told of one since
 	// the last Acquire began. It may wait for longer than pause: for as long as this
-	// contender is the one that is next, see Next, and otherwise not for ever, because
+	// contender is the successor, see Handovers, and otherwise not for ever, because
 	// what it is told can be lost: for two minutes at most in this repository. A backend that has to poll returns after
 	// pause. Either may return early. Errors: ErrUnreachable.
 	Wait(ctx context.Context, pause time.Duration) error
 
-	// Next receives what the guard is to keep while this contender waits, whenever that
-	// has changed: a contender that the backend has made the one that is next for a slot
+	// Handovers receives what the guard is to keep while this contender waits, whenever that
+	// has changed: a contender that the backend has made the successor for a slot
 	// can leave something behind when it dies. The newest counts; the zero value
 	// takes it back. nil where a backend has nothing of that kind.
-	Next() <-chan Handover
+	Handovers() <-chan Handover
 
-	// Requests receives what others ask of this contender while it holds a slot or is next for one. A request that
-	// nobody receives is dropped; who asks sees that from the time. nil where a backend has none.
+	// Requests receives what others ask of this contender while it holds a slot or is the successor for one. A request
+	// that nobody receives is dropped; who asks sees that from the time. nil where a backend has none.
 	Requests() <-chan Request
 
 	// Close gives up everything the contender has, including a slot that it
@@ -137,7 +137,7 @@ type Held interface {
 	Verify(ctx context.Context) error
 
 	// Reclaim does what it takes to prove that the slot is held again: it
-	// connects anew, claims the slot again, writes its record again. nil is proof,
+	// connects again, claims the slot again, writes its record again. nil is proof,
 	// valid from a moment after the call began, so that a lease which is counted
 	// from the beginning of the call is safe; it ends the doubt. Errors: as
 	// Verify. It may go on trying until ctx ends; the next call takes up where it

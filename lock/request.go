@@ -15,8 +15,8 @@ type Verb string
 const (
 	// AskStatus: say who you are and what you do. The answer is a Report, as JSON.
 	AskStatus Verb = "status"
-	// AskStepDown: end the command in order, give the slot back, go to the end of the line. The answer is a
-	// Decision, as JSON, given when the request is heeded or refused.
+	// AskStepDown: end the command cleanly, give the slot back, go to the end of the line. The answer is a
+	// Decision, as JSON, given when the request is accepted or refused.
 	AskStepDown Verb = "step-down"
 	// AskReload: read the configuration again, for what can change while a slot is held. The answer is a Decision,
 	// as JSON.
@@ -26,8 +26,8 @@ const (
 // Known reports whether it is one of these.
 func (v Verb) Known() bool { return v == AskStatus || v == AskStepDown || v == AskReload }
 
-// Request is what somebody asks of a contender that holds a slot, or is next for one. A backend passes on only those
-// of who may ask.
+// Request is what somebody asks of a contender that holds a slot, or is the successor for one. A backend passes on only
+// those of who may ask.
 type Request struct {
 	Verb Verb
 	From string // who asks, as the backend has found out: a user of the broker, or of this host
@@ -76,10 +76,10 @@ func printable(text string) string {
 	}, text)
 }
 
-// Decision is the answer to a request that is heeded or refused.
+// Decision is the answer to a request that is accepted or refused.
 type Decision struct {
-	Heeded bool   `json:"heeded"`
-	Why    string `json:"why,omitempty"` // it is not; or what of it is not
+	Accepted bool   `json:"heeded"`
+	Why      string `json:"why,omitempty"` // it is not; or what of it is not
 }
 
 // ReadDecision is ReadReport for a decision.
@@ -105,18 +105,18 @@ const (
 
 // SlotStatus is what is known of a slot from outside.
 type SlotStatus struct {
-	Slot    int       `json:"slot"`
-	State   SlotState `json:"state"`
-	Holder  *Report   `json:"holder,omitempty"`  // nil: there is none, or it does not answer
-	Next    *Report   `json:"next,omitempty"`    // who starts next; nil: nobody, or it does not answer
-	HasNext bool      `json:"has_next"`          // whether somebody is next
-	Problem string    `json:"problem,omitempty"` // why something is not known, in one sentence
+	Slot         int       `json:"slot"`
+	State        SlotState `json:"state"`
+	Holder       *Report   `json:"holder,omitempty"`  // nil: there is none, or it does not answer
+	Successor    *Report   `json:"next,omitempty"`    // the berth that starts next; nil: none, or no answer
+	HasSuccessor bool      `json:"has_next"`          // whether the slot has a successor
+	Problem      string    `json:"problem,omitempty"` // why something is not known, in one sentence
 }
 
 // Status is what is known of a lock from outside.
 type Status struct {
 	Slots   []SlotStatus `json:"slots"`   // in order; none: the lock does not exist
-	Waiting int          `json:"waiting"` // how many are in line, those who are next included; -1: not known
+	Waiting int          `json:"waiting"` // how many are in line, the successors included; -1: not known
 }
 
 // Inspector looks at a lock from outside, and asks those who have its slots. Looking changes nothing. Its methods are

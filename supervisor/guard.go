@@ -13,10 +13,10 @@ import (
 // Its methods return at once and are called by one goroutine; an error means
 // that the guard is gone, which Events tells as well.
 type Guard interface {
-	// Bequeath has a guard that waits for Start execute the will (see
+	// SetWill has a guard that waits for Start execute the will (see
 	// lock.Handover) when the supervisor is gone; nil takes it back. The will in
 	// Start replaces it.
-	Bequeath(will []byte) error
+	SetWill(will []byte) error
 
 	// Start has the command started.
 	Start(start Start) error

@@ -141,7 +141,7 @@
 #endif
 
 /* Rule 12: the door is the claim, and its proof the verification, until B is ours. */
-#ifdef WITHOUT_SETTLE
+#ifdef WITHOUT_TAKE_B
 #define ProvenWhileYoung(i) (hasB[i] -> HasB(Mine(i)) : door == Mine(i))
 #else
 #define ProvenWhileYoung(i) (!hasB[i] && door == Mine(i))

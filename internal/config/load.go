@@ -30,7 +30,7 @@ var commandOption = table[slices.IndexFunc(table, func(o Option) bool { return o
 // Load returns the configuration of `berth run`. Its errors are one line each
 // and wrap ErrUsage, ErrInvalid or lock.ErrUnsafe.
 func Load(in Input) (Run, error) {
-	s, err := in.settle(table)
+	s, err := in.resolve(table)
 	if err != nil {
 		return Run{}, err
 	}
@@ -72,7 +72,7 @@ func Load(in Input) (Run, error) {
 // Command are empty then) and that timings may be unsafe. Its errors are those
 // of Load otherwise.
 func LoadCheck(in Input) (Run, error) {
-	s, err := in.settle(table)
+	s, err := in.resolve(table)
 	if err != nil {
 		return Run{}, err
 	}
@@ -87,7 +87,7 @@ func LoadCheck(in Input) (Run, error) {
 // not looked at, but a key that does not exist is still an error. Errors are
 // those of Load.
 func LoadConnection(in Input) (Connection, error) {
-	s, err := in.settle(ConnectionOptions())
+	s, err := in.resolve(ConnectionOptions())
 	if err != nil {
 		return Connection{}, err
 	}
@@ -98,7 +98,7 @@ func LoadConnection(in Input) (Connection, error) {
 // missing (it is empty then): what LoadConnection returns, and the lock. Errors are
 // those of Load.
 func LoadLock(in Input) (Connection, lock.ID, error) {
-	s, err := in.settle(append(LockOptions(), ConnectionOptions()...))
+	s, err := in.resolve(append(LockOptions(), ConnectionOptions()...))
 	if err != nil {
 		return Connection{}, lock.ID{}, err
 	}
@@ -159,9 +159,9 @@ func (s *settings) checkProtocol() error {
 	return nil
 }
 
-// settle merges all sources and sets the given options from them; every other
+// resolve merges all sources and sets the given options from them; every other
 // option keeps its default.
-func (in Input) settle(options []Option) (*settings, error) {
+func (in Input) resolve(options []Option) (*settings, error) {
 	values, err := in.merge(options)
 	if err != nil {
 		return nil, err

@@ -55,13 +55,13 @@ func wants(t *testing.T, text string, all ...string) {
 	}
 }
 
-func TestTableSaysWhoHasEachSlotAndWhoIsNext(t *testing.T) {
+func TestTableSaysWhoHasEachSlotAndWhoSucceeds(t *testing.T) {
 	second := held(2, report("web2", 4712, 3*time.Hour))
-	second.Next, second.HasNext = report("web9", 99, 0), true
+	second.Successor, second.HasSuccessor = report("web9", 99, 0), true
 	doubtful := report("web3", 7, time.Minute)
 	doubtful.State, doubtful.Trouble = "in doubt", "the slot is in doubt: it is not verified"
 	silent := held(4, nil)
-	silent.Problem, silent.HasNext = "the holder does not answer", true
+	silent.Problem, silent.HasSuccessor = "the holder does not answer", true
 	got := text(t, view(held(1, report("web1", 4711, 90*time.Second)), second, held(3, doubtful), silent,
 		lock.SlotStatus{Slot: 5, State: lock.SlotFree}))
 	want := `semaphore "workers": 4 of 5 slots held, 2 wait
@@ -122,7 +122,7 @@ func TestStrangersWordsDoNothingToATerminal(t *testing.T) {
 	evil.Command, evil.State = strings.Repeat("x", 10_000), "\x1b]0;title\x07"
 	evil.Trouble = "\x1b[41mred\r\n"
 	s := held(1, evil)
-	s.Next, s.HasNext = evil, true
+	s.Successor, s.HasSuccessor = evil, true
 	v := view(s, held(2, evil))
 	for _, got := range []string{text(t, v), strings.Join(v.Screen(80, 24), "\n"), strings.Join(v.Screen(80, 3), "\n")} {
 		if strings.ContainsAny(visible(got), "\x1b\r\x07\u202e") || len(got) > 3000 {
@@ -142,7 +142,7 @@ func many(n int) View {
 		case slot%29 == 0:
 			s.Holder, s.Problem = nil, "the holder does not answer"
 		case slot%10 == 0:
-			s.HasNext = true
+			s.HasSuccessor = true
 		case slot == 42:
 			s.Holder.Trouble = "the slot is in doubt: it is not verified"
 		}

@@ -35,7 +35,7 @@ func FuzzAnswersDoNothingToATerminal(f *testing.F) {
 		v := View{ID: lock.ID{Kind: lock.Semaphore, Name: "s"}, Now: time.Unix(1, 0), changed: map[int]time.Time{}}
 		for slot := range int(height)%3 + 1 {
 			v.Seen.Status.Slots = append(v.Seen.Status.Slots, lock.SlotStatus{
-				Slot: slot + 1, State: lock.SlotState(state), Holder: &report, Next: &report, HasNext: true, Problem: problem,
+				Slot: slot + 1, State: lock.SlotState(state), Holder: &report, Successor: &report, HasSuccessor: true, Problem: problem,
 			})
 		}
 		for _, v.Seen.Err = range []error{nil, errors.New(problem)} {

@@ -28,7 +28,7 @@ var columns = []column{
 	{"SINCE", 1, ofHolder(func(v View, r lock.Report) string { return v.age(r.Since) })},
 	{"VERIFIED", 4, ofHolder(func(v View, r lock.Report) string { return v.age(r.Verified) })},
 	{"COMMAND", 2, ofHolder(func(_ View, r lock.Report) string { return inquire.Printable(r.Command) })},
-	{"NEXT", 1, func(_ View, s lock.SlotStatus) string { return next(s) }},
+	{"NEXT", 1, func(_ View, s lock.SlotStatus) string { return successor(s) }},
 }
 
 // ofHolder is a column about whoever has the slot.
@@ -44,12 +44,12 @@ func ofHolder(value func(View, lock.Report) string) func(View, lock.SlotStatus) 
 	}
 }
 
-// next names who starts next.
-func next(s lock.SlotStatus) string {
+// successor names the berth that starts next.
+func successor(s lock.SlotStatus) string {
 	switch {
-	case s.Next != nil:
-		return inquire.Printable(s.Next.Host) + ":" + strconv.Itoa(s.Next.PID)
-	case s.HasNext:
+	case s.Successor != nil:
+		return inquire.Printable(s.Successor.Host) + ":" + strconv.Itoa(s.Successor.PID)
+	case s.HasSuccessor:
 		return "?"
 	}
 	return ""

@@ -133,11 +133,11 @@ func TestWaitingGuardExecutesTheWillOfASupervisorThatIsGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tr := prepare(t, `exec sleep 1000`)
 			file := filepath.Join(t.TempDir(), "executed")
-			if err := tr.guard.Bequeath([]byte(file)); err != nil {
+			if err := tr.guard.SetWill([]byte(file)); err != nil {
 				t.Fatal(err)
 			}
 			if c.takenBack {
-				if err := tr.guard.Bequeath(nil); err != nil {
+				if err := tr.guard.SetWill(nil); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -89,7 +89,7 @@ func (g *Guard) passOn() (exited, dead bool) {
 		overdue = overdue || e.Kind == wire.Overdue
 		dead = dead || e.Kind == wire.Dead || last
 		if dead { // nothing keeps the process any more but its will
-			_ = g.Bequeath(nil) // berth gives the slot back
+			_ = g.SetWill(nil) // berth gives the slot back
 			timeout := leaveTimeout
 			if overdue {
 				timeout += wire.WillTimeout
@@ -174,8 +174,8 @@ func (g *Guard) finish(exited bool) {
 	g.events <- wire.Event{Kind: wire.Dead, Orphans: true}
 }
 
-// Bequeath implements supervisor.Guard.
-func (g *Guard) Bequeath(will []byte) error {
+// SetWill implements supervisor.Guard.
+func (g *Guard) SetWill(will []byte) error {
 	return g.order(wire.Order{Op: wire.OpWill, Will: will})
 }
 

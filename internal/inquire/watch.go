@@ -76,19 +76,19 @@ func changed(before, now lock.Status) (slots []int) {
 
 // essence is what a change of a slot is a change of: everything but times.
 type essence struct {
-	state           lock.SlotState
-	holder, next    lock.Report
-	silent, hasNext bool
-	problem         string
+	state                lock.SlotState
+	holder, successor    lock.Report
+	silent, hasSuccessor bool
+	problem              string
 }
 
 func essenceOf(s lock.SlotStatus) essence {
-	e := essence{state: s.State, silent: s.Holder == nil, hasNext: s.HasNext, problem: s.Problem}
+	e := essence{state: s.State, silent: s.Holder == nil, hasSuccessor: s.HasSuccessor, problem: s.Problem}
 	if s.Holder != nil {
 		e.holder = timeless(*s.Holder)
 	}
-	if s.Next != nil {
-		e.next = lock.Report{Holder: s.Next.Holder, Host: s.Next.Host, PID: s.Next.PID}
+	if s.Successor != nil {
+		e.successor = lock.Report{Holder: s.Successor.Holder, Host: s.Successor.Host, PID: s.Successor.PID}
 	}
 	return e
 }

@@ -168,8 +168,8 @@ func (c *contender) Wait(ctx context.Context, pause time.Duration) error {
 	return nil
 }
 
-// Next implements lock.Lock: who waits in the kernel leaves nothing behind.
-func (c *contender) Next() <-chan lock.Handover { return nil }
+// Handovers implements lock.Lock: who waits in the kernel leaves nothing behind.
+func (c *contender) Handovers() <-chan lock.Handover { return nil }
 
 // Requests implements lock.Lock.
 func (c *contender) Requests() <-chan lock.Request { return c.asked.Requests() }

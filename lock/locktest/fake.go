@@ -22,9 +22,9 @@ import (
 //
 // Its methods may be called from several goroutines.
 type Fake struct {
-	place *Place
-	lease time.Duration
-	next  chan lock.Handover
+	place     *Place
+	lease     time.Duration
+	handovers chan lock.Handover
 
 	requests chan lock.Request
 

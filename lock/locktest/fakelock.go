@@ -126,7 +126,7 @@ func (l *fakeLock) Wait(ctx context.Context, pause time.Duration) error {
 	})
 }
 
-func (l *fakeLock) Next() <-chan lock.Handover { return l.fake.next }
+func (l *fakeLock) Handovers() <-chan lock.Handover { return l.fake.handovers }
 
 func (l *fakeLock) Requests() <-chan lock.Request { return l.fake.requests }
 

@@ -12,7 +12,7 @@ import (
 	"berth/lock/rabbit"
 )
 
-// renewing starts a waiter that, once it is next, renews its baton with every look.
+// renewing starts a waiter that, once it is the successor, renews its baton with every look.
 func renewing(t *testing.T, url string, id lock.ID) (lock.Lock, <-chan error) {
 	t.Helper()
 	cfg := at(url)
@@ -35,7 +35,7 @@ func TestLeftoverBatonsAreCleanedUpByWaiters(t *testing.T) {
 	succeeds(t, "the end of the leftovers", func() error {
 		q, err := batonQueue(t, id)
 		if err == nil && q.Messages > 1 {
-			err = errors.New("there are more than that of the one that is next")
+			err = errors.New("there are more than that of the successor")
 		}
 		return err
 	})
@@ -61,9 +61,9 @@ func TestRenewedBatonWakesNobodyAndIsPassedOn(t *testing.T) {
 	must(t, <-first)
 	h, err := next.Acquire(within(t))
 	must(t, err)
-	rabbit.SettleAfter(h, 0)
+	rabbit.TakeBAfter(h, 0)
 	must(t, h.Ready(within(t)))
-	awaitNext(t, id) // the other one, and the baton is its own
+	awaitSuccessor(t, id) // the other one, and the baton is its own
 	awaitBaton(t, id)
 	must(t, h.Release(within(t)))
 	must(t, <-second)
@@ -71,7 +71,7 @@ func TestRenewedBatonWakesNobodyAndIsPassedOn(t *testing.T) {
 	must(t, err)
 }
 
-func TestNextWhoseBatonIsStolenMakesAnother(t *testing.T) {
+func TestSuccessorWhoseBatonIsStolenMakesAnother(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
@@ -96,9 +96,9 @@ func TestNextWhoseBatonIsStolenMakesAnother(t *testing.T) {
 	awaitBaton(t, id)
 }
 
-// The place in the line and the place at the door go with the channel on which a
+// The place in the line and the reader's place go with the channel on which a
 // delivery has got too old (consumer_timeout).
-func TestNextWhoseChannelsAreClosedIsStillServed(t *testing.T) {
+func TestSuccessorWhoseChannelsAreClosedIsStillServed(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	w := connected(t, shared, id)
@@ -131,7 +131,7 @@ func TestNextWhoseChannelsAreClosedIsStillServed(t *testing.T) {
 		}
 		succeeds(t, "the end of its channels", func() error { return rabbit.CloseChannels(within(t), w) })
 	}
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	must(t, h.Release(within(t)))
 	must(t, <-served)
 }

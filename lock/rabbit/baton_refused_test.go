@@ -22,7 +22,7 @@ func TestWaiterWithoutBatonsSaysSoOnce(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	first := waiting(t, id)
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	must(t, shared.AddUser(within(t), "unwoken", "right"))
 	pattern := "^" + id.Name + "-[0-9]+-[ABT]$"
 	must(t, shared.SetPermissions(within(t), "unwoken", "/", pattern, ".*", pattern))
@@ -98,7 +98,7 @@ func TestWaiterWithoutPermissionPassesTheBatonOn(t *testing.T) {
 		}()
 		places := 2
 		if kind == lock.Semaphore {
-			places++ // of the one that is next, for what nobody wants
+			places++ // of the successor, for what nobody wants
 		}
 		awaitPlaces(t, id, places)
 		second := waiting(t, id)
@@ -107,10 +107,10 @@ func TestWaiterWithoutPermissionPassesTheBatonOn(t *testing.T) {
 		must(t, <-first)
 		h, err := next.Acquire(within(t))
 		must(t, err)
-		rabbit.SettleAfter(h, 0)
+		rabbit.TakeBAfter(h, 0)
 		must(t, h.Ready(within(t))) // the baton goes to the one that is barred, and on
-		settledFor(t, id)
-		awaitNext(t, id)
+		awaitBOf(t, id)
+		awaitSuccessor(t, id)
 		must(t, h.Release(within(t)))
 		must(t, <-second)
 		cancel()

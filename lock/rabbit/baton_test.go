@@ -84,7 +84,7 @@ func awaitTurn(ctx context.Context, w lock.Lock) error {
 	}
 }
 
-// Nobody is next while a command has just begun.
+// There is no successor while a command has just begun.
 func TestWaiterIsWokenByTheEndOfAShortHolding(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
@@ -139,7 +139,7 @@ func TestWaiterIsWokenWhenTheLockIsMade(t *testing.T) {
 	}
 }
 
-// awaitBaton waits until the one that is next has its baton.
+// awaitBaton waits until the successor has its baton.
 func awaitBaton(t *testing.T, id lock.ID) {
 	t.Helper()
 	succeeds(t, "the baton", func() error {
@@ -189,7 +189,7 @@ func waiters(t *testing.T, id lock.ID, priorities ...int) <-chan int {
 	return served
 }
 
-// awaitCalm waits until there is one baton, that of who is next, and nobody asks for more.
+// awaitCalm waits until there is one baton, that of the successor, and nobody asks for more.
 func awaitCalm(t *testing.T, id lock.ID) {
 	t.Helper()
 	for calm := 0; calm < 10; {
@@ -206,7 +206,7 @@ func awaitCalm(t *testing.T, id lock.ID) {
 	}
 }
 
-// awaitPlaces waits until so many take part in the batons: who is next, and who is in line.
+// awaitPlaces waits until so many take part in the batons: the successor, and who is in line.
 func awaitPlaces(t *testing.T, id lock.ID, n int) {
 	t.Helper()
 	succeeds(t, "the consumers", func() error {
@@ -259,11 +259,11 @@ func TestWhoHasSteppedBackLooksForItself(t *testing.T) {
 	must(t, err)
 	must(t, h.Release(within(t)))
 	select {
-	case <-calls: // the second runs, and has left the door
+	case <-calls: // the second runs, and has left the reader's place
 	case <-within(t).Done():
 		t.Fatal("nobody was called")
 	}
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	for range 2 {
 		<-served
 	}
@@ -314,7 +314,7 @@ func TestWaiterIsWokenThoughTheBatonsWereTamperedWith(t *testing.T) {
 			served := waiters(t, id, 0, 0)
 			awaitBaton(t, id)
 			tamper(t, id.Name+"-W")
-			// All that is left in the end is that of the one that is next, and both listen.
+			// All that is left in the end is that of the successor, and both listen.
 			succeeds(t, "the batons", func() error {
 				q, err := batonQueue(t, id)
 				if err == nil && (q.Unacked != 1 || q.Messages != 1 || q.Consumers != 2) {
@@ -367,7 +367,7 @@ func TestWokenWaiterOfASemaphoreDoesNotSearch(t *testing.T) {
 	p.close()
 }
 
-// Who is next proves now and then that it still is; its lease is long here.
+// The successor proves now and then that it still is; its lease is long here.
 func TestWaitersAskTheBrokerForNothing(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)

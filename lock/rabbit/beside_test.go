@@ -22,7 +22,7 @@ func fullOfTwo(t *testing.T, id lock.ID) (locks map[int]lock.Lock, held map[int]
 	return locks, held
 }
 
-// standby returns a contender that has become next for a slot, and what its command's start comes to.
+// standby returns a contender that has become the successor for a slot, and what its command's start comes to.
 func standby(t *testing.T, id lock.ID, heartbeat time.Duration) (slot int, started <-chan error) {
 	t.Helper()
 	cfg := at(shared.URL())
@@ -33,23 +33,23 @@ func standby(t *testing.T, id lock.ID, heartbeat time.Duration) (slot int, start
 	var waiting sync.WaitGroup
 	t.Cleanup(func() { cancel(); waiting.Wait() })
 	waiting.Go(func() { turn <- awaitTurn(ctx, l) })
-	return nextSlot(t, l), turn
+	return successorSlot(t, l), turn
 }
 
-// nextSlot waits until a contender is next for a slot.
-func nextSlot(t *testing.T, l lock.Lock) int {
+// successorSlot waits until a contender is the successor for a slot.
+func successorSlot(t *testing.T, l lock.Lock) int {
 	t.Helper()
 	select {
-	case h := <-l.Next():
+	case h := <-l.Handovers():
 		return h.Slot
 	case <-time.After(patience):
-		t.Fatal("it is not next for any slot")
+		t.Fatal("it is no successor for any slot")
 		return 0
 	}
 }
 
-// All who wait are next for other slots, and nobody tells them.
-func TestSlotOfAVanishedHolderIsFoundByWhoIsNextForAnother(t *testing.T) {
+// All waiters are successors for other slots, and nobody tells them.
+func TestSlotOfAVanishedHolderIsFoundByTheSuccessorForAnother(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
 	locks, _ := fullOfTwo(t, id)
@@ -58,15 +58,15 @@ func TestSlotOfAVanishedHolderIsFoundByWhoIsNextForAnother(t *testing.T) {
 	must(t, <-started)
 }
 
-func TestSlotThatIsLeftAtTheDoorGoesToWhoIsNextForAnother(t *testing.T) {
+func TestSlotThatIsLeftByItsReaderGoesToTheSuccessorForAnother(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	_, held := fullOfTwo(t, id)
 	leaver := refused(t, at(shared.URL()), id)
 	woken := untilWoken(t, leaver)
-	slot := nextSlot(t, leaver)
+	slot := successorSlot(t, leaver)
 	awaitBaton(t, id)
 	_, started := standby(t, id, long) // which does not look by itself in this time
-	succeeds(t, "both are next", func() error {
+	succeeds(t, "both are successors", func() error {
 		q, err := batonQueue(t, id)
 		if err == nil && (q.Consumers != 4 || q.Unacked != 2) {
 			err = errors.New("one of them has no baton yet")
@@ -79,7 +79,8 @@ func TestSlotThatIsLeftAtTheDoorGoesToWhoIsNextForAnother(t *testing.T) {
 	must(t, <-started)
 }
 
-// Told to end at any moment on its way to the door, it leaves no record behind that others would have to wait for.
+// Told to end at any moment on its way to the reader's place, it leaves no record behind that others would have to wait
+// for.
 func TestWaiterThatGivesUpOnItsWayKeepsNobody(t *testing.T) {
 	t.Parallel()
 	for round := range 3 {

@@ -116,11 +116,11 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 				must(t, other.Release(ctx))
 				must(t, <-woken)
 				acquire(l)()
-				rabbit.SettleAfter(h, 0)
+				rabbit.TakeBAfter(h, 0)
 			})
 			step("claim", func() {
 				must(t, h.Ready(ctx))
-				settled(t, h)
+				awaitB(t, h)
 			})
 			step("verification", func() { must(t, h.Verify(ctx)) })
 			step("release", func() { must(t, h.Release(ctx)) })
@@ -135,7 +135,7 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 // cost is how many methods of each name were sent.
 type cost map[string]int
 
-// inexact are steps that can cost less: who is next looks again until it has its baton,
+// inexact are steps that can cost less: the successor looks again until it has its baton,
 // and proves its place before it starts if the last proof is old.
 var inexact = map[string]bool{"become next": true, "claim": true}
 

@@ -10,7 +10,7 @@ import (
 	"berth/lock/rabbit"
 )
 
-// A policy takes the record of a holder that is still at the door, while it verifies. Once B is claimed, that is proof.
+// A policy takes the record of a holder that is still the reader, while it verifies. Once B is claimed, that is proof.
 func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
@@ -18,7 +18,7 @@ func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
 	must(t, first.Release(within(t)))
 	setPolicy(t, id, "-1-T$", `[{<<"message-ttl">>, 1000}]`) // for what is written from now on
 	_, h := claimed(t, id, 2*time.Second)
-	rabbit.SettleAfter(h, 2*time.Second)
+	rabbit.TakeBAfter(h, 2*time.Second)
 	must(t, h.Ready(within(t)))
 	eventually(t, "B is claimed", func() bool {
 		if err := h.Verify(within(t)); err != nil && !errors.Is(err, lock.ErrInDoubt) { // of the ledger, with B proven
@@ -29,7 +29,7 @@ func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
 	must(t, h.Release(within(t)))
 }
 
-// A policy takes the holder's record out of the ledger, and leaves that of somebody who was next and has left. That one
+// A policy takes the holder's record out of the ledger, and leaves that of a successor that has left. That one
 // has waited for a holder, and says nothing of it: whoever comes does not start while it may live.
 func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {
 				setPolicy(t, id, "-1-T$", lose.before)
 				l, h := holding(t, id, long)
 				setPolicy(t, id, "-1-T$", lose.after) // what the waiter writes is kept
-				left := nextLeaves(t, id, lose.before != lose.after, died)
+				left := successorLeaves(t, id, lose.before != lose.after, died)
 				vanish(t, l)
 				_, newcomer := claimed(t, id, long)
 				waits(t, newcomer)
@@ -57,9 +57,9 @@ func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {
 	}
 }
 
-// nextLeaves has somebody be next for a lock until its holder's record was dropped, which is told of, and returns its
-// term.
-func nextLeaves(t *testing.T, id lock.ID, dropped, died bool) (told int) {
+// successorLeaves has a berth be the successor for a lock until its holder's record was dropped, which is told of, and
+// returns its term.
+func successorLeaves(t *testing.T, id lock.ID, dropped, died bool) (told int) {
 	t.Helper()
 	cfg, said := journal()
 	cfg.Heartbeat = time.Second // it proves its place often
@@ -71,7 +71,7 @@ func nextLeaves(t *testing.T, id lock.ID, dropped, died bool) (told int) {
 	ctx, cancel := context.WithCancel(within(t))
 	waited := make(chan error, 1)
 	go func() { waited <- next.Wait(ctx, time.Hour) }()
-	handover := <-next.Next()
+	handover := <-next.Handovers()
 	if dropped {
 		eventually(t, "it is told that a record was dropped", func() bool { return said("not delivered again") > 0 })
 	}
@@ -93,7 +93,7 @@ func TestHolderWhoseRecordWasLostReclaims(t *testing.T) {
 	id := fresh(lock.Mutex)
 	setPolicy(t, id, "-1-T$", `[{<<"max-length">>, 2}]`)
 	_, h := holding(t, id, long)
-	nextLeaves(t, id, false, false)
+	successorLeaves(t, id, false, false)
 	lost := h.Lost()
 	rabbit.CutConnection(h)
 	<-lost
@@ -130,7 +130,8 @@ func TestLateRecordOfOneThatHasLeftSaysNothingOfOthers(t *testing.T) {
 	}
 }
 
-// Somebody waits away from the door with the holder's record in hand. Others who come meanwhile do not see it.
+// Somebody waits away from the reader's place with the holder's record in hand. Others who come meanwhile do not see
+// it.
 func TestRecordInSomebodysHandIsNotTakenForLost(t *testing.T) {
 	t.Parallel()
 	id := ledgerWith(t, heldBy(5, time.Minute))
@@ -152,7 +153,7 @@ func TestRecordInSomebodysHandIsNotTakenForLost(t *testing.T) {
 	}
 }
 
-// visits has somebody come to the door of a lock that is held, and go.
+// visits has a berth take the reader's place of a lock that is held, and go.
 func visits(t *testing.T, cfg rabbit.Config, id lock.ID) {
 	t.Helper()
 	l := backend(t, cfg).Lock(id)

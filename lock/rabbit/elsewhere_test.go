@@ -99,7 +99,7 @@ func TestHolderWhoseLedgerHangsLeavesNothingThatWaitsForIt(t *testing.T) {
 func TestHolderThatComesBackToALedgerThatHangsHeedsItsTime(t *testing.T) {
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
-	must(t, rabbit.CloseDoor(within(t), h))
+	must(t, rabbit.CloseReader(within(t), h))
 	_ = lost(t, h)
 	leader(t, ledgerOf(id), `receive stop -> ok end`)
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
@@ -144,12 +144,12 @@ func TestAnotherNodeIsTriedUntilOneAnswers(t *testing.T) {
 	eventually(t, "the other node was tried", func() bool {
 		return said("another broker cannot be asked for the slot")+said("no other broker can be asked for the slot") > 0
 	})
-	away.mend()
+	away.heal()
 	must(t, <-done)
 }
 
 // The token is kept for a while, so that nobody else tries the slot. The records are the holder's at once.
-func TestWhoStepsBackLeavesTheDoorAtOnce(t *testing.T) {
+func TestOneThatStepsBackLeavesTheReadersPlaceAtOnce(t *testing.T) {
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	l := connected(t, shared, id)

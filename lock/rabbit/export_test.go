@@ -11,13 +11,13 @@ import (
 	"berth/lock/rabbit/holding"
 	"berth/lock/rabbit/plain"
 	"berth/lock/rabbit/replicated"
+	"berth/lock/rabbit/tokens"
 	"berth/lock/rabbit/transport"
-	"berth/lock/rabbit/turn"
 )
 
 // slot returns what holds a slot of any kind of lock.
 func slot(h lock.Held) *holding.Held {
-	if of, ok := h.(*turn.Held); ok {
+	if of, ok := h.(*tokens.Held); ok {
 		return of.Place.(*holding.Held)
 	}
 	return h.(*holding.Held)
@@ -25,7 +25,7 @@ func slot(h lock.Held) *holding.Held {
 
 // holder returns what a contender for any kind of lock holds with.
 func holder(l lock.Lock) *holding.Holder {
-	if of, ok := l.(*turn.Contender); ok {
+	if of, ok := l.(*tokens.Contender); ok {
 		return of.Holder
 	}
 	return l.(*contender.Contender).Holder
@@ -100,8 +100,8 @@ func CutContender(l lock.Lock) { holder(l).Session.Conn().Abandon() }
 // that the broker may still lose.
 func SetYoung(h lock.Held, young time.Duration) { slot(h).Env.Young = young }
 
-// SettleAfter makes the holder claim B when its command has run for that long.
-func SettleAfter(h lock.Held, ran time.Duration) { slot(h).Env.Settle = ran }
+// TakeBAfter makes the holder claim B when its command has run for that long.
+func TakeBAfter(h lock.Held, ran time.Duration) { slot(h).Env.TakeBAfter = ran }
 
 // Queues returns the names of B and T of the slot.
 func Queues(h lock.Held) (b, ledger string) {
@@ -113,7 +113,7 @@ func Queues(h lock.Held) (b, ledger string) {
 // are free.
 func LoseRaces(l lock.Lock, from, to int) {
 	for slot := from; slot <= to; slot++ {
-		holder(l).Avoided.Add(slot, time.Hour, transport.ErrTaken)
+		holder(l).Skipped.Add(slot, time.Hour, transport.ErrTaken)
 	}
 }
 
@@ -123,7 +123,7 @@ func RenewBatons(l lock.Lock, period time.Duration) { l.(*contender.Contender).W
 // LookSeldom makes the contender wait as one that has waited for long: its next
 // look by itself is a minute away, 10 s while batons do not reach it.
 func LookSeldom(l lock.Lock) {
-	if _, ok := l.(*turn.Contender); ok {
+	if _, ok := l.(*tokens.Contender); ok {
 		return // it does from the start
 	}
 	w := l.(*contender.Contender).Waiter
@@ -173,31 +173,31 @@ func KeepAnswering(l lock.Lock, idle time.Duration) {
 }
 
 // LookForTokens makes a contender that waits look for lost tokens this often.
-func LookForTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Look = period }
+func LookForTokens(l lock.Lock, period time.Duration) { l.(*tokens.Contender).Look = period }
 
 // LookForTokensFirst makes it do so this long after it has begun to wait.
-func LookForTokensFirst(l lock.Lock, after time.Duration) { l.(*turn.Contender).FirstLook = after }
+func LookForTokensFirst(l lock.Lock, after time.Duration) { l.(*tokens.Contender).FirstLook = after }
 
-// RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
-func RenewTokens(l lock.Lock, period time.Duration) { l.(*turn.Contender).Hand.Renewal = period }
+// RenewTokens makes the contender have the tokens that it will keep delivered again this often.
+func RenewTokens(l lock.Lock, period time.Duration) { l.(*tokens.Contender).Drawer.Renewal = period }
 
 // PublishApart has a contender publish over other connections, as after an alarm.
 func PublishApart(l lock.Lock) { holder(l).Session.KeepSilent(true) }
 
 // CloseToken has the broker close the channel of the holder's token, as one does that runs into consumer_timeout.
 func CloseToken(ctx context.Context, h lock.Held) error {
-	channel, _ := h.(*turn.Held).Token.InHand()
+	channel, _ := h.(*tokens.Held).Token.InHand()
 	return refuse(ctx, channel)
 }
 
 // KeepsToken reports whether the holder has the token of its slot.
 func KeepsToken(h lock.Held) bool {
-	_, known := h.(*turn.Held).Token.InHand()
+	_, known := h.(*tokens.Held).Token.InHand()
 	return known
 }
 
 // TendToken has the holder see to its token, as it does with each verification.
-func TendToken(h lock.Held) { h.(*turn.Held).Token.Tend() }
+func TendToken(h lock.Held) { h.(*tokens.Held).Token.Tend() }
 
 // SetLease makes contenders with the plain protocol, and who waits for vacant slots, take that for the lease.
 func SetLease(b *Backend, lease time.Duration) { b.lease = lease }
@@ -207,27 +207,27 @@ func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }
 
 // SetLongest makes a contender wait that long where a ledger does not say for how long.
 func SetLongest(l lock.Lock, longest time.Duration) {
-	holder(l).Env.Longest = longest
-	if of, ok := l.(*turn.Contender); ok {
-		of.Replicated.Env.Longest = longest
+	holder(l).Env.MaxLease = longest
+	if of, ok := l.(*tokens.Contender); ok {
+		of.Replicated.Env.MaxLease = longest
 	}
 }
 
-// WriteAnew makes a contender write the record that it keeps so many times as often.
-func WriteAnew(l lock.Lock, times int) {
-	l.(*turn.Contender).Replicated.Env.Anew /= time.Duration(times)
+// RewriteMoreOften makes a contender write the record that it keeps so many times as often.
+func RewriteMoreOften(l lock.Lock, times int) {
+	l.(*tokens.Contender).Replicated.Env.RewriteInterval /= time.Duration(times)
 }
 
 // CutReplicated cuts the connection of a holder that has no queue of its own.
-func CutReplicated(h lock.Held) { h.(*turn.Held).Place.(*replicated.Held).Conn().Abandon() }
+func CutReplicated(h lock.Held) { h.(*tokens.Held).Place.(*replicated.Held).Conn().Abandon() }
 
-// CloseDoor closes the channel on which such a holder stands at the door.
-func CloseDoor(ctx context.Context, h lock.Held) error {
-	return h.(*turn.Held).Place.(*replicated.Held).Session.Main().Close(ctx)
+// CloseReader closes the channel on which such a holder has the reader's place.
+func CloseReader(ctx context.Context, h lock.Held) error {
+	return h.(*tokens.Held).Place.(*replicated.Held).Session.Main().Close(ctx)
 }
 
 // ReadyInPlace is Ready of the slot alone, without what its token has to do.
-func ReadyInPlace(ctx context.Context, h lock.Held) error { return h.(*turn.Held).Place.Ready(ctx) }
+func ReadyInPlace(ctx context.Context, h lock.Held) error { return h.(*tokens.Held).Place.Ready(ctx) }
 
 // RenewEvery has open connections look for another password so often.
 func RenewEvery(b *Backend, pause time.Duration) { b.renewal = pause }

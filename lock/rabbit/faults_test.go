@@ -179,11 +179,11 @@ func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
 	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
 	_ = lost(t, h)
 	_, next := claimed(t, id, long)
-	rabbit.SettleAfter(next, 0)
+	rabbit.TakeBAfter(next, 0)
 	ready := waits(t, next)
 	must(t, h.Release(within(t)))
 	must(t, <-ready)
-	settled(t, next)
+	awaitB(t, next)
 	must(t, proven(within(t), next))
 }
 
@@ -254,7 +254,7 @@ func (u unlucky) loses(t *testing.T) {
 	}
 }
 
-func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAnew(t *testing.T) {
+func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAgain(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		u := newUnlucky(t, id)
@@ -282,7 +282,7 @@ func TestBrokerRestartIsALossAndTheLockIsThereAfterIt(t *testing.T) {
 func TestKilledBroker(t *testing.T) {
 	loss := newUnlucky(t, fresh(lock.Mutex))
 	young, old := newAged(t)
-	l, h := newSettled(t)
+	l, h := secondHolder(t)
 	must(t, shared.Kill9())
 	t.Cleanup(func() { // however this ends, others need it
 		if _, err := shared.Connections(within(t)); err != nil {

@@ -70,7 +70,7 @@ func TestHolderWhoseLedgerIsFilledDoesNotRecordItselfAgain(t *testing.T) {
 	must(t, <-woken)
 	running, err := next.Acquire(within(t))
 	must(t, err)
-	rabbit.SettleAfter(running, time.Hour)
+	rabbit.TakeBAfter(running, time.Hour)
 	must(t, running.Ready(within(t)))
 	rabbit.CutConnection(running) // while its command is young
 	_ = lost(t, running)
@@ -142,8 +142,9 @@ func TestHolderLeavesAFloodedLedgerInOrder(t *testing.T) {
 	must(t, <-flooding)
 }
 
-// A record that goes another way than what the door is kept by can come late, behind that of a later holder, of which its
-// writer has not read. Where a flood leaves that record alone, it does not say for how long that holder may live.
+// A record that goes another way than what the reader's place is kept by can come late, behind that of a later holder,
+// of which its writer has not read. Where a flood leaves that record alone, it does not say for how long that holder
+// may live.
 func TestRecordBehindThatOfALaterHolderDoesNotSpeakForIt(t *testing.T) {
 	t.Parallel()
 	ch := forger(t)

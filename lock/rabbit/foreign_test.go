@@ -228,7 +228,7 @@ func TestHeldMutexIsNotTakenForAForeignQueue(t *testing.T) {
 	cfg, said := journal()
 	w := refused(t, cfg, id)
 	woken := untilWoken(t, w)
-	awaitNext(t, id) // it has looked before
+	awaitSuccessor(t, id) // it has looked before
 	must(t, h.Release(within(t)))
 	must(t, <-woken)
 	_, err := w.Acquire(within(t))

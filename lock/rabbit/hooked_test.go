@@ -70,7 +70,7 @@ func TestCallThatComesInThePlaceOfABatonIsAnswered(t *testing.T) {
 	}
 }
 
-// The connection falls silent in the midst of a proof, which has the door to itself.
+// The connection falls silent in the midst of a proof, which has the reader's place to itself.
 func TestReleaseGoesAnotherWayFromTheMidstOfAProof(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
@@ -84,7 +84,7 @@ func TestReleaseGoesAnotherWayFromTheMidstOfAProof(t *testing.T) {
 	must(t, l.Connect(within(t)))
 	h, err := l.Acquire(within(t))
 	must(t, err)
-	rabbit.SettleAfter(h, time.Hour) // the command is young
+	rabbit.TakeBAfter(h, time.Hour) // the command is young
 	must(t, h.Ready(within(t)))
 	won := untilHeld(t, connected(t, shared, id))
 	silent.Store(true)

@@ -39,9 +39,9 @@ func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
 	l, h := holding(t, id, long)
 	next := refused(t, at(shared.URL()), id)
 	untilWoken(t, next)
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	i := inspector(t, at(shared.URL()), id)
-	verbs, asked := heeding(t, l, says("one", 1)), heeding(t, next, says("two", 0))
+	verbs, asked := answering(t, l, says("one", 1)), answering(t, next, says("two", 0))
 	for who, ch := range map[string]*amqp.Channel{"stranger": outsider(t), "guest": channelOf(t, shared.URL())} {
 		returned := ch.NotifyReturn(make(chan amqp.Return, 100))
 		requests := []amqp.Publishing{
@@ -71,7 +71,7 @@ func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
 				must(t, ch.PublishWithContext(within(t), "", queue, true, false, r))
 			}
 		}
-		// Whoever is next has nothing to step down from.
+		// The successor has nothing to step down from.
 		must(t, ch.PublishWithContext(within(t), "", id.Name+"-1-T", true, false, ask(who, `{"request":"step-down"}`)))
 		_, err = ch.QueueDeclarePassive(id.Name+"-1-T", true, false, false, false, nil) // all of it has been routed
 		must(t, err)
@@ -82,7 +82,7 @@ func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
 	seen(t, i, "1 held by one next two; 1 wait") // is read after all of it
 	for _, got := range append(verbs(), asked()...) {
 		if got != lock.AskStatus {
-			t.Errorf("heeded: %s", got)
+			t.Errorf("accepted: %s", got)
 		}
 	}
 	if n := len(verbs()); n > 20 {
@@ -106,7 +106,7 @@ func TestAdministratorsAreThoseThatAreNamed(t *testing.T) {
 	h, err := l.Acquire(within(t))
 	must(t, err)
 	start(t, h)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	seen(t, inspector(t, at(shared.URL()), id), "1 held (its holder does not answer; the name of its connection to the broker has its host and pid); 0 wait")
 	theirs := inspector(t, at(shared.URLFor("stranger", "right", "/")), id)
 	seen(t, theirs, "1 held by one; 0 wait")
@@ -129,7 +129,7 @@ func TestFloodOfRequestsCostsNoMemory(t *testing.T) {
 	l, h := holding(t, id, long)
 	next := refused(t, at(shared.URL()), id)
 	woken := untilWoken(t, next)
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	foreign, admin := outsider(t), channelOf(t, shared.URL())
 	for _, ch := range []*amqp.Channel{foreign, admin} {
 		must(t, ch.Confirm(false))
@@ -231,7 +231,7 @@ func TestStatusUnderAnAlarm(t *testing.T) {
 	resize(t, shared, id, 2)
 	defer resize(t, shared, id, 0)
 	l, h := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	i := inspector(t, at(shared.URL()), id)
 	seen(t, i, "1 held by one, 2 free; 0 wait")
 	raiseAlarm(t)
@@ -257,11 +257,11 @@ func TestStatusUnderAnAlarm(t *testing.T) {
 func TestHolderStepsDownUnderAnAlarm(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	i := inspector(t, at(shared.URL()), id)
 	raiseAlarm(t)
 	seen(t, i, "1 held by one; 0 wait")
-	eventually(t, "the holder heeds it", func() bool {
+	eventually(t, "the holder accepts it", func() bool {
 		answer, err := i.Ask(within(t), 1, lock.AskStepDown)
 		return err == nil && strings.Contains(string(answer), `"heeded":true`)
 	})
@@ -285,7 +285,7 @@ func TestAskerThatIsGoneIsNoError(t *testing.T) {
 	if err := r.Reply(within(t), make([]byte, 1<<20)); err == nil {
 		t.Error("an answer of any length is sent")
 	}
-	heeding(t, l, says("one", 1)) // others are answered
+	answering(t, l, says("one", 1)) // others are answered
 	seen(t, inspector(t, at(shared.URL()), id), "1 held by one; 0 wait")
 	must(t, l.Close())
 	_ = r.Reply(within(t), []byte(`{}`))

@@ -94,7 +94,7 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 		ctx, cancel := context.WithCancel(within(t))
 		defer cancel()
 		go func() { woken <- waiter.Wait(ctx, patience) }()
-		awaitNext(t, id)
+		awaitSuccessor(t, id)
 		before := queues(t, shared, id)
 		for range 3 {
 			if r := inspect(t, id, shared.URL()); len(r.Problems) != 0 {

@@ -15,7 +15,7 @@ func largestHeaders() amqp.Table {
 	return amqp.Table{"x": strings.Repeat("x", 128<<10-8-others)}
 }
 
-// Whoever may publish must not be able to end the connection of a holder, or of whoever is next: neither by a body that
+// Whoever may publish must not be able to end the connection of a holder, or of the successor: neither by a body that
 // is large, nor by properties that the broker adds to.
 func TestLargeMessagesOfAStrangerEndNoConnection(t *testing.T) {
 	t.Parallel()
@@ -23,7 +23,7 @@ func TestLargeMessagesOfAStrangerEndNoConnection(t *testing.T) {
 	_, h := holding(t, id, long)
 	next := refused(t, at(shared.URL()), id)
 	woken := untilWoken(t, next)
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	ch := outsider(t)
 	must(t, ch.Confirm(false))
 	for _, queue := range []string{id.Name + "-1-B", id.Name + "-1-T"} {

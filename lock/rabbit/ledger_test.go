@@ -19,7 +19,7 @@ import (
 const long = time.Minute
 
 // holding returns a contender whose command has run for a while: it has B, and has let
-// the next one to the door.
+// the next one read.
 func holding(t *testing.T, id lock.ID, heartbeat time.Duration) (lock.Lock, lock.Held) {
 	t.Helper()
 	l, h := claimed(t, id, heartbeat)
@@ -30,14 +30,14 @@ func holding(t *testing.T, id lock.ID, heartbeat time.Duration) (lock.Lock, lock
 // start has the command of a holder start, and run for a while.
 func start(t *testing.T, h lock.Held) {
 	t.Helper()
-	rabbit.SettleAfter(h, 0)
+	rabbit.TakeBAfter(h, 0)
 	must(t, h.Ready(within(t)))
-	settled(t, h)
+	awaitB(t, h)
 }
 
-// settled waits until the holder has B and has let the next one to the door, where
-// nobody is next.
-func settled(t *testing.T, h lock.Held) {
+// awaitB waits until the holder has B and has let the next one read, where
+// there is no successor.
+func awaitB(t *testing.T, h lock.Held) {
 	t.Helper()
 	b, ledger := rabbit.Queues(h)
 	awaitConsumer(t, b)
@@ -48,12 +48,12 @@ func settled(t *testing.T, h lock.Held) {
 	})
 }
 
-// started returns a contender whose command has just started, and which keeps the place
-// at the door.
+// started returns a contender whose command has just started, and which keeps the
+// reader's place.
 func started(t *testing.T, id lock.ID, heartbeat time.Duration) (lock.Lock, lock.Held) {
 	t.Helper()
 	l, h := claimed(t, id, heartbeat)
-	rabbit.SettleAfter(h, time.Hour)
+	rabbit.TakeBAfter(h, time.Hour)
 	must(t, h.Ready(within(t)))
 	return l, h
 }
@@ -259,7 +259,7 @@ func TestRecordThatBecomesKnownLateCounts(t *testing.T) {
 	}
 }
 
-func TestDeletedLedgerIsMadeAnewWhileTheSlotIsHeld(t *testing.T) {
+func TestDeletedLedgerIsMadeAgainWhileTheSlotIsHeld(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
@@ -416,9 +416,9 @@ func TestSlotIsReclaimedThoughAnotherNodeIsSilent(t *testing.T) {
 	must(t, h.Release(within(t)))
 }
 
-// newSettled returns the second holder of a lock, whose ledger so is older than its
+// secondHolder returns the second holder of a lock, whose ledger so is older than its
 // holding.
-func newSettled(t *testing.T) (lock.Lock, lock.Held) {
+func secondHolder(t *testing.T) (lock.Lock, lock.Held) {
 	t.Helper()
 	id := fresh(lock.Mutex)
 	first, h := holder(t, shared, id)

@@ -140,7 +140,7 @@ func TestHolderThatMayNotReadItsQueueSaysSoOnce(t *testing.T) {
 	l, said := limited(t, id)
 	h, err := l.Acquire(within(t))
 	must(t, err)
-	rabbit.SettleAfter(h, 0)
+	rabbit.TakeBAfter(h, 0)
 	must(t, h.Ready(within(t)))
 	eventually(t, "it is said", func() bool { return said(id.Name+"-1-B") > 0 })
 	over := time.Now().Add(1500 * time.Millisecond) // it asked again after half a second

@@ -92,8 +92,8 @@ func TestPermissionForTheQueuesOfALockAloneIsEnoughToWait(t *testing.T) {
 	}
 }
 
-// Who waits for a slot that is held goes to its door, and may not pass it.
-func TestWhoMayNotBeNextIsToldWhileItWaits(t *testing.T) {
+// A waiter for a slot that is held takes its reader's place, and may go no further.
+func TestWaiterThatMayNotBeTheSuccessorIsToldWhileItWaits(t *testing.T) {
 	t.Parallel()
 	must(t, shared.AddUser(within(t), "readless", "right"))
 	must(t, shared.SetPermissions(within(t), "readless", "/", ".*", ".*", ".*-W$"))

@@ -49,7 +49,7 @@ func TestPropertiesOfAStrangerEndNoConnection(t *testing.T) {
 			_, h := holding(t, id, long)
 			next := refused(t, at(shared.URL()), id)
 			woken := untilWoken(t, next)
-			awaitNext(t, id)
+			awaitSuccessor(t, id)
 			for _, queue := range []string{id.Name + "-1-B", id.Name + "-1-T"} {
 				confirm, err := ch.PublishWithDeferredConfirm("", queue, false, false, amqp.Publishing{Headers: properties})
 				must(t, err)

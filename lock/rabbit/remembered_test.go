@@ -42,7 +42,7 @@ func TestReclaimedSlotWithoutALedgerIsRecorded(t *testing.T) {
 	}
 }
 
-// Who was next knows whom it has waited for, also when the ledger does not.
+// The successor knows for whom it has waited, also when the ledger does not.
 func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
@@ -51,7 +51,7 @@ func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
 	cfg.Heartbeat = long
 	next := refused(t, cfg, id)
 	turn := inBackground(t, func(ctx context.Context) error { return awaitTurn(ctx, next) })
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	rabbit.CutConnection(h) // which stays away, and its command runs
 	_ = lost(t, h)
 	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
@@ -78,7 +78,7 @@ func TestFullLedgerSaysNothing(t *testing.T) {
 func fillLedger(t *testing.T, h lock.Held) {
 	t.Helper()
 	_, ledger := rabbit.Queues(h)
-	// Somebody was next, was asked to step back very often, and has died.
+	// There was a successor, which was asked to step back very often, and has died.
 	for _, what := range []string{"held", "released"} {
 		publish(t, ledger, written(fmt.Sprintf(`{"record": %q, "term": %d, "id": "N"}`, what, h.Term()+1)))
 	}
@@ -126,8 +126,8 @@ func TestReclaimOnALiveConnectionEnds(t *testing.T) {
 	must(t, h.Release(within(t)))
 }
 
-// Who was next for a slot that was removed hears of the next one.
-func TestNextOfARemovedSlotHearsOfAnother(t *testing.T) {
+// The successor for a slot that was removed hears of the next one.
+func TestSuccessorForARemovedSlotHearsOfAnother(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
@@ -150,7 +150,7 @@ func TestNextOfARemovedSlotHearsOfAnother(t *testing.T) {
 }
 
 // A slot that was removed while its command ran has no other.
-func TestNextDoesNotStartInARemovedSlot(t *testing.T) {
+func TestSuccessorDoesNotStartInARemovedSlot(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)
@@ -168,7 +168,7 @@ func TestNextDoesNotStartInARemovedSlot(t *testing.T) {
 	}
 }
 
-// One that waits away from the door, and is blocked there, does not keep others waiting when it gives up.
+// One that waits away from the reader's place, and is blocked there, does not keep others waiting when it gives up.
 func TestWaiterOutsideGivesUpUnderAnAlarm(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
@@ -177,7 +177,7 @@ func TestWaiterOutsideGivesUpUnderAnAlarm(t *testing.T) {
 	ready := make(chan error, 1)
 	go func() { ready <- w.Ready(within(t)) }()
 	_, ledger := rabbit.Queues(w)
-	eventually(t, "it waits away from the door", func() bool {
+	eventually(t, "it waits away from the reader's place", func() bool {
 		q, _, err := shared.Queue(within(t), "/", ledger)
 		return err == nil && q.Consumers == 0 && q.Unacked > 0
 	})

@@ -201,7 +201,7 @@ func TestHolderWhoseLedgerIsDeletedHasLostIt(t *testing.T) {
 }
 
 // Somebody looks into the ledger with a tool of theirs.
-func TestStrangerAtTheDoorKeepsEverybodyOut(t *testing.T) {
+func TestStrangerInTheReadersPlaceKeepsEverybodyOut(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
 	conn, err := amqp.Dial(shared.URL())
@@ -246,7 +246,7 @@ func TestReplicatedSlotIsReclaimedFromAWaiter(t *testing.T) {
 			return rabbit.KeepsToken(h) && consumers == 2
 		})
 		rabbit.CutReplicated(h)
-		eventually(t, "the waiter is at the door", func() bool { // with the last holder's record, and its own
+		eventually(t, "the waiter is the reader", func() bool { // with the last holder's record, and its own
 			ready, consumers := counted(t, ledgerOf(id))
 			return ready == 0 && consumers == 1
 		})
@@ -263,24 +263,24 @@ func TestReplicatedSlotIsKeptWhenItsConsumerIsEnded(t *testing.T) {
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	for range 3 {
-		must(t, rabbit.CloseDoor(within(t), h))
+		must(t, rabbit.CloseReader(within(t), h))
 		succeeds(t, "the slot", func() error { return proven(within(t), h) })
 	}
 	must(t, h.Release(within(t)))
 }
 
 // The holder has not lost its place, and the next proof must not take the new record for that.
-func TestRecordIsWrittenAnewWithoutADoubt(t *testing.T) {
+func TestRecordIsWrittenAgainWithoutADoubt(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
 	l, h := claimed(t, id, long)
-	rabbit.WriteAnew(l, math.MaxInt)
+	rabbit.RewriteMoreOften(l, math.MaxInt)
 	must(t, h.Ready(within(t)))
 	for range 100 {
 		must(t, h.Verify(within(t)))
 	}
 	must(t, h.Release(within(t)))
-	// The record and its copy, maybe just written anew, and the release.
+	// The record and its copy, maybe just written again, and the release.
 	if ready, _ := counted(t, ledgerOf(id)); ready > 5 {
 		t.Errorf("%d messages are left behind", ready)
 	}
@@ -300,7 +300,7 @@ func TestReplicatedSlotOutlastsTheTimeoutOfConsumers(t *testing.T) {
 	defer set(30*time.Minute, time.Minute)
 	id := replicated(t, 1)
 	l, h := claimed(t, id, long)
-	rabbit.WriteAnew(l, int(30*time.Minute/timeout))
+	rabbit.RewriteMoreOften(l, int(30*time.Minute/timeout))
 	must(t, h.Ready(within(t)))
 	// As one leaves that has had the place while the holder came back.
 	later := h.Term() + uint64(time.Hour.Microseconds())
@@ -379,13 +379,13 @@ func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
 	i := inspector(t, at(shared.URL()), id)
 	s := seen(t, i, "1 free, 2 free; 0 wait")
 	l, h := startedIn(t, id)
-	verbs := heeding(t, l, says("holder", h.Slot()))
+	verbs := answering(t, l, says("holder", h.Slot()))
 	eventually(t, "the holder is seen", func() bool {
 		var err error
 		s, err = i.Look(within(t))
 		must(t, err)
 		slot := s.Slots[h.Slot()-1]
-		return slot.State == lock.SlotHeld && slot.Holder != nil && !slot.HasNext && s.Waiting == 0
+		return slot.State == lock.SlotHeld && slot.Holder != nil && !slot.HasSuccessor && s.Waiting == 0
 	})
 	_, second := startedIn(t, id)
 	won := untilHeld(t, connected(t, shared, id))

@@ -15,8 +15,8 @@ import (
 	"berth/lock/rabbit"
 )
 
-// heeding answers what a contender is asked, as a supervisor does, until the test ends. It returns what was asked.
-func heeding(t testing.TB, l lock.Lock, says func() lock.Report) (verbs func() []lock.Verb) {
+// answering answers what a contender is asked, as a supervisor does, until the test ends. It returns what was asked.
+func answering(t testing.TB, l lock.Lock, says func() lock.Report) (verbs func() []lock.Verb) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var mu sync.Mutex
@@ -29,7 +29,7 @@ func heeding(t testing.TB, l lock.Lock, says func() lock.Report) (verbs func() [
 				mu.Lock()
 				all = append(all, r.Verb)
 				mu.Unlock()
-				var answer any = lock.Decision{Heeded: true}
+				var answer any = lock.Decision{Accepted: true}
 				if r.Verb == lock.AskStatus {
 					answer = says()
 				}
@@ -96,9 +96,9 @@ func describe(s lock.Status) string {
 		if slot.Holder != nil {
 			word += " by " + slot.Holder.Holder
 		}
-		if slot.Next != nil {
-			word += " next " + slot.Next.Holder
-		} else if slot.HasNext {
+		if slot.Successor != nil {
+			word += " next " + slot.Successor.Holder
+		} else if slot.HasSuccessor {
 			word += " next somebody"
 		}
 		if slot.Problem != "" {
@@ -128,10 +128,10 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 			must(t, l.Connect(within(t)))
 			h, err := l.Acquire(within(t))
 			must(t, err)
-			heeding(t, l, says("one", 1))
-			rabbit.SettleAfter(h, time.Hour)
+			answering(t, l, says("one", 1))
+			rabbit.TakeBAfter(h, time.Hour)
 			must(t, h.Ready(within(t)))
-			seen(t, i, "1 held by one; 0 wait") // at the door, as its command is young
+			seen(t, i, "1 held by one; 0 wait") // the reader, as its command is young
 			must(t, h.Release(within(t)))
 			seen(t, i, "1 free; 0 wait")
 
@@ -140,11 +140,11 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 			start(t, h)
 			seen(t, i, "1 held by one; 0 wait")
 			next := refused(t, cfg, id)
-			heeding(t, next, says("two", 0))
+			answering(t, next, says("two", 0))
 			untilWoken(t, next)
 			seen(t, i, "1 held by one next two; 1 wait")
 			third := refused(t, cfg, id)
-			heeding(t, third, says("three", 0))
+			answering(t, third, says("three", 0))
 			untilWoken(t, third)
 			seen(t, i, "1 held by one next two; 2 wait")
 			must(t, l.Close())
@@ -161,22 +161,22 @@ func TestStatusOfASemaphore(t *testing.T) {
 	defer resize(t, shared, id, 0)
 	i := inspector(t, at(shared.URL()), id)
 	l, _ := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	seen(t, i, "1 held by one, 2 free, 3 free; 0 wait")
 	for slot, name := range map[int]string{2: "two", 3: "three"} {
 		l, _ := holding(t, id, long)
-		heeding(t, l, says(name, slot))
+		answering(t, l, says(name, slot))
 	}
 	resize(t, shared, id, 2)
 	for range 2 {
 		w := refused(t, at(shared.URL()), id)
-		heeding(t, w, says("waiter", 0))
+		answering(t, w, says("waiter", 0))
 		untilWoken(t, w)
 	}
-	eventually(t, "two are next, one is in the removed slot", func() bool {
+	eventually(t, "two are successors, one is in the removed slot", func() bool {
 		s, err := i.Look(within(t))
 		must(t, err)
-		return len(s.Slots) == 2 && s.Slots[0].Next != nil && s.Slots[1].Next != nil && s.Waiting == 2
+		return len(s.Slots) == 2 && s.Slots[0].Successor != nil && s.Slots[1].Successor != nil && s.Waiting == 2
 	})
 }
 
@@ -186,7 +186,7 @@ func TestStatusOfWhoDoesNotAnswer(t *testing.T) {
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
 	untilWoken(t, refused(t, at(shared.URL()), id))
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	i := inspector(t, at(shared.URL()), id)
 	seen(t, i, "1 held next somebody (its holder does not answer; the name of its connection to the broker has its host and pid); 1 wait")
 }
@@ -207,7 +207,7 @@ func TestLookThatIsNotAnsweredIsRepeated(t *testing.T) {
 	case <-within(t).Done():
 		t.Fatal("the holder is not asked")
 	}
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	if got, want := <-looked, "1 held by one; 0 wait<nil>"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -220,11 +220,11 @@ func TestLookingChangesNothing(t *testing.T) {
 	resize(t, shared, id, 2)
 	defer resize(t, shared, id, 0)
 	l, h := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	another, other := holding(t, id, long)
-	heeding(t, another, says("another", 2))
+	answering(t, another, says("another", 2))
 	l2 := refused(t, at(shared.URL()), id)
-	heeding(t, l2, says("two", 0))
+	answering(t, l2, says("two", 0))
 	woken := untilWoken(t, l2)
 	awaitPlaces(t, id, 2)
 	ledgers := func() (n []int) {
@@ -261,12 +261,12 @@ func TestHolderIsAsked(t *testing.T) {
 	}
 	l, h := claimed(t, id, long)
 	must(t, h.Ready(within(t)))
-	verbs := heeding(t, l, says("one", 1))
+	verbs := answering(t, l, says("one", 1))
 	for _, verb := range []lock.Verb{lock.AskStepDown, lock.AskReload} { // at once: it has no B for a moment
 		answer, err := i.Ask(within(t), 1, verb)
 		must(t, err)
 		var d lock.Decision
-		if err := json.Unmarshal(answer, &d); err != nil || !d.Heeded {
+		if err := json.Unmarshal(answer, &d); err != nil || !d.Accepted {
 			t.Errorf("%s: %s, %v", verb, answer, err)
 		}
 	}
@@ -275,11 +275,11 @@ func TestHolderIsAsked(t *testing.T) {
 	}
 }
 
-// It leaves the door when it has B, between two looks of who asks.
-func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
+// It leaves the reader's place when it has B, between two looks of who asks.
+func TestHolderIsFoundWhileItTakesB(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, h := claimed(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	const askers = 3 // more at once are not heard
 	var all []lock.Inspector
 	for range askers {
@@ -289,7 +289,7 @@ func TestHolderIsFoundWhileItsCommandSettles(t *testing.T) {
 		all = append(all, i)
 	}
 	for round := range 30 {
-		rabbit.SettleAfter(h, time.Duration(round)*2*time.Millisecond)
+		rabbit.TakeBAfter(h, time.Duration(round)*2*time.Millisecond)
 		must(t, h.Ready(within(t)))
 		var asking sync.WaitGroup
 		for _, i := range all {
@@ -313,7 +313,7 @@ func TestAnswersCostOneConnection(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	rabbit.KeepAnswering(l, 10*time.Second)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	i := inspector(t, at(shared.URL()), id)
 	for range 30 {
 		s, err := i.Look(within(t))
@@ -353,7 +353,7 @@ func TestLookingAgainIsRefusedNothing(t *testing.T) {
 	defer resize(t, shared, id, 0)
 	p := newTap(t)
 	l, _ := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	i := inspector(t, at(p.url()), id)
 	for range 2 { // the first opens the channel, and so does the one after a refusal
 		seen(t, i, "1 held by one, 2 free, 3 free; 0 wait")

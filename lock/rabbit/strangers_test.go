@@ -226,7 +226,7 @@ func TestStrangerOnlyDelays(t *testing.T) {
 			if running.Term() <= h.Term() {
 				t.Errorf("term %d after %d", running.Term(), h.Term())
 			}
-			settled(t, running)
+			awaitB(t, running)
 			eventually(t, "the ledger has its record alone", func() bool {
 				q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 				must(t, err)
@@ -239,8 +239,8 @@ func TestStrangerOnlyDelays(t *testing.T) {
 	}
 }
 
-// Whoever is next has in hand what counts, and a few hundred messages at most that do not, however long they are.
-func TestWhoIsNextKeepsLittleOfWhatStrangersSend(t *testing.T) {
+// The successor has in hand what counts, and a few hundred messages at most that do not, however long they are.
+func TestSuccessorKeepsLittleOfWhatStrangersSend(t *testing.T) {
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
@@ -259,14 +259,14 @@ func TestWhoIsNextKeepsLittleOfWhatStrangersSend(t *testing.T) {
 	must(t, h.Verify(within(t)))
 }
 
-// A holder that lives is not taken for dead, and who waits away from the door steps back, though nobody vouches for the
-// record by which it shows: it may be that of a berth that does not say from whom it is.
+// A holder that lives is not taken for dead, and who waits away from the reader's place steps back, though nobody
+// vouches for the record by which it shows: it may be that of a berth that does not say from whom it is.
 func TestRecordOfNobodyIsASignOfLife(t *testing.T) {
 	t.Parallel()
 	id := ledgerWith(t, forged("", `{"record":"held","term":7,"id":"x","handover_ms":60000}`))
 	_, h := claimed(t, id, time.Second)
 	ready := untilReady(t, h)
-	eventually(t, "it waits away from the door", func() bool {
+	eventually(t, "it waits away from the reader's place", func() bool {
 		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)
 		return q.Consumers == 0 && q.Unacked > 0

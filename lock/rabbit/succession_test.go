@@ -27,12 +27,12 @@ func refused(t *testing.T, cfg rabbit.Config, id lock.ID) lock.Lock {
 	return l
 }
 
-// successor starts a waiter that becomes the one that is next for a mutex.
+// successor starts a waiter that becomes the successor for a mutex.
 func successor(t *testing.T, cfg rabbit.Config, id lock.ID) (lock.Lock, <-chan error) {
 	t.Helper()
 	l := refused(t, cfg, id)
 	woken := untilWoken(t, l)
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	return l, woken
 }
 
@@ -46,14 +46,14 @@ func waitsStill(t *testing.T, woken <-chan error) {
 	}
 }
 
-// legacy receives what the guard of a waiter that is next keeps.
+// legacy receives what the guard of a successor keeps.
 func legacy(t *testing.T, l lock.Lock) []byte {
 	t.Helper()
 	select {
-	case h := <-l.Next():
+	case h := <-l.Handovers():
 		return h.Will
 	case <-within(t).Done():
-		t.Fatal("the one that is next has nothing to leave behind")
+		t.Fatal("the successor has nothing to leave behind")
 		return nil
 	}
 }
@@ -82,7 +82,7 @@ func lasting() rabbit.Config {
 }
 
 // The release is all that it waits for: the holder that is frozen has B still.
-func TestNextStartsOnTheReleaseAlone(t *testing.T) {
+func TestSuccessorStartsOnTheReleaseAlone(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	frozen, h := holding(t, id, long)
@@ -92,13 +92,13 @@ func TestNextStartsOnTheReleaseAlone(t *testing.T) {
 	must(t, <-woken)
 	running, err := next.Acquire(within(t))
 	must(t, err)
-	rabbit.SettleAfter(running, 0)
+	rabbit.TakeBAfter(running, 0)
 	must(t, running.Ready(within(t)))
 	must(t, running.Verify(within(t)))
 	after := inLine(t, id)
 	waitsStill(t, after)
 	must(t, frozen.Close()) // B is free
-	settledFor(t, id)
+	awaitBOf(t, id)
 	must(t, running.Verify(within(t)))
 	must(t, running.Release(within(t)))
 	must(t, <-after)
@@ -111,8 +111,8 @@ func inLine(t *testing.T, id lock.ID) <-chan error {
 	return untilWoken(t, l)
 }
 
-// settledFor waits until somebody has B.
-func settledFor(t *testing.T, id lock.ID) {
+// awaitBOf waits until a holder has B of a lock's first slot.
+func awaitBOf(t *testing.T, id lock.ID) {
 	t.Helper()
 	awaitConsumer(t, id.Name+"-1-B")
 }
@@ -122,7 +122,7 @@ func TestTermAndRecordOfTheSuccessorAreThereBeforehand(t *testing.T) {
 	_, h := holding(t, id, long)
 	next, woken := successor(t, lasting(), id)
 	if will := legacy(t, next); len(will) == 0 {
-		t.Error("the one that is next has no will")
+		t.Error("the successor has no will")
 	}
 	must(t, h.Release(within(t)))
 	must(t, <-woken)
@@ -137,7 +137,7 @@ func TestTermAndRecordOfTheSuccessorAreThereBeforehand(t *testing.T) {
 	}
 }
 
-// Whoever was next and has gone, in order or not, is in nobody's way, and nobody starts
+// A successor that has gone, cleanly or not, is in nobody's way, and nobody starts
 // beside the holder for it.
 func TestSuccessorThatGoesLeavesTheLockAsItWas(t *testing.T) {
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestSuccessorThatGoesLeavesTheLockAsItWas(t *testing.T) {
 	}
 }
 
-// dying returns a contender that is next and does nothing any more, and its will.
+// dying returns a successor that does nothing any more, and its will.
 func dying(t *testing.T, id lock.ID) (lock.Lock, []byte) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
@@ -174,7 +174,7 @@ func dying(t *testing.T, id lock.ID) (lock.Lock, []byte) {
 	}
 	gone := make(chan error, 1)
 	go func() { gone <- l.Wait(ctx, time.Hour) }()
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	will := legacy(t, l)
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
@@ -262,7 +262,7 @@ func startsWithoutItsPlace(t *testing.T, lose func(*testing.T, lock.ID, lock.Hel
 	running, err := next.Acquire(within(t))
 	must(t, err)
 	lose(t, id, running)
-	eventually(t, "nobody is next", func() bool {
+	eventually(t, "there is no successor", func() bool {
 		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		return err == nil && q.Consumers == 0
 	})
@@ -305,7 +305,7 @@ func TestShortCommandNeedsNeitherAClaimNorTheLine(t *testing.T) {
 	must(t, next.Ready(within(t)))
 }
 
-// What happens to a command that has just started, and whose holder has the door alone.
+// What happens to a command that has just started, and whose holder has the reader's place alone.
 func TestHolderWithoutAClaimKeepsItsSlot(t *testing.T) {
 	t.Parallel()
 	for what, happen := range map[string]func(t *testing.T, id lock.ID, h lock.Held){
@@ -359,7 +359,7 @@ func TestHolderWithoutAClaimKeepsItsSlot(t *testing.T) {
 	}
 }
 
-// What happens to the ledger while somebody is next.
+// What happens to the ledger while there is a successor.
 func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
 	t.Parallel()
 	for what, damage := range damages {
@@ -375,7 +375,7 @@ func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
 			}
 			must(t, proven(within(t), h))
 			must(t, proven(within(t), h))
-			awaitNext(t, id)
+			awaitSuccessor(t, id)
 			must(t, h.Release(within(t)))
 			for range 2 {
 				select {
@@ -388,8 +388,8 @@ func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
 	}
 }
 
-// An alarm blocks the connection of whoever publishes, as one that is next does when it
-// looks after the holder. One that was blocked on its way to the door has left a record
+// An alarm blocks the connection of whoever publishes, as a successor does when it
+// looks after the holder. One that was blocked on its way to the reader's place has left a record
 // that others wait for, for its lease.
 func TestWaitersAreServedUnderAnAlarm(t *testing.T) {
 	ctx := withinMinute(t)

@@ -20,10 +20,10 @@ func TestHolderThatWinsBeforeAYoungCommandHasClaimedIsOver(t *testing.T) {
 	start(t, second)
 	must(t, second.Release(within(t)))
 	_, young := claimed(t, id, time.Second)
-	rabbit.SettleAfter(young, time.Second)
+	rabbit.TakeBAfter(young, time.Second)
 	must(t, young.Ready(within(t)))
 	must(t, old.Reclaim(within(t)))
 	eventually(t, "the first holder is told that its time is over", func() bool { return errors.Is(old.Cause(), lock.ErrOver) })
 	must(t, old.Release(within(t)))
-	settled(t, young)
+	awaitB(t, young)
 }

@@ -200,7 +200,7 @@ func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
 			id := make()
 			h := startedAs(t, cfg, id)
 			if what != "quorum" {
-				settled(t, h)
+				awaitB(t, h)
 			}
 			won := untilHeld(t, connected(t, shared, id))
 			network.hold(true)
@@ -208,7 +208,7 @@ func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
 			defer cancel()
 			released := inBackground(t, func(context.Context) error { return h.Release(ctx) })
 			eventually(t, "its connection is silent", func() bool { return network.kept(true) > 0 })
-			network.mend()
+			network.heal()
 			wonBy(t, won) // long before the lease has ended
 			<-released
 		})
@@ -243,7 +243,7 @@ func newFar(t *testing.T) (server string, forget func()) {
 	return r.URL(to), func() { generation.Add(1) }
 }
 
-// A firewall forgets the connection of a holder while the slot is verified, or has not settled yet. The release goes
+// A firewall forgets the connection of a holder while the slot is verified, or B is not taken yet. The release goes
 // another way here, too, also to a broker that is far away: what is awaited before it has its part of its time, and not
 // more.
 func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
@@ -336,7 +336,7 @@ func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
 	})
 }
 
-// Who is next acknowledges what it is asked, also while it leaves the door.
+// The successor acknowledges what it is asked, also while it leaves the reader's place.
 func TestConnectionOutlivesAChannelThatAcknowledgesToTheEnd(t *testing.T) {
 	queue := fresh(lock.Mutex).Name
 	onChannel(t, func(ch *amqp.Channel) error {

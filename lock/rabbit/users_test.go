@@ -103,7 +103,7 @@ func TestTermThatNoClockGivesDoesNotCount(t *testing.T) {
 					waitsStill(t, ready)
 				}
 				must(t, <-ready)
-				settled(t, h) // and removes what does not count
+				awaitB(t, h) // and removes what does not count
 				if limit := time.Now().Add(30 * 365 * 24 * time.Hour).UnixMicro(); h.Term() > uint64(limit) {
 					t.Errorf("term %d after %d of user %q", h.Term(), ahead, user)
 				}

@@ -45,8 +45,8 @@ func awaitConsumer(t *testing.T, queue string) {
 	})
 }
 
-// awaitNext waits until somebody is next for the first slot.
-func awaitNext(t *testing.T, id lock.ID) {
+// awaitSuccessor waits until there is a successor for the first slot.
+func awaitSuccessor(t *testing.T, id lock.ID) {
 	t.Helper()
 	awaitConsumer(t, of(id, "1-T"))
 }

@@ -132,7 +132,7 @@ func TestWaitersAreToldOfSlotsThatWereThereBefore(t *testing.T) {
 	must(t, err)
 }
 
-// One that is next and has lost its place among the batons, and pauses before it takes
+// A successor that has lost its place among the batons, and pauses before it takes
 // part again, has nothing to pass on when it starts. It calls when it ends.
 func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 	id := fresh(lock.Mutex)
@@ -144,7 +144,7 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := untilWoken(t, next)
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	must(t, h.Release(within(t)))
 	must(t, <-first)
 	h, err := next.Acquire(within(t))
@@ -159,7 +159,7 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 }
 
 // The broker logs every claim that it turns down as an error, and every refused question.
-func TestNextLooksWithoutAClaim(t *testing.T) {
+func TestSuccessorLooksWithoutAClaim(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
@@ -195,9 +195,9 @@ func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
 		awaitPlaces(t, semaphore, places)
 		return l, woken
 	}
-	_, first := waiting(lock.PersistentMutex, 1) // is next for slot 1
+	_, first := waiting(lock.PersistentMutex, 1) // is the successor for slot 1
 	_, inLine := waiting(lock.Mutex, 2)
-	l, woken := waiting(lock.Semaphore, 4) // is next for slot 2, and takes what nobody wants
+	l, woken := waiting(lock.Semaphore, 4) // is the successor for slot 2, and takes what nobody wants
 	waiting(lock.Semaphore, 5)             // is in line behind one that cannot have slot 2
 	must(t, second.Release(within(t)))
 	must(t, <-woken)
@@ -206,7 +206,7 @@ func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
 	if h.Slot() != 2 {
 		t.Errorf("slot %d", h.Slot())
 	}
-	rabbit.SettleAfter(h, 0)
+	rabbit.TakeBAfter(h, 0)
 	must(t, h.Ready(within(t)))
 	awaitConsumer(t, semaphore.Name+"-2-T")
 	for _, others := range []<-chan error{first, inLine} {
@@ -225,7 +225,7 @@ func TestEveryQueueSaysThatItIsClassic(t *testing.T) {
 	resize(t, shared, id, 1)
 	holding(t, id, long)
 	waiting(t, id)
-	awaitNext(t, id)
+	awaitSuccessor(t, id)
 	awaitBaton(t, id)
 	types, err := shared.Eval(within(t), fmt.Sprintf(`
 		[begin {resource, _, queue, Name} = proplists:get_value(name, I),

@@ -187,7 +187,7 @@ type fakeGuard struct {
 	deadlines []boottime.Instant // as they were renewed
 }
 
-func (g *fakeGuard) Bequeath(will []byte) error {
+func (g *fakeGuard) SetWill(will []byte) error {
 	if g.will != string(will) {
 		g.will = string(will)
 		g.orders <- fmt.Sprintf("will %q", will)

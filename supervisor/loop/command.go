@@ -53,7 +53,7 @@ func (l *loop) noteStarted(pid int) {
 		} else {
 			l.tally.Started(time.Since(l.since), false)
 		}
-		l.facts.Fallen, l.facts.Use = 0, machine.HasRun
+		l.facts.GuardDeaths, l.facts.Use = 0, machine.HasRun
 		if pid != 0 {
 			l.command.pid = pid
 			l.log = l.log.With("pid", pid)

@@ -57,7 +57,7 @@ func (l *loop) receive() event {
 		return l.signalled(sig)
 	case g, open := <-l.guardEvents:
 		return l.told(g, open)
-	case h := <-l.cfg.Lock.Next():
+	case h := <-l.cfg.Lock.Handovers():
 		l.inherit(h)
 	case r := <-l.cfg.Lock.Requests():
 		return l.asked(r)

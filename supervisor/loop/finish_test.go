@@ -208,22 +208,22 @@ func TestGuardOfTheNextRunHasTheWillUntilTheSlotIsGivenBack(t *testing.T) {
 	}
 }
 
-// inLine is a lock whose contender can be next.
+// inLine is a lock whose contender can be the successor.
 type inLine struct {
 	lock.Lock
-	next chan lock.Handover
+	handovers chan lock.Handover
 }
 
-func (l inLine) Next() <-chan lock.Handover { return l.next }
+func (l inLine) Handovers() <-chan lock.Handover { return l.handovers }
 
 // A berth that is killed while it launches a hook's guard leaves a slot that is free at once.
 func TestCommandsGuardHasTheWillUntilThatOfAHookIsThere(t *testing.T) {
-	next, will := make(chan lock.Handover), make(chan string, 1)
+	handovers, will := make(chan lock.Handover), make(chan string, 1)
 	var release func()
 	var commands *fakeGuard
 	b := newBench(t, 0, func(b *bench, cfg *supervisor.Config) {
 		release = b.holdLock()
-		cfg.Lock, cfg.HookTimeout = inLine{cfg.Lock, next}, patience
+		cfg.Lock, cfg.HookTimeout = inLine{cfg.Lock, handovers}, patience
 		cfg.Launch = func() (supervisor.Guard, error) {
 			g, err := b.launch()
 			commands = g.(*fakeGuard)
@@ -237,7 +237,7 @@ func TestCommandsGuardHasTheWillUntilThatOfAHookIsThere(t *testing.T) {
 		}
 	})
 	g := b.guard()
-	next <- lock.Handover{Will: []byte("w")}
+	handovers <- lock.Handover{Will: []byte("w")}
 	g.awaitOrder(t, `will "w"`)
 	release()
 	hook := b.hook("BERTH_REASON=acquired")

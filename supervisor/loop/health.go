@@ -123,8 +123,8 @@ func (l *loop) noteHealthy() {
 		l.pauseTimer.Reset(0)
 	}
 	full := l.state == supervisor.Waiting && errors.Is(l.facts.LastErr, lock.ErrFull)
-	if full && (l.next > 0 || l.cfg.Lock.Next() == nil) {
-		l.askToStepDown(l.next)
+	if full && (l.successorOf > 0 || l.cfg.Lock.Handovers() == nil) {
+		l.askToStepDown(l.successorOf)
 	}
 }
 

@@ -60,7 +60,7 @@ func (l *loop) enter(e event) {
 func (l *loop) admit(e event) {
 	l.refusals.Reset()
 	if l.guard != nil {
-		_ = l.guard.Bequeath(l.held.Handover().Will)
+		_ = l.guard.SetWill(l.held.Handover().Will)
 	}
 	l.prepareAgain(e)
 }
@@ -127,7 +127,7 @@ func (l *loop) startHook(hook supervisor.Hook, start supervisor.Start) {
 	l.command, l.sequence = command{began: time.Now()}, sequence{}
 	guard, err := l.cfg.Hooks[hook]()
 	if l.hooks.spare != nil {
-		_ = l.hooks.spare.Bequeath(nil)
+		_ = l.hooks.spare.SetWill(nil)
 	}
 	if err != nil {
 		l.facts.Command.Phase, l.facts.Command.Err = machine.NotExecuted, err

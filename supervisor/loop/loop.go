@@ -90,15 +90,15 @@ type loop struct {
 	guard       supervisor.Guard // nil: none
 	guardEvents <-chan wire.Event
 
-	held       lock.Held        // nil: none
-	lostC      <-chan struct{}  // nil: nothing more is to be heard for now
-	deadline   boottime.Instant // 0: none
-	since      time.Time        // when it was won, or the wait for one began
-	waitsSince time.Time        // when the wait for one began that --timeout limits
-	verified   boottime.Instant // when the last proof that it is held began; 0: there is none
-	next       int              // the slot that this berth is next for, 0: none
-	verifyAt   time.Time        // when the next verification begins
-	began      time.Time        // the verification under way
+	held        lock.Held        // nil: none
+	lostC       <-chan struct{}  // nil: nothing more is to be heard for now
+	deadline    boottime.Instant // 0: none
+	since       time.Time        // when it was won, or the wait for one began
+	waitsSince  time.Time        // when the wait for one began that --timeout limits
+	verified    boottime.Instant // when the last proof that it is held began; 0: there is none
+	successorOf int              // the slot whose successor this berth is, 0: none
+	verifyAt    time.Time        // when the next verification begins
+	began       time.Time        // the verification under way
 
 	command  command
 	hooks    hooks

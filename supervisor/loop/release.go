@@ -59,14 +59,14 @@ func (l *loop) release(e event) {
 // waits for the next start belonged to it.
 func (l *loop) noteReleased(err error) {
 	l.overtime.Stop()
-	l.held, l.next = nil, 0
+	l.held, l.successorOf = nil, 0
 	if err != nil {
 		l.log.Debug("the slot's return was not confirmed; it is freed by closing the connection", "error", err)
 	} else {
 		l.log.Debug("slot given back")
 	}
 	if l.guard != nil {
-		_ = l.guard.Bequeath(nil)
+		_ = l.guard.SetWill(nil)
 	}
 }
 

@@ -21,8 +21,8 @@ func (l *loop) prepare(e event) {
 	l.held, l.lostC = e.held, e.held.Lost()
 	l.since, l.verified = time.Now(), 0
 	l.takeover.end()
-	l.next = 0
-	l.facts.LastErr, l.facts.Fallen, l.facts.Use = nil, 0, machine.Unused
+	l.successorOf = 0
+	l.facts.LastErr, l.facts.GuardDeaths, l.facts.Use = nil, 0, machine.Unused
 	l.facts.Lost, l.facts.Last = false, false
 	l.log = l.cfg.Log.With("slot", l.held.Slot())
 	l.log.Debug("slot won")
@@ -39,9 +39,9 @@ func (l *loop) enough(lease, need time.Duration) func(proven boottime.Instant) b
 // waits.
 func (l *loop) inherit(h lock.Handover) {
 	if l.guard != nil && l.held == nil {
-		_ = l.guard.Bequeath(h.Will)
+		_ = l.guard.SetWill(h.Will)
 	}
-	if l.next = h.Slot; h.Slot > 0 {
+	if l.successorOf = h.Slot; h.Slot > 0 {
 		l.askToStepDown(h.Slot)
 	} else {
 		l.takeover.end()
@@ -201,7 +201,7 @@ func (l *loop) restInDoubt(e event) {
 
 // prepareRetry replaces a guard that has died before it could start the command.
 func (l *loop) prepareRetry(e event) {
-	l.facts.Fallen++
+	l.facts.GuardDeaths++
 	l.log.Error("the guard died before it could start the command; trying another")
 	l.prepareAgain(e)
 }
@@ -220,7 +220,7 @@ func (l *loop) pauseBeforeStart(event) {
 	pause := l.rest.NextBackOff()
 	l.log.Info("starting the command again", "in", pause.Round(time.Millisecond).String())
 	if l.launchNext() {
-		_ = l.guard.Bequeath(l.held.Handover().Will)
+		_ = l.guard.SetWill(l.held.Handover().Will)
 	}
 	l.pauseTimer.Reset(pause)
 }

@@ -15,8 +15,8 @@ type takeover struct {
 	done   chan struct{}           // closed when asking has ended
 }
 
-// askToStepDown asks the holder of the slot that this berth is next for, or of any where the backend does not say who
-// is next.
+// askToStepDown asks the holder of the slot whose successor this berth is, or of any where the backend does not say
+// which that is.
 func (l *loop) askToStepDown(slot int) {
 	if l.cfg.Takeover == nil || l.held != nil || l.facts.Unfit || l.takeover.cancel != nil && l.takeover.slot == slot {
 		return
@@ -45,7 +45,7 @@ func (l *loop) noteLate() {
 	}
 }
 
-// end ends it, for a slot that is won, or for which this berth is not next any more. It does not wait: what looks
+// end ends it, for a slot that is won, or for which this berth is no successor any more. It does not wait: what looks
 // whether the command could work may hang, on a dead file system for example.
 func (t *takeover) end() {
 	if t.cancel != nil {

@@ -26,7 +26,7 @@ func (l *loop) waitForChange(e event) {
 		l.facts.Admitted = true
 	}
 	l.say(e.err)
-	if l.cfg.Lock.Next() == nil && errors.Is(e.err, lock.ErrFull) {
+	if l.cfg.Lock.Handovers() == nil && errors.Is(e.err, lock.ErrFull) {
 		l.askToStepDown(0)
 	}
 	l.calls.Wait(l.poll.NextBackOff())

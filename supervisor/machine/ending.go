@@ -30,7 +30,7 @@ const (
 	Lost        Reason = "slot lost"      // or not proved to be ours in time
 	NotObtained Reason = "not obtained"   // there is no slot, and waiting would not help
 	Asked       Reason = "stepped down"   // somebody who may asked for it
-	Late        Reason = "timeout"        // --timeout has passed
+	Timeout     Reason = "timeout"        // --timeout has passed
 	Refused     Reason = "refused"        // by on_acquire
 	Failing     Reason = "unhealthy"      // so many checks in a row have failed
 	Overran     Reason = "ran too long"   // --max-run has passed
@@ -52,9 +52,9 @@ const (
 	Proceed    Then = "proceed"     // on_acquire has no objection: the command is started
 )
 
-// maxFallen is how many guards in a row may die before they could start the command,
+// maxGuardDeaths is how many guards in a row may die before they could start the command,
 // and are replaced.
-const maxFallen = 3
+const maxGuardDeaths = 3
 
 // why returns the ending as it is after an event. The first reason to end berth
 // counts, and is only completed by how the command died. A loss by itself does not
@@ -85,7 +85,7 @@ func why(state supervisor.State, on Event, f Facts) Ending {
 	case RunOver:
 		return Ending{Reason: Overran}
 	case TimedOut:
-		return Ending{Reason: Late, Exit: exit{Err: late(state, f)}, Then: End}
+		return Ending{Reason: Timeout, Exit: exit{Err: timedOut(state, f)}, Then: End}
 	case NotConnected, NotAcquired, NotWoken:
 		if f.Hopeless(f.Err) {
 			cause := f.Err
@@ -122,8 +122,8 @@ var errUnfinished = lock.Errorf(lock.ErrUnknown, "no attempt was finished in tha
 var errUnready = lock.Errorf(lock.ErrUnknown, "a slot was won, and whether its last holder's command is dead was not "+
 	"known in that time; give it longer")
 
-// late says that the time is over, and what was in the way.
-func late(state supervisor.State, f Facts) error {
+// timedOut says that the time is over, and what was in the way.
+func timedOut(state supervisor.State, f Facts) error {
 	err := f.LastErr
 	switch {
 	case err != nil:
@@ -143,7 +143,7 @@ func late(state supervisor.State, f Facts) error {
 func notReached(f Facts) Ending {
 	if errors.Is(f.Ending.Exit.Err, errUnfinished) && errors.Is(f.Err, lock.ErrUnreachable) {
 		f.LastErr = lock.ErrUnreachable
-		f.Ending.Exit.Err = late(supervisor.Quitting, f)
+		f.Ending.Exit.Err = timedOut(supervisor.Quitting, f)
 	}
 	return f.Ending
 }
@@ -229,10 +229,10 @@ func afterDeath(f Facts) Ending {
 		return f.steppedDown()
 	case f.Ending.Reason == Failing, f.Ending.Reason == Overran:
 		return afterCut(f)
-	case fell && !lost && f.Fallen < maxFallen:
+	case fell && !lost && f.GuardDeaths < maxGuardDeaths:
 		return Ending{Then: NextGuard}
 	case fell && !lost:
-		cause := fmt.Errorf("cannot execute the command: %d guards died before they could start it", f.Fallen+1)
+		cause := fmt.Errorf("cannot execute the command: %d guards died before they could start it", f.GuardDeaths+1)
 		return Ending{Reason: Unguarded, Exit: exit{Status: supervisor.ExitCannotExecute, Err: cause}, Then: End}
 	case c.Phase == NotExecuted && f.Use == HasRun && !told && !lost && !f.HungUp():
 		return Ending{Then: StartAgain}

@@ -75,7 +75,7 @@ func TestNoSlotIsTakenBeforeACheckHasSucceeded(t *testing.T) {
 		"--health-while-waiting")
 	is(t, "--try", after(t, supervisor.Attempting, Acquired, notFit, isTry), Ending{Reason: Failing, Then: End}, ErrUnfit,
 		`mutex "m" not obtained`)
-	is(t, "the time is over", after(t, supervisor.Attempting, TimedOut, notFit), Ending{Reason: Late, Then: End},
+	is(t, "the time is over", after(t, supervisor.Attempting, TimedOut, notFit), Ending{Reason: Timeout, Then: End},
 		lock.ErrUnknown)
 	for _, s := range append(calling, supervisor.Pausing) {
 		is(t, "it fails", after(t, s, Unhealthy, because(before)), before, errTaken)
@@ -139,7 +139,7 @@ func TestWhatWasNotObtained(t *testing.T) {
 }
 
 func TestTimeThatIsOverSaysWhy(t *testing.T) {
-	late := Ending{Reason: Late, Then: End}
+	late := Ending{Reason: Timeout, Then: End}
 	text := `mutex "m" not obtained within 5s`
 	for _, s := range append(calling, supervisor.Pausing) {
 		is(t, "nothing is known", after(t, s, TimedOut), late, lock.ErrUnknown, text, "no attempt was finished")
@@ -162,7 +162,7 @@ func TestTimeThatIsOverSaysWhy(t *testing.T) {
 // A call may find out that there is no broker when nobody waits for it any more. That says more than nothing.
 func TestBrokerThatIsNotReachedInTime(t *testing.T) {
 	late := after(t, supervisor.Connecting, TimedOut)
-	want := Ending{Reason: Late, Then: End}
+	want := Ending{Reason: Timeout, Then: End}
 	is(t, "there is none", after(t, supervisor.Quitting, NotConnected, because(late), fails(errGone)), want,
 		lock.ErrUnreachable, "within 5s")
 	got := after(t, supervisor.Quitting, NotConnected, because(late), fails(errRefused))
@@ -284,7 +284,7 @@ func TestHolderThatIsAskedStepsDown(t *testing.T) {
 
 func TestDeathOfTheTreeThatIsNotTheCommands(t *testing.T) {
 	fell := func(n int) change {
-		return func(f *Facts) { guardFell(f); f.Use, f.Fallen = Ordered, n }
+		return func(f *Facts) { guardFell(f); f.Use, f.GuardDeaths = Ordered, n }
 	}
 	dies := func(is ...change) Ending { return after(t, supervisor.Starting, TreeDied, is...) }
 	many := dies(fell(3))

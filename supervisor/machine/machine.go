@@ -37,19 +37,19 @@ type Facts struct {
 	Signal syscall.Signal // ToldToEnd
 	Guard  wire.Event     // Exited, TreeDied
 
-	LastErr  error  // why there is no slot yet, nil: not known
-	Takeover string // TimedOut: what a takeover waits for, "" if nothing is taken over
-	Admitted bool   // the backend has let us in and answered an attempt
-	Use      Use    // of the slot that is held
-	Last     bool   // the guard of the command gives the slot back: nothing else can run there when its tree is dead
-	Doubted  bool   // since the last proof something spoke against the slot
-	Command  Command
-	HasGuard bool // one waits for the next start of the command
-	Guarded  bool // a guard could begin to start the command once
-	Fallen   int  // guards in a row that died before they had started anything
-	Lost     bool // the slot that is held, or was held last, is given up because it is lost
-	Healthy  bool // a check has succeeded in the run of the command under way, or in the last one
-	Unfit    bool // no slot is to be taken before a check has succeeded
+	LastErr     error  // why there is no slot yet, nil: not known
+	Takeover    string // TimedOut: what a takeover waits for, "" if nothing is taken over
+	Admitted    bool   // the backend has let us in and answered an attempt
+	Use         Use    // of the slot that is held
+	Last        bool   // the guard of the command gives the slot back: nothing else can run there when its tree is dead
+	Doubted     bool   // since the last proof something spoke against the slot
+	Command     Command
+	HasGuard    bool // one waits for the next start of the command
+	Guarded     bool // a guard could begin to start the command once
+	GuardDeaths int  // guards in a row that died before they had started anything
+	Lost        bool // the slot that is held, or was held last, is given up because it is lost
+	Healthy     bool // a check has succeeded in the run of the command under way, or in the last one
+	Unfit       bool // no slot is to be taken before a check has succeeded
 
 	Ending Ending
 }

@@ -38,7 +38,7 @@ func TestWhatFollowsTheDeathOfTheTree(t *testing.T) {
 	all := func(changes ...change) []change { return changes }
 	because := func(e Ending) change { return func(f *Facts) { f.Ending, f.Command.ByItself = e, false } }
 	restart := func(r supervisor.Restart) change { return func(f *Facts) { f.Policy.Restart = r } }
-	fallen := func(before int) change { return func(f *Facts) { f.Fallen = before } }
+	fallen := func(before int) change { return func(f *Facts) { f.GuardDeaths = before } }
 	toldTERM := because(Ending{Reason: Told, Signal: unix.SIGTERM, Exit: exit{Status: 143}, Then: End})
 	lostSlot := because(Ending{Reason: Lost, Exit: exit{Err: errTaken}})
 	exits := func(f *Facts) { f.Policy.OnLoss = supervisor.NoRetry }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A newcomer of a higher priority takes the place of the one that is next.
+// A newcomer of a higher priority takes the place of the successor.
 func TestWaitersAreServedByPriority(t *testing.T) {
 	t.Parallel()
 	calmBroker(t)
@@ -30,7 +30,7 @@ func TestWaitersAreServedByPriority(t *testing.T) {
 		}
 		holder.signal(unix.SIGTERM)
 		next.awaitRunning()
-		if !last { // whoever is just on its way to the door gets there first where commands end at once
+		if !last { // whoever is just on its way to the reader's place gets there first where commands end at once
 			waiting[i+1].awaitLogs(before+1, "next in line")
 		}
 		holder = next

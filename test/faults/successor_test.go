@@ -14,7 +14,7 @@ import (
 // lease is that of the timings in short.
 const lease = 2 * time.Second
 
-// successions are faults that strike whoever is next, or the moment at which the
+// successions are faults that strike the successor, or the moment at which the
 // lock goes to it. Most have the holder end meanwhile.
 var successions = []fault{
 	// fault: supervisor-killed-idle
@@ -280,7 +280,7 @@ func (s *scene) release(h *contender, broken func()) (heal func()) {
 	}
 }
 
-// expireRecord has a policy take the holder's record, and not that of somebody who is next and then leaves.
+// expireRecord has a policy take the holder's record, and not that of a successor that then leaves.
 func expireRecord(s *scene, h *contender) func() {
 	const old = 3 * time.Second
 	for _, c := range s.all[1:] {

@@ -34,7 +34,7 @@ func (d *drawer) faults() (all []Fault) {
 		}
 	default:
 		all = append(all, d.chain()...)
-		stories := []func() []Fault{d.lateAnswer, d.stoppedNext, d.leavingNext, d.unheardRecord, d.lostLedger}
+		stories := []func() []Fault{d.lateAnswer, d.stoppedSuccessor, d.leavingSuccessor, d.unheardRecord, d.lostLedger}
 		if d.p.Nodes == 3 {
 			stories = append(stories, d.split, d.split)
 		}
@@ -78,7 +78,7 @@ func (d *drawer) chain() (all []Fault) {
 		default:
 			f.Beside, f.After = true, d.short(2*time.Second)
 		}
-		if whom := []role{same, same, holder, next, ""}[d.r.IntN(5)]; i > 0 && f.Step == "" {
+		if whom := []role{same, same, holder, successor, ""}[d.r.IntN(5)]; i > 0 && f.Step == "" {
 			f.Whom = whom
 		}
 		all = append(all, f)
@@ -192,22 +192,23 @@ func (d *drawer) lateAnswer() []Fault {
 	return []Fault{f}
 }
 
-// stoppedNext: the release comes to one that is next and stands still until somebody else has waited for it and started, and
-// does not know that its connection is gone: it takes that for silent after three heartbeats.
-func (d *drawer) stoppedNext() []Fault {
+// stoppedSuccessor: the release comes to a successor that stands still until somebody else has waited for it and
+// started, and does not know that its connection is gone: it takes that for silent after three heartbeats.
+func (d *drawer) stoppedSuccessor() []Fault {
 	heartbeat := d.p.Contenders[d.r.IntN(len(d.p.Contenders))].Heartbeat
-	stop := Fault{Name: "stop berth", Whom: next, Step: "-> basic.publish T released", Nth: 1 + d.r.IntN(2),
+	stop := Fault{Name: "stop berth", Whom: successor, Step: "-> basic.publish T released", Nth: 1 + d.r.IntN(2),
 		After: d.upTo(5 * time.Second), For: heartbeat*5/2 + d.upTo(heartbeat/2)}
 	lost := d.cutOff(stop.For + d.upTo(3*time.Second))
 	lost.Whom, lost.Beside, lost.After, lost.For = same, true, 4*d.p.Latency+d.upTo(4*d.p.Latency), stop.For+d.longer()
 	return []Fault{stop, lost}
 }
 
-// leavingNext: the ledger loses the record of a holder, who is cut off, and somebody else who has waited for it ends.
-func (d *drawer) leavingNext() []Fault {
+// leavingSuccessor: the ledger loses the record of a holder, who is cut off, and somebody else who has waited for it
+// ends.
+func (d *drawer) leavingSuccessor() []Fault {
 	limit := d.limit()
 	limit.Step, limit.Nth, limit.Then = recording, 1+d.r.IntN(3), d.short(4*time.Second)
-	cut, end := d.cutOff(0), Fault{Name: []string{"term", "kill berth"}[d.r.IntN(2)], Whom: next}
+	cut, end := d.cutOff(0), Fault{Name: []string{"term", "kill berth"}[d.r.IntN(2)], Whom: successor}
 	cut.Beside, cut.After = true, d.short(4*time.Second)
 	end.Beside, end.After = true, d.upTo(2*time.Second)
 	if d.r.IntN(2) == 0 {
@@ -219,7 +220,7 @@ func (d *drawer) leavingNext() []Fault {
 // unheardRecord: the same, and who ends has written a record that it has not heard of.
 func (d *drawer) unheardRecord() []Fault {
 	limit, cut := d.limit(), d.cutOff(0)
-	limit.Step, limit.By, limit.Nth = recording, next, 1+d.r.IntN(3)
+	limit.Step, limit.By, limit.Nth = recording, successor, 1+d.r.IntN(3)
 	end := Fault{Name: "reset", Whom: same, Beside: true, After: d.upTo(d.p.Latency + time.Millisecond)}
 	cut.Beside, cut.After = true, d.short(2*time.Second)
 	return []Fault{limit, end, cut}
@@ -244,7 +245,7 @@ func (d *drawer) rare() []Fault {
 		return []Fault{f}
 	case 1:
 		cause, f.Step = Fault{Name: "alarm", For: d.upTo(4 * time.Second)}, "<- connection.unblocked"
-	case 2: // one that is next has claimed B by then
+	case 2: // a successor has claimed B by then
 		cause = Fault{Name: "lost behind and cut off", Whom: holder, For: time.Second + d.upTo(4*time.Second)}
 		f.Step = "<- basic.deliver B reclaim"
 	default:
@@ -275,7 +276,7 @@ func (d *drawer) lostLedger() []Fault {
 		For: 3*time.Second + d.short(2*time.Second)}
 	cut := d.cutOff(0)
 	cut.Host, cut.After = deleted.Host, d.short(2*time.Second)
-	end := Fault{Name: "kill berth", Whom: next, Beside: true, After: d.upTo(time.Second)}
+	end := Fault{Name: "kill berth", Whom: successor, Beside: true, After: d.upTo(time.Second)}
 	return []Fault{deleted, cut, end}
 }
 

@@ -35,11 +35,11 @@ type Fault struct {
 type role string
 
 const (
-	numbered role = ""                // it has a number
-	maker    role = "who has made it" // the step that was waited for
-	same     role = "the same"        // that the last fault has befallen
-	holder   role = "holder"          // whose command runs in the slot
-	next     role = "next"            // who has recorded itself last, and whose command does not run
+	numbered  role = ""                // it has a number
+	maker     role = "who has made it" // the step that was waited for
+	same      role = "the same"        // that the last fault has befallen
+	holder    role = "holder"          // whose command runs in the slot
+	successor role = "next"            // who has recorded itself last, and whose command does not run
 )
 
 // String returns what a history calls it.

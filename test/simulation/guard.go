@@ -89,8 +89,8 @@ func (g *guard) order(o order) error {
 	return nil
 }
 
-// Bequeath implements supervisor.Guard.
-func (g *guard) Bequeath(will []byte) error { return g.order(order{what: "will", will: will}) }
+// SetWill implements supervisor.Guard.
+func (g *guard) SetWill(will []byte) error { return g.order(order{what: "will", will: will}) }
 
 // Start implements supervisor.Guard.
 func (g *guard) Start(s supervisor.Start) error { return g.order(order{what: "start", start: s}) }
@@ -139,7 +139,7 @@ func (g *guard) passOn() {
 			continue
 		}
 		if event.Kind == wire.Dead {
-			_ = g.Bequeath(nil)
+			_ = g.SetWill(nil)
 		}
 		g.events <- event
 	}

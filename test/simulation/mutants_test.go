@@ -28,7 +28,7 @@ var mutants = []mutant{
 	{name: "its commands have no deadline", changes: []overlay.Change{{File: "supervisor/loop/slot.go",
 		Old: "l.deadline = since.Add(lease - l.cfg.Margin)", New: "l.deadline = since.Add(60 * lease)"}}},
 	{name: "it does not wait for the last holder", changes: []overlay.Change{{File: "lock/rabbit/ledger/history.go",
-		Old: "longest = max(longest, r.handover(longestHandover))", New: "_ = r"}}},
+		Old: "longest = max(longest, r.handover(maxHandover))", New: "_ = r"}}},
 	{name: "it verifies A only", kind: "persistent-mutex", changes: []overlay.Change{{File: "lock/rabbit/holding/verify.go",
 		Old: "if err := h.Prove(background); err != nil || !h.Started() {", New: "if err := error(nil); true {"}}},
 	{name: "it starts as soon as it has B", kind: "plain-mutex", changes: []overlay.Change{{File: "lock/rabbit/plain/held.go",
@@ -44,7 +44,7 @@ var mutants = []mutant{
 		Old: "r.Since, err = c.prove(ctx, held, lossAt, c.Doubts)",
 		New: "_, err = c.prove(ctx, held, lossAt, c.Doubts); r.Since = c.clock.Now()"}}},
 	{name: "it takes the baton for the lock", changes: []overlay.Change{{File: "lock/rabbit/holding/decide.go",
-		Old: "return s.mayStart || s.term != 0 && (known.Over() || s.missing && known.Blank())",
+		Old: "return s.mayStart || s.term != 0 && (known.AllReleased() || s.missing && known.Blank())",
 		New: "return s.mayStart || s.term != 0"}}},
 	{name: "it releases as if it had heard of everybody's end", changes: []overlay.Change{{File: "lock/rabbit/holding/held.go",
 		Old: "Message: h.holding().Released(!h.MayStart())", New: "Message: h.holding().Released(false)"}}},
@@ -82,15 +82,15 @@ var mutants = []mutant{
 			"waits has none: so who reads the own release does not go on to start"},
 	{name: "it does not record itself after somebody who was there meanwhile", changes: []overlay.Change{{
 		File: "lock/rabbit/holding/decide.go", Old: "case s.term != 0 && !known.Current():", New: "case false:"}},
-		harmless: "nobody starts while one waits that is recorded: that one has the door, or B and the records in hand. " +
-			"Where a cluster splits, records can cross (rule 3, TERM in the model): no order of events here has " +
-			"come to that"},
+		harmless: "nobody starts while one waits that is recorded: that one is the reader, or has B and the records in " +
+			"hand. Where a cluster splits, records can cross (rule 3, TERM in the model): no order of events here " +
+			"has come to that"},
 	{name: "it takes a nack for free", changes: []overlay.Change{{File: "lock/rabbit/transport/publish.go",
 		Old: "p = Unknown", New: "p = Absent"}},
 		harmless: "a claim decides of B, and a look of A, T and W, whatever a probe has said. The one probe that is " +
-			"believed is that of B by one at a door where all are released: see the next one"},
+			"believed is that of B by a reader that knows all to be released: see the next one"},
 	{name: "it takes a slot for free whose B is there", changes: []overlay.Change{{File: "lock/rabbit/holding/enter.go",
-		Old: "case b != transport.Absent && (free || !next):", New: "case b != transport.Absent && false:"}},
+		Old: "case b != transport.Absent && (free || !successor):", New: "case b != transport.Absent && false:"}},
 		harmless: "B is there and all are released only while its owner waits outside with records in hand, and within " +
 			"100 ms somebody else has both recorded itself and been released, who has seen everybody end: nobody " +
 			"can on one node"},

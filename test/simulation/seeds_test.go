@@ -85,7 +85,7 @@ func everything(p Plan) Plan {
 	p.Faults = nil
 	for i, k := range faults {
 		if k.nodes <= p.Nodes {
-			p.Faults = append(p.Faults, Fault{Name: k.name, Whom: []role{holder, next}[i%2], After: 3 * time.Second,
+			p.Faults = append(p.Faults, Fault{Name: k.name, Whom: []role{holder, successor}[i%2], After: 3 * time.Second,
 				For: 3 * time.Second, Late: 2 * time.Second, Most: 2})
 		}
 	}

@@ -132,7 +132,7 @@ func (w *world) whom(f Fault, of *task) *host {
 				return h
 			}
 		}
-	case next:
+	case successor:
 		for _, h := range w.noted {
 			if h.berth != nil && !h.runsIn(0) && (of == nil || of.host != h) {
 				return h
@@ -183,7 +183,7 @@ func (w *world) spring(of *task, step string) {
 		return
 	}
 	w.traps = slices.DeleteFunc(w.traps, func(t *trap) bool {
-		if t.fault.Step != step || t.fault.By == holder && !of.host.runsIn(0) || t.fault.By == next && of.host.runsIn(0) {
+		if t.fault.Step != step || t.fault.By == holder && !of.host.runsIn(0) || t.fault.By == successor && of.host.runsIn(0) {
 			return false
 		}
 		t.left--

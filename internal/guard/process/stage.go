@@ -51,7 +51,7 @@ func Stage(args []string) int {
 	runtime.LockOSThread()
 	// The kernel took it if this very program's file has capabilities (PR_SET_PDEATHSIG(2const)).
 	_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-	if err = own.Settle(); err == nil {
+	if err = own.RestrictForExec(); err == nil {
 		err = syscall.Exec(args[4], args[stagedArgs:], env)
 	}
 	errno := syscall.EIO

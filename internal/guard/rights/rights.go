@@ -2,8 +2,8 @@
 // capabilities, setuid programs, the terminal that it shares, its umask and its limits on resources.
 //
 //	r := rights.Rights{Confined: true, NoNewPrivileges: true}
-//	err := r.Restrict() // this thread, and what it forks
-//	err = r.Settle()    // what was forked, if r.Staged(), before it executes the command
+//	err := r.Restrict()       // this thread, and what it forks
+//	err = r.RestrictForExec() // what was forked, if r.Staged(), before it executes the command
 //
 // It knows the kernel's rules for one thread or process. Package [berth/internal/config] has who is to have which
 // rights, and package [berth/internal/guard/process] when they are taken.
@@ -110,7 +110,7 @@ func ParseUmask(text string) (uint32, error) {
 
 // Restrict takes from the calling thread, and from what it forks, what is not to be passed
 // on; its goroutine has to be locked to it for good. The thread can still become another
-// user: what it has for that is lost when this user's program is executed (see Settle).
+// user: what it has for that is lost when this user's program is executed (see RestrictForExec).
 func (r Rights) Restrict() error {
 	if r.Confined {
 		if err := errors.Join(dropPassedOn(), leaveKeyring()); err != nil {
@@ -162,7 +162,7 @@ func leaveKeyring() error {
 	return err
 }
 
-// Staged reports whether Settle has something to do in a process that this one forks and
+// Staged reports whether RestrictForExec has something to do in a process that this one forks and
 // has become another user.
 func (r Rights) Staged() bool { return len(r.Limits) > 0 || r.Confined && outlast() }
 
@@ -178,10 +178,10 @@ func outlast() bool {
 	return err != nil || sets[0].Permitted|sets[1].Permitted != 0
 }
 
-// Settle takes from the calling thread, which is about to execute the command, what would
+// RestrictForExec takes from the calling thread, which is about to execute the command, what would
 // be left of its capabilities: a program whose file has some of these would keep them, even
 // with NoNewPrivileges. Then it gives this process the limits, which may be narrow.
-func (r Rights) Settle() error {
+func (r Rights) RestrictForExec() error {
 	if r.Confined {
 		if err := setCapabilities(&capabilitySets{}); err != nil {
 			return err

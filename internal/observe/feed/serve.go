@@ -96,7 +96,7 @@ func execute(files ...*os.File) (process *os.Process, err error) {
 		runtime.LockOSThread() // for good: the thread ends without what it gives up
 		err = rights.Rights{NoNewPrivileges: true}.Restrict()
 		if err == nil && os.Geteuid() != 0 { // root needs its own to become another user
-			err = rights.Rights{Confined: true}.Settle()
+			err = rights.Rights{Confined: true}.RestrictForExec()
 		}
 		if err != nil {
 			return

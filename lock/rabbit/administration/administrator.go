@@ -1,5 +1,5 @@
 // Package administration changes whether, and in how many slots, a lock exists: its queues A, under the
-// administration mutex. It never holds a slot, but stands at the door of one for a moment to read its ledger.
+// administration mutex. It never holds a slot, but takes the reader's place of one for a moment to read its ledger.
 package administration
 
 import (
@@ -92,7 +92,7 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	defer act.close(ctx)
-	if err := act.settle(ctx); err != nil {
+	if err := act.detectType(ctx); err != nil {
 		return 0, err
 	}
 	return act.count(ctx)
@@ -107,11 +107,11 @@ func (a *administrator) Flags() []string {
 	return []string{"--queue-type " + string((*seen)[0].Type)}
 }
 
-// settle finds out of which type the lock's queues are. Those of a lock that does not exist are as they were when it
-// did. Where nobody has seen that, they may have been of any, whatever was asked for: what was asked for says how the
-// next lock is to be.
-func (a *action) settle(ctx context.Context) error {
-	n, err := slots.Settle(ctx, a.channel, a.administrator.Names)
+// detectType finds out of which type the lock's queues are. Those of a lock that does not exist are as they were when
+// it did. Where this administrator has not seen that, they may have been of any, whatever was asked for: what was asked
+// for says how the next lock is to be.
+func (a *action) detectType(ctx context.Context) error {
+	n, err := slots.DetectType(ctx, a.channel, a.administrator.Names)
 	seen := a.seen.Load()
 	switch {
 	case err == nil:

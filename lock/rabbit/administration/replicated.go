@@ -39,7 +39,7 @@ func (a *action) writeFirst(ctx context.Context, slot int) error {
 	for _, m := range ledger.First(rand.Text()) {
 		letters = append(letters, transport.Letter{Queue: a.Ledger(slot), Message: m})
 	}
-	err := a.publisher.Via(ctx, func(c *transport.Channel) error {
+	err := a.publisher.Lend(ctx, func(c *transport.Channel) error {
 		_, err := c.Send(ctx, letters)
 		return err
 	})
@@ -62,7 +62,7 @@ func (a *action) leaveOther(ctx context.Context) error {
 		letters = append(letters, transport.Letter{Queue: queue, Message: m})
 	}
 	var found []transport.Presence
-	err := a.publisher.Via(ctx, func(c *transport.Channel) (err error) {
+	err := a.publisher.Lend(ctx, func(c *transport.Channel) (err error) {
 		found, err = c.Send(ctx, letters)
 		return err
 	})

@@ -89,9 +89,9 @@ func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, 
 	if want == 0 && errors.Is(a.channel.Find(ctx, a.Tokens()), transport.ErrNoQueue) {
 		return after, nil
 	}
-	stock := token.Stock{Names: a.Names, Side: a.channel, Via: a.publisher.Via, Probe: a.publisher.Probe,
+	pool := token.Pool{Names: a.Names, Side: a.channel, Lender: a.publisher.Lender, Probe: a.publisher.Probe,
 		Log: a.dialer.Log}
-	err = stock.Mend(ctx, after, min(present, after))
+	err = pool.Repair(ctx, after, min(present, after))
 	if present == 0 && after > 0 {
 		a.turnWaiters(ctx)
 	}
@@ -110,7 +110,7 @@ func (a *action) exclusively(
 			a.channel.Conn().Abandon()
 		}
 	}()
-	if err = a.settle(ctx); err == nil {
+	if err = a.detectType(ctx); err == nil {
 		before, err = a.count(ctx)
 	}
 	if err != nil {
@@ -149,7 +149,7 @@ func (a *action) wake(ctx context.Context, count int) error {
 			if made++; made > names.LineLength {
 				return nil
 			}
-			w, err := a.publisher.Deliver(ctx, a.Line(), line.Call(from+i))
+			w, err := a.publisher.Publish(ctx, a.Line(), line.Call(from+i))
 			if err != nil {
 				return err
 			} else if w != transport.Present {

@@ -59,7 +59,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 		if errors.Is(err, lock.ErrUnreachable) {
 			act.close(ctx)
 			act = nil
-			// While nobody looks, any B may come back and go once more: it has to be seen to be absent anew.
+			// While nobody looks, any B may come back and go once more: it has to be seen to be absent again.
 			for _, l := range waited {
 				l.absent = time.Time{}
 			}
@@ -86,7 +86,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 // leavers returns the slots from..to, of each type of queues that the lock may have.
 func (a *action) leavers(ctx context.Context, from, to int) ([]*leaving, error) {
 	if a.seen.Load() == nil {
-		if err := a.settle(ctx); err != nil {
+		if err := a.detectType(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -186,11 +186,11 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 		// Time will tell.
 	case err != nil:
 		return false, err
-	case l.known.Over():
+	case l.known.AllReleased():
 		return true, nil
 	}
 	// The lease of our own connection says nothing of the holders'.
-	left := l.known.Wait(ledger.LongestLease) - time.Since(l.absent)
+	left := l.known.Wait(ledger.MaxLease) - time.Since(l.absent)
 	if left > 0 && !l.said {
 		l.said = true
 		last := l.known.Awaited()
@@ -200,14 +200,14 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 	return left <= 0, nil
 }
 
-// readLedger reads the ledger of a slot that nobody holds, and leaves it as it was. It stands at the door for that
-// moment. Errors: as ledger.Enter, but for ErrEmpty.
+// readLedger reads the ledger of a slot that nobody holds, and leaves it as it was. It takes the reader's place for
+// that moment. Errors: as ledger.Enter, but for ErrEmpty.
 func (a *action) readLedger(ctx context.Context, l *leaving, records int) error {
 	enter := ledger.Enter
 	if l.names.Replicated() {
 		enter = ledger.EnterReplicated
 	}
-	door, err := enter(ctx, a.channel.Conn().Channel(), l.names.Ledger(l.slot), ledger.Visitor{})
+	reader, err := enter(ctx, a.channel.Conn().Channel(), l.names.Ledger(l.slot), ledger.Visitor{})
 	if err != nil && !errors.Is(err, ledger.ErrEmpty) {
 		return err
 	}
@@ -215,8 +215,8 @@ func (a *action) readLedger(ctx context.Context, l *leaving, records int) error 
 	if err != nil {
 		return nil
 	}
-	if !door.Empty {
-		l.known = door.View().History
+	if !reader.Empty {
+		l.known = reader.View().History
 	}
-	return door.Close(ctx)
+	return reader.Close(ctx)
 }

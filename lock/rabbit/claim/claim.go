@@ -18,10 +18,10 @@ import (
 // Claim is what a holding claims of its slot. New makes it, without B. Its methods may be called from several
 // goroutines, those that claim and give back one at a time.
 type Claim struct {
-	what  string // is claimed, for messages
-	queue string // B
-	heed  func(transport.Delivery)
-	log   hclog.Logger
+	what   string // is claimed, for messages
+	queue  string // B
+	handle func(transport.Delivery)
+	log    hclog.Logger
 
 	life context.Context // over once the claim has ended
 	end  context.CancelFunc
@@ -38,11 +38,11 @@ type Claim struct {
 	cause error
 }
 
-// New returns a claim on a channel for what the broker may refuse. heed gets what comes to B and is not about the
+// New returns a claim on a channel for what the broker may refuse. handle gets what comes to B and is not about the
 // claim; it does not wait.
-func New(what, queue string, side *transport.Channel, heed func(transport.Delivery), log hclog.Logger) *Claim {
+func New(what, queue string, side *transport.Channel, handle func(transport.Delivery), log hclog.Logger) *Claim {
 	c := &Claim{
-		what: what, queue: queue, heed: heed, log: log, lost: make(chan struct{}), asking: make(chan struct{}, 1),
+		what: what, queue: queue, handle: handle, log: log, lost: make(chan struct{}), asking: make(chan struct{}, 1),
 	}
 	c.asking <- struct{}{}
 	c.life, c.end = context.WithCancel(context.Background())
@@ -79,7 +79,7 @@ func (c *Claim) Cause() error {
 }
 
 // Start is called when the command may be alive: the end of the connection is doubt from then on. Until the deadline
-// the slot can be claimed again, because whoever is next waits for our release, or for as long as we may live.
+// the slot can be claimed again, because the successor waits for our release, or for as long as we may live.
 func (c *Claim) Start() { c.started.Store(true) }
 
 // Started reports whether the command may have been started.
@@ -174,7 +174,7 @@ func (c *Claim) consume(ctx context.Context, side *transport.Channel, noWait boo
 	return consume(ctx, side, c.queue, noWait)
 }
 
-// MoveTo has the claim go on with B on another connection, which owns it already. That ends the doubt. Settle comes
+// MoveTo has the claim go on with B on another connection, which owns it already. That ends the doubt. Wait comes
 // before.
 func (c *Claim) MoveTo(ctx context.Context, side *transport.Channel) error {
 	consumer, err := c.consume(ctx, side, false)
@@ -250,8 +250,8 @@ func (c *Claim) Unwatch() {
 	}
 }
 
-// Settle waits until B is not watched any more, and nothing is asked: the connection is closed, or the claim has ended.
-func (c *Claim) Settle() {
+// Wait waits until B is not watched any more, and nothing is asked: the connection is closed, or the claim has ended.
+func (c *Claim) Wait() {
 	if w := c.watch.Load(); w != nil {
 		<-w.done
 	}

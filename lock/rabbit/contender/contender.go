@@ -33,10 +33,10 @@ type Config struct {
 
 	Priority int             // among the waiters, 0 to lock.MaxPriority
 	Takeover bool            // it goes before all of them, until it has won a slot
-	Admins   *request.Admins // whose requests are heeded
+	Admins   *request.Admins // whose requests are accepted
 }
 
-// leaveTimeout bounds giving up in order being next.
+// leaveTimeout bounds giving up the successor's place cleanly.
 const leaveTimeout = 2 * time.Second
 
 // Contender is lock.Lock. New makes it.
@@ -53,10 +53,10 @@ type Contender struct {
 
 	once    bool      // see Config.Once
 	foreign sync.Once // whether something foreign is in the place of B
-	refused sync.Once // that it may not be next was told
+	refused sync.Once // that it may not be the successor was told
 
-	next     *holding.Held      // of the slot that this contender is next for; nil: none
-	handover chan lock.Handover // what belongs to next
+	successor *holding.Held      // of the slot whose successor this contender is; nil: none
+	handover  chan lock.Handover // what belongs to successor
 
 	held *holding.Held // the last one
 }
@@ -81,14 +81,14 @@ func New(cfg Config) *Contender {
 		ID: c.id, Queue: cfg.Names.Line(), Priority: priority, Limit: limit, Once: cfg.Once,
 		Renewal: line.Renewal, Log: cfg.Log,
 	}, s)
-	c.writer = ledger.NewWriter(s.Via, cfg.Log)
+	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
 	c.Holder = &holding.Holder{
-		Names: cfg.Names, Session: s, Writer: c.writer, Waiter: c.Waiter, Avoided: &slots.Avoided{},
+		Names: cfg.Names, Session: s, Writer: c.writer, Waiter: c.Waiter, Skipped: &slots.Skipped{},
 		Inbox: request.New(cfg.Admins, cfg.Dialer),
 		Host:  cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
 	}
 	c.finder = &slots.Finder{
-		Names: cfg.Names, Session: s, Avoided: c.Holder.Avoided, Limit: limit, Once: cfg.Once, Log: cfg.Log,
+		Names: cfg.Names, Session: s, Skipped: c.Holder.Skipped, Limit: limit, Once: cfg.Once, Log: cfg.Log,
 	}
 	c.Holder.Finder = c.finder
 	return c
@@ -110,9 +110,9 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if err := c.session.Begin("acquire "+c.id.String(), c.held != nil && !c.held.Over()); err != nil {
 		return nil, err
 	}
-	c.writer.Settle(ctx)
-	if c.next != nil {
-		return c.takeTurn()
+	c.writer.FlushOwed(ctx)
+	if c.successor != nil {
+		return c.becomeHolder()
 	}
 	var h *holding.Held
 	err := c.finder.Search(ctx, func(ctx context.Context, slot int, atOnce bool) (err error) {
@@ -144,13 +144,13 @@ func (c *Contender) outcome(err error) line.Outcome {
 // none reports whether an attempt has found that there is no slot to be had.
 func none(err error) bool { return errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) }
 
-// takeTurn makes the slot that this contender is next for the one that it holds, if its command may start.
-func (c *Contender) takeTurn() (lock.Held, error) {
-	if !c.next.MayStart() {
+// becomeHolder makes the slot that this contender is the successor for the one that it holds, if its command may start.
+func (c *Contender) becomeHolder() (lock.Held, error) {
+	if !c.successor.MayStart() {
 		return nil, c.id.Full()
 	}
-	h := c.next
-	c.next = nil
+	h := c.successor
+	c.successor = nil
 	return c.won(h), nil
 }
 
@@ -160,8 +160,8 @@ func (c *Contender) won(h *holding.Held) *holding.Held {
 	return h
 }
 
-// Next implements lock.Lock.
-func (c *Contender) Next() <-chan lock.Handover { return c.handover }
+// Handovers implements lock.Lock.
+func (c *Contender) Handovers() <-chan lock.Handover { return c.handover }
 
 // Requests implements lock.Lock.
 func (c *Contender) Requests() <-chan lock.Request { return c.Holder.Inbox.Requests() }
@@ -175,7 +175,7 @@ func (c *Contender) tell(h lock.Handover) {
 	c.handover <- h
 }
 
-// Wait implements lock.Lock. While every slot is held, or there is none, it becomes the one that is next for a slot,
+// Wait implements lock.Lock. While every slot is held, or there is none, it becomes the successor for a slot,
 // or waits for a baton; otherwise, and where the broker refuses batons, pause counts.
 func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	if c.session.Conn() == nil {
@@ -185,10 +185,10 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 		c.foreign.Do(func() { c.seekForeign(ctx) })
 	}
 	for {
-		if c.next == nil && c.Waiter.Patient() && !c.Waiter.InLine() {
-			c.becomeNext(ctx)
+		if c.successor == nil && c.Waiter.Patient() && !c.Waiter.InLine() {
+			c.becomeSuccessor(ctx)
 		}
-		if c.next != nil {
+		if c.successor != nil {
 			switch err := c.stand(ctx); {
 			case errors.Is(err, holding.ErrStepBack):
 				c.Waiter.StepBack()
@@ -206,9 +206,9 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// becomeNext makes this contender the next for a slot, if there is one for which nobody is: that of the baton in hand,
-// or any.
-func (c *Contender) becomeNext(ctx context.Context) {
+// becomeSuccessor makes this contender the successor for a slot, if there is one that has none: that of the baton in
+// hand, or any.
+func (c *Contender) becomeSuccessor(ctx context.Context) {
 	candidates := c.finder.Waitable()
 	if hint := c.Waiter.Hint(); hint > 0 {
 		candidates = []int{hint}
@@ -221,9 +221,9 @@ func (c *Contender) becomeNext(ctx context.Context) {
 		}
 	}
 	for _, slot := range candidates {
-		h, err := c.Holder.Next(ctx, slot)
+		h, err := c.Holder.Succeed(ctx, slot)
 		if err == nil {
-			c.next = h
+			c.successor = h
 			c.tell(h.Handover())
 			c.Waiter.Won(ctx, slot, !h.MayStart())
 			return
@@ -232,7 +232,7 @@ func (c *Contender) becomeNext(ctx context.Context) {
 		if errors.Is(err, lock.ErrDenied) {
 			c.refused.Do(func() { c.log.Warn("this user cannot be the next holder", "slot", slot, "error", err) })
 		}
-		if errors.Is(err, ledger.ErrNext) {
+		if errors.Is(err, ledger.ErrSuccessor) {
 			c.askForPlace(ctx, slot)
 		} else if slot == c.Waiter.Hint() && !slots.LostRace(err) {
 			c.Waiter.Missed(line.Hindered) // others may be able to use the slot
@@ -243,28 +243,28 @@ func (c *Contender) becomeNext(ctx context.Context) {
 	}
 }
 
-// askForPlace asks the one that is next to step back, if this contender has a priority above the least.
+// askForPlace asks the successor to step back, if this contender has a priority above the least.
 func (c *Contender) askForPlace(ctx context.Context, slot int) {
 	if c.Waiter.Priority == 0 {
 		return
 	}
 	c.Waiter.Join(ctx) // or the place goes to somebody else
-	_, err := c.session.Deliver(ctx, c.Holder.Names.Ledger(slot), ledger.YieldRequest(c.Waiter.Priority))
+	_, err := c.session.Publish(ctx, c.Holder.Names.Ledger(slot), ledger.YieldRequest(c.Waiter.Priority))
 	c.log.Debug("asked the successor to step back", "slot", slot, "error", err)
 }
 
-// stand waits until the command may start in the slot that this contender is next for. A place that is lost is none:
+// stand waits until the command may start in the slot whose successor this contender is. A place that is lost is none:
 // another attempt follows.
 func (c *Contender) stand(ctx context.Context) error {
-	err := c.next.Stand(ctx)
+	err := c.successor.Stand(ctx)
 	if err == nil {
-		c.tell(c.next.Handover()) // it may have been recorded just now
+		c.tell(c.successor.Handover()) // it may have been recorded just now
 		return nil
 	}
 	if ctx.Err() != nil {
 		return err // Close gives the place back
 	}
-	c.log.Debug("no longer the successor", "slot", c.next.Slot(), "because", err)
+	c.log.Debug("no longer the successor", "slot", c.successor.Slot(), "because", err)
 	c.leave()
 	if errors.Is(err, holding.ErrStepBack) || errors.Is(err, holding.ErrElsewhere) {
 		return err
@@ -275,18 +275,18 @@ func (c *Contender) stand(ctx context.Context) error {
 	return nil
 }
 
-// leave gives up being next. It takes its time whatever becomes of its caller: others would wait for a place that is
-// recorded and not released.
+// leave gives up being the successor. It takes its time whatever becomes of its caller: others would wait for a place
+// that is recorded and not released.
 func (c *Contender) leave() {
-	next := c.next
-	if next == nil {
+	successor := c.successor
+	if successor == nil {
 		return
 	}
-	c.next = nil
+	c.successor = nil
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	if err := next.Release(ctx); err != nil {
-		c.log.Debug("cannot leave the successor's place cleanly", "slot", next.Slot(), "error", err)
+	if err := successor.Release(ctx); err != nil {
+		c.log.Debug("cannot leave the successor's place cleanly", "slot", successor.Slot(), "error", err)
 	}
 	c.Waiter.PassOn() // whatever has become of the slot: with a baton in hand no other would come
 	c.tell(lock.Handover{})
@@ -311,7 +311,7 @@ func (c *Contender) Close() error {
 	err := c.session.Close()
 	<-answered
 	if c.held != nil {
-		c.held.Settle()
+		c.held.Wait()
 		c.held = nil
 	}
 	return err

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// seek looks whether another slot is free of which nobody was told: its holder, and whoever was next for it, may have
-// died without a word, and all who wait may be next for other slots. It returns when to look again at the latest. One
-// that is free twice in a row is the line's hint: a holder whose connection was reset has its slot back by then.
+// seek looks whether another slot is free of which nobody was told: its holder, and its successor, may have
+// died without a word, and all waiters may be successors for other slots. It returns when to look again at the latest.
+// One that is free twice in a row is the line's hint: a holder whose connection was reset has its slot back by then.
 func (w *wait) seek(ctx context.Context) time.Duration {
-	turn := w.lease / 4
+	interval := w.lease / 4
 	if w.Session.Apart() { // a look costs a connection
-		turn *= looksApart
+		interval *= looksApart
 	}
 	switch now := time.Now(); {
 	case w.seekAt.IsZero(): // whoever has just become next has seen all of them
-		w.seekAt = now.Add(turn)
-		return turn
+		w.seekAt = now.Add(interval)
+		return interval
 	case now.Before(w.seekAt):
 		return time.Until(w.seekAt)
 	}
-	w.seekAt = time.Now().Add(turn)
+	w.seekAt = time.Now().Add(interval)
 	if before := w.beside; before != 0 {
 		if w.beside = 0; w.Finder.Free(ctx, before) {
 			w.Finder.Sent(before)
 			w.Waiter.Send(before)
 		}
-		return turn
+		return interval
 	}
 	if w.beside = w.Finder.Beside(ctx, w.slot); w.beside == 0 {
-		return turn
+		return interval
 	}
 	w.seekAt = time.Now().Add(lookAgain)
 	return lookAgain

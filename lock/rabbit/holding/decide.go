@@ -11,20 +11,20 @@ import (
 
 // situation is what one that waits goes by, besides what it knows of the ledger.
 type situation struct {
-	clock    boottime.Clock
-	gaveUp   bool // its caller has
-	lost     bool // there is a cause
-	out      bool // it waits away from the door
-	ours     bool // B is
-	asked    bool // the holder has asked for the slot
-	term     uint64
-	mayStart bool // nobody has to end any more
-	missing  bool // the ledger did not exist before
-	lease    time.Duration
-	asNext   bool // it goes on to wait when the holder has asked for the slot
-	there    bool // the slot was seen since nobody has to be waited for
-	blocked  bool // the connection is
-	priority int
+	clock       boottime.Clock
+	gaveUp      bool // its caller has
+	lost        bool // there is a cause
+	out         bool // it waits away from the reader's place
+	ours        bool // B is
+	asked       bool // the holder has asked for the slot
+	term        uint64
+	mayStart    bool // nobody has to end any more
+	missing     bool // the ledger did not exist before
+	lease       time.Duration
+	asSuccessor bool // it goes on to wait when the holder has asked for the slot
+	there       bool // the slot was seen since nobody has to be waited for
+	blocked     bool // the connection is
+	priority    int
 }
 
 // step is what one that waits does next.
@@ -33,20 +33,20 @@ type step string
 const (
 	giveUp      step = "give up"
 	sayWhy      step = "say why it is lost"
-	loseDoor    step = "lose the place"
+	losePlace   step = "lose the place"
 	loseToGuard step = "lose the slot, which the own guard has released"
 	giveBack    step = "give B back to its holder"
-	recordAnew  step = "record itself anew" // somebody was here meanwhile, and has gone
-	proveAgain  step = "prove the place"    // the release may have lain in the socket
+	recordAgain step = "record itself again" // somebody was here meanwhile, and has gone
+	proveAgain  step = "prove the place"     // the release may have lain in the socket
 	lookAtSlot  step = "look whether the slot is there"
 	start       step = "have the command started"
 	breakOff    step = "break off"
-	waitOutside step = "wait away from the door"
+	waitOutside step = "wait away from the reader's place"
 	stepBack    step = "step back"
 	listen      step = "listen"
 )
 
-// next decides what to do, where this much is known at the door. It has all that lets a command start whose last holder
+// next decides what to do, where the reader knows this much. It has all that lets a command start whose last holder
 // was heard of.
 func (s situation) next(known ledger.View) step {
 	switch {
@@ -55,10 +55,10 @@ func (s situation) next(known ledger.View) step {
 	case s.lost:
 		return sayWhy
 	case !s.out && transport.IsClosed(known.Ended):
-		return loseDoor
+		return losePlace
 	case known.Disowned() && s.term != 0:
 		return loseToGuard
-	case s.ours && !s.out && (s.asked || known.Echoed):
+	case s.ours && !s.out && (s.asked || known.HolderAlive):
 		return giveBack
 	case !s.out && s.free(known):
 		return s.begin(known)
@@ -66,20 +66,20 @@ func (s situation) next(known ledger.View) step {
 		return breakOff
 	case s.ours:
 		return waitOutside
-	case s.asNext && known.Asked > s.priority:
+	case s.asSuccessor && known.Asked > s.priority:
 		return stepBack
 	}
 	return listen
 }
 
-// begin is next where nobody has to be waited for.
+// begin is next where there is no holder to wait for.
 func (s situation) begin(known ledger.View) step {
 	switch {
 	case s.term != 0 && !known.Current():
-		return recordAnew
+		return recordAgain
 	case s.clock.Until(known.Proven.Add(s.lease/2)) <= 0:
 		return proveAgain
-	case s.asNext && !s.there:
+	case s.asSuccessor && !s.there:
 		return lookAtSlot
 	}
 	return start
@@ -87,7 +87,7 @@ func (s situation) begin(known ledger.View) step {
 
 // free reports whether nobody has to end before the command may start.
 func (s situation) free(known ledger.View) bool {
-	return s.mayStart || s.term != 0 && (known.Over() || s.missing && known.Blank())
+	return s.mayStart || s.term != 0 && (known.AllReleased() || s.missing && known.Blank())
 }
 
 // claiming is what comes of a claim of B after the start.
@@ -107,7 +107,7 @@ const (
 // within milliseconds.
 const patientClaims = 5
 
-// afterClaim decides what follows a claim of B, if the connection is broken, and the place at the door has ended. deleted
+// afterClaim decides what follows a claim of B, if the connection is broken, and the reader's place has ended. deleted
 // reports whether that is because there is no ledger.
 func afterClaim(err error, broken, ended bool, deleted func() bool, tries int) claiming {
 	taken := errors.Is(err, transport.ErrTaken)

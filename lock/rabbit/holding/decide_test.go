@@ -23,7 +23,7 @@ func released(term uint64, id string) ledger.Record {
 	return ledger.Record{Record: "released", Holding: ledger.Holding{Term: term, ID: id}}
 }
 
-// seen is what is known at a door that was proven just now.
+// seen is what a reader knows whose place was proven just now.
 func seen(records ...ledger.Record) ledger.View {
 	return ledger.View{
 		History: ledger.NewHistory(me, 0, records...), Proven: boottime.Now(), Asked: -1,
@@ -37,8 +37,8 @@ func proven(ago time.Duration, known ledger.View) ledger.View {
 	return known
 }
 
-func echoed(known ledger.View) ledger.View {
-	known.Echoed = true
+func holderAlive(known ledger.View) ledger.View {
+	known.HolderAlive = true
 	return known
 }
 
@@ -63,7 +63,7 @@ var (
 	disowned   = seen(isHeld(3, "a"), released(3, "a"), isHeld(4, me), released(4, me))
 )
 
-// waits is one at the door that has recorded itself as term 4, in a ledger that it has found.
+// waits is a reader that has recorded itself as term 4, in a ledger that it has found.
 var waits = situation{term: 4, lease: lease, priority: 5}
 
 // with returns what that is with a change.
@@ -78,8 +78,8 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		ours      = with(func(s *situation) { s.ours = true })
 		outside   = with(func(s *situation) { s.ours, s.out = true, true })
 		asked     = with(func(s *situation) { s.ours, s.asked = true, true })
-		next      = with(func(s *situation) { s.asNext = true })
-		nextThere = with(func(s *situation) { s.asNext, s.there = true, true })
+		next      = with(func(s *situation) { s.asSuccessor = true })
+		nextThere = with(func(s *situation) { s.asSuccessor, s.there = true, true })
 		blocked   = with(func(s *situation) { s.blocked = true })
 		lost      = with(func(s *situation) { s.lost = true })
 		newcomer  = with(func(s *situation) { s.term = 0 })
@@ -97,7 +97,7 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"nobody has to end":                   {waits, free, start},
 		"its caller has given up":             {gone, ended(free), giveUp},
 		"the slot is lost":                    {lost, ended(free), sayWhy},
-		"the place is":                        {waits, ended(free), loseDoor},
+		"the place is":                        {waits, ended(free), losePlace},
 		"it is away from the place that ends": {outside, ended(somebody), waitOutside},
 
 		// Its guard gives the slot back when berth is gone. Whoever comes next may run by now.
@@ -108,15 +108,15 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"a holding that has no term has no guard": {newcomer, disowned, listen},
 
 		// Whoever was here and has gone has a higher term: the command would start with a lower one.
-		"somebody was here meanwhile, and has gone": {waits, visited, recordAnew},
-		"the same, for one that knew it may start":  {knows, visited, recordAnew},
+		"somebody was here meanwhile, and has gone": {waits, visited, recordAgain},
+		"the same, for one that knew it may start":  {knows, visited, recordAgain},
 		"one that knew, and has not recorded itself": {atOnce, unrecorded,
 			start},
 
 		// The release may have lain in the socket while this process stood still, and its place have gone to another.
 		"the last proof is old":              {waits, proven(lease/2+time.Second, free), proveAgain},
 		"it is nearly old":                   {waits, proven(lease/2-10*time.Second, free), start},
-		"it is old, and somebody was here":   {waits, proven(lease, visited), recordAnew},
+		"it is old, and somebody was here":   {waits, proven(lease, visited), recordAgain},
 		"it is old, and somebody may live":   {waits, proven(lease, somebody), listen},
 		"it is old, also where it may start": {knows, proven(lease, free), proveAgain},
 
@@ -137,10 +137,10 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"B is ours, somebody may live":       {ours, somebody, waitOutside},
 		"the holder asks for it":             {asked, somebody, giveBack},
 		"it asks, and nobody has to end":     {asked, free, giveBack},
-		"it is heard of":                     {ours, echoed(somebody), giveBack},
-		"it is heard of, and B is not ours":  {waits, echoed(somebody), listen},
+		"it is heard of":                     {ours, holderAlive(somebody), giveBack},
+		"it is heard of, and B is not ours":  {waits, holderAlive(somebody), listen},
 		"it asks while this one is away":     {with(func(s *situation) { s.ours, s.out, s.asked = true, true, true }), somebody, waitOutside},
-		"it is heard of while it is away":    {outside, echoed(somebody), waitOutside},
+		"it is heard of while it is away":    {outside, holderAlive(somebody), waitOutside},
 		"away, nobody has to end":            {outside, free, waitOutside},
 		"away, and the connection is dead":   {with(func(s *situation) { s.ours, s.out, s.blocked = true, true, true }), free, breakOff},
 		"it asks, and the own guard has won": {asked, disowned, loseToGuard},
@@ -155,8 +155,8 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"one of the same priority":       {nextThere, asks(5, somebody), listen},
 		"one that is not next stays":     {waits, asks(6, somebody), listen},
 		"one that may start stays":       {nextThere, asks(6, free), start},
-		"one that has B stays":           {with(func(s *situation) { s.asNext, s.ours = true, true }), asks(6, somebody), waitOutside},
-		"one that is blocked breaks off": {with(func(s *situation) { s.asNext, s.blocked = true, true }), asks(6, somebody), breakOff},
+		"one that has B stays":           {with(func(s *situation) { s.asSuccessor, s.ours = true, true }), asks(6, somebody), waitOutside},
+		"one that is blocked breaks off": {with(func(s *situation) { s.asSuccessor, s.blocked = true, true }), asks(6, somebody), breakOff},
 	} {
 		if got := c.s.next(c.known); got != c.want {
 			t.Errorf("%s: it would %s, not %s", name, got, c.want)
@@ -169,7 +169,7 @@ func TestNothingStartsTooEarly(t *testing.T) {
 	for bits := range 1 << 9 {
 		bit := func(n int) bool { return bits>>n&1 == 1 }
 		s := situation{
-			out: bit(0), ours: bit(1), asked: bit(2), missing: bit(3), asNext: bit(4), there: bit(5), blocked: bit(6),
+			out: bit(0), ours: bit(1), asked: bit(2), missing: bit(3), asSuccessor: bit(4), there: bit(5), blocked: bit(6),
 			lost: bit(7), gaveUp: bit(8), term: 4, lease: lease,
 		}
 		for name, known := range map[string]ledger.View{
@@ -183,7 +183,7 @@ func TestNothingStartsTooEarly(t *testing.T) {
 				t.Errorf("%s: %+v starts", name, s)
 			}
 		}
-		if out := s.next(free) == start && (s.out || s.lost || s.gaveUp || s.ours && s.asked || s.asNext && !s.there); out {
+		if out := s.next(free) == start && (s.out || s.lost || s.gaveUp || s.ours && s.asked || s.asSuccessor && !s.there); out {
 			t.Errorf("%+v starts", s)
 		}
 	}
@@ -212,10 +212,10 @@ func TestHowLongOneWaitsForAHolderThatSaysNothing(t *testing.T) {
 		const slot, already = 2, 10 * time.Second
 		w := &wait{
 			Held: &Held{
-				Holder: &Holder{Env: Env{Longest: longest}, unreleased: map[int]time.Duration{slot: c.unreleased}}, slot: slot, lease: own,
+				Holder: &Holder{Env: Env{MaxLease: longest}, unreleased: map[int]time.Duration{slot: c.unreleased}}, slot: slot, lease: own,
 				alone: time.Now().Add(-already),
 			},
-			door: &ledger.Door{Empty: c.empty},
+			reader: &ledger.Reader{Empty: c.empty},
 		}
 		got, want := w.left(c.known), c.want-already
 		if got > want || got < want-5*time.Second {

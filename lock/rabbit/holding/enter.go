@@ -12,23 +12,23 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// atDoor takes the place at the door. A ledger that does not exist says that nobody has held the slot, if it still
+// becomeReader takes the reader's place. A ledger that does not exist says that nobody has held the slot, if it still
 // does not exist once B is ours. Nor is an empty one entered before.
-func (h *Held) atDoor(ctx context.Context) error {
+func (h *Held) becomeReader(ctx context.Context) error {
 	main := h.Session.Main()
-	who := ledger.Visitor{ID: h.id, Above: h.highest, Turn: h.turn, Heed: h.Inbox.HeedQuestion}
-	door, err := ledger.Enter(ctx, main, h.t, who)
-	h.Waiter.Taken = errors.Is(err, ledger.ErrNext) && h.Waiter.Priority == 0
+	who := ledger.Visitor{ID: h.id, Above: h.highest, Yield: h.yieldToLine, Handle: h.Inbox.HandleQuestion}
+	reader, err := ledger.Enter(ctx, main, h.t, who)
+	h.Waiter.Taken = errors.Is(err, ledger.ErrSuccessor) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
 		go func() { opened <- main.Open(ctx) }() // for the second look
 		taking := h.Take(ctx)
 		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
-			h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
+			h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 		}
 		if err = errors.Join(taking, <-opened); err == nil {
-			who.Owner, who.Turn = true, nil
-			door, err = ledger.Enter(ctx, main, h.t, who)
+			who.Owner, who.Yield = true, nil
+			reader, err = ledger.Enter(ctx, main, h.t, who)
 		}
 	}
 	if errors.Is(err, transport.ErrNoQueue) && h.Ours() {
@@ -38,69 +38,69 @@ func (h *Held) atDoor(ctx context.Context) error {
 		// An empty ledger says nothing: whoever came next would wait for the longest lease.
 		making, cancel := ledger.Finishing(ctx)
 		defer cancel()
-		door, err = ledger.Make(making, main, h.t, who)
+		reader, err = ledger.Make(making, main, h.t, who)
 		h.made = time.Now()
 		if err == nil && (h.Session.Returned() || h.unreleased[h.slot] > 0) {
-			door.Missing, door.Empty = false, true
+			reader.Missing, reader.Empty = false, true
 		}
 	}
-	if err == nil && !door.Missing && !door.Empty {
+	if err == nil && !reader.Missing && !reader.Empty {
 		delete(h.unreleased, h.slot)
 	}
 	if err == nil {
-		h.door.Store(door)
-		h.Writer.WarnOfDoubt(h.t, door.View().Doubt())
+		h.reader.Store(reader)
+		h.Writer.WarnOfDoubt(h.t, reader.View().Doubt())
 	}
 	return err
 }
 
-// turn lets those go first who are in line: whoever has been called is on its way to the door.
-func (h *Held) turn(ctx context.Context) error {
+// yieldToLine lets the waiters in line go first: one that has been called is on its way to the reader's place.
+func (h *Held) yieldToLine(ctx context.Context) error {
 	if h.Waiter.Behind(ctx) {
 		return fmt.Errorf("%w; others are in line: %w", h.Names.ID.Full(), transport.ErrTaken)
 	}
 	return nil
 }
 
-// enter makes this holding known at the door, where that may be. What a ledger that is missing or empty does not say,
+// enter makes this holding known as the reader, where that may be. What a ledger that is missing or empty does not say,
 // only B can: then it is claimed first. Where a command cannot be started at once, now has it leave, and next has it
 // stay although somebody holds the slot.
-func (h *Held) enter(ctx context.Context, now, next bool) error {
-	door := h.door.Load()
-	known := door.View()
-	if !door.Missing {
+func (h *Held) enter(ctx context.Context, now, successor bool) error {
+	reader := h.reader.Load()
+	known := reader.View()
+	if !reader.Missing {
 		if err := h.exists(ctx); err != nil {
 			return err
 		}
 	}
-	if door.Empty {
+	if reader.Empty {
 		if !h.Ours() {
 			if err := h.Take(ctx); err != nil {
 				if errors.Is(err, transport.ErrTaken) {
-					h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
+					h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 				}
 				return err
 			}
 		}
 	}
-	free := known.Over() && !door.Empty || door.Missing
+	free := known.AllReleased() && !reader.Empty || reader.Missing
 	if now && !free {
 		return slots.ErrMustWait
 	}
-	if door.Empty {
+	if reader.Empty {
 		return nil // it is recorded once the delay has passed
 	}
 	if !h.Ours() {
-		// One that waits with B has records in hand, and what is to be seen is not all. One that is next asks for the
+		// One that waits with B has records in hand, and what is to be seen is not all. A successor asks for the
 		// sake of the question: under an alarm the record must not be the first that this connection publishes, which
 		// gets through while nothing after it is answered.
 		b, err := h.Presence(ctx, h.Session.ProbeOne)
 		switch {
 		case err != nil:
 			return err
-		case b != transport.Absent && (free || !next):
+		case b != transport.Absent && (free || !successor):
 			return fmt.Errorf("%s: %w", h, transport.ErrTaken)
-		case !free && !next:
+		case !free && !successor:
 			if err := h.Take(ctx); err != nil {
 				return fmt.Errorf("%s: %w", h, err)
 			}
@@ -115,23 +115,23 @@ func (h *Held) record(who ledger.Holding) ledger.Record { return who.Held(h.hand
 // writeApart writes a record over another connection. It can come once this holding is over, behind the record of a later
 // holder: nobody has read of that one who wrote this, so it says the longest lease there is.
 func (h *Held) writeApart(ctx context.Context, who ledger.Holding) error {
-	h.handover = max(h.handover, h.Env.Longest)
+	h.handover = max(h.handover, h.Env.MaxLease)
 	return h.Writer.Write(ctx, h.t, h.record(who))
 }
 
-// recordTerm records this holding under a new term. Once the record has come back, whoever takes the place at the door
+// recordTerm records this holding under a new term. Once the record has come back, whoever takes the reader's place
 // from us reads it. It goes on for a moment when ctx has ended. A ledger that was made for this holding gets its record
 // in any case.
 func (h *Held) recordTerm(ctx context.Context) error {
-	door := h.door.Load()
-	if ctx.Err() != nil && !door.Missing {
+	reader := h.reader.Load()
+	if ctx.Err() != nil && !reader.Missing {
 		return ctx.Err()
 	}
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
-	term, err := door.Record(ctx, func(who ledger.Holding) error {
+	term, err := reader.Record(ctx, func(who ledger.Holding) error {
 		h.handover = h.lease
-		if known := door.View(); !known.Over() {
+		if known := reader.View(); !known.AllReleased() {
 			// A holder that did not end in order may have had a longer lease than ours, and may come back to a slot that
 			// we lose unnoticed.
 			h.handover = max(h.lease, known.Wait(h.lease))
@@ -140,26 +140,26 @@ func (h *Held) recordTerm(ctx context.Context) error {
 		if h.Session.Apart() {
 			return h.writeApart(ctx, who)
 		}
-		return h.Writer.WriteOver(ctx, door.Channel(), h.t, h.record(who))
+		return h.Writer.WriteOver(ctx, reader.Channel(), h.t, h.record(who))
 	})
 	if err != nil {
 		return err
 	}
 	if h.Ours() {
-		// The record says that this contender has had the door, and no more than that. A release of it must not make a
-		// ledger that says nothing look like one that does.
+		// The record says that this contender has had the reader's place, and no more than that. A release of it must
+		// not make a ledger that says nothing look like one that does.
 		if err := h.Prove(ctx); err != nil {
 			return err
 		}
 	}
 	h.term.Store(term)
-	door.Prune()
-	if door.Missing || door.Empty || h.Session.Apart() {
+	reader.Prune()
+	if reader.Missing || reader.Empty || h.Session.Apart() {
 		return nil
 	}
 	// Under an alarm of the broker a connection that has published gets no answer.
-	if err := door.Prove(ctx); err != nil {
-		return h.judgeDoor(err)
+	if err := reader.Prove(ctx); err != nil {
+		return h.judgeReader(err)
 	}
 	h.pruned()
 	return nil
@@ -172,8 +172,8 @@ func (h *Held) pruned() {
 	}
 }
 
-// judgeDoor says what a failure at the door means for the slot.
-func (h *Held) judgeDoor(err error) error {
+// judgeReader says what a failure of the reader means for the slot.
+func (h *Held) judgeReader(err error) error {
 	switch {
 	case errors.Is(err, lock.ErrLost):
 		return h.Lose(err.Error())

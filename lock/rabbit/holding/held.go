@@ -18,11 +18,11 @@ import (
 	"berth/lock/rabbit/will"
 )
 
-// Held is lock.Held: the place at a slot's door, then B of the slot, owned by the session's connection. Holder.Claim
-// and Holder.Next make it.
+// Held is lock.Held: the reader's place of a slot, then B of the slot, owned by the session's connection. Holder.Claim
+// and Holder.Succeed make it.
 //
-// Its way: at the door before the command starts (enter.go, wait.go), at the door while the command is young, B after
-// that (settle.go), and B on another connection where the first one broke (reclaim.go).
+// It has the reader's place before the command starts (enter.go, wait.go) and while the command is young, B after
+// that (takeb.go), and B on another connection where the first one broke (reclaim.go).
 type Held struct {
 	*Holder
 	*claim.Claim
@@ -31,10 +31,10 @@ type Held struct {
 	a, b, t string // a is empty for a mutex
 	lease   time.Duration
 
-	term    atomic.Uint64               // 0 until the ledger has the record, and that is proven
-	door    atomic.Pointer[ledger.Door] // nil once it was given back
-	settled chan struct{}               // closed when nothing runs in the background for the start; valid after the start
-	over    chan struct{}               // closed once Release has ended
+	term       atomic.Uint64                 // 0 until the ledger has the record, and that is proven
+	reader     atomic.Pointer[ledger.Reader] // nil once it was given back
+	takeBEnded chan struct{}                 // closed when takeB has ended; valid after the start
+	over       chan struct{}                 // closed once Release has ended
 
 	unclaimed context.Context // over once B was claimed after the start
 	claimed   context.CancelFunc
@@ -48,8 +48,8 @@ type Held struct {
 	handover time.Duration    // what the record says
 	proven   boottime.Instant // see Proven
 	mayStart bool             // nobody has to end any more
-	out      bool             // it waits away from the door
-	alone    time.Time        // since when it waits with B, most of it away from the door; zero: it does not
+	out      bool             // it waits away from the reader's place
+	alone    time.Time        // since when it waits with B, most of it away from the reader's place; zero: it does not
 }
 
 var _ lock.Held = (*Held)(nil)
@@ -57,11 +57,11 @@ var _ lock.Held = (*Held)(nil)
 func (l *Holder) newHeld(slot int, id string) *Held {
 	h := &Held{
 		Holder: l, slot: slot, id: id, b: l.Names.Holds(slot), t: l.Names.Ledger(slot),
-		lease:   2 * l.Session.Conn().Heartbeat(),
-		settled: make(chan struct{}), over: make(chan struct{}),
+		lease:      2 * l.Session.Conn().Heartbeat(),
+		takeBEnded: make(chan struct{}), over: make(chan struct{}),
 	}
 	h.unclaimed, h.claimed = context.WithCancel(context.Background())
-	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), h.heed, l.Log)
+	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), h.handle, l.Log)
 	if l.Names.ID.Kind.Administered() {
 		h.a = l.Names.Exists(slot)
 	}
@@ -96,8 +96,8 @@ func (h *Held) Handover() lock.Handover {
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
 
-// exists finds out whether the slot is there. After the claim of B or of the door: who removes a slot looks at these
-// after that.
+// exists finds out whether the slot is there. After the claim of B or of the reader's place: who removes a slot looks
+// at these after that.
 func (h *Held) exists(ctx context.Context) error {
 	if h.a == "" {
 		return nil
@@ -114,24 +114,24 @@ func (h *Held) Release(ctx context.Context) error {
 		return nil // released before
 	}
 	defer close(h.over)
-	departing, cancel := ledger.Departing(ctx)
+	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
 	if h.Started() {
 		abandon := func() { h.Conn().Abandon() }
 		defer context.AfterFunc(ctx, abandon)()
-		stop := context.AfterFunc(departing, abandon) // the claim of B may have gone into a silent connection
-		<-h.settled
+		stop := context.AfterFunc(releasing, abandon) // the claim of B may have gone into a silent connection
+		<-h.takeBEnded
 		stop()
 	}
 	h.Session.KeepSilent(false)
-	h.dropUnfinishedClaim(departing)
+	h.dropUnfinishedClaim(releasing)
 	h.remember()
-	unrecorded, err := h.giveBack(ctx, departing)
+	unrecorded, err := h.giveBack(ctx, releasing)
 	if err != nil {
 		h.Conn().Abandon()
 		<-h.Conn().Done()
 	}
-	h.Settle()
+	h.Wait()
 	if err == nil || h.Conn().Orderly() {
 		return unrecorded // what was ours has gone with the connection, by the broker's own word
 	}
@@ -140,11 +140,11 @@ func (h *Held) Release(ctx context.Context) error {
 
 // remember keeps whom a contender that gives up its place has waited for.
 func (h *Held) remember() {
-	door := h.door.Load()
-	if door == nil || h.Started() {
+	reader := h.reader.Load()
+	if reader == nil || h.Started() {
 		return
 	}
-	if known := door.View(); known.Unsettled() {
+	if known := reader.View(); known.Unsettled() {
 		if h.unreleased == nil {
 			h.unreleased = make(map[int]time.Duration)
 		}
@@ -152,11 +152,11 @@ func (h *Held) remember() {
 	}
 }
 
-// giveBack says that the tree is dead, within departing, and gives back what this holding has. Whoever is next starts as
+// giveBack says that the tree is dead, within releasing, and gives back what this holding has. The successor starts as
 // soon as it hears of the first, so the rest follows in the same write and is not waited for.
-func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) {
+func (h *Held) giveBack(ctx, releasing context.Context) (unrecorded, err error) {
 	if h.out && !h.Session.Blocked() { // what is in hand goes back before B is free
-		_ = h.door.Load().Close(departing)
+		_ = h.reader.Load().Close(releasing)
 	}
 	if h.Term() == 0 {
 		unrecorded = h.recordRelease(ctx) // what was recorded all the same makes others wait
@@ -172,22 +172,22 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 	}
 	unproven := slices.DeleteFunc(slices.Clone(h.records), func(who ledger.Holding) bool { return who == h.holding() })
 	unrecorded = h.release(ctx, unproven)
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(!h.MayStart()), First: h.Leaving}
-	door, lost := h.door.Load(), errors.Is(h.Cause(), lock.ErrLost)
+	batch := transport.Batch{Queue: h.t, Message: h.holding().Released(!h.MayStart()), First: h.Leaving}
+	reader, lost := h.reader.Load(), errors.Is(h.Cause(), lock.ErrLost)
 	if h.Ours() && !lost { // B may be somebody else's, which would close the channel
-		departure.Remove = h.b
+		batch.Remove = h.b
 	}
-	depart, gone := h.Session.Main().Depart, false
-	if door != nil && h.Started() { // otherwise the records of those who may live have to go back
-		depart, gone = door.Depart, true
-		h.Waiter.Drop() // a baton would come before the door is open
-		departure.Wake, departure.Call = h.Names.Line(), line.Call(h.slot)
+	publish, gone := h.Session.Main().Publish, false
+	if reader != nil && h.Started() { // otherwise the records of those who may live have to go back
+		publish, gone = reader.Leave, true
+		h.Waiter.Drop() // a baton would come before the reader's place is free
+		batch.Wake, batch.Call = h.Names.Line(), line.Call(h.slot)
 	}
-	found, departed := depart(departing, departure)
-	if departed != nil {
+	found, failure := publish(releasing, batch)
+	if failure != nil {
 		h.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
 	}
-	if departed != nil || found != transport.Present {
+	if failure != nil || found != transport.Present {
 		unrecorded, gone = h.recordRelease(ctx), false
 	}
 	return unrecorded, h.Conn().UnlessBlocked(func() error {
@@ -195,32 +195,32 @@ func (h *Held) giveBack(ctx, departing context.Context) (unrecorded, err error) 
 		case lost:
 			h.Waiter.PassOn()
 			return h.leave(ctx)
-		case door == nil && departed == nil:
+		case reader == nil && failure == nil:
 			will.Call(ctx, h.Session.Main(), h.t, h.Names.Line(), h.slot)
 			fallthrough
-		case door == nil || gone:
+		case reader == nil || gone:
 			return nil
 		}
-		err := door.Close(ctx)
+		err := reader.Close(ctx)
 		call := !h.Started() && !h.Waiter.PassOn()
-		if h.Names.ID.Kind == lock.Semaphore { // those who are next for other slots remove batons
-			call = !h.Started() && door.View().Over()
+		if h.Names.ID.Kind == lock.Semaphore { // the successors for other slots remove batons
+			call = !h.Started() && reader.View().AllReleased()
 		}
 		if queue := h.Names.Line(); call && queue != "" {
-			_, _ = h.Session.Deliver(ctx, queue, line.Call(h.slot))
+			_, _ = h.Session.Publish(ctx, queue, line.Call(h.slot))
 		}
 		return err
 	})
 }
 
 // recordRelease records that the tree of this holding is dead, or that there was none, whatever was recorded of it, and
-// has a waiter look at the slot if nobody is next.
+// has a waiter look at the slot if there is no successor.
 func (h *Held) recordRelease(ctx context.Context) error {
 	if err := h.release(ctx, h.records); err != nil {
 		return err
 	}
 	if h.Started() {
-		_ = h.Session.Via(ctx, func(c *transport.Channel) error {
+		_ = h.Session.Lend(ctx, func(c *transport.Channel) error {
 			will.Call(ctx, c, h.t, h.Names.Line(), h.slot)
 			return nil
 		})
@@ -242,8 +242,8 @@ func (h *Held) release(ctx context.Context, records []ledger.Holding) (err error
 // leave gives back what this holding has, and says nothing.
 func (h *Held) leave(ctx context.Context) error {
 	err := h.GiveBack(ctx)
-	if door := h.door.Load(); door != nil && err == nil && !h.Conn().Broken() {
-		err = door.Close(ctx)
+	if reader := h.reader.Load(); reader != nil && err == nil && !h.Conn().Broken() {
+		err = reader.Close(ctx)
 	}
 	return err
 }

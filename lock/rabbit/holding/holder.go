@@ -1,5 +1,5 @@
-// Package holding is next for a slot of a lock that is made of queues A, B and T, and then holds it: it takes the
-// place at the door, waits for the last holder, claims B once the command runs, verifies, reclaims and gives back. It
+// Package holding is the successor for a slot of a lock that is made of queues A, B and T, and then holds it: it takes
+// the reader's place, waits for the last holder, claims B once the command runs, verifies, reclaims and gives back. It
 // does not know how a slot is found.
 package holding
 
@@ -37,14 +37,14 @@ type Holder struct {
 	Session *session.Session // whose connection owns what is claimed
 	Writer  *ledger.Writer   // of the records
 	Waiter  *line.Waiter     // which passes slots on
-	Avoided *slots.Avoided   // shared with whoever looks for slots
-	Finder  *slots.Finder    // of other slots, for one that is next for one
+	Skipped *slots.Skipped   // shared with whoever looks for slots
+	Finder  *slots.Finder    // of other slots, for a successor
 	Inbox   *request.Inbox   // for what comes to the queues of a slot and is not about holding it
 	Host    string           // for the ledger
 	PID     int
 	Env     Env
 	Log     hclog.Logger
-	// What leaves in the same write as the release of a holding, see transport.Departure.First. nil: nothing.
+	// What leaves in the same write as the release of a holding, see transport.Batch.First. nil: nothing.
 	Leaving func()
 	// The id of a holding that has come to nothing. It may have been recorded all the same, and the next one is to know
 	// that record for its own.
@@ -57,13 +57,13 @@ type Holder struct {
 
 // Env is what tests replace. NewEnv makes it.
 type Env struct {
-	Longest time.Duration // how long a holder may live of which the ledger says nothing
-	Young   time.Duration // how long a ledger may be lost again after it was made
-	Settle  time.Duration // for how long a command has run before B is claimed
+	MaxLease   time.Duration // how long a holder may live of which the ledger says nothing
+	Young      time.Duration // how long a ledger may be lost again after it was made
+	TakeBAfter time.Duration // for how long a command has run before B is claimed
 }
 
 // NewEnv returns what berth works with.
-func NewEnv() Env { return Env{Longest: ledger.LongestLease, Young: young, Settle: settleAfter} }
+func NewEnv() Env { return Env{MaxLease: ledger.MaxLease, Young: young, TakeBAfter: takeBAfter} }
 
 // Claim claims a slot that nobody holds. Where slots.LostRace says so of the error, the slot is somebody else's or
 // being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
@@ -71,21 +71,21 @@ func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
 	return l.enter(ctx, slot, now, false)
 }
 
-// Next makes this contender the one that is next for a slot, which may be free or not. Errors: as Claim;
-// transport.ErrTaken if somebody is next.
-func (l *Holder) Next(ctx context.Context, slot int) (*Held, error) {
+// Succeed makes this contender the successor for a slot, which may be free or not. Errors: as Claim;
+// transport.ErrTaken if the slot has a successor.
+func (l *Holder) Succeed(ctx context.Context, slot int) (*Held, error) {
 	return l.enter(ctx, slot, false, true)
 }
 
-func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, error) {
-	if why := l.Avoided.Why(slot); why != nil {
+func (l *Holder) enter(ctx context.Context, slot int, now, successor bool) (*Held, error) {
+	if why := l.Skipped.Why(slot); why != nil {
 		return nil, why
 	}
 	l.unproven = cmp.Or(l.unproven, rand.Text())
 	h := l.newHeld(slot, l.unproven)
-	err := h.atDoor(ctx)
+	err := h.becomeReader(ctx)
 	if err == nil {
-		err = h.enter(ctx, now, next)
+		err = h.enter(ctx, now, successor)
 	}
 	if err == nil || h.Term() != 0 {
 		l.unproven = ""
@@ -94,7 +94,7 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 		return h, nil
 	}
 	if !errors.Is(err, transport.ErrTaken) {
-		l.avoidUnusable(ctx, slot, err)
+		l.skipUnusable(ctx, slot, err)
 	}
 	leaving, cancel := ledger.Finishing(ctx)
 	defer cancel()
@@ -109,11 +109,11 @@ func (l *Holder) enter(ctx context.Context, slot int, now, next bool) (*Held, er
 	return nil, err
 }
 
-// avoidUnusable leaves the slot alone for a while if it is its ledger that is in the way: other slots may be free.
-func (l *Holder) avoidUnusable(ctx context.Context, slot int, err error) {
+// skipUnusable leaves the slot alone for a while if it is its ledger that is in the way: other slots may be free.
+func (l *Holder) skipUnusable(ctx context.Context, slot int, err error) {
 	passing := slots.LostRace(err) || errors.Is(err, slots.ErrMustWait) || !l.Session.Usable() ||
 		ctx.Err() != nil
 	if l.Names.ID.Kind == lock.Semaphore && !passing {
-		l.Avoided.Add(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
+		l.Skipped.Add(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
 	}
 }

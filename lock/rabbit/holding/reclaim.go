@@ -16,8 +16,8 @@ import (
 // Attempts to reclaim follow each other quickly at first, because whoever has the slot gives it back within
 // milliseconds, and then less so: all holders of a broker that has just started are at it.
 const (
-	firstReclaimPause   = 5 * time.Millisecond
-	longestReclaimPause = 250 * time.Millisecond
+	firstReclaimPause = 5 * time.Millisecond
+	maxReclaimPause   = 250 * time.Millisecond
 )
 
 // young is how long a ledger may be lost again after the broker has confirmed it: Mnesia writes its log with a delay
@@ -26,11 +26,11 @@ const (
 const young = 5 * time.Second
 
 // Reclaim implements lock.Held. Where the connection is gone it connects again and claims B of the same slot. nil is
-// proof that it is still ours: whoever is next starts without our release only after it has had B for as long as we
+// proof that it is still ours: the successor starts without our release only after it has had B for as long as we
 // may live. Where the ledger has lost our record, it is written again. It goes on trying until ctx ends; the next call
 // takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
-	pauses, asked := transport.Pauses(firstReclaimPause, longestReclaimPause), false
+	pauses, asked := transport.Pauses(firstReclaimPause, maxReclaimPause), false
 	for tries := 0; ; tries++ {
 		state, err := h.look(ctx)
 		switch {
@@ -95,13 +95,13 @@ func (h *Held) reconnect(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	<-h.settled
+	<-h.takeBEnded
 	h.Unwatch()
-	h.Settle() // what was asked on the broken connection
+	h.Wait() // what was asked on the broken connection
 	if err := h.MoveTo(ctx, side); err != nil {
 		return err
 	}
-	h.door.Store(nil)
+	h.reader.Store(nil)
 	h.asked = 0
 	h.Session.KeepSilent(true)
 	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
@@ -114,7 +114,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 func (h *Held) askForIt(ctx context.Context) error {
 	m := claim.ReclaimRequest(h.Term())
 	over := false
-	err := h.Session.Via(ctx, func(c *transport.Channel) (err error) {
+	err := h.Session.Lend(ctx, func(c *transport.Channel) (err error) {
 		var answers *transport.Consumer
 		if h.asked++; h.asked > 2 {
 			if answers, err = c.Consume(ctx, request.ReplyTo, transport.Consumption{NoAck: true}); err != nil {
@@ -122,7 +122,7 @@ func (h *Held) askForIt(ctx context.Context) error {
 			}
 			m.ReplyTo, m.CorrelationId = request.ReplyTo, rand.Text()
 		}
-		_, err = c.Depart(ctx, transport.Departure{Queue: h.b, Message: m})
+		_, err = c.Publish(ctx, transport.Batch{Queue: h.b, Message: m})
 		over = err == nil && answers != nil && saysOver(ctx, answers, m.CorrelationId)
 		return err
 	})
@@ -159,12 +159,12 @@ func saysOver(ctx context.Context, answers *transport.Consumer, id string) bool 
 	}
 }
 
-// heed gets what comes to B, but for requests for the slot that may be granted.
-func (h *Held) heed(d transport.Delivery) {
+// handle gets what comes to B, but for requests for the slot that may be granted.
+func (h *Held) handle(d transport.Delivery) {
 	term, asked := h.Asked(d)
 	switch {
 	case !asked:
-		h.Inbox.Heed(d)
+		h.Inbox.Handle(d)
 	case term < h.Term():
 		h.Inbox.Answer(d, isOver)
 	case term > h.Term(): // whoever asks has started

@@ -14,7 +14,7 @@ import (
 type ledgerState string
 
 const (
-	recorded ledgerState = "recorded" // it has a record, or who is next has
+	recorded ledgerState = "recorded" // it has a record, or the successor has
 	emptied  ledgerState = "emptied"  // it has none
 	deleted  ledgerState = "deleted"  // a successor takes the slot for one that was never used
 )
@@ -50,28 +50,29 @@ func (h *Held) ask() (ledgerState, error) {
 			return recorded, err
 		}
 	}
-	door := h.door.Load()
-	if door != nil && !h.Ours() {
-		// The door is the only claim, until B is ours: a policy may have dropped the record that would prove it.
-		err := door.Prove(h.unclaimed)
+	reader := h.reader.Load()
+	if reader != nil && !h.Ours() {
+		// The reader's place is the only claim, until B is ours: a policy may have dropped the record that would prove
+		// it.
+		err := reader.Prove(h.unclaimed)
 		switch {
 		case err != nil && h.Ours():
 		case errors.Is(err, lock.ErrLost):
 			// No proof: others wait for our release. B is being claimed.
 			return recorded, lock.Errorf(lock.ErrUnknown, "cannot verify %s: %s", h, err.Error())
 		default:
-			return recorded, h.judgeDoor(err)
+			return recorded, h.judgeReader(err)
 		}
 	}
-	if door != nil && h.Started() {
-		<-h.settled // with the door, the records are in hand
+	if reader != nil && h.Started() {
+		<-h.takeBEnded // with the reader's place, the records are in hand
 	}
 	if err := h.Prove(background); err != nil || !h.Started() {
 		return recorded, err
 	}
 	// A ledger that cannot be reached from here may be within reach of a successor, where a cluster is split: only its
 	// answer is proof.
-	abandoned, messages, err := ledger.Abandoned(background, h.Side(), h.t) // who is next has the records in hand
+	abandoned, messages, err := ledger.Abandoned(background, h.Side(), h.t) // the successor has the records in hand
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		return deleted, nil

@@ -13,41 +13,41 @@ import (
 )
 
 const (
-	// lookAgain is when one that is next and has seen no B looks once more before it claims it: a holder whose
+	// lookAgain is when a successor that has seen no B looks once more before it claims it: a holder whose
 	// connection was reset has it back within milliseconds.
 	lookAgain = 500 * time.Millisecond
-	// lackAgain is when one that is next and has no baton looks once more whether it has come, and then makes one:
+	// lackAgain is when a successor that has no baton looks once more whether it has come, and then makes one:
 	// longer than one takes that is there already.
 	lackAgain = 50 * time.Millisecond
-	// outLook is how often one that waits away from the door looks whether something has come to the ledger.
+	// outLook is how often one that waits away from the reader's place looks whether something has come to the ledger.
 	outLook = 100 * time.Millisecond
-	// comeBackTries bounds the attempts to take the place at the door again, which take two seconds then.
+	// comeBackTries bounds the attempts to take the reader's place again, which take two seconds then.
 	comeBackTries = 10
-	// leaveAlone is for how long one that is next does not claim a B that it has given back to its holder.
+	// leaveAlone is for how long a successor does not claim a B that it has given back to its holder.
 	leaveAlone = time.Second
-	// looksApart is after how many turns one that is next looks at B where a look costs a connection.
+	// looksApart is after how many rounds a successor looks at B where a look costs a connection.
 	looksApart = 4
 )
 
 // MayStart reports whether nobody has to end before the command may start.
-func (h *Held) MayStart() bool { return h.mayStart || h.free(h.door.Load().View()) }
+func (h *Held) MayStart() bool { return h.mayStart || h.free(h.reader.Load().View()) }
 
-// free is MayStart, where this much is known at the door.
+// free is MayStart, where the reader knows this much.
 func (h *Held) free(known ledger.View) bool {
-	return situation{mayStart: h.mayStart, term: h.Term(), missing: h.door.Load().Missing}.free(known)
+	return situation{mayStart: h.mayStart, term: h.Term(), missing: h.reader.Load().Missing}.free(known)
 }
 
 // Proven implements lock.Held.
 func (h *Held) Proven() boottime.Instant { return h.proven }
 
-// ErrStepBack says that a waiter of a higher priority is to be next.
+// ErrStepBack says that a waiter of a higher priority is to be the successor.
 var ErrStepBack = errors.New("a waiter of a higher priority is the successor")
 
 // ErrElsewhere says that another slot may be free: that of line.Waiter.Hint.
 var ErrElsewhere = errors.New("another slot may be free")
 
-// Stand waits at the door until the command may start. Errors: lock.ErrLost, lock.ErrUnreachable, lock.ErrUnknown,
-// that of ctx, ErrStepBack, or ErrElsewhere. The caller releases it then.
+// Stand waits in the reader's place until the command may start. Errors: lock.ErrLost, lock.ErrUnreachable,
+// lock.ErrUnknown, that of ctx, ErrStepBack, or ErrElsewhere. The caller releases it then.
 func (h *Held) Stand(ctx context.Context) error { return h.stand(ctx, true) }
 
 // Ready implements lock.Held. A successor that has claimed B and only waits gives it back if the last holder asks for
@@ -64,12 +64,12 @@ func (h *Held) Ready(ctx context.Context) error {
 	}
 	h.Start()
 	h.Session.KeepSilent(true)
-	go h.settle(h.door.Load())
+	go h.takeB(h.reader.Load())
 	return nil
 }
 
-func (h *Held) stand(ctx context.Context, asNext bool) error {
-	w := wait{Held: h, door: h.door.Load(), asNext: asNext}
+func (h *Held) stand(ctx context.Context, asSuccessor bool) error {
+	w := wait{Held: h, reader: h.reader.Load(), asSuccessor: asSuccessor}
 	since, err := w.await(ctx)
 	if err == nil {
 		h.mayStart, h.proven = true, since
@@ -82,22 +82,22 @@ func (h *Held) stand(ctx context.Context, asNext bool) error {
 		err = cause
 	}
 	if !errors.Is(err, ErrStepBack) && !errors.Is(err, ErrElsewhere) {
-		h.avoidUnusable(ctx, h.slot, err)
+		h.skipUnusable(ctx, h.slot, err)
 	}
 	return err
 }
 
-// wait is the time between the door and the start.
+// wait is the time between taking the reader's place and the start.
 type wait struct {
 	*Held
-	door   *ledger.Door
-	asNext bool   // it goes on to wait when the holder has asked for the slot
-	asked  bool   // the holder has asked for the slot
-	absent bool   // B was not there when it was last looked at
-	turns  int    // since the last look at B
-	lacks  int    // how often there was no baton
-	there  bool   // the slot was seen since nobody has to be waited for
-	told   uint64 // the term whose end the user was told is waited for; 0: none
+	reader      *ledger.Reader
+	asSuccessor bool   // it goes on to wait when the holder has asked for the slot
+	asked       bool   // the holder has asked for the slot
+	absent      bool   // B was not there when it was last looked at
+	rounds      int    // since the last look at B
+	lacks       int    // how often there was no baton
+	there       bool   // the slot was seen since nobody has to be waited for
+	told        uint64 // the term whose end the user was told is waited for; 0: none
 
 	notBefore time.Time // that B is claimed: its holder lives
 
@@ -107,14 +107,14 @@ type wait struct {
 
 // await returns when the proof began with which the command may start.
 //
-// While it waits it proves now and then that it is still next, so that it can start at once: a release that it hears
-// of may have lain in the socket for as long as this process was stopped.
+// While it waits it proves now and then that it is still the successor, so that it can start at once: a release that it
+// hears of may have lain in the socket for as long as this process was stopped.
 func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
-	turn := w.lease / 4
+	interval := w.lease / 4
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
-		known := w.door.View()
+		known := w.reader.View()
 		w.Writer.WarnOfDoubt(w.t, known.Doubt())
 		var err error
 		switch w.situation(ctx).next(known) {
@@ -122,15 +122,15 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 			err = ctx.Err()
 		case sayWhy:
 			err = w.Cause()
-		case loseDoor:
-			err = w.judgeDoor(w.door.Lost())
+		case losePlace:
+			err = w.judgeReader(w.reader.Lost())
 		case loseToGuard:
 			err = w.Lose("its guard has released it")
 		case giveBack:
 			err = w.handBack(ctx)
-			look.Reset(turn)
-		case recordAnew:
-			err = w.judgeDoor(w.recordTerm(ctx))
+			look.Reset(interval)
+		case recordAgain:
+			err = w.judgeReader(w.recordTerm(ctx))
 		case proveAgain:
 			err = w.prove(ctx)
 		case lookAtSlot:
@@ -146,19 +146,19 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 				return since, nil
 			}
 		case stepBack:
-			w.door.Prune() // whoever comes next is not asked
+			w.reader.Prune() // whoever comes next is not asked
 			err = ErrStepBack
 		case listen:
 			w.sayWaiting(known)
-			var next time.Duration
+			var again time.Duration
 			select {
 			case <-known.Changed:
 			case <-look.C:
-				next, err = w.look(ctx)
+				again, err = w.look(ctx)
 				if err == nil && w.Waiter.Hint() > 0 {
 					err = ErrElsewhere
 				}
-				look.Reset(min(next, turn))
+				look.Reset(min(again, interval))
 			case d, open := <-w.spares():
 				if w.Waiter.TakeSpare(d, open) {
 					err = ErrElsewhere
@@ -178,26 +178,26 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 func (w *wait) situation(ctx context.Context) situation {
 	return situation{
 		clock: w.Session.Dialer.Clock, gaveUp: ctx.Err() != nil, lost: w.Cause() != nil, out: w.out, ours: w.Ours(), asked: w.asked,
-		term: w.Term(), mayStart: w.mayStart, missing: w.door.Missing, lease: w.lease, asNext: w.asNext, there: w.there,
+		term: w.Term(), mayStart: w.mayStart, missing: w.reader.Missing, lease: w.lease, asSuccessor: w.asSuccessor, there: w.there,
 		blocked: w.Session.Blocked(), priority: w.Waiter.Priority,
 	}
 }
 
-// spares receives what nobody in line wants, for one that is next.
+// spares receives what nobody in line wants, for a successor.
 func (w *wait) spares() <-chan transport.Delivery {
-	if w.asNext {
+	if w.asSuccessor {
 		return w.Waiter.Spares()
 	}
 	return nil
 }
 
-// prove proves what this holding has: the door, and B where it was claimed.
+// prove proves what this holding has: the reader's place, and B where it was claimed.
 func (w *wait) prove(ctx context.Context) error {
-	if err := w.door.Prove(ctx); err != nil {
-		return w.judgeDoor(err)
+	if err := w.reader.Prove(ctx); err != nil {
+		return w.judgeReader(err)
 	}
 	w.pruned()
-	if w.door.View().Dropped {
+	if w.reader.View().Dropped {
 		w.Writer.WarnOfPolicy(w.t, "the record of a holder was not delivered again")
 	}
 	if w.Ours() {
@@ -206,34 +206,34 @@ func (w *wait) prove(ctx context.Context) error {
 	return nil
 }
 
-// look proves that this holding is next, finds out whether the slot is still there, and whether its holder may be gone
-// without a word. It returns when to look again at the latest.
+// look proves that this holding is the successor, finds out whether the slot is still there, and whether its holder may
+// be gone without a word. It returns when to look again at the latest.
 func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	if w.Term() != 0 {
 		if err := w.prove(ctx); err != nil {
 			return 0, err
 		}
-		w.door.Prune()
+		w.reader.Prune()
 	}
 	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
 	}
 	again := w.lease
 	switch {
-	case !w.asNext:
+	case !w.asSuccessor:
 	case w.Waiter.Tend(ctx):
 		w.lacks = 0
 	default:
 		again = lackAgain << min(w.lacks, 8)
 		w.lacks++
 	}
-	if w.asNext {
+	if w.asSuccessor {
 		again = min(again, w.seek(ctx))
 	}
-	if w.door.View().Over() || time.Now().Before(w.notBefore) {
+	if w.reader.View().AllReleased() || time.Now().Before(w.notBefore) {
 		return again, nil
 	}
-	if w.turns++; w.Session.Apart() && w.turns%looksApart != 1 && !w.absent {
+	if w.rounds++; w.Session.Apart() && w.rounds%looksApart != 1 && !w.absent {
 		return again, nil
 	}
 	found, err := w.Session.ProbeOne(ctx, w.b)
@@ -251,19 +251,19 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 	return w.lease, nil
 }
 
-// outside waits away from the door, with B, for a holder that says nothing. It returns at the door again with a proof
-// once that one has been silent for as long as it may live, and with 0 when there is something to read, or somebody
-// has asked for the slot; and with 0 when the wait is over.
+// outside waits away from the reader's place, with B, for a holder that says nothing. It returns in the reader's place
+// again, with a proof, once that one has been silent for as long as it may live, and with 0 when there is something to
+// read, or somebody has asked for the slot; and with 0 when the wait is over.
 func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 	if !w.out {
-		if err := w.door.StepOut(ctx); err != nil {
-			return 0, w.judgeDoor(err)
+		if err := w.reader.StepOut(ctx); err != nil {
+			return 0, w.judgeReader(err)
 		}
 		if w.out = true; w.alone.IsZero() {
 			w.alone = time.Now()
 		}
 	}
-	known := w.door.View()
+	known := w.reader.View()
 	w.sayWaiting(known)
 	enough, look := time.NewTimer(w.left(known)), time.NewTimer(outLook)
 	defer enough.Stop()
@@ -278,14 +278,14 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			}
 			// What has come may be the release, or a sign of life. Somebody who is there for longer than a moment was not
 			// shown what is in hand here, and has to see it.
-			n, taken, err := w.door.Waiting(ctx)
+			n, taken, err := w.reader.Waiting(ctx)
 			if err != nil {
-				return 0, w.judgeDoor(err)
+				return 0, w.judgeReader(err)
 			}
 			if n > 0 || taken {
 				return 0, w.comeBack(ctx, taken)
 			}
-			if w.asNext {
+			if w.asSuccessor {
 				w.Waiter.Tend(ctx)
 			}
 			if w.Waiter.Hint() > 0 {
@@ -293,7 +293,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			}
 			look.Reset(outLook)
 		case term := <-w.Requests():
-			if w.asked = term != 0 && (known.Awaits(term) || w.door.Empty || known.Silent()); w.asked {
+			if w.asked = term != 0 && (known.Awaits(term) || w.reader.Empty || known.Unknown()); w.asked {
 				return 0, w.comeBack(ctx, false)
 			}
 		case d, open := <-w.spares():
@@ -310,41 +310,41 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 	}
 }
 
-// left is how long this holding has to wait for earlier ones if nothing more becomes known, from when it had the door
-// and B, and left the door. What comes later can say that it takes longer.
+// left is how long this holding has to wait for earlier ones if nothing more becomes known, from when it had the
+// reader's place and B, and left that place. What comes later can say that it takes longer.
 func (w *wait) left(known ledger.View) time.Duration {
 	wait := known.Wait(w.lease)
-	if w.door.Empty || known.Silent() {
+	if w.reader.Empty || known.Unknown() {
 		wait = max(wait, w.lease, w.unreleased[w.slot]) // what has come since is not all
 	}
 	if known.Unnamed() {
-		wait = max(wait, w.Env.Longest)
+		wait = max(wait, w.Env.MaxLease)
 	}
 	return wait - time.Since(w.alone)
 }
 
-// comeBack takes the place at the door again. Somebody may be there for a moment, who goes because B is ours. Where it
+// comeBack takes the reader's place again. Somebody may be there for a moment, who goes because B is ours. Where it
 // fails, the records go back before B does: a newcomer without them would know nothing of who lives.
 func (w *wait) comeBack(ctx context.Context, visited bool) (err error) {
-	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
-	before := w.door.View().Read
+	pauses := transport.Pauses(firstClaimPause, maxClaimPause)
+	before := w.reader.View().Read
 	for range comeBackTries {
-		err = w.door.StepIn(ctx)
+		err = w.reader.StepIn(ctx)
 		taken := errors.Is(err, transport.ErrTaken)
 		visited = visited || taken
 		if !taken || transport.Sleep(ctx, pauses.NextBackOff()) != nil {
 			break
 		}
 	}
-	if visited || w.door.View().Read > before {
+	if visited || w.reader.View().Read > before {
 		w.alone = time.Time{} // that may have hidden from a holder that we have its record
 	}
 	w.out = err != nil && ctx.Err() != nil
 	if err == nil || w.out {
 		return err
 	}
-	_ = w.door.Close(ctx)
-	return w.judgeDoor(err)
+	_ = w.reader.Close(ctx)
+	return w.judgeReader(err)
 }
 
 // startUntold is for a holder that nobody has heard of for as long as it may live. It returns 0 if something is heard
@@ -353,25 +353,25 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 	if err := w.comeBack(ctx, false); err != nil {
 		return 0, err
 	}
-	if known := w.door.View(); known.Echoed || w.free(known) || w.alone.IsZero() {
+	if known := w.reader.View(); known.HolderAlive || w.free(known) || w.alone.IsZero() {
 		return 0, nil
 	}
 	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
 	}
-	if w.door.View().Lost() {
+	if w.reader.View().Truncated() {
 		w.Writer.WarnOfPolicy(w.t, "it lacks a record of which others tell")
 	}
-	if w.Term() == 0 || !w.door.View().Current() {
+	if w.Term() == 0 || !w.reader.View().Current() {
 		// Of whoever it was nothing is known, but that it is dead by now.
 		if err := w.recordTerm(ctx); err != nil {
-			return 0, w.judgeDoor(err)
+			return 0, w.judgeReader(err)
 		}
 	} else if err := w.prove(ctx); err != nil {
 		return 0, err
 	}
-	known := w.door.View()
-	if known.Echoed {
+	known := w.reader.View()
+	if known.HolderAlive {
 		return 0, nil
 	}
 	return known.Proven, nil
@@ -380,11 +380,11 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 // handBack gives B back to a holder that is alive.
 func (w *wait) handBack(ctx context.Context) error {
 	w.Log.Debug("the holder lives and wants its slot", "queue", w.b)
-	w.door.Heeded()
+	w.reader.ClearHolderAlive()
 	w.asked, w.absent, w.alone, w.notBefore = false, false, time.Time{}, time.Now().Add(w.lease)
-	leaving := !w.asNext || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read anew
-	if leaving {                          // before B, or the holder takes us for somebody who has read its record
-		if err := w.door.Close(ctx); err != nil {
+	leaving := !w.asSuccessor || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read again
+	if leaving {                               // before B, or the holder takes us for somebody who has read its record
+		if err := w.reader.Close(ctx); err != nil {
 			return err
 		}
 	}
@@ -392,7 +392,7 @@ func (w *wait) handBack(ctx context.Context) error {
 		return err
 	}
 	if leaving {
-		w.Avoided.Add(w.slot, leaveAlone, transport.ErrTaken)
+		w.Skipped.Add(w.slot, leaveAlone, transport.ErrTaken)
 		return lock.Errorf(lock.ErrFull, "%s: its holder lives and wants it back", w)
 	}
 	return nil

@@ -93,7 +93,7 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	i.TLS, i.Login = c.Secured(), c.Node().Login()
 	i.Product, i.Version = c.Says("product"), c.Says("version")
 	i.Platform, i.Cluster = c.Says("platform"), c.Says("cluster_name")
-	i.settle(ctx)
+	i.detectType(ctx)
 	i.permit()
 	i.trialB, i.trialT = i.Queue(0, "B"), i.Queue(0, "T")
 	defer i.removeTrial(ctx)
@@ -166,10 +166,9 @@ func (i *inspection) advise(format string, args ...any) {
 	i.Advice = append(i.Advice, fmt.Sprintf(format, args...))
 }
 
-// settle finds out of which type the queues of the lock are. Where that is not to be found out, the steps that follow
-// say why.
-func (i *inspection) settle(ctx context.Context) {
-	n, err := slots.Settle(ctx, i.channel, i.Names)
+// detectType finds out of which type the queues of the lock are. Where it cannot, the steps that follow say why.
+func (i *inspection) detectType(ctx context.Context) {
+	n, err := slots.DetectType(ctx, i.channel, i.Names)
 	switch {
 	case errors.Is(err, lock.ErrUnsafe):
 		i.Problems = append(i.Problems, err)
@@ -186,8 +185,8 @@ func (i *inspection) publish(ctx context.Context) error {
 	switch {
 	case !i.plain:
 		said := transport.Message{Type: "check"} // as records have it
-		if _, err = i.publisher.Deliver(ctx, i.trialB, said); errors.Is(err, transport.ErrUnfit) {
-			_, err = i.publisher.Deliver(ctx, i.trialB, said) // by the name that it has told
+		if _, err = i.publisher.Publish(ctx, i.trialB, said); errors.Is(err, transport.ErrUnfit) {
+			_, err = i.publisher.Publish(ctx, i.trialB, said) // by the name that it has told
 		}
 		if err == nil {
 			i.User = i.known(i.conn.Node())
@@ -283,7 +282,7 @@ func (i *inspection) compareNodes(ctx context.Context) error {
 func (i *inspection) tryLedger(ctx context.Context) error {
 	letters := slices.Repeat([]transport.Letter{{Queue: i.trialT, Message: transport.Message{Type: "check"}}},
 		names.LedgerFull)
-	err := i.publisher.Via(ctx, func(c *transport.Channel) error {
+	err := i.publisher.Lend(ctx, func(c *transport.Channel) error {
 		_, err := c.Send(ctx, letters)
 		return err
 	})

@@ -48,12 +48,12 @@ func FuzzHistoryIsBounded(f *testing.F) {
 				h.add(r)
 			}
 		}
-		wait, over, highest, open := h.Wait(own), h.Over(), h.Highest(), len(h.open())
-		if wait < 0 || wait > longestHandover {
+		wait, over, highest, open := h.Wait(own), h.AllReleased(), h.Highest(), len(h.open())
+		if wait < 0 || wait > maxHandover {
 			t.Errorf("%+v has others wait for %v", all, wait)
 		}
 		for _, r := range h.open() {
-			if asked := min(max(r.Handover, 0), longestHandover.Milliseconds()); wait.Milliseconds() < asked {
+			if asked := min(max(r.Handover, 0), maxHandover.Milliseconds()); wait.Milliseconds() < asked {
 				t.Errorf("%+v has others wait for %v only", r, wait)
 			}
 		}
@@ -63,7 +63,7 @@ func FuzzHistoryIsBounded(f *testing.F) {
 		for _, r := range all {
 			h.add(r)
 		}
-		if h.Wait(own) != wait || h.Over() != over || h.Highest() != highest || len(h.open()) != open {
+		if h.Wait(own) != wait || h.AllReleased() != over || h.Highest() != highest || len(h.open()) != open {
 			t.Errorf("%+v says something else the second time", all)
 		}
 	})

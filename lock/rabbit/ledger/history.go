@@ -41,9 +41,9 @@ func (h *History) add(r Record) {
 // Doubt returns what was seen that does not count.
 func (h History) Doubt() Doubt { return h.doubt }
 
-// Silent reports whether the ledger does not say who may live: there is something that does not count, or no record of
-// another holder but of those who have left early.
-func (h History) Silent() bool { return h.doubt.Any || h.lacking() }
+// Unknown reports whether the ledger does not tell which holders may live: there is something that does not count, or
+// no record of another holder but of those that have left early.
+func (h History) Unknown() bool { return h.doubt.Any || h.lacking() }
 
 // lacking reports whether there is no record of another holder but of those who have left early: these have waited for
 // somebody who is not among them.
@@ -104,15 +104,15 @@ func newest(records iter.Seq[Record]) (last Record) {
 	return last
 }
 
-// Over reports whether the trees of all other holders are known to be dead. Each has to be released by itself: the
-// holder of a higher term may have been recorded and have lost the slot again before it started anything.
-func (h History) Over() bool { return !h.Silent() && len(h.open()) == 0 }
+// AllReleased reports whether the trees of all other holders are known to be dead. Each has to be released by itself:
+// the holder of a higher term may have been recorded and have lost the slot again before it started anything.
+func (h History) AllReleased() bool { return !h.Unknown() && len(h.open()) == 0 }
 
-// Lost reports whether a record is missing of which others tell, which the ledger does not keep then: that of the
-// newest release, or of whoever those have waited for who have left. An older release has come late, after a successor
-// had removed the record. An early one says nothing of others: its own record may never have been written, and where it
-// was, nothing was started, and of the records before it none was removed but of who was over.
-func (h History) Lost() bool {
+// Truncated reports whether a record is missing of which others tell, which the ledger does not keep then: that of the
+// newest release, or of the holders for which those have waited that have left. An older release has come late, after a
+// successor had removed the record. An early one tells nothing of others: its own record may never have been written,
+// and where it was, nothing was started, and of the records before it none was removed but of holders that were over.
+func (h History) Truncated() bool {
 	last := newest(maps.Values(h.held)).Term
 	for who, sawAll := range h.released {
 		if sawAll && who.ID != h.id && who.Term > last {
@@ -136,7 +136,7 @@ func (h History) Wait(own time.Duration) (longest time.Duration) {
 		if r.Handover <= 0 {
 			longest = max(longest, own)
 		} else {
-			longest = max(longest, r.handover(longestHandover))
+			longest = max(longest, r.handover(maxHandover))
 		}
 	}
 	return longest

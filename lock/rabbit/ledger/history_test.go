@@ -33,7 +33,7 @@ func says(h History) string {
 	var all []string
 	for word, yes := range map[string]bool{
 		"blank": h.Blank(), "contested": h.Contested(), "current": h.Current(), "disowned": h.Disowned(),
-		"lost": h.Lost(), "over": h.Over(), "silent": h.Silent(), "unsettled": h.Unsettled(),
+		"truncated": h.Truncated(), "released": h.AllReleased(), "unknown": h.Unknown(), "unsettled": h.Unsettled(),
 	} {
 		if yes {
 			all = append(all, word)
@@ -50,9 +50,9 @@ func TestWhatALedgerSays(t *testing.T) {
 		wait    time.Duration // that its reader has to wait
 		highest uint64
 	}{
-		"nothing":        {nil, "blank silent", lived, 0},
+		"nothing":        {nil, "blank unknown", lived, 0},
 		"one may live":   {records(isHeld(3, "a", time.Second)), "contested unsettled", time.Second, 3},
-		"it is over":     {records(isHeld(3, "a", time.Second), over(3, "a")), "over", 0, 3},
+		"it is over":     {records(isHeld(3, "a", time.Second), over(3, "a")), "released", 0, 3},
 		"two may live":   {records(isHeld(3, "a", 9*time.Second), isHeld(4, "b", time.Second)), "contested unsettled", 9 * time.Second, 4},
 		"one of them is": {records(isHeld(3, "a", 9*time.Second), over(3, "a"), isHeld(4, "b", time.Second)), "contested unsettled", time.Second, 4},
 		"the other is": {records(isHeld(3, "a", time.Second), isHeld(4, "b", 9*time.Second), over(4, "b")),
@@ -63,49 +63,49 @@ func TestWhatALedgerSays(t *testing.T) {
 			"contested unsettled", time.Second, 3},
 
 		// One that left early has waited for somebody of whom nothing is known any more.
-		"left early": {records(isHeld(3, "a", 9*time.Second), early(3, "a")), "lost silent", 9 * time.Second, 3},
-		"left early, it knew of a shorter wait": {records(isHeld(3, "a", time.Second), early(3, "a")), "lost silent",
+		"left early": {records(isHeld(3, "a", 9*time.Second), early(3, "a")), "truncated unknown", 9 * time.Second, 3},
+		"left early, it knew of a shorter wait": {records(isHeld(3, "a", time.Second), early(3, "a")), "truncated unknown",
 			lived, 3},
 		"two left early": {records(isHeld(3, "a", 9*time.Second), early(3, "a"), isHeld(4, "b", 8*time.Second), early(4, "b")),
-			"lost silent", 9 * time.Second, 4},
+			"truncated unknown", 9 * time.Second, 4},
 		"left early after one that is over": {records(isHeld(3, "a", time.Second), over(3, "a"),
-			isHeld(4, "b", time.Second), early(4, "b")), "over", 0, 4},
+			isHeld(4, "b", time.Second), early(4, "b")), "released", 0, 4},
 		"left early after one that may live": {records(isHeld(3, "a", time.Second), isHeld(4, "b", 9*time.Second),
 			early(4, "b")), "contested unsettled", time.Second, 4},
-		"early, then over": {records(isHeld(3, "a", time.Second), early(3, "a"), over(3, "a")), "over", 0, 3},
-		"over, then early": {records(isHeld(3, "a", time.Second), over(3, "a"), early(3, "a")), "over", 0, 3},
+		"early, then over": {records(isHeld(3, "a", time.Second), early(3, "a"), over(3, "a")), "released", 0, 3},
+		"over, then early": {records(isHeld(3, "a", time.Second), over(3, "a"), early(3, "a")), "released", 0, 3},
 
 		// The record of the newest release is missing: the ledger has lost it.
-		"the newest record is missing": {records(isHeld(3, "a", time.Second), over(3, "a"), over(4, "b")), "lost over", 0, 4},
-		"that of a term that is there": {records(isHeld(3, "a", time.Second), over(3, "a"), over(3, "b")), "over", 0, 3},
-		"an older one is missing":      {records(isHeld(3, "a", time.Second), over(3, "a"), over(2, "b")), "over", 0, 3},
-		"an early release alone":       {records(isHeld(3, "a", time.Second), over(3, "a"), early(4, "b")), "over", 0, 4},
-		"releases alone":               {records(over(4, "b")), "blank lost silent", lived, 4},
-		"the own release alone":        {records(over(4, me)), "blank silent", lived, 0},
+		"the newest record is missing": {records(isHeld(3, "a", time.Second), over(3, "a"), over(4, "b")), "released truncated", 0, 4},
+		"that of a term that is there": {records(isHeld(3, "a", time.Second), over(3, "a"), over(3, "b")), "released", 0, 3},
+		"an older one is missing":      {records(isHeld(3, "a", time.Second), over(3, "a"), over(2, "b")), "released", 0, 3},
+		"an early release alone":       {records(isHeld(3, "a", time.Second), over(3, "a"), early(4, "b")), "released", 0, 4},
+		"releases alone":               {records(over(4, "b")), "blank truncated unknown", lived, 4},
+		"the own release alone":        {records(over(4, me)), "blank unknown", lived, 0},
 
 		"ours is the last": {records(isHeld(3, "a", time.Second), over(3, "a"), isHeld(4, me, time.Second)),
-			"current over", 0, 3},
+			"current released", 0, 3},
 		"ours, anew": {records(isHeld(3, "a", time.Second), over(3, "a"), isHeld(4, me, time.Second),
-			isHeld(6, me, time.Second), isHeld(5, "b", time.Second), over(5, "b")), "current over", 0, 5},
+			isHeld(6, me, time.Second), isHeld(5, "b", time.Second), over(5, "b")), "current released", 0, 5},
 		"ours, and one of before may live": {records(isHeld(3, "a", time.Second), isHeld(4, me, time.Second)),
 			"current unsettled", time.Second, 3},
 		"somebody was here meanwhile, and has gone": {records(isHeld(4, me, time.Second), isHeld(5, "a", time.Second),
-			over(5, "a")), "over", 0, 5},
+			over(5, "a")), "released", 0, 5},
 		"somebody was here, and its record is lost": {records(isHeld(3, "a", time.Second), over(3, "a"),
-			isHeld(4, me, time.Second), over(5, "b")), "lost over", 0, 5},
+			isHeld(4, me, time.Second), over(5, "b")), "released truncated", 0, 5},
 		"somebody came after us": {records(isHeld(4, me, time.Second), isHeld(5, "a", time.Second)),
 			"contested unsettled", time.Second, 5},
 		"somebody has our term": {records(isHeld(4, me, time.Second), isHeld(4, "a", time.Second)), "contested unsettled",
 			time.Second, 4},
 		"our guard has released us": {records(isHeld(3, "a", time.Second), over(3, "a"), isHeld(4, me, time.Second),
-			over(4, me)), "disowned over", 0, 3},
+			over(4, me)), "disowned released", 0, 3},
 		"our guard has, early": {records(isHeld(3, "a", time.Second), over(3, "a"), isHeld(4, me, time.Second),
-			early(4, me)), "disowned over", 0, 3},
-		"our guard has released the first term": {records(isHeld(1, me, time.Second), over(1, me)), "blank disowned silent",
+			early(4, me)), "disowned released", 0, 3},
+		"our guard has released the first term": {records(isHeld(1, me, time.Second), over(1, me)), "blank disowned unknown",
 			lived, 0},
-		"a release without a term": {records(over(0, me)), "blank silent", lived, 0},
+		"a release without a term": {records(over(0, me)), "blank unknown", lived, 0},
 		"an older term of ours was released": {records(isHeld(3, "a", time.Second), over(3, "a"), isHeld(4, me, time.Second),
-			over(4, me), isHeld(5, me, time.Second)), "current over", 0, 3},
+			over(4, me), isHeld(5, me, time.Second)), "current released", 0, 3},
 
 		// Nobody else's record is without a name, and without a name none is ours.
 		"a record without a name": {records(isHeld(3, "", time.Second)), "contested unsettled", time.Second, 3},
@@ -205,7 +205,7 @@ func TestNextTermIsAboveAll(t *testing.T) {
 	})
 }
 
-// A host's clock may have begun anew in 1970, or in 2000.
+// A host's clock may start at 1970, or at 2000.
 func TestHighestTermIsDecadesAheadOfAClockThatIsRight(t *testing.T) {
 	const decades = 20 * 365 * 24 * time.Hour
 	for clock, want := range map[time.Time]time.Time{
@@ -235,15 +235,15 @@ func TestRecordThatDoesNotCountHasTheLedgerSayNothing(t *testing.T) {
 		says string
 		wait time.Duration
 	}{
-		"a holder's":              {doubted(whole, "x", false, isHeld(4, "s", 9*time.Second)), "silent unsettled", 9 * time.Second},
-		"one with a shorter life": {doubted(whole, "x", false, isHeld(4, "s", time.Second)), "silent unsettled", lived},
-		"two":                     {doubted(whole, "x", false, isHeld(4, "s", 9*time.Second), isHeld(4, "s", time.Second)), "silent unsettled", 9 * time.Second},
-		"one that asks for more than any berth": {doubted(whole, "x", false, isHeld(4, "s", time.Hour)), "silent unsettled",
+		"a holder's":              {doubted(whole, "x", false, isHeld(4, "s", 9*time.Second)), "unknown unsettled", 9 * time.Second},
+		"one with a shorter life": {doubted(whole, "x", false, isHeld(4, "s", time.Second)), "unknown unsettled", lived},
+		"two":                     {doubted(whole, "x", false, isHeld(4, "s", 9*time.Second), isHeld(4, "s", time.Second)), "unknown unsettled", 9 * time.Second},
+		"one that asks for more than any berth": {doubted(whole, "x", false, isHeld(4, "s", time.Hour)), "unknown unsettled",
 			2 * time.Minute},
 		"a release": {doubted(whole, "x", false, Record{Record: released, Holding: Holding{4, "s"},
-			Handover: time.Hour.Milliseconds()}), "silent unsettled", lived},
+			Handover: time.Hour.Milliseconds()}), "unknown unsettled", lived},
 		"where there is nothing else": {doubted(NewHistory(me, 0), "x", false, isHeld(4, "s", 9*time.Second)),
-			"silent unsettled", 9 * time.Second},
+			"unknown unsettled", 9 * time.Second},
 	} {
 		if got := says(c.h); got != c.says {
 			t.Errorf("%s: %s; want: %s", name, got, c.says)
@@ -258,7 +258,7 @@ func TestRecordThatDoesNotCountHasTheLedgerSayNothing(t *testing.T) {
 }
 
 // It may be a berth's that does not say whose it is, and whose clock is a little ahead.
-func TestTermThatDoesNotCountIsHeededNearTheClock(t *testing.T) {
+func TestTermThatDoesNotCountIsUsedNearTheClock(t *testing.T) {
 	in2001 := time.Date(2001, time.May, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct{ at, right time.Time }{
 		"a clock that is right": {started, started},

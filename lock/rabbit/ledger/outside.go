@@ -11,62 +11,62 @@ import (
 // StepOut stops consuming, with all records in hand, for one that waits for a holder which nobody has heard of:
 // whoever holds the slot sees a ledger with neither record nor consumer then, and writes its record again. It counts
 // although the queues that are the claims may be different ones on the sides of a split cluster: the ledger is one.
-func (d *Door) StepOut(ctx context.Context) error {
-	if err := d.begin(ctx); err != nil {
+func (r *Reader) StepOut(ctx context.Context) error {
+	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	defer d.end()
-	if err := d.consumer.Cancel(ctx); err != nil {
+	defer r.end()
+	if err := r.consumer.Cancel(ctx); err != nil {
 		return err
 	}
-	<-d.View().Ended
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.fresh = true
+	<-r.View().Ended
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fresh = true
 	return nil
 }
 
 // StepIn consumes again, and reads what has come meanwhile. Errors: transport.ErrTaken for as long as somebody else
 // stands there, and as Enter.
-func (d *Door) StepIn(ctx context.Context) error {
-	if err := d.begin(ctx); err != nil {
+func (r *Reader) StepIn(ctx context.Context) error {
+	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	defer d.end()
-	records, err := d.consume(ctx, Visitor{Owner: true})
+	defer r.end()
+	records, err := r.consume(ctx, Visitor{Owner: true})
 	switch {
-	case errors.Is(err, transport.ErrTaken) && !errors.Is(err, ErrNext): // the channel is closed, and everything back
+	case errors.Is(err, transport.ErrTaken) && !errors.Is(err, ErrSuccessor): // the channel is closed, and everything back
 		return lock.Errorf(lock.ErrLost, "%s", err.Error())
 	case errors.Is(err, transport.ErrNoQueue):
 		return unreadable(err)
 	case err != nil:
 		return err
 	}
-	return d.read(ctx, records)
+	return r.read(ctx, records)
 }
 
 // Waiting returns how many messages there are to be read after StepOut, and whether somebody else reads them.
-func (d *Door) Waiting(ctx context.Context) (records int, taken bool, err error) {
-	records, consumers, err := d.channel.Count(ctx, d.queue)
+func (r *Reader) Waiting(ctx context.Context) (records int, taken bool, err error) {
+	records, consumers, err := r.channel.Count(ctx, r.queue)
 	return records, consumers > 0, unreadable(err)
 }
 
-// Heeded is for an echo that was acted upon.
-func (d *Door) Heeded() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.view.Echoed = false
+// ClearHolderAlive is for a sign of life that was acted upon.
+func (r *Reader) ClearHolderAlive() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.view.HolderAlive = false
 }
 
-// Abandoned reports whether a ledger has neither a record nor anybody at its door, and how many messages it has. Errors:
+// Abandoned reports whether a ledger has neither a record nor a reader, and how many messages it has. Errors:
 // as transport.Channel.
 //
 // It looks twice: a queue can answer a look before it puts back what it was given before (RabbitMQ 4.3 does so when
 // it is busy).
 func Abandoned(ctx context.Context, channel *transport.Channel, queue string) (abandoned bool, messages int, err error) {
 	for range 2 {
-		messages, next, err := channel.Count(ctx, queue)
-		if err != nil || messages > 0 || next > 0 {
+		messages, readers, err := channel.Count(ctx, queue)
+		if err != nil || messages > 0 || readers > 0 {
 			return false, messages, err
 		}
 		if err := transport.Sleep(ctx, secondLook); err != nil {

@@ -12,15 +12,15 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// activeTimeout is for how long one that has come to the door of a replicated ledger, and is shown nothing of it,
+// activeTimeout is for how long one that consumes from a replicated ledger, and is shown nothing of it,
 // waits: the broker gives all of it to somebody else.
 const activeTimeout = time.Second
 
-// mostAhead is how many messages can come before one that was put back: the broker has 2000 at most on their way to a
+// maxAhead is how many messages can come before one that was put back: the broker has 2000 at most on their way to a
 // consumer. With more, it has dropped that one, because somebody fills the ledger: it is to be written again at once.
-const mostAhead = 2 * 2000
+const maxAhead = 2 * 2000
 
-// copies is what one has in hand of its record who stands at the door of a replicated ledger: the record, which is put
+// copies is what the reader of a replicated ledger has in hand of its record: the record, which is put
 // back and delivered again for each proof, and a copy, which stays. If that is delivered again, too, somebody else had
 // the place meanwhile.
 type copies struct {
@@ -42,7 +42,7 @@ var ErrCopies = errors.New("the ledger does not have the own record twice")
 //
 // A ledger without records is entered too. Errors: transport.ErrTaken, transport.ErrNoQueue, lock.ErrDenied,
 // lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
-func EnterReplicated(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
+func EnterReplicated(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Reader, error) {
 	waiting, consumers, err := channel.Count(ctx, queue)
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
@@ -52,28 +52,28 @@ func EnterReplicated(ctx context.Context, channel *transport.Channel, queue stri
 	case consumers > 0:
 		return nil, taken(queue)
 	}
-	d, err := Return(ctx, channel, queue, who)
+	r, err := Return(ctx, channel, queue, who)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.readActive(ctx, waiting, who); err != nil {
-		return nil, errors.Join(err, d.Close(ctx))
+	if err := r.readActive(ctx, waiting, who); err != nil {
+		return nil, errors.Join(err, r.Close(ctx))
 	}
-	known := d.View()
-	d.Empty = known.Silent() || known.Lost() || max(waiting, known.Read) >= names.LedgerFull
-	return d, nil
+	known := r.View()
+	r.Empty = known.Unknown() || known.Truncated() || max(waiting, known.Read) >= names.LedgerFull
+	return r, nil
 }
 
 func taken(queue string) error {
-	return fmt.Errorf("queue %q goes to another berth: %w: %w", queue, ErrNext, transport.ErrTaken)
+	return fmt.Errorf("queue %q goes to another berth: %w: %w", queue, ErrSuccessor, transport.ErrTaken)
 }
 
-// Return takes the place at the door of a replicated ledger, or stands behind whoever has it: for a holder that had it
+// Return takes the reader's place of a replicated ledger, or waits behind its reader: for a holder that had it
 // before. Its record, written again, comes once the place is its own. Errors: as EnterReplicated, without
 // transport.ErrTaken.
-func Return(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Door, error) {
-	d := newDoor(channel, queue, who)
-	d.copies = &copies{}
+func Return(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Reader, error) {
+	r := newReader(channel, queue, who)
+	r.copies = &copies{}
 	consumer, err := channel.Consume(ctx, queue, transport.Consumption{Quorum: true})
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
@@ -81,8 +81,8 @@ func Return(ctx context.Context, channel *transport.Channel, queue string, who V
 	case err != nil:
 		return nil, unreadable(err)
 	}
-	d.follow(consumer)
-	return d, nil
+	r.follow(consumer)
+	return r, nil
 }
 
 // knock is a message that says nothing, of one that was shown nothing.
@@ -94,200 +94,200 @@ type knock struct {
 func (w *Writer) Knock(ctx context.Context, ledger, id string) error {
 	m := transport.NewMessage("knock", knock{id})
 	m.Expiration = "1000" // ms
-	return deliver(ctx, w.via, ledger, m)
+	return publish(ctx, w.lender, ledger, m)
 }
 
 // readActive reads what is there, for as long as it takes to see that it goes to somebody else. Nobody writes a record
 // to a ledger that may be somebody else's: it would be in doubt about its slot. So one that is shown nothing knocks, and
 // goes on only if that comes to itself.
-func (d *Door) readActive(ctx context.Context, records int, who Visitor) error {
+func (r *Reader) readActive(ctx context.Context, records int, who Visitor) error {
 	if records > 0 {
-		err := d.shown(ctx, func(ctx context.Context) error { return d.read(ctx, records) })
-		if err != nil || d.View().Read > 0 {
+		err := r.shown(ctx, func(ctx context.Context) error { return r.read(ctx, records) })
+		if err != nil || r.View().Read > 0 {
 			return err
 		}
 	}
 	if who.Knock == nil {
 		return nil
 	}
-	return d.knock(ctx, who.Knock)
+	return r.knock(ctx, who.Knock)
 }
 
 // knock returns once what is no record has come.
-func (d *Door) knock(ctx context.Context, publish func(context.Context) error) error {
-	d.mu.Lock()
-	d.copies.knocked = false
-	d.mu.Unlock()
+func (r *Reader) knock(ctx context.Context, publish func(context.Context) error) error {
+	r.mu.Lock()
+	r.copies.knocked = false
+	r.mu.Unlock()
 	if err := publish(ctx); err != nil {
 		return err
 	}
-	return d.shown(ctx, func(ctx context.Context) error {
-		return d.await(ctx, deliveryTimeout, func() bool { return d.copies.knocked })
+	return r.shown(ctx, func(ctx context.Context) error {
+		return r.await(ctx, deliveryTimeout, func() bool { return r.copies.knocked })
 	})
 }
 
 // Deprived reports whether what is published now comes, though the own record has not and stays away, which comes first
 // where the broker has kept it. publish publishes no record (see Visitor.Knock): the place may be somebody else's.
-func (d *Door) Deprived(ctx context.Context, publish func(context.Context) error) bool {
-	if d.knock(ctx, publish) != nil {
+func (r *Reader) Deprived(ctx context.Context, publish func(context.Context) error) bool {
+	if r.knock(ctx, publish) != nil {
 		return false
 	}
 	// A policy may delay what is put back by a moment.
-	err := d.await(ctx, late, func() bool { return d.own != 0 || d.view.Echoed })
-	return errors.Is(err, ErrLate)
+	err := r.await(ctx, late, func() bool { return r.own != 0 || r.view.HolderAlive })
+	return errors.Is(err, ErrTimedOut)
 }
 
 // shown awaits something that comes at once, or to somebody else.
-func (d *Door) shown(ctx context.Context, await func(context.Context) error) error {
+func (r *Reader) shown(ctx context.Context, await func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, activeTimeout)
 	defer cancel()
 	err := await(bounded)
-	if err != nil && ctx.Err() == nil && bounded.Err() != nil && !d.channel.Conn().Broken() {
-		return taken(d.queue)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil && !r.channel.Conn().Broken() {
+		return taken(r.queue)
 	}
 	return err
 }
 
 // AwaitCopies waits until the own record and its copy are in hand.
-func (d *Door) AwaitCopies(ctx context.Context, limit time.Duration) error {
-	return d.await(ctx, limit, d.complete)
+func (r *Reader) AwaitCopies(ctx context.Context, limit time.Duration) error {
+	return r.await(ctx, limit, r.complete)
 }
 
 // Renew has the own record and its copy written, and waits until these have come, in the place of those in hand: what
 // came amid a later proof would look as if somebody else had had the place.
-func (d *Door) Renew(ctx context.Context, limit time.Duration, write func() error) error {
-	d.mu.Lock()
-	own, kept := d.own, d.copies.kept
-	d.mu.Unlock()
+func (r *Reader) Renew(ctx context.Context, limit time.Duration, write func() error) error {
+	r.mu.Lock()
+	own, kept := r.own, r.copies.kept
+	r.mu.Unlock()
 	if err := write(); err != nil {
 		return err
 	}
-	return d.await(ctx, limit, func() bool { return d.complete() && d.own != own && d.copies.kept != kept })
+	return r.await(ctx, limit, func() bool { return r.complete() && r.own != own && r.copies.kept != kept })
 }
 
 // Vanished reports whether the own record was written again and has come, but not the one before, which comes first
 // where the broker has kept it, and does not give it back late.
-func (d *Door) Vanished() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.copies.alone
+func (r *Reader) Vanished() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.copies.alone
 }
 
 // late is for how long what is put back does not stay away, and a policy may delay it (delayed-retry-min).
 const late = 700 * time.Millisecond
 
 // Delayed reports whether the own record came late in the last proof, both times: after an outage the second is soon.
-func (d *Door) Delayed() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.copies.least > late
+func (r *Reader) Delayed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.copies.least > late
 }
 
 // complete reports whether the own record and its copy are in hand. The caller has mu.
-func (d *Door) complete() bool { return d.own != 0 && d.copies.kept != 0 }
+func (r *Reader) complete() bool { return r.own != 0 && r.copies.kept != 0 }
 
 // takeCopy notes the own record or its copy, and removes the one that was in hand before. The caller has mu.
-func (d *Door) takeCopy(r Record, m transport.Delivery) {
-	if d.copies.term != r.Term {
-		d.own, *d.copies = 0, copies{term: r.Term, knocked: d.copies.knocked}
+func (r *Reader) takeCopy(record Record, m transport.Delivery) {
+	if r.copies.term != record.Term {
+		r.own, *r.copies = 0, copies{term: record.Term, knocked: r.copies.knocked}
 	}
-	place := &d.own
-	if r.Copy {
-		place = &d.copies.kept
+	place := &r.own
+	if record.Copy {
+		place = &r.copies.kept
 	} else if !m.Redelivered {
-		d.copies.alone = *place == 0
+		r.copies.alone = *place == 0
 	}
 	if *place != 0 {
-		_ = d.consumer.Ack(*place)
-		d.drop(*place)
+		_ = r.consumer.Ack(*place)
+		r.drop(*place)
 	}
 	// One that was just written may have been sent before a question, and is no answer to it.
-	d.copies.interrupted = d.copies.interrupted || *place != 0 || !m.Redelivered
+	r.copies.interrupted = r.copies.interrupted || *place != 0 || !m.Redelivered
 	*place = m.DeliveryTag
 }
 
 // drop forgets a letter in hand. The caller has mu.
-func (d *Door) drop(tag uint64) {
-	d.inHand = slices.DeleteFunc(d.inHand, func(l letter) bool { return l.tag == tag }) // none that does not count
+func (r *Reader) drop(tag uint64) {
+	r.inHand = slices.DeleteFunc(r.inHand, func(l letter) bool { return l.tag == tag }) // none that does not count
 }
 
 // proveTwice puts the own record back and awaits it, and does that again. Where a node was cut off for a while, what
 // comes first may have been sent before the question: the place was somebody else's, then ours, and then maybe somebody
-// else's again. But the copy was sent with it then, and is read before the second answer. The caller has turn.
-func (d *Door) proveTwice(ctx context.Context) error {
-	began := d.clock.Now()
-	d.mu.Lock()
-	complete := d.complete()
-	d.copies.interrupted = false
-	d.mu.Unlock()
+// else's again. But the copy was sent with it then, and is read before the second answer. The caller has called begin.
+func (r *Reader) proveTwice(ctx context.Context) error {
+	began := r.clock.Now()
+	r.mu.Lock()
+	complete := r.complete()
+	r.copies.interrupted = false
+	r.mu.Unlock()
 	if !complete {
-		return lock.Errorf(lock.ErrUnknown, "queue %q: %w", d.queue, ErrCopies)
+		return lock.Errorf(lock.ErrUnknown, "queue %q: %w", r.queue, ErrCopies)
 	}
 	least := deliveryTimeout
 	for range 2 {
 		asked := time.Now()
-		d.mu.Lock()
-		d.consumer.PutBackOne(d.own)
-		d.drop(d.own)
-		d.own = 0
-		heard, passed := d.view.Read, false
-		d.mu.Unlock()
-		err := d.await(ctx, deliveryTimeout, func() bool {
-			passed = d.own == 0 && d.view.Read-heard > mostAhead
-			return d.own != 0 || passed
+		r.mu.Lock()
+		r.consumer.PutBackOne(r.own)
+		r.drop(r.own)
+		r.own = 0
+		heard, passed := r.view.Read, false
+		r.mu.Unlock()
+		err := r.await(ctx, deliveryTimeout, func() bool {
+			passed = r.own == 0 && r.view.Read-heard > maxAhead
+			return r.own != 0 || passed
 		})
 		if err != nil {
 			return err
 		} else if passed {
-			return lock.Errorf(lock.ErrUnknown, "queue %q: %w: others fill it", d.queue, ErrCopies)
+			return lock.Errorf(lock.ErrUnknown, "queue %q: %w: others fill it", r.queue, ErrCopies)
 		}
 		least = min(least, time.Since(asked))
 	}
-	d.mu.Lock()
-	d.copies.least = least
-	interrupted := d.copies.interrupted
-	d.mu.Unlock()
+	r.mu.Lock()
+	r.copies.least = least
+	interrupted := r.copies.interrupted
+	r.mu.Unlock()
 	if interrupted {
-		return lock.Errorf(lock.ErrUnknown, "queue %q was another berth's for a while", d.queue)
+		return lock.Errorf(lock.ErrUnknown, "queue %q was another berth's for a while", r.queue)
 	}
-	d.proved(began)
+	r.proved(began)
 	return nil
 }
 
 // Keep leaves the own record alone in the ledger, once the command runs: everybody before is dead. It does not wait.
-func (d *Door) Keep() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pruned = true
-	for _, tag := range d.sift(true) {
-		_ = d.consumer.Ack(tag)
+func (r *Reader) Keep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pruned = true
+	for _, tag := range r.sift(true) {
+		_ = r.consumer.Ack(tag)
 	}
 }
 
 // Freshen is Keep, and puts back what else the ledger has to keep. What is in hand for long keeps the broker from cutting
 // the queue's log, and has it end the consumer in the end (consumer_timeout).
-func (d *Door) Freshen() {
-	d.Keep()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, l := range slices.Clone(d.inHand) {
-		if l.tag != d.own && l.tag != d.copies.kept {
-			d.consumer.PutBackOne(l.tag)
-			d.drop(l.tag)
+func (r *Reader) Freshen() {
+	r.Keep()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range slices.Clone(r.inHand) {
+		if l.tag != r.own && l.tag != r.copies.kept {
+			r.consumer.PutBackOne(l.tag)
+			r.drop(l.tag)
 		}
 	}
 }
 
 // Withdraw is Close for one that has started nothing. It leaves none of the own records that are in hand.
-func (d *Door) Withdraw(ctx context.Context) error {
-	d.mu.Lock()
-	for _, l := range d.inHand {
-		if l.record.Record == held && l.record.ID == d.view.id {
-			_ = d.consumer.Ack(l.tag)
+func (r *Reader) Withdraw(ctx context.Context) error {
+	r.mu.Lock()
+	for _, l := range r.inHand {
+		if l.record.Record == held && l.record.ID == r.view.id {
+			_ = r.consumer.Ack(l.tag)
 		}
 	}
-	d.mu.Unlock()
-	return d.Close(ctx)
+	r.mu.Unlock()
+	return r.Close(ctx)
 }
 
 // First returns what is written to a ledger that is made with its slot: a holding that is over. So the first one to

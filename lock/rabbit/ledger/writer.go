@@ -25,15 +25,15 @@ func Finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// departTimeout is how long the write that ends a holding is waited for, with what has to come before it: half the time
-// that a release may take, and far more than a broker needs that is well. The rest is for another connection, because
-// this one may have fallen silent.
-const departTimeout = 1250 * time.Millisecond
+// releasingTimeout is how long the write that ends a holding is waited for, with what has to come before it: half the
+// time that a release may take, and far more than a broker needs that is well. The rest is for another connection,
+// because this one may have fallen silent.
+const releasingTimeout = 1250 * time.Millisecond
 
-// Departing returns a context for the write that ends a holding. If it ends first, the connection is cut, and the release
-// is published over another one.
-func Departing(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, departTimeout)
+// Releasing returns a context for the write that ends a holding. If it ends first, the connection is cut, and the
+// release is published over another one.
+func Releasing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, releasingTimeout)
 }
 
 // releaseTimeout bounds the attempts to record a release.
@@ -41,8 +41,8 @@ const releaseTimeout = 2 * time.Second
 
 // Writer writes the records of one contender. Its methods may be called from several goroutines.
 type Writer struct {
-	via transport.Via
-	log hclog.Logger
+	lender transport.Lender
+	log    hclog.Logger
 
 	policy sync.Once // of WarnOfPolicy
 
@@ -58,24 +58,24 @@ type owed struct {
 }
 
 // NewWriter returns a writer.
-func NewWriter(via transport.Via, log hclog.Logger) *Writer {
-	return &Writer{via: via, log: log, owed: map[Holding]owed{}, told: map[string]bool{}}
+func NewWriter(lender transport.Lender, log hclog.Logger) *Writer {
+	return &Writer{lender: lender, log: log, owed: map[Holding]owed{}, told: map[string]bool{}}
 }
 
 // Write puts a record into a ledger that exists, and returns once the broker has it. It tries once. Errors:
 // lock.ErrDenied, lock.ErrUnknown.
 func (w *Writer) Write(ctx context.Context, ledger string, rec Record) error {
-	return deliver(ctx, w.via, ledger, rec.message())
+	return publish(ctx, w.lender, ledger, rec.message())
 }
 
 // WriteOver is Write over this channel, and no other way.
 func (w *Writer) WriteOver(ctx context.Context, c *transport.Channel, ledger string, rec Record) error {
 	over := func(_ context.Context, use func(*transport.Channel) error) error { return use(c) }
-	return deliver(ctx, over, ledger, rec.message())
+	return publish(ctx, over, ledger, rec.message())
 }
 
-func deliver(ctx context.Context, via transport.Via, ledger string, m transport.Message) error {
-	found, err := via.Deliver(ctx, ledger, m)
+func publish(ctx context.Context, lender transport.Lender, ledger string, m transport.Message) error {
+	found, err := lender.Publish(ctx, ledger, m)
 	switch {
 	case errors.Is(err, lock.ErrDenied):
 		return err
@@ -133,7 +133,7 @@ func (w *Writer) first(ledger, what string) bool {
 
 // Create makes a ledger that somebody has deleted.
 func (w *Writer) Create(ctx context.Context, ledger string) error {
-	return w.via(ctx, func(c *transport.Channel) error {
+	return w.lender.Lend(ctx, func(c *transport.Channel) error {
 		_, err := c.Create(ctx, ledger, names.LedgerLength)
 		return err
 	})
@@ -141,12 +141,12 @@ func (w *Writer) Create(ctx context.Context, ledger string) error {
 
 // Release records that the tree of a holding is dead; see Holding.Released. It is not worth a long wait: successors do
 // without it, after the handover delay. What could not be recorded within 2 s is owed: the error is lock.ErrUnknown, and
-// Settle tries again.
+// FlushOwed tries again.
 func (w *Writer) Release(ctx context.Context, ledger string, who Holding, early bool) error {
 	bounded, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
 	for pauses := transport.RetryPauses(); ; {
-		err := Release(bounded, w.via, ledger, who, early)
+		err := Release(bounded, w.lender, ledger, who, early)
 		if err == nil || errors.Is(err, lock.ErrDenied) { // said when the slot was won
 			return nil
 		}
@@ -161,9 +161,9 @@ func (w *Writer) Release(ctx context.Context, ledger string, who Holding, early 
 	}
 }
 
-// Settle records the releases that could not be recorded when they were due, once the broker answers again: every
+// FlushOwed records the releases that could not be recorded when they were due, once the broker answers again: every
 // successor waits for them, this contender too.
-func (w *Writer) Settle(ctx context.Context) {
+func (w *Writer) FlushOwed(ctx context.Context) {
 	w.mu.Lock()
 	all := w.owed
 	w.owed = map[Holding]owed{}
@@ -177,14 +177,14 @@ func (w *Writer) Settle(ctx context.Context) {
 // Release records in a ledger that a holding is over and its tree dead; see Holding.Released. A ledger that does not
 // exist needs no release.
 //
-// Errors: as transport.Via.Deliver, and lock.ErrUnknown if the broker has not taken the record, or cannot say whether
-// the ledger exists.
-func Release(ctx context.Context, via transport.Via, ledger string, who Holding, early bool) error {
-	found, err := via.Deliver(ctx, ledger, who.Released(early))
+// Errors: as transport.Lender.Publish, and lock.ErrUnknown if the broker has not taken the record, or cannot say
+// whether the ledger exists.
+func Release(ctx context.Context, lender transport.Lender, ledger string, who Holding, early bool) error {
+	found, err := lender.Publish(ctx, ledger, who.Released(early))
 	if err != nil || found == transport.Present {
 		return err
 	}
-	err = via(ctx, func(c *transport.Channel) error { return c.Find(ctx, ledger) })
+	err = lender.Lend(ctx, func(c *transport.Channel) error { return c.Find(ctx, ledger) })
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		return nil

@@ -17,7 +17,7 @@ const (
 	passedHeader = "passed"
 )
 
-// Call returns a message that has one waiter look at a free slot, which nobody is next for. It is no baton: where
+// Call returns a message that has one waiter look at a free slot, which has no successor. It is no baton: where
 // nobody waits it goes by itself.
 func Call(slot int) transport.Message {
 	m := baton{slot: slot}.message()
@@ -32,7 +32,7 @@ func isCall(d transport.Delivery) bool { return d.Expiration != "" }
 // stand in line.
 const callTime = "10000"
 
-// message is transient: after a restart of the broker those who are next make new batons.
+// message is transient: after a restart of the broker the successors make new batons.
 func (b baton) message() transport.Message {
 	headers := map[string]any{slotHeader: int32(b.slot)}
 	if b.passed > 0 {

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// Who is next is preferred as the consumer of its own baton, so that the ones that are left over go to waiters, who
-	// remove them. Waiters have twice lock.MaxPriority and one at most.
+	// The successor is preferred as the consumer of its own baton, so that the ones that are left over go to waiters,
+	// who remove them. Waiters have twice lock.MaxPriority and one at most.
 	nextPriority = 1000
 
-	// sparePriority is that of one that is next, as the consumer of what nobody in line wants.
+	// sparePriority is that of a successor, as the consumer of what nobody in line wants.
 	sparePriority = -1
 
 	// keepUseless is for how long a waiter keeps a baton that it has passed on: longer than the new one takes to reach
@@ -23,7 +23,7 @@ const (
 	// weedPause is for how long the next message of W is waited for where strangers write to it.
 	weedPause = 20 * time.Millisecond
 
-	// Renewal is how often one that is next has its baton delivered anew: brokers before 4.3 close the channel of a
+	// Renewal is how often a successor has its baton delivered again: brokers before 4.3 close the channel of a
 	// delivery that is older than consumer_timeout, 30 min by default, and the baton would wake a waiter.
 	Renewal = 10 * time.Minute
 )
@@ -38,7 +38,7 @@ type place struct {
 	priority int32               // of current
 	spare    *transport.Consumer // of what nobody in line wants; nil: it has none
 	inHand   *transport.Delivery
-	slot     int       // that it is next for
+	slot     int       // whose successor it is
 	kept     time.Time // since when it has the baton in hand, or wants one
 }
 
@@ -66,8 +66,8 @@ func (p *place) receive() {
 // trusts reports whether a message of W comes from a user of the lock, as the broker has checked it.
 func (p *place) trusts(d transport.Delivery) bool { return p.channel.Conn().Trusts(d.UserId) }
 
-// weed removes what comes before the baton of one that is next, and is a stranger's: nobody would heed it who gets it
-// from here.
+// weed removes what comes before the baton of a successor, and is a stranger's: no waiter that gets it from here would
+// accept it.
 func (p *place) weed() {
 	for range names.LineLength {
 		if p.inHand == nil || p.trusts(*p.inHand) {
@@ -126,7 +126,7 @@ func (p *place) consume(ctx context.Context, priority int32) (err error) {
 	return err
 }
 
-// consumeSpares has what nobody in line wants delivered to one that is next.
+// consumeSpares has what nobody in line wants delivered to a successor.
 func (p *place) consumeSpares(ctx context.Context) (err error) {
 	if p.spare != nil {
 		return nil
@@ -139,7 +139,7 @@ func (p *place) consumeSpares(ctx context.Context) (err error) {
 	return err
 }
 
-// renew has the baton of one that is next delivered to it again: it is put back, and whoever is next is the consumer
+// renew has the baton of a successor delivered to it again: it is put back, and the successor is the consumer
 // of the highest priority.
 func (p *place) renew(ctx context.Context) error {
 	d := p.inHand

@@ -1,7 +1,7 @@
-// Package line is where the waiters of a lock stand in line. Whoever is next for a slot keeps one unacknowledged
-// message of the queue W, its baton, and passes it on when its command runs and somebody else may be next. If it dies,
-// the broker hands the baton to the waiter that has waited longest. A baton is a hint and never the lock: the package
-// knows nothing of slots but their numbers.
+// Package line is where the waiters of a lock stand in line. The successor for a slot keeps one unacknowledged
+// message of the queue W, its baton, and passes it on when its command runs and another waiter may be the successor. If
+// it dies, the broker hands the baton to the waiter that has waited longest. A baton is a hint and never the lock: the
+// package knows nothing of slots but their numbers.
 package line
 
 import (
@@ -27,7 +27,7 @@ const (
 	firstBatonPause = 5 * time.Millisecond
 
 	// A waiter that is woken by batons looks by itself as well, for the case that one was lost, or never made: soon at
-	// first, and after half a minute to a minute, in which whoever is next has had every chance to make one, every
+	// first, and after half a minute to a minute, in which the successor has had every chance to make one, every
 	// minute or two. A look is one question, which no broker logs.
 	firstPoll  = 250 * time.Millisecond
 	closeLooks = 7 // 250 ms to 16 s, each with as much jitter
@@ -38,11 +38,11 @@ const (
 
 	// Pauses between attempts to consume again after the channel was closed, for example by consumer_timeout, or W was
 	// deleted. The longest, and half of it, is shorter than the time for which waiters look by themselves.
-	firstRejoinPause   = 100 * time.Millisecond
-	longestRejoinPause = 15 * time.Second
-	fewFailures        = 6 // that are not worth a word
+	firstRejoinPause = 100 * time.Millisecond
+	maxRejoinPause   = 15 * time.Second
+	fewFailures      = 6 // that are not worth a word
 
-	// doubtPause is how often a baton is heeded that nobody vouches for.
+	// doubtPause is how often a baton is accepted that nobody vouches for.
 	doubtPause = time.Second
 )
 
@@ -54,7 +54,7 @@ type Config struct {
 	Limit    int    // no slot beyond it can be of use to this waiter
 	Once     bool   // it does not wait, nor for those in line
 
-	Renewal time.Duration // how often the baton of one that is next is delivered anew
+	Renewal time.Duration // how often the baton of a successor is delivered again
 	Log     hclog.Logger
 }
 
@@ -74,7 +74,7 @@ type Waiter struct {
 	Config
 	Looks   int  // how often it has looked without having been woken
 	Arrived bool // it is in line, or has waited
-	Taken   bool // somebody was at the door when it came, and it cannot have the place
+	Taken   bool // there was a reader when it came, and it cannot have the place
 
 	session   *session.Session
 	place     *place    // on the session's present connection; nil before the first wait
@@ -86,7 +86,7 @@ type Waiter struct {
 	early   bool    // it has stepped back for a higher priority, and is before its own
 	behind  bool    // others were in line when it came, and it has not waited yet
 
-	doubted time.Time // when a baton came last that nobody vouches for, and was heeded
+	doubted time.Time // when a baton came last that nobody vouches for, and was accepted
 
 	rejoin   *backoff.ExponentialBackOff
 	failures int
@@ -95,14 +95,14 @@ type Waiter struct {
 
 // NewWaiter returns a waiter that is not in line yet.
 func NewWaiter(c Config, s *session.Session) *Waiter {
-	return &Waiter{Config: c, session: s, rejoin: transport.Pauses(firstRejoinPause, longestRejoinPause)}
+	return &Waiter{Config: c, session: s, rejoin: transport.Pauses(firstRejoinPause, maxRejoinPause)}
 }
 
-// Hint is the slot that the last baton was for, or a call for another slot than that which this contender is next for;
-// 0: none, or unknown.
+// Hint is the slot that the last baton was for, or a call for another slot than the one whose successor this contender
+// is; 0: none, or unknown.
 func (w *Waiter) Hint() int { return w.hint }
 
-// Send is for one that is next, and has found another slot free.
+// Send is for a successor that has found another slot free.
 func (w *Waiter) Send(slot int) { w.hint = slot }
 
 // Waited reports whether it has waited in vain since a baton came: the next attempt is a look for the case that one
@@ -120,21 +120,21 @@ func (w *Waiter) Missed(o Outcome) {
 // Patient reports whether it is worthwhile to wait for a slot until it is free.
 func (w *Waiter) Patient() bool { return w.outcome != Hindered }
 
-// StepBack is for one that is next and makes way for a waiter of a higher priority. It will be the first after those.
+// StepBack is for a successor that makes way for a waiter of a higher priority. It will be the first after those.
 func (w *Waiter) StepBack() { w.early, w.outcome = true, Full }
 
-// Called is for one that is next, and was called to another slot.
+// Called is for a successor that was called to another slot.
 func (w *Waiter) Called() { w.outcome, w.tries = Full, 1 }
 
-// InLine reports whether it stands in line before it goes to a door: it has stepped back, others are before it, or the
-// door that it comes from is taken. One that has stepped back and looks by itself goes there: the call may be lost, or
-// have come in vain.
+// InLine reports whether it stands in line before it goes to a reader's place: it has stepped back, others are before
+// it, or the place that it comes from is taken. One that has stepped back and looks by itself goes there: the call may
+// be lost, or have come in vain.
 func (w *Waiter) InLine() bool {
 	return (w.behind || w.Taken) && !w.Arrived || w.early && w.hint == 0 && w.Looks == 0
 }
 
 // Behind reports whether others were in line when this contender came, which has not waited yet. They go first through
-// a door that is open: who is called needs longer to get there than one that comes by.
+// a reader's place that is free: a waiter that is called needs longer to get there than one that comes by.
 func (w *Waiter) Behind(ctx context.Context) bool {
 	if w.Arrived || w.Once {
 		return false
@@ -185,7 +185,7 @@ func (w *Waiter) consume(ctx context.Context, priority int32) bool {
 // disturbed is for a consumer that has ended, or could not be made.
 func (w *Waiter) disturbed(err error) {
 	w.Log.Debug("batons do not reach this contender for now", "queue", w.Queue, "error", err)
-	if time.Since(w.again) > longestRejoinPause { // it went well for a while
+	if time.Since(w.again) > maxRejoinPause { // it went well for a while
 		w.rejoin.Reset()
 		w.failures = 0
 	}
@@ -285,7 +285,7 @@ func (w *Waiter) sleep(ctx context.Context, pause time.Duration) error {
 	return w.session.Conn().Sleep(ctx, pause, w.ID.String())
 }
 
-// take heeds a baton. One for a slot that this waiter's lock cannot have is published anew for others, and kept for
+// take accepts a baton. One for a slot that this waiter's lock cannot have is published again for others, and kept for
 // longer than that takes to reach one of them: locks of several kinds and one name share W. One that as many have
 // passed on as are in line is of use to nobody.
 func (w *Waiter) take(ctx context.Context, b baton) (called bool, err error) {
@@ -304,24 +304,24 @@ func (w *Waiter) take(ctx context.Context, b baton) (called bool, err error) {
 
 // publish publishes a new baton.
 func (w *Waiter) publish(ctx context.Context, b baton) {
-	if _, err := w.session.Deliver(ctx, w.Queue, b.message()); err != nil {
+	if _, err := w.session.Publish(ctx, w.Queue, b.message()); err != nil {
 		w.Log.Debug("no baton made", "queue", w.Queue, "error", err)
 	}
 }
 
 // Won says that an attempt has got this slot, and whether another holder has to end before: then this contender is
 // next, and Tend is due.
-func (w *Waiter) Won(ctx context.Context, slot int, next bool) {
+func (w *Waiter) Won(ctx context.Context, slot int, successor bool) {
 	w.outcome, w.tries, w.Looks, w.hint, w.early = Hindered, 0, 0, 0, false
-	w.Arrived, w.Taken, w.behind = next, false, false
+	w.Arrived, w.Taken, w.behind = successor, false, false
 	switch {
 	case w.place == nil:
-	case next:
+	case successor:
 		w.answerCall(slot)
 	default:
-		w.place.leave() // and a call goes to somebody who may be next, once the command runs
+		w.place.leave() // and a call goes to a waiter that may be the successor, once the command runs
 	}
-	if next {
+	if successor {
 		w.at().slot, w.at().kept = slot, time.Now()
 		w.Tend(ctx)
 	}
@@ -340,7 +340,7 @@ func (w *Waiter) answerCall(slot int) {
 	p.drop()
 }
 
-// Tend keeps a baton for one that is next, and reports whether it has one. It is called now and then.
+// Tend keeps a baton for a successor, and reports whether it has one. It is called now and then.
 func (w *Waiter) Tend(ctx context.Context) bool {
 	p := w.at()
 	if p.channel.Closed() {
@@ -374,7 +374,7 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 	return p.inHand != nil
 }
 
-// receive takes the baton of one that is next, if it has come. A stranger's message is none, nor is a call.
+// receive takes the baton of a successor, if it has come. A stranger's message is none, nor is a call.
 func (w *Waiter) receive(p *place) {
 	p.receive()
 	p.weed()
@@ -390,8 +390,8 @@ func (w *Waiter) Drop() {
 	}
 }
 
-// Spares receives what nobody in line wants, for one that is next for one slot of several: another may be free sooner,
-// and all who wait may be next for some.
+// Spares receives what nobody in line wants, for the successor for one slot of several: another may be free sooner,
+// and all waiters may be successors for some.
 func (w *Waiter) Spares() <-chan transport.Delivery {
 	if w.place == nil || w.place.spare == nil {
 		return nil
@@ -399,9 +399,9 @@ func (w *Waiter) Spares() <-chan transport.Delivery {
 	return w.place.spare.Deliveries
 }
 
-// TakeSpare removes what Spares has received. A call is heeded: it returns whether another slot is to be tried. A
+// TakeSpare removes what Spares has received. A call is accepted: it returns whether another slot is to be tried. A
 // baton was passed on by a holder whose command runs, and whoever comes looks at its slot anyway.
-func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (heeded bool) {
+func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (accepted bool) {
 	if !open {
 		w.place.spare = nil
 		return false

@@ -32,8 +32,8 @@ func (n Naming) Flags() []string {
 }
 
 const (
-	// LedgerLength is how many messages a ledger keeps: more than requests can come to it while whoever stands at its
-	// door is stopped, because what does not fit pushes out records of those who live.
+	// LedgerLength is how many messages a ledger keeps: more than requests can come to it while its reader is stopped,
+	// because what does not fit pushes out records of berths that live.
 	LedgerLength int32 = 10_000
 
 	// LedgerFull is with how many messages a ledger is not believed: a policy may have it keep fewer than berth says.

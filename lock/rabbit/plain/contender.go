@@ -55,7 +55,7 @@ func New(cfg Config) *Contender {
 		limit = lock.MaxSlots
 	}
 	return &Contender{cfg: cfg, session: s, limit: limit, finder: &slots.Finder{
-		Names: cfg.Names, Session: s, Avoided: &slots.Avoided{}, Limit: limit, Once: cfg.Once, Log: cfg.Log,
+		Names: cfg.Names, Session: s, Skipped: &slots.Skipped{}, Limit: limit, Once: cfg.Once, Log: cfg.Log,
 	}}
 }
 
@@ -176,8 +176,8 @@ func (c *Contender) seekForeign(ctx context.Context) {
 	}
 }
 
-// Next implements lock.Lock: nobody is next.
-func (c *Contender) Next() <-chan lock.Handover { return nil }
+// Handovers implements lock.Lock: there is no successor.
+func (c *Contender) Handovers() <-chan lock.Handover { return nil }
 
 // Requests implements lock.Lock: nothing is consumed.
 func (c *Contender) Requests() <-chan lock.Request { return nil }
@@ -186,7 +186,7 @@ func (c *Contender) Requests() <-chan lock.Request { return nil }
 func (c *Contender) Close() error {
 	err := c.session.Close()
 	if c.held != nil {
-		c.held.Settle()
+		c.held.Wait()
 		c.held = nil
 	}
 	return err

@@ -39,7 +39,7 @@ func (i *Inspector) Look(ctx context.Context) (lock.Status, error) {
 		}
 		i.channel = conn.Channel()
 	}
-	count, err := i.count.Count(ctx, i.names, i.channel, i.publisher.Via)
+	count, err := i.count.Count(ctx, i.names, i.channel, i.publisher.Lender)
 	if err != nil {
 		return s, err
 	}

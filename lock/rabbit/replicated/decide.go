@@ -23,28 +23,28 @@ type step string
 
 const (
 	giveUp       step = "give up"
-	loseDoor     step = "lose the place"
+	losePlace    step = "lose the place"
 	loseToGuard  step = "lose the slot, which the own guard has released"
 	stepBack     step = "step back for a holder that lives"
 	breakOff     step = "break off"
-	recordItself step = "record itself anew" // somebody was here meanwhile, and has gone
+	recordItself step = "record itself again" // somebody was here meanwhile, and has gone
 	start        step = "have the command started"
 	proveAgain   step = "prove the place"
 	proveLast    step = "prove the place, and have the command started"
 	listen       step = "listen"
 )
 
-// next decides what to do, where this much is known at the door. It has all that lets a command start.
+// next decides what to do, where the reader knows this much. It has all that lets a command start.
 func (s situation) next(known ledger.View) step {
 	free := s.free(known)
 	switch {
 	case s.gaveUp:
 		return giveUp
 	case transport.IsClosed(known.Ended):
-		return loseDoor
+		return losePlace
 	case known.Disowned():
 		return loseToGuard
-	case known.Echoed:
+	case known.HolderAlive:
 		return stepBack
 	case s.blocked:
 		return breakOff
@@ -61,8 +61,8 @@ func (s situation) next(known ledger.View) step {
 }
 
 // free reports whether nobody else's tree can be alive, as far as the ledger says.
-func (s situation) free(known ledger.View) bool { return known.Over() && !s.empty }
+func (s situation) free(known ledger.View) bool { return known.AllReleased() && !s.empty }
 
 // undisturbed reports whether nothing has kept the place from a holding since its record was read: that is read by the end
 // of a proof that begins later.
-func undisturbed(known ledger.View) bool { return !known.Echoed && known.Current() }
+func undisturbed(known ledger.View) bool { return !known.HolderAlive && known.Current() }

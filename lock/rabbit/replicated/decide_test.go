@@ -26,7 +26,7 @@ func released(term uint64, id string) ledger.Record {
 	return ledger.Record{Record: "released", Holding: ledger.Holding{Term: term, ID: id}}
 }
 
-// seen is what is known at a door that was proven just now.
+// seen is what a reader knows whose place was proven just now.
 func seen(records ...ledger.Record) ledger.View {
 	return ledger.View{
 		History: ledger.NewHistory(me, 0, records...), Proven: boottime.Now(), Asked: -1,
@@ -40,8 +40,8 @@ func proven(ago time.Duration, known ledger.View) ledger.View {
 	return known
 }
 
-func echoed(known ledger.View) ledger.View {
-	known.Echoed = true
+func holderAlive(known ledger.View) ledger.View {
+	known.HolderAlive = true
 	return known
 }
 
@@ -74,13 +74,13 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"somebody may live":             {waits, somebody, listen},
 		"nobody has to end":             {waits, free, start},
 		"its caller has given up":       {gone, ended(free), giveUp},
-		"the place is lost":             {blocked, ended(disowned), loseDoor},
-		"its own guard has released it": {blocked, echoed(disowned), loseToGuard},
+		"the place is lost":             {blocked, ended(disowned), losePlace},
+		"its own guard has released it": {blocked, holderAlive(disowned), loseToGuard},
 		"it has, and the delay is over": {over, disowned, loseToGuard},
-		"a holder lives":                {waits, echoed(somebody), stepBack},
-		"it lives, and is over":         {waits, echoed(free), stepBack},
-		"it lives, after the delay":     {over, echoed(somebody), stepBack},
-		"it lives, the broker is full":  {blocked, echoed(somebody), stepBack},
+		"a holder lives":                {waits, holderAlive(somebody), stepBack},
+		"it lives, and is over":         {waits, holderAlive(free), stepBack},
+		"it lives, after the delay":     {over, holderAlive(somebody), stepBack},
+		"it lives, the broker is full":  {blocked, holderAlive(somebody), stepBack},
 		"the broker is full":            {blocked, free, breakOff},
 
 		// The release may have come while the place was somebody else's.
@@ -114,7 +114,7 @@ func TestLastProofCountsWhereNothingHasCome(t *testing.T) {
 		known ledger.View
 		want  bool
 	}{
-		"nothing": {somebody, true}, "a sign of life": {echoed(somebody), false}, "a later record": {stays, false},
+		"nothing": {somebody, true}, "a sign of life": {holderAlive(somebody), false}, "a later record": {stays, false},
 		"a later record that is over": {visited, false}, "the own release": {disowned, false},
 	} {
 		if undisturbed(c.known) != c.want {
@@ -140,8 +140,8 @@ func TestHowLongOneWaits(t *testing.T) {
 		"it says nothing":                     {false, seen(), lease},
 		"it says nothing, and is known empty": {true, seen(), longest},
 	} {
-		h := &Held{Holder: &Holder{Env: Env{Longest: longest}}, lease: lease}
-		h.door.Store(&ledger.Door{Empty: c.empty})
+		h := &Held{Holder: &Holder{Env: Env{MaxLease: longest}}, lease: lease}
+		h.reader.Store(&ledger.Reader{Empty: c.empty})
 		if got := h.delay(c.known); got != c.want {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
 		}

@@ -8,52 +8,53 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// longestSilence is for how long nothing may come from the ledger that is asked before another node is connected to: a
+// maxSilence is for how long nothing may come from the ledger that is asked before another node is connected to: a
 // fifth of the lease, but not more than this.
-const longestSilence = 2 * time.Second
+const maxSilence = 2 * time.Second
 
-// grace is for how long a door may hear nothing at least, once another node has answered.
+// grace is for how long a reader may hear nothing at least, once another node has answered.
 const grace = 100 * time.Millisecond
 
-// shortestVisit is for how long another node is given at least to stand at the door there.
-const shortestVisit = time.Second
+// minVisit is for how long another node is given at least to have the reader's place there.
+const minVisit = time.Second
 
-// search looks for a node that has the ledger while that of a door is silent: it may be cut off from those that have it.
+// search looks for a node that has the ledger while that of a reader is silent: it may be cut off from those that have
+// it.
 type search struct {
-	door   *ledger.Door
+	reader *ledger.Reader
 	cancel context.CancelFunc
-	done   chan struct{} // closed at its end
-	found  *ledger.Door  // valid after done; nil: there is none. The connection of the other one was cut then.
+	done   chan struct{}  // closed at its end
+	found  *ledger.Reader // valid after done; nil: there is none. The connection of the other one was cut then.
 }
 
 // silence is for how long nothing may come.
-func (h *Held) silence() time.Duration { return min(longestSilence, h.lease/5) }
+func (h *Held) silence() time.Duration { return min(maxSilence, h.lease/5) }
 
-// lookElsewhere begins to look for another node than that of the door, unless somebody does.
-func (h *Held) lookElsewhere(door *ledger.Door) {
+// lookElsewhere begins to look for another node than that of the reader, unless that is under way.
+func (h *Held) lookElsewhere(reader *ledger.Reader) {
 	h.searching.Lock()
 	defer h.searching.Unlock()
 	if h.search != nil || !h.Started() || len(h.Session.Dialer.Brokers) == 1 {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &search{door: door, cancel: cancel, done: make(chan struct{})}
+	s := &search{reader: reader, cancel: cancel, done: make(chan struct{})}
 	h.search = s
 	silence := h.silence()
 	go func() {
 		defer close(s.done)
-		s.found = h.findElsewhere(ctx, door, silence)
+		s.found = h.findElsewhere(ctx, reader, silence)
 	}()
 }
 
-// elsewhere ends the search, and returns the door that it has found; nil: none. But one of a door that still stands goes
-// on where it may.
-func (h *Held) elsewhere(mayGoOn bool) *ledger.Door {
+// elsewhere ends the search, and returns the reader that it has found; nil: none. But one of a reader that still has
+// its place goes on where it may.
+func (h *Held) elsewhere(mayGoOn bool) *ledger.Reader {
 	h.searching.Lock()
 	defer h.searching.Unlock()
 	s := h.search
-	// One that has just cut the connection has found something, though the door's end is not known yet.
-	if s == nil || mayGoOn && !transport.IsClosed(s.door.View().Ended) && !s.door.Channel().Conn().Broken() {
+	// One that has just cut the connection has found something, though the reader's end is not known yet.
+	if s == nil || mayGoOn && !transport.IsClosed(s.reader.View().Ended) && !s.reader.Channel().Conn().Broken() {
 		return nil
 	}
 	h.search = nil
@@ -62,7 +63,7 @@ func (h *Held) elsewhere(mayGoOn bool) *ledger.Door {
 	return s.found
 }
 
-// answered ends the search: the node answers. What was found by then has cost it its connection, and is for mend.
+// answered ends the search: the node answers. What was found by then has cost it its connection, and is for repair.
 func (h *Held) answered() {
 	h.searching.Lock()
 	defer h.searching.Unlock()
@@ -81,12 +82,12 @@ func (h *Held) stayHere() {
 	}
 }
 
-// findElsewhere stands at the door over another node, once that of this door is silent, and cuts this connection. It
-// tries the others in turn for as long as nothing comes.
-func (h *Held) findElsewhere(ctx context.Context, door *ledger.Door, silence time.Duration) *ledger.Door {
-	for quiet(ctx, door, silence) {
-		for _, n := range h.Session.Dialer.Others(door.Channel().Conn().Node()) {
-			if found := h.standElsewhere(ctx, door, n); found != nil {
+// findElsewhere takes the reader's place over another node, once that of this reader is silent, and cuts this
+// connection. It tries the others in turn for as long as nothing comes.
+func (h *Held) findElsewhere(ctx context.Context, reader *ledger.Reader, silence time.Duration) *ledger.Reader {
+	for quiet(ctx, reader, silence) {
+		for _, n := range h.Session.Dialer.Others(reader.Channel().Conn().Node()) {
+			if found := h.standElsewhere(ctx, reader, n); found != nil {
 				return found
 			}
 		}
@@ -94,15 +95,14 @@ func (h *Held) findElsewhere(ctx context.Context, door *ledger.Door, silence tim
 	return nil
 }
 
-// standElsewhere stands at the door over another node, which is named by its place in the list: behind this one, for as
-// long as that has a connection.
-// Where the leader is slow, and not the node silent, this door hears something before the other one has its answer, or
-// as soon.
-func (h *Held) standElsewhere(ctx context.Context, door *ledger.Door, n int32) *ledger.Door {
+// standElsewhere takes the reader's place over another node, which is named by its place in the list: behind this one,
+// for as long as that has a connection. Where the leader is slow, and not the node silent, this reader hears something
+// before the other one has its answer, or as soon.
+func (h *Held) standElsewhere(ctx context.Context, reader *ledger.Reader, n int32) *ledger.Reader {
 	node := h.Session.Dialer.Brokers[n]
-	bounded, cancel := context.WithTimeout(ctx, max(h.lease/5, shortestVisit))
+	bounded, cancel := context.WithTimeout(ctx, max(h.lease/5, minVisit))
 	defer cancel()
-	heard := door.View().Read
+	heard := reader.View().Read
 	conn, err := h.Session.Dialer.DialOne(bounded, node, "holding")
 	if err != nil {
 		h.Log.Debug("another broker cannot be asked for the slot", "slot", h.slot, "broker", node.Label(), "error", err)
@@ -110,23 +110,23 @@ func (h *Held) standElsewhere(ctx context.Context, door *ledger.Door, n int32) *
 	}
 	asked := time.Now()
 	found, err := ledger.Return(bounded, conn.Channel(), h.t, h.visitor())
-	if err != nil || !quiet(ctx, door, max(time.Since(asked), grace)) || door.View().Read != heard {
+	if err != nil || !quiet(ctx, reader, max(time.Since(asked), grace)) || reader.View().Read != heard {
 		h.Log.Debug("another broker does not answer sooner", "slot", h.slot, "broker", node.Label(), "error", err)
 		conn.Abandon()
 		return nil
 	}
 	h.Log.Debug("asking another broker for the slot", "slot", h.slot, "broker", node.Label())
 	h.Session.Dialer.BeginWith(n)
-	door.Channel().Conn().Abandon()
+	reader.Channel().Conn().Abandon()
 	return found
 }
 
-// quiet reports whether the door stands, and hears nothing for that long.
-func quiet(ctx context.Context, door *ledger.Door, silence time.Duration) bool {
+// quiet reports whether the reader has its place, and hears nothing for that long.
+func quiet(ctx context.Context, reader *ledger.Reader, silence time.Duration) bool {
 	timer := time.NewTimer(silence)
 	defer timer.Stop()
 	for {
-		known := door.View()
+		known := reader.View()
 		if transport.IsClosed(known.Ended) {
 			return false
 		}

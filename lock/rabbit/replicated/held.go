@@ -16,7 +16,7 @@ import (
 	"berth/lock/rabbit/will"
 )
 
-// Held is lock.Held: the place at the door of a slot's ledger. Holder.Claim makes it.
+// Held is lock.Held: the reader's place of a slot's ledger. Holder.Claim makes it.
 type Held struct {
 	*Holder
 	*claim.Claim // whether the place is lost, or in doubt: it has no queue of its own
@@ -25,17 +25,17 @@ type Held struct {
 	a, t         string
 	lease        time.Duration
 
-	term atomic.Uint64               // 0 until the ledger has the record, and that is proven
-	door atomic.Pointer[ledger.Door] // nil before it is entered
-	next *ledger.Door                // that is to take its place; used in Reclaim and Release
+	term   atomic.Uint64                 // 0 until the ledger has the record, and that is proven
+	reader atomic.Pointer[ledger.Reader] // nil before it is entered
+	next   *ledger.Reader                // that is to take its place; used in Reclaim and Release
 
-	searching transport.Turn // guards search
-	search    *search        // for another node; nil: none
+	searching transport.Mutex // guards search
+	search    *search         // for another node; nil: none
 
-	back func() (unrecorded, err error) // what came of leaving the door before Release; nil: that leaves it
+	back func() (unrecorded, err error) // what came of leaving the reader's place before Release; nil: that leaves it
 
 	over chan struct{}  // closed once Release has ended
-	work sync.WaitGroup // those who watch doors
+	work sync.WaitGroup // those that watch readers
 
 	tried    ledger.Holding   // the last one that was written, whether it has come or not
 	handover time.Duration    // what the record says; written before the start only
@@ -47,7 +47,7 @@ var _ lock.Held = (*Held)(nil)
 
 func (l *Holder) newHeld(slot int, id string) *Held {
 	h := &Held{
-		searching: transport.NewTurn(),
+		searching: transport.NewMutex(),
 		Holder:    l, slot: slot, id: id, a: l.Names.Exists(slot), t: l.Names.Ledger(slot),
 		lease: 2 * l.Session.Conn().Heartbeat(), over: make(chan struct{}),
 	}
@@ -55,18 +55,18 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 	return h
 }
 
-// visitor is this holding at a door. Whoever holds a slot heeds what one that waits does not.
+// visitor is this holding as a reader. A holder accepts what a waiter does not.
 func (h *Held) visitor() ledger.Visitor {
 	return ledger.Visitor{
 		ID: h.id, Above: h.highest,
 		Knock: func(ctx context.Context) error { return h.Writer.Knock(ctx, h.t, h.id) },
-		Heed: func(d transport.Delivery) {
+		Handle: func(d transport.Delivery) {
 			switch {
 			case d.Redelivered:
 			case h.Started():
-				h.Inbox.Heed(d)
+				h.Inbox.Handle(d)
 			default:
-				h.Inbox.HeedQuestion(d)
+				h.Inbox.HandleQuestion(d)
 			}
 		},
 	}
@@ -105,24 +105,24 @@ func (h *Held) Handover() lock.Handover {
 // early reports whether it has not seen everybody before it end: its release speaks of itself alone then, because the
 // ledger may lose the records of those that it has waited for.
 func (h *Held) early() bool {
-	return !h.Started() && (h.Term() == 0 || !h.free(h.door.Load().View()))
+	return !h.Started() && (h.Term() == 0 || !h.free(h.reader.Load().View()))
 }
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
 
 // watch has the end of the place noticed as soon as the broker says so.
-func (h *Held) watch(door *ledger.Door) {
-	ended := door.View().Ended
+func (h *Held) watch(reader *ledger.Reader) {
+	ended := reader.View().Ended
 	h.work.Go(func() {
 		select {
 		case <-ended:
-			_ = h.judge(door.Lost())
+			_ = h.judge(reader.Lost())
 		case <-h.Ended():
 		}
 	})
 }
 
-// judge says what a failure at the door means for the slot. The end of the consumer is no proof of a loss: the broker
+// judge says what a failure of the reader means for the slot. The end of the consumer is no proof of a loss: the broker
 // ends it after a split, and of a delivery that it takes for too old.
 func (h *Held) judge(err error) error {
 	switch {
@@ -139,15 +139,15 @@ func (h *Held) judge(err error) error {
 // Verify implements lock.Held. It proves the place: the record is put back, and comes again.
 func (h *Held) Verify(ctx context.Context) error {
 	return h.Ask(ctx, func() error {
-		door := h.door.Load()
-		heard := door.View().Read
-		h.lookElsewhere(door)
+		reader := h.reader.Load()
+		heard := reader.View().Read
+		h.lookElsewhere(reader)
 		err := h.ask()
-		if err == nil || door.View().Read != heard {
+		if err == nil || reader.View().Read != heard {
 			h.answered()
 		}
-		if err == nil && time.Since(h.recorded) > h.Env.Anew && !transport.IsClosed(h.Ended()) {
-			h.recordAnew()
+		if err == nil && time.Since(h.recorded) > h.Env.RewriteInterval && !transport.IsClosed(h.Ended()) {
+			h.rewrite()
 		}
 		return err
 	})
@@ -155,20 +155,20 @@ func (h *Held) Verify(ctx context.Context) error {
 
 func (h *Held) ask() error {
 	background := context.Background() // the channels are patient
-	door := h.door.Load()
-	known := door.View()
+	reader := h.reader.Load()
+	known := reader.View()
 	if err := h.judgeRecords(known, false); err != nil {
 		return err
 	}
 	h.Writer.WarnOfDoubt(h.t, known.Doubt())
-	err := door.Prove(background)
+	err := reader.Prove(background)
 	if errors.Is(err, ledger.ErrCopies) {
 		return lock.Errorf(lock.ErrInDoubt, "%s: %s", h, err.Error())
 	} else if err != nil {
 		return h.judge(err)
 	}
-	h.noteDelay(door)
-	if err := h.judgeRecords(door.View(), true); err != nil {
+	h.noteDelay(reader)
+	if err := h.judgeRecords(reader.View(), true); err != nil {
 		return err
 	}
 	if err := h.exists(background); errors.Is(err, transport.ErrNoQueue) {
@@ -196,7 +196,7 @@ func (h *Held) Release(ctx context.Context) error {
 		return nil // released before
 	}
 	defer close(h.over)
-	departing, cancel := ledger.Departing(ctx)
+	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
 	h.stayHere()
 	if h.Started() {
@@ -204,9 +204,9 @@ func (h *Held) Release(ctx context.Context) error {
 	}
 	h.Session.KeepSilent(false)
 	if h.next != nil {
-		_ = h.next.Close(departing)
+		_ = h.next.Close(releasing)
 	}
-	giveBack := func() (unrecorded, err error) { return h.giveBack(ctx, departing, h.Leaving) }
+	giveBack := func() (unrecorded, err error) { return h.giveBack(ctx, releasing, h.Leaving) }
 	if h.back != nil {
 		giveBack = h.back
 	}
@@ -215,64 +215,64 @@ func (h *Held) Release(ctx context.Context) error {
 		h.Conn().Abandon()
 		<-h.Conn().Done()
 	}
-	h.Settle()
+	h.Wait()
 	if err == nil || h.Conn().Orderly() {
 		return unrecorded
 	}
 	return fmt.Errorf("cannot confirm that %s was given back; the connection was closed, which frees it: %w", h, err)
 }
 
-// Settle waits for what runs beside the holding. The connection is closed, or the holding has ended.
-func (h *Held) Settle() {
+// Wait waits for what runs beside the holding. The connection is closed, or the holding has ended.
+func (h *Held) Wait() {
 	h.End()
 	h.work.Wait()
-	h.Claim.Settle()
+	h.Claim.Wait()
 	h.stayHere()
 }
 
-// giveBack says that the tree is dead, within departing, and leaves the door in the same write. One that has started nothing leaves
-// everything as it was. leaving is what leaves in that write, too.
-func (h *Held) giveBack(ctx, departing context.Context, leaving func()) (unrecorded, err error) {
-	door := h.door.Load()
+// giveBack says that the tree is dead, within releasing, and leaves the reader's place in the same write. One that has
+// started nothing leaves everything as it was. leaving is what leaves in that write, too.
+func (h *Held) giveBack(ctx, releasing context.Context, leaving func()) (unrecorded, err error) {
+	reader := h.reader.Load()
 	switch {
-	case door == nil:
+	case reader == nil:
 		return nil, nil
-	case !h.Started() && door.Empty:
+	case !h.Started() && reader.Empty:
 		// With a release, the ledger would look as if nobody else could be alive; with the record, a holder of before
 		// would stay in doubt.
-		return nil, door.Withdraw(ctx)
+		return nil, reader.Withdraw(ctx)
 	case h.Term() == 0:
 		if h.tried.Term != 0 { // it, too, would keep a holder in doubt
 			unrecorded = h.recordRelease(ctx, h.tried)
 		}
-		return unrecorded, door.Close(ctx)
-	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() || h.unanswered(departing, door):
+		return unrecorded, reader.Close(ctx)
+	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() || h.unanswered(releasing, reader):
 		if h.Session.Blocked() {
 			h.Conn().Abandon() // nothing is answered on it any more
 		}
 		unrecorded = h.recordRelease(ctx, h.holding())
-		return unrecorded, door.Close(ctx)
+		return unrecorded, reader.Close(ctx)
 	}
-	departure := transport.Departure{Queue: h.t, Message: h.holding().Released(h.early()), First: leaving}
-	depart := h.Session.Main().Depart
+	batch := transport.Batch{Queue: h.t, Message: h.holding().Released(h.early()), First: leaving}
+	publish := h.Session.Main().Publish
 	if h.Started() { // otherwise the records of those who may live have to go back
-		depart = door.Depart
+		publish = reader.Leave
 	}
-	found, departed := depart(departing, departure)
-	if departed != nil {
+	found, failure := publish(releasing, batch)
+	if failure != nil {
 		h.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
 	}
-	if departed != nil || found != transport.Present {
+	if failure != nil || found != transport.Present {
 		unrecorded = h.recordRelease(ctx, h.holding())
 	}
-	return unrecorded, h.Conn().UnlessBlocked(func() error { return door.Close(ctx) })
+	return unrecorded, h.Conn().UnlessBlocked(func() error { return reader.Close(ctx) })
 }
 
 // unanswered reports whether the ledger does not answer one whose command has run, and cuts the connection then. A
 // leader that hangs does not see a consumer off: the broker keeps its channel for 70 s more, and nobody gets past it
 // though there is another leader. A consumer whose connection is cut before it leaves is gone with that.
-func (h *Held) unanswered(ctx context.Context, door *ledger.Door) bool {
-	if !h.Started() || door.AwaitCopies(ctx, h.silence()) == nil {
+func (h *Held) unanswered(ctx context.Context, reader *ledger.Reader) bool {
+	if !h.Started() || reader.AwaitCopies(ctx, h.silence()) == nil {
 		return false
 	}
 	h.Conn().Abandon()

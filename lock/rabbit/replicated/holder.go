@@ -1,9 +1,9 @@
 // Package replicated holds slots whose ledgers are quorum queues, on several nodes of a cluster. There is no queue B:
-// the place at the door of the ledger, with the own record in hand, is the claim from the first moment to the last. The
+// the reader's place of the ledger, with the own record in hand, is the claim from the first moment to the last. The
 // broker gives it to somebody else when the holder's connection, or the node that it is connected to, is gone. Whoever
 // has it then finds the record of a holder that is not released, and waits for as long as that one may live.
 //
-// It does not know how a slot is found, and relies on nobody for keeping others from the door.
+// It does not know how a slot is found, and relies on nobody for keeping others from the reader's place.
 package replicated
 
 import (
@@ -28,16 +28,16 @@ import (
 // Holder is what the holdings of one contender have in common. Its methods are called one at a time.
 type Holder struct {
 	Names   names.Names      // of the queues of the lock
-	Session *session.Session // whose connection stands at the door
+	Session *session.Session // whose connection has the reader's place
 	Writer  *ledger.Writer   // of the records
-	Avoided *slots.Avoided
+	Skipped *slots.Skipped
 	Inbox   *request.Inbox // for what comes to the ledger and is no record
 	Host    string         // for the ledger
 	PID     int
 	Env     Env
 	Log     hclog.Logger
 
-	// What leaves in the same write as the release of a holding, see transport.Departure.First. nil: nothing.
+	// What leaves in the same write as the release of a holding, see transport.Batch.First. nil: nothing.
 	Leaving func()
 
 	// The id of a holding that has come to nothing. It may have been recorded all the same.
@@ -50,23 +50,23 @@ type Holder struct {
 
 // Env is what tests replace. NewEnv makes it.
 type Env struct {
-	Longest time.Duration // how long a holder may live of which the ledger says nothing
-	Anew    time.Duration // how often a record is written again that is kept
+	MaxLease        time.Duration // how long a holder may live of which the ledger says nothing
+	RewriteInterval time.Duration // how often a record is written again that is kept
 }
 
-// recordAnew is how often a record and its copy are written again. consumer_timeout ends the consumer that has a copy
-// in hand for 30 minutes: this leaves time for two attempts more. And before RabbitMQ 4.3 the log of a quorum queue
-// keeps all that has happened since its oldest message was written: with a proof each second, 0.9 to 1 kB of log, it
-// stays below 5 MB.
-const recordAnew = 10 * time.Minute
+// rewriteInterval is how often a record and its copy are written again. consumer_timeout ends the consumer that has a
+// copy in hand for 30 minutes: this leaves time for two attempts more. And before RabbitMQ 4.3 the log of a quorum
+// queue keeps all that has happened since its oldest message was written: with a proof each second, 0.9 to 1 kB of log,
+// it stays below 5 MB.
+const rewriteInterval = 10 * time.Minute
 
 // NewEnv returns what berth works with.
-func NewEnv() Env { return Env{Longest: ledger.LongestLease, Anew: recordAnew} }
+func NewEnv() Env { return Env{MaxLease: ledger.MaxLease, RewriteInterval: rewriteInterval} }
 
-// Claim takes the place at a slot's door. Where slots.LostRace says so of the error, the slot is somebody else's or
+// Claim takes the reader's place of a slot. Where slots.LostRace says so of the error, the slot is somebody else's or
 // being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
 func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
-	if why := l.Avoided.Why(slot); why != nil {
+	if why := l.Skipped.Why(slot); why != nil {
 		return nil, why
 	}
 	l.unproven = cmp.Or(l.unproven, rand.Text())
@@ -85,7 +85,7 @@ func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
 	case h.Term() != 0:
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
-	case ctx.Err() == nil && h.Conn().Abandoned() && h.door.Load() == nil:
+	case ctx.Err() == nil && h.Conn().Abandoned() && h.reader.Load() == nil:
 		return nil, lock.Errorf(lock.ErrUnreachable, "%s: queue %q does not answer; while nodes are down wait for them; if it "+
 			"stays so with all nodes up (rabbitmq-queues quorum_status), end the commands of this lock, and delete that queue",
 			what, h.t)
@@ -98,7 +98,7 @@ func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
 // enter takes the place, and records this holding.
 func (h *Held) enter(ctx context.Context, now bool) error {
 	main := h.Session.Main()
-	door, err := ledger.EnterReplicated(ctx, main, h.t, h.visitor())
+	reader, err := ledger.EnterReplicated(ctx, main, h.t, h.visitor())
 	if errors.Is(err, transport.ErrNoQueue) {
 		if err := h.exists(ctx); err != nil {
 			return err
@@ -106,28 +106,30 @@ func (h *Held) enter(ctx context.Context, now bool) error {
 		h.Log.Warn("the slot's ledger was deleted; making it again", "queue", h.t)
 		err = main.CreateReplicated(ctx, h.t, names.ReplicatedLength, true)
 		if err == nil || errors.Is(err, transport.ErrDiffers) { // somebody else, of another version, was faster
-			door, err = ledger.EnterReplicated(ctx, main, h.t, h.visitor())
+			reader, err = ledger.EnterReplicated(ctx, main, h.t, h.visitor())
 		}
 	}
 	if err != nil {
 		return err
 	}
-	h.door.Store(door)
-	h.Writer.WarnOfDoubt(h.t, door.View().Doubt())
+	h.reader.Store(reader)
+	h.Writer.WarnOfDoubt(h.t, reader.View().Doubt())
 	if err := h.exists(ctx); err != nil {
 		return err
 	}
-	if door.View().Lost() {
+	if reader.View().Truncated() {
 		h.Writer.WarnOfPolicy(h.t, "it has a release without the record that it belongs to")
 	}
-	if now && !h.free(door.View()) {
+	if now && !h.free(reader.View()) {
 		return slots.ErrMustWait
 	}
 	return h.record(ctx)
 }
 
 // free reports whether nobody else's tree can be alive, as far as the ledger says.
-func (h *Held) free(known ledger.View) bool { return situation{empty: h.door.Load().Empty}.free(known) }
+func (h *Held) free(known ledger.View) bool {
+	return situation{empty: h.reader.Load().Empty}.free(known)
+}
 
 // miss notes that the own record was not delivered again, though something later was. Once, that may be chance.
 func (h *Held) miss() {
@@ -137,8 +139,8 @@ func (h *Held) miss() {
 }
 
 // noteDelay notes whether records come back late.
-func (h *Held) noteDelay(door *ledger.Door) {
-	if h.delays++; !door.Delayed() {
+func (h *Held) noteDelay(reader *ledger.Reader) {
+	if h.delays++; !reader.Delayed() {
 		h.delays = 0
 	} else if h.delays > 1 {
 		h.Writer.WarnOfPolicy(h.t, "records come back late")
@@ -156,21 +158,21 @@ func (h *Held) record(ctx context.Context) error {
 	}
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
-	door := h.door.Load()
-	term, err := door.Record(ctx, func(who ledger.Holding) error {
-		h.handover, h.tried, h.highest = max(h.lease, h.delay(door.View())), who, max(h.highest, who.Term)
+	reader := h.reader.Load()
+	term, err := reader.Record(ctx, func(who ledger.Holding) error {
+		h.handover, h.tried, h.highest = max(h.lease, h.delay(reader.View())), who, max(h.highest, who.Term)
 		return h.Writer.Write(ctx, h.t, h.written(who))
 	})
 	if err != nil {
 		return err
 	}
 	h.term.Store(term)
-	door.Prune()
+	reader.Prune()
 	if err := h.writeCopy(ctx); err != nil {
 		return err
 	}
 	h.recorded = time.Now()
-	return h.judge(door.AwaitCopies(ctx, copyTimeout))
+	return h.judge(reader.AwaitCopies(ctx, copyTimeout))
 }
 
 // copyTimeout bounds the way of a record through the broker to oneself.
@@ -188,8 +190,8 @@ func (h *Held) writeCopy(ctx context.Context) error {
 
 // delay is how long a successor of those who are not released has to wait; 0: it need not.
 func (h *Held) delay(known ledger.View) time.Duration {
-	if h.door.Load().Empty || known.Doubt().Any { // no release shortens that
-		return max(h.Env.Longest, known.Wait(h.lease))
+	if h.reader.Load().Empty || known.Doubt().Any { // no release shortens that
+		return max(h.Env.MaxLease, known.Wait(h.lease))
 	}
 	return known.Wait(h.lease)
 }

@@ -12,23 +12,23 @@ import (
 
 const (
 	// Attempts to reclaim follow each other quickly at first: whoever has the place gives it back within milliseconds.
-	firstReclaimPause   = 5 * time.Millisecond
-	longestReclaimPause = 500 * time.Millisecond
+	firstReclaimPause = 5 * time.Millisecond
+	maxReclaimPause   = 500 * time.Millisecond
 
 	// backTimeout is for how long one that has written its record again waits for it, before it writes it once more:
 	// whoever has come to the place since then has not taken the first one for a sign of life.
 	backTimeout = 500 * time.Millisecond
 )
 
-// Reclaim implements lock.Held. It stands at the door again, and writes its record again: whoever has the place and
-// waits steps back. nil is proof that the place is ours. Whoever had it meanwhile has not waited for as long as we may
-// live. It goes on trying until ctx ends; the next call takes up where it stopped.
+// Reclaim implements lock.Held. It takes the reader's place again, and writes its record again: whoever has the place
+// and waits steps back. nil is proof that the place is ours. Whoever had it meanwhile has not waited for as long as we
+// may live. It goes on trying until ctx ends; the next call takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
-	pauses := transport.Pauses(firstReclaimPause, longestReclaimPause)
+	pauses := transport.Pauses(firstReclaimPause, maxReclaimPause)
 	for tries := 0; ; tries++ {
 		err := h.Verify(ctx)
 		if errors.Is(err, lock.ErrInDoubt) {
-			if err = h.mend(ctx); err == nil {
+			if err = h.repair(ctx); err == nil {
 				continue // and verify
 			}
 		} else if tries == 0 {
@@ -44,16 +44,16 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	}
 }
 
-// mend has the record and its copy come to the door, on another connection or channel where that is necessary.
-func (h *Held) mend(ctx context.Context) error {
+// repair has the record and its copy come to the reader, on another connection or channel where that is necessary.
+func (h *Held) repair(ctx context.Context) error {
 	if h.Cause() == nil {
-		return h.writeAgain(ctx, h.door.Load())
+		return h.writeAgain(ctx, h.reader.Load())
 	}
 	if err := h.connect(ctx); err != nil {
 		return err
 	}
 	side := h.Session.Side()
-	h.Claim.Settle() // what was asked before
+	h.Claim.Wait() // what was asked before
 	if err := h.comeBack(ctx); err != nil {
 		return err
 	}
@@ -63,8 +63,8 @@ func (h *Held) mend(ctx context.Context) error {
 	if h.next.View().Disowned() {
 		return h.Lose("its guard has released it")
 	}
-	h.work.Wait() // who has watched the last door
-	h.door.Store(h.next)
+	h.work.Wait() // that watched the last reader
+	h.reader.Store(h.next)
 	h.next.Keep()
 	h.Renew(side)
 	h.watch(h.next)
@@ -84,11 +84,11 @@ func (h *Held) connect(ctx context.Context) error {
 	return h.Session.ConnectOver(ctx, found.Channel())
 }
 
-// comeBack stands at the door, behind whoever has the place. To give up an answer costs no place any more where only
+// comeBack consumes from the ledger, behind its reader. To give up an answer costs no place any more where only
 // the consumer has ended, and a leader that hangs may give none before the deadline.
 func (h *Held) comeBack(ctx context.Context) error {
 	h.Session.Main().BePatient(false)
-	last := h.door.Load()
+	last := h.reader.Load()
 	if h.next != nil {
 		if last = h.next; !transport.IsClosed(last.View().Ended) {
 			return nil
@@ -110,9 +110,9 @@ func (h *Held) comeBack(ctx context.Context) error {
 
 // writeAgain is writeBoth where the last ones have not come. While the ledger has no majority nothing comes; what comes
 // without them says that a policy is in the way.
-func (h *Held) writeAgain(ctx context.Context, door *ledger.Door) error {
-	h.lookElsewhere(door)
-	ended := door.View().Ended
+func (h *Held) writeAgain(ctx context.Context, reader *ledger.Reader) error {
+	h.lookElsewhere(reader)
+	ended := reader.View().Ended
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() { // the node that is written over may be the silent one
@@ -122,16 +122,16 @@ func (h *Held) writeAgain(ctx context.Context, door *ledger.Door) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := h.writeBoth(ctx, door)
-	if err == nil && door.Vanished() {
+	err := h.writeBoth(ctx, reader)
+	if err == nil && reader.Vanished() {
 		h.miss()
 	}
 	return err
 }
 
 // writeBoth writes the record and its copy, and waits until they have come.
-func (h *Held) writeBoth(ctx context.Context, door *ledger.Door) error {
-	return door.Renew(ctx, backTimeout, func() error {
+func (h *Held) writeBoth(ctx context.Context, reader *ledger.Reader) error {
+	return reader.Renew(ctx, backTimeout, func() error {
 		if err := h.Writer.Write(ctx, h.t, h.written(h.holding())); err != nil {
 			return err
 		}
@@ -140,19 +140,19 @@ func (h *Held) writeBoth(ctx context.Context, door *ledger.Door) error {
 	})
 }
 
-// anewTimeout bounds the writing of a record anew: the proof that it follows is not to be late.
-const anewTimeout = time.Second
+// rewriteTimeout bounds the writing of a record again: the proof that it follows is not to be late.
+const rewriteTimeout = time.Second
 
-// recordAnew replaces the record and its copy by new ones, and has all others delivered anew. What fails is tried again
+// rewrite replaces the record and its copy by new ones, and has all others delivered again. What fails is tried again
 // after another while.
-func (h *Held) recordAnew() {
-	ctx, cancel := context.WithTimeout(context.Background(), anewTimeout)
+func (h *Held) rewrite() {
+	ctx, cancel := context.WithTimeout(context.Background(), rewriteTimeout)
 	defer cancel()
-	door := h.door.Load()
-	if err := h.writeBoth(ctx, door); err != nil {
+	reader := h.reader.Load()
+	if err := h.writeBoth(ctx, reader); err != nil {
 		h.Log.Debug("the record was not written anew", "queue", h.t, "error", err)
 	}
-	door.Freshen()
+	reader.Freshen()
 	h.recorded = time.Now()
 	// A policy may delete queues that nobody uses (expires), and a look is no use of one on several nodes.
 	if _, _, err := h.Session.Side().Get(ctx, h.a); err != nil {

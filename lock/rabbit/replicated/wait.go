@@ -31,36 +31,36 @@ func (h *Held) Ready(ctx context.Context) error {
 		}
 		return err
 	}
-	door := h.door.Load()
-	h.proven = door.View().Proven
+	reader := h.reader.Load()
+	h.proven = reader.View().Proven
 	h.Start()
 	h.Session.KeepSilent(true)
-	door.Keep()
-	h.watch(door)
+	reader.Keep()
+	h.watch(reader)
 	return nil
 }
 
-// await returns once the command may start, by the last proof of the door.
+// await returns once the command may start, by the last proof of the reader's place.
 //
 // The delay counts from when the own record had come: the place was ours then. Where it is somebody else's for a while,
 // the records in hand come again, which looks like a holder that writes its record again: both end the wait.
 func (h *Held) await(ctx context.Context) error {
-	door, since, told := h.door.Load(), time.Now(), false
+	reader, since, told := h.reader.Load(), time.Now(), false
 	look := time.NewTicker(h.lease / 4)
 	defer look.Stop()
 	for {
-		known := door.View()
+		known := reader.View()
 		h.Writer.WarnOfDoubt(h.t, known.Doubt())
 		left := h.delay(known) - time.Since(since)
 		now := situation{
-			clock: h.Session.Dialer.Clock, gaveUp: ctx.Err() != nil, blocked: h.Session.Blocked(), empty: door.Empty, left: left, lease: h.lease,
+			clock: h.Session.Dialer.Clock, gaveUp: ctx.Err() != nil, blocked: h.Session.Blocked(), empty: reader.Empty, left: left, lease: h.lease,
 		}
 		var err error
 		switch now.next(known) {
 		case giveUp:
 			err = ctx.Err()
-		case loseDoor:
-			err = h.judge(door.Lost())
+		case losePlace:
+			err = h.judge(reader.Lost())
 		case loseToGuard:
 			err = h.Lose("its guard has released it")
 		case stepBack:
@@ -73,9 +73,9 @@ func (h *Held) await(ctx context.Context) error {
 		case start:
 			return nil
 		case proveAgain:
-			err = h.look(ctx, door)
+			err = h.look(ctx, reader)
 		case proveLast:
-			if err = h.look(ctx, door); err == nil && undisturbed(door.View()) {
+			if err = h.look(ctx, reader); err == nil && undisturbed(reader.View()) {
 				return nil
 			}
 		case listen:
@@ -83,7 +83,7 @@ func (h *Held) await(ctx context.Context) error {
 				told = true
 				h.sayWaiting(known, left)
 			}
-			err = h.pause(ctx, door, known, left, look.C)
+			err = h.pause(ctx, reader, known, left, look.C)
 		}
 		if err != nil {
 			return err
@@ -91,20 +91,20 @@ func (h *Held) await(ctx context.Context) error {
 	}
 }
 
-// stepBack leaves the door to a holder that lives, which has no record before that. Whatever else keeps others from the
-// slot, as its token, stays until Release.
+// stepBack leaves the reader's place to a holder that lives, which has no record before that. Whatever else keeps
+// others from the slot, as its token, stays until Release.
 func (h *Held) stepBack(ctx context.Context) {
-	h.Avoided.Add(h.slot, leaveAlone, transport.ErrTaken)
+	h.Skipped.Add(h.slot, leaveAlone, transport.ErrTaken)
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
-	departing, cancel := ledger.Departing(ctx)
+	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
-	unrecorded, err := h.giveBack(ctx, departing, nil)
+	unrecorded, err := h.giveBack(ctx, releasing, nil)
 	h.back = func() (error, error) { return unrecorded, err }
 }
 
 // pause returns when there may be something to do. Now and then it proves the place.
-func (h *Held) pause(ctx context.Context, door *ledger.Door, known ledger.View, left time.Duration,
+func (h *Held) pause(ctx context.Context, reader *ledger.Reader, known ledger.View, left time.Duration,
 	look <-chan time.Time) error {
 	enough := time.NewTimer(left)
 	defer enough.Stop()
@@ -112,7 +112,7 @@ func (h *Held) pause(ctx context.Context, door *ledger.Door, known ledger.View, 
 	case <-known.Changed:
 	case <-enough.C:
 	case <-look:
-		return h.look(ctx, door)
+		return h.look(ctx, reader)
 	case <-h.Session.Conn().Blocked():
 	case <-ctx.Done():
 	}
@@ -120,16 +120,16 @@ func (h *Held) pause(ctx context.Context, door *ledger.Door, known ledger.View, 
 }
 
 // look proves the place, and that the slot is there.
-func (h *Held) look(ctx context.Context, door *ledger.Door) error {
-	if err := door.Prove(ctx); errors.Is(err, ledger.ErrLate) {
-		if door.Deprived(ctx, h.visitor().Knock) {
+func (h *Held) look(ctx context.Context, reader *ledger.Reader) error {
+	if err := reader.Prove(ctx); errors.Is(err, ledger.ErrTimedOut) {
+		if reader.Deprived(ctx, h.visitor().Knock) {
 			h.miss()
 		}
 		return err
 	} else if err != nil {
 		return h.judge(err)
 	}
-	door.Prune()
+	reader.Prune()
 	return h.JudgeExistence(h.exists(ctx))
 }
 

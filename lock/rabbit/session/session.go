@@ -20,8 +20,8 @@ import (
 // Session is the connection of one contender, and of the slot that it holds. Connect and Close are called one at a
 // time, the others from several goroutines. New makes it.
 type Session struct {
-	transport.Via                   // publishes over the connection that may
-	Dialer        *transport.Dialer // connects
+	transport.Lender                   // publishes over the connection that may
+	Dialer           *transport.Dialer // connects
 
 	publisher *transport.Publisher // the other connection
 	prober    *transport.Publisher // a third one, for probes in transactions
@@ -44,27 +44,27 @@ func New(d *transport.Dialer) *Session {
 	s := &Session{
 		Dialer: d, publisher: transport.NewPublisher(d, "publisher"), prober: transport.NewPublisher(d, "prober"),
 	}
-	s.Via = s.lend
+	s.Lender = s.lend
 	return s
 }
 
-// Probe is transport.Via.Probe.
+// Probe is transport.Lender.Probe.
 func (s *Session) Probe(ctx context.Context, queues []string) ([]transport.Presence, error) {
 	return s.probes().Probe(ctx, queues)
 }
 
-// ProbeOne is transport.Via.ProbeOne.
+// ProbeOne is transport.Lender.ProbeOne.
 func (s *Session) ProbeOne(ctx context.Context, queue string) (transport.Presence, error) {
 	return s.probes().ProbeOne(ctx, queue)
 }
 
 // probes returns the way to probe. A transaction in which a queue is just going can cost its connection: RabbitMQ 4.3
 // closes it with 506, "failed to deliver message".
-func (s *Session) probes() transport.Via {
+func (s *Session) probes() transport.Lender {
 	if s.Dialer.Probing == transport.ByTx {
-		return s.prober.Via
+		return s.prober.Lender
 	}
-	return s.Via
+	return s.Lender
 }
 
 // Conn returns the connection, nil before the first Connect.
@@ -200,14 +200,14 @@ func (s *Session) lend(ctx context.Context, use func(*transport.Channel) error) 
 	if !s.Apart() {
 		return use(s.Main())
 	}
-	err := s.publisher.Via(ctx, use)
+	err := s.publisher.Lend(ctx, use)
 	if s.publisher.Close() && err == nil {
 		s.apart.Store(false)
 	}
 	return err
 }
 
-// Close ends the connections in order, or cuts them. It takes transport.CloseTimeout at most, and more only if something
+// Close ends the connections cleanly, or cuts them. It takes transport.CloseTimeout at most, and more only if something
 // is just being published. The error says that the broker has not confirmed the end of the connection that claims.
 func (s *Session) Close() error {
 	defer s.publisher.Close()

@@ -8,11 +8,11 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// notAgain is for how long one that is next for a slot is not sent to the same other one twice: it may have got there
+// notAgain is for how long a successor for a slot is not sent to the same other one twice: it may have got there
 // in vain.
 const notAgain = time.Minute
 
-// Beside returns a slot other than this one that seems to be free, for one that is next for this one; 0: none is known.
+// Beside returns a slot other than this one that seems to be free, for the successor for this one; 0: none is known.
 // Each call looks at a few, the next one at those behind them.
 func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
 	if f.Limit == 1 || f.exist == 0 {
@@ -39,17 +39,17 @@ func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
 	return 0
 }
 
-// Free reports whether a slot seems to be free, and nobody to be next for it.
+// Free reports whether a slot seems to be free, and to have no successor.
 func (f *Finder) Free(ctx context.Context, slot int) bool {
-	if f.Avoided.Why(slot) != nil || slot == f.sent && time.Since(f.sentAt) < notAgain {
+	if f.Skipped.Why(slot) != nil || slot == f.sent && time.Since(f.sentAt) < notAgain {
 		return false
 	}
 	found, err := f.Session.Probe(ctx, []string{f.Names.Exists(slot), f.Names.Holds(slot)})
 	if err != nil || found[0] != transport.Present || found[1] != transport.Absent {
 		return false
 	}
-	_, next, err := f.Session.Side().Count(ctx, f.Names.Ledger(slot))
-	nobody := err == nil && next == 0 || errors.Is(err, transport.ErrNoQueue)
+	_, readers, err := f.Session.Side().Count(ctx, f.Names.Ledger(slot))
+	nobody := err == nil && readers == 0 || errors.Is(err, transport.ErrNoQueue)
 	if !nobody || slot > LargestBatch { // looking for a gap would take too long for one that has a release to wait for
 		return false
 	}
@@ -57,5 +57,5 @@ func (f *Finder) Free(ctx context.Context, slot int) bool {
 	return err == nil && gap == 0
 }
 
-// Sent says that one that was next for another slot goes to this one, which is free.
+// Sent says that a successor for another slot goes to this one, which is free.
 func (f *Finder) Sent(slot int) { f.sent, f.sentAt = slot, time.Now() }

@@ -22,9 +22,9 @@ type Counter struct {
 // Count returns how many slots there are. Probes that come back prove nothing: the node of a queue may be down. So it
 // looks at the slot behind the last one, and no second time while the channel is the same, because the broker logs that
 // as an error. Where probes are not answered, it looks at one slot after the other. Errors: as Count and
-// transport.Via.Probe.
+// transport.Lender.Probe.
 func (c *Counter) Count(
-	ctx context.Context, n names.Names, channel *transport.Channel, probes transport.Via,
+	ctx context.Context, n names.Names, channel *transport.Channel, probes transport.Lender,
 ) (int, error) {
 	if !n.ID.Kind.Administered() {
 		return 1, nil
@@ -57,7 +57,7 @@ func (c *Counter) Count(
 }
 
 // firstAbsent returns the first slot whose A a probe has not found.
-func (c *Counter) firstAbsent(ctx context.Context, n names.Names, probes transport.Via, limit int) (int, error) {
+func (c *Counter) firstAbsent(ctx context.Context, n names.Names, probes transport.Lender, limit int) (int, error) {
 	size := firstBatch
 	if c.known > 0 {
 		size = c.known + 1

@@ -28,10 +28,10 @@ func Count(ctx context.Context, channel *transport.Channel, n names.Names) (int,
 	return lock.MaxSlots, nil
 }
 
-// Settle finds out of which type the queues of a token semaphore are, and returns their names. Other locks have one
+// DetectType finds out of which type the queues of a token semaphore are, and returns their names. Other locks have one
 // type. Errors: lock.ErrAbsent if there is no slot, lock.ErrUnsafe if its queues are not of the type that the names
 // say, and as transport.Channel.
-func Settle(ctx context.Context, channel *transport.Channel, n names.Names) (names.Names, error) {
+func DetectType(ctx context.Context, channel *transport.Channel, n names.Names) (names.Names, error) {
 	if n.ID.Kind != lock.TokenSemaphore {
 		return n, nil
 	}

@@ -36,7 +36,7 @@ type round struct {
 // question reaches its queue, several do not. Errors: as transport.Channel.Send.
 func (a *asker) ask(ctx context.Context, verb lock.Verb, queues []string) (*round, error) {
 	r := &round{id: rand.Text(), texts: make([][]byte, len(queues)), came: make(chan int, len(queues))}
-	err := a.publisher.Via(ctx, func(c *transport.Channel) (err error) {
+	err := a.publisher.Lend(ctx, func(c *transport.Channel) (err error) {
 		if err := a.listen(ctx, c); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (a *asker) ask(ctx context.Context, verb lock.Verb, queues []string) (*roun
 			r.found, err = c.Send(ctx, letters)
 			return err
 		}
-		found, err := c.Depart(ctx, transport.Departure{Queue: letters[0].Queue, Message: letters[0].Message})
+		found, err := c.Publish(ctx, transport.Batch{Queue: letters[0].Queue, Message: letters[0].Message})
 		r.found = []transport.Presence{found}
 		return err
 	})
@@ -128,6 +128,6 @@ const (
 	// patience is for how long the answers of a look are awaited.
 	patience = time.Second
 	// soon is when nearly all have answered. What was sent to a holder that has just ended, or to one that has just left
-	// its door, is lost: to ask anew then has an answer earlier than to wait.
+	// its reader's place, is lost: to ask again then has an answer earlier than to wait.
 	soon = 200 * time.Millisecond
 )

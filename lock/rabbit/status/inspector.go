@@ -1,5 +1,5 @@
-// Package status looks at a lock from outside: which slots exist, who holds them, who is next, how many wait. It asks
-// them themselves, and reads no ledger: a record that it had in hand would be missing to who is next.
+// Package status looks at a lock from outside: which slots exist, who holds them, their successors, how many wait. It
+// asks them themselves, and reads no ledger: a record that it had in hand would be missing to the successor.
 package status
 
 import (
@@ -23,21 +23,21 @@ const (
 	// startTries bounds the attempts to ask a holder that has just started its command, with these pauses.
 	startTries = 20
 	startPause = 50 * time.Millisecond
-	// mostSilences is how many questions without effect may stay unanswered for so long each before the other one is
+	// maxSilences is how many questions without effect may stay unanswered for so long each before the other one is
 	// asked all the same.
-	mostSilences = 4
-	silence      = 250 * time.Millisecond
+	maxSilences = 4
+	silence     = 250 * time.Millisecond
 )
 
 // Inspector is lock.Inspector. New makes it. It has a connection that looks, and one that publishes: under an alarm the
 // broker does not serve that.
 type Inspector struct {
-	names   names.Names // of the type that the lock has, as far as is known
-	asked   names.Names // as configured
-	settle  time.Time   // when to find out the type, should the lock have no slot
-	dialer  *transport.Dialer
-	channel *transport.Channel // that looks; nil: not connected
-	asker   *asker
+	names    names.Names // of the type that the lock has, as far as is known
+	asked    names.Names // as configured
+	detectAt time.Time   // when to find out the type, should the lock have no slot
+	dialer   *transport.Dialer
+	channel  *transport.Channel // that looks; nil: not connected
+	asker    *asker
 
 	known  int                  // how many slots there were last time
 	count  slots.Counter        // of these
@@ -68,16 +68,16 @@ func (i *Inspector) connect(ctx context.Context) error {
 		i.channel = conn.Channel()
 		clear(i.absent)
 	}
-	if i.known > 0 || time.Now().Before(i.settle) {
+	if i.known > 0 || time.Now().Before(i.detectAt) {
 		return nil
 	}
-	n, err := slots.Settle(ctx, i.channel, i.asked)
+	n, err := slots.DetectType(ctx, i.channel, i.asked)
 	if errors.Is(err, lock.ErrAbsent) {
-		i.settle = time.Now().Add(unmadeLine) // it may be made with other queues than it had
+		i.detectAt = time.Now().Add(unmadeLine) // it may be made with other queues than it had
 		return nil
 	}
 	if err == nil {
-		i.names, i.settle = n, time.Now().Add(unmadeLine)
+		i.names, i.detectAt = n, time.Now().Add(unmadeLine)
 	}
 	return err
 }
@@ -115,17 +115,17 @@ func subset(some, others []string) bool {
 	return !slices.ContainsFunc(some, func(queue string) bool { return !slices.Contains(others, queue) })
 }
 
-// Ask implements lock.Inspector. A holder whose command has just started can be asked a moment later: it is at the
-// door then, and leaves that only once it has B. So nobody holds a slot without anybody at its door whose B is absent
-// after that was seen. And B gets no question before its holder consumes from it. One that has no effect is asked until
-// it is answered, so that the other need not be asked twice: a second one might be heeded by a successor.
+// Ask implements lock.Inspector. A holder whose command has just started can be asked a moment later: it is the reader
+// then, and stays that until it has B. So a slot without a reader whose B is absent after that was seen has no holder.
+// And B gets no question before its holder consumes from it. One that has no effect is asked until
+// it is answered, so that the other need not be asked twice: a second one might be accepted by a successor.
 func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer []byte, err error) {
 	if err := i.connect(ctx); err != nil {
 		return nil, err
 	}
 	silences, deserted := 0, false
 	for try := 1; ; try++ {
-		heard := silences < 0 || silences == mostSilences
+		heard := silences < 0 || silences == maxSilences
 		question := lock.AskStatus
 		if heard {
 			question = verb

@@ -10,35 +10,35 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// mostWaiting is how many messages may lie in a ledger to which a question is published: it has room for records, and
+// maxWaiting is how many messages may lie in a ledger to which a question is published: it has room for records, and
 // its consumer reads.
-const mostWaiting = 100
+const maxWaiting = 100
 
 // look is one Look. Its slices have what is known of slot s at s-1.
 type look struct {
 	*Inspector
 	patience time.Duration // for answers
 
-	doors   []transport.Presence // whether somebody is at the door
+	readers []transport.Presence // whether there is a reader
 	held    []transport.Presence // whether somebody has B
 	holders []*lock.Report       // that have B; nil: no answer
-	others  []*lock.Report       // that are at the door; nil: no answer
+	others  []*lock.Report       // that are readers; nil: no answer
 	silent  []string             // queues of those who have not answered
 	waiting int
 	trouble string // why nobody was asked; "": they were
 }
 
 func (l *look) run(ctx context.Context) (err error) {
-	if l.known, err = l.count.Count(ctx, l.names, l.channel, l.asker.publisher.Via); err != nil {
+	if l.known, err = l.count.Count(ctx, l.names, l.channel, l.asker.publisher.Lender); err != nil {
 		return err
 	}
-	var asked []int // slots with somebody at the door
+	var asked []int // slots with a reader
 	for slot := 1; slot <= l.known; slot++ {
-		door, reads, err := l.door(ctx, slot)
+		reader, reads, err := l.reader(ctx, slot)
 		if err != nil {
 			return err
 		}
-		l.doors = append(l.doors, door)
+		l.readers = append(l.readers, reader)
 		if reads {
 			asked = append(asked, slot)
 		}
@@ -56,8 +56,8 @@ func (l *look) run(ctx context.Context) (err error) {
 	return l.line(ctx)
 }
 
-// door returns whether somebody is at the door of a slot, and whether a question would be read there.
-func (l *look) door(ctx context.Context, slot int) (door transport.Presence, reads bool, err error) {
+// reader returns whether a slot is read, and whether a question would be read there.
+func (l *look) reader(ctx context.Context, slot int) (reader transport.Presence, reads bool, err error) {
 	messages, consumers, err := l.consumers(ctx, l.names.Ledger(slot), unmadeLedger)
 	switch {
 	case errors.Is(err, lock.ErrUnknown), errors.Is(err, transport.ErrTaken):
@@ -69,14 +69,14 @@ func (l *look) door(ctx context.Context, slot int) (door transport.Presence, rea
 	case consumers == 0:
 		return transport.Absent, false, nil
 	}
-	return transport.Present, messages < mostWaiting, nil
+	return transport.Present, messages < maxWaiting, nil
 }
 
-// ask finds out who holds slots by asking them, and whoever is at the doors of these. Where nothing can be published,
+// ask finds out who holds slots by asking them, and the readers of these. Where nothing can be published,
 // it looks.
-func (l *look) ask(ctx context.Context, doors []int) error {
+func (l *look) ask(ctx context.Context, readers []int) error {
 	queues := slots.Queues(l.names.Holds, 1, l.known)
-	for _, slot := range doors {
+	for _, slot := range readers {
 		queues = append(queues, l.names.Ledger(slot))
 	}
 	if l.known == 0 {
@@ -106,7 +106,7 @@ func (l *look) ask(ctx context.Context, doors []int) error {
 		if n < l.known {
 			l.holders[n] = report(text)
 		} else {
-			l.others[doors[n-l.known]-1] = report(text)
+			l.others[readers[n-l.known]-1] = report(text)
 		}
 	}
 	return ctx.Err()
@@ -119,15 +119,15 @@ func (l *look) seeHeld(ctx context.Context) error {
 	return err
 }
 
-// line counts who waits. Who is next for a slot of a semaphore consumes twice.
+// line counts who waits. The successor for a slot of a semaphore consumes twice.
 func (l *look) line(ctx context.Context) error {
-	next := 0
-	for _, door := range l.doors {
-		if door == transport.Present {
-			next++
+	successors := 0
+	for _, reader := range l.readers {
+		if reader == transport.Present {
+			successors++
 		}
 	}
-	if next > 0 {
+	if successors > 0 {
 		delete(l.absent, l.names.Waiters()) // it was made since
 	}
 	ready, consumers, err := l.consumers(ctx, l.names.Waiters(), unmadeLine)
@@ -141,7 +141,7 @@ func (l *look) line(ctx context.Context) error {
 	l.waiting = consumers
 	switch {
 	case l.names.ID.Kind == lock.Semaphore:
-		l.waiting = max(consumers-next, min(consumers, next))
+		l.waiting = max(consumers-successors, min(consumers, successors))
 	case l.names.Replicated(): // a quorum queue counts whoever has a message in hand
 		l.waiting = max(consumers-max(l.known-ready, 0), 0)
 	}
@@ -156,24 +156,24 @@ func (l *look) status() lock.Status {
 	return s
 }
 
-// slot puts together what is known of one slot. Who starts is at its door before it has B; who waits for a holder that
+// slot puts together what is known of one slot. Who starts is its reader before it has B; who waits for a holder that
 // has gone without a word can have B before it starts.
 func (l *look) slot(slot int) lock.SlotStatus {
-	held, door, holder, other := l.held[slot-1], l.doors[slot-1], l.holders[slot-1], l.others[slot-1]
+	held, reader, holder, other := l.held[slot-1], l.readers[slot-1], l.holders[slot-1], l.others[slot-1]
 	s := lock.SlotStatus{Slot: slot, State: lock.SlotHeld}
-	atDoor := door == transport.Present
-	if atDoor && (held == transport.Absent && other != nil && other.Slot == slot || same(holder, other)) {
-		holder, other, atDoor, held = other, nil, false, transport.Present
-	} else if holder != nil && holder.Slot != slot && !atDoor {
-		holder, other, atDoor, held = nil, holder, true, transport.Absent
+	hasReader := reader == transport.Present
+	if hasReader && (held == transport.Absent && other != nil && other.Slot == slot || same(holder, other)) {
+		holder, other, hasReader, held = other, nil, false, transport.Present
+	} else if holder != nil && holder.Slot != slot && !hasReader {
+		holder, other, hasReader, held = nil, holder, true, transport.Absent
 	}
-	s.Holder, s.Next, s.HasNext = holder, other, atDoor
+	s.Holder, s.Successor, s.HasSuccessor = holder, other, hasReader
 	switch {
 	case held == transport.Unknown:
 		s.State, s.Problem = lock.SlotUnknown, "the broker cannot say whether it is held"
-	case held == transport.Absent && door == transport.Unknown:
+	case held == transport.Absent && reader == transport.Unknown:
 		s.State, s.Problem = lock.SlotUnknown, "the broker cannot say whether a berth is about to start"
-	case held == transport.Absent && !atDoor:
+	case held == transport.Absent && !hasReader:
 		s.State = lock.SlotFree
 	case l.trouble != "":
 		s.Problem = l.trouble
@@ -183,7 +183,7 @@ func (l *look) slot(slot int) lock.SlotStatus {
 		s.Problem = "its holder has gone; the successor starts as soon as the command is certainly dead"
 	case holder == nil:
 		s.Problem = "its holder does not answer; the name of its connection to the broker has its host and pid"
-	case atDoor && other == nil:
+	case hasReader && other == nil:
 		s.Problem = "the successor does not answer"
 	}
 	return s

@@ -2,9 +2,9 @@
 // unacknowledged is the one whose turn it is in the slot: the broker pushes it to the waiter of the highest priority,
 // and to the next one as soon as its keeper is gone.
 //
-// A token says whose turn it is, and never that a command may run: door, ledger and B of the slot decide that. So one
-// that is lost keeps a slot empty until it is made again (Stock), and one that is doubled brings somebody to a door
-// for nothing. The package knows queues and messages, and nothing of who holds a slot.
+// A token says whose turn it is, and never that a command may run: the reader's place, the ledger and B of the slot
+// decide that. So one that is lost keeps a slot empty until it is made again (Pool), and one that is doubled has a
+// berth take a reader's place for nothing. The package knows queues and messages, and nothing of who holds a slot.
 package token
 
 import (
@@ -18,7 +18,7 @@ const slotHeader = "slot"
 // Priorities of consumers of K, beside those of waiters: twice lock.MaxPriority + 1 at most.
 const (
 	keeperPriority = 1000 // a holder that wants its token back
-	stockPriority  = 2000 // administration that counts them
+	poolPriority   = 2000 // administration that counts them
 )
 
 // Token is one in hand.

@@ -29,10 +29,10 @@ const removalTimeout = 15 * time.Second
 // lock.ErrUnreachable and that of ctx.
 type Channel struct {
 	conn    *Conn
-	turn    chan struct{}                // full while an operation is made
+	busy    chan struct{}                // full while an operation is made
 	ch      atomic.Pointer[amqp.Channel] // nil, open, or closed by a refusal; set by an operation
 	patient atomic.Bool                  // see BePatient
-	sending Turn                         // held to send what has no answer, and to close
+	sending Mutex                        // held to send what has no answer, and to close
 
 	confirming  bool               // ch is in confirm mode
 	transacting bool               // ch has transactions
@@ -44,7 +44,7 @@ type Channel struct {
 // Channel returns another channel of the connection, which is opened when it is first used. An operation whose ctx
 // ends, or that takes too long, cuts the connection: what it may have obtained dies with it.
 func (c *Conn) Channel() *Channel {
-	return &Channel{conn: c, turn: make(chan struct{}, 1), sending: NewTurn()}
+	return &Channel{conn: c, busy: make(chan struct{}, 1), sending: NewMutex()}
 }
 
 // BePatient has operations end with their answers or with the connection, whatever ctx says, or not any more: to give
@@ -67,13 +67,13 @@ func (c *Channel) do(ctx context.Context, o operation, f func(*amqp.Channel) err
 
 func (c *Channel) within(ctx context.Context, longest time.Duration, o operation, f func(*amqp.Channel) error) error {
 	select {
-	case c.turn <- struct{}{}:
+	case c.busy <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", o, ctx.Err())
 	case <-c.conn.done:
 		return c.conn.BrokenError(o.String())
 	}
-	defer func() { <-c.turn }()
+	defer func() { <-c.busy }()
 	if c.patient.Load() {
 		return c.conn.explain(o, c.use(f))
 	}

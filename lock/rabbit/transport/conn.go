@@ -46,7 +46,7 @@ type Conn struct {
 	done   chan struct{} // closed once the connection is
 	reason *amqp.Error   // why; valid after done; nil if we closed it in order
 
-	calling Turn // held by who waits for an answer to the connection as a whole
+	calling Mutex // held by who waits for an answer to the connection as a whole
 
 	mu      sync.Mutex
 	blocked chan struct{} // closed while the broker does not serve this connection; guarded by mu
@@ -172,7 +172,7 @@ func (c *Conn) Abandon() {
 	c.ending.Do(func() { go c.end() })
 }
 
-// Close ends the connection: in order, or by cutting it, after CloseTimeout or where the broker has blocked it. It
+// Close ends the connection: cleanly, or by cutting it, after CloseTimeout or where the broker has blocked it. It
 // reports whether the broker confirmed; a connection that had ended before needs no confirmation.
 func (c *Conn) Close() (confirmed bool) {
 	confirmed = !IsClosed(c.Blocked())

@@ -117,7 +117,7 @@ func (d *Dialer) DialOne(ctx context.Context, node broker.Node, role string) (*C
 // open connects to a node with this login, and does nothing else.
 func (d *Dialer) open(ctx context.Context, node, login broker.Node, role string) (*Conn, error) {
 	c := &Conn{node: node, clock: d.Clock, trusts: d.trusts, probing: d.Probing, done: make(chan struct{}),
-		blocked: make(chan struct{}), calling: NewTurn(), returns: map[*Channel]<-chan amqp.Return{}}
+		blocked: make(chan struct{}), calling: NewMutex(), returns: map[*Channel]<-chan amqp.Return{}}
 	c.prober = c.Channel()
 	var err error
 	c.amqp, c.socket, err = login.Dial(ctx, d.Name+" ("+role+")", d.Heartbeat, d.Connect)

@@ -26,8 +26,8 @@ const (
 // before the first answer is awaited. See Probing for the other ways.
 //
 // Errors: ErrUnanswered if the answers did not come, lock.ErrDenied, or that of ctx.
-func (v Via) Probe(ctx context.Context, queues []string) (found []Presence, err error) {
-	err = v(ctx, func(c *Channel) (err error) {
+func (l Lender) Probe(ctx context.Context, queues []string) (found []Presence, err error) {
+	err = l(ctx, func(c *Channel) (err error) {
 		found, err = c.probe(ctx, queues)
 		return err
 	})
@@ -36,10 +36,10 @@ func (v Via) Probe(ctx context.Context, queues []string) (found []Presence, err 
 
 // ProbeOne finds out whether one queue exists. It waits for the answer also where the broker has blocked the
 // connection. Errors: as Probe.
-func (v Via) ProbeOne(ctx context.Context, queue string) (found Presence, err error) {
-	err = v(ctx, func(c *Channel) (err error) {
+func (l Lender) ProbeOne(ctx context.Context, queue string) (found Presence, err error) {
+	err = l(ctx, func(c *Channel) (err error) {
 		if c.conn.byConfirm() {
-			found, err = c.Depart(ctx, Departure{Queue: queue})
+			found, err = c.Publish(ctx, Batch{Queue: queue})
 			return err
 		}
 		all, err := c.probe(ctx, []string{queue})
@@ -59,14 +59,14 @@ const (
 )
 
 // Knows finds out whether the node knows a queue that was just made through another one: both are of one cluster then.
-// Errors: as Via.Probe.
+// Errors: as Lender.Probe.
 func (c *Conn) Knows(ctx context.Context, queue string) (Presence, error) {
 	bounded, cancel := context.WithTimeout(ctx, knownTimeout)
 	defer cancel()
 	channel := c.Channel()
-	via := Via(func(_ context.Context, use func(*Channel) error) error { return use(channel) })
+	lender := Lender(func(_ context.Context, use func(*Channel) error) error { return use(channel) })
 	for {
-		found, err := via.ProbeOne(ctx, queue)
+		found, err := lender.ProbeOne(ctx, queue)
 		if err != nil || found != Absent || Sleep(bounded, knownPause) != nil {
 			return found, err
 		}
@@ -87,7 +87,7 @@ func (c *Channel) probe(ctx context.Context, queues []string) (found []Presence,
 		for i, queue := range queues {
 			letters[i].Queue = queue
 		}
-		return c.publish(ctx, probing, letters, Departure{}, false)
+		return c.publish(ctx, probing, letters, Batch{}, false)
 	}
 	if err != nil {
 		return nil, declined(ctx, err)

@@ -29,14 +29,14 @@ const unawaitedReturns = 64
 // The default exchange is called amq.default where permissions are granted.
 const publishPermission = "write permission on the exchange amq.default"
 
-// Departure is what leaving a slot takes of the broker. It leaves in one write, so that whoever waits for the message
-// has it as soon as can be. Only Queue is needed.
-type Departure struct {
+// Batch is a message, and what leaving a slot takes of the broker besides. It goes out in one write, so that the berth
+// that waits for the message has it as soon as can be. Only Queue is needed.
+type Batch struct {
 	Queue   string // that the message goes to
 	Message Message
 
-	Door *Consumer // ends before the message is sent; nil: there is none
-	Ack  []uint64  // of its deliveries, that are removed; the others are put back
+	Reader *Consumer // ends before the message is sent; nil: there is none
+	Ack    []uint64  // of its deliveries, that are removed; the others are put back
 
 	Remove string // a queue that is deleted after it; "": none
 
@@ -48,13 +48,13 @@ type Departure struct {
 	Call Message
 }
 
-// Depart does all of it, waits for the confirm of the message only, and returns whether its queue exists.
+// Publish does all of it, waits for the confirm of the message only, and returns whether its queue exists.
 //
-// Errors: as Via.Probe, and ErrUnfit if the broker knows us by another name than was known, which is known then. After
-// ErrUnanswered the message may or may not have arrived.
-func (c *Channel) Depart(ctx context.Context, d Departure) (Presence, error) {
-	letters := []Letter{{d.Queue, d.Message}}
-	found, err := c.publish(ctx, operation{"publish to", d.Queue, publishPermission}, letters, d, true)
+// Errors: as Lender.Probe, and ErrUnfit if the broker knows us by another name than was known, which is known then.
+// After ErrUnanswered the message may or may not have arrived.
+func (c *Channel) Publish(ctx context.Context, b Batch) (Presence, error) {
+	letters := []Letter{{b.Queue, b.Message}}
+	found, err := c.publish(ctx, operation{"publish to", b.Queue, publishPermission}, letters, b, true)
 	if err != nil {
 		return Unknown, err
 	}
@@ -68,14 +68,14 @@ type Letter struct {
 }
 
 // Send publishes letters, all sent before the first answer is awaited, and returns of each whether its queue exists.
-// Errors: as Via.Probe, and ErrUnfit as Depart.
+// Errors: as Lender.Probe, and ErrUnfit as Publish.
 func (c *Channel) Send(ctx context.Context, letters []Letter) ([]Presence, error) {
-	return c.publish(ctx, operation{"publish", "", publishPermission}, letters, Departure{}, false)
+	return c.publish(ctx, operation{"publish", "", publishPermission}, letters, Batch{}, false)
 }
 
-// publish departs as d says, with letters instead of its message. If the broker blocks the connection meanwhile, only a
+// publish does what b says, with letters instead of its message. If the broker blocks the connection meanwhile, only a
 // patient caller waits for confirms from then on.
-func (c *Channel) publish(ctx context.Context, o operation, letters []Letter, d Departure, patient bool) (
+func (c *Channel) publish(ctx context.Context, o operation, letters []Letter, b Batch, patient bool) (
 	found []Presence, err error) {
 	err = c.do(ctx, o, func(ch *amqp.Channel) (err error) {
 		if c.unsure {
@@ -87,7 +87,7 @@ func (c *Channel) publish(ctx context.Context, o operation, letters []Letter, d 
 		for len(c.returns) > 0 {
 			<-c.returns // of what was sent and not waited for
 		}
-		confirms, err := c.send(ch, letters, d)
+		confirms, err := c.send(ch, letters, b)
 		if err == nil {
 			found, err = c.confirmed(confirms, letters, patient)
 		}
@@ -124,27 +124,27 @@ func (c *Channel) confirmMode(ch *amqp.Channel) error {
 	return err
 }
 
-// send sends it all in one write. Where the channel of the door has ended, the broker has put back all of it.
-func (c *Channel) send(ch *amqp.Channel, letters []Letter, d Departure) (
+// send sends it all in one write. Where the reader's channel has ended, the broker has put back all of it.
+func (c *Channel) send(ch *amqp.Channel, letters []Letter, b Batch) (
 	confirms []*amqp.DeferredConfirmation, err error) {
 	c.conn.socket.Begin(0)
 	defer c.conn.socket.End()
-	for _, tag := range d.Ack {
-		_ = d.Door.Ack(tag)
+	for _, tag := range b.Ack {
+		_ = b.Reader.Ack(tag)
 	}
-	if d.Door != nil {
-		d.Door.Leave()
-		_ = d.Door.PutBack(0)
+	if b.Reader != nil {
+		b.Reader.Leave()
+		_ = b.Reader.PutBack(0)
 	}
 	remove := func() (err error) {
-		if d.Remove != "" {
-			_, err = ch.QueueDelete(d.Remove, false, false, true)
-			d.Remove = ""
+		if b.Remove != "" {
+			_, err = ch.QueueDelete(b.Remove, false, false, true)
+			b.Remove = ""
 		}
 		return err
 	}
-	if d.First != nil {
-		d.First()
+	if b.First != nil {
+		b.First()
 		if err := remove(); err != nil {
 			return nil, err
 		}
@@ -156,8 +156,8 @@ func (c *Channel) send(ch *amqp.Channel, letters []Letter, d Departure) (
 		}
 		confirms = append(confirms, confirm)
 	}
-	if err = remove(); err == nil && d.Wake != "" {
-		_, err = ch.PublishWithDeferredConfirm("", d.Wake, true, false, c.signed(d.Call))
+	if err = remove(); err == nil && b.Wake != "" {
+		_, err = ch.PublishWithDeferredConfirm("", b.Wake, true, false, c.signed(b.Call))
 	}
 	return confirms, err
 }

@@ -8,13 +8,16 @@ import (
 	"berth/lock/rabbit/broker"
 )
 
-// Via publishes over the channel that it lends, or says why there is none.
-type Via func(ctx context.Context, use func(*Channel) error) error
+// Lender lends a channel that publishes, or says why there is none.
+type Lender func(ctx context.Context, use func(*Channel) error) error
 
-// Deliver publishes one message to a queue and returns whether the queue exists. Errors: as Channel.Depart.
-func (v Via) Deliver(ctx context.Context, queue string, m Message) (found Presence, err error) {
-	err = v(ctx, func(c *Channel) (err error) {
-		found, err = c.Depart(ctx, Departure{Queue: queue, Message: m})
+// Lend lends it for as long as use takes.
+func (l Lender) Lend(ctx context.Context, use func(*Channel) error) error { return l(ctx, use) }
+
+// Publish publishes one message to a queue and returns whether the queue exists. Errors: as Channel.Publish.
+func (l Lender) Publish(ctx context.Context, queue string, m Message) (found Presence, err error) {
+	err = l(ctx, func(c *Channel) (err error) {
+		found, err = c.Publish(ctx, Batch{Queue: queue, Message: m})
 		return err
 	})
 	return found, err
@@ -23,27 +26,27 @@ func (v Via) Deliver(ctx context.Context, queue string, m Message) (found Presen
 // Publisher publishes over a connection of its own, which it makes when it has something to publish. Its methods may
 // be called from several goroutines.
 type Publisher struct {
-	Via
+	Lender
 
 	dialer  *Dialer
 	role    string
-	turn    chan struct{} // full while somebody uses channel
+	busy    chan struct{} // full while somebody uses channel
 	channel *Channel      // nil: there is no connection
 	blocked atomic.Bool   // see Blocked
 }
 
 // NewPublisher returns a publisher that connects in this role when it is first used. Close ends it.
 func NewPublisher(d *Dialer, role string) *Publisher {
-	p := &Publisher{dialer: d, role: role, turn: make(chan struct{}, 1)}
-	p.Via = p.lend
+	p := &Publisher{dialer: d, role: role, busy: make(chan struct{}, 1)}
+	p.Lender = p.lend
 	return p
 }
 
 // Connect begins to connect, and does not wait. What comes of it is seen when something is to be published.
 func (p *Publisher) Connect() {
-	p.turn <- struct{}{}
+	p.busy <- struct{}{}
 	go func() {
-		defer func() { <-p.turn }()
+		defer func() { <-p.busy }()
 		ctx, cancel := context.WithTimeout(context.Background(), broker.DialTimeout)
 		defer cancel()
 		if p.dial(ctx) == nil {
@@ -63,11 +66,11 @@ func (p *Publisher) dial(ctx context.Context) error {
 // lend connects where that is necessary, and drops a connection that has failed.
 func (p *Publisher) lend(ctx context.Context, use func(*Channel) error) error {
 	select {
-	case p.turn <- struct{}{}:
+	case p.busy <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-p.turn }()
+	defer func() { <-p.busy }()
 	if c := p.channel; c != nil && (c.conn.Broken() || c.unsure || IsClosed(c.conn.Blocked())) {
 		c.conn.Abandon()
 		p.channel = nil
@@ -97,8 +100,8 @@ func (p *Publisher) Blocked() bool { return p.blocked.Load() }
 // Close ends the connection, if there is one, as Conn.Close does. The publisher may be used again. It reports whether
 // the broker has answered, which it does not under an alarm.
 func (p *Publisher) Close() (answered bool) {
-	p.turn <- struct{}{} // whoever has filled it empties it: everything that is asked has a deadline
-	defer func() { <-p.turn }()
+	p.busy <- struct{}{} // whoever has filled it empties it: everything that is asked has a deadline
+	defer func() { <-p.busy }()
 	if p.channel == nil {
 		return true
 	}

@@ -37,7 +37,7 @@ func (d *Dialer) learn(ctx context.Context, c *Conn, login broker.Node) {
 	}
 	trial := c.Channel()
 	// The name that is tried may be the right one. Errors: without the permission to publish none is needed.
-	_, _ = trial.Depart(ctx, Departure{Message: Message{UserId: user + "?"}})
+	_, _ = trial.Publish(ctx, Batch{Message: Message{UserId: user + "?"}})
 	_ = trial.Close(ctx)
 }
 

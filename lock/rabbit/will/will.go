@@ -70,14 +70,14 @@ func Prepare(data []byte, connect broker.Connect) (*Executor, error) {
 	return &Executor{last, p}, nil
 }
 
-// Execute publishes the release, and calls a waiter if nobody is next. It tries the brokers in turn until ctx ends. It
-// does no harm if it comes late or twice: a release counts for its own term only.
+// Execute publishes the release, and calls a waiter if there is no successor. It tries the brokers in turn until ctx
+// ends. It does no harm if it comes late or twice: a release counts for its own term only.
 func (e *Executor) Execute(ctx context.Context) error {
 	defer e.publisher.Close()
 	for pauses := transport.RetryPauses(); ; {
-		err := ledger.Release(ctx, e.publisher.Via, e.will.Ledger, e.will.Holding, e.will.Early)
+		err := ledger.Release(ctx, e.publisher.Lender, e.will.Ledger, e.will.Holding, e.will.Early)
 		if err == nil {
-			_ = e.publisher.Via(ctx, func(c *transport.Channel) error {
+			_ = e.publisher.Lend(ctx, func(c *transport.Channel) error {
 				Call(ctx, c, e.will.Ledger, e.will.Line, e.will.Slot)
 				return nil
 			})
@@ -89,12 +89,12 @@ func (e *Executor) Execute(ctx context.Context) error {
 	}
 }
 
-// Call has a waiter look at a slot that was released, if nobody is next for it, and there is a queue to call by.
+// Call has a waiter look at a slot that was released, if it has no successor, and there is a queue to call by.
 func Call(ctx context.Context, c *transport.Channel, ledger, queue string, slot int) {
 	if queue == "" {
 		return
 	}
-	if _, next, err := c.Count(ctx, ledger); err == nil && next == 0 {
-		_, _ = c.Depart(ctx, transport.Departure{Queue: queue, Message: line.Call(slot)})
+	if _, readers, err := c.Count(ctx, ledger); err == nil && readers == 0 {
+		_, _ = c.Publish(ctx, transport.Batch{Queue: queue, Message: line.Call(slot)})
 	}
 }

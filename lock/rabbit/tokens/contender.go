@@ -1,7 +1,7 @@
-// Package turn contends for a token semaphore: it draws the token of a slot, or waits until the broker hands it one,
-// and goes to the slot's door with it. Whoever has no token tries nothing. What comes at the door is the holding's, as
-// for every kind of lock.
-package turn
+// Package tokens contends for a token semaphore: it draws the token of a slot, or waits until the broker hands it one,
+// and takes the reader's place of the slot with it. A contender without a token tries nothing. What follows is the
+// holding's, as for every kind of lock.
+package tokens
 
 import (
 	"cmp"
@@ -28,17 +28,17 @@ import (
 )
 
 const (
-	// mostTried bounds the slots that one attempt goes to, and mostUseless the tokens that it removes.
-	mostTried   = 4
-	mostUseless = 100
+	// maxTried bounds the slots that one attempt goes to, and maxUseless the tokens that it removes.
+	maxTried   = 4
+	maxUseless = 100
 
 	// A token can come a moment before its slot can be had: attempts go on, with pauses of 155 ms altogether.
 	tries      = 6
 	firstPause = 5 * time.Millisecond
 
-	// longestRefusal bounds the pauses of a waiter whose tokens are of no use: somebody has doubled them, or their
+	// maxRefusal bounds the pauses of a waiter whose tokens are of no use: somebody has doubled them, or their
 	// holder, whose connection was reset, is about to take them back.
-	longestRefusal = time.Second
+	maxRefusal = time.Second
 
 	// seldomLook is for how long a waiter waits before it looks whether tokens were lost, quorumLook where they are on
 	// several nodes: RabbitMQ 4.0 can leave a token with a consumer that was on a lost one. soonLook is for one that has
@@ -47,8 +47,8 @@ const (
 	quorumLook = 8 * time.Second
 	soonLook   = 2 * time.Second
 
-	// onceLook lies between the looks of one that does not wait: longer than somebody who has just drawn a token needs
-	// to the door.
+	// onceLook lies between the looks of one that does not wait: longer than a berth that has just drawn a token needs
+	// to take the reader's place.
 	onceLook = 200 * time.Millisecond
 
 	// oncePatience is for how long such a one waits for tokens that somebody else has in hand, who counts or tries them.
@@ -66,21 +66,21 @@ type Config struct {
 	Priority int             // among the waiters, 0 to lock.MaxPriority
 	Takeover bool            // it goes before all of them, until it has won a slot
 	Once     bool            // no attempt follows the first
-	Admins   *request.Admins // whose requests are heeded
+	Admins   *request.Admins // whose requests are accepted
 }
 
 // Contender is lock.Lock. New makes it.
 type Contender struct {
 	Holder     *holding.Holder    // of what this contender claims of a lock with classic queues
 	Replicated *replicated.Holder // the same with quorum queues
-	Hand       *token.Hand        // its tokens
+	Drawer     *token.Drawer      // its tokens
 	Look       time.Duration      // for how long it waits before it looks whether tokens were lost
 	FirstLook  time.Duration      // the same where it has just begun, or its consumer was ended
 
 	id       lock.ID
 	names    names.Names // of the type that the lock has, or that was asked for
 	asked    names.Names // as configured: of no type if any will do
-	settled  bool        // the type is known
+	detected bool        // the type is known
 	priority int         // among the waiters, once it has won a slot
 	once     bool        // see Config
 	session  *session.Session
@@ -108,18 +108,18 @@ func New(cfg Config) *Contender {
 	c := &Contender{
 		id: cfg.Names.ID, names: cfg.Names, asked: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log,
 		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once,
-		Hand: token.NewHand(cfg.Names, priority, s, cfg.Log),
+		Drawer: token.NewDrawer(cfg.Names, priority, s, cfg.Log),
 	}
-	c.writer = ledger.NewWriter(s.Via, cfg.Log)
-	inbox, avoided := request.New(cfg.Admins, cfg.Dialer), &slots.Avoided{}
+	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
+	inbox, skipped := request.New(cfg.Admins, cfg.Dialer), &slots.Skipped{}
 	c.Holder = &holding.Holder{
-		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Avoided: avoided,
+		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Skipped: skipped,
 		Waiter: line.NewWaiter(line.Config{ID: c.id, Once: true, Log: cfg.Log}, s), // nobody stands in line
 		Inbox:  inbox,
 		Host:   cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
 	}
 	c.Replicated = &replicated.Holder{
-		Names: cfg.Names.Of(names.Quorum), Session: s, Writer: c.writer, Avoided: avoided, Inbox: inbox,
+		Names: cfg.Names.Of(names.Quorum), Session: s, Writer: c.writer, Skipped: skipped, Inbox: inbox,
 		Host: cfg.Host, PID: cfg.PID, Env: replicated.NewEnv(), Log: cfg.Log,
 	}
 	return c
@@ -141,8 +141,8 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if err := c.session.Begin("acquire "+c.id.String(), c.held != nil && !c.held.Over()); err != nil {
 		return nil, err
 	}
-	c.writer.Settle(ctx)
-	if err := c.settle(ctx); err != nil {
+	c.writer.FlushOwed(ctx)
+	if err := c.detectType(ctx); err != nil {
 		c.hindered = true
 		return nil, c.session.Outcome(err)
 	}
@@ -151,20 +151,20 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		h, t, err = c.attempt(ctx)
 	}
 	if err == nil {
-		c.hindered, c.refusal, c.refusals, c.Hand.Priority = false, 0, nil, c.priority
-		c.held = &Held{Place: h, Token: c.Hand.Keep(t)}
+		c.hindered, c.refusal, c.refusals, c.Drawer.Priority = false, 0, nil, c.priority
+		c.held = &Held{Place: h, Token: c.Drawer.Keep(t)}
 		c.Holder.Leaving, c.Replicated.Leaving = c.held.Token.PutBack, c.held.Token.PutBack
 		return c.held, nil
 	}
 	if errors.Is(err, lock.ErrAbsent) {
-		c.settled = false // it may be made anew with other queues
+		c.detected = false // it may be made again with other queues
 	}
 	if none := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent); none && !c.once {
 		err = cmp.Or(c.session.Permitted(ctx, c.names.Tokens(), c.names.Mark()), err)
 	}
 	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
 	conn := c.session.Conn()
-	back := conn.UnlessBlocked(func() error { return c.Hand.PutBack(ctx) })
+	back := conn.UnlessBlocked(func() error { return c.Drawer.PutBack(ctx) })
 	if back != nil && !errors.Is(back, lock.ErrDenied) {
 		c.log.Debug("tokens not given back cleanly", "error", back)
 		conn.Abandon() // which gives them back
@@ -172,21 +172,21 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	return nil, c.session.Outcome(err)
 }
 
-// settle finds out of which type the lock's queues are. While there is no such lock, who waits for it consumes from the
+// detectType finds out of which type the lock's queues are. While there is no such lock, a waiter consumes from the
 // tokens of the type that was asked for.
-func (c *Contender) settle(ctx context.Context) error {
-	if c.settled {
+func (c *Contender) detectType(ctx context.Context) error {
+	if c.detected {
 		return nil
 	}
-	n, err := slots.Settle(ctx, c.session.Side(), c.asked)
+	n, err := slots.DetectType(ctx, c.session.Side(), c.asked)
 	if errors.Is(err, lock.ErrAbsent) {
 		n = c.asked
 	} else if err != nil {
 		return err
 	}
-	c.settled = err == nil
+	c.detected = err == nil
 	c.names = n
-	return c.Hand.Turn(ctx, n)
+	return c.Drawer.UseQueue(ctx, n)
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
@@ -198,7 +198,7 @@ func (c *Contender) attempt(ctx context.Context) (Place, token.Token, error) {
 	}
 	if a.gone == 0 { // all of them were refused before
 		c.refusals = nil
-		h, t, err = a.each(ctx, a.aside[:min(len(a.aside), mostTried)], true)
+		h, t, err = a.each(ctx, a.aside[:min(len(a.aside), maxTried)], true)
 	}
 	if h == nil && err == nil {
 		h, t, err = a.each(ctx, a.waited, false)
@@ -229,8 +229,8 @@ type attempt struct {
 
 // draw draws tokens and goes to their slots, but for those that were refused before: their tokens come first again.
 func (a *attempt) draw(ctx context.Context) (Place, token.Token, error) {
-	for a.gone < mostTried && a.useless < mostUseless {
-		t, found, err := a.Hand.Draw(ctx, a.seen)
+	for a.gone < maxTried && a.useless < maxUseless {
+		t, found, err := a.Drawer.Draw(ctx, a.seen)
 		if err != nil {
 			return nil, token.Token{}, a.noTokens(ctx, err)
 		}
@@ -257,7 +257,7 @@ func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (Place, 
 		case err == nil:
 			return h, t, nil
 		case errors.Is(err, errUseless):
-			a.Hand.Remove(t)
+			a.Drawer.Remove(t)
 			a.seen = slices.DeleteFunc(a.seen, t.Same)
 			a.useless++
 			continue
@@ -283,7 +283,7 @@ func (c *Contender) refused(drawn bool) {
 		c.refusal, c.refusals = 0, nil
 		return
 	}
-	c.refusal = min(max(2*c.refusal, firstPause), longestRefusal)
+	c.refusal = min(max(2*c.refusal, firstPause), maxRefusal)
 }
 
 // errUseless says that a token's slot does not exist, or that it is none.
@@ -292,7 +292,7 @@ var errUseless = errors.New("the token is of no use")
 // claim claims the slot of a token. With now it returns slots.ErrMustWait where a command could not be started at once.
 func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place, err error) {
 	if t.Slot == 0 {
-		c.log.Warn("a message that is no token is removed", "queue", c.Hand.Queue)
+		c.log.Warn("a message that is no token is removed", "queue", c.Drawer.Queue)
 		return nil, errUseless
 	}
 	if c.leftover(ctx, t.Slot) {
@@ -315,7 +315,7 @@ func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place
 	return h, err
 }
 
-// enter goes to the door of a slot.
+// enter takes the reader's place of a slot.
 func (c *Contender) enter(ctx context.Context, slot int, now bool) (Place, error) {
 	if c.names.Replicated() {
 		if h, err := c.Replicated.Claim(ctx, slot, now); err != nil {
@@ -359,7 +359,7 @@ func (c *Contender) noTokens(ctx context.Context, err error) error {
 	if !errors.Is(err, transport.ErrNoQueue) {
 		return err
 	}
-	if err := c.stock().Make(ctx); err != nil {
+	if err := c.pool().Make(ctx); err != nil {
 		return err
 	}
 	if none := c.none(ctx); !errors.Is(none, lock.ErrFull) {
@@ -391,7 +391,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 		if c.soon {
 			patience = min(patience, c.FirstLook)
 		}
-		woken, err := c.Hand.Await(ctx, patience+rand.N(patience))
+		woken, err := c.Drawer.Await(ctx, patience+rand.N(patience))
 		switch {
 		case woken:
 			return err
@@ -418,8 +418,8 @@ func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
 	return c.session.Conn().Sleep(ctx, pause, c.id.String())
 }
 
-// Next implements lock.Lock. Nobody is next before it has a token.
-func (c *Contender) Next() <-chan lock.Handover { return nil }
+// Handovers implements lock.Lock. There is no successor before it has a token.
+func (c *Contender) Handovers() <-chan lock.Handover { return nil }
 
 // Requests implements lock.Lock.
 func (c *Contender) Requests() <-chan lock.Request { return c.Holder.Inbox.Requests() }
@@ -434,8 +434,8 @@ func (c *Contender) Close() error {
 	err := c.session.Close() // which gives back what is in hand
 	<-answered
 	if c.held != nil {
-		c.held.Token.Settle()
-		c.held.Settle()
+		c.held.Token.Wait()
+		c.held.Wait()
 		c.held = nil
 	}
 	return err

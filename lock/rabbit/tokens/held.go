@@ -1,4 +1,4 @@
-package turn
+package tokens
 
 import (
 	"context"
@@ -14,19 +14,20 @@ import (
 type Place interface {
 	lock.Held
 	Over() bool // Release has ended
-	Settle()    // waits for what runs beside it, once the connection is closed
+	Wait()      // waits for what runs beside it, once the connection is closed
 }
 
 // Held is lock.Held: a slot, and its token. The slot is what is verified; the token only keeps others from trying.
 type Held struct {
 	Place
-	Token *token.Kept
+	Token *token.Held
 }
 
 var _ lock.Held = (*Held)(nil)
 
 // handBackPause is for how long nobody else is to try a slot whose holder wants it back: longer than the pauses with
-// which that one asks. Each who has the token would have to be asked anew. On quorum queues the door is left before.
+// which that one asks. Each who has the token would have to be asked again. On quorum queues the reader's place is left
+// before.
 const handBackPause = 500 * time.Millisecond
 
 // Ready implements lock.Held.
@@ -56,7 +57,8 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	return err
 }
 
-// Release implements lock.Held. The token leaves with the release: whoever gets it needs longer to the door.
+// Release implements lock.Held. The token leaves with the release: whoever gets it needs longer to take the reader's
+// place.
 func (h *Held) Release(ctx context.Context) error {
 	err := h.Place.Release(ctx)
 	if back := h.Token.Return(ctx); err == nil {

@@ -19,79 +19,79 @@ const (
 	// quiet is how long nothing more comes before all tokens that nobody keeps are taken to be in hand.
 	quiet = 20 * time.Millisecond
 
-	// missingFor is how long a token is nowhere to be seen before it is made again. Who has just drawn one is at the
-	// slot's door long before that.
+	// missingFor is how long a token is nowhere to be seen before it is made again. Who has just drawn one is the
+	// slot's reader long before that.
 	missingFor = 500 * time.Millisecond
 
 	// firstBatch is how many slots Missing looks at first.
 	firstBatch = 16
 )
 
-// Stock is all tokens of a lock. Whoever calls its methods has the administration mutex, but for Missing.
-type Stock struct {
-	Names names.Names
-	Side  *transport.Channel // looks, and lends its connection
-	Via   transport.Via      // publishes
-	Probe func(ctx context.Context, queues []string) ([]transport.Presence, error)
-	Log   hclog.Logger
+// Pool is all tokens of a lock. The caller of its methods has the administration mutex, but for Missing.
+type Pool struct {
+	Names  names.Names
+	Side   *transport.Channel // looks, and lends its connection
+	Lender transport.Lender   // publishes
+	Probe  func(ctx context.Context, queues []string) ([]transport.Presence, error)
+	Log    hclog.Logger
 }
 
-// Mend leaves one token for each of the slots 1..present, and no other. Those above known have just been made: nobody
+// Repair leaves one token for each of the slots 1..present, and no other. Those above known have just been made: nobody
 // can have drawn theirs. One that was lost is made again where nobody is seen to use its slot. That is no proof that
-// nobody has it in hand: the worst that follows is one token too many, which a holder or the next Mend removes.
+// nobody has it in hand: the worst that follows is one token too many, which a holder or the next Repair removes.
 //
 // Errors: lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
-func (s Stock) Mend(ctx context.Context, present, known int) error {
-	if err := s.Make(ctx); err != nil {
-		return fmt.Errorf("cannot make the queue of the tokens of %s: %w", s.Names.ID, err)
+func (p Pool) Repair(ctx context.Context, present, known int) error {
+	if err := p.Make(ctx); err != nil {
+		return fmt.Errorf("cannot make the queue of the tokens of %s: %w", p.Names.ID, err)
 	}
-	channel := s.Side.Conn().Channel()
-	consumer, err := channel.Consume(ctx, s.Names.Tokens(), transport.Consumption{
-		Create: declared(s.Names), Priority: stockPriority})
+	channel := p.Side.Conn().Channel()
+	consumer, err := channel.Consume(ctx, p.Names.Tokens(), transport.Consumption{
+		Create: declared(p.Names), Priority: poolPriority})
 	if err != nil {
-		return fmt.Errorf("cannot count the tokens of %s: %w", s.Names.ID, err)
+		return fmt.Errorf("cannot count the tokens of %s: %w", p.Names.ID, err)
 	}
-	c := count{Stock: s, consumer: consumer, present: present, seen: make(map[int]bool)}
+	c := count{Pool: p, consumer: consumer, present: present, seen: make(map[int]bool)}
 	missing, err := c.missing(ctx, known)
 	if err == nil {
-		err = s.make(ctx, missing)
+		err = p.make(ctx, missing)
 	}
 	if c.removed {
-		s.Log.Warn("messages that were no tokens, or were there twice, were removed", "queue", s.Names.Tokens())
+		p.Log.Warn("messages that were no tokens, or were there twice, were removed", "queue", p.Names.Tokens())
 	}
 	lost := slices.DeleteFunc(missing, func(slot int) bool { return slot > known })
 	if len(lost) > 0 && err == nil {
-		s.Log.Warn("tokens were lost and made again", "slots", fmt.Sprint(lost))
+		p.Log.Warn("tokens were lost and made again", "slots", fmt.Sprint(lost))
 	}
-	if closed := channel.Close(ctx); closed != nil { // in order it puts back all that are in hand
+	if closed := channel.Close(ctx); closed != nil { // which puts back all that are in hand
 		channel.Conn().Abandon()
 		err = errors.Join(err, closed)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot see to the tokens of %s: %w", s.Names.ID, err)
+		return fmt.Errorf("cannot see to the tokens of %s: %w", p.Names.ID, err)
 	}
 	return nil
 }
 
 // Make makes K where it is missing and nobody declares it who consumes from it.
-func (s Stock) Make(ctx context.Context) error {
-	if !s.Names.Replicated() {
+func (p Pool) Make(ctx context.Context) error {
+	if !p.Names.Replicated() {
 		return nil
 	}
-	err := s.Side.Find(ctx, s.Names.Tokens())
+	err := p.Side.Find(ctx, p.Names.Tokens())
 	if !errors.Is(err, transport.ErrNoQueue) {
 		return err
 	}
-	err = s.Side.CreateReplicated(ctx, s.Names.Tokens(), names.TokensLength, false)
+	err = p.Side.CreateReplicated(ctx, p.Names.Tokens(), names.TokensLength, false)
 	if errors.Is(err, transport.ErrDiffers) {
 		return nil // somebody else has made it meanwhile, on a broker of another version
 	}
 	return err
 }
 
-// count is one Mend under way.
+// count is one Repair under way.
 type count struct {
-	Stock
+	Pool
 	consumer *transport.Consumer
 	present  int
 	seen     map[int]bool // slots whose token is in hand
@@ -154,16 +154,16 @@ func (c *count) read(ctx context.Context) error {
 }
 
 // unused returns those of the slots that nobody is seen to use.
-func (s Stock) unused(ctx context.Context, of []int) (unused []int, err error) {
+func (p Pool) unused(ctx context.Context, of []int) (unused []int, err error) {
 	for batch := range slices.Chunk(of, slots.LargestBatch) {
 		held := make([]transport.Presence, len(batch))
 		var queues []string
 		for i, slot := range batch {
 			held[i] = transport.Absent
-			queues = append(queues, s.Names.Holds(slot))
+			queues = append(queues, p.Names.Holds(slot))
 		}
-		if !s.Names.Replicated() { // or there is no such queue
-			if held, err = s.see(ctx, queues); err != nil {
+		if !p.Names.Replicated() { // or there is no such queue
+			if held, err = p.see(ctx, queues); err != nil {
 				return nil, err
 			}
 		}
@@ -171,7 +171,7 @@ func (s Stock) unused(ctx context.Context, of []int) (unused []int, err error) {
 			if held[i] != transport.Absent {
 				continue // held, or unknown
 			}
-			_, readers, err := s.Side.Count(ctx, s.Names.Ledger(slot))
+			_, readers, err := p.Side.Count(ctx, p.Names.Ledger(slot))
 			switch {
 			case err != nil && !errors.Is(err, transport.ErrNoQueue):
 				return nil, err
@@ -184,10 +184,10 @@ func (s Stock) unused(ctx context.Context, of []int) (unused []int, err error) {
 }
 
 // see probes queues, or looks at them where probes are not answered.
-func (s Stock) see(ctx context.Context, queues []string) ([]transport.Presence, error) {
-	found, err := s.Probe(ctx, queues)
+func (p Pool) see(ctx context.Context, queues []string) ([]transport.Presence, error) {
+	found, err := p.Probe(ctx, queues)
 	if errors.Is(err, transport.ErrUnanswered) {
-		return s.Side.LookAll(ctx, queues)
+		return p.Side.LookAll(ctx, queues)
 	}
 	return found, err
 }
@@ -201,14 +201,14 @@ func unanswered(err error) error {
 }
 
 // make makes tokens.
-func (s Stock) make(ctx context.Context, of []int) error {
+func (p Pool) make(ctx context.Context, of []int) error {
 	for batch := range slices.Chunk(of, slots.LargestBatch) {
 		var letters []transport.Letter
 		for _, slot := range batch {
-			letters = append(letters, transport.Letter{Queue: s.Names.Tokens(), Message: message(slot)})
+			letters = append(letters, transport.Letter{Queue: p.Names.Tokens(), Message: message(slot)})
 		}
 		var found []transport.Presence
-		err := s.Via(ctx, func(c *transport.Channel) (err error) {
+		err := p.Lender.Lend(ctx, func(c *transport.Channel) (err error) {
 			found, err = c.Send(ctx, letters)
 			return err
 		})
@@ -216,7 +216,7 @@ func (s Stock) make(ctx context.Context, of []int) error {
 			return unanswered(err)
 		}
 		if slices.ContainsFunc(found, func(p transport.Presence) bool { return p != transport.Present }) {
-			return lock.Errorf(lock.ErrUnknown, "the broker has not taken all messages into queue %q", s.Names.Tokens())
+			return lock.Errorf(lock.ErrUnknown, "the broker has not taken all messages into queue %q", p.Names.Tokens())
 		}
 	}
 	return nil
@@ -226,9 +226,9 @@ func (s Stock) make(ctx context.Context, of []int) error {
 var ErrReady = errors.New("there are tokens to be had")
 
 // Missing returns the slots whose token may be lost: nobody is seen to use them, while nobody is handed their token.
-// It takes a second look, later, to believe that. Errors: ErrReady, and as Mend.
-func (s Stock) Missing(ctx context.Context) (missing []int, err error) {
-	ready, _, err := s.Side.Count(ctx, s.Names.Tokens())
+// It takes a second look, later, to believe that. Errors: ErrReady, and as Repair.
+func (p Pool) Missing(ctx context.Context) (missing []int, err error) {
+	ready, _, err := p.Side.Count(ctx, p.Names.Tokens())
 	switch {
 	case err != nil && !errors.Is(err, transport.ErrNoQueue):
 		return nil, err
@@ -238,7 +238,7 @@ func (s Stock) Missing(ctx context.Context) (missing []int, err error) {
 	size := firstBatch
 	for from := 1; from <= lock.MaxSlots; from, size = from+size, min(4*size, slots.LargestBatch) {
 		size = min(size, lock.MaxSlots-from+1)
-		exist, err := s.Probe(ctx, slots.Queues(s.Names.Exists, from, from+size-1))
+		exist, err := p.Probe(ctx, slots.Queues(p.Names.Exists, from, from+size-1))
 		if err != nil {
 			return nil, unanswered(err)
 		}
@@ -250,7 +250,7 @@ func (s Stock) Missing(ctx context.Context) (missing []int, err error) {
 		for i := range end {
 			present = append(present, from+i)
 		}
-		unused, err := s.unused(ctx, present)
+		unused, err := p.unused(ctx, present)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package turn
+package tokens
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 // somebody else has that, or anything goes wrong, the next look comes when it is due. It reports whether there is
 // nothing but to wait on: the lock has slots, and nobody has left a token that was not handed to anybody.
 func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
-	stock := c.stock()
-	missing, err := stock.Missing(ctx)
+	pool := c.pool()
+	missing, err := pool.Missing(ctx)
 	stay = err == nil && errors.Is(c.none(ctx), lock.ErrFull)
 	again := slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(c.missing, slot) })
 	c.missing, c.soon = missing, len(missing) > 0 && !again
 	if err == nil && again {
 		c.missing = nil
-		err = c.mend(ctx, stock)
+		err = c.repair(ctx, pool)
 	}
 	if err != nil {
 		c.log.Debug("not known whether tokens are lost", "error", err)
@@ -34,24 +34,24 @@ func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 	return stay, ctx.Err()
 }
 
-// stock returns all tokens of the lock.
-func (c *Contender) stock() token.Stock {
-	return token.Stock{Names: c.names, Side: c.session.Side(), Via: c.session.Via, Probe: c.session.Probe, Log: c.log}
+// pool returns all tokens of the lock.
+func (c *Contender) pool() token.Pool {
+	return token.Pool{Names: c.names, Side: c.session.Side(), Lender: c.session.Lender, Probe: c.session.Probe, Log: c.log}
 }
 
 // comeBack reports whether tokens are there that one who does not wait has not found: somebody has counted or tried them,
 // and put them back, or they were lost. It makes those again as one that waits does, and at once.
 func (c *Contender) comeBack(ctx context.Context, end time.Time) bool {
 	var before []int
-	for stock := c.stock(); c.refusal == 0 && time.Now().Before(end); {
-		missing, err := stock.Missing(ctx)
+	for pool := c.pool(); c.refusal == 0 && time.Now().Before(end); {
+		missing, err := pool.Missing(ctx)
 		if errors.Is(err, token.ErrReady) {
 			return true
 		} else if err != nil || len(missing) == 0 {
 			return false
 		}
 		if slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(before, slot) }) {
-			if err = c.mend(ctx, stock); err == nil || !errors.Is(err, transport.ErrTaken) {
+			if err = c.repair(ctx, pool); err == nil || !errors.Is(err, transport.ErrTaken) {
 				return err == nil
 			}
 		}
@@ -63,14 +63,14 @@ func (c *Contender) comeBack(ctx context.Context, end time.Time) bool {
 	return false
 }
 
-func (c *Contender) mend(ctx context.Context, stock token.Stock) error {
+func (c *Contender) repair(ctx context.Context, pool token.Pool) error {
 	side, mutex := c.session.Side(), c.names.Administration()
 	if err := side.Claim(ctx, mutex); err != nil {
 		return err
 	}
 	n, err := slots.Count(ctx, side, c.names)
 	if err == nil {
-		err = stock.Mend(ctx, n, n)
+		err = pool.Repair(ctx, n, n)
 	}
 	if given := side.Remove(ctx, mutex); given != nil {
 		side.Conn().Abandon() // which gives it back

@@ -15,14 +15,14 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// Hand is the tokens that one contender has in hand, through all its connections. It draws them, waits for one, and
-// gives them back; the one that it keeps while a command may run is Kept. Its methods are called one at a time. NewHand
-// makes it.
-type Hand struct {
+// Drawer has the tokens that one contender has in hand, through all its connections. It draws them, waits for one, and
+// gives them back; the one that it keeps while a command may run is Held. Its methods are called one at a time.
+// NewDrawer makes it.
+type Drawer struct {
 	Queue    string        // K
 	Length   int32         // K is made with it where it is missing; 0: only administration makes it
 	Priority int           // as a waiter, 0 to lock.MaxPriority, or one more: it takes over
-	Renewal  time.Duration // how often a token that is kept is delivered anew
+	Renewal  time.Duration // how often a token that is kept is delivered again
 	Log      hclog.Logger
 
 	session  *session.Session
@@ -32,9 +32,9 @@ type Hand struct {
 	drawn    []Token             // in hand
 }
 
-// NewHand returns an empty hand.
-func NewHand(n names.Names, priority int, s *session.Session, log hclog.Logger) *Hand {
-	return &Hand{
+// NewDrawer returns one that has no token.
+func NewDrawer(n names.Names, priority int, s *session.Session, log hclog.Logger) *Drawer {
+	return &Drawer{
 		Queue: n.Tokens(), Length: declared(n), Priority: priority, Renewal: Renewal, Log: log, session: s,
 	}
 }
@@ -50,52 +50,53 @@ func declared(n names.Names) int32 {
 
 // tag returns the tag of another consumer. A quorum queue of RabbitMQ 3.10 forgets one that has the tag of one that was
 // just cancelled and had messages in hand.
-func (h *Hand) tag() string { return fmt.Sprintf("%s %d", h.Queue, h.consumed.Add(1)) }
+func (d *Drawer) tag() string { return fmt.Sprintf("%s %d", d.Queue, d.consumed.Add(1)) }
 
-// Turn has the hand take tokens from the queue of these names from now on. What it has of another one it gives back.
-func (h *Hand) Turn(ctx context.Context, n names.Names) error {
-	if h.Queue == n.Tokens() {
+// UseQueue has the drawer take tokens from the queue of these names from now on. What it has of another one it gives
+// back.
+func (d *Drawer) UseQueue(ctx context.Context, n names.Names) error {
+	if d.Queue == n.Tokens() {
 		return nil
 	}
-	if h.channel != nil {
-		if err := h.channel.Close(ctx); err != nil {
+	if d.channel != nil {
+		if err := d.channel.Close(ctx); err != nil {
 			return err
 		}
 	}
-	h.Queue, h.Length, h.channel, h.consumer, h.drawn = n.Tokens(), declared(n), nil, nil, nil
+	d.Queue, d.Length, d.channel, d.consumer, d.drawn = n.Tokens(), declared(n), nil, nil, nil
 	return nil
 }
 
 // at returns the channel on the session's present connection. What was in hand on another one is back in its queue.
-func (h *Hand) at() *transport.Channel {
-	conn := h.session.Conn()
+func (d *Drawer) at() *transport.Channel {
+	conn := d.session.Conn()
 	switch {
-	case h.channel == nil || h.channel.Conn() != conn:
-		h.channel, h.consumer, h.drawn = conn.Channel(), nil, nil
-	case h.channel.Closed():
-		h.consumer, h.drawn = nil, nil
+	case d.channel == nil || d.channel.Conn() != conn:
+		d.channel, d.consumer, d.drawn = conn.Channel(), nil, nil
+	case d.channel.Closed():
+		d.consumer, d.drawn = nil, nil
 	}
-	return h.channel
+	return d.channel
 }
 
 // Draw returns a token that is in hand and was not tried, or takes one that nobody has. Errors: transport.ErrNoQueue,
 // lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
-func (h *Hand) Draw(ctx context.Context, tried []Token) (t Token, found bool, err error) {
-	channel := h.at()
-	if err := h.leave(ctx); err != nil { // or it would be handed another one
+func (d *Drawer) Draw(ctx context.Context, tried []Token) (t Token, found bool, err error) {
+	channel := d.at()
+	if err := d.leave(ctx); err != nil { // or it would be handed another one
 		return Token{}, false, err
 	}
-	for _, t := range h.drawn {
+	for _, t := range d.drawn {
 		if !slices.ContainsFunc(tried, t.Same) {
 			return t, true, nil
 		}
 	}
-	d, found, err := channel.Get(ctx, h.Queue)
+	m, found, err := channel.Get(ctx, d.Queue)
 	if err != nil || !found {
 		return Token{}, false, err
 	}
-	t = read(d)
-	h.drawn = append(h.drawn, t)
+	t = read(m)
+	d.drawn = append(d.drawn, t)
 	return t, true, nil
 }
 
@@ -104,38 +105,38 @@ func (t Token) Same(other Token) bool { return t.delivery.DeliveryTag == other.d
 
 // Await waits until a token has come, and for no longer than patience. That it was woken for nothing is no error.
 // Errors: as Draw.
-func (h *Hand) Await(ctx context.Context, patience time.Duration) (woken bool, err error) {
-	channel := h.at()
-	if len(h.drawn) > 0 {
+func (d *Drawer) Await(ctx context.Context, patience time.Duration) (woken bool, err error) {
+	channel := d.at()
+	if len(d.drawn) > 0 {
 		return true, nil
 	}
-	if h.consumer == nil {
-		h.consumer, err = channel.Consume(ctx, h.Queue, transport.Consumption{
-			Create: h.Length, Quorum: h.Length == 0, Priority: int32(2 * h.Priority), Prefetch: 1, Tag: h.tag()})
+	if d.consumer == nil {
+		d.consumer, err = channel.Consume(ctx, d.Queue, transport.Consumption{
+			Create: d.Length, Quorum: d.Length == 0, Priority: int32(2 * d.Priority), Prefetch: 1, Tag: d.tag()})
 		if err != nil {
-			h.consumer = nil
+			d.consumer = nil
 			return false, err
 		}
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
-	case d, open := <-h.consumer.Deliveries:
+	case m, open := <-d.consumer.Deliveries:
 		if !open {
-			h.consumer = nil
+			d.consumer = nil
 			return false, errEnded
 		}
-		h.drawn = append(h.drawn, read(d))
-		return true, h.leave(ctx)
+		d.drawn = append(d.drawn, read(m))
+		return true, d.leave(ctx)
 	case <-timer.C:
 		return false, nil
 	case <-ctx.Done():
 		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 		defer cancel()
-		_ = h.leave(leaving)
+		_ = d.leave(leaving)
 		return false, ctx.Err()
 	case <-channel.Conn().Done():
-		return false, channel.Conn().BrokenError(fmt.Sprintf("cannot wait for a message of queue %q", h.Queue))
+		return false, channel.Conn().BrokenError(fmt.Sprintf("cannot wait for a message of queue %q", d.Queue))
 	}
 }
 
@@ -151,40 +152,40 @@ func Ended(err error) bool { return errors.Is(err, errEnded) }
 // leave ends the wait: what is in hand needs no consumer, and no other token is to come. A consumer without one may be
 // given it at that moment. A quorum queue then counts it as delivered to a consumer that nobody has any more, until the
 // channel is closed.
-func (h *Hand) leave(ctx context.Context) error {
-	if h.consumer == nil {
+func (d *Drawer) leave(ctx context.Context) error {
+	if d.consumer == nil {
 		return nil
 	}
-	consumer := h.consumer
-	h.consumer = nil
-	if len(h.drawn) == 0 {
-		return h.channel.Close(ctx)
+	consumer := d.consumer
+	d.consumer = nil
+	if len(d.drawn) == 0 {
+		return d.channel.Close(ctx)
 	}
 	return consumer.Cancel(ctx)
 }
 
 // Remove removes a token from the queue.
-func (h *Hand) Remove(t Token) {
+func (d *Drawer) Remove(t Token) {
 	t.remove()
-	h.drawn = slices.DeleteFunc(h.drawn, t.Same)
+	d.drawn = slices.DeleteFunc(d.drawn, t.Same)
 }
 
 // PutBack gives back all tokens in hand. They are in the queue again once it returns, unless the connection is gone.
-func (h *Hand) PutBack(ctx context.Context) error {
-	channel := h.at()
-	if len(h.drawn) == 0 {
+func (d *Drawer) PutBack(ctx context.Context) error {
+	channel := d.at()
+	if len(d.drawn) == 0 {
 		return nil
 	}
-	h.consumer, h.drawn = nil, nil
+	d.consumer, d.drawn = nil, nil
 	return channel.Close(ctx)
 }
 
-// Keep takes a drawn token out of the hand, and keeps it while a command may run; the others are given back.
-func (h *Hand) Keep(t Token) *Kept {
-	channel := h.at()
-	for _, other := range slices.DeleteFunc(h.drawn, t.Same) {
+// Keep takes a drawn token from the drawer, and keeps it while a command may run; the others are given back.
+func (d *Drawer) Keep(t Token) *Held {
+	channel := d.at()
+	for _, other := range slices.DeleteFunc(d.drawn, t.Same) {
 		other.putBack()
 	}
-	h.channel, h.consumer, h.drawn = nil, nil, nil // this one is the token's now
-	return newKept(h, channel, t)
+	d.channel, d.consumer, d.drawn = nil, nil, nil // this one is the token's now
+	return newHeld(d, channel, t)
 }

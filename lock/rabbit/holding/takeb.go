@@ -10,50 +10,50 @@ import (
 )
 
 const (
-	// settleAfter is how long a command has run before its holder claims B and lets the next one to the door. A command
+	// takeBAfter is how long a command has run before its holder claims B and lets the next one read. A command
 	// that ends before that costs neither.
-	settleAfter = 100 * time.Millisecond
+	takeBAfter = 100 * time.Millisecond
 
 	// Pauses between attempts to claim a B that the last holder is deleting.
-	firstClaimPause   = 5 * time.Millisecond
-	longestClaimPause = time.Second
+	firstClaimPause = 5 * time.Millisecond
+	maxClaimPause   = time.Second
 
 	claimOverTimeout = time.Second
 )
 
-// settle exchanges the place at the door for B, once the command has run for a moment. Until B is ours the door is the
-// only claim. It ends with that, with the door, or with Release.
-func (h *Held) settle(door *ledger.Door) {
-	defer close(h.settled)
+// takeB exchanges the reader's place for B, once the command has run for a moment. Until B is ours the place is the
+// only claim. It ends with that, with the place, or with Release.
+func (h *Held) takeB(reader *ledger.Reader) {
+	defer close(h.takeBEnded)
 	select {
-	case <-time.After(h.Env.Settle):
+	case <-time.After(h.Env.TakeBAfter):
 	case <-h.Ended():
 		return
-	case <-door.View().Ended:
+	case <-reader.View().Ended:
 	}
-	if !h.Ours() && !h.claimAfterStart(door) {
+	if !h.Ours() && !h.claimAfterStart(reader) {
 		h.Waiter.PassOn()
 		return
 	}
 	if h.claimed(); transport.IsClosed(h.Ended()) {
 		return // Release gives both back in one write
 	}
-	// The channel may have been closed meanwhile, which gives the door back too.
-	if err := door.GiveBack(context.Background()); err != nil {
+	// The channel may have been closed meanwhile, which gives the reader's place back too.
+	if err := reader.GiveBack(context.Background()); err != nil {
 		h.Log.Debug("the ledger was not given back cleanly", "queue", h.t, "error", err)
 	}
-	h.door.Store(nil)
+	h.reader.Store(nil)
 	h.Waiter.PassOn()
 	h.Waiter.Leave()
 }
 
 // claimAfterStart claims B. It reports false if it is not ours and there is nothing more to wait for.
-func (h *Held) claimAfterStart(door *ledger.Door) bool {
-	ended := door.View().Ended
-	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
+func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
+	ended := reader.View().Ended
+	pauses := transport.Pauses(firstClaimPause, maxClaimPause)
 	for tries := 1; ; tries++ {
 		err := h.Take(context.Background()) // the channel is patient
-		switch afterClaim(err, h.Conn().Broken(), transport.IsClosed(ended), door.Deleted, tries) {
+		switch afterClaim(err, h.Conn().Broken(), transport.IsClosed(ended), reader.Deleted, tries) {
 		case claimed:
 			return true
 		case connectionGone:
@@ -63,7 +63,7 @@ func (h *Held) claimAfterStart(door *ledger.Door) bool {
 			_ = h.Lose("its ledger was deleted, and another berth has its queue")
 			return false
 		case nothingLeft:
-			_ = h.Doubt(door.Lost().Error() + ", and " + err.Error())
+			_ = h.Doubt(reader.Lost().Error() + ", and " + err.Error())
 			return false
 		case tellOwner:
 			h.claimOver()
@@ -92,7 +92,7 @@ func (h *Held) claimOver() {
 		case <-ctx.Done():
 		}
 	}()
-	if _, err := h.Session.Deliver(ctx, h.b, claim.ReclaimRequest(h.Term())); err != nil {
+	if _, err := h.Session.Publish(ctx, h.b, claim.ReclaimRequest(h.Term())); err != nil {
 		h.Log.Debug("cannot ask for the slot's queue", "queue", h.b, "error", err)
 	}
 }
