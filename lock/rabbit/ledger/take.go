@@ -59,7 +59,7 @@ func (r *Reader) take(from *transport.Consumer, m transport.Delivery) {
 	case doubt:
 		r.doubted++
 		r.view.doubt.add(record, m.UserId, trusted)
-		r.view.HolderAlive = r.view.HolderAlive || record.Record == held && r.alive()
+		r.view.HolderAlive = r.view.HolderAlive || record.Record == held && r.showsAlive()
 	default:
 		r.takeOther(m, trusted)
 	}
@@ -67,7 +67,7 @@ func (r *Reader) take(from *transport.Consumer, m transport.Delivery) {
 
 // takeRecord takes a record that counts. The caller has mu.
 func (r *Reader) takeRecord(record Record, m transport.Delivery) {
-	alive := r.alive()
+	alive := r.showsAlive()
 	r.view.add(record)
 	if record.Record != held {
 		return
@@ -84,7 +84,7 @@ func (r *Reader) takeRecord(record Record, m transport.Delivery) {
 }
 
 // showsAlive reports whether the record of another holder that comes now shows that it lives. The caller has mu.
-func (r *Reader) alive() bool { return r.fresh || r.copies != nil && r.view.own != 0 }
+func (r *Reader) showsAlive() bool { return r.fresh || r.copies != nil && r.view.own != 0 }
 
 // takeOther takes what is no record. The caller has mu.
 func (r *Reader) takeOther(m transport.Delivery, trusted bool) {

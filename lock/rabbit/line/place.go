@@ -11,7 +11,7 @@ import (
 const (
 	// The successor is preferred as the consumer of its own baton, so that the ones that are left over go to waiters,
 	// who remove them. Waiters have twice lock.MaxPriority and one at most.
-	nextPriority = 1000
+	successorPriority = 1000
 
 	// sparePriority is that of a successor, as the consumer of what nobody in line wants.
 	sparePriority = -1
@@ -144,7 +144,7 @@ func (p *place) consumeSpares(ctx context.Context) (err error) {
 func (p *place) renew(ctx context.Context) error {
 	d := p.inHand
 	p.inHand, p.kept = nil, time.Now()
-	if err := p.consume(ctx, nextPriority); err != nil {
+	if err := p.consume(ctx, successorPriority); err != nil {
 		return err
 	}
 	return d.Nack(false, true)

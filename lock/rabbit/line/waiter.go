@@ -357,7 +357,7 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 	}
 	if p.inHand == nil {
 		asked := p.current != nil
-		if !w.consume(ctx, nextPriority) {
+		if !w.consume(ctx, successorPriority) {
 			return p.denied
 		}
 		w.receive(p)
