@@ -28,7 +28,7 @@ var (
 	ErrUnknown = errors.New("state unknown")
 
 	// ErrInDoubt: what held the slot is damaged, its connection or its record
-	// for example. The slot may still be held, and only Held.Reclaim can mend it
+	// for example. The slot may still be held, and only Held.Reclaim can repair it
 	// or prove the loss. It is an ErrUnknown as well.
 	ErrInDoubt = fmt.Errorf("slot in doubt: %w", ErrUnknown)
 

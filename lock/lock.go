@@ -137,7 +137,7 @@ type Held interface {
 	Verify(ctx context.Context) error
 
 	// Reclaim does what it takes to prove that the slot is held again: it
-	// connects anew, claims the slot again, writes its record again. nil is proof,
+	// connects again, claims the slot again, writes its record again. nil is proof,
 	// valid from a moment after the call began, so that a lease which is counted
 	// from the beginning of the call is safe; it ends the doubt. Errors: as
 	// Verify. It may go on trying until ctx ends; the next call takes up where it

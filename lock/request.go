@@ -15,8 +15,8 @@ type Verb string
 const (
 	// AskStatus: say who you are and what you do. The answer is a Report, as JSON.
 	AskStatus Verb = "status"
-	// AskStepDown: end the command in order, give the slot back, go to the end of the line. The answer is a
-	// Decision, as JSON, given when the request is heeded or refused.
+	// AskStepDown: end the command cleanly, give the slot back, go to the end of the line. The answer is a
+	// Decision, as JSON, given when the request is accepted or refused.
 	AskStepDown Verb = "step-down"
 	// AskReload: read the configuration again, for what can change while a slot is held. The answer is a Decision,
 	// as JSON.
@@ -76,10 +76,10 @@ func printable(text string) string {
 	}, text)
 }
 
-// Decision is the answer to a request that is heeded or refused.
+// Decision is the answer to a request that is accepted or refused.
 type Decision struct {
-	Heeded bool   `json:"heeded"`
-	Why    string `json:"why,omitempty"` // it is not; or what of it is not
+	Accepted bool   `json:"heeded"`
+	Why      string `json:"why,omitempty"` // it is not; or what of it is not
 }
 
 // ReadDecision is ReadReport for a decision.

@@ -14,9 +14,9 @@ import (
 // which is an option of its own, and the oldest version of TLS.
 var parameters = append([]string{Login, "connection_timeout", "channel_max"}, aboutTLS...)
 
-// leastChannels is the lowest limit that channel_max may set, a few more than a
+// minChannels is the lowest limit that channel_max may set, a few more than a
 // connection opens.
-const leastChannels = 8
+const minChannels = 8
 
 var mechanisms = []string{"plain", "external"}
 
@@ -53,9 +53,9 @@ func checkQuery(u *url.URL) error {
 			return fmt.Errorf("has a %s that is not a number from 0 to %d; correct it", key, 1<<bits-1)
 		}
 	}
-	if n, err := strconv.Atoi(query.Get("channel_max")); err == nil && n > 0 && n < leastChannels {
+	if n, err := strconv.Atoi(query.Get("channel_max")); err == nil && n > 0 && n < minChannels {
 		return fmt.Errorf("has a channel_max that is too low for berth; make it %d at least, or 0 for no limit",
-			leastChannels)
+			minChannels)
 	}
 	return nil
 }

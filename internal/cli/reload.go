@@ -40,8 +40,8 @@ var reloadOptions = []config.Option{
 	flagOnly("pid", "PID", config.Text, "Ask the berth that is process PID of this host."), slotOption, jsonOption,
 }
 
-// mostPID is Linux's PID_MAX_LIMIT.
-const mostPID = 1 << 22
+// maxPID is Linux's PID_MAX_LIMIT.
+const maxPID = 1 << 22
 
 func reloadCommand() *cli.Command {
 	return command(cli.Command{
@@ -57,7 +57,7 @@ func reloadCommand() *cli.Command {
 
 func reloadAction(c *cli.Context) error {
 	read := flags.Read(flags.Given(c, reloadOptions))
-	pid := read.Number("pid", 1, mostPID, 0)
+	pid := read.Number("pid", 1, maxPID, 0)
 	slot, asJSON := read.Number("slot", 1, lock.MaxSlots, 0), read.Switch("json")
 	if err := read.Err(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error
 	switch {
 	case err != nil:
 		decision.Why = logging.OneLine(err)
-	case !decision.Heeded:
+	case !decision.Accepted:
 		err = lock.Errorf(errRefused, "process %d refuses: %s", pid, inquire.Reason(decision.Why))
 	}
 	switch {
@@ -104,7 +104,7 @@ func reloadProcess(ctx context.Context, pid int, asJSON bool, w io.Writer) error
 			lock.Decision
 		}{pid, decision}
 		err = errors.Join(json.NewEncoder(w).Encode(line), err)
-	case decision.Heeded:
+	case decision.Accepted:
 		_, err = fmt.Fprintf(w, "process %d %s\n", pid, reloads(decision))
 	}
 	return err

@@ -81,7 +81,7 @@ func stepDown(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, w io.W
 	case r.wait:
 		err = awaitSuccessor(ctx, q, r, asked, result, w)
 	case !r.json:
-		return sayHeeded(result, asked, w)
+		return sayAccepted(result, asked, w)
 	}
 	if r.json {
 		err = errors.Join(json.NewEncoder(w).Encode(result), err)
@@ -89,7 +89,7 @@ func stepDown(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, w io.W
 	return err
 }
 
-func sayHeeded(result *result, asked inquire.Asked, w io.Writer) error {
+func sayAccepted(result *result, asked inquire.Asked, w io.Writer) error {
 	what := "steps down"
 	if asked.Decision.Why != "" {
 		what = "agrees: " + inquire.Printable(asked.Decision.Why)
@@ -102,7 +102,7 @@ func awaitSuccessor(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, 
 	w io.Writer,
 ) error {
 	if !r.json {
-		if err := sayHeeded(result, asked, w); err != nil {
+		if err := sayAccepted(result, asked, w); err != nil {
 			return err
 		}
 	}

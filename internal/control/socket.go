@@ -15,8 +15,8 @@ const (
 	readPatience = time.Second
 	// answerPatience is as long as a supervisor takes at most for an answer.
 	answerPatience = 5 * time.Second
-	// mostAtOnce is how many are heard at once. The others wait in the kernel.
-	mostAtOnce = 4
+	// maxAtOnce is how many are heard at once. The others wait in the kernel.
+	maxAtOnce = 4
 )
 
 // socket is one that is listened on.
@@ -32,7 +32,7 @@ type socket struct {
 
 // hearOn begins to hear clients, and to remove what dead servers have left.
 func (s *Server) hearOn(listener *net.UnixListener, file *file) *socket {
-	k := &socket{server: s, listener: listener, file: file, free: make(chan struct{}, mostAtOnce)}
+	k := &socket{server: s, listener: listener, file: file, free: make(chan struct{}, maxAtOnce)}
 	k.ctx, k.cancel = context.WithCancel(context.Background())
 	k.under.Go(k.accept)
 	if file != nil {

@@ -56,7 +56,7 @@ func TestWhatIsNoRequestChangesNothing(t *testing.T) {
 
 func TestWhoSaysNothingKeepsNobodyOutAndCostsLittle(t *testing.T) {
 	_, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
-	for range 2 * mostAtOnce {
+	for range 2 * maxAtOnce {
 		c.dialed(t)
 	}
 	c.asked(t, 0)
@@ -64,7 +64,7 @@ func TestWhoSaysNothingKeepsNobodyOutAndCostsLittle(t *testing.T) {
 	for range 200 {
 		c.dialed(t)
 	}
-	if now := runtime.NumGoroutine(); now > before+3*mostAtOnce {
+	if now := runtime.NumGoroutine(); now > before+3*maxAtOnce {
 		t.Errorf("%d goroutines before 200 more who say nothing, %d after", before, now)
 	}
 }
@@ -95,7 +95,7 @@ func TestManyWhoAreDeniedCostNoMemory(t *testing.T) {
 
 func TestRequestOfWhoHasGivenUpIsNotPassedOn(t *testing.T) {
 	_, c := serve(t, filepath.Join(t.TempDir(), "sockets"))
-	for range mostAtOnce { // keep the next from being read for a second
+	for range maxAtOnce { // keep the next from being read for a second
 		c.dialed(t)
 	}
 	conn := c.dialed(t)

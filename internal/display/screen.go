@@ -14,10 +14,10 @@ import (
 const (
 	// highlighted is how long a slot that has changed stands out.
 	highlighted = 3 * time.Second
-	// mostProblems is how many lines of a screen are about what is wrong, if more is to be shown than fits.
-	mostProblems = 3
-	// leastName is how much of a host's name is shown in a screen of many slots.
-	leastName = 6
+	// maxProblems is how many lines of a screen are about what is wrong, if more is to be shown than fits.
+	maxProblems = 3
+	// minName is how much of a host's name is shown in a screen of many slots.
+	minName = 6
 	// widestCell is as wide as it is good to read.
 	widestCell = 32
 
@@ -76,7 +76,7 @@ func (v View) problems(width, room int) (lines []string) {
 		colour(lines, red)
 	}
 	for i, p := range all {
-		if i == mostProblems-1 && len(all) > mostProblems {
+		if i == maxProblems-1 && len(all) > maxProblems {
 			p = fmt.Sprintf("and %d more; see berth status without --watch", len(all)-i)
 			return append(lines, cut(p, width))
 		}
@@ -133,7 +133,7 @@ func (v View) shape(width, height int) shape {
 	slots := v.Seen.Status.Slots
 	s := shape{digits: len(strconv.Itoa(slots[len(slots)-1].Slot))}
 	around := s.digits + len("> ") + len(" 99d")
-	most := max((width+1)/(around+leastName+1), 1) // cells in a line
+	most := max((width+1)/(around+minName+1), 1) // cells in a line
 	s.columns = min((len(slots)+height-1)/height, most)
 	s.size = min((width+1)/s.columns-1, widestCell)
 	shown := min(len(slots), s.columns*height)

@@ -25,8 +25,8 @@ const (
 	// answerTime is how long an answer is waited for. A holder answers within milliseconds; one whose broker is
 	// busy, or that has to connect for it, within seconds.
 	answerTime = 5 * time.Second
-	// mostNamed is how many holders a message lists.
-	mostNamed = 10
+	// maxNamed is how many holders a message lists.
+	maxNamed = 10
 )
 
 // Inquiry is about one lock. Its methods are called one at a time.
@@ -161,7 +161,7 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 	if err == nil {
 		asked.Decision, err = lock.ReadDecision("the holder of "+q.subject(s.Slot), answer)
 	}
-	if asked.Decision.Heeded && asked.Decision.Why == "" { // otherwise it may be giving the slot back already
+	if asked.Decision.Accepted && asked.Decision.Why == "" { // otherwise it may be giving the slot back already
 		asked.seen = asked.at
 	}
 	return asked, err
@@ -171,8 +171,8 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 func list(held []lock.SlotStatus) string {
 	var all []string
 	for i, s := range held {
-		if i == mostNamed {
-			all = append(all, fmt.Sprintf("and %d more", len(held)-mostNamed))
+		if i == maxNamed {
+			all = append(all, fmt.Sprintf("and %d more", len(held)-maxNamed))
 			break
 		}
 		all = append(all, fmt.Sprintf("%d (%s)", s.Slot, Who(s.Holder)))

@@ -69,7 +69,7 @@ func (h *holder) answer(ctx context.Context, requests <-chan lock.Request) {
 				continue
 			}
 			h.asked <- r.Verb
-			answer, _ := json.Marshal(lock.Decision{Heeded: !h.refuses, Why: map[bool]string{true: "no"}[h.refuses]})
+			answer, _ := json.Marshal(lock.Decision{Accepted: !h.refuses, Why: map[bool]string{true: "no"}[h.refuses]})
 			_ = r.Reply(ctx, answer)
 		}
 	}
@@ -113,7 +113,7 @@ func TestOnlyHolderNeedsNotBeNamed(t *testing.T) {
 	wants(t, err, lock.ErrAbsent, `semaphore "workers" is not held`)
 	h := hold(t, place, "web1")
 	asked, err := q.StepDown(t.Context(), 0)
-	if err != nil || asked.Slot != 1 || !asked.Decision.Heeded || asked.Holder.Host != "web1" ||
+	if err != nil || asked.Slot != 1 || !asked.Decision.Accepted || asked.Holder.Host != "web1" ||
 		<-h.asked != lock.AskStepDown {
 		t.Errorf("got %+v, %v", asked, err)
 	}
@@ -123,14 +123,14 @@ func TestOneOfSeveralHoldersHasToBeNamed(t *testing.T) {
 	q, place, _ := about(3)
 	hold(t, place, "web1")
 	second := hold(t, place, "web2")
-	if asked, err := q.StepDownAny(t.Context(), 0); err != nil || asked.Slot != 1 || !asked.Decision.Heeded {
+	if asked, err := q.StepDownAny(t.Context(), 0); err != nil || asked.Slot != 1 || !asked.Decision.Accepted {
 		t.Errorf("any: %+v, %v", asked, err)
 	}
 	_, err := q.StepDown(t.Context(), 0)
 	wants(t, err, config.ErrUsage, "--slot", "1 (web1, pid 1), 2 (web2, pid 1)")
 	second.refuses = true
 	asked, err := q.StepDown(t.Context(), 2)
-	if err != nil || asked.Decision.Heeded || asked.Decision.Why != "no" {
+	if err != nil || asked.Decision.Accepted || asked.Decision.Why != "no" {
 		t.Errorf("got %+v, %v", asked, err)
 	}
 	_, err = q.StepDown(t.Context(), 3)
@@ -209,7 +209,7 @@ func TestSameBerthInANewHoldingIsASuccessor(t *testing.T) {
 	}
 }
 
-// Who heeds a request holds the slot when it is asked, whatever its successor's clock says.
+// A holder that accepts a request holds the slot when it is asked, whatever its successor's clock says.
 func TestSlotIsNobodysOnlyAfterTheRequest(t *testing.T) {
 	q, place, _ := about(1)
 	hold(t, place, "web1")

@@ -18,15 +18,15 @@ func Who(r *lock.Report) string {
 
 // How many characters of what somebody else has said are shown.
 const (
-	longestName   = 100
-	longestReason = 500 // with the path of a file, and what is wrong there
+	maxName   = 100
+	maxReason = 500 // with the path of a file, and what is wrong there
 )
 
 // Printable returns what somebody else says of itself in a form that does nothing to a terminal: one line, not endless.
-func Printable(text string) string { return printed(text, longestName) }
+func Printable(text string) string { return printed(text, maxName) }
 
 // Reason is Printable for a sentence.
-func Reason(text string) string { return printed(text, longestReason) }
+func Reason(text string) string { return printed(text, maxReason) }
 
 func printed(text string, longest int) string {
 	var b strings.Builder

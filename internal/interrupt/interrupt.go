@@ -30,7 +30,7 @@ func Context(parent context.Context, limit time.Duration) (ctx context.Context, 
 		ctx, free = context.WithTimeoutCause(ctx, limit, GaveUp{limit})
 	}
 	caught := make(chan os.Signal, 1)
-	signal.Notify(caught, heeded()...)
+	signal.Notify(caught, ending()...)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -48,9 +48,9 @@ func Context(parent context.Context, limit time.Duration) (ctx context.Context, 
 	}
 }
 
-// heeded returns the signals that end an action, without those that were
+// ending returns the signals that end an action, without those that were
 // ignored when berth was started (nohup).
-func heeded() []os.Signal {
+func ending() []os.Signal {
 	ends := []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP}
 	return slices.DeleteFunc(ends, signal.Ignored)
 }

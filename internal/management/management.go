@@ -30,10 +30,10 @@ import (
 const (
 	// pageSize is the most that RabbitMQ gives at once.
 	pageSize = 500
-	// mostPages bounds what is asked for: far more queues than a node can have.
-	mostPages = 2000
-	// mostBytes bounds one page: 500 queues with names of 255 bytes need half a megabyte.
-	mostBytes = 8 << 20
+	// maxPages bounds what is asked for: far more queues than a node can have.
+	maxPages = 2000
+	// maxBytes bounds one page: 500 queues with names of 255 bytes need half a megabyte.
+	maxBytes = 8 << 20
 )
 
 // Access says where the API is, and who asks.
@@ -61,7 +61,7 @@ func Locks(ctx context.Context, access Access) ([]lock.ID, error) {
 		return nil, err
 	}
 	found := newQueues(access.NAL)
-	for number := 1; number <= mostPages; number++ {
+	for number := 1; number <= maxPages; number++ {
 		query := url.Values{"page": {fmt.Sprint(number)}, "page_size": {fmt.Sprint(pageSize)},
 			"columns": {"name,arguments"}}
 		request.URL.RawQuery = query.Encode()
@@ -74,7 +74,7 @@ func Locks(ctx context.Context, access Access) ([]lock.ID, error) {
 			return found.locks(), nil
 		}
 	}
-	return nil, lock.Errorf(lock.ErrUnknown, "the management API lists more queues than %d", mostPages*pageSize)
+	return nil, lock.Errorf(lock.ErrUnknown, "the management API lists more queues than %d", maxPages*pageSize)
 }
 
 // secure is how to speak TLS with the API: as with the broker.
@@ -210,7 +210,7 @@ func get(client *http.Client, request *http.Request) (p page, err error) {
 		return p, lock.Errorf(lock.ErrUnknown, "%s answers with %q; it is not the management API, or has no such "+
 			"virtual host; %s", request.URL.Host, response.Status, setUp)
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostBytes)).Decode(&p); err != nil {
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxBytes)).Decode(&p); err != nil {
 		return p, lock.Errorf(lock.ErrUnknown, "what %s answers is not of the management API: %w; %s",
 			request.URL.Host, err, setUp)
 	}

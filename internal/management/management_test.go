@@ -122,7 +122,7 @@ func TestWhatIsNotTheAPIIsNamed(t *testing.T) {
 		{answering(302, ""), lock.ErrUnknown},
 		{answering(200, "<html>"), lock.ErrUnknown},
 		{answering(200, `{"page_count":1000000,"items":[]}`), lock.ErrUnknown},
-		{answering(200, `{"items":[`+strings.Repeat(" ", mostBytes)+"]}"), lock.ErrUnknown},
+		{answering(200, `{"items":[`+strings.Repeat(" ", maxBytes)+"]}"), lock.ErrUnknown},
 	} {
 		url := strings.Replace(c.url, "http://", "http://u:secret@", 1)
 		_, err := Locks(t.Context(), Access{URL: url, Broker: "amqp://rabbit"})

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// mostOutput is how much of what a check writes is logged: the end of it.
-	mostOutput = 2 << 10
+	// maxOutput is how much of what a check writes is logged: the end of it.
+	maxOutput = 2 << 10
 	// lastOutput is how long the rest of it is waited for where somebody outside the check's tree has it open.
 	lastOutput = 100 * time.Millisecond
 )
@@ -85,11 +85,11 @@ func gather() (output *os.File, written func() string, err error) {
 	done := make(chan []byte)
 	go func() {
 		var last []byte
-		piece := make([]byte, mostOutput)
+		piece := make([]byte, maxOutput)
 		for {
 			n, err := r.Read(piece)
-			if last = append(last, piece[:n]...); len(last) > mostOutput {
-				last = append([]byte(nil), last[len(last)-mostOutput:]...)
+			if last = append(last, piece[:n]...); len(last) > maxOutput {
+				last = append([]byte(nil), last[len(last)-maxOutput:]...)
 			}
 			if err != nil {
 				done <- last

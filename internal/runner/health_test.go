@@ -16,7 +16,7 @@ func TestOnlyTheEndOfWhatACheckWritesIsKept(t *testing.T) {
 	for written, want := range map[string]string{
 		"":                       "",
 		"  first\nsecond\n":      "first\nsecond",
-		strings.Repeat("x", 1e6): strings.Repeat("x", mostOutput),
+		strings.Repeat("x", 1e6): strings.Repeat("x", maxOutput),
 		"\xff\xfe":               "\ufffd",
 	} {
 		w, end, err := gather()

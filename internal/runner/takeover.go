@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// takeoverAgain is after how long a holder that has heeded is asked again: longer than it takes to stop, as a rule.
+	// takeoverAgain is after how long a holder that has accepted is asked again: longer than it takes to stop, as a rule.
 	takeoverAgain = 10 * time.Second
 	// readyTimeout bounds one run of the ready command.
 	readyTimeout = 30 * time.Second

@@ -38,7 +38,7 @@ type Takeover struct {
 	// nil: nobody is.
 	Tell func(what string)
 
-	Again   time.Duration    // after which one that has heeded is asked again, if the slot is not ours by then
+	Again   time.Duration    // after which one that has accepted is asked again, if the slot is not ours by then
 	Inquiry *inquire.Inquiry // about the lock; Ask closes it
 	Log     hclog.Logger
 }
@@ -112,7 +112,7 @@ func (t Takeover) ready(ctx context.Context) (problem string, again time.Duratio
 	return "", 0
 }
 
-// ask asks once. nil: it is heeded.
+// ask asks once. nil: it is accepted.
 func (t Takeover) ask(ctx context.Context, slot int) error {
 	at := clock()
 	tell := func(what string) {
@@ -124,7 +124,7 @@ func (t Takeover) ask(ctx context.Context, slot int) error {
 	}
 	tell("has not answered")
 	asked, err := t.Inquiry.StepDownAny(ctx, slot)
-	if err == nil && !asked.Decision.Heeded {
+	if err == nil && !asked.Decision.Accepted {
 		err = errors.New(asked.Decision.Why)
 	}
 	slot = cmp.Or(asked.Slot, slot)

@@ -52,7 +52,7 @@ func (h *holder) Close() error {
 	return nil
 }
 
-func TestHolderIsAskedUntilItHeeds(t *testing.T) {
+func TestHolderIsAskedUntilItAccepts(t *testing.T) {
 	h := &holder{answers: []string{"", "nonsense", `{"heeded":false,"why":"not now"}`, `{"heeded":true}`,
 		`{"heeded":true}`}}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -86,7 +86,7 @@ func (h *held) Verify(ctx context.Context) error {
 	return h.state()
 }
 
-// Reclaim is Verify: nothing that holds a slot of this host can be mended.
+// Reclaim is Verify: nothing that holds a slot of this host can be repaired.
 func (h *held) Reclaim(ctx context.Context) error { return h.Verify(ctx) }
 
 func (h *held) state() error {

@@ -118,7 +118,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 	return &contender{id: id, dir: dir, backend: b, asked: asked}
 }
 
-// SetAdmins says anew who may ask the contenders; see Config.Admins.
+// SetAdmins replaces the users that may ask the contenders; see Config.Admins.
 func (b *Backend) SetAdmins(users []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

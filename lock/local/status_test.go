@@ -25,7 +25,7 @@ func answering(t *testing.T, l lock.Lock, report lock.Report) {
 			case r := <-l.Requests():
 				var what any = report
 				if r.Verb != lock.AskStatus {
-					what = lock.Decision{Heeded: true, Why: string(r.Verb)}
+					what = lock.Decision{Accepted: true, Why: string(r.Verb)}
 				}
 				answer, _ := json.Marshal(what)
 				_ = r.Reply(context.Background(), answer)

@@ -129,7 +129,7 @@ func (h *fakeHeld) ifHeld(f func(*state)) (err error) {
 }
 
 // isHolder runs with the place locked. The same contender may hold the slot
-// anew, which is not this holding.
+// again, which is not this holding.
 func (h *fakeHeld) isHolder(s *state) bool {
 	return s.holders[h.slot] == h.lock && h.lock.current() == h
 }

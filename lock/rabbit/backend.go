@@ -122,7 +122,7 @@ type Config struct {
 	// Priority counts, or the next takeover would wait behind it.
 	Takeover bool
 
-	// Admins are the users of the broker whose requests contenders heed: what they do, to step down, to read their
+	// Admins are the users of the broker whose requests contenders accept: what they do, to step down, to read their
 	// configuration again. Zero: the user of the URL.
 	Admins []string
 
@@ -188,9 +188,9 @@ func New(cfg Config) (*Backend, error) {
 	}
 	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not know a holder's waits for
 	// the longest.
-	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.LongestLease/2 {
+	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.MaxLease/2 {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",
-			cfg.Heartbeat, (ledger.LongestLease / 2).Seconds())
+			cfg.Heartbeat, (ledger.MaxLease / 2).Seconds())
 	}
 	b.SetAdmins(cfg.Admins)
 	host, _ := os.Hostname() // one without a name is no reason to fail: it is shown to people only
@@ -234,10 +234,10 @@ func (b *Backend) handedOut(n names.Names) lock.Lock {
 	})
 }
 
-// SetAdmins says anew whose requests contenders heed; see Config.Admins.
+// SetAdmins replaces the users whose requests contenders accept; see Config.Admins.
 func (b *Backend) SetAdmins(users []string) { b.admins.Set(users) }
 
-// SetLogins says anew how to log in at the nodes of Config.URLs: connections that are open stay, and the next ones log
+// SetLogins changes how to log in at the nodes of Config.URLs: connections that are open stay, and the next ones log
 // in like that. Other nodes are refused.
 func (b *Backend) SetLogins(source Source, urls []string) error {
 	return b.logins.Set(source, urls)
@@ -248,7 +248,7 @@ func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
 	d.Leaseless = true
 	if b.plain() {
-		return administration.NewPlain(b.names(id), d, cmp.Or(b.lease, ledger.LongestLease))
+		return administration.NewPlain(b.names(id), d, cmp.Or(b.lease, ledger.MaxLease))
 	}
 	return administration.New(b.names(id), d)
 }

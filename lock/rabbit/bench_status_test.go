@@ -24,7 +24,7 @@ func BenchmarkLook(b *testing.B) {
 			for range slots {
 				l := entered(ctx, b, id)
 				h := seize(ctx, b, l)
-				heeding(b, l, says("somebody", h.Slot()))
+				answering(b, l, says("somebody", h.Slot()))
 			}
 			i := inspector(b, at(shared.URL()), id)
 			look := func() error {

@@ -144,7 +144,7 @@ func TestAnotherNodeIsTriedUntilOneAnswers(t *testing.T) {
 	eventually(t, "the other node was tried", func() bool {
 		return said("another broker cannot be asked for the slot")+said("no other broker can be asked for the slot") > 0
 	})
-	away.mend()
+	away.heal()
 	must(t, <-done)
 }
 

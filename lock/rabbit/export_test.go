@@ -121,7 +121,7 @@ func Queues(h lock.Held) (b, ledger string) {
 // are free.
 func LoseRaces(l lock.Lock, from, to int) {
 	for slot := from; slot <= to; slot++ {
-		holder(l).Avoided.Add(slot, time.Hour, transport.ErrTaken)
+		holder(l).Skipped.Add(slot, time.Hour, transport.ErrTaken)
 	}
 }
 
@@ -192,7 +192,7 @@ func LookForTokensFirst(l lock.Lock, after time.Duration) {
 	contending(l).(*tokens.Contender).FirstLook = after
 }
 
-// RenewTokens makes the contender have the tokens that it will keep delivered anew this often.
+// RenewTokens makes the contender have the tokens that it will keep delivered again this often.
 func RenewTokens(l lock.Lock, period time.Duration) {
 	contending(l).(*tokens.Contender).Drawer.Renewal = period
 }
@@ -223,15 +223,15 @@ func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }
 
 // SetLongest makes a contender wait that long where a ledger does not say for how long.
 func SetLongest(l lock.Lock, longest time.Duration) {
-	holder(l).Env.Longest = longest
+	holder(l).Env.MaxLease = longest
 	if of, ok := contending(l).(*tokens.Contender); ok {
-		of.Replicated.Env.Longest = longest
+		of.Replicated.Env.MaxLease = longest
 	}
 }
 
-// WriteAnew makes a contender write the record that it keeps so many times as often.
-func WriteAnew(l lock.Lock, times int) {
-	contending(l).(*tokens.Contender).Replicated.Env.Anew /= time.Duration(times)
+// RewriteMoreOften makes a contender write the record that it keeps so many times as often.
+func RewriteMoreOften(l lock.Lock, times int) {
+	contending(l).(*tokens.Contender).Replicated.Env.RewriteInterval /= time.Duration(times)
 }
 
 // CutReplicated cuts the connection of a holder that has no queue of its own.

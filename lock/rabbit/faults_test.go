@@ -254,7 +254,7 @@ func (u unlucky) loses(t *testing.T) {
 	}
 }
 
-func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAnew(t *testing.T) {
+func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAgain(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		u := newUnlucky(t, id)

@@ -41,7 +41,7 @@ func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
 	untilWoken(t, next)
 	awaitSuccessor(t, id)
 	i := inspector(t, at(shared.URL()), id)
-	verbs, asked := heeding(t, l, says("one", 1)), heeding(t, next, says("two", 0))
+	verbs, asked := answering(t, l, says("one", 1)), answering(t, next, says("two", 0))
 	for who, ch := range map[string]*amqp.Channel{"stranger": outsider(t), "guest": channelOf(t, shared.URL())} {
 		returned := ch.NotifyReturn(make(chan amqp.Return, 100))
 		requests := []amqp.Publishing{
@@ -82,7 +82,7 @@ func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
 	seen(t, i, "1 held by one next two; 1 wait") // is read after all of it
 	for _, got := range append(verbs(), asked()...) {
 		if got != lock.AskStatus {
-			t.Errorf("heeded: %s", got)
+			t.Errorf("accepted: %s", got)
 		}
 	}
 	if n := len(verbs()); n > 20 {
@@ -106,7 +106,7 @@ func TestAdministratorsAreThoseThatAreNamed(t *testing.T) {
 	h, err := l.Acquire(within(t))
 	must(t, err)
 	start(t, h)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	seen(t, inspector(t, at(shared.URL()), id), "1 held (its holder does not answer; the name of its connection to the broker has its host and pid); 0 wait")
 	theirs := inspector(t, at(shared.URLFor("stranger", "right", "/")), id)
 	seen(t, theirs, "1 held by one; 0 wait")
@@ -231,7 +231,7 @@ func TestStatusUnderAnAlarm(t *testing.T) {
 	resize(t, shared, id, 2)
 	defer resize(t, shared, id, 0)
 	l, h := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	i := inspector(t, at(shared.URL()), id)
 	seen(t, i, "1 held by one, 2 free; 0 wait")
 	raiseAlarm(t)
@@ -257,11 +257,11 @@ func TestStatusUnderAnAlarm(t *testing.T) {
 func TestHolderStepsDownUnderAnAlarm(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	i := inspector(t, at(shared.URL()), id)
 	raiseAlarm(t)
 	seen(t, i, "1 held by one; 0 wait")
-	eventually(t, "the holder heeds it", func() bool {
+	eventually(t, "the holder accepts it", func() bool {
 		answer, err := i.Ask(within(t), 1, lock.AskStepDown)
 		return err == nil && strings.Contains(string(answer), `"heeded":true`)
 	})
@@ -285,7 +285,7 @@ func TestAskerThatIsGoneIsNoError(t *testing.T) {
 	if err := r.Reply(within(t), make([]byte, 1<<20)); err == nil {
 		t.Error("an answer of any length is sent")
 	}
-	heeding(t, l, says("one", 1)) // others are answered
+	answering(t, l, says("one", 1)) // others are answered
 	seen(t, inspector(t, at(shared.URL()), id), "1 held by one; 0 wait")
 	must(t, l.Close())
 	_ = r.Reply(within(t), []byte(`{}`))

@@ -81,8 +81,8 @@ func (l *late) mute(on string) {
 	l.muteOn = on
 }
 
-// mend lets everything through, and forgets what was kept.
-func (l *late) mend() {
+// heal lets everything through, and forgets what was kept.
+func (l *late) heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.muteOn, l.ways = "", [2]way{}
@@ -185,7 +185,7 @@ func TestRecordThatWasNotHeardOfIsReleased(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("it goes on to wait")
 	}
-	network.mend()
+	network.heal()
 	succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
 	isFull()
 	served := waiters(t, id, 0)

@@ -259,7 +259,7 @@ func TestRecordThatBecomesKnownLateCounts(t *testing.T) {
 	}
 }
 
-func TestDeletedLedgerIsMadeAnewWhileTheSlotIsHeld(t *testing.T) {
+func TestDeletedLedgerIsMadeAgainWhileTheSlotIsHeld(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)

@@ -366,8 +366,8 @@ func TestPlainWireSaysOnceThatItPromisesLess(t *testing.T) {
 	}
 }
 
-// Who has won B and lost it again begins anew: meanwhile somebody else may have started, and be cut off.
-func TestPlainDelayBeginsAnewWithAnotherClaim(t *testing.T) {
+// A contender that has won B and lost it begins again: meanwhile somebody else may have started, and be cut off.
+func TestPlainDelayBeginsAgainWithAnotherClaim(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l := plain(t, leasing(t, plainly(shared.URL()), 300*time.Millisecond), id)
 	h, err := l.Acquire(within(t))

@@ -82,7 +82,7 @@ func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
 	}
 	eachKind(t, func(t *testing.T, id lock.ID) { expiring(t, id, func(lock.Lock) {}) })
 	t.Run("on quorum queues", func(t *testing.T) { // a slot is used each ten minutes there
-		expiring(t, replicated(t, 1), func(l lock.Lock) { rabbit.WriteAnew(l, 600) })
+		expiring(t, replicated(t, 1), func(l lock.Lock) { rabbit.RewriteMoreOften(l, 600) })
 	})
 }
 

@@ -270,17 +270,17 @@ func TestReplicatedSlotIsKeptWhenItsConsumerIsEnded(t *testing.T) {
 }
 
 // The holder has not lost its place, and the next proof must not take the new record for that.
-func TestRecordIsWrittenAnewWithoutADoubt(t *testing.T) {
+func TestRecordIsWrittenAgainWithoutADoubt(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
 	l, h := claimed(t, id, long)
-	rabbit.WriteAnew(l, math.MaxInt)
+	rabbit.RewriteMoreOften(l, math.MaxInt)
 	must(t, h.Ready(within(t)))
 	for range 100 {
 		must(t, h.Verify(within(t)))
 	}
 	must(t, h.Release(within(t)))
-	// The record and its copy, maybe just written anew, and the release.
+	// The record and its copy, maybe just written again, and the release.
 	if ready, _ := counted(t, ledgerOf(id)); ready > 5 {
 		t.Errorf("%d messages are left behind", ready)
 	}
@@ -300,7 +300,7 @@ func TestReplicatedSlotOutlastsTheTimeoutOfConsumers(t *testing.T) {
 	defer set(30*time.Minute, time.Minute)
 	id := replicated(t, 1)
 	l, h := claimed(t, id, long)
-	rabbit.WriteAnew(l, int(30*time.Minute/timeout))
+	rabbit.RewriteMoreOften(l, int(30*time.Minute/timeout))
 	must(t, h.Ready(within(t)))
 	// As one leaves that has had the place while the holder came back.
 	later := h.Term() + uint64(time.Hour.Microseconds())
@@ -379,7 +379,7 @@ func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
 	i := inspector(t, at(shared.URL()), id)
 	s := seen(t, i, "1 free, 2 free; 0 wait")
 	l, h := startedIn(t, id)
-	verbs := heeding(t, l, says("holder", h.Slot()))
+	verbs := answering(t, l, says("holder", h.Slot()))
 	eventually(t, "the holder is seen", func() bool {
 		var err error
 		s, err = i.Look(within(t))

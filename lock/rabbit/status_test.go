@@ -15,8 +15,8 @@ import (
 	"berth/lock/rabbit"
 )
 
-// heeding answers what a contender is asked, as a supervisor does, until the test ends. It returns what was asked.
-func heeding(t testing.TB, l lock.Lock, says func() lock.Report) (verbs func() []lock.Verb) {
+// answering answers what a contender is asked, as a supervisor does, until the test ends. It returns what was asked.
+func answering(t testing.TB, l lock.Lock, says func() lock.Report) (verbs func() []lock.Verb) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var mu sync.Mutex
@@ -29,7 +29,7 @@ func heeding(t testing.TB, l lock.Lock, says func() lock.Report) (verbs func() [
 				mu.Lock()
 				all = append(all, r.Verb)
 				mu.Unlock()
-				var answer any = lock.Decision{Heeded: true}
+				var answer any = lock.Decision{Accepted: true}
 				if r.Verb == lock.AskStatus {
 					answer = says()
 				}
@@ -128,7 +128,7 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 			must(t, l.Connect(within(t)))
 			h, err := l.Acquire(within(t))
 			must(t, err)
-			heeding(t, l, says("one", 1))
+			answering(t, l, says("one", 1))
 			rabbit.TakeBAfter(h, time.Hour)
 			must(t, h.Ready(within(t)))
 			seen(t, i, "1 held by one; 0 wait") // the reader, as its command is young
@@ -140,11 +140,11 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 			start(t, h)
 			seen(t, i, "1 held by one; 0 wait")
 			next := refused(t, cfg, id)
-			heeding(t, next, says("two", 0))
+			answering(t, next, says("two", 0))
 			untilWoken(t, next)
 			seen(t, i, "1 held by one next two; 1 wait")
 			third := refused(t, cfg, id)
-			heeding(t, third, says("three", 0))
+			answering(t, third, says("three", 0))
 			untilWoken(t, third)
 			seen(t, i, "1 held by one next two; 2 wait")
 			must(t, l.Close())
@@ -161,16 +161,16 @@ func TestStatusOfASemaphore(t *testing.T) {
 	defer resize(t, shared, id, 0)
 	i := inspector(t, at(shared.URL()), id)
 	l, _ := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	seen(t, i, "1 held by one, 2 free, 3 free; 0 wait")
 	for slot, name := range map[int]string{2: "two", 3: "three"} {
 		l, _ := holding(t, id, long)
-		heeding(t, l, says(name, slot))
+		answering(t, l, says(name, slot))
 	}
 	resize(t, shared, id, 2)
 	for range 2 {
 		w := refused(t, at(shared.URL()), id)
-		heeding(t, w, says("waiter", 0))
+		answering(t, w, says("waiter", 0))
 		untilWoken(t, w)
 	}
 	eventually(t, "two are successors, one is in the removed slot", func() bool {
@@ -207,7 +207,7 @@ func TestLookThatIsNotAnsweredIsRepeated(t *testing.T) {
 	case <-within(t).Done():
 		t.Fatal("the holder is not asked")
 	}
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	if got, want := <-looked, "1 held by one; 0 wait<nil>"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -220,11 +220,11 @@ func TestLookingChangesNothing(t *testing.T) {
 	resize(t, shared, id, 2)
 	defer resize(t, shared, id, 0)
 	l, h := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	another, other := holding(t, id, long)
-	heeding(t, another, says("another", 2))
+	answering(t, another, says("another", 2))
 	l2 := refused(t, at(shared.URL()), id)
-	heeding(t, l2, says("two", 0))
+	answering(t, l2, says("two", 0))
 	woken := untilWoken(t, l2)
 	awaitPlaces(t, id, 2)
 	ledgers := func() (n []int) {
@@ -261,12 +261,12 @@ func TestHolderIsAsked(t *testing.T) {
 	}
 	l, h := claimed(t, id, long)
 	must(t, h.Ready(within(t)))
-	verbs := heeding(t, l, says("one", 1))
+	verbs := answering(t, l, says("one", 1))
 	for _, verb := range []lock.Verb{lock.AskStepDown, lock.AskReload} { // at once: it has no B for a moment
 		answer, err := i.Ask(within(t), 1, verb)
 		must(t, err)
 		var d lock.Decision
-		if err := json.Unmarshal(answer, &d); err != nil || !d.Heeded {
+		if err := json.Unmarshal(answer, &d); err != nil || !d.Accepted {
 			t.Errorf("%s: %s, %v", verb, answer, err)
 		}
 	}
@@ -279,7 +279,7 @@ func TestHolderIsAsked(t *testing.T) {
 func TestHolderIsFoundWhileItTakesB(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, h := claimed(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	const askers = 3 // more at once are not heard
 	var all []lock.Inspector
 	for range askers {
@@ -313,7 +313,7 @@ func TestAnswersCostOneConnection(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
 	rabbit.KeepAnswering(l, 10*time.Second)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	i := inspector(t, at(shared.URL()), id)
 	for range 30 {
 		s, err := i.Look(within(t))
@@ -353,7 +353,7 @@ func TestLookingAgainIsRefusedNothing(t *testing.T) {
 	defer resize(t, shared, id, 0)
 	p := newTap(t)
 	l, _ := holding(t, id, long)
-	heeding(t, l, says("one", 1))
+	answering(t, l, says("one", 1))
 	i := inspector(t, at(p.url()), id)
 	for range 2 { // the first opens the channel, and so does the one after a refusal
 		seen(t, i, "1 held by one, 2 free, 3 free; 0 wait")

@@ -178,7 +178,7 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 		h, err := l.Acquire(within(t))
 		must(t, err)
 		start(t, h)
-		heeding(t, l, says("one", 1))
+		answering(t, l, says("one", 1))
 		seen(t, inspector(t, cfg, id), "1 held by one; 0 wait")
 		must(t, h.Release(within(t)))
 		must(t, l.Close())

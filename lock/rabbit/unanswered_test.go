@@ -208,7 +208,7 @@ func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
 			defer cancel()
 			released := inBackground(t, func(context.Context) error { return h.Release(ctx) })
 			eventually(t, "its connection is silent", func() bool { return network.kept(true) > 0 })
-			network.mend()
+			network.heal()
 			wonBy(t, won) // long before the lease has ended
 			<-released
 		})

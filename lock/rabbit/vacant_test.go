@@ -145,7 +145,7 @@ func TestWaitForAVacancyOutlivesItsConnection(t *testing.T) {
 }
 
 // While nobody looked, somebody may have held the slot once more.
-func TestRemovedSlotIsWatchedAnewAfterTheConnectionWasLost(t *testing.T) {
+func TestRemovedSlotIsWatchedAgainAfterTheConnectionWasLost(t *testing.T) {
 	t.Parallel()
 	for {
 		p := newTap(t)

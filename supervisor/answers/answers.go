@@ -2,7 +2,7 @@
 //
 //	a := answers.New()
 //	defer a.Close()
-//	a.Send(request, lock.Decision{Heeded: true})
+//	a.Send(request, lock.Decision{Accepted: true})
 //
 // It knows neither what is asked nor what is answered. An answer that is not taken is dropped.
 package answers

@@ -299,7 +299,7 @@ func TestStepDownDuringOnAcquireIsNoSuccess(t *testing.T) {
 		b := hooked(t, time.Minute, change, supervisor.OnAcquire)
 		command := b.guard()
 		g := b.hook()
-		if d := b.stepDown(); !d.Heeded {
+		if d := b.stepDown(); !d.Accepted {
 			t.Errorf("%s: %+v", name, d)
 		}
 		g.awaitOrder(t, "TERM head")
@@ -394,7 +394,7 @@ func TestReloadedHookRunsAtTheNextTurn(t *testing.T) {
 			})
 			g := b.running()
 			var decision lock.Decision
-			if b.ask(lock.AskReload, &decision); !decision.Heeded {
+			if b.ask(lock.AskReload, &decision); !decision.Accepted {
 				t.Fatalf("%+v", decision)
 			}
 			g.dies(0, 6)
@@ -414,13 +414,13 @@ func TestReloadedHookRunsAtTheNextTurn(t *testing.T) {
 func TestHolderThatIsAskedToStepDownRunsOnRelease(t *testing.T) {
 	b := hooked(t, time.Minute, func(cfg *supervisor.Config) { cfg.Try = true }, supervisor.OnRelease)
 	g := b.running()
-	if d := b.stepDown(); !d.Heeded {
+	if d := b.stepDown(); !d.Accepted {
 		t.Errorf("%+v", d)
 	}
 	g.awaitOrder(t, "TERM head")
 	g.dies(term, 0)
 	release := b.hook("BERTH_REASON=step-down")
-	if d := b.stepDown(); !d.Heeded || d.Why == "" {
+	if d := b.stepDown(); !d.Accepted || d.Why == "" {
 		t.Errorf("during on_release: %+v", d)
 	}
 	release.dies(0, 0)

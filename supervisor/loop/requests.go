@@ -24,7 +24,7 @@ func (l *loop) asked(r lock.Request) event {
 
 // agree has this berth step down.
 func (l *loop) agree(e event) {
-	l.answers.Send(e.request, lock.Decision{Heeded: true})
+	l.answers.Send(e.request, lock.Decision{Accepted: true})
 	l.log.Info("asked to step down", "by", e.request.From)
 	l.follows = event{on: machine.Agreed}
 }
@@ -37,7 +37,7 @@ func (l *loop) answer(e event, decision lock.Decision) {
 
 // answerGoing is for a slot that is being given back.
 func (l *loop) answerGoing(e event) {
-	l.answer(e, lock.Decision{Heeded: true, Why: "it is giving the slot back already"})
+	l.answer(e, lock.Decision{Accepted: true, Why: "it is giving the slot back already"})
 }
 
 // decline is for a berth that has nothing to step down from.
@@ -104,5 +104,5 @@ func (l *loop) noteReloaded(r reloaded) {
 		}
 	}
 	l.log.Info("configuration reloaded", fields...)
-	l.answers.Send(r.by, lock.Decision{Heeded: true, Why: strings.Join(why, "; ")})
+	l.answers.Send(r.by, lock.Decision{Accepted: true, Why: strings.Join(why, "; ")})
 }

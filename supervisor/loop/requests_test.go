@@ -73,14 +73,14 @@ func TestReportSaysWhatTheSupervisorDoes(t *testing.T) {
 func TestHolderThatStepsDownEndsItsCommandAndQueuesUp(t *testing.T) {
 	b := newBench(t, 0, nil)
 	g := b.running()
-	if d := b.stepDown(); !d.Heeded || d.Why != "" {
+	if d := b.stepDown(); !d.Accepted || d.Why != "" {
 		t.Errorf("asked to step down: %+v", d)
 	}
 	g.awaitOrder(t, "TERM head")
 	if err := b.another(); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("before the tree is dead another gets: %v", err)
 	}
-	if d := b.stepDown(); !d.Heeded || d.Why == "" {
+	if d := b.stepDown(); !d.Accepted || d.Why == "" {
 		t.Errorf("asked again: %+v", d)
 	}
 	g.dies(term, 0)
@@ -118,7 +118,7 @@ func TestStepDownWithTryEndsBerth(t *testing.T) {
 func TestWaiterHasNothingToStepDownFrom(t *testing.T) {
 	var release func()
 	b := newBench(t, 0, func(b *bench, _ *supervisor.Config) { release = b.holdLock() })
-	if d := b.stepDown(); d.Heeded || d.Why == "" {
+	if d := b.stepDown(); d.Accepted || d.Why == "" {
 		t.Errorf("a waiter: %+v", d)
 	}
 	release()
@@ -151,11 +151,11 @@ func TestReloadChangesTheSequencesFromNowOn(t *testing.T) {
 	})
 	g := b.running()
 	var d lock.Decision
-	if b.ask(lock.AskReload, &d); !d.Heeded || !strings.Contains(d.Why, "broker") {
+	if b.ask(lock.AskReload, &d); !d.Accepted || !strings.Contains(d.Why, "broker") {
 		t.Errorf("asked to reload: %+v", d)
 	}
 	wrong = errors.New("no such key")
-	if b.ask(lock.AskReload, &d); d.Heeded || d.Why != "no such key" {
+	if b.ask(lock.AskReload, &d); d.Accepted || d.Why != "no such key" {
 		t.Errorf("with a configuration that is wrong: %+v", d)
 	}
 	b.stepDown()
@@ -175,7 +175,7 @@ func TestReloadHasTheGuardKeepTheWillAsItIsNow(t *testing.T) {
 	})
 	g := b.running()
 	var d lock.Decision
-	if b.ask(lock.AskReload, &d); !d.Heeded || d.Why != "these have changed: broker" {
+	if b.ask(lock.AskReload, &d); !d.Accepted || d.Why != "these have changed: broker" {
 		t.Errorf("asked to reload: %+v", d)
 	}
 	g.awaitOrder(t, `will "w"`)
@@ -228,7 +228,7 @@ func TestProcessIsAskedInEveryState(t *testing.T) {
 				return r.State == string(state)
 			})
 			var d lock.Decision
-			if ask(lock.AskReload, &d); !d.Heeded || d.Why != "" {
+			if ask(lock.AskReload, &d); !d.Accepted || d.Why != "" {
 				t.Errorf("asked to reload: %+v", d)
 			}
 			finish()
@@ -241,7 +241,7 @@ func TestNothingToReloadIsSaid(t *testing.T) {
 	b := newBench(t, 0, nil)
 	g := b.running()
 	var d lock.Decision
-	if b.ask(lock.AskReload, &d); d.Heeded || d.Why == "" {
+	if b.ask(lock.AskReload, &d); d.Accepted || d.Why == "" {
 		t.Errorf("asked to reload: %+v", d)
 	}
 	g.dies(0, 0)
@@ -254,7 +254,7 @@ func TestStepDownWhileLeftoversEndIsNotForgotten(t *testing.T) {
 	g := b.running()
 	g.say(wire.Event{Kind: wire.Exited, Left: true})
 	g.awaitOrder(t, "TERM tree")
-	if d := b.stepDown(); !d.Heeded {
+	if d := b.stepDown(); !d.Accepted {
 		t.Errorf("asked to step down: %+v", d)
 	}
 	g.say(wire.Event{Kind: wire.Dead})

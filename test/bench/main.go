@@ -33,9 +33,9 @@ const (
 	// scenario.
 	quietPatience = 2 * time.Minute
 
-	// mostStolen is the share of processor time that the hypervisor may have taken
+	// maxStolen is the share of processor time that the hypervisor may have taken
 	// during a run whose figures are published.
-	mostStolen = 0.02
+	maxStolen = 0.02
 )
 
 // options are what the command line says.
@@ -285,10 +285,10 @@ func (o options) write(r *report.Report, say func(string, ...any)) error {
 		say("%s is as it was, because of -busy", o.markdown)
 		return nil
 	}
-	if r.Stolen > mostStolen {
+	if r.Stolen > maxStolen {
 		return fmt.Errorf("%s is as it was: the hypervisor took %.1f %% of the processor time during the run, "+
 			"and %.0f %% may be; measure on a machine that shares its processor less",
-			o.markdown, 100*r.Stolen, 100*mostStolen)
+			o.markdown, 100*r.Stolen, 100*maxStolen)
 	}
 	for _, section := range r.Sections() {
 		if missing := o.left(names(section)); len(missing) > 0 {

@@ -40,8 +40,8 @@ spawn(fun() ->
   Serve(Serve)
 end).`
 
-// mostAnswer is the longest answer that a control accepts, in bytes.
-const mostAnswer = 4 << 20
+// maxAnswer is the longest answer that a control accepts, in bytes.
+const maxAnswer = 4 << 20
 
 // control evaluates Erlang expressions in a node.
 type control struct {
@@ -64,7 +64,7 @@ func newControl() (*control, []*os.File, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, theirIn.Close(), out.Close())
 	}
-	c := &control{out: out, in: in, buf: bufio.NewReaderSize(in, mostAnswer+12)}
+	c := &control{out: out, in: in, buf: bufio.NewReaderSize(in, maxAnswer+12)}
 	return c, []*os.File{theirIn, theirOut}, nil
 }
 

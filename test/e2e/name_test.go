@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// longestName is how many bytes a lock's name may have.
-const longestName = 247
+// maxName is how many bytes a lock's name may have.
+const maxName = 247
 
 // longestOfRunes is how many bytes a name may have that is not plain ASCII. From
 // 4.0 on RabbitMQ ends a connection with 541 in the place of a refusal whose text
@@ -16,7 +16,7 @@ func longestOfRunes(t testing.TB, p place) int {
 	if p.name != onHost.name && calmBroker(t).Since(4, 0) {
 		return 32
 	}
-	return longestName
+	return maxName
 }
 
 // oddNames returns names of locks that nobody else uses, by what is odd about
@@ -27,7 +27,7 @@ func oddNames(longestOfRunes int) map[string]string {
 		short[what] = unique(name)
 	}
 	ascii, runes := unique("n"), unique("n")
-	short["longest"] = ascii + strings.Repeat("n", longestName-len(ascii))
+	short["longest"] = ascii + strings.Repeat("n", maxName-len(ascii))
 	runes += strings.Repeat("n", (longestOfRunes-len(runes))%len("鎖"))
 	short["longest of runes"] = runes + strings.Repeat("鎖", (longestOfRunes-len(runes))/len("鎖"))
 	return short

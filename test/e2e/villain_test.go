@@ -191,14 +191,14 @@ func (b *berth) peak() (n int64) {
 	return 0
 }
 
-// mostGrowth is how much more memory berth may have because of what a server says.
-const mostGrowth = 64 << 20
+// maxGrowth is how much more memory berth may have because of what a server says.
+const maxGrowth = 64 << 20
 
 // wantNoGrowth fails the test if berth has had much more memory than one that has connected to nothing.
 func (b *berth) wantNoGrowth() {
 	b.t.Helper()
 	const usual = 20 << 20 // four times as much with the race detector
-	most := int64(usual + mostGrowth)
+	most := int64(usual + maxGrowth)
 	if os.Getenv(raceVariable) != "" {
 		most += 3 * usual
 	}

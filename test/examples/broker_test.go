@@ -201,7 +201,7 @@ func TestContainerHandsOverWhenItIsStopped(t *testing.T) {
 }
 
 // stop sends TERM to process 1 of a container, as docker stop does, and waits for the
-// end. unshare itself does not heed it.
+// end. unshare itself ignores it.
 func stop(t *testing.T, r running) {
 	t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", r.PID()))

@@ -29,7 +29,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "it does not wait for the last holder", file: "lock/rabbit/ledger/history.go",
-		old: "longest = max(longest, r.handover(longestHandover))", new: "",
+		old: "longest = max(longest, r.handover(maxHandover))", new: "",
 		under: []string{"reset and no way back"}, mode: "stubborn",
 	},
 	{

@@ -18,7 +18,7 @@ const before = "e5cb8ac"
 // a berth of before would take hours.
 var ofShortLeases = mutant{
 	name: "it knows short leases alone", file: "lock/rabbit/ledger/record.go",
-	old: "LongestLease = 2 * time.Minute", new: "LongestLease = 2 * time.Second",
+	old: "MaxLease = 2 * time.Minute", new: "MaxLease = 2 * time.Second",
 }
 
 // A fleet is upgraded one by one: berths of before contend beside those of now, and holders end in every way. A handover

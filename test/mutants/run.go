@@ -31,8 +31,8 @@ const (
 )
 
 const (
-	// mostMemory bounds a test that goes on for ever. A test binary reserves a gigabyte or two without using them.
-	mostMemory = 4 << 30
+	// maxMemory bounds a test that goes on for ever. A test binary reserves a gigabyte or two without using them.
+	maxMemory = 4 << 30
 
 	// patience is for how many times as long as the tests take, and slack for how much longer, a mutant's tests run before
 	// they count as failed.
@@ -158,6 +158,6 @@ func (b *bench) test(ctx context.Context, binary string, mutant int) (passed boo
 	if err := cmd.Start(); err != nil {
 		return false, []byte(err.Error())
 	}
-	_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: mostMemory, Max: mostMemory}, nil)
+	_ = unix.Prlimit(cmd.Process.Pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: maxMemory, Max: maxMemory}, nil)
 	return cmd.Wait() == nil, said.Bytes()
 }

@@ -105,7 +105,7 @@ func copied() int { return 1 }
 }
 
 func TestWhatIsBuiltAtOnceIsBounded(t *testing.T) {
-	half := &unit{to: mostCopied / 2}
+	half := &unit{to: maxCopied / 2}
 	trial := &trial{mutants: []Mutant{{of: half}, {of: half}, {}, {of: half}}}
 	if got := fmt.Sprint(trial.batches()); got != "[[2] [0 1] [3]]" {
 		t.Error(got)

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// mostCopied bounds how much source is compiled at once, in bytes.
-const mostCopied = 1 << 20
+// maxCopied bounds how much source is compiled at once, in bytes.
+const maxCopied = 1 << 20
 
 // trial is that of the mutants of a package.
 type trial struct {
@@ -61,7 +61,7 @@ func (t *trial) batches() (all [][]int) {
 			all = append(all, []int{i})
 			continue
 		}
-		if copied += m.of.to - m.of.from; copied > mostCopied {
+		if copied += m.of.to - m.of.from; copied > maxCopied {
 			all, some, copied = append(all, some), nil, m.of.to-m.of.from
 		}
 		some = append(some, i)

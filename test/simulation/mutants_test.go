@@ -28,7 +28,7 @@ var mutants = []mutant{
 	{name: "its commands have no deadline", changes: []overlay.Change{{File: "supervisor/loop/slot.go",
 		Old: "l.deadline = since.Add(lease - l.cfg.Margin)", New: "l.deadline = since.Add(60 * lease)"}}},
 	{name: "it does not wait for the last holder", changes: []overlay.Change{{File: "lock/rabbit/ledger/history.go",
-		Old: "longest = max(longest, r.handover(longestHandover))", New: "_ = r"}}},
+		Old: "longest = max(longest, r.handover(maxHandover))", New: "_ = r"}}},
 	{name: "it verifies A only", kind: "persistent-mutex", changes: []overlay.Change{{File: "lock/rabbit/holding/verify.go",
 		Old: "if err := h.Prove(background); err != nil || !h.Started() {", New: "if err := error(nil); true {"}}},
 	{name: "it starts as soon as it has B", kind: "plain-mutex", changes: []overlay.Change{{File: "lock/rabbit/plain/held.go",

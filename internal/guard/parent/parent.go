@@ -37,16 +37,16 @@ func HasChildren() bool {
 	return !errors.Is(err, unix.ECHILD)
 }
 
-// mostStops bounds how many stops of children are taken in one go. One that stops
+// maxStops bounds how many stops of children are taken in one go. One that stops
 // and is continued for ever would otherwise keep its parent from everything else.
-const mostStops = 16
+const maxStops = 16
 
 // Reap takes the ends and stops of all children that have any, and returns whether
 // children are left. If there is more to be taken, it sends to again, which has room
 // for one and is where this process is notified of SIGCHLD. It must be the only place
 // of its process that waits: two that do lose each other's results.
 func Reap(again chan os.Signal, each func(pid int, status syscall.WaitStatus)) (left bool) {
-	for stops := 0; stops < mostStops; {
+	for stops := 0; stops < maxStops; {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
 		switch {

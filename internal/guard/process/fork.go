@@ -95,7 +95,7 @@ func inDir(dir string, fork func() (pid int, err error)) (pid int, err error) {
 }
 
 // fork has the command forked. Meanwhile deadline, orders and the supervisor's end are
-// heeded; what has been forked is below this process, so kill finds it.
+// handled; what has been forked is below this process, so kill finds it.
 func (g *guard) fork() {
 	// What must not have the terminal is in a session of its own, which leads a group too: a terminal stops what is in
 	// its session and uses it from the background, and /dev/tty is that of nobody else.

@@ -18,7 +18,7 @@ import (
 )
 
 // A tree that does not end is looked at, and told of, often enough.
-const _ = uint64(wire.KillingInterval - tree.LongestPause)
+const _ = uint64(wire.KillingInterval - tree.MaxPause)
 
 // guard is the guard's process. One goroutine owns it: the one that waits and
 // decides. Until there is a command to be forked that is the forker's.

@@ -14,13 +14,13 @@ type supervisor struct {
 	unresponsive bool // it did not read the last event in time; for example, it is stopped
 }
 
-// leastTimeout is for a supervisor that did not read before.
-const leastTimeout = time.Millisecond
+// minTimeout is for a supervisor that did not read before.
+const minTimeout = time.Millisecond
 
 // tell reports an event, and waits for as long at most until the supervisor has
 // room for it. One that is gone is found out by reading.
 func (s *supervisor) tell(event wire.Event, timeout time.Duration) {
-	err := s.conn.Send(event, nil, max(timeout, leastTimeout))
+	err := s.conn.Send(event, nil, max(timeout, minTimeout))
 	s.unresponsive = errors.Is(err, os.ErrDeadlineExceeded)
 }
 

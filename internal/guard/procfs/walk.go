@@ -83,7 +83,7 @@ func (e *Env) Look(enough func() bool) (found []Process, complete bool) {
 // A tree that does not come to rest is looked through twice, and until that time is
 // over, but not more often than that.
 const (
-	mostLooks = 5
+	maxLooks  = 5
 	looksTime = 100 * time.Millisecond
 )
 
@@ -94,7 +94,7 @@ const (
 func (e *Env) Descendants(enough func() bool) (all []Process) {
 	known := make(Set)
 	over := time.Now().Add(looksTime)
-	for n := 0; n < mostLooks && (n < 2 || time.Now().Before(over)); n++ {
+	for n := 0; n < maxLooks && (n < 2 || time.Now().Before(over)); n++ {
 		found, same := e.Look(enough)
 		for _, p := range found {
 			if !known.Has(p) {

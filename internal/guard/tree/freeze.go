@@ -12,7 +12,7 @@ import (
 // freezePasses bounds how often a tree is looked through for processes that are
 // not stopped yet. One that is stopped forks no more, so that two or three will
 // do for most; the bounds are for one that forks faster than it can be read.
-// Nothing else is heeded meanwhile, so the passes also end with freezeTime, and
+// Nothing else is handled meanwhile, so the passes also end with freezeTime, and
 // when the tree has to be killed. What goes on then is stopped a moment later.
 const (
 	freezePasses = 200

@@ -10,9 +10,9 @@ import (
 	"berth/internal/guard/procfs"
 )
 
-// LongestPause is how long at most a tree that does not end is left alone between
+// MaxPause is how long at most a tree that does not end is left alone between
 // two passes.
-const LongestPause = 2 * time.Second
+const MaxPause = 2 * time.Second
 
 // Between two passes over a tree that is being killed. A kill takes effect within
 // microseconds. Where nothing ends any more there is a process that cannot be killed:
@@ -118,7 +118,7 @@ func (t *Tree) killOnce() *pass {
 	for pid, start := range this.sent {
 		known := k.seen.Has(procfs.Process{Pid: pid, Start: start})
 		k.grows = k.grows || !known
-		if known && k.pause >= LongestPause {
+		if known && k.pause >= MaxPause {
 			k.survivor = pid
 		}
 	}
@@ -208,7 +208,7 @@ func (p *pass) kill(process procfs.Process) {
 
 // rest returns how long to wait before the next pass.
 func (k *killing) rest() time.Duration {
-	longest := LongestPause
+	longest := MaxPause
 	if k.progress || k.grows {
 		longest = busyPause
 	}

@@ -116,7 +116,7 @@ func TestPassesBecomeRareWhereNothingEnds(t *testing.T) {
 	for range 20 {
 		k.rest()
 	}
-	if k.pause != LongestPause || !k.slow() {
+	if k.pause != MaxPause || !k.slow() {
 		t.Errorf("a pass every %s although nothing ends", k.pause)
 	}
 	tr := Tree{killing: k}

@@ -19,7 +19,7 @@ var runtimeSettings = []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=off"}
 const kept = "berth keeps "
 
 // GuardEnv returns the environment that a guard is started with: the command's, of which
-// Go's runtime in the guard heeds nothing.
+// Go's runtime in the guard reads nothing.
 func GuardEnv(command []string) []string {
 	guard := slices.Clone(runtimeSettings)
 	for _, variable := range command {

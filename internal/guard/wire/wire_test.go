@@ -309,7 +309,7 @@ func TestCommandsSettingsOfTheRuntimeAreNotTheGuards(t *testing.T) {
 	guard := GuardEnv(command)
 	for _, variable := range []string{"GOGC=1", "GOMAXPROCS=", "GOMEMLIMIT=1"} {
 		if slices.Contains(guard, variable) {
-			t.Errorf("the guard heeds %s", variable)
+			t.Errorf("the guard reads %s", variable)
 		}
 	}
 	for _, variable := range append([]string{"A=GOGC=1", "B", "GOGCX=2"}, runtimeSettings...) {

@@ -20,8 +20,8 @@ const (
 	// Beat is how often the server hears that the supervisor gets around to what it has to do.
 	Beat = time.Second
 
-	// mostChanges is how much of the past is told.
-	mostChanges = 60
+	// maxChanges is how much of the past is told.
+	maxChanges = 60
 
 	// pause is the least time from one line to the next: what happens meanwhile is in that one.
 	pause = 100 * time.Millisecond
@@ -133,7 +133,7 @@ func (f *Feed) note(now supervisor.Situation) {
 		line[n-1] = next
 		return
 	}
-	if len(line) == mostChanges {
+	if len(line) == maxChanges {
 		line = slices.Delete(line, 0, 1)
 	}
 	f.said.Timeline = append(line, next)

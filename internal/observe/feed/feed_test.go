@@ -125,7 +125,7 @@ func TestNobodyWaitsForAServerThatDoesNotRead(t *testing.T) {
 
 func TestPastThatIsToldIsBounded(t *testing.T) {
 	f := New(Config{})
-	for range 10 * mostChanges {
+	for range 10 * maxChanges {
 		f.Observe(supervisor.Situation{State: supervisor.Running, Slot: 1})
 		f.Observe(supervisor.Situation{State: supervisor.InDoubt, Slot: 1})
 	}
@@ -134,7 +134,7 @@ func TestPastThatIsToldIsBounded(t *testing.T) {
 		f.Observe(supervisor.Situation{State: supervisor.Waiting})
 	}
 	line := f.said.Timeline
-	if n := len(line); n != mostChanges || line[n-1].State != "waiting" || line[n-2].State != "in doubt" {
+	if n := len(line); n != maxChanges || line[n-1].State != "waiting" || line[n-2].State != "in doubt" {
 		t.Errorf("%d changes, the last ones %+v", n, line[max(0, n-3):])
 	}
 }
@@ -145,9 +145,9 @@ type outside struct{ looks, closed chan struct{} }
 // Look implements lock.Inspector.
 func (o outside) Look(context.Context) (lock.Status, error) {
 	o.looks <- struct{}{}
-	long := strings.Repeat("x", 10*longestWord)
+	long := strings.Repeat("x", 10*maxWord)
 	held := lock.SlotStatus{Slot: 1, State: lock.SlotHeld, Holder: &lock.Report{Host: "there", PID: 7, Command: long}}
-	return lock.Status{Slots: slices.Repeat([]lock.SlotStatus{held}, mostSlots+3), Waiting: 2}, nil
+	return lock.Status{Slots: slices.Repeat([]lock.SlotStatus{held}, maxSlots+3), Waiting: 2}, nil
 }
 
 // Ask implements lock.Inspector.
@@ -179,8 +179,8 @@ func TestStandbyLooksWhoHoldsTheLockForWhoeverAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := await(t, from, func(s Snapshot) bool { return !s.Look.At.IsZero() })
-	if l := s.Look; len(l.Slots) != mostSlots || l.More != 3 || l.Waiting != 2 || l.Slots[0].Holder.Host != "there" ||
-		len(l.Slots[0].Holder.Command) > 2*longestWord {
+	if l := s.Look; len(l.Slots) != maxSlots || l.More != 3 || l.Waiting != 2 || l.Slots[0].Holder.Host != "there" ||
+		len(l.Slots[0].Holder.Command) > 2*maxWord {
 		t.Errorf("it has seen %+v", l)
 	}
 	f.Observe(supervisor.Situation{State: supervisor.Running, Slot: 1})

@@ -20,11 +20,11 @@ const (
 	// idle is for how long nobody has to ask before the connections are given up that a look takes.
 	idle = 10 * time.Second
 
-	// mostSlots is how many slots are told of.
-	mostSlots = 20
+	// maxSlots is how many slots are told of.
+	maxSlots = 20
 
-	// longestWord is how much is told of what others say of themselves.
-	longestWord = 200
+	// maxWord is how much is told of what others say of themselves.
+	maxWord = 200
 )
 
 // Look is what was last seen of the others. It is told while no slot is held.
@@ -105,7 +105,7 @@ func see(ctx context.Context, inspector lock.Inspector) Look {
 		why := strings.Join(strings.Fields(err.Error()), " ")
 		return Look{At: time.Now(), Slots: []lock.SlotStatus{}, Waiting: -1, Problem: why}
 	}
-	shown := append([]lock.SlotStatus{}, status.Slots[:min(len(status.Slots), mostSlots)]...)
+	shown := append([]lock.SlotStatus{}, status.Slots[:min(len(status.Slots), maxSlots)]...)
 	for i, s := range shown {
 		shown[i].Holder, shown[i].Successor = bounded(s.Holder), bounded(s.Successor)
 	}
@@ -124,8 +124,8 @@ func bounded(r *lock.Report) *lock.Report {
 	for _, s := range []*string{
 		&short.Holder, &short.Host, &short.Version, &short.State, &short.Command, &short.Health, &short.Trouble,
 	} {
-		if letters := []rune(*s); len(letters) > longestWord {
-			*s = string(letters[:longestWord]) + "..."
+		if letters := []rune(*s); len(letters) > maxWord {
+			*s = string(letters[:maxWord]) + "..."
 		}
 	}
 	return &short

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// mostMemory has the garbage collector work harder instead of taking more.
-	mostMemory = 64 << 20
+	// maxMemory has the garbage collector work harder instead of taking more.
+	maxMemory = 64 << 20
 
 	// nobody is the user that owns nothing, and its group.
 	nobody = 65534
@@ -27,7 +27,7 @@ const (
 func Main() int {
 	// Somebody who ends berth with all processes of its service is to see it end.
 	signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP)
-	debug.SetMemoryLimit(mostMemory)
+	debug.SetMemoryLimit(maxMemory)
 	if err := serveInherited(); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", feed.Name, err)
 		return 1

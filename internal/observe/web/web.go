@@ -24,17 +24,17 @@ import (
 )
 
 const (
-	// mostConnections is how many are served at once. Others wait in the kernel, which refuses them when those are
+	// maxConnections is how many are served at once. Others wait in the kernel, which refuses them when those are
 	// too many.
-	mostConnections = 256
+	maxConnections = 256
 
 	// headerTimeout and the others bound for how long one of them is kept by somebody who is slow.
 	headerTimeout, writeTimeout, idleTimeout = time.Second, 5 * time.Second, 10 * time.Second
 
-	mostHeaderBytes = 8 << 10
+	maxHeaderBytes = 8 << 10
 
-	// mostLine bounds what is read as one line of the feed, whose lines have some 10 kB.
-	mostLine = 1 << 20
+	// maxLine bounds what is read as one line of the feed, whose lines have some 10 kB.
+	maxLine = 1 << 20
 
 	// silence is for how long berth may say nothing, where it says something once a second. A host under load
 	// keeps it waiting for a moment.
@@ -58,10 +58,10 @@ func Serve(listener net.Listener, from io.Reader, asks io.Writer) error {
 		Handler:           s.handler(),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: mostHeaderBytes,
+		MaxHeaderBytes: maxHeaderBytes,
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- web.Serve(&limited{Listener: listener, free: make(chan struct{}, mostConnections)}) }()
+	go func() { failed <- web.Serve(&limited{Listener: listener, free: make(chan struct{}, maxConnections)}) }()
 	over := make(chan error, 1)
 	go func() { over <- s.read(from) }()
 	select {
@@ -102,7 +102,7 @@ func (s *server) ask(asks io.Writer, ended <-chan struct{}) {
 // read takes what berth says. Its end is berth's.
 func (s *server) read(from io.Reader) error {
 	lines := bufio.NewScanner(from)
-	lines.Buffer(nil, mostLine)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		var now feed.Snapshot
 		if err := json.Unmarshal(lines.Bytes(), &now); err != nil {

@@ -210,7 +210,7 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 		t.Errorf("a POST is answered with %d", answer.StatusCode)
 	}
 	r, _ := http.NewRequest("GET", s.url+"/status", nil)
-	r.Header.Set("X-Long", strings.Repeat("x", 20*mostHeaderBytes))
+	r.Header.Set("X-Long", strings.Repeat("x", 20*maxHeaderBytes))
 	if answer, err := http.DefaultClient.Do(r); err == nil {
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -221,7 +221,7 @@ func TestWhatIsNotServedIsRefused(t *testing.T) {
 
 func TestWhoIsSlowKeepsNobodyElse(t *testing.T) {
 	s := serve(t)
-	for range mostConnections + 8 { // and says nothing
+	for range maxConnections + 8 { // and says nothing
 		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 		if err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ func openFile(path string, flags int, perm fs.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// strange says that a path is not a regular file. Waiting does not mend that.
+// strange says that a path is not a regular file. Waiting does not help.
 func strange(path string, mode fs.FileMode) error {
 	what := "a device"
 	switch mode.Type() {

@@ -98,7 +98,7 @@ func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, 
 	}
 	pool := token.Pool{Names: a.Names, Side: a.channel, Lender: a.publisher.Lender, Probe: a.publisher.Probe,
 		Log: a.dialer.Log}
-	return after, pool.Mend(ctx, after, min(present, after))
+	return after, pool.Repair(ctx, after, min(present, after))
 }
 
 // exclusively makes a change under the administration mutex. change returns how many slots there are after it.

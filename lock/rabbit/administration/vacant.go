@@ -59,7 +59,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 		if errors.Is(err, lock.ErrUnreachable) {
 			act.close(ctx)
 			act = nil
-			// While nobody looks, any B may come back and go once more: it has to be seen to be absent anew.
+			// While nobody looks, any B may come back and go once more: it has to be seen to be absent again.
 			for _, l := range waited {
 				l.absent = time.Time{}
 			}
@@ -190,7 +190,7 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 		return true, nil
 	}
 	// The lease of our own connection says nothing of the holders'.
-	left := l.known.Wait(ledger.LongestLease) - time.Since(l.absent)
+	left := l.known.Wait(ledger.MaxLease) - time.Since(l.absent)
 	if left > 0 && !l.said {
 		l.said = true
 		last := l.known.Awaited()

@@ -16,8 +16,8 @@ var fields = map[byte]byte{'V': '0', 'b': '1', 'B': '1', 't': '1', 's': '2', 'u'
 // How deep tables may be nested, and how much may be in one: far more than berth or a broker puts there, and less than
 // amqp091-go 1.16 reads (32, and 8192). RabbitMQ limits neither.
 const (
-	mostNested = 10
-	mostFields = 1000
+	maxNested = 10
+	maxFields = 1000
 )
 
 // fits reports whether the values are as long as they say, and can be read: amqp091-go reads on beyond the end of the
@@ -68,7 +68,7 @@ func behind(kind byte, data []byte, nested int) (rest []byte, fits bool) {
 // filled reports whether a table or an array consists of fields that can be read.
 func filled(kind byte, data []byte, nested int) bool {
 	for n := 0; len(data) > 0; n++ {
-		fits := n < mostFields && nested <= mostNested
+		fits := n < maxFields && nested <= maxNested
 		if fits && kind == 't' {
 			data, fits = behind('s', data, nested)
 		}

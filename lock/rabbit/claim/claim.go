@@ -18,10 +18,10 @@ import (
 // Claim is what a holding claims of its slot. New makes it, without B. Its methods may be called from several
 // goroutines, those that claim and give back one at a time.
 type Claim struct {
-	what  string // is claimed, for messages
-	queue string // B
-	heed  func(transport.Delivery)
-	log   hclog.Logger
+	what   string // is claimed, for messages
+	queue  string // B
+	handle func(transport.Delivery)
+	log    hclog.Logger
 
 	life context.Context // over once the claim has ended
 	end  context.CancelFunc
@@ -38,11 +38,11 @@ type Claim struct {
 	cause error
 }
 
-// New returns a claim on a channel for what the broker may refuse. heed gets what comes to B and is not about the
+// New returns a claim on a channel for what the broker may refuse. handle gets what comes to B and is not about the
 // claim; it does not wait.
-func New(what, queue string, side *transport.Channel, heed func(transport.Delivery), log hclog.Logger) *Claim {
+func New(what, queue string, side *transport.Channel, handle func(transport.Delivery), log hclog.Logger) *Claim {
 	c := &Claim{
-		what: what, queue: queue, heed: heed, log: log, lost: make(chan struct{}), asking: make(chan struct{}, 1),
+		what: what, queue: queue, handle: handle, log: log, lost: make(chan struct{}), asking: make(chan struct{}, 1),
 	}
 	c.asking <- struct{}{}
 	c.life, c.end = context.WithCancel(context.Background())

@@ -99,7 +99,7 @@ func (w *watch) read(d transport.Delivery) {
 	}
 	term, asked := w.Asked(d)
 	if !asked || w.Started() {
-		w.heed(d)
+		w.handle(d)
 		return
 	}
 	select {

@@ -33,7 +33,7 @@ type Config struct {
 
 	Priority int             // among the waiters, 0 to lock.MaxPriority
 	Takeover bool            // it goes before all of them, until it has won a slot
-	Admins   *request.Admins // whose requests are heeded
+	Admins   *request.Admins // whose requests are accepted
 }
 
 // leaveTimeout bounds giving up the successor's place cleanly.
@@ -83,12 +83,12 @@ func New(cfg Config) *Contender {
 	}, s)
 	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
 	c.Holder = &holding.Holder{
-		Names: cfg.Names, Session: s, Writer: c.writer, Waiter: c.Waiter, Avoided: &slots.Avoided{},
+		Names: cfg.Names, Session: s, Writer: c.writer, Waiter: c.Waiter, Skipped: &slots.Skipped{},
 		Inbox: request.New(cfg.Admins, cfg.Dialer),
 		Host:  cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
 	}
 	c.finder = &slots.Finder{
-		Names: cfg.Names, Session: s, Avoided: c.Holder.Avoided, Limit: limit, Once: cfg.Once, Log: cfg.Log,
+		Names: cfg.Names, Session: s, Skipped: c.Holder.Skipped, Limit: limit, Once: cfg.Once, Log: cfg.Log,
 	}
 	c.Holder.Finder = c.finder
 	return c

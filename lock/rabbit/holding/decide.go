@@ -36,8 +36,8 @@ const (
 	losePlace   step = "lose the place"
 	loseToGuard step = "lose the slot, which the own guard has released"
 	giveBack    step = "give B back to its holder"
-	recordAnew  step = "record itself anew" // somebody was here meanwhile, and has gone
-	proveAgain  step = "prove the place"    // the release may have lain in the socket
+	recordAgain step = "record itself again" // somebody was here meanwhile, and has gone
+	proveAgain  step = "prove the place"     // the release may have lain in the socket
 	lookAtSlot  step = "look whether the slot is there"
 	start       step = "have the command started"
 	breakOff    step = "break off"
@@ -76,7 +76,7 @@ func (s situation) next(known ledger.View) step {
 func (s situation) begin(known ledger.View) step {
 	switch {
 	case s.term != 0 && !known.Current():
-		return recordAnew
+		return recordAgain
 	case s.clock.Until(known.Proven.Add(s.lease/2)) <= 0:
 		return proveAgain
 	case s.asSuccessor && !s.there:

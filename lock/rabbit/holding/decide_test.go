@@ -108,15 +108,15 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"a holding that has no term has no guard": {newcomer, disowned, listen},
 
 		// Whoever was here and has gone has a higher term: the command would start with a lower one.
-		"somebody was here meanwhile, and has gone": {waits, visited, recordAnew},
-		"the same, for one that knew it may start":  {knows, visited, recordAnew},
+		"somebody was here meanwhile, and has gone": {waits, visited, recordAgain},
+		"the same, for one that knew it may start":  {knows, visited, recordAgain},
 		"one that knew, and has not recorded itself": {atOnce, unrecorded,
 			start},
 
 		// The release may have lain in the socket while this process stood still, and its place have gone to another.
 		"the last proof is old":              {waits, proven(lease/2+time.Second, free), proveAgain},
 		"it is nearly old":                   {waits, proven(lease/2-10*time.Second, free), start},
-		"it is old, and somebody was here":   {waits, proven(lease, visited), recordAnew},
+		"it is old, and somebody was here":   {waits, proven(lease, visited), recordAgain},
 		"it is old, and somebody may live":   {waits, proven(lease, somebody), listen},
 		"it is old, also where it may start": {knows, proven(lease, free), proveAgain},
 
@@ -212,7 +212,7 @@ func TestHowLongOneWaitsForAHolderThatSaysNothing(t *testing.T) {
 		const slot, already = 2, 10 * time.Second
 		w := &wait{
 			Held: &Held{
-				Holder: &Holder{Env: Env{Longest: longest}, unreleased: map[int]time.Duration{slot: c.unreleased}}, slot: slot, lease: own,
+				Holder: &Holder{Env: Env{MaxLease: longest}, unreleased: map[int]time.Duration{slot: c.unreleased}}, slot: slot, lease: own,
 				alone: time.Now().Add(-already),
 			},
 			reader: &ledger.Reader{Empty: c.empty},

@@ -16,7 +16,7 @@ import (
 // does not exist once B is ours. Nor is an empty one entered before.
 func (h *Held) becomeReader(ctx context.Context) error {
 	main := h.Session.Main()
-	who := ledger.Visitor{ID: h.id, Above: h.highest, Yield: h.yieldToLine, Heed: h.Inbox.HeedQuestion}
+	who := ledger.Visitor{ID: h.id, Above: h.highest, Yield: h.yieldToLine, Handle: h.Inbox.HandleQuestion}
 	reader, err := ledger.Enter(ctx, main, h.t, who)
 	h.Waiter.Taken = errors.Is(err, ledger.ErrSuccessor) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
@@ -24,7 +24,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 		go func() { opened <- errors.Join(main.Open(ctx), h.onlyType(ctx)) }() // for the second look
 		taking := h.Take(ctx)
 		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
-			h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
+			h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 		}
 		if err = errors.Join(taking, <-opened); err == nil {
 			who.Owner, who.Yield = true, nil
@@ -94,7 +94,7 @@ func (h *Held) enter(ctx context.Context, now, successor bool) error {
 		if !h.Ours() {
 			if err := h.Take(ctx); err != nil {
 				if errors.Is(err, transport.ErrTaken) {
-					h.Avoided.Add(h.slot, hesitation, transport.ErrTaken)
+					h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 				}
 				return err
 			}
@@ -132,7 +132,7 @@ func (h *Held) record(who ledger.Holding) ledger.Record { return who.Held(h.hand
 // writeApart writes a record over another connection. It can come once this holding is over, behind the record of a later
 // holder: nobody has read of that one who wrote this, so it says the longest lease there is.
 func (h *Held) writeApart(ctx context.Context, who ledger.Holding) error {
-	h.handover = max(h.handover, h.Env.Longest)
+	h.handover = max(h.handover, h.Env.MaxLease)
 	return h.Writer.Write(ctx, h.t, h.record(who))
 }
 

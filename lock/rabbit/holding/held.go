@@ -61,7 +61,7 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 		takeBEnded: make(chan struct{}), over: make(chan struct{}),
 	}
 	h.unclaimed, h.claimed = context.WithCancel(context.Background())
-	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), h.heed, l.Log)
+	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), h.handle, l.Log)
 	if l.Names.ID.Kind.Administered() {
 		h.a = l.Names.Exists(slot)
 	}

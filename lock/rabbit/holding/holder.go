@@ -37,7 +37,7 @@ type Holder struct {
 	Session *session.Session // whose connection owns what is claimed
 	Writer  *ledger.Writer   // of the records
 	Waiter  *line.Waiter     // which passes slots on
-	Avoided *slots.Avoided   // shared with whoever looks for slots
+	Skipped *slots.Skipped   // shared with whoever looks for slots
 	Finder  *slots.Finder    // of other slots, for a successor
 	Inbox   *request.Inbox   // for what comes to the queues of a slot and is not about holding it
 	Host    string           // for the ledger
@@ -57,13 +57,13 @@ type Holder struct {
 
 // Env is what tests replace. NewEnv makes it.
 type Env struct {
-	Longest    time.Duration // how long a holder may live of which the ledger says nothing
+	MaxLease   time.Duration // how long a holder may live of which the ledger says nothing
 	Young      time.Duration // how long a ledger may be lost again after it was made
 	TakeBAfter time.Duration // for how long a command has run before B is claimed
 }
 
 // NewEnv returns what berth works with.
-func NewEnv() Env { return Env{Longest: ledger.LongestLease, Young: young, TakeBAfter: takeBAfter} }
+func NewEnv() Env { return Env{MaxLease: ledger.MaxLease, Young: young, TakeBAfter: takeBAfter} }
 
 // Claim claims a slot that nobody holds. Where slots.LostRace says so of the error, the slot is somebody else's or
 // being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
@@ -78,7 +78,7 @@ func (l *Holder) Succeed(ctx context.Context, slot int) (*Held, error) {
 }
 
 func (l *Holder) enter(ctx context.Context, slot int, now, successor bool) (*Held, error) {
-	if why := l.Avoided.Why(slot); why != nil {
+	if why := l.Skipped.Why(slot); why != nil {
 		return nil, why
 	}
 	l.unproven = cmp.Or(l.unproven, rand.Text())
@@ -94,7 +94,7 @@ func (l *Holder) enter(ctx context.Context, slot int, now, successor bool) (*Hel
 		return h, nil
 	}
 	if !errors.Is(err, transport.ErrTaken) {
-		l.avoidUnusable(ctx, slot, err)
+		l.skipUnusable(ctx, slot, err)
 	}
 	leaving, cancel := ledger.Finishing(ctx)
 	defer cancel()
@@ -109,11 +109,11 @@ func (l *Holder) enter(ctx context.Context, slot int, now, successor bool) (*Hel
 	return nil, err
 }
 
-// avoidUnusable leaves the slot alone for a while if it is its ledger that is in the way: other slots may be free.
-func (l *Holder) avoidUnusable(ctx context.Context, slot int, err error) {
+// skipUnusable leaves the slot alone for a while if it is its ledger that is in the way: other slots may be free.
+func (l *Holder) skipUnusable(ctx context.Context, slot int, err error) {
 	passing := slots.LostRace(err) || errors.Is(err, slots.ErrMustWait) || !l.Session.Usable() ||
 		ctx.Err() != nil
 	if l.Names.ID.Kind == lock.Semaphore && !passing {
-		l.Avoided.Add(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
+		l.Skipped.Add(slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
 	}
 }

@@ -17,8 +17,8 @@ import (
 // Attempts to reclaim follow each other quickly at first, because whoever has the slot gives it back within
 // milliseconds, and then less so: all holders of a broker that has just started are at it.
 const (
-	firstReclaimPause   = 5 * time.Millisecond
-	longestReclaimPause = 250 * time.Millisecond
+	firstReclaimPause = 5 * time.Millisecond
+	maxReclaimPause   = 250 * time.Millisecond
 )
 
 // young is how long a ledger may be lost again after the broker has confirmed it: Mnesia writes its log with a delay
@@ -31,7 +31,7 @@ const young = 5 * time.Second
 // may live. Where the ledger has lost our record, it is written again. It goes on trying until ctx ends; the next call
 // takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
-	pauses, asked := transport.Pauses(firstReclaimPause, longestReclaimPause), false
+	pauses, asked := transport.Pauses(firstReclaimPause, maxReclaimPause), false
 	for tries := 0; ; tries++ {
 		state, err := h.look(ctx)
 		switch {
@@ -167,12 +167,12 @@ func saysOver(ctx context.Context, answers *transport.Consumer, id string) bool 
 	}
 }
 
-// heed gets what comes to B, but for requests for the slot that may be granted.
-func (h *Held) heed(d transport.Delivery) {
+// handle gets what comes to B, but for requests for the slot that may be granted.
+func (h *Held) handle(d transport.Delivery) {
 	term, asked := h.Asked(d)
 	switch {
 	case !asked:
-		h.Inbox.Heed(d)
+		h.Inbox.Handle(d)
 	case term < h.Term():
 		h.Inbox.Answer(d, isOver)
 	case term > h.Term(): // whoever asks has started

@@ -15,8 +15,8 @@ const (
 	takeBAfter = 100 * time.Millisecond
 
 	// Pauses between attempts to claim a B that the last holder is deleting.
-	firstClaimPause   = 5 * time.Millisecond
-	longestClaimPause = time.Second
+	firstClaimPause = 5 * time.Millisecond
+	maxClaimPause   = time.Second
 
 	claimOverTimeout = time.Second
 )
@@ -50,7 +50,7 @@ func (h *Held) takeB(reader *ledger.Reader) {
 // claimAfterStart claims B. It reports false if it is not ours and there is nothing more to wait for.
 func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
 	ended := reader.View().Ended
-	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
+	pauses := transport.Pauses(firstClaimPause, maxClaimPause)
 	for tries := 1; ; tries++ {
 		err := h.Take(context.Background()) // the channel is patient
 		switch afterClaim(err, h.Conn().Broken(), transport.IsClosed(ended), reader.Deleted, tries) {

@@ -82,7 +82,7 @@ func (h *Held) stand(ctx context.Context, asSuccessor bool) error {
 		err = cause
 	}
 	if !errors.Is(err, ErrStepBack) && !errors.Is(err, ErrElsewhere) {
-		h.avoidUnusable(ctx, h.slot, err)
+		h.skipUnusable(ctx, h.slot, err)
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 		case giveBack:
 			err = w.handBack(ctx)
 			look.Reset(interval)
-		case recordAnew:
+		case recordAgain:
 			err = w.judgeReader(w.recordTerm(ctx))
 		case proveAgain:
 			err = w.prove(ctx)
@@ -318,7 +318,7 @@ func (w *wait) left(known ledger.View) time.Duration {
 		wait = max(wait, w.lease, w.unreleased[w.slot]) // what has come since is not all
 	}
 	if known.Unnamed() {
-		wait = max(wait, w.Env.Longest)
+		wait = max(wait, w.Env.MaxLease)
 	}
 	return wait - time.Since(w.alone)
 }
@@ -326,7 +326,7 @@ func (w *wait) left(known ledger.View) time.Duration {
 // comeBack takes the reader's place again. Somebody may be there for a moment, who goes because B is ours. Where it
 // fails, the records go back before B does: a newcomer without them would know nothing of who lives.
 func (w *wait) comeBack(ctx context.Context, visited bool) (err error) {
-	pauses := transport.Pauses(firstClaimPause, longestClaimPause)
+	pauses := transport.Pauses(firstClaimPause, maxClaimPause)
 	before := w.reader.View().Read
 	for range comeBackTries {
 		err = w.reader.StepIn(ctx)
@@ -382,7 +382,7 @@ func (w *wait) handBack(ctx context.Context) error {
 	w.Log.Debug("the holder lives and wants its slot", "queue", w.b)
 	w.reader.ClearHolderAlive()
 	w.asked, w.absent, w.alone, w.notBefore = false, false, time.Time{}, time.Now().Add(w.lease)
-	leaving := !w.asSuccessor || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read anew
+	leaving := !w.asSuccessor || w.Term() == 0 // not recorded: the ledger said nothing, and has to be read again
 	if leaving {                               // before B, or the holder takes us for somebody who has read its record
 		if err := w.reader.Close(ctx); err != nil {
 			return err
@@ -392,7 +392,7 @@ func (w *wait) handBack(ctx context.Context) error {
 		return err
 	}
 	if leaving {
-		w.Avoided.Add(w.slot, leaveAlone, transport.ErrTaken)
+		w.Skipped.Add(w.slot, leaveAlone, transport.ErrTaken)
 		return lock.Errorf(lock.ErrFull, "%s: its holder lives and wants it back", w)
 	}
 	return nil

@@ -54,7 +54,7 @@ func (d *Doubt) add(r Record, user string, trusted bool) {
 		d.Users = append(slices.Clone(d.Users), user)
 	}
 	if r.Record == held {
-		d.wait = max(d.wait, r.handover(LongestLease))
+		d.wait = max(d.wait, r.handover(MaxLease))
 	}
 	if soon := max(time.Now().UnixMicro(), firstClock.UnixMicro()) + unlike.Microseconds(); r.Term <= uint64(soon) {
 		d.term = max(d.term, r.Term)

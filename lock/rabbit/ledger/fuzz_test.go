@@ -49,11 +49,11 @@ func FuzzHistoryIsBounded(f *testing.F) {
 			}
 		}
 		wait, over, highest, open := h.Wait(own), h.AllReleased(), h.Highest(), len(h.open())
-		if wait < 0 || wait > longestHandover {
+		if wait < 0 || wait > maxHandover {
 			t.Errorf("%+v has others wait for %v", all, wait)
 		}
 		for _, r := range h.open() {
-			if asked := min(max(r.Handover, 0), longestHandover.Milliseconds()); wait.Milliseconds() < asked {
+			if asked := min(max(r.Handover, 0), maxHandover.Milliseconds()); wait.Milliseconds() < asked {
 				t.Errorf("%+v has others wait for %v only", r, wait)
 			}
 		}

@@ -136,7 +136,7 @@ func (h History) Wait(own time.Duration) (longest time.Duration) {
 		if r.Handover <= 0 {
 			longest = max(longest, own)
 		} else {
-			longest = max(longest, r.handover(longestHandover))
+			longest = max(longest, r.handover(maxHandover))
 		}
 	}
 	return longest

@@ -205,7 +205,7 @@ func TestNextTermIsAboveAll(t *testing.T) {
 	})
 }
 
-// A host's clock may have begun anew in 1970, or in 2000.
+// A host's clock may start at 1970, or at 2000.
 func TestHighestTermIsDecadesAheadOfAClockThatIsRight(t *testing.T) {
 	const decades = 20 * 365 * 24 * time.Hour
 	for clock, want := range map[time.Time]time.Time{
@@ -258,7 +258,7 @@ func TestRecordThatDoesNotCountHasTheLedgerSayNothing(t *testing.T) {
 }
 
 // It may be a berth's that does not say whose it is, and whose clock is a little ahead.
-func TestTermThatDoesNotCountIsHeededNearTheClock(t *testing.T) {
+func TestTermThatDoesNotCountIsUsedNearTheClock(t *testing.T) {
 	in2001 := time.Date(2001, time.May, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct{ at, right time.Time }{
 		"a clock that is right": {started, started},

@@ -124,7 +124,7 @@ func (r *Reader) useless(l letter, started bool) bool {
 	record, own := l.record, started && r.own != 0
 	switch {
 	case l.doubt:
-		return own || r.doubted >= mostDoubted
+		return own || r.doubted >= maxDoubted
 	case record.Term == 0:
 		return true
 	}

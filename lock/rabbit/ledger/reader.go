@@ -37,7 +37,7 @@ type Reader struct {
 	channel *transport.Channel
 	clock   boottime.Clock
 	queue   string
-	heed    func(transport.Delivery) // see Visitor; nil: nobody minds
+	handle  func(transport.Delivery) // see Visitor; nil: nobody minds
 	busy    chan struct{}            // full while somebody puts records back, or goes
 
 	mu       sync.Mutex          // guards what follows
@@ -96,8 +96,8 @@ type Visitor struct {
 	// Knock has what is no record come to a replicated ledger, see Writer.Knock. nil: the visitor will not be recorded.
 	Knock func(context.Context) error
 
-	// Heed gets what comes to the reader and is no record. It does not wait.
-	Heed func(transport.Delivery)
+	// Handle gets what comes to the reader and is no record. It does not wait.
+	Handle func(transport.Delivery)
 }
 
 // Enter takes the reader's place of a ledger, and reads what is there. A ledger without a message is entered by the
@@ -158,7 +158,7 @@ func Make(ctx context.Context, channel *transport.Channel, queue string, who Vis
 
 func newReader(channel *transport.Channel, queue string, who Visitor) *Reader {
 	r := &Reader{
-		channel: channel, clock: channel.Conn().Clock(), queue: queue, heed: who.Heed, busy: make(chan struct{}, 1),
+		channel: channel, clock: channel.Conn().Clock(), queue: queue, handle: who.Handle, busy: make(chan struct{}, 1),
 		changed: make(chan struct{}),
 	}
 	r.view = View{History: NewHistory(who.ID, who.Above), Proven: r.clock.Now(), Asked: -1}

@@ -16,16 +16,16 @@ const (
 )
 
 const (
-	// LongestLease is the longest that berth can be configured to, 2 x timing.MaxHeartbeat. A holder that does not say
+	// MaxLease is the longest that berth can be configured to, 2 x timing.MaxHeartbeat. A holder that does not say
 	// may have it.
-	LongestLease = 2 * time.Minute
+	MaxLease = 2 * time.Minute
 
-	// longestHandover bounds what a record can make others wait, whoever wrote it.
-	longestHandover = 10 * time.Minute
+	// maxHandover bounds what a record can make others wait, whoever wrote it.
+	maxHandover = 10 * time.Minute
 
 	// The parts of a record have no more bytes than these. A message that has is none.
-	longestHost = 255
-	longestID   = 64
+	maxHost = 255
+	maxID   = 64
 )
 
 // Record is one message in a slot's ledger.
@@ -59,7 +59,7 @@ type Holding struct {
 // Held returns the holder's record of a holding. It says for how long successors have to wait without its release, and
 // who it is.
 func (h Holding) Held(handover time.Duration, host string, pid int) Record {
-	host = strings.ToValidUTF8(host[:min(len(host), longestHost)], "")
+	host = strings.ToValidUTF8(host[:min(len(host), maxHost)], "")
 	return Record{Record: held, Holding: h, Handover: handover.Milliseconds(), Host: host, PID: pid}
 }
 
@@ -78,7 +78,7 @@ func (r Record) message() transport.Message {
 // read returns what a message says, if it looks like a record: anybody may publish.
 func read(d transport.Delivery) (Record, bool) {
 	var r Record
-	if transport.Read(d, &r) != nil || r.Term == 0 || len(r.ID) > longestID || len(r.Host) > longestHost {
+	if transport.Read(d, &r) != nil || r.Term == 0 || len(r.ID) > maxID || len(r.Host) > maxHost {
 		return Record{}, false
 	}
 	return r, r.Record == held || r.Record == released

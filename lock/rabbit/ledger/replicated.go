@@ -16,9 +16,9 @@ import (
 // waits: the broker gives all of it to somebody else.
 const activeTimeout = time.Second
 
-// mostAhead is how many messages can come before one that was put back: the broker has 2000 at most on their way to a
+// maxAhead is how many messages can come before one that was put back: the broker has 2000 at most on their way to a
 // consumer. With more, it has dropped that one, because somebody fills the ledger: it is to be written again at once.
-const mostAhead = 2 * 2000
+const maxAhead = 2 * 2000
 
 // copies is what the reader of a replicated ledger has in hand of its record: the record, which is put
 // back and delivered again for each proof, and a copy, which stays. If that is delivered again, too, somebody else had
@@ -233,7 +233,7 @@ func (r *Reader) proveTwice(ctx context.Context) error {
 		heard, passed := r.view.Read, false
 		r.mu.Unlock()
 		err := r.await(ctx, deliveryTimeout, func() bool {
-			passed = r.own == 0 && r.view.Read-heard > mostAhead
+			passed = r.own == 0 && r.view.Read-heard > maxAhead
 			return r.own != 0 || passed
 		})
 		if err != nil {

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// mostInHand is how many messages may be in hand while none may be removed, because the own record does not count
+	// maxInHand is how many messages may be in hand while none may be removed, because the own record does not count
 	// yet: with more, somebody publishes all the time, and the place is given up. A ledger keeps half as many.
-	mostInHand = 2 * int(names.LedgerLength)
+	maxInHand = 2 * int(names.LedgerLength)
 
-	// mostDoubted is how many records that do not count stay in hand once the own record counts. They may be those of
+	// maxDoubted is how many records that do not count stay in hand once the own record counts. They may be those of
 	// holders that live; with so many the ledger says nothing, whatever they are.
-	mostDoubted = 3 * names.LedgerFull
+	maxDoubted = 3 * names.LedgerFull
 )
 
 // request is a message to the reader.
@@ -44,9 +44,9 @@ func (r *Reader) take(from *transport.Consumer, m transport.Delivery) {
 	doubt := ok && !counts
 	switch {
 	case r.leaving: // all is put back at once, after which nothing more can be acknowledged
-	case r.pruned && (!ok || doubt && r.doubted >= mostDoubted):
+	case r.pruned && (!ok || doubt && r.doubted >= maxDoubted):
 		_ = from.Ack(m.DeliveryTag) // what anybody may publish is not to fill the ledger, nor our memory
-	case !r.pruned && len(r.inHand) >= mostInHand:
+	case !r.pruned && len(r.inHand) >= maxInHand:
 		r.overrun = true // it goes back with the place
 	case counts:
 		r.inHand = append(r.inHand, letter{tag: m.DeliveryTag, record: record})
@@ -59,7 +59,7 @@ func (r *Reader) take(from *transport.Consumer, m transport.Delivery) {
 	case doubt:
 		r.doubted++
 		r.view.doubt.add(record, m.UserId, trusted)
-		r.view.HolderAlive = r.view.HolderAlive || record.Record == held && r.alive()
+		r.view.HolderAlive = r.view.HolderAlive || record.Record == held && r.showsAlive()
 	default:
 		r.takeOther(m, trusted)
 	}
@@ -67,7 +67,7 @@ func (r *Reader) take(from *transport.Consumer, m transport.Delivery) {
 
 // takeRecord takes a record that counts. The caller has mu.
 func (r *Reader) takeRecord(record Record, m transport.Delivery) {
-	alive := r.alive()
+	alive := r.showsAlive()
 	r.view.add(record)
 	if record.Record != held {
 		return
@@ -84,7 +84,7 @@ func (r *Reader) takeRecord(record Record, m transport.Delivery) {
 }
 
 // showsAlive reports whether the record of another holder that comes now shows that it lives. The caller has mu.
-func (r *Reader) alive() bool { return r.fresh || r.copies != nil && r.view.own != 0 }
+func (r *Reader) showsAlive() bool { return r.fresh || r.copies != nil && r.view.own != 0 }
 
 // takeOther takes what is no record. The caller has mu.
 func (r *Reader) takeOther(m transport.Delivery, trusted bool) {
@@ -95,7 +95,7 @@ func (r *Reader) takeOther(m transport.Delivery, trusted bool) {
 		r.view.Asked = max(r.view.Asked, asks.Priority)
 	case trusted && r.copies != nil && transport.Read(m, &knocks) == nil && knocks.Knock != "":
 		r.copies.knocked = r.copies.knocked || knocks.Knock == r.view.id
-	case r.heed != nil:
-		r.heed(m)
+	case r.handle != nil:
+		r.handle(m)
 	}
 }

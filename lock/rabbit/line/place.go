@@ -11,7 +11,7 @@ import (
 const (
 	// The successor is preferred as the consumer of its own baton, so that the ones that are left over go to waiters,
 	// who remove them. Waiters have twice lock.MaxPriority and one at most.
-	nextPriority = 1000
+	successorPriority = 1000
 
 	// sparePriority is that of a successor, as the consumer of what nobody in line wants.
 	sparePriority = -1
@@ -23,7 +23,7 @@ const (
 	// weedPause is for how long the next message of W is waited for where strangers write to it.
 	weedPause = 20 * time.Millisecond
 
-	// Renewal is how often a successor has its baton delivered anew: brokers before 4.3 close the channel of a
+	// Renewal is how often a successor has its baton delivered again: brokers before 4.3 close the channel of a
 	// delivery that is older than consumer_timeout, 30 min by default, and the baton would wake a waiter.
 	Renewal = 10 * time.Minute
 )
@@ -66,8 +66,8 @@ func (p *place) receive() {
 // trusts reports whether a message of W comes from a user of the lock, as the broker has checked it.
 func (p *place) trusts(d transport.Delivery) bool { return p.channel.Conn().Trusts(d.UserId) }
 
-// weed removes what comes before the baton of a successor, and is a stranger's: nobody would heed it who gets it
-// from here.
+// weed removes what comes before the baton of a successor, and is a stranger's: no waiter that gets it from here would
+// accept it.
 func (p *place) weed() {
 	for range names.LineLength {
 		if p.inHand == nil || p.trusts(*p.inHand) {
@@ -144,7 +144,7 @@ func (p *place) consumeSpares(ctx context.Context) (err error) {
 func (p *place) renew(ctx context.Context) error {
 	d := p.inHand
 	p.inHand, p.kept = nil, time.Now()
-	if err := p.consume(ctx, nextPriority); err != nil {
+	if err := p.consume(ctx, successorPriority); err != nil {
 		return err
 	}
 	return d.Nack(false, true)

@@ -38,11 +38,11 @@ const (
 
 	// Pauses between attempts to consume again after the channel was closed, for example by consumer_timeout, or W was
 	// deleted. The longest, and half of it, is shorter than the time for which waiters look by themselves.
-	firstRejoinPause   = 100 * time.Millisecond
-	longestRejoinPause = 15 * time.Second
-	fewFailures        = 6 // that are not worth a word
+	firstRejoinPause = 100 * time.Millisecond
+	maxRejoinPause   = 15 * time.Second
+	fewFailures      = 6 // that are not worth a word
 
-	// doubtPause is how often a baton is heeded that nobody vouches for.
+	// doubtPause is how often a baton is accepted that nobody vouches for.
 	doubtPause = time.Second
 )
 
@@ -54,7 +54,7 @@ type Config struct {
 	Limit    int    // no slot beyond it can be of use to this waiter
 	Once     bool   // it does not wait, nor for those in line
 
-	Renewal time.Duration // how often the baton of a successor is delivered anew
+	Renewal time.Duration // how often the baton of a successor is delivered again
 	Log     hclog.Logger
 }
 
@@ -86,7 +86,7 @@ type Waiter struct {
 	early   bool    // it has stepped back for a higher priority, and is before its own
 	behind  bool    // others were in line when it came, and it has not waited yet
 
-	doubted time.Time // when a baton came last that nobody vouches for, and was heeded
+	doubted time.Time // when a baton came last that nobody vouches for, and was accepted
 
 	rejoin   *backoff.ExponentialBackOff
 	failures int
@@ -95,7 +95,7 @@ type Waiter struct {
 
 // NewWaiter returns a waiter that is not in line yet.
 func NewWaiter(c Config, s *session.Session) *Waiter {
-	return &Waiter{Config: c, session: s, rejoin: transport.Pauses(firstRejoinPause, longestRejoinPause)}
+	return &Waiter{Config: c, session: s, rejoin: transport.Pauses(firstRejoinPause, maxRejoinPause)}
 }
 
 // Hint is the slot that the last baton was for, or a call for another slot than the one whose successor this contender
@@ -185,7 +185,7 @@ func (w *Waiter) consume(ctx context.Context, priority int32) bool {
 // disturbed is for a consumer that has ended, or could not be made.
 func (w *Waiter) disturbed(err error) {
 	w.Log.Debug("batons do not reach this contender for now", "queue", w.Queue, "error", err)
-	if time.Since(w.again) > longestRejoinPause { // it went well for a while
+	if time.Since(w.again) > maxRejoinPause { // it went well for a while
 		w.rejoin.Reset()
 		w.failures = 0
 	}
@@ -285,7 +285,7 @@ func (w *Waiter) sleep(ctx context.Context, pause time.Duration) error {
 	return w.session.Conn().Sleep(ctx, pause, w.ID.String())
 }
 
-// take heeds a baton. One for a slot that this waiter's lock cannot have is published anew for others, and kept for
+// take accepts a baton. One for a slot that this waiter's lock cannot have is published again for others, and kept for
 // longer than that takes to reach one of them: locks of several kinds and one name share W. One that as many have
 // passed on as are in line is of use to nobody.
 func (w *Waiter) take(ctx context.Context, b baton) (called bool, err error) {
@@ -357,7 +357,7 @@ func (w *Waiter) Tend(ctx context.Context) bool {
 	}
 	if p.inHand == nil {
 		asked := p.current != nil
-		if !w.consume(ctx, nextPriority) {
+		if !w.consume(ctx, successorPriority) {
 			return p.denied
 		}
 		w.receive(p)
@@ -399,9 +399,9 @@ func (w *Waiter) Spares() <-chan transport.Delivery {
 	return w.place.spare.Deliveries
 }
 
-// TakeSpare removes what Spares has received. A call is heeded: it returns whether another slot is to be tried. A
+// TakeSpare removes what Spares has received. A call is accepted: it returns whether another slot is to be tried. A
 // baton was passed on by a holder whose command runs, and whoever comes looks at its slot anyway.
-func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (heeded bool) {
+func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (accepted bool) {
 	if !open {
 		w.place.spare = nil
 		return false

@@ -55,7 +55,7 @@ func New(cfg Config) *Contender {
 		limit = lock.MaxSlots
 	}
 	return &Contender{cfg: cfg, session: s, limit: limit, finder: &slots.Finder{
-		Names: cfg.Names, Session: s, Avoided: &slots.Avoided{}, Limit: limit, Once: cfg.Once, Log: cfg.Log,
+		Names: cfg.Names, Session: s, Skipped: &slots.Skipped{}, Limit: limit, Once: cfg.Once, Log: cfg.Log,
 	}}
 }
 

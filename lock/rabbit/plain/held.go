@@ -16,8 +16,8 @@ import (
 
 // Pauses between attempts to claim a slot again whose connection broke. The broker may not know of that yet.
 const (
-	firstReclaimPause   = 5 * time.Millisecond
-	longestReclaimPause = 250 * time.Millisecond
+	firstReclaimPause = 5 * time.Millisecond
+	maxReclaimPause   = 250 * time.Millisecond
 )
 
 // Held is lock.Held: B of a slot, owned by the session's connection.
@@ -133,7 +133,7 @@ func (h *Held) Verify(ctx context.Context) error {
 // proof that it is still ours: whoever has had B meanwhile starts only after the delay. It goes on trying until ctx
 // ends; the next call takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
-	pauses := transport.Pauses(firstReclaimPause, longestReclaimPause)
+	pauses := transport.Pauses(firstReclaimPause, maxReclaimPause)
 	for tries := 0; ; tries++ {
 		err := h.Verify(ctx)
 		if errors.Is(err, lock.ErrInDoubt) {

@@ -27,7 +27,7 @@ const (
 	loseToGuard  step = "lose the slot, which the own guard has released"
 	stepBack     step = "step back for a holder that lives"
 	breakOff     step = "break off"
-	recordItself step = "record itself anew" // somebody was here meanwhile, and has gone
+	recordItself step = "record itself again" // somebody was here meanwhile, and has gone
 	start        step = "have the command started"
 	proveAgain   step = "prove the place"
 	proveLast    step = "prove the place, and have the command started"

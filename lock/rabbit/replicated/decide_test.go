@@ -140,7 +140,7 @@ func TestHowLongOneWaits(t *testing.T) {
 		"it says nothing":                     {false, seen(), lease},
 		"it says nothing, and is known empty": {true, seen(), longest},
 	} {
-		h := &Held{Holder: &Holder{Env: Env{Longest: longest}}, lease: lease}
+		h := &Held{Holder: &Holder{Env: Env{MaxLease: longest}}, lease: lease}
 		h.reader.Store(&ledger.Reader{Empty: c.empty})
 		if got := h.delay(c.known); got != c.want {
 			t.Errorf("%s: %v, not %v", name, got, c.want)

@@ -8,15 +8,15 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// longestSilence is for how long nothing may come from the ledger that is asked before another node is connected to: a
+// maxSilence is for how long nothing may come from the ledger that is asked before another node is connected to: a
 // fifth of the lease, but not more than this.
-const longestSilence = 2 * time.Second
+const maxSilence = 2 * time.Second
 
 // grace is for how long a reader may hear nothing at least, once another node has answered.
 const grace = 100 * time.Millisecond
 
-// shortestVisit is for how long another node is given at least to have the reader's place there.
-const shortestVisit = time.Second
+// minVisit is for how long another node is given at least to have the reader's place there.
+const minVisit = time.Second
 
 // search looks for a node that has the ledger while that of a reader is silent: it may be cut off from those that have
 // it.
@@ -28,7 +28,7 @@ type search struct {
 }
 
 // silence is for how long nothing may come.
-func (h *Held) silence() time.Duration { return min(longestSilence, h.lease/5) }
+func (h *Held) silence() time.Duration { return min(maxSilence, h.lease/5) }
 
 // lookElsewhere begins to look for another node than that of the reader, unless that is under way.
 func (h *Held) lookElsewhere(reader *ledger.Reader) {
@@ -63,7 +63,7 @@ func (h *Held) elsewhere(mayGoOn bool) *ledger.Reader {
 	return s.found
 }
 
-// answered ends the search: the node answers. What was found by then has cost it its connection, and is for mend.
+// answered ends the search: the node answers. What was found by then has cost it its connection, and is for repair.
 func (h *Held) answered() {
 	h.searching.Lock()
 	defer h.searching.Unlock()
@@ -100,7 +100,7 @@ func (h *Held) findElsewhere(ctx context.Context, reader *ledger.Reader, silence
 // before the other one has its answer, or as soon.
 func (h *Held) standElsewhere(ctx context.Context, reader *ledger.Reader, n int32) *ledger.Reader {
 	node := h.Session.Dialer.Brokers[n]
-	bounded, cancel := context.WithTimeout(ctx, max(h.lease/5, shortestVisit))
+	bounded, cancel := context.WithTimeout(ctx, max(h.lease/5, minVisit))
 	defer cancel()
 	heard := reader.View().Read
 	conn, err := h.Session.Dialer.DialOne(bounded, node, "holding")

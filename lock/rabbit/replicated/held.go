@@ -55,18 +55,18 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 	return h
 }
 
-// visitor is this holding as a reader. Whoever holds a slot heeds what one that waits does not.
+// visitor is this holding as a reader. A holder accepts what a waiter does not.
 func (h *Held) visitor() ledger.Visitor {
 	return ledger.Visitor{
 		ID: h.id, Above: h.highest,
 		Knock: func(ctx context.Context) error { return h.Writer.Knock(ctx, h.t, h.id) },
-		Heed: func(d transport.Delivery) {
+		Handle: func(d transport.Delivery) {
 			switch {
 			case d.Redelivered:
 			case h.Started():
-				h.Inbox.Heed(d)
+				h.Inbox.Handle(d)
 			default:
-				h.Inbox.HeedQuestion(d)
+				h.Inbox.HandleQuestion(d)
 			}
 		},
 	}
@@ -146,8 +146,8 @@ func (h *Held) Verify(ctx context.Context) error {
 		if err == nil || reader.View().Read != heard {
 			h.answered()
 		}
-		if err == nil && time.Since(h.recorded) > h.Env.Anew && !transport.IsClosed(h.Ended()) {
-			h.recordAnew()
+		if err == nil && time.Since(h.recorded) > h.Env.RewriteInterval && !transport.IsClosed(h.Ended()) {
+			h.rewrite()
 		}
 		return err
 	})

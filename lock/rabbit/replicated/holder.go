@@ -30,7 +30,7 @@ type Holder struct {
 	Names   names.Names      // of the queues of the lock
 	Session *session.Session // whose connection has the reader's place
 	Writer  *ledger.Writer   // of the records
-	Avoided *slots.Avoided
+	Skipped *slots.Skipped
 	Inbox   *request.Inbox // for what comes to the ledger and is no record
 	Host    string         // for the ledger
 	PID     int
@@ -50,23 +50,23 @@ type Holder struct {
 
 // Env is what tests replace. NewEnv makes it.
 type Env struct {
-	Longest time.Duration // how long a holder may live of which the ledger says nothing
-	Anew    time.Duration // how often a record is written again that is kept
+	MaxLease        time.Duration // how long a holder may live of which the ledger says nothing
+	RewriteInterval time.Duration // how often a record is written again that is kept
 }
 
-// recordAnew is how often a record and its copy are written again. consumer_timeout ends the consumer that has a copy
-// in hand for 30 minutes: this leaves time for two attempts more. And before RabbitMQ 4.3 the log of a quorum queue
-// keeps all that has happened since its oldest message was written: with a proof each second, 0.9 to 1 kB of log, it
-// stays below 5 MB.
-const recordAnew = 10 * time.Minute
+// rewriteInterval is how often a record and its copy are written again. consumer_timeout ends the consumer that has a
+// copy in hand for 30 minutes: this leaves time for two attempts more. And before RabbitMQ 4.3 the log of a quorum
+// queue keeps all that has happened since its oldest message was written: with a proof each second, 0.9 to 1 kB of log,
+// it stays below 5 MB.
+const rewriteInterval = 10 * time.Minute
 
 // NewEnv returns what berth works with.
-func NewEnv() Env { return Env{Longest: ledger.LongestLease, Anew: recordAnew} }
+func NewEnv() Env { return Env{MaxLease: ledger.MaxLease, RewriteInterval: rewriteInterval} }
 
 // Claim takes the reader's place of a slot. Where slots.LostRace says so of the error, the slot is somebody else's or
 // being removed. With now it returns slots.ErrMustWait for a slot in which a command could not be started at once.
 func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
-	if why := l.Avoided.Why(slot); why != nil {
+	if why := l.Skipped.Why(slot); why != nil {
 		return nil, why
 	}
 	l.unproven = cmp.Or(l.unproven, rand.Text())
@@ -206,7 +206,7 @@ func (h *Held) writeCopy(ctx context.Context) error {
 // delay is how long a successor of those who are not released has to wait; 0: it need not.
 func (h *Held) delay(known ledger.View) time.Duration {
 	if h.reader.Load().Empty || known.Doubt().Any { // no release shortens that
-		return max(h.Env.Longest, known.Wait(h.lease))
+		return max(h.Env.MaxLease, known.Wait(h.lease))
 	}
 	return known.Wait(h.lease)
 }

@@ -12,8 +12,8 @@ import (
 
 const (
 	// Attempts to reclaim follow each other quickly at first: whoever has the place gives it back within milliseconds.
-	firstReclaimPause   = 5 * time.Millisecond
-	longestReclaimPause = 500 * time.Millisecond
+	firstReclaimPause = 5 * time.Millisecond
+	maxReclaimPause   = 500 * time.Millisecond
 
 	// backTimeout is for how long one that has written its record again waits for it, before it writes it once more:
 	// whoever has come to the place since then has not taken the first one for a sign of life.
@@ -24,11 +24,11 @@ const (
 // and waits steps back. nil is proof that the place is ours. Whoever had it meanwhile has not waited for as long as we
 // may live. It goes on trying until ctx ends; the next call takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
-	pauses := transport.Pauses(firstReclaimPause, longestReclaimPause)
+	pauses := transport.Pauses(firstReclaimPause, maxReclaimPause)
 	for tries := 0; ; tries++ {
 		err := h.Verify(ctx)
 		if errors.Is(err, lock.ErrInDoubt) {
-			if err = h.mend(ctx); err == nil {
+			if err = h.repair(ctx); err == nil {
 				continue // and verify
 			}
 		} else if tries == 0 {
@@ -44,8 +44,8 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	}
 }
 
-// mend has the record and its copy come to the reader, on another connection or channel where that is necessary.
-func (h *Held) mend(ctx context.Context) error {
+// repair has the record and its copy come to the reader, on another connection or channel where that is necessary.
+func (h *Held) repair(ctx context.Context) error {
 	if h.Cause() == nil {
 		return h.writeAgain(ctx, h.reader.Load())
 	}
@@ -140,13 +140,13 @@ func (h *Held) writeBoth(ctx context.Context, reader *ledger.Reader) error {
 	})
 }
 
-// anewTimeout bounds the writing of a record anew: the proof that it follows is not to be late.
-const anewTimeout = time.Second
+// rewriteTimeout bounds the writing of a record again: the proof that it follows is not to be late.
+const rewriteTimeout = time.Second
 
-// recordAnew replaces the record and its copy by new ones, and has all others delivered anew. What fails is tried again
+// rewrite replaces the record and its copy by new ones, and has all others delivered again. What fails is tried again
 // after another while.
-func (h *Held) recordAnew() {
-	ctx, cancel := context.WithTimeout(context.Background(), anewTimeout)
+func (h *Held) rewrite() {
+	ctx, cancel := context.WithTimeout(context.Background(), rewriteTimeout)
 	defer cancel()
 	reader := h.reader.Load()
 	if err := h.writeBoth(ctx, reader); err != nil {

@@ -94,7 +94,7 @@ func (h *Held) await(ctx context.Context) error {
 // stepBack leaves the reader's place to a holder that lives, which has no record before that. Whatever else keeps
 // others from the slot, as its token, stays until Release.
 func (h *Held) stepBack(ctx context.Context) {
-	h.Avoided.Add(h.slot, leaveAlone, transport.ErrTaken)
+	h.Skipped.Add(h.slot, leaveAlone, transport.ErrTaken)
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
 	releasing, cancel := ledger.Releasing(ctx)

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Admins are the users of the broker whose requests are heeded. Its methods may be called from several goroutines. The
+// Admins are the users of the broker whose requests are accepted. Its methods may be called from several goroutines. The
 // zero value names none.
 type Admins struct{ users atomic.Pointer[[]string] }
 

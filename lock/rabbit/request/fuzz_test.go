@@ -18,19 +18,19 @@ func FuzzRequestOfAStrangerIsDropped(f *testing.F) {
 	f.Add(`{"request":"status"}`, "guest", "amq.rabbitmq.reply-to.g1h2", "1")
 	f.Add(`{"request":"step-down"}`, "", "", "")
 	f.Add(`{"request":"reload","request":"status"}`, "admin", "importer-1-T", "x")
-	f.Add(strings.Repeat(" ", longestRequest)+`{"request":"status"}`, "admin", "", "")
+	f.Add(strings.Repeat(" ", maxRequest)+`{"request":"status"}`, "admin", "", "")
 	f.Fuzz(func(t *testing.T, text, user, replyTo, id string) {
 		admins := new(Admins)
 		admins.Set([]string{"admin"})
 		i := New(admins, nil)
 		d := delivered(transport.Message{Headers: map[string]any{"content": text}, UserId: user, ReplyTo: replyTo, CorrelationId: id})
-		for range 2 * mostWaiting {
-			i.Heed(d)
+		for range 2 * maxWaiting {
+			i.Handle(d)
 		}
-		i.HeedQuestion(d)
+		i.HandleQuestion(d)
 		for range len(i.requests) {
 			r := <-i.requests
-			if user != "admin" || r.From != user || !r.Verb.Known() || len(text) > longestRequest {
+			if user != "admin" || r.From != user || !r.Verb.Known() || len(text) > maxRequest {
 				t.Errorf("%q of %q asks for %q in the name of %q", text, user, r.Verb, r.From)
 			}
 			if r.Reply != nil && !strings.HasPrefix(replyTo, ReplyTo+".") {
@@ -48,7 +48,7 @@ func FuzzRequestArrivesAsItWasAsked(f *testing.F) {
 				t.Errorf("%s arrives as %s, %v", verb, got, ok)
 			}
 		}
-		if got, text, ok := Answer(delivered(answerTo(id, answer))); ok && (got != id || len(text) > longestAnswer) {
+		if got, text, ok := Answer(delivered(answerTo(id, answer))); ok && (got != id || len(text) > maxAnswer) {
 			t.Errorf("the answer %q to %q arrives as %q to %q", answer, id, text, got)
 		}
 	})

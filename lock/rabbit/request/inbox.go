@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// mostWaiting is how many requests wait to be received; more are dropped.
-	mostWaiting = 4
+	// maxWaiting is how many requests wait to be received; more are dropped.
+	maxWaiting = 4
 	// idle is for how long the connection for answers is kept after one: somebody who looks does so every second.
 	idle = 10 * time.Second
 )
@@ -43,7 +43,7 @@ type Inbox struct {
 // New returns an inbox for what these users of the broker ask. The dialer connects for answers.
 func New(admins *Admins, d *transport.Dialer) *Inbox {
 	i := &Inbox{
-		Idle: idle, admins: admins, own: d.Own, requests: make(chan lock.Request, mostWaiting),
+		Idle: idle, admins: admins, own: d.Own, requests: make(chan lock.Request, maxWaiting),
 		answers: transport.NewPublisher(d, "answers"),
 	}
 	i.life, i.end = context.WithCancel(context.Background())
@@ -53,23 +53,23 @@ func New(admins *Admins, d *transport.Dialer) *Inbox {
 // Requests implements lock.Lock.
 func (i *Inbox) Requests() <-chan lock.Request { return i.requests }
 
-// Heed takes a message that came to the holder of a slot. It drops what is no request, what does not come from an
+// Handle takes a message that came to the holder of a slot. It drops what is no request, what does not come from an
 // administrator, as the broker has checked it, and what is too much. It never waits.
-func (i *Inbox) Heed(d transport.Delivery) { i.heed(d, lock.Verb.Known) }
+func (i *Inbox) Handle(d transport.Delivery) { i.handle(d, lock.Verb.Known) }
 
-// HeedQuestion is Heed for a successor, which has nothing to step down from.
-func (i *Inbox) HeedQuestion(d transport.Delivery) {
+// HandleQuestion is Handle for a successor, which has nothing to step down from.
+func (i *Inbox) HandleQuestion(d transport.Delivery) {
 	if !d.Redelivered { // it was answered when it came first
-		i.heed(d, func(v lock.Verb) bool { return v == lock.AskStatus })
+		i.handle(d, func(v lock.Verb) bool { return v == lock.AskStatus })
 	}
 }
 
-func (i *Inbox) heed(d transport.Delivery, heeded func(lock.Verb) bool) {
+func (i *Inbox) handle(d transport.Delivery, accepts func(lock.Verb) bool) {
 	if !i.admins.have(d.UserId, i.own) || !answerable(d) {
 		return
 	}
 	verb, ok := read(d)
-	if !ok || !heeded(verb) {
+	if !ok || !accepts(verb) {
 		return
 	}
 	r := lock.Request{Verb: verb, From: d.UserId}
@@ -84,9 +84,9 @@ func (i *Inbox) heed(d transport.Delivery, heeded func(lock.Verb) bool) {
 
 // reply answers. That whoever asked is gone is no error.
 func (i *Inbox) reply(ctx context.Context, to, id string, answer []byte) error {
-	if len(answer) > longestAnswer || !json.Valid(answer) {
+	if len(answer) > maxAnswer || !json.Valid(answer) {
 		return fmt.Errorf("cannot answer a request: an answer of %d bytes is no JSON or has more than %d bytes",
-			len(answer), longestAnswer)
+			len(answer), maxAnswer)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -15,9 +15,9 @@ const (
 	// message of that channel an address for its answer instead (https://www.rabbitmq.com/docs/direct-reply-to).
 	ReplyTo = "amq.rabbitmq.reply-to"
 
-	// longestRequest and longestAnswer are in bytes. A header has to fit in one frame, which RabbitMQ bounds to 128 KiB.
-	longestRequest = 256
-	longestAnswer  = 16 << 10
+	// maxRequest and maxAnswer are in bytes. A header has to fit in one frame, which RabbitMQ bounds to 128 KiB.
+	maxRequest = 256
+	maxAnswer  = 16 << 10
 )
 
 // content is what a request says.
@@ -37,7 +37,7 @@ func Message(verb lock.Verb, id string) transport.Message {
 func read(d transport.Delivery) (verb lock.Verb, ok bool) {
 	text := transport.Text(d)
 	var c content
-	if len(text) > longestRequest || json.Unmarshal([]byte(text), &c) != nil {
+	if len(text) > maxRequest || json.Unmarshal([]byte(text), &c) != nil {
 		return "", false
 	}
 	return c.Request, c.Request.Known()
@@ -58,6 +58,6 @@ func answerTo(id string, answer []byte) transport.Message {
 // Answer returns the id and the text of an answer, if a message is one. Anybody may answer.
 func Answer(d transport.Delivery) (id string, answer []byte, ok bool) {
 	text := transport.Text(d)
-	ok = d.CorrelationId != "" && text != "" && len(text) <= longestAnswer
+	ok = d.CorrelationId != "" && text != "" && len(text) <= maxAnswer
 	return d.CorrelationId, []byte(text), ok
 }

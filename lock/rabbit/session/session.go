@@ -207,7 +207,7 @@ func (s *Session) lend(ctx context.Context, use func(*transport.Channel) error) 
 	return err
 }
 
-// Close ends the connections in order, or cuts them. It takes transport.CloseTimeout at most, and more only if something
+// Close ends the connections cleanly, or cuts them. It takes transport.CloseTimeout at most, and more only if something
 // is just being published. The error says that the broker has not confirmed the end of the connection that claims.
 func (s *Session) Close() error {
 	defer s.publisher.Close()

@@ -41,7 +41,7 @@ func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
 
 // Free reports whether a slot seems to be free, and to have no successor.
 func (f *Finder) Free(ctx context.Context, slot int) bool {
-	if f.Avoided.Why(slot) != nil || slot == f.sent && time.Since(f.sentAt) < notAgain {
+	if f.Skipped.Why(slot) != nil || slot == f.sent && time.Since(f.sentAt) < notAgain {
 		return false
 	}
 	found, err := f.Session.Probe(ctx, []string{f.Names.Exists(slot), f.Names.Holds(slot)})

@@ -51,7 +51,7 @@ const wholeBatches = 2
 type Finder struct {
 	Names   names.Names      // of the queues of the lock
 	Session *session.Session // that asks
-	Avoided *Avoided
+	Skipped *Skipped
 	Limit   int  // the highest slot that the lock can have
 	Once    bool // no attempt follows: it may take a question more to say what is in the way
 	Log     hclog.Logger
@@ -247,7 +247,7 @@ func (s *attempt) claimAny(ctx context.Context, free []int) error {
 // doubtful reports whether the slot is left alone because of its ledger. The first reason is the one that is told, so
 // that it does not change from search to search.
 func (s *attempt) doubtful(slot int) bool {
-	why := s.Avoided.Why(slot)
+	why := s.Skipped.Why(slot)
 	if !errors.Is(why, lock.ErrUnknown) {
 		return false
 	}

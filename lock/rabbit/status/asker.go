@@ -128,6 +128,6 @@ const (
 	// patience is for how long the answers of a look are awaited.
 	patience = time.Second
 	// soon is when nearly all have answered. What was sent to a holder that has just ended, or to one that has just left
-	// its reader's place, is lost: to ask anew then has an answer earlier than to wait.
+	// its reader's place, is lost: to ask again then has an answer earlier than to wait.
 	soon = 200 * time.Millisecond
 )

@@ -23,10 +23,10 @@ const (
 	// startTries bounds the attempts to ask a holder that has just started its command, with these pauses.
 	startTries = 20
 	startPause = 50 * time.Millisecond
-	// mostSilences is how many questions without effect may stay unanswered for so long each before the other one is
+	// maxSilences is how many questions without effect may stay unanswered for so long each before the other one is
 	// asked all the same.
-	mostSilences = 4
-	silence      = 250 * time.Millisecond
+	maxSilences = 4
+	silence     = 250 * time.Millisecond
 )
 
 // Inspector is lock.Inspector. New makes it. It has a connection that looks, and one that publishes: under an alarm the
@@ -118,14 +118,14 @@ func subset(some, others []string) bool {
 // Ask implements lock.Inspector. A holder whose command has just started can be asked a moment later: it is the reader
 // then, and stays that until it has B. So a slot without a reader whose B is absent after that was seen has no holder.
 // And B gets no question before its holder consumes from it. One that has no effect is asked until
-// it is answered, so that the other need not be asked twice: a second one might be heeded by a successor.
+// it is answered, so that the other need not be asked twice: a second one might be accepted by a successor.
 func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer []byte, err error) {
 	if err := i.connect(ctx); err != nil {
 		return nil, err
 	}
 	silences, deserted := 0, false
 	for try := 1; ; try++ {
-		heard := silences < 0 || silences == mostSilences
+		heard := silences < 0 || silences == maxSilences
 		question := lock.AskStatus
 		if heard {
 			question = verb

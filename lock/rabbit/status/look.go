@@ -10,9 +10,9 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// mostWaiting is how many messages may lie in a ledger to which a question is published: it has room for records, and
+// maxWaiting is how many messages may lie in a ledger to which a question is published: it has room for records, and
 // its consumer reads.
-const mostWaiting = 100
+const maxWaiting = 100
 
 // look is one Look. Its slices have what is known of slot s at s-1.
 type look struct {
@@ -69,7 +69,7 @@ func (l *look) reader(ctx context.Context, slot int) (reader transport.Presence,
 	case consumers == 0:
 		return transport.Absent, false, nil
 	}
-	return transport.Present, messages < mostWaiting, nil
+	return transport.Present, messages < maxWaiting, nil
 }
 
 // ask finds out who holds slots by asking them, and the readers of these. Where nothing can be published,

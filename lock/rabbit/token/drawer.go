@@ -22,7 +22,7 @@ type Drawer struct {
 	Queue    string        // K
 	Length   int32         // K is made with it where it is missing; 0: only administration makes it
 	Priority int           // as a waiter, 0 to lock.MaxPriority, or one more: it takes over
-	Renewal  time.Duration // how often a token that is kept is delivered anew
+	Renewal  time.Duration // how often a token that is kept is delivered again
 	Log      hclog.Logger
 
 	session  *session.Session

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// Renewal is how often a token is delivered anew to its keeper: brokers before 4.3 close the channel of a delivery
+	// Renewal is how often a token is delivered again to its keeper: brokers before 4.3 close the channel of a delivery
 	// that is older than consumer_timeout, 30 min by default.
 	Renewal = 10 * time.Minute
 
@@ -19,10 +19,10 @@ const (
 	// it meanwhile needs to see that the slot is held.
 	regainTimeout = 2 * time.Second
 
-	// longestGrasp is for how long a keeper that asks has other tokens in hand, and longestLull for how long at most it
+	// maxGrasp is for how long a keeper that asks has other tokens in hand, and maxLull for how long at most it
 	// then leaves them to others: to keepers that ask as well, and have its own, or to who waits.
-	longestGrasp = 20 * time.Millisecond
-	longestLull  = 50 * time.Millisecond
+	maxGrasp = 20 * time.Millisecond
+	maxLull  = 50 * time.Millisecond
 
 	// firstRegainPause is after how long it asks again; that doubles up to Renewal. The one that it asks for may be
 	// lost.
@@ -44,7 +44,7 @@ type Held struct {
 	busy    bool               // somebody takes it back; guarded by mu
 	channel *transport.Channel // that it was delivered on; guarded by mu
 	token   Token              // Slot 0: it is somewhere else; guarded by mu
-	due     time.Time          // when it is delivered anew, or asked for again; guarded by mu
+	due     time.Time          // when it is delivered again, or asked for again; guarded by mu
 	pause   time.Duration      // before it was asked for last; 0: it came; guarded by mu
 }
 
@@ -117,7 +117,7 @@ func (h *Held) regain(conn *transport.Conn, before Token) (on *transport.Channel
 			return on, found, err
 		}
 		before = Token{}
-		_ = transport.Sleep(ctx, rand.N(longestLull))
+		_ = transport.Sleep(ctx, rand.N(maxLull))
 	}
 	return conn.Channel(), Token{}, context.Cause(ctx)
 }
@@ -143,7 +143,7 @@ func (h *Held) grasp(ctx context.Context, conn *transport.Conn, before Token) (
 				return all, Token{}, errEnded
 			case t.Slot != h.slot:
 				if enough == nil {
-					enough = time.After(longestGrasp)
+					enough = time.After(maxGrasp)
 				}
 			default:
 				on, found, err = h.take(ctx, conn, t)
@@ -160,7 +160,7 @@ func (h *Held) grasp(ctx context.Context, conn *transport.Conn, before Token) (
 	}
 }
 
-// take has a token delivered anew, to a consumer that is given no other one. A consumer that may be given more cannot
+// take has a token delivered again, to a consumer that is given no other one. A consumer that may be given more cannot
 // be ended without its channel, see Drawer.leave.
 func (h *Held) take(ctx context.Context, conn *transport.Conn, t Token) (
 	on *transport.Channel, found Token, err error) {
@@ -174,7 +174,7 @@ func (h *Held) take(ctx context.Context, conn *transport.Conn, t Token) (
 			} else if found.Slot == h.slot {
 				err = consumer.Cancel(context.Background())
 			}
-		case <-time.After(longestGrasp):
+		case <-time.After(maxGrasp):
 		case <-ctx.Done():
 		}
 	}

@@ -36,12 +36,12 @@ type Pool struct {
 	Log    hclog.Logger
 }
 
-// Mend leaves one token for each of the slots 1..present, and no other. Those above known have just been made: nobody
+// Repair leaves one token for each of the slots 1..present, and no other. Those above known have just been made: nobody
 // can have drawn theirs. One that was lost is made again where nobody is seen to use its slot. That is no proof that
-// nobody has it in hand: the worst that follows is one token too many, which a holder or the next Mend removes.
+// nobody has it in hand: the worst that follows is one token too many, which a holder or the next Repair removes.
 //
 // Errors: lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
-func (p Pool) Mend(ctx context.Context, present, known int) error {
+func (p Pool) Repair(ctx context.Context, present, known int) error {
 	if err := p.Make(ctx); err != nil {
 		return fmt.Errorf("cannot make the queue of the tokens of %s: %w", p.Names.ID, err)
 	}
@@ -89,7 +89,7 @@ func (p Pool) Make(ctx context.Context) error {
 	return err
 }
 
-// count is one Mend under way.
+// count is one Repair under way.
 type count struct {
 	Pool
 	consumer *transport.Consumer
@@ -226,7 +226,7 @@ func (p Pool) make(ctx context.Context, of []int) error {
 var ErrReady = errors.New("there are tokens to be had")
 
 // Missing returns the slots whose token may be lost: nobody is seen to use them, while nobody is handed their token.
-// It takes a second look, later, to believe that. Errors: ErrReady, and as Mend.
+// It takes a second look, later, to believe that. Errors: ErrReady, and as Repair.
 func (p Pool) Missing(ctx context.Context) (missing []int, err error) {
 	ready, _, err := p.Side.Count(ctx, p.Names.Tokens())
 	switch {

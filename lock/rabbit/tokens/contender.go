@@ -28,17 +28,17 @@ import (
 )
 
 const (
-	// mostTried bounds the slots that one attempt goes to, and mostUseless the tokens that it removes.
-	mostTried   = 4
-	mostUseless = 100
+	// maxTried bounds the slots that one attempt goes to, and maxUseless the tokens that it removes.
+	maxTried   = 4
+	maxUseless = 100
 
 	// A token can come a moment before its slot can be had: attempts go on, with pauses of 155 ms altogether.
 	tries      = 6
 	firstPause = 5 * time.Millisecond
 
-	// longestRefusal bounds the pauses of a waiter whose tokens are of no use: somebody has doubled them, or their
+	// maxRefusal bounds the pauses of a waiter whose tokens are of no use: somebody has doubled them, or their
 	// holder, whose connection was reset, is about to take them back.
-	longestRefusal = time.Second
+	maxRefusal = time.Second
 
 	// seldomLook is for how long a waiter waits before it looks whether tokens were lost, quorumLook where they are on
 	// several nodes: RabbitMQ 4.0 can leave a token with a consumer that was on a lost one. soonLook is for one that has
@@ -66,7 +66,7 @@ type Config struct {
 	Priority int             // among the waiters, 0 to lock.MaxPriority
 	Takeover bool            // it goes before all of them, until it has won a slot
 	Once     bool            // no attempt follows the first
-	Admins   *request.Admins // whose requests are heeded
+	Admins   *request.Admins // whose requests are accepted
 }
 
 // Contender is lock.Lock. New makes it.
@@ -111,15 +111,15 @@ func New(cfg Config) *Contender {
 		Drawer: token.NewDrawer(cfg.Names, priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
-	inbox, avoided := request.New(cfg.Admins, cfg.Dialer), &slots.Avoided{}
+	inbox, skipped := request.New(cfg.Admins, cfg.Dialer), &slots.Skipped{}
 	c.Holder = &holding.Holder{
-		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Avoided: avoided,
+		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Skipped: skipped,
 		Waiter: line.NewWaiter(line.Config{ID: c.id, Once: true, Log: cfg.Log}, s), // nobody stands in line
 		Inbox:  inbox,
 		Host:   cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
 	}
 	c.Replicated = &replicated.Holder{
-		Names: cfg.Names.Of(names.Quorum), Session: s, Writer: c.writer, Avoided: avoided, Inbox: inbox,
+		Names: cfg.Names.Of(names.Quorum), Session: s, Writer: c.writer, Skipped: skipped, Inbox: inbox,
 		Host: cfg.Host, PID: cfg.PID, Env: replicated.NewEnv(), Log: cfg.Log,
 	}
 	return c
@@ -205,7 +205,7 @@ func (c *Contender) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.mend(ctx, c.pool())
+	return c.repair(ctx, c.pool())
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
@@ -217,7 +217,7 @@ func (c *Contender) attempt(ctx context.Context) (Place, token.Token, error) {
 	}
 	if a.gone == 0 { // all of them were refused before
 		c.refusals = nil
-		h, t, err = a.each(ctx, a.aside[:min(len(a.aside), mostTried)], true)
+		h, t, err = a.each(ctx, a.aside[:min(len(a.aside), maxTried)], true)
 	}
 	if h == nil && err == nil {
 		h, t, err = a.each(ctx, a.waited, false)
@@ -248,7 +248,7 @@ type attempt struct {
 
 // draw draws tokens and goes to their slots, but for those that were refused before: their tokens come first again.
 func (a *attempt) draw(ctx context.Context) (Place, token.Token, error) {
-	for a.gone < mostTried && a.useless < mostUseless {
+	for a.gone < maxTried && a.useless < maxUseless {
 		t, found, err := a.Drawer.Draw(ctx, a.seen)
 		if err != nil {
 			return nil, token.Token{}, a.noTokens(ctx, err)
@@ -302,7 +302,7 @@ func (c *Contender) refused(drawn bool) {
 		c.refusal, c.refusals = 0, nil
 		return
 	}
-	c.refusal = min(max(2*c.refusal, firstPause), longestRefusal)
+	c.refusal = min(max(2*c.refusal, firstPause), maxRefusal)
 }
 
 // errUseless says that a token's slot does not exist, or that it is none.

@@ -26,7 +26,7 @@ type Held struct {
 var _ lock.Held = (*Held)(nil)
 
 // handBackPause is for how long nobody else is to try a slot whose holder wants it back: longer than the pauses with
-// which that one asks. Each who has the token would have to be asked anew. On quorum queues the reader's place is left
+// which that one asks. Each who has the token would have to be asked again. On quorum queues the reader's place is left
 // before.
 const handBackPause = 500 * time.Millisecond
 

@@ -23,7 +23,7 @@ func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 	c.missing, c.soon = missing, len(missing) > 0 && !again
 	if err == nil && again {
 		c.missing = nil
-		err = c.mend(ctx, pool)
+		err = c.repair(ctx, pool)
 	}
 	if err != nil {
 		c.log.Debug("not known whether tokens are lost", "error", err)
@@ -51,7 +51,7 @@ func (c *Contender) comeBack(ctx context.Context, end time.Time) bool {
 			return false
 		}
 		if slices.ContainsFunc(missing, func(slot int) bool { return slices.Contains(before, slot) }) {
-			if err = c.mend(ctx, pool); err == nil || !errors.Is(err, transport.ErrTaken) {
+			if err = c.repair(ctx, pool); err == nil || !errors.Is(err, transport.ErrTaken) {
 				return err == nil
 			}
 		}
@@ -63,14 +63,14 @@ func (c *Contender) comeBack(ctx context.Context, end time.Time) bool {
 	return false
 }
 
-func (c *Contender) mend(ctx context.Context, pool token.Pool) error {
+func (c *Contender) repair(ctx context.Context, pool token.Pool) error {
 	side, mutex := c.session.Side(), c.names.Administration()
 	if err := side.Claim(ctx, mutex); err != nil {
 		return err
 	}
 	n, err := slots.Count(ctx, side, c.names)
 	if err == nil {
-		err = pool.Mend(ctx, n, n)
+		err = pool.Repair(ctx, n, n)
 	}
 	if given := side.Remove(ctx, mutex); given != nil {
 		side.Conn().Abandon() // which gives it back

@@ -172,7 +172,7 @@ func (c *Conn) Abandon() {
 	c.ending.Do(func() { go c.end() })
 }
 
-// Close ends the connection: in order, or by cutting it, after CloseTimeout or where the broker has blocked it. It
+// Close ends the connection: cleanly, or by cutting it, after CloseTimeout or where the broker has blocked it. It
 // reports whether the broker confirmed; a connection that had ended before needs no confirmation.
 func (c *Conn) Close() (confirmed bool) {
 	confirmed = !IsClosed(c.Blocked())

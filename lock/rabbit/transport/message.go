@@ -35,13 +35,13 @@ func Text(d Delivery) string {
 	return text
 }
 
-// longestRead is how much is read of what a message says, in bytes. Ours are shorter.
-const longestRead = 1 << 10
+// maxRead is how much is read of what a message says, in bytes. Ours are shorter.
+const maxRead = 1 << 10
 
 // Read reads what a message of NewMessage says into v. It fails if it is none, or too long.
 func Read(d Delivery, v any) error {
 	text := Text(d)
-	if len(text) > longestRead {
+	if len(text) > maxRead {
 		return errors.New("its content is longer than any of ours")
 	}
 	return json.Unmarshal([]byte(text), v)

@@ -12,8 +12,8 @@ import (
 // minutes before it expires.
 const renewalPause = 5 * time.Second
 
-// longestRenewalPause is how often at least a password is tried that the broker has refused.
-const longestRenewalPause = time.Minute
+// maxRenewalPause is how often at least a password is tried that the broker has refused.
+const maxRenewalPause = time.Minute
 
 // login returns how to log in at a node now.
 func (d *Dialer) login(node broker.Node) broker.Node {
@@ -24,9 +24,9 @@ func (d *Dialer) login(node broker.Node) broker.Node {
 	return now
 }
 
-// renew gives the broker the connection's password anew each time that it changes, until the connection ends. A token of
-// OAuth 2 expires, and the broker then refuses everything on a connection that it leaves open. Other passwords count at
-// the login only; RabbitMQ takes them all the same.
+// renew gives the broker the connection's new password each time that it changes, until the connection ends. A token
+// of OAuth 2 expires, and the broker then refuses everything on a connection that it leaves open. Other passwords count
+// at the login only; RabbitMQ takes them all the same.
 //
 // RabbitMQ closes a connection whose new password it refuses (rabbit_reader, connection.update_secret). So a login with it
 // is tried first: what somebody has written by mistake costs nobody a slot.
@@ -47,7 +47,7 @@ func (d *Dialer) renew(c *Conn, used broker.Node) {
 			}
 		case IsClosed(c.done):
 		case now.Password() == refused:
-			wait = min(2*wait, longestRenewalPause)
+			wait = min(2*wait, maxRenewalPause)
 		default:
 			d.Log.Warn("the broker does not take the new password; this connection goes on with the last one", "broker",
 				c.Label(), "error", err)
@@ -75,8 +75,9 @@ func (d *Dialer) tryOut(c *Conn, login broker.Node) error {
 	return nil
 }
 
-// updateSecret says the password anew. It waits for the answer for as long as the connection is there, which heartbeats
-// see to, and says so when that takes long; a second call, such as Close, would take the answer of the first.
+// updateSecret sends the new password. It waits for the answer for as long as the connection is there, which
+// heartbeats see to, and says so when that takes long; a second call, such as Close, would take the answer of the
+// first.
 func (d *Dialer) updateSecret(c *Conn, password string) error {
 	c.calling.Lock()
 	defer c.calling.Unlock()

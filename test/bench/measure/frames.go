@@ -52,7 +52,7 @@ func (c *frameCounter) Write(piece []byte) (int, error) {
 			n := min(c.left, len(piece))
 			last := piece[n-1]
 			if c.header[0] == frameMethod {
-				c.method = append(c.method, piece[:min(n, mostMethod-len(c.method))]...)
+				c.method = append(c.method, piece[:min(n, maxMethod-len(c.method))]...)
 			}
 			c.left, piece = c.left-n, piece[n:]
 			if c.left > 0 {

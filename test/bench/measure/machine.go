@@ -113,8 +113,8 @@ func (t Ticks) Since(before Ticks) (used, stolen float64) {
 }
 
 const (
-	mostUsed = 0.05            // share of processor time that a quiet machine may use
-	lookFor  = 3 * time.Second // how long the share is looked at
+	maxUsed = 0.05            // share of processor time that a quiet machine may use
+	lookFor = 3 * time.Second // how long the share is looked at
 )
 
 // BusyError says that the machine is not quiet.
@@ -122,7 +122,7 @@ type BusyError struct{ Used, Load float64 }
 
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("the machine is busy: %.0f %% of its processor time is in use, and %.0f %% may be (load %.2f)",
-		100*e.Used, 100*mostUsed, e.Load)
+		100*e.Used, 100*maxUsed, e.Load)
 }
 
 // AwaitQuiet waits until next to nothing runs on the machine, for no longer than
@@ -135,7 +135,7 @@ func AwaitQuiet(ctx context.Context, patience time.Duration) (float64, error) {
 func awaitQuiet(patience time.Duration, look func() (float64, error)) (float64, error) {
 	for end := time.Now().Add(patience); ; {
 		used, err := look()
-		if err != nil || used <= mostUsed {
+		if err != nil || used <= maxUsed {
 			return used, err
 		}
 		if !time.Now().Before(end) {

@@ -48,9 +48,9 @@ var (
 	answered = map[methodID]Method{{60, 50}: Return, {60, 60}: Deliver, {60, 71}: GetOK}
 )
 
-// mostMethod is how much of a frame has to be known to name its method: the longest
+// maxMethod is how much of a frame has to be known to name its method: the longest
 // is queue.declare up to its flags, which follow the queue's name.
-const mostMethod = 4 + 2 + 1 + 255 + 1
+const maxMethod = 4 + 2 + 1 + 255 + 1
 
 // The flags of queue.declare.
 const (

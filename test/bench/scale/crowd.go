@@ -97,14 +97,14 @@ func (c *crowd) connect(l lock.Lock) error {
 // The pauses of a berth between attempts where nothing tells when to make the next
 // one: they double from the first to the longest, on average.
 const (
-	firstPoll   = 50 * time.Millisecond
-	longestPoll = 500 * time.Millisecond
+	firstPoll = 50 * time.Millisecond
+	maxPoll   = 500 * time.Millisecond
 )
 
 // obtain waits for a slot and returns when a command could start in it. It calls
 // queued before it waits. A connection that is lost is made anew, as berth does.
 func (c *crowd) obtain(l lock.Lock, queued func()) (lock.Held, error) {
-	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
+	for poll := firstPoll; ; poll = min(2*poll, maxPoll) {
 		h, err := l.Acquire(c.ctx)
 		if err == nil {
 			if err = h.Ready(c.ctx); err == nil {

@@ -54,8 +54,8 @@ type limits struct {
 	timeout time.Duration // for acknowledgements; 0: as configured
 	absence time.Duration // of a consumer's node, after which what it has is put back
 
-	delayed             string // what comes again later: "all", "failed", "returned"
-	delay, longestDelay time.Duration
+	delayed         string // what comes again later: "all", "failed", "returned"
+	delay, maxDelay time.Duration
 }
 
 // policy is what an operator has set for queues whose names match.
@@ -133,9 +133,9 @@ func (q *queue) limitNew(p *policy, smaller func(argument, key string) int64, ms
 	}
 	least := smaller("x-delayed-retry-min", "delayed-retry-min")
 	if most := smaller("x-delayed-retry-max", "delayed-retry-max"); least > 0 {
-		q.limits.delayed, q.limits.delay, q.limits.longestDelay = kind, ms(least), ms(least)
+		q.limits.delayed, q.limits.delay, q.limits.maxDelay = kind, ms(least), ms(least)
 		if most > 0 {
-			q.limits.longestDelay = ms(most)
+			q.limits.maxDelay = ms(most)
 		}
 	}
 }

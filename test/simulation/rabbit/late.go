@@ -126,7 +126,7 @@ func (l limits) delays(o outcome) bool {
 
 // putBackLater has a message come again after a while: longer, the more often it has failed.
 func (q *queue) putBackLater(e *entry) {
-	delay := min(q.limits.delay*time.Duration(max(1, e.failed)), q.limits.longestDelay)
+	delay := min(q.limits.delay*time.Duration(max(1, e.failed)), q.limits.maxDelay)
 	e.until = q.cluster.now.Add(delay)
 	q.delayed = append(q.delayed, e)
 	q.watchDelayed()

@@ -197,10 +197,10 @@ func (q *queue) serve() {
 
 // isFull reports whether a consumer has as much in hand as it wants.
 func (q *queue) isFull(c *consumer) bool {
-	const mostOnTheWay = 2000 // of a quorum queue, to a consumer that sets no limit
+	const maxOnTheWay = 2000 // of a quorum queue, to a consumer that sets no limit
 	most := c.prefetch
 	if q.quorum && most == 0 {
-		most = mostOnTheWay
+		most = maxOnTheWay
 	}
 	return !c.noAck && most > 0 && c.inHand >= most+c.bonus || c.suspect || len(c.late) > 0
 }
