@@ -176,7 +176,7 @@ func TestConnectionOfARunningCommandNeverPublishes(t *testing.T) {
 	before := published()
 	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-1-T"))
 	must(t, proven(within(t), h)) // its record is written again
-	if conns, n := p.count(basicPublish, basicPublish); conns != 2 || n <= before {
+	if conns, n := p.count(basicPublish, basicPublish); conns < 2 || n <= before {
 		t.Errorf("%d connections published %d messages, %d of them before", conns, n, before)
 	}
 	if after := published(); after != before {

@@ -104,7 +104,10 @@ func (a *administrator) Flags() []string {
 	if a.Type != "" || seen == nil || len(*seen) > 1 {
 		return nil
 	}
-	return []string{"--queue-type " + string((*seen)[0].Type)}
+	if of := (*seen)[0]; of.HandsOut() {
+		return []string{"--queue-type " + string(of.Type)}
+	}
+	return nil // as where none is asked for
 }
 
 // detectType finds out of which type the lock's queues are. Those of a lock that does not exist are as they were when

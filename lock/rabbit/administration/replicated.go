@@ -15,6 +15,9 @@ import (
 // command of a holder may still be about to end, and nobody would wait for it.
 func (a *action) leaveOther(ctx context.Context) error {
 	other := a.Other()
+	if other.Check() != nil {
+		return nil // there can be none of that name
+	}
 	most := slots.LargestBatch
 	if !a.ID.Kind.Sized() {
 		most = 1
@@ -34,6 +37,9 @@ func (a *action) leaveOther(ctx context.Context) error {
 		found, err = c.Send(ctx, letters)
 		return err
 	})
+	if errors.Is(err, transport.ErrUnanswered) && other.Replicated() { // whose ledgers are made with the slots
+		found, err = nil, nil
+	}
 	if errors.Is(err, transport.ErrUnanswered) {
 		return lock.Errorf(lock.ErrUnknown, "not known whether %s has had %s queues: %s; try again", a.ID, other.Type,
 			err.Error())
@@ -48,7 +54,9 @@ func (a *action) leaveOther(ctx context.Context) error {
 	}
 	// What was published to a queue whose node is down comes back as well.
 	for _, queue := range rivals {
-		if err := a.channel.Find(ctx, queue); err != nil && !errors.Is(err, transport.ErrNoQueue) {
+		if err := a.channel.Find(ctx, queue); err == nil {
+			return a.OfOtherType(queue)
+		} else if !errors.Is(err, transport.ErrNoQueue) {
 			return fmt.Errorf("not known whether %s has had %s queues: %w", a.ID, other.Type, err)
 		}
 	}

@@ -185,7 +185,9 @@ var ErrOtherType = errors.New("its queues are of the other type")
 func (n Names) Rivals() (queues []string) {
 	of := func(kind lock.Kind, t QueueType) {
 		rival := Names{Naming: n.Naming, ID: lock.ID{Kind: kind, Name: n.ID.Name}, Type: t}
-		queues = append(queues, rival.Exists(1), rival.Ledger(1))
+		if rival.Check() == nil { // otherwise there can be none
+			queues = append(queues, rival.Exists(1), rival.Ledger(1))
+		}
 	}
 	switch kind := n.ID.Kind; {
 	case n.Replicated():

@@ -146,12 +146,14 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 		c.hindered = true
 		return nil, c.session.Outcome(err)
 	}
-	h, t, err := c.attempt(ctx)
-	if errors.Is(err, lock.ErrAbsent) && c.id.Kind == lock.Mutex {
-		if err = c.make(ctx); err == nil {
-			h, t, err = c.attempt(ctx)
-		}
+	if err := c.makeMutex(ctx); errors.Is(err, transport.ErrTaken) { // another berth is making it, or sees to its token
+		c.hindered = true
+		return nil, c.id.Full()
+	} else if err != nil {
+		c.hindered = true
+		return nil, c.session.Outcome(err)
 	}
+	h, t, err := c.attempt(ctx)
 	for end := time.Now().Add(oncePatience); c.once && errors.Is(err, lock.ErrFull) && c.comeBack(ctx, end); {
 		h, t, err = c.attempt(ctx)
 	}
@@ -194,9 +196,24 @@ func (c *Contender) detectType(ctx context.Context) error {
 	return c.Drawer.UseQueue(ctx, n)
 }
 
-// make makes a mutex, which nobody administers. Berths that use classic queues make a ledger, too, and look for this one:
-// of two that disagree at least one sees both.
+// makeMutex makes a mutex that does not exist, and that nobody administers, under the administration mutex.
+func (c *Contender) makeMutex(ctx context.Context) error {
+	if c.id.Kind != lock.Mutex {
+		return nil
+	}
+	if err := c.exists(ctx, 1); !errors.Is(err, transport.ErrNoQueue) {
+		return err
+	}
+	return c.administering(ctx, c.make)
+}
+
+// make makes the queues of a mutex, A last. Berths that use classic queues make a ledger, too, and look for this one: of
+// two that disagree at least one sees both.
 func (c *Contender) make(ctx context.Context) error {
+	pool := c.pool()
+	if err := pool.Make(ctx); err != nil {
+		return err
+	}
 	maker := ledger.Maker{Names: c.names, Side: c.session.Side(), Lender: c.session.Lender, Log: c.log}
 	err := maker.Make(ctx, 1, func() (known bool, err error) {
 		discarded, err := slots.OfNoOtherType(ctx, c.session, c.names)
@@ -205,7 +222,7 @@ func (c *Contender) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.repair(ctx, c.pool())
+	return pool.Repair(ctx, 1, 0)
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.

@@ -64,14 +64,22 @@ func (c *Contender) comeBack(ctx context.Context, end time.Time) bool {
 }
 
 func (c *Contender) repair(ctx context.Context, pool token.Pool) error {
+	return c.administering(ctx, func(ctx context.Context) error {
+		n, err := slots.Count(ctx, c.session.Side(), c.names)
+		if err == nil {
+			err = pool.Repair(ctx, n, n)
+		}
+		return err
+	})
+}
+
+// administering does something under the administration mutex. Its error is transport.ErrTaken if another berth has that.
+func (c *Contender) administering(ctx context.Context, do func(context.Context) error) error {
 	side, mutex := c.session.Side(), c.names.Administration()
 	if err := side.Claim(ctx, mutex); err != nil {
 		return err
 	}
-	n, err := slots.Count(ctx, side, c.names)
-	if err == nil {
-		err = pool.Repair(ctx, n, n)
-	}
+	err := do(ctx)
 	if given := side.Remove(ctx, mutex); given != nil {
 		side.Conn().Abandon() // which gives it back
 		err = errors.Join(err, given)
