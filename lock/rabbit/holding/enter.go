@@ -50,8 +50,10 @@ func (h *Held) becomeReader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if reader.Missing || reader.Empty {
-		err = h.onlyType(ctx)
+	if reader.Missing || reader.Empty { // one that was made gets its record in any case
+		looking, cancel := ledger.Finishing(ctx)
+		defer cancel()
+		err = h.onlyType(looking)
 	}
 	if err == nil {
 		h.reader.Store(reader)
