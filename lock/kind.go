@@ -78,11 +78,8 @@ const (
 
 	// MaxName is the length of a lock's name in bytes: an AMQP short string
 	// has 255 (AMQP 0-9-1, section 4.2.5.3), and the longest suffix that the
-	// name of a queue needs is "-99999-A".
-	MaxName = 255 - len("-99999-A")
-
-	// maxTokenName is that of a token semaphore's name: its queues are called "NAME-K" and so on.
-	maxTokenName = MaxName - len("-K")
+	// name of a queue needs is "-Q-M-99999-A".
+	MaxName = 255 - len("-Q-M-99999-A")
 )
 
 // ownQueue matches names that are, or could be, queues of another lock.
@@ -94,10 +91,6 @@ var ownQueue = sync.OnceValue(func() *regexp.Regexp {
 func (id ID) Check() error {
 	if !slices.Contains(Kinds, id.Kind) {
 		return fmt.Errorf("the kind of lock %q is not known; use one of %v", string(id.Kind), Kinds)
-	}
-	if id.Kind == TokenSemaphore && len(id.Name) > maxTokenName {
-		return fmt.Errorf("the name of the token semaphore is %d bytes long; make it at most %d", len(id.Name),
-			maxTokenName)
 	}
 	return CheckName(id.Name)
 }

@@ -23,8 +23,8 @@ func TestNamesThatAreAccepted(t *testing.T) {
 func TestNamesThatAreRefused(t *testing.T) {
 	for name, says := range map[string]string{
 		"":                                    "empty",
-		strings.Repeat("x", lock.MaxName+1):   "248 bytes",
-		strings.Repeat("é", lock.MaxName/2+1): "248 bytes",
+		strings.Repeat("x", lock.MaxName+1):   "244 bytes",
+		strings.Repeat("é", lock.MaxName/2+1): "244 bytes",
 		"a\xffb":                              "not UTF-8",
 		" a":                                  "space",
 		"a ":                                  "space",
@@ -56,7 +56,7 @@ func TestNamesThatAreRefused(t *testing.T) {
 // The name of a queue is the lock's name and a suffix; it has to fit an AMQP
 // short string.
 func TestLongestNameAndHighestSlotFitAQueueName(t *testing.T) {
-	queue := strings.Repeat("x", lock.MaxName) + "-99999-A"
+	queue := strings.Repeat("x", lock.MaxName) + "-Q-M-99999-A"
 	if lock.MaxSlots != 99999 || len(queue) > 255 {
 		t.Fatalf("the queue name has %d bytes, and slots go up to %d", len(queue), lock.MaxSlots)
 	}

@@ -41,6 +41,9 @@ type Harness struct {
 	// lock.Semaphore.
 	Kind lock.Kind
 
+	// Apart says that a semaphore and a persistent mutex of one name are two locks.
+	Apart bool
+
 	// Pause is what Wait is given. Zero means an hour, for a backend that is
 	// told of changes: a wake that gets lost then fails the test. A backend
 	// that polls sets a short one.

@@ -25,6 +25,10 @@ var exclusion = []behaviour{
 		id := e.fresh(lock.Semaphore)
 		e.resize(id, 3)
 		id.Kind = lock.PersistentMutex
+		if e.h.Apart {
+			e.refused(e.contender(id), lock.ErrAbsent)
+			return
+		}
 		_, held := e.holder(id)
 		if held.Slot() != 1 {
 			e.Fatalf("the slot of a persistent mutex is %d, want 1", held.Slot())

@@ -38,7 +38,8 @@ func TestReplicatedSemaphoresConform(t *testing.T) {
 func harness(urls func() []string, kind lock.Kind, naming rabbit.Naming, queues rabbit.QueueType, format string,
 ) conformance.Harness {
 	return conformance.Harness{
-		Kind: kind,
+		Kind:  kind,
+		Apart: queues == rabbit.QueuesQuorum,
 		Open: func(t *testing.T) lock.Backend {
 			cfg := at(urls()...)
 			cfg.Naming, cfg.QueueType = naming, queues

@@ -235,13 +235,13 @@ func TestInspectSeesWhetherBrokersAreOneCluster(t *testing.T) {
 	must(t, shared.AddVhost(within(t), "another"))
 	must(t, shared.SetPermissions(within(t), "guest", "another", ".*", ".*", ".*"))
 	id := fresh(lock.Mutex)
-	create := "berth token-semaphore create '" + id.Name + "' --slots 1 --queue-type quorum"
+	const survives = "with --queue-type quorum it survives the loss of any one of three"
 	r := inspect(t, id, shared.URL())
-	if len(r.Problems) > 0 || !mentions(r.Advice, "AMQP does not show") || !mentions(r.Advice, create) {
+	if len(r.Problems) > 0 || !mentions(r.Advice, "AMQP does not show") || !mentions(r.Advice, survives) {
 		t.Errorf("one broker: %v, %q", r.Problems, r.Advice)
 	}
 	r = inspect(t, id, shared.URL(), shared.URL())
-	if len(r.Problems) > 0 || !mentions(r.Advice, "several brokers are named") || !mentions(r.Advice, create) {
+	if len(r.Problems) > 0 || !mentions(r.Advice, "several brokers are named") || !mentions(r.Advice, survives) {
 		t.Errorf("two addresses: %v, %q", r.Problems, r.Advice)
 	}
 	r = inspect(t, id, shared.URL(), shared.URLFor("guest", "guest", "another"))

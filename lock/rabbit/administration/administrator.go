@@ -64,7 +64,7 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 	if !a.ID.Kind.Administered() {
 		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.ID)
 	}
-	if err := a.Names.Check(); err != nil {
+	if err := a.ID.Check(); err != nil {
 		return nil, err
 	}
 	c, err := a.dialer.Dial(ctx, "administration")

@@ -15,9 +15,6 @@ import (
 // command of a holder may still be about to end, and nobody would wait for it.
 func (a *action) leaveOther(ctx context.Context) error {
 	other := a.Other()
-	if other.Check() != nil {
-		return nil // there can be none of that name
-	}
 	most := slots.LargestBatch
 	if !a.ID.Kind.Sized() {
 		most = 1

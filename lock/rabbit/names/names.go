@@ -91,17 +91,6 @@ func (n Names) Other() Names {
 	return n.Of(Quorum)
 }
 
-// Check reports what makes the lock unusable with these names, or nil.
-func (n Names) Check() error {
-	if err := n.ID.Check(); err != nil {
-		return err
-	}
-	if over := len(n.Exists(lock.MaxSlots)) - longest; over > 0 {
-		return fmt.Errorf("the name of %s is too long for the names of its queues; make it %d bytes shorter", n.ID, over)
-	}
-	return nil
-}
-
 // longest is the length of a queue's name in bytes: AMQP 0-9-1, 4.2.5.3.
 const longest = 255
 
@@ -185,9 +174,7 @@ var ErrOtherType = errors.New("its queues are of the other type")
 func (n Names) Rivals() (queues []string) {
 	of := func(kind lock.Kind, t QueueType) {
 		rival := Names{Naming: n.Naming, ID: lock.ID{Kind: kind, Name: n.ID.Name}, Type: t}
-		if rival.Check() == nil { // otherwise there can be none
-			queues = append(queues, rival.Exists(1), rival.Ledger(1))
-		}
+		queues = append(queues, rival.Exists(1), rival.Ledger(1))
 	}
 	switch kind := n.ID.Kind; {
 	case n.Replicated():

@@ -130,7 +130,7 @@ func (c *Contender) Alarm() string { return c.session.Alarm() }
 
 // Connect implements lock.Lock.
 func (c *Contender) Connect(ctx context.Context) error {
-	if err := c.asked.Check(); err != nil {
+	if err := c.id.Check(); err != nil {
 		return err
 	}
 	return c.session.Connect(ctx)
