@@ -18,7 +18,7 @@ import (
 type Kind string
 
 const (
-	// Mutex is held by one at a time and exists only while it is held.
+	// Mutex is held by one at a time. It needs no administration: who comes first makes what it needs.
 	Mutex Kind = "mutex"
 	// Semaphore has slots 1..C, made and changed by administration.
 	Semaphore Kind = "semaphore"

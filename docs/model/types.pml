@@ -1,6 +1,7 @@
 /* Of which type the queues of a mutex are: berths that disagree never both run. README.md has the rules.
  *
- * A mutex is nowhere administered: the first berth makes what it needs. A look at the broker is one step, and what
+ * A mutex is nowhere administered: the first berth makes what it needs. One that makes quorum queues has the
+ * administration mutex meanwhile, and removes the ledger where it is refused. A look at the broker is one step, and what
  * follows from its answer comes at any later time. What happens between two berths of one type is in the other models:
  * here any number of them may run at once.
  */
@@ -17,6 +18,7 @@ bool T;                 /* the ledger of the lock with classic queues is there *
 bool recorded;          /* and it has a record */
 bool Q;                 /* the ledger of the lock with quorum queues is there */
 bool A;                 /* and queue A of it, which is made last */
+bool N;                 /* a berth has the administration mutex */
 
 /* ---- what runs */
 byte aliveClassic, aliveQuorum;   /* berths whose commands run */
@@ -62,19 +64,25 @@ proctype Classic() {
 
 proctype Quorum() {
     byte tries = TRIES;
+    bool made;
     do
     :: tries > 0 ->
         tries--;
         if
         :: d_step { A -> Say("queue A is there\n") }
-        :: d_step { !A && T -> Say("refused: classic queues\n") }; goto refused
-        :: d_step { !A && !T -> Say("no queues of either type that count\n") };
-            d_step { Q = true; A = A || MadeFirst; Say("a quorum ledger is made\n") };
+        :: d_step { !A && !N -> N = true; Say("the administration mutex is taken\n") };
             if
-            :: d_step { After(T) -> Say("refused: classic queues since\n") }; goto refused
+            :: d_step { T -> N = false; Say("refused: classic queues\n") }; goto refused
+            :: d_step { !T -> Say("no classic queues\n") }
+            fi;
+            d_step { made = !Q; Q = true; A = A || MadeFirst; Say("a quorum ledger is there\n") };
+            if
+            :: d_step { After(T) -> Say("refused: classic queues since\n") };
+                d_step { Q = Q && !made; N = false; Say("the ledger is removed\n") };
+                goto refused
             :: d_step { !After(T) -> Say("still no classic queues\n") }
             fi;
-            d_step { A = true; Say("queue A is made\n") }
+            d_step { A = true; N = false; Say("queue A is made\n") }
         fi;
         d_step { aliveQuorum++; assert(aliveClassic == 0); Say("a command runs, quorum\n") };
         d_step { aliveQuorum--; Say("it has ended, quorum\n") };

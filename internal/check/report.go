@@ -74,6 +74,15 @@ func (r *Report) advisePlain() {
 		"time and in no order, and no berth can be asked: no status of a holder, step-down, reload, takeover or priority")
 }
 
+// AdviseOnNodes adds what a lock does not survive for whose queues no type is configured, where several brokers are. A
+// broker that is asked knows which type the lock has.
+func (r *Report) AdviseOnNodes() {
+	if !r.cfg.Local && !r.plain() && len(r.cfg.Brokers) > 1 && r.cfg.QueueType == "" {
+		r.advise("several brokers are named, and no --queue-type: a new lock depends on single nodes; with --queue-type quorum " +
+			"it survives the loss of any one of three")
+	}
+}
+
 // advise adds something that is worth knowing.
 func (r *Report) advise(text string) { r.Advice = append(r.Advice, text) }
 

@@ -107,6 +107,8 @@ func (r *Report) writeBroker(b *strings.Builder) {
 	writeItem(b, "", login(f))
 	fmt.Fprintf(b, "heartbeat %s, as asked\n", f.Heartbeat)
 	switch {
+	case f.Slots < 0 && f.QueueType != "":
+		fmt.Fprintf(b, "%s was used before%s\n", r.cfg.Lock, queues(f.QueueType))
 	case f.Slots == 1:
 		fmt.Fprintf(b, "%s has 1 slot now%s\n", r.cfg.Lock, queues(f.QueueType))
 	case f.Slots > 1:

@@ -77,6 +77,8 @@ func checkAction(c *cli.Context) error {
 		err = r.LookAtDirectory()
 	case connect:
 		err = askBroker(c.Context, r, cfg)
+	default:
+		r.AdviseOnNodes()
 	}
 	if err != nil {
 		return err

@@ -16,10 +16,12 @@ once.
 
 	aboutEnable = `Makes the mutex NAME available. One that is enabled already stays as it is.
 Removes slots that a semaphore of this name left behind. There is nothing to
-wait for: --wait is for scripts that give both actions the same flags.
+wait for: --wait is for scripts that give both actions the same flags. With
+--queue-type quorum it survives the loss of any one node of three.
 
-Example:
+Examples:
   berth persistent-mutex enable importer
+  berth persistent-mutex enable importer --queue-type quorum
 `
 
 	aboutDisable = `Switches the mutex NAME off: its holder ends the command, and no berth starts

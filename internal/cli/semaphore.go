@@ -18,9 +18,11 @@ time. See 'berth semaphore create --help' and so on for flags.
 	aboutCreate = `Makes the semaphore NAME with N slots. One that has N slots already stays as it
 is; one that has another number of slots is left alone, with exit status 75.
 Removes slots that an earlier semaphore of this name left behind beyond N.
+With --queue-type quorum it survives the loss of any one node of three.
 
-Example:
+Examples:
   berth semaphore create workers --slots 3
+  berth semaphore create workers --slots 3 --queue-type quorum
 `
 
 	aboutResize = `Changes the number of slots, also while they are held. Removes slots from the

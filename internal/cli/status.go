@@ -34,8 +34,10 @@ Elsewhere it prints the table, or with --json an object, after each change. It
 reports a broker that goes away, and waits for it.
 
 Without a lock, lists the locks: on this host all, and whether they are held;
-over a broker, with --management-url, semaphores (a persistent mutex is one of a
-single slot), token semaphores, and mutexes that are held.
+over a broker, with --management-url, those that its queues show. On classic
+queues a persistent mutex looks like a semaphore of one slot, and a mutex is
+there only while it is held; on quorum queues a semaphore looks like a token
+semaphore, which is the same lock there.
 
 Examples:
   berth status --semaphore workers
@@ -193,7 +195,7 @@ func locks(ctx context.Context, cfg config.Connection, api string) (ids []lock.I
 		}
 		access := management.Access{URL: api, Broker: cfg.Brokers[0], NAL: cfg.Naming == config.NamingNAL}
 		ids, err = management.Locks(ctx, access)
-		return ids, "no locks in " + access.String() + "; a mutex is there only while it is held", err
+		return ids, "no locks in " + access.String() + "; a mutex on classic queues is there only while it is held", err
 	}
 	if api != "" {
 		return nil, "", config.Usagef("--management-url is a broker's; locks of this host are listed without it")

@@ -127,11 +127,16 @@ func NeedsConsumers(id lock.ID) error {
 
 // CheckQueues refuses a type of queues that the lock cannot have.
 func (c Connection) CheckQueues(id lock.ID) error {
-	if c.QueueType != QueuesQuorum || id.Name == "" || c.Protocol != ProtocolPlain {
+	switch {
+	case c.QueueType != QueuesQuorum || id.Name == "":
 		return nil
+	case c.Local:
+		return Invalidf("--queue-type quorum needs RabbitMQ: a lock on this host alone has no queues; leave it out")
+	case c.Protocol == ProtocolPlain:
+		return Invalidf("--protocol plain and --queue-type quorum exclude each other: the plain protocol has exclusive " +
+			"queues, which are on one node; leave one of them out")
 	}
-	return Invalidf("--protocol plain and --queue-type quorum exclude each other: the plain protocol has exclusive queues, " +
-		"which are on one node; leave one of them out")
+	return nil
 }
 
 // checkProtocol refuses what would use a protocol that is not there.

@@ -3,8 +3,9 @@
 //
 //	ids, err := management.Locks(ctx, management.Access{URL: "http://rabbit:15672", Broker: brokerURL})
 //
-// It goes by names and arguments of queues, and knows nothing of what is in them. A semaphore of one slot and a
-// persistent mutex look the same. A mutex is there only while somebody holds it.
+// It goes by names and arguments of queues, and knows nothing of what is in them. On classic queues a semaphore of one
+// slot and a persistent mutex look the same, and a mutex is there only while a berth holds it. On quorum queues a
+// semaphore and a token semaphore are the same.
 package management
 
 import (

@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -230,8 +231,19 @@ func (b *Backend) handedOut(n names.Names) lock.Lock {
 	d := b.dialer(n.ID)
 	return tokens.New(tokens.Config{
 		Names: n, Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
-		Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins,
+		Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins, Detected: b.warnOnce(n.ID),
 	})
+}
+
+// warnOnce returns what warns once of a lock with classic queues, of whose type the user has said nothing, where that
+// matters: of what it does not survive.
+func (b *Backend) warnOnce(id lock.ID) func(names.Names) {
+	var once sync.Once
+	return func(on names.Names) {
+		if !on.Replicated() && len(b.brokers) > 1 && b.cfg.QueueType == "" {
+			once.Do(func() { b.dialer(id).Log.Warn(names.OnSingleNodes) })
+		}
+	}
 }
 
 // SetAdmins replaces the users whose requests contenders accept; see Config.Admins.

@@ -15,7 +15,7 @@ import (
 type eitherType struct {
 	backend *Backend
 	names   names.Names // of no type
-	single  sync.Once   // the user is told once what a lock on classic queues does not survive
+	warn    func(on names.Names)
 
 	mu    sync.Mutex // guards what follows: Handovers and Requests are read while Acquire runs
 	on    lock.Lock
@@ -25,7 +25,7 @@ type eitherType struct {
 var _ lock.Lock = (*eitherType)(nil)
 
 func newEitherType(b *Backend, n names.Names) *eitherType {
-	return &eitherType{backend: b, names: n, on: b.calling(n), other: n.Of(QueuesQuorum)}
+	return &eitherType{backend: b, names: n, warn: b.warnOnce(n.ID), on: b.calling(n), other: n.Of(QueuesQuorum)}
 }
 
 func (e *eitherType) now() lock.Lock {
@@ -41,8 +41,8 @@ func (e *eitherType) Connect(ctx context.Context) error { return e.now().Connect
 func (e *eitherType) Acquire(ctx context.Context) (lock.Held, error) {
 	h, err := e.now().Acquire(ctx)
 	if !errors.Is(err, names.ErrOtherType) {
-		if known := err == nil || errors.Is(err, lock.ErrFull); known && e.other.Replicated() && len(e.backend.brokers) > 1 {
-			e.single.Do(func() { e.backend.dialer(e.names.ID).Log.Info(names.OnSingleNodes) })
+		if err == nil || errors.Is(err, lock.ErrFull) {
+			e.warn(e.other.Other())
 		}
 		return h, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,5 +173,116 @@ func TestSemaphoreIsNotMadeBesideAMutexOnQuorumQueues(t *testing.T) {
 		if n, err := makeTyped(t, other, rabbit.QueuesClassic, 1); !errors.Is(err, lock.ErrUnsafe) {
 			t.Errorf("%s: %d slots, %v", other, n, err)
 		}
+	}
+}
+
+// In N-A-L naming B of a mutex is called like the administration mutex, which one is made under.
+func TestMutexOnQuorumQueuesHasEitherNaming(t *testing.T) {
+	t.Parallel()
+	for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
+		cfg := typed(rabbit.QueuesQuorum)
+		cfg.Naming = naming
+		must(t, startedAs(t, cfg, fresh(lock.Mutex)).Release(within(t)))
+	}
+}
+
+// A berth is refused, and another one that asks for what the lock has is not.
+func TestMutexThatIsRefusedLeavesNoQueueBehind(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Semaphore) // slot 1 of it is a mutex of its name
+	resize(t, shared, id, 1)
+	t.Cleanup(func() { resize(t, shared, id, 0) })
+	id.Kind = lock.Mutex
+	before := queues(t, shared, id)
+	l := backend(t, typed(rabbit.QueuesQuorum)).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	if h, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnsafe) {
+		t.Fatalf("%v, %v", h, err)
+	}
+	if left := queues(t, shared, id); !slices.Equal(left, before) {
+		t.Errorf("it leaves %q, there were %q", left, before)
+	}
+	must(t, startedAs(t, typed(""), id).Release(within(t)))
+}
+
+func TestForeignQueueInThePlaceOfTheAdministrationMutexIsNamed(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Mutex)
+	declare(t, shared.URL(), id.Name)
+	b := backend(t, typed(rabbit.QueuesQuorum))
+	l := b.Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	if h, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), "delete it") {
+		t.Errorf("%v, %v", h, err)
+	}
+	if r, err := b.Inspect(within(t), id); err != nil || len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnsafe) {
+		t.Errorf("%v, %v", r.Problems, err)
+	}
+}
+
+// A broker that was killed may forget queues that it has just made, and with them that a command runs.
+func TestWaiterDoesNotTakeAForgottenMutexForOneThatWasNeverUsed(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Mutex)
+	cfg := typed(rabbit.QueuesQuorum)
+	cfg.Heartbeat = long
+	startedAs(t, cfg, id)
+	waiter := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { waiter.Close() })
+	must(t, waiter.Connect(within(t)))
+	if h, err := waiter.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
+		t.Fatalf("%v, %v", h, err)
+	}
+	for _, queue := range []string{"-Q-M-1-A", "-Q-M-1-T"} {
+		must(t, shared.DeleteQueue(within(t), "/", id.Name+queue))
+	}
+	var h lock.Held
+	succeeds(t, "the slot", func() (err error) {
+		if h, err = waiter.Acquire(within(t)); err != nil {
+			_ = waiter.Connect(within(t))
+		}
+		return err
+	})
+	ctx, cancel := context.WithTimeout(within(t), time.Second)
+	defer cancel()
+	if h.Ready(ctx) == nil {
+		t.Error("two commands may run")
+	}
+	_ = h.Release(within(t))
+}
+
+// The plain protocol has no ledgers of either type.
+func TestPlainProtocolRefusesALockOnQuorumQueues(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore, lock.PersistentMutex} {
+		id := made(t, kind)
+		startedAs(t, typed(rabbit.QueuesQuorum), id)
+		b := prompt(t, plainly(shared.URL()))
+		if kind.Administered() {
+			admin := b.Administrator(id)
+			_, n, err := admin.Resize(within(t), 0, func(int) (int, error) { return 1, nil })
+			if !errors.Is(err, lock.ErrUnsafe) {
+				t.Errorf("%s: %d slots, %v", id, n, err)
+			}
+			must(t, admin.Close())
+			continue
+		}
+		if h, err := plain(t, b, id).Acquire(within(t)); !errors.Is(err, lock.ErrUnsafe) {
+			t.Errorf("%s: %v, %v", id, h, err)
+		}
+	}
+}
+
+// An older berth knows no queues of the other type, and makes a second lock beside the first.
+func TestInspectSeesALockThatHasQueuesOfBothTypes(t *testing.T) {
+	t.Parallel()
+	id := made(t, lock.Semaphore)
+	a := id.Name + "-1-A"
+	declare(t, shared.URL(), a)
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", a)) })
+	if r := inspect(t, id, shared.URL()); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Error(), "both types") {
+		t.Errorf("%v", r.Problems)
 	}
 }

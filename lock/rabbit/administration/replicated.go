@@ -7,52 +7,57 @@ import (
 	"slices"
 
 	"berth/lock"
+	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 )
 
-// leaveOther makes sure that a lock that is made is of one type alone. The ledgers of the other one say who held it: a
-// command of a holder may still be about to end, and nobody would wait for it.
+// leaveOther makes sure that a lock that is made has no rivals. The ledgers of the other type say who held it: a command
+// of a holder may still be about to end, and nobody would wait for it.
 func (a *action) leaveOther(ctx context.Context) error {
 	other := a.Other()
 	most := slots.LargestBatch
 	if !a.ID.Kind.Sized() {
 		most = 1
 	}
-	rivals := a.Rivals()
-	queues := slices.Concat(rivals, slots.Queues(other.Ledger, 1, most))
-	if !other.Replicated() { // whoever has seen a slot may be about to make its ledger
-		queues = append(queues, slots.Queues(other.Holds, 1, most)...)
-	}
-	var letters []transport.Letter
-	for _, queue := range queues {
-		m := transport.Message{Expiration: "0"} // nobody is to find it
-		letters = append(letters, transport.Letter{Queue: queue, Message: m})
+	rivals := a.RivalSigns()
+	signs := slices.Clone(rivals)
+	for slot := 1; slot <= most; slot++ {
+		signs = append(signs, names.Sign{Of: other, Queue: other.Ledger(slot)})
+		if !other.Replicated() { // a berth that has seen a slot may be about to make its ledger
+			signs = append(signs, names.Sign{Of: other, Queue: other.Holds(slot)})
+		}
 	}
 	var found []transport.Presence
-	err := a.publisher.Lend(ctx, func(c *transport.Channel) (err error) {
-		found, err = c.Send(ctx, letters)
-		return err
-	})
-	if errors.Is(err, transport.ErrUnanswered) && other.Replicated() { // whose ledgers are made with the slots
-		found, err = nil, nil
+	var err error
+	if a.delay == 0 { // otherwise it publishes nothing, and has no ledgers
+		found, err = a.probe(ctx, signs)
 	}
-	if errors.Is(err, transport.ErrUnanswered) {
+	switch {
+	case errors.Is(err, transport.ErrUnanswered) && other.Replicated(): // whose ledgers are made with the slots
+	case errors.Is(err, transport.ErrUnanswered):
 		return lock.Errorf(lock.ErrUnknown, "not known whether %s has had %s queues: %s; try again", a.ID, other.Type,
 			err.Error())
-	} else if err != nil {
+	case err != nil:
 		return err
 	}
-	if i := slices.IndexFunc(found, func(p transport.Presence) bool { return p != transport.Absent }); i >= 0 {
-		flags := append([]string{"--wait", "--queue-type " + string(other.Type)}, a.Naming.Flags()...)
-		return lock.Errorf(lock.ErrUnsafe, "%s has had %s queues, and has one of that time, %q: once no command of it runs "+
-			"any more (%s), delete its ledgers, or use --queue-type %s", a.ID, other.Type, queues[i],
-			a.ID.RemoveCommand(flags...), other.Type)
+	for i, p := range found {
+		sign := signs[i]
+		switch used := sign.Of == other && sign.Queue != other.Exists(1); {
+		case p == transport.Absent:
+		case used:
+			flags := append([]string{"--wait", "--queue-type " + string(other.Type)}, a.Naming.Flags()...)
+			return lock.Errorf(lock.ErrUnsafe, "%s has had %s queues, and has one of that time, %q: once no command of it runs "+
+				"any more (%s), delete its ledgers, or use --queue-type %s", a.ID, other.Type, sign.Queue,
+				a.ID.RemoveCommand(flags...), other.Type)
+		default:
+			return a.Beside(sign)
+		}
 	}
 	// What was published to a queue whose node is down comes back as well.
-	for _, queue := range rivals {
-		if err := a.channel.Find(ctx, queue); err == nil {
-			return a.OfOtherType(queue)
+	for _, sign := range rivals {
+		if err := a.channel.Find(ctx, sign.Queue); err == nil {
+			return a.Beside(sign)
 		} else if !errors.Is(err, transport.ErrNoQueue) {
 			return fmt.Errorf("not known whether %s has had %s queues: %w", a.ID, other.Type, err)
 		}
@@ -60,11 +65,29 @@ func (a *action) leaveOther(ctx context.Context) error {
 	return nil
 }
 
-// turnWaiters has those who wait for a lock of the other type look again, now that there are slots.
+// probe probes queues that may keep what is published to them: the messages expire before a berth finds them.
+func (a *action) probe(ctx context.Context, signs []names.Sign) (found []transport.Presence, err error) {
+	var letters []transport.Letter
+	for _, sign := range signs {
+		letters = append(letters, transport.Letter{Queue: sign.Queue, Message: transport.Message{Expiration: "0"}})
+	}
+	err = a.publisher.Lend(ctx, func(c *transport.Channel) (err error) {
+		found, err = c.Send(ctx, letters)
+		return err
+	})
+	return found, err
+}
+
+// turnWaiters has the waiters for the rivals of a new lock look again: for the same lock, now that it has slots.
 func (a *action) turnWaiters(ctx context.Context) {
-	queue := a.Other().Waiters()
-	if err := a.remove(ctx, a.Other(), queue); err != nil {
-		a.dialer.Log.Warn("waiters could not be told of the new lock; they may take minutes to see it", "queue", queue,
-			"error", err)
+	for _, rival := range a.Rivals() {
+		if rival.ID.Kind == lock.Mutex { // whose waiters make it
+			continue
+		}
+		queue := rival.Waiters()
+		if err := a.remove(ctx, rival, queue); err != nil {
+			a.dialer.Log.Warn("waiters could not be told of the new lock; they may take minutes to see it", "queue", queue,
+				"error", err)
+		}
 	}
 }

@@ -248,12 +248,12 @@ func (a *action) tellOfLeftovers(leftovers []int) {
 
 // grow creates slots in ascending order. It returns how many there are.
 func (a *action) grow(ctx context.Context, present, want int) (int, error) {
-	if present == 0 && want > 0 && a.delay == 0 {
+	if present == 0 && want > 0 {
 		if err := a.leaveOther(ctx); err != nil {
 			return present, err
 		}
 		if a.administrator.Names.Type == "" && !a.Replicated() && len(a.dialer.Brokers) > 1 {
-			a.dialer.Log.Info(names.OnSingleNodes)
+			a.dialer.Log.Warn(names.OnSingleNodes)
 		}
 	}
 	for slot := present + 1; slot <= want; slot++ {

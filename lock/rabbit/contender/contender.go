@@ -122,7 +122,7 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	if errors.Is(err, lock.ErrAbsent) {
 		a := c.Holder.Names.Other().Exists(1)
 		if found, looked := c.session.ProbeOne(ctx, a); looked == nil && found == transport.Present {
-			err = c.Holder.Names.OfOtherType(a)
+			err = c.Holder.Names.OfOtherType()
 		}
 	}
 	if err != nil {

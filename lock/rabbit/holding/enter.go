@@ -8,6 +8,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 )
@@ -26,7 +27,11 @@ func (h *Held) becomeReader(ctx context.Context) error {
 		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
 			h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 		}
-		if err = errors.Join(taking, <-opened); err == nil {
+		looked := <-opened
+		if errors.Is(looked, names.ErrOtherType) {
+			return looked
+		}
+		if err = errors.Join(taking, looked); err == nil {
 			who.Owner, who.Yield = true, nil
 			reader, err = ledger.Enter(ctx, main, h.t, who)
 		}

@@ -168,13 +168,20 @@ func (i *inspection) advise(format string, args ...any) {
 
 // detectType finds out of which type the queues of the lock are. Where it cannot, the steps that follow say why.
 func (i *inspection) detectType(ctx context.Context) {
+	if i.plain {
+		return
+	}
 	n, err := slots.DetectType(ctx, i.channel, i.Names)
 	switch {
-	case errors.Is(err, lock.ErrUnsafe):
+	case errors.Is(err, lock.ErrUnsafe), errors.Is(err, lock.ErrDenied):
 		i.Problems = append(i.Problems, err)
 	case err == nil:
 		i.QueueType = n.Type
 		i.Names = n
+		if other := n.Other(); i.channel.Find(ctx, other.Origin()) == nil && !slots.IsShell(ctx, i.channel, other) {
+			i.problem(lock.ErrUnsafe, "%s has queues of both types, as %q and %q show, and two commands can run at once; end all "+
+				"that use it, and delete the queues of one type", n.ID, n.Origin(), other.Origin())
+		}
 	}
 }
 
@@ -308,7 +315,7 @@ func (i *inspection) lookForForeign(ctx context.Context) error {
 	if !i.Replicated() {
 		places = append(places, i.Holds(1))
 	}
-	if i.ID.Kind.Administered() {
+	if i.ID.Kind.Administered() || i.Replicated() {
 		places = append(places, i.Administration())
 	}
 	for _, queue := range places {
@@ -324,8 +331,10 @@ func (i *inspection) lookForForeign(ctx context.Context) error {
 
 // lookForLedger looks whether a plain lock is used with the full protocol, too.
 func (i *inspection) lookForLedger(ctx context.Context) error {
-	if i.plain && i.channel.Find(ctx, i.Ledger(1)) == nil {
-		i.Problems = append(i.Problems, i.Mixed(1))
+	for _, of := range []names.Names{i.Names, i.Other()} {
+		if i.plain && i.channel.Find(ctx, of.Ledger(1)) == nil {
+			i.Problems = append(i.Problems, of.Mixed(1))
+		}
 	}
 	return ctx.Err()
 }

@@ -13,7 +13,6 @@ import (
 	"al.essio.dev/pkg/shellescape"
 
 	"berth/lock"
-	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/transport"
 )
 
@@ -56,6 +55,10 @@ func (i *inspection) needs() []need {
 			need{"configure", n.Exists(1), "", c.Find}, // in some releases any permission will do
 			need{"configure", n.Exists(1), admin, c.MayConfigure},
 			need{"configure", n.Administration(), admin, c.MayConfigure})
+	} else if n.Replicated() { // its users make it
+		all = append(all,
+			need{"configure", n.Exists(1), "", c.MayConfigure},
+			need{"configure", n.Administration(), "", c.MayConfigure})
 	}
 	return all
 }
@@ -107,17 +110,13 @@ func (i *inspection) missing(all []need) {
 	}
 }
 
-// pattern matches the queues of the lock, of either type, that a holder uses, and no others; with administration, that which
-// administrators hold while they work, too.
+// pattern matches the queues of all locks of that name, of either type: some are looked for before others are made. With
+// administration it matches that which administrators hold while they work, too: so do those who make a mutex.
 func (i *inspection) pattern(administration bool) string {
-	quorum := strings.TrimPrefix(i.Of(names.Quorum).Tokens(), i.ID.Name+"-")
-	queues := `-(W|` + quorum + `|(` + quorum + `-)?([0-9]+-[ABT]|[ABT]-[0-9]+))`
-	if i.ID.Kind == lock.TokenSemaphore {
-		queues = `-[KQ](-([0-9]+-[ABT]|[ABT]-[0-9]+))?`
-	}
-	// A mutex may be called the same, and one on quorum queues has lost tokens made again under the administration mutex.
+	const tokens, others = `-([KQ]|Q-[MP])`, `-(W|[0-9]+-[ABT]|[ABT]-[0-9]+)`
+	queues := "(" + tokens + "|(" + tokens + ")?" + others + ")"
 	if administration || i.ID.Kind == lock.Mutex {
-		queues = "(" + queues + ")?"
+		queues = "(" + tokens + ")?(" + others + ")?"
 	}
 	return "^" + regexp.QuoteMeta(i.ID.Name) + queues + "$"
 }

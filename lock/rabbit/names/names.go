@@ -63,8 +63,9 @@ const (
 )
 
 // OnSingleNodes says of a lock with classic queues what it does not survive.
-const OnSingleNodes = "on classic queues, the lock depends on single nodes of the cluster; with --queue-type quorum it " +
-	"survives the loss of any one of three"
+const OnSingleNodes = "on classic queues, the lock depends on single nodes of the cluster; with --queue-type quorum, from " +
+	"its first use on, it survives the loss of any one of three (docs/clusters.md has how to change the type); " +
+	"--queue-type classic silences this"
 
 // QueueTypes are all of them, the default first.
 var QueueTypes = []QueueType{Classic, Quorum}
@@ -169,12 +170,17 @@ func (n Names) Absent() error {
 // lock.ErrUnsafe.
 var ErrOtherType = errors.New("its queues are of the other type")
 
-// Rivals returns the queues of slot 1 that show that the lock has queues of the other type, or that another lock has those
-// of this one: the first of them that is there says which. Whoever makes a lock looks for them.
-func (n Names) Rivals() (queues []string) {
+// Sign is a queue of slot 1 by which a lock is seen.
+type Sign struct {
+	Of    Names // the lock that it shows
+	Queue string
+}
+
+// Rivals returns the locks that this one cannot be beside: the same lock with queues of the other type, and others that
+// have these for their own. Who makes a lock looks for them.
+func (n Names) Rivals() (all []Names) {
 	of := func(kind lock.Kind, t QueueType) {
-		rival := Names{Naming: n.Naming, ID: lock.ID{Kind: kind, Name: n.ID.Name}, Type: t}
-		queues = append(queues, rival.Exists(1), rival.Ledger(1))
+		all = append(all, Names{Naming: n.Naming, ID: lock.ID{Kind: kind, Name: n.ID.Name}, Type: t})
 	}
 	switch kind := n.ID.Kind; {
 	case n.Replicated():
@@ -190,13 +196,32 @@ func (n Names) Rivals() (queues []string) {
 		}
 		of(lock.Mutex, Quorum) // which takes a record of any kind for that of a mutex
 	}
-	return queues
+	return all
 }
 
-// OfOtherType is the error for a lock that has queues of the other type, as a queue shows: ErrOtherType.
-func (n Names) OfOtherType(queue string) error {
+// RivalSigns returns what shows that the lock has a rival.
+func (n Names) RivalSigns() (all []Sign) {
+	for _, rival := range n.Rivals() {
+		all = append(all, Sign{rival, rival.Exists(1)}, Sign{rival, rival.Ledger(1)})
+	}
+	return all
+}
+
+// OfOtherType is the error for a lock that has queues of the other type, as their Origin shows: ErrOtherType.
+func (n Names) OfOtherType() error {
+	other := n.Other()
+	return n.Beside(Sign{other, other.Origin()})
+}
+
+// Beside is the error for a lock beside a rival: ErrOtherType, if that is the same lock with queues of the other type.
+func (n Names) Beside(rival Sign) error {
+	of := rival.Of
+	if of.ID.Kind != n.ID.Kind && (of.HandsOut() || n.ID.Kind == lock.TokenSemaphore) {
+		return lock.Errorf(lock.ErrUnsafe, "%s cannot have %s queues beside %s, of which there is queue %q; give one of them "+
+			"another name, or end that one and delete its queues", n.ID, n.Type, of.ID, rival.Queue)
+	}
 	return otherType{lock.Errorf(lock.ErrUnsafe, "%s has %s queues, as queue %q shows; use --queue-type %s; docs/clusters.md "+
-		"has how to change the type", n.ID, n.Other().Type, queue, n.Other().Type)}
+		"has how to change the type", n.ID, of.Type, rival.Queue, of.Type)}
 }
 
 // otherType is ErrOtherType, and says which.
@@ -210,7 +235,7 @@ func (e otherType) Unwrap() error { return e.error }
 // claims of it as if somebody had claimed it (405), but whoever looks it up is told that it is there.
 func (n Names) Foreign(queue string) error {
 	remedy := "delete it, or give the lock another name"
-	if queue == n.ID.Name && n.ID.Kind == lock.Mutex {
+	if queue == n.ID.Name && n.ID.Kind == lock.Mutex && !n.Replicated() {
 		remedy += ", or use --naming " + string(NLA) + " wherever it is used"
 	}
 	return lock.Errorf(lock.ErrUnsafe, "queue %q is not berth's and takes the place of one that is; %s", queue, remedy)

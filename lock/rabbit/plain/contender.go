@@ -109,13 +109,17 @@ func (c *Contender) seekLedger(ctx context.Context, full error) error {
 	return err
 }
 
-// withoutLedger returns names.Mixed if the slot has a ledger. lock.ErrDenied: who may not look cannot know.
+// withoutLedger returns names.Mixed if the slot has a ledger, of either type. lock.ErrDenied: who may not look cannot know.
 func (c *Contender) withoutLedger(ctx context.Context, slot int) error {
-	found, err := c.session.Side().Look(ctx, c.cfg.Names.Ledger(slot))
-	if found == transport.Present {
-		return c.cfg.Names.Mixed(slot)
+	for _, of := range []names.Names{c.cfg.Names, c.cfg.Names.Other()} {
+		found, err := c.session.Side().Look(ctx, of.Ledger(slot))
+		if found == transport.Present {
+			return of.Mixed(slot)
+		} else if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
 // claim makes one attempt at a slot. Errors: as slots.Claim says, lock.ErrUnsafe if the slot has a ledger.

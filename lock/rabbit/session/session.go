@@ -189,6 +189,13 @@ func (s *Session) KeepSilent(silent bool) {
 	s.stay(silent)
 }
 
+// Aside returns another channel of the connection that claims, which is as patient as its others are now.
+func (s *Session) Aside() *transport.Channel {
+	c := s.Conn().Channel()
+	c.BePatient(s.silent.Load())
+	return c
+}
+
 // Apart reports whether publishing needs another connection now.
 func (s *Session) Apart() bool {
 	return s.silent.Load() || s.apart.Load() || !s.Usable()

@@ -3,7 +3,6 @@ package slots
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"berth/lock"
 	"berth/lock/rabbit/names"
@@ -36,75 +35,62 @@ func DetectType(ctx context.Context, channel *transport.Channel, n names.Names) 
 	if n.Type == names.Quorum { // look for that one first: the broker logs each look in vain
 		types = []names.QueueType{names.Quorum, names.Classic}
 	}
+	shell := false
 	for _, t := range types {
 		switch err := channel.Find(ctx, n.Of(t).Origin()); {
 		case errors.Is(err, transport.ErrNoQueue):
 		case err != nil && !errors.Is(err, transport.ErrTaken):
 			return n, err
+		case n.Type != t && IsShell(ctx, channel, n.Of(t)):
+			shell = true
 		case n.Type != "" && n.Type != t:
-			if isShell(ctx, channel, n.Of(t)) {
-				continue
-			}
-			return n, n.OfOtherType(n.Of(t).Origin())
+			return n, n.OfOtherType()
 		default:
 			return n.Of(t), nil
 		}
 	}
+	if shell && n.Type == "" {
+		return n.Of(names.Classic), nil
+	}
 	return n, n.Absent()
 }
 
-// OfNoOtherType makes sure that there is no lock of these names with queues of the other type. It deletes what a berth has
-// left that was broken off when it made the ledger of a mutex, and reports that: who held the slot before is not known
-// then. Errors: names.ErrOtherType, and as transport.Channel.Find.
+// OfNoOtherType makes sure that there is no mutex of these names with queues of the other type. It deletes what a berth has
+// left that was broken off when it made a ledger, and reports that: who held the slot before is not known then. Errors:
+// names.ErrOtherType, and as transport.Channel.Find.
 func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) (discarded bool, err error) {
-	rivals := n.Rivals()
-	found, err := lookForLedgers(ctx, s.Lender, rivals)
-	if err == nil && !n.Replicated() && !slices.ContainsFunc(found, isThere) {
-		return false, nil // a quorum queue has no node that could hide it
+	other, signs := n.Other(), n.RivalSigns()
+	if !other.Replicated() && !ownsAll(other) { // its ledger may have been deleted
+		signs = append(signs, names.Sign{Of: other, Queue: other.Holds(1)})
 	}
-	once := s.Conn().Channel() // which a refusal closes
+	once := s.Aside() // which a refusal closes
 	defer once.Close(ctx)
-	if n.ID.Kind == lock.Mutex && n.Replicated() { // its ledger may have been deleted
-		rivals = append(rivals, n.Other().Holds(1))
-	}
-	for _, queue := range rivals {
-		switch err := once.Find(ctx, queue); {
+	for _, sign := range signs {
+		switch err := once.Find(ctx, sign.Queue); {
 		case errors.Is(err, transport.ErrNoQueue):
 		case err != nil && !errors.Is(err, transport.ErrTaken):
 			return false, err
-		case queue == n.Other().Origin() && isShell(ctx, once, n.Other()) && once.Discard(ctx, queue) == nil:
+		case sign.Queue == other.Origin() && IsShell(ctx, once, other) && once.Discard(ctx, sign.Queue) == nil:
 			discarded = true
 		default:
-			return false, n.OfOtherType(queue)
+			return false, n.Beside(sign)
 		}
 	}
 	return discarded, nil
 }
 
-func isThere(p transport.Presence) bool { return p != transport.Absent }
+// ownsAll reports whether B of the mutex is what administrators own while they work: then it shows nothing.
+func ownsAll(n names.Names) bool { return n.Holds(1) == n.Administration() }
 
-// lookForLedgers probes queues that keep what is published to them: the messages expire before anybody finds them.
-func lookForLedgers(ctx context.Context, lend transport.Lender, queues []string) (found []transport.Presence, err error) {
-	var letters []transport.Letter
-	for _, queue := range queues {
-		letters = append(letters, transport.Letter{Queue: queue, Message: transport.Message{Expiration: "0"}})
-	}
-	err = lend(ctx, func(c *transport.Channel) (err error) {
-		found, err = c.Send(ctx, letters)
-		return err
-	})
-	return found, err
-}
-
-// isShell reports whether the ledger of a mutex with classic queues was made by a berth that was broken off: nothing is in
+// IsShell reports whether the ledger of a mutex with classic queues was made by a berth that was broken off: nothing is in
 // it, nobody reads it, and nobody has B, which is claimed first and kept.
-func isShell(ctx context.Context, channel *transport.Channel, n names.Names) bool {
+func IsShell(ctx context.Context, channel *transport.Channel, n names.Names) bool {
 	if n.ID.Kind != lock.Mutex || n.Replicated() {
 		return false
 	}
 	messages, consumers, err := channel.Count(ctx, n.Ledger(1))
 	return err == nil && messages == 0 && consumers == 0 &&
-		errors.Is(channel.Find(ctx, n.Holds(1)), transport.ErrNoQueue)
+		(ownsAll(n) || errors.Is(channel.Find(ctx, n.Holds(1)), transport.ErrNoQueue))
 }
 
 // Find finds out whether a queue A exists: nil says that it does. It probes where that costs nothing, and otherwise

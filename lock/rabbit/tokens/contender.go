@@ -63,10 +63,11 @@ type Config struct {
 	PID    int
 	Log    hclog.Logger
 
-	Priority int             // among the waiters, 0 to lock.MaxPriority
-	Takeover bool            // it goes before all of them, until it has won a slot
-	Once     bool            // no attempt follows the first
-	Admins   *request.Admins // whose requests are accepted
+	Priority int               // among the waiters, 0 to lock.MaxPriority
+	Takeover bool              // it goes before all of them, until it has won a slot
+	Once     bool              // no attempt follows the first
+	Admins   *request.Admins   // whose requests are accepted
+	Detected func(names.Names) // is called when the lock is found, with the type of its queues
 }
 
 // Contender is lock.Lock. New makes it.
@@ -85,6 +86,7 @@ type Contender struct {
 	once     bool        // see Config
 	session  *session.Session
 	writer   *ledger.Writer
+	found    func(names.Names) // see Config.Detected
 	log      hclog.Logger
 
 	hindered bool          // something was in the way of the last attempt that no token tells of
@@ -107,7 +109,7 @@ func New(cfg Config) *Contender {
 	}
 	c := &Contender{
 		id: cfg.Names.ID, names: cfg.Names, asked: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log,
-		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once,
+		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once, found: cfg.Detected,
 		Drawer: token.NewDrawer(cfg.Names, priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
@@ -193,6 +195,9 @@ func (c *Contender) detectType(ctx context.Context) error {
 	}
 	c.detected = err == nil
 	c.names = n
+	if c.detected {
+		c.found(n)
+	}
 	return c.Drawer.UseQueue(ctx, n)
 }
 
@@ -210,14 +215,18 @@ func (c *Contender) makeMutex(ctx context.Context) error {
 // make makes the queues of a mutex, A last. Berths that use classic queues make a ledger, too, and look for this one: of
 // two that disagree at least one sees both.
 func (c *Contender) make(ctx context.Context) error {
+	discarded, err := slots.OfNoOtherType(ctx, c.session, c.names)
+	if err != nil {
+		return err
+	}
 	pool := c.pool()
 	if err := pool.Make(ctx); err != nil {
 		return err
 	}
 	maker := ledger.Maker{Names: c.names, Side: c.session.Side(), Lender: c.session.Lender, Log: c.log}
-	err := maker.Make(ctx, 1, func() (known bool, err error) {
-		discarded, err := slots.OfNoOtherType(ctx, c.session, c.names)
-		return !discarded, err
+	err = maker.Make(ctx, 1, func() (known bool, err error) {
+		again, err := slots.OfNoOtherType(ctx, c.session, c.names)
+		return !discarded && !again && !c.detected && !c.session.Returned(), err // otherwise it was there before
 	})
 	if err != nil {
 		return err

@@ -73,13 +73,17 @@ func (c *Contender) repair(ctx context.Context, pool token.Pool) error {
 	})
 }
 
-// administering does something under the administration mutex. Its error is transport.ErrTaken if another berth has that.
+// administering does something under the administration mutex. Its error is transport.ErrTaken if another berth has that,
+// and names.Foreign if the queue is no berth's.
 func (c *Contender) administering(ctx context.Context, do func(context.Context) error) error {
 	side, mutex := c.session.Side(), c.names.Administration()
-	if err := side.Claim(ctx, mutex); err != nil {
+	err := side.Claim(ctx, mutex)
+	if errors.Is(err, transport.ErrTaken) && side.Find(ctx, mutex) == nil {
+		return c.names.Foreign(mutex)
+	} else if err != nil {
 		return err
 	}
-	err := do(ctx)
+	err = do(ctx)
 	if given := side.Remove(ctx, mutex); given != nil {
 		side.Conn().Abandon() // which gives it back
 		err = errors.Join(err, given)
