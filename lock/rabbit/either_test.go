@@ -189,10 +189,10 @@ func TestMutexOnQuorumQueuesHasEitherNaming(t *testing.T) {
 // A berth is refused, and another one that asks for what the lock has is not.
 func TestMutexThatIsRefusedLeavesNoQueueBehind(t *testing.T) {
 	t.Parallel()
-	id := fresh(lock.Semaphore) // slot 1 of it is a mutex of its name
-	resize(t, shared, id, 1)
-	t.Cleanup(func() { resize(t, shared, id, 0) })
-	id.Kind = lock.Mutex
+	semaphore := fresh(lock.Semaphore) // its slot 1 is a mutex of its name
+	resize(t, shared, semaphore, 1)
+	t.Cleanup(func() { resize(t, shared, semaphore, 0) })
+	id := lock.ID{Kind: lock.Mutex, Name: semaphore.Name}
 	before := queues(t, shared, id)
 	l := backend(t, typed(rabbit.QueuesQuorum)).Lock(id)
 	t.Cleanup(func() { l.Close() })
