@@ -228,7 +228,11 @@ func TestWaiterDoesNotTakeAForgottenMutexForOneThatWasNeverUsed(t *testing.T) {
 	id := fresh(lock.Mutex)
 	cfg := typed(rabbit.QueuesQuorum)
 	cfg.Heartbeat = long
-	startedAs(t, cfg, id)
+	holder := backend(t, cfg).Lock(id)
+	must(t, holder.Connect(within(t)))
+	command, err := holder.Acquire(within(t))
+	must(t, err)
+	must(t, command.Ready(within(t)))
 	waiter := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { waiter.Close() })
 	must(t, waiter.Connect(within(t)))
@@ -238,6 +242,7 @@ func TestWaiterDoesNotTakeAForgottenMutexForOneThatWasNeverUsed(t *testing.T) {
 	for _, queue := range []string{"-Q-M-1-A", "-Q-M-1-T"} {
 		must(t, shared.DeleteQueue(within(t), "/", id.Name+queue))
 	}
+	must(t, holder.Close()) // what it had is free
 	var h lock.Held
 	succeeds(t, "the slot", func() (err error) {
 		if h, err = waiter.Acquire(within(t)); err != nil {
