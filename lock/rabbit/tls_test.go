@@ -94,6 +94,7 @@ func TestVersionsOfTLSThatDoNotGoTogetherAreNamed(t *testing.T) {
 
 // What is wrong with certificates is told as what it is, and what to do about it.
 func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
+	t.Parallel()
 	ca, other := authority.New(t), authority.New(t, func(c *x509.Certificate) { c.Subject.CommonName = "other" })
 	must(t, shared.AddUser(within(t), "someone", "right"))
 	must(t, shared.SetPermissions(within(t), "someone", "/", ".*", ".*", ".*"))

@@ -59,8 +59,11 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	takeIgnoredSignals()
+	for i := range rough {
+		idle <- &rough[i]
+	}
 	code = m.Run()
-	return code, errors.Join(calm.stop(), rough.stop(), goleak.Find())
+	return code, errors.Join(calm.stop(), rough[0].stop(), rough[1].stop(), goleak.Find())
 }
 
 // raceVariable has berth be built with the race detector. It then takes five times
@@ -104,9 +107,9 @@ type sharedBroker struct {
 var (
 	// calm is for tests that disturb nobody but their own locks.
 	calm sharedBroker
-	// rough is for tests that restart, stop or alarm it, one at a time.
-	rough     sharedBroker
-	roughTurn sync.Mutex
+	// rough are for tests that restart, stop or alarm a broker, one test at a time on each.
+	rough [2]sharedBroker
+	idle  = make(chan *sharedBroker, len(rough)) // those that no test has
 )
 
 func (s *sharedBroker) get(t testing.TB) *brokertest.Broker {
@@ -135,7 +138,7 @@ func calmBroker(t testing.TB) *brokertest.Broker {
 // test leaves it running, without an alarm. See TestBrokerThatIsDisturbed.
 func roughBroker(t testing.TB) *brokertest.Broker {
 	t.Helper()
-	roughTurn.Lock()
-	t.Cleanup(roughTurn.Unlock)
-	return rough.get(t)
+	s := <-idle
+	t.Cleanup(func() { idle <- s })
+	return s.get(t)
 }
