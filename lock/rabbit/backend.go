@@ -207,7 +207,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 	n := b.names(id)
 	switch {
 	case n.HandsOut():
-		return b.handedOut(n)
+		return b.handedOut(n, false)
 	case b.plain():
 		d := b.dialer(id)
 		return plain.New(plain.Config{Names: n, Dialer: d, Once: b.cfg.Once, Lease: b.lease, Log: d.Log})
@@ -226,12 +226,13 @@ func (b *Backend) calling(n names.Names) lock.Lock {
 	})
 }
 
-// handedOut returns a contender for a lock whose broker hands tokens to waiters.
-func (b *Backend) handedOut(n names.Names) lock.Lock {
+// handedOut returns a contender for a lock whose broker hands tokens to waiters. With seen the type is that which was seen.
+func (b *Backend) handedOut(n names.Names, seen bool) lock.Lock {
 	d := b.dialer(n.ID)
 	return tokens.New(tokens.Config{
 		Names: n, Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
-		Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins, Detected: b.warnOnce(n.ID),
+		Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins, Seen: seen,
+		Detected: b.warnOnce(n.ID),
 	})
 }
 

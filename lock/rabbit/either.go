@@ -60,7 +60,7 @@ func (e *eitherType) swap(ctx context.Context) error {
 	last := e.now()
 	e.mu.Lock()
 	if e.other.Replicated() {
-		e.on, e.other = e.backend.handedOut(e.other), e.names
+		e.on, e.other = e.backend.handedOut(e.other, true), e.names
 	} else {
 		e.on, e.other = e.backend.calling(e.names), e.names.Of(QueuesQuorum)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"berth/lock"
 	"berth/lock/rabbit/names"
@@ -21,13 +20,14 @@ func (a *action) leaveOther(ctx context.Context) error {
 		most = 1
 	}
 	rivals := a.RivalSigns()
-	signs := slices.Clone(rivals)
+	var used []names.Sign // that the lock has had queues of the other type
 	for slot := 1; slot <= most; slot++ {
-		signs = append(signs, names.Sign{Of: other, Queue: other.Ledger(slot)})
+		used = append(used, names.Sign{Of: other, Queue: other.Ledger(slot)})
 		if !other.Replicated() { // a berth that has seen a slot may be about to make its ledger
-			signs = append(signs, names.Sign{Of: other, Queue: other.Holds(slot)})
+			used = append(used, names.Sign{Of: other, Queue: other.Holds(slot)})
 		}
 	}
+	signs := append(used, rivals...)
 	var found []transport.Presence
 	var err error
 	if a.delay == 0 { // otherwise it publishes nothing, and has no ledgers
@@ -42,10 +42,9 @@ func (a *action) leaveOther(ctx context.Context) error {
 		return err
 	}
 	for i, p := range found {
-		sign := signs[i]
-		switch used := sign.Of == other && sign.Queue != other.Exists(1); {
+		switch sign := signs[i]; {
 		case p == transport.Absent:
-		case used:
+		case i < len(used):
 			flags := append([]string{"--wait", "--queue-type " + string(other.Type)}, a.Naming.Flags()...)
 			return lock.Errorf(lock.ErrUnsafe, "%s has had %s queues, and has one of that time, %q: once no command of it runs "+
 				"any more (%s), delete its ledgers, or use --queue-type %s", a.ID, other.Type, sign.Queue,

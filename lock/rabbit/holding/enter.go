@@ -8,7 +8,6 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit/ledger"
-	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 )
@@ -27,11 +26,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
 			h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 		}
-		looked := <-opened
-		if errors.Is(looked, names.ErrOtherType) {
-			return looked
-		}
-		if err = errors.Join(taking, looked); err == nil {
+		if err = errors.Join(taking, <-opened); err == nil {
 			who.Owner, who.Yield = true, nil
 			reader, err = ledger.Enter(ctx, main, h.t, who)
 		}
@@ -74,7 +69,7 @@ func (h *Held) onlyType(ctx context.Context) error {
 	if h.Names.ID.Kind != lock.Mutex {
 		return nil
 	}
-	_, err := slots.OfNoOtherType(ctx, h.Session, h.Names)
+	_, err := slots.OfNoOtherType(ctx, h.Session, h.Names, false, false)
 	return err
 }
 

@@ -66,12 +66,11 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 			return err
 		}
 	}
-	if state != recorded {
-		if err := h.onlyType(ctx); errors.Is(err, names.ErrOtherType) {
-			return h.Lose("its ledger was deleted, and it exists with quorum queues")
-		} else if err != nil {
-			return err
-		}
+	err := h.Ask(ctx, func() error { return h.onlyType(context.Background()) }) // its channel is patient
+	if errors.Is(err, names.ErrOtherType) {
+		return h.Lose("its ledger was deleted, and it exists with quorum queues")
+	} else if err != nil {
+		return err
 	}
 	if err := h.writeApart(ctx, h.holding()); err != nil {
 		return err

@@ -48,7 +48,8 @@ func (i *inspection) needs() []need {
 	case n.Replicated(): // it has no B
 		all = all[2:]
 	case i.plain:
-		all = append(all[:1], need{"configure", n.Ledger(1), "", c.Find}) // it must not be there
+		all = append(all[:1], need{"configure", n.Ledger(1), "", c.Find}, // they must not be there
+			need{"configure", n.Other().Ledger(1), "", c.Find})
 	}
 	if i.ID.Kind.Administered() {
 		all = append(all,
@@ -59,6 +60,13 @@ func (i *inspection) needs() []need {
 		all = append(all,
 			need{"configure", n.Exists(1), "", c.MayConfigure},
 			need{"configure", n.Administration(), "", c.MayConfigure})
+	}
+	for _, sign := range n.RivalSigns() { // who makes the lock looks for them
+		without := admin
+		if !i.ID.Kind.Administered() {
+			without = ""
+		}
+		all = append(all, need{"configure", sign.Queue, without, c.Find})
 	}
 	return all
 }

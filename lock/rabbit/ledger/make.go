@@ -21,7 +21,7 @@ type Maker struct {
 
 // Make makes a slot. Its ledger comes first: where that is new, it says that nobody has held the slot, so that the first
 // one need not wait for anybody. between is called once there is a ledger, and before it says so: it reports whether that
-// is known. Its error ends it, and a ledger that nothing was written to is removed. Errors: as transport.Channel, and that of between.
+// is known. Its error ends it, and a ledger that was made is removed. Errors: as transport.Channel, and that of between.
 func (m Maker) Make(ctx context.Context, slot int, between func() (known bool, err error)) error {
 	queue := m.Names.Ledger(slot)
 	err := m.Side.Find(ctx, queue)
@@ -34,10 +34,10 @@ func (m Maker) Make(ctx context.Context, slot int, between func() (known bool, e
 		return err
 	}
 	known, err := between()
-	if err != nil && (made || m.unused(ctx, queue)) {
-		leaving, cancel := Finishing(ctx)
-		defer cancel()
-		_ = m.Side.RemoveReplicated(leaving, queue)
+	if err != nil && made {
+		if left := m.Side.RemoveReplicated(ctx, queue); left != nil {
+			m.Log.Warn("a ledger was left behind that no lock has; delete it", "queue", queue, "error", left)
+		}
 		return err
 	}
 	if err == nil && known && made {
@@ -51,12 +51,6 @@ func (m Maker) Make(ctx context.Context, slot int, between func() (known bool, e
 		return err // it is a leftover
 	}
 	return m.Side.CreateReplicated(ctx, a, 0, false)
-}
-
-// unused reports whether a ledger was made by a berth that was broken off.
-func (m Maker) unused(ctx context.Context, queue string) bool {
-	messages, consumers, err := m.Side.Count(ctx, queue)
-	return err == nil && messages == 0 && consumers == 0
 }
 
 // writeFirst writes what a ledger begins with. Without that, its first reader waits for as long as anybody may live.

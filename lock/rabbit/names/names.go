@@ -224,6 +224,11 @@ func (n Names) Beside(rival Sign) error {
 		"has how to change the type", n.ID, of.Type, rival.Queue, of.Type)}
 }
 
+// Vanished is the error for a mutex whose queues were found, and have gone before it was held: ErrOtherType.
+func (n Names) Vanished() error {
+	return otherType{lock.Errorf(lock.ErrUnknown, "%s had %s queues a moment ago, and has none now; try again", n.ID, n.Type)}
+}
+
 // otherType is ErrOtherType, and says which.
 type otherType struct{ error }
 

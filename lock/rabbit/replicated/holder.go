@@ -137,7 +137,7 @@ func (h *Held) onlyType(ctx context.Context) error {
 	if h.Names.ID.Kind != lock.Mutex {
 		return nil
 	}
-	_, err := slots.OfNoOtherType(ctx, h.Session, h.Names)
+	_, err := slots.OfNoOtherType(ctx, h.Session, h.Names, false, true)
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"berth/lock"
+	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/session"
 	"berth/lock/rabbit/transport"
@@ -55,23 +56,32 @@ func DetectType(ctx context.Context, channel *transport.Channel, n names.Names) 
 	return n, n.Absent()
 }
 
-// OfNoOtherType makes sure that there is no mutex of these names with queues of the other type. It deletes what a berth has
-// left that was broken off when it made a ledger, and reports that: who held the slot before is not known then. Errors:
-// names.ErrOtherType, and as transport.Channel.Find.
-func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) (discarded bool, err error) {
+// OfNoOtherType makes sure that there is no mutex of these names with queues of the other type. Who makes one has the
+// administration mutex. An empty ledger that a berth has left which was broken off is no such queue: with discard it is
+// deleted, and reported, because then it is not known who held the slot before. Errors: names.ErrOtherType, and as
+// transport.Channel.Find.
+func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names, makes, discard bool) (discarded bool, err error) {
 	other, signs := n.Other(), n.RivalSigns()
-	if !other.Replicated() && !ownsAll(other) { // its ledger may have been deleted
-		signs = append(signs, names.Sign{Of: other, Queue: other.Holds(1)})
+	alike := other.Holds(1) == n.Administration() // then who has that keeps holders away
+	if !other.Replicated() && !(alike && makes) { // its ledger may have been deleted
+		signs = append([]names.Sign{{Of: other, Queue: other.Holds(1)}}, signs...) // the ledger last, which may be deleted
 	}
 	once := s.Aside() // which a refusal closes
 	defer once.Close(ctx)
 	for _, sign := range signs {
 		switch err := once.Find(ctx, sign.Queue); {
 		case errors.Is(err, transport.ErrNoQueue):
+		case errors.Is(err, transport.ErrTaken) && sign.Queue == n.Administration():
+			return false, err
 		case err != nil && !errors.Is(err, transport.ErrTaken):
 			return false, err
-		case sign.Queue == other.Origin() && IsShell(ctx, once, other) && once.Discard(ctx, sign.Queue) == nil:
-			discarded = true
+		case sign.Queue == other.Origin() && isShell(ctx, once, other, alike && makes):
+			if discard {
+				if err := once.Discard(ctx, sign.Queue); err != nil {
+					return false, err
+				}
+				discarded = true
+			}
 		default:
 			return false, n.Beside(sign)
 		}
@@ -79,18 +89,19 @@ func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names) (disc
 	return discarded, nil
 }
 
-// ownsAll reports whether B of the mutex is what administrators own while they work: then it shows nothing.
-func ownsAll(n names.Names) bool { return n.Holds(1) == n.Administration() }
-
 // IsShell reports whether the ledger of a mutex with classic queues was made by a berth that was broken off: nothing is in
 // it, nobody reads it, and nobody has B, which is claimed first and kept.
 func IsShell(ctx context.Context, channel *transport.Channel, n names.Names) bool {
+	return isShell(ctx, channel, n, false)
+}
+
+// isShell is IsShell. With free nobody has B.
+func isShell(ctx context.Context, channel *transport.Channel, n names.Names, free bool) bool {
 	if n.ID.Kind != lock.Mutex || n.Replicated() {
 		return false
 	}
-	messages, consumers, err := channel.Count(ctx, n.Ledger(1))
-	return err == nil && messages == 0 && consumers == 0 &&
-		(ownsAll(n) || errors.Is(channel.Find(ctx, n.Holds(1)), transport.ErrNoQueue))
+	abandoned, _, err := ledger.Abandoned(ctx, channel, n.Ledger(1))
+	return err == nil && abandoned && (free || errors.Is(channel.Find(ctx, n.Holds(1)), transport.ErrNoQueue))
 }
 
 // Find finds out whether a queue A exists: nil says that it does. It probes where that costs nothing, and otherwise

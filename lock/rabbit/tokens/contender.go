@@ -67,6 +67,7 @@ type Config struct {
 	Takeover bool              // it goes before all of them, until it has won a slot
 	Once     bool              // no attempt follows the first
 	Admins   *request.Admins   // whose requests are accepted
+	Seen     bool              // the lock was seen, and no type is asked for: a mutex that has gone is not made
 	Detected func(names.Names) // is called when the lock is found, with the type of its queues
 }
 
@@ -86,6 +87,7 @@ type Contender struct {
 	once     bool        // see Config
 	session  *session.Session
 	writer   *ledger.Writer
+	seen     bool              // see Config
 	found    func(names.Names) // see Config.Detected
 	log      hclog.Logger
 
@@ -109,7 +111,7 @@ func New(cfg Config) *Contender {
 	}
 	c := &Contender{
 		id: cfg.Names.ID, names: cfg.Names, asked: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log,
-		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once, found: cfg.Detected,
+		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once, seen: cfg.Seen, found: cfg.Detected,
 		Drawer: token.NewDrawer(cfg.Names, priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
@@ -188,9 +190,12 @@ func (c *Contender) detectType(ctx context.Context) error {
 		return nil
 	}
 	n, err := slots.DetectType(ctx, c.session.Side(), c.asked)
-	if errors.Is(err, lock.ErrAbsent) {
+	switch {
+	case errors.Is(err, lock.ErrAbsent) && c.seen && c.id.Kind == lock.Mutex:
+		return c.asked.Vanished()
+	case errors.Is(err, lock.ErrAbsent):
 		n = c.asked
-	} else if err != nil {
+	case err != nil:
 		return err
 	}
 	c.detected = err == nil
@@ -215,23 +220,23 @@ func (c *Contender) makeMutex(ctx context.Context) error {
 // make makes the queues of a mutex, A last. Berths that use classic queues make a ledger, too, and look for this one: of
 // two that disagree at least one sees both.
 func (c *Contender) make(ctx context.Context) error {
-	discarded, err := slots.OfNoOtherType(ctx, c.session, c.names)
-	if err != nil {
-		return err
+	if err := c.exists(ctx, 1); !errors.Is(err, transport.ErrNoQueue) {
+		return err // another berth has made it meanwhile
 	}
-	pool := c.pool()
-	if err := pool.Make(ctx); err != nil {
+	ctx, cancel := ledger.Finishing(ctx)
+	defer cancel()
+	if _, err := slots.OfNoOtherType(ctx, c.session, c.names, true, false); err != nil {
 		return err
 	}
 	maker := ledger.Maker{Names: c.names, Side: c.session.Side(), Lender: c.session.Lender, Log: c.log}
-	err = maker.Make(ctx, 1, func() (known bool, err error) {
-		again, err := slots.OfNoOtherType(ctx, c.session, c.names)
-		return !discarded && !again && !c.detected && !c.session.Returned(), err // otherwise it was there before
+	err := maker.Make(ctx, 1, func() (known bool, err error) {
+		discarded, err := slots.OfNoOtherType(ctx, c.session, c.names, true, true)
+		return !discarded && !c.detected && !c.session.Returned(), err // otherwise it was there before
 	})
 	if err != nil {
 		return err
 	}
-	return pool.Repair(ctx, 1, 0)
+	return c.pool().Repair(ctx, 1, 0)
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
