@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"berth/lock"
-	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/transport"
 )
@@ -72,7 +71,7 @@ func (h *Held) ask() (ledgerState, error) {
 	}
 	// A ledger that cannot be reached from here may be within reach of a successor, where a cluster is split: only its
 	// answer is proof.
-	abandoned, messages, err := ledger.Abandoned(background, h.Side(), h.t) // the successor has the records in hand
+	abandoned, messages, err := h.Side().Abandoned(background, h.t) // the successor has the records in hand
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		return deleted, nil

@@ -57,21 +57,3 @@ func (r *Reader) ClearHolderAlive() {
 	defer r.mu.Unlock()
 	r.view.HolderAlive = false
 }
-
-// Abandoned reports whether a ledger has neither a record nor a reader, and how many messages it has. Errors:
-// as transport.Channel.
-//
-// It looks twice: a queue can answer a look before it puts back what it was given before (RabbitMQ 4.3 does so when
-// it is busy).
-func Abandoned(ctx context.Context, channel *transport.Channel, queue string) (abandoned bool, messages int, err error) {
-	for range 2 {
-		messages, readers, err := channel.Count(ctx, queue)
-		if err != nil || messages > 0 || readers > 0 {
-			return false, messages, err
-		}
-		if err := transport.Sleep(ctx, secondLook); err != nil {
-			return false, 0, err
-		}
-	}
-	return true, 0, nil
-}

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"berth/lock"
-	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/session"
 	"berth/lock/rabbit/transport"
@@ -100,7 +99,7 @@ func isShell(ctx context.Context, channel *transport.Channel, n names.Names, fre
 	if n.ID.Kind != lock.Mutex || n.Replicated() {
 		return false
 	}
-	abandoned, _, err := ledger.Abandoned(ctx, channel, n.Ledger(1))
+	abandoned, _, err := channel.Abandoned(ctx, n.Ledger(1))
 	return err == nil && abandoned && (free || errors.Is(channel.Find(ctx, n.Holds(1)), transport.ErrNoQueue))
 }
 

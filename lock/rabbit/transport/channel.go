@@ -151,6 +151,24 @@ func (c *Channel) Count(ctx context.Context, queue string) (messages, consumers 
 	return messages, consumers, err
 }
 
+// secondLook is after how long a queue that seems to be empty is looked at again: it can answer a look before it puts back
+// what it was given before (RabbitMQ 4.3 does so when it is busy).
+const secondLook = 50 * time.Millisecond
+
+// Abandoned reports whether a queue has neither messages nor consumers, at two looks, and how many messages it has.
+func (c *Channel) Abandoned(ctx context.Context, queue string) (abandoned bool, messages int, err error) {
+	for range 2 {
+		messages, consumers, err := c.Count(ctx, queue)
+		if err != nil || messages > 0 || consumers > 0 {
+			return false, messages, err
+		}
+		if err := Sleep(ctx, secondLook); err != nil {
+			return false, 0, err
+		}
+	}
+	return true, 0, nil
+}
+
 // Get takes one message of the queue, if there is one, to be acknowledged as one that was consumed.
 func (c *Channel) Get(ctx context.Context, queue string) (d Delivery, found bool, err error) {
 	err = c.do(ctx, consuming(queue), func(ch *amqp.Channel) (err error) {
