@@ -99,7 +99,7 @@ func EndWhatIsRefused(ctx context.Context, h lock.Held) error {
 func CutConnection(h lock.Held) { slot(h).Session.Conn().Abandon() }
 
 // Doubt has the holder doubt that it has the slot.
-func Doubt(h lock.Held) { _ = slot(h).Doubt("the test says so") }
+func Doubt(h lock.Held) { _ = slot(h).Claim.Doubt("the test says so") }
 
 // CutContender cuts the connection of a contender that waits, as its death does.
 func CutContender(l lock.Lock) { holder(l).Session.Conn().Abandon() }
@@ -219,7 +219,7 @@ func TendToken(h lock.Held) { h.(*tokens.Held).Token.Tend() }
 func SetLease(b *Backend, lease time.Duration) { b.lease = lease }
 
 // CutPlain cuts the connection that owns B of a holder with the plain protocol.
-func CutPlain(h lock.Held) { h.(*plain.Held).Conn().Abandon() }
+func CutPlain(h lock.Held) { h.(*plain.Held).Claim.Conn().Abandon() }
 
 // SetLongest makes a contender wait that long where a ledger does not say for how long.
 func SetLongest(l lock.Lock, longest time.Duration) {
@@ -235,7 +235,7 @@ func RewriteMoreOften(l lock.Lock, times int) {
 }
 
 // CutReplicated cuts the connection of a holder that has no queue of its own.
-func CutReplicated(h lock.Held) { h.(*tokens.Held).Place.(*replicated.Held).Conn().Abandon() }
+func CutReplicated(h lock.Held) { h.(*tokens.Held).Place.(*replicated.Held).Claim.Conn().Abandon() }
 
 // CloseReader closes the channel on which such a holder has the reader's place.
 func CloseReader(ctx context.Context, h lock.Held) error {
@@ -249,4 +249,4 @@ func ReadyInPlace(ctx context.Context, h lock.Held) error { return h.(*tokens.He
 func RenewEvery(b *Backend, pause time.Duration) { b.renewal = pause }
 
 // HoldsB reports whether queue B of the slot is the holder's.
-func HoldsB(h lock.Held) bool { return slot(h).Ours() }
+func HoldsB(h lock.Held) bool { return slot(h).Claim.Ours() }

@@ -34,7 +34,7 @@ var mutants = []mutant{
 	},
 	{
 		name: "it verifies A only", file: "lock/rabbit/holding/verify.go",
-		old: "if err := h.Prove(background); err != nil || !h.Started() {", new: "if err := error(nil); true {",
+		old: "if err := h.Claim.Prove(background); err != nil || !h.Claim.Started() {", new: "if err := error(nil); true {",
 		under: []string{"B vanished, and nobody is told"}, mode: "plain",
 	},
 	{

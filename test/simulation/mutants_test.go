@@ -30,7 +30,7 @@ var mutants = []mutant{
 	{name: "it does not wait for the last holder", changes: []overlay.Change{{File: "lock/rabbit/ledger/history.go",
 		Old: "longest = max(longest, r.handover(maxHandover))", New: "_ = r"}}},
 	{name: "it verifies A only", kind: "persistent-mutex", changes: []overlay.Change{{File: "lock/rabbit/holding/verify.go",
-		Old: "if err := h.Prove(background); err != nil || !h.Started() {", New: "if err := error(nil); true {"}}},
+		Old: "if err := h.Claim.Prove(background); err != nil || !h.Claim.Started() {", New: "if err := error(nil); true {"}}},
 	{name: "it starts as soon as it has B", kind: "plain-mutex", changes: []overlay.Change{{File: "lock/rabbit/plain/held.go",
 		Old: "left := h.lease - time.Since(h.won)", New: "left := time.Duration(0)"}}},
 	{name: "it gives the slot back before the tree is dead", changes: []overlay.Change{
@@ -69,7 +69,7 @@ var mutants = []mutant{
 		Old: "return lock.Errorf(lock.ErrInDoubt, \"%s is held, but its ledger %s was %s\", h, h.t, state)",
 		New: "return h.Lose(\"its ledger was purged\")"}}},
 	{name: "it takes a ledger that it cannot reach for no news", nodes: 3, changes: []overlay.Change{{
-		File: "lock/rabbit/holding/verify.go", Old: "return recorded, h.Judge(err, \"\")", New: "return recorded, nil"}}},
+		File: "lock/rabbit/holding/verify.go", Old: "return recorded, h.Claim.Judge(err, \"\")", New: "return recorded, nil"}}},
 	{name: "it does not record itself again", nodes: 3, changes: []overlay.Change{{File: "lock/rabbit/holding/reclaim.go",
 		Old: "if err := h.writeApart(ctx, h.holding()); err != nil {\n\t\treturn err\n\t}\n", New: ""}}},
 

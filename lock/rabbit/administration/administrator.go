@@ -27,9 +27,9 @@ const (
 // administrator is lock.Administrator. Each action has a connection of its own: the administration mutex belongs to a
 // connection, so it keeps the actions of one administrator apart as well.
 type administrator struct {
-	names.Names // as configured
-	dialer      *transport.Dialer
-	seen        atomic.Pointer[[]names.Names] // of the types that the lock may have; nil: nobody has looked
+	names  names.Names // as configured
+	dialer *transport.Dialer
+	seen   atomic.Pointer[[]names.Names] // of the types that the lock may have; nil: nobody has looked
 
 	// Above 0: the lock has neither ledger nor line. For how long B of a slot has to be away until it is vacant.
 	delay time.Duration
@@ -38,22 +38,22 @@ type administrator struct {
 // action is one piece of administration. Its connection does not publish, so it works under an alarm.
 type action struct {
 	*administrator
-	names.Names                    // of the type that the lock has, as far as is known, or that it is to have
-	channel     *transport.Channel // for all that is not published
-	publisher   *transport.Publisher
-	muted       bool // it may not publish
-	said        bool // the user was told that time is waited for
+	names     names.Names        // of the type that the lock has, as far as is known, or that it is to have
+	channel   *transport.Channel // for all that is not published
+	publisher *transport.Publisher
+	muted     bool // it may not publish
+	said      bool // the user was told that time is waited for
 }
 
 // New returns the administrator of a lock. It does no I/O.
 func New(n names.Names, d *transport.Dialer) lock.Administrator {
-	return &administrator{Names: n, dialer: d}
+	return &administrator{names: n, dialer: d}
 }
 
 // NewPlain returns the administrator of a lock without ledger and line, whose slots are vacant once their B have been
 // away for the delay. It consumes nothing.
 func NewPlain(n names.Names, d *transport.Dialer, delay time.Duration) lock.Administrator {
-	return &administrator{Names: n, dialer: d, delay: delay}
+	return &administrator{names: n, dialer: d, delay: delay}
 }
 
 // Close implements lock.Administrator. Each action has closed its connections.
@@ -61,10 +61,10 @@ func (a *administrator) Close() error { return nil }
 
 // begin connects. The caller closes the action.
 func (a *administrator) begin(ctx context.Context) (*action, error) {
-	if !a.ID.Kind.Administered() {
-		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.ID)
+	if !a.names.ID.Kind.Administered() {
+		return nil, fmt.Errorf("%s exists only while it is held; there is nothing to administer", a.names.ID)
 	}
-	if err := a.ID.Check(); err != nil {
+	if err := a.names.ID.Check(); err != nil {
 		return nil, err
 	}
 	c, err := a.dialer.Dial(ctx, "administration")
@@ -72,7 +72,7 @@ func (a *administrator) begin(ctx context.Context) (*action, error) {
 		return nil, err
 	}
 	publisher := transport.NewPublisher(a.dialer, "publisher")
-	return &action{administrator: a, Names: a.Names, channel: c.Channel(), publisher: publisher}, nil
+	return &action{administrator: a, names: a.names, channel: c.Channel(), publisher: publisher}, nil
 }
 
 // close closes the connections of an action, if it is one, and with them gives back what they own. It does not wait
@@ -101,7 +101,7 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 // Flags implements lock.Administrator.
 func (a *administrator) Flags() []string {
 	seen := a.seen.Load()
-	if a.Type != "" || seen == nil || len(*seen) > 1 {
+	if a.names.Type != "" || seen == nil || len(*seen) > 1 {
 		return nil
 	}
 	if of := (*seen)[0]; of.HandsOut() {
@@ -115,10 +115,10 @@ func (a *administrator) Flags() []string {
 // for says how the next lock is to be.
 func (a *action) detectType(ctx context.Context) error {
 	if a.delay > 0 { // it has one type
-		a.seen.Store(&[]names.Names{a.administrator.Names})
+		a.seen.Store(&[]names.Names{a.administrator.names})
 		return nil
 	}
-	n, err := slots.DetectType(ctx, a.channel, a.administrator.Names)
+	n, err := slots.DetectType(ctx, a.channel, a.administrator.names)
 	seen := a.seen.Load()
 	switch {
 	case err == nil:
@@ -132,14 +132,14 @@ func (a *action) detectType(ctx context.Context) error {
 		n = (*seen)[0]
 	}
 	a.seen.Store(seen)
-	a.Names = n
+	a.names = n
 	return nil
 }
 
 // forEachType makes a change that removes slots for each type of queues that the lock may have.
 func (a *action) forEachType(remove func() (left int, err error)) (left int, err error) {
 	for _, n := range *a.seen.Load() {
-		a.Names = n
+		a.names = n
 		if left, err = remove(); err != nil {
 			break
 		}
@@ -148,16 +148,16 @@ func (a *action) forEachType(remove func() (left int, err error)) (left int, err
 }
 
 func (a *action) count(ctx context.Context) (int, error) {
-	n, err := slots.Count(ctx, a.channel, a.Names)
+	n, err := slots.Count(ctx, a.channel, a.names)
 	if err != nil {
-		return 0, fmt.Errorf("cannot count the slots of %s: %w", a.ID, err)
+		return 0, fmt.Errorf("cannot count the slots of %s: %w", a.names.ID, err)
 	}
 	return n, nil
 }
 
 // enter takes the administration mutex.
 func (a *action) enter(ctx context.Context) error {
-	queue := a.Administration()
+	queue := a.names.Administration()
 	for met := 0; ; met++ { // how often somebody else was at work
 		err := a.channel.Claim(ctx, queue)
 		if !errors.Is(err, transport.ErrTaken) {
@@ -167,7 +167,7 @@ func (a *action) enter(ctx context.Context) error {
 			return err
 		}
 		if met%foreignLook == 0 && a.channel.Find(ctx, queue) == nil {
-			return a.Foreign(queue)
+			return a.names.Foreign(queue)
 		}
 		if met == 0 {
 			a.dialer.Log.Info("another administrator is changing this lock; waiting for it")

@@ -14,12 +14,12 @@ import (
 // leaveOther makes sure that a lock that is made has no rivals. The ledgers of the other type say who held it: a command
 // of a holder may still be about to end, and nobody would wait for it.
 func (a *action) leaveOther(ctx context.Context) error {
-	other := a.Other()
+	other := a.names.Other()
 	most := slots.LargestBatch
-	if !a.ID.Kind.Sized() {
+	if !a.names.ID.Kind.Sized() {
 		most = 1
 	}
-	rivals := a.RivalSigns()
+	rivals := a.names.RivalSigns()
 	var used []names.Sign // that the lock has had queues of the other type
 	for slot := 1; slot <= most; slot++ {
 		used = append(used, names.Sign{Of: other, Queue: other.Ledger(slot)})
@@ -36,7 +36,7 @@ func (a *action) leaveOther(ctx context.Context) error {
 	switch {
 	case errors.Is(err, transport.ErrUnanswered) && other.Replicated(): // whose ledgers are made with the slots
 	case errors.Is(err, transport.ErrUnanswered):
-		return lock.Errorf(lock.ErrUnknown, "not known whether %s has had %s queues: %s; try again", a.ID, other.Type,
+		return lock.Errorf(lock.ErrUnknown, "not known whether %s has had %s queues: %s; try again", a.names.ID, other.Type,
 			err.Error())
 	case err != nil:
 		return err
@@ -45,20 +45,20 @@ func (a *action) leaveOther(ctx context.Context) error {
 		switch sign := signs[i]; {
 		case p == transport.Absent:
 		case i < len(used):
-			flags := append([]string{"--wait", "--queue-type " + string(other.Type)}, a.Naming.Flags()...)
+			flags := append([]string{"--wait", "--queue-type " + string(other.Type)}, a.names.Naming.Flags()...)
 			return lock.Errorf(lock.ErrUnsafe, "%s has had %s queues, and has one of that time, %q: once no command of it runs "+
-				"any more (%s), delete its ledgers, or use --queue-type %s", a.ID, other.Type, sign.Queue,
-				a.ID.RemoveCommand(flags...), other.Type)
+				"any more (%s), delete its ledgers, or use --queue-type %s", a.names.ID, other.Type, sign.Queue,
+				a.names.ID.RemoveCommand(flags...), other.Type)
 		default:
-			return a.Beside(sign)
+			return a.names.Beside(sign)
 		}
 	}
 	// What was published to a queue whose node is down comes back as well.
 	for _, sign := range rivals {
 		if err := a.channel.Find(ctx, sign.Queue); err == nil {
-			return a.Beside(sign)
+			return a.names.Beside(sign)
 		} else if !errors.Is(err, transport.ErrNoQueue) {
-			return fmt.Errorf("not known whether %s has had %s queues: %w", a.ID, other.Type, err)
+			return fmt.Errorf("not known whether %s has had %s queues: %w", a.names.ID, other.Type, err)
 		}
 	}
 	return nil
@@ -79,7 +79,7 @@ func (a *action) probe(ctx context.Context, signs []names.Sign) (found []transpo
 
 // turnWaiters has the waiters for the rivals of a new lock look again: for the same lock, now that it has slots.
 func (a *action) turnWaiters(ctx context.Context) {
-	for _, rival := range a.Rivals() {
+	for _, rival := range a.names.Rivals() {
 		if rival.ID.Kind == lock.Mutex { // whose waiters make it
 			continue
 		}

@@ -35,7 +35,7 @@ func (a *administrator) Resize(
 	}
 	defer act.close(ctx)
 	before, after, err = act.resize(ctx, sweep, target)
-	if a.delay == 0 && act.Line() != "" && (after > before || after == before && err == nil) {
+	if a.delay == 0 && act.names.Line() != "" && (after > before || after == before && err == nil) {
 		patience := wakeTimeout
 		if err != nil {
 			patience = sweepTimeout
@@ -61,7 +61,7 @@ func (a *administrator) RemoveAscending(
 	defer act.close(ctx)
 	return act.exclusively(ctx, target, func(present, want int) (int, error) {
 		if want != 0 {
-			return present, fmt.Errorf("cannot leave %d slots of %s: all are removed in ascending order, or none", want, a.ID)
+			return present, fmt.Errorf("cannot leave %d slots of %s: all are removed in ascending order, or none", want, a.names.ID)
 		}
 		return act.forEachType(func() (int, error) { return act.ascend(ctx, present, sweep) })
 	})
@@ -90,13 +90,13 @@ func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, 
 	if present == 0 && after > 0 && a.delay == 0 {
 		a.turnWaiters(ctx)
 	}
-	if !a.HandsOut() {
+	if !a.names.HandsOut() {
 		return after, nil
 	}
-	if want == 0 && errors.Is(a.channel.Find(ctx, a.Tokens()), transport.ErrNoQueue) {
+	if want == 0 && errors.Is(a.channel.Find(ctx, a.names.Tokens()), transport.ErrNoQueue) {
 		return after, nil
 	}
-	pool := token.Pool{Names: a.Names, Side: a.channel, Lender: a.publisher.Lender, Probe: a.publisher.Probe,
+	pool := token.Pool{Names: a.names, Side: a.channel, Lender: a.publisher.Lender, Probe: a.publisher.Probe,
 		Log: a.dialer.Log}
 	return after, pool.Repair(ctx, after, min(present, after))
 }
@@ -106,10 +106,10 @@ func (a *action) exclusively(
 	ctx context.Context, target func(present int) (int, error), change func(present, want int) (int, error),
 ) (before, after int, err error) {
 	if err := a.enter(ctx); err != nil {
-		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.ID, err)
+		return 0, 0, fmt.Errorf("cannot begin the administration of %s: %w", a.names.ID, err)
 	}
 	defer func() { // where it cannot be given back, the end of the connection does that
-		if a.channel.Remove(ctx, a.Administration()) != nil {
+		if a.channel.Remove(ctx, a.names.Administration()) != nil {
 			a.channel.Conn().Abandon()
 		}
 	}()
@@ -133,13 +133,13 @@ func (a *action) exclusively(
 // wake calls a waiter for every slot that nobody holds: those that were just made, and those that an action made
 // which was broken off before it came to this. It makes no more calls than there is room for.
 func (a *action) wake(ctx context.Context, count int) error {
-	if errors.Is(a.channel.Find(ctx, a.Line()), transport.ErrNoQueue) {
+	if errors.Is(a.channel.Find(ctx, a.names.Line()), transport.ErrNoQueue) {
 		return nil // nobody has ever waited
 	}
 	made := int32(0)
 	for from := 1; from <= count; from += slots.LargestBatch {
 		to := min(from+slots.LargestBatch-1, count)
-		held, err := a.publisher.Probe(ctx, slots.Queues(a.Holds, from, to))
+		held, err := a.publisher.Probe(ctx, slots.Queues(a.names.Holds, from, to))
 		if errors.Is(err, transport.ErrUnanswered) { // under an alarm one message gets through all the same
 			held = make([]transport.Presence, to-from+1)
 		} else if err != nil {
@@ -152,7 +152,7 @@ func (a *action) wake(ctx context.Context, count int) error {
 			if made++; made > names.LineLength {
 				return nil
 			}
-			w, err := a.publisher.Publish(ctx, a.Line(), line.Call(from+i))
+			w, err := a.publisher.Publish(ctx, a.names.Line(), line.Call(from+i))
 			if err != nil {
 				return err
 			} else if w != transport.Present {
@@ -165,11 +165,11 @@ func (a *action) wake(ctx context.Context, count int) error {
 
 func (a *administrator) checkSize(want int) error {
 	limit := lock.MaxSlots
-	if a.ID.Kind == lock.PersistentMutex {
+	if a.names.ID.Kind == lock.PersistentMutex {
 		limit = 1
 	}
 	if want < 0 || want > limit {
-		return fmt.Errorf("cannot give %s %d slots; choose 0 to %d", a.ID, want, limit)
+		return fmt.Errorf("cannot give %s %d slots; choose 0 to %d", a.names.ID, want, limit)
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (a *administrator) checkSize(want int) error {
 func (a *action) shrink(ctx context.Context, present, want, sweep int) (int, error) {
 	top, leftovers := a.leftovers(ctx, max(present, want), sweep)
 	for slot := top; slot > want; slot-- {
-		if err := a.remove(ctx, a.Names, a.Exists(slot)); err != nil {
+		if err := a.remove(ctx, a.names, a.names.Exists(slot)); err != nil {
 			return min(present, slot), a.interrupted("remove", slot, min(present, slot), err)
 		}
 	}
@@ -196,7 +196,7 @@ func (a *action) ascend(ctx context.Context, present, sweep int) (int, error) {
 	top, leftovers := a.leftovers(ctx, present, sweep)
 	left := present
 	for slot := 1; slot <= top; slot++ {
-		if err := a.remove(ctx, a.Names, a.Exists(slot)); err != nil {
+		if err := a.remove(ctx, a.names, a.names.Exists(slot)); err != nil {
 			return left, fmt.Errorf("those up to %d stay with their holders until they are removed: %w", top,
 				a.interrupted("remove", slot, left, err))
 		}
@@ -215,7 +215,7 @@ func (a *action) leftovers(ctx context.Context, last, sweep int) (top int, there
 	top = min(last+sweep, lock.MaxSlots)
 	for from := last + 1; from <= top; {
 		to := min(top, from+slots.LargestBatch-1)
-		found, err := a.publisher.Probe(bounded, slots.Queues(a.Exists, from, to))
+		found, err := a.publisher.Probe(bounded, slots.Queues(a.names.Exists, from, to))
 		if err != nil {
 			a.dialer.Log.Debug("not known whether there are leftovers", "error", err)
 			break
@@ -252,7 +252,7 @@ func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 		if err := a.leaveOther(ctx); err != nil {
 			return present, err
 		}
-		if a.administrator.Names.Type == "" && !a.Replicated() && len(a.dialer.Brokers) > 1 {
+		if a.administrator.names.Type == "" && !a.names.Replicated() && len(a.dialer.Brokers) > 1 {
 			a.dialer.Log.Warn(names.OnSingleNodes)
 		}
 	}
@@ -267,11 +267,11 @@ func (a *action) grow(ctx context.Context, present, want int) (int, error) {
 
 // create makes a slot.
 func (a *action) create(ctx context.Context, slot int) error {
-	if a.Replicated() {
-		maker := ledger.Maker{Names: a.Names, Side: a.channel, Lender: a.publisher.Lender, Log: a.dialer.Log}
+	if a.names.Replicated() {
+		maker := ledger.Maker{Names: a.names, Side: a.channel, Lender: a.publisher.Lender, Log: a.dialer.Log}
 		return maker.Make(ctx, slot, func() (bool, error) { return true, nil })
 	}
-	_, err := a.channel.Create(ctx, a.Exists(slot), 0)
+	_, err := a.channel.Create(ctx, a.names.Exists(slot), 0)
 	return err
 }
 
@@ -280,5 +280,5 @@ func (a *action) interrupted(verb string, slot, left int, err error) error {
 	if errors.Is(err, lock.ErrUnreachable) || errors.Is(err, transport.ErrTaken) {
 		err = fmt.Errorf("%w: %w", err, lock.ErrUnknown)
 	}
-	return fmt.Errorf("%s was left with %d slots; slot %d was to be %sd: %w", a.ID, left, slot, verb, err)
+	return fmt.Errorf("%s was left with %d slots; slot %d was to be %sd: %w", a.names.ID, left, slot, verb, err)
 }

@@ -77,7 +77,7 @@ func (a *administrator) AwaitVacant(ctx context.Context, from, to int) error {
 		case errors.Is(err, lock.ErrBusy):
 			return err
 		case err != nil:
-			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", lowest, a.ID, err)
+			return fmt.Errorf("slot %d of %s is not known to be vacant: %w", lowest, a.names.ID, err)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (a *action) lookForSlots(ctx context.Context, waited []*leaving, tell bool)
 			l.removed = l.removed || exists == transport.Absent
 			switch {
 			case l.removed && exists == transport.Present:
-				return lock.Errorf(lock.ErrBusy, "slot %d of %s was made again meanwhile", l.slot, a.ID)
+				return lock.Errorf(lock.ErrBusy, "slot %d of %s was made again meanwhile", l.slot, a.names.ID)
 			case held == transport.Absent:
 				if l.vacant, err = a.vacant(ctx, l); err != nil {
 					return err

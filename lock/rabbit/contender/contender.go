@@ -255,7 +255,7 @@ func (c *Contender) askForPlace(ctx context.Context, slot int) {
 		return
 	}
 	c.Waiter.Join(ctx) // or the place goes to somebody else
-	_, err := c.session.Publish(ctx, c.Holder.Names.Ledger(slot), ledger.YieldRequest(c.Waiter.Priority))
+	_, err := c.session.Lender.Publish(ctx, c.Holder.Names.Ledger(slot), ledger.YieldRequest(c.Waiter.Priority))
 	c.log.Debug("asked the successor to step back", "slot", slot, "error", err)
 }
 
@@ -317,7 +317,7 @@ func (c *Contender) Close() error {
 	err := c.session.Close()
 	<-answered
 	if c.held != nil {
-		c.held.Wait()
+		c.held.Claim.Wait()
 		c.held = nil
 	}
 	return err

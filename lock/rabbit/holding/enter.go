@@ -22,7 +22,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
 		go func() { opened <- errors.Join(main.Open(ctx), h.onlyType(ctx)) }() // for the second look
-		taking := h.Take(ctx)
+		taking := h.Claim.Take(ctx)
 		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
 			h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 		}
@@ -31,7 +31,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 			reader, err = ledger.Enter(ctx, main, h.t, who)
 		}
 	}
-	if errors.Is(err, transport.ErrNoQueue) && h.Ours() {
+	if errors.Is(err, transport.ErrNoQueue) && h.Claim.Ours() {
 		if err := h.exists(ctx); err != nil {
 			return err // and there is no ledger either
 		}
@@ -93,8 +93,8 @@ func (h *Held) enter(ctx context.Context, now, successor bool) error {
 		}
 	}
 	if reader.Empty {
-		if !h.Ours() {
-			if err := h.Take(ctx); err != nil {
+		if !h.Claim.Ours() {
+			if err := h.Claim.Take(ctx); err != nil {
 				if errors.Is(err, transport.ErrTaken) {
 					h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 				}
@@ -109,18 +109,18 @@ func (h *Held) enter(ctx context.Context, now, successor bool) error {
 	if reader.Empty {
 		return nil // it is recorded once the delay has passed
 	}
-	if !h.Ours() {
+	if !h.Claim.Ours() {
 		// One that waits with B has records in hand, and what is to be seen is not all. A successor asks for the
 		// sake of the question: under an alarm the record must not be the first that this connection publishes, which
 		// gets through while nothing after it is answered.
-		b, err := h.Presence(ctx, h.Session.ProbeOne)
+		b, err := h.Claim.Presence(ctx, h.Session.ProbeOne)
 		switch {
 		case err != nil:
 			return err
 		case b != transport.Absent && (free || !successor):
 			return fmt.Errorf("%s: %w", h, transport.ErrTaken)
 		case !free && !successor:
-			if err := h.Take(ctx); err != nil {
+			if err := h.Claim.Take(ctx); err != nil {
 				return fmt.Errorf("%s: %w", h, err)
 			}
 		}
@@ -164,10 +164,10 @@ func (h *Held) recordTerm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if h.Ours() {
+	if h.Claim.Ours() {
 		// The record says that this contender has had the reader's place, and no more than that. A release of it must
 		// not make a ledger that says nothing look like one that does.
-		if err := h.Prove(ctx); err != nil {
+		if err := h.Claim.Prove(ctx); err != nil {
 			return err
 		}
 	}
@@ -195,9 +195,9 @@ func (h *Held) pruned() {
 func (h *Held) judgeReader(err error) error {
 	switch {
 	case errors.Is(err, lock.ErrLost):
-		return h.Lose(err.Error())
+		return h.Claim.Lose(err.Error())
 	case errors.Is(err, lock.ErrUnreachable):
-		return h.Dropped()
+		return h.Claim.Dropped()
 	}
 	return err
 }

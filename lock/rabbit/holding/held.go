@@ -25,7 +25,7 @@ import (
 // that (takeb.go), and B on another connection where the first one broke (reclaim.go).
 type Held struct {
 	*Holder
-	*claim.Claim
+	Claim   *claim.Claim
 	slot    int
 	id      string // of this holding
 	a, b, t string // a is empty for a mutex
@@ -71,6 +71,15 @@ func (l *Holder) newHeld(slot int, id string) *Held {
 // String names the slot, for messages.
 func (h *Held) String() string { return fmt.Sprintf("slot %d of %s", h.slot, h.Names.ID) }
 
+// Lost implements lock.Held.
+func (h *Held) Lost() <-chan struct{} { return h.Claim.Lost() }
+
+// Cause implements lock.Held.
+func (h *Held) Cause() error { return h.Claim.Cause() }
+
+// Wait waits for what runs beside the holding, once its connection is closed.
+func (h *Held) Wait() { h.Claim.Wait() }
+
 // Slot implements lock.Held.
 func (h *Held) Slot() int { return h.slot }
 
@@ -102,7 +111,7 @@ func (h *Held) exists(ctx context.Context) error {
 	if h.a == "" {
 		return nil
 	}
-	return slots.Find(ctx, h.Session, h.Side(), h.a)
+	return slots.Find(ctx, h.Session, h.Claim.Side(), h.a)
 }
 
 // Over reports whether Release has ended.
@@ -110,14 +119,14 @@ func (h *Held) Over() bool { return transport.IsClosed(h.over) }
 
 // Release implements lock.Held.
 func (h *Held) Release(ctx context.Context) error {
-	if h.End() {
+	if h.Claim.End() {
 		return nil // released before
 	}
 	defer close(h.over)
 	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
-	if h.Started() {
-		abandon := func() { h.Conn().Abandon() }
+	if h.Claim.Started() {
+		abandon := func() { h.Claim.Conn().Abandon() }
 		defer context.AfterFunc(ctx, abandon)()
 		stop := context.AfterFunc(releasing, abandon) // the claim of B may have gone into a silent connection
 		<-h.takeBEnded
@@ -128,11 +137,11 @@ func (h *Held) Release(ctx context.Context) error {
 	h.remember()
 	unrecorded, err := h.giveBack(ctx, releasing)
 	if err != nil {
-		h.Conn().Abandon()
-		<-h.Conn().Done()
+		h.Claim.Conn().Abandon()
+		<-h.Claim.Conn().Done()
 	}
-	h.Wait()
-	if err == nil || h.Conn().Orderly() {
+	h.Claim.Wait()
+	if err == nil || h.Claim.Conn().Orderly() {
 		return unrecorded // what was ours has gone with the connection, by the broker's own word
 	}
 	return fmt.Errorf("cannot confirm that %s was given back; the connection was closed, which frees it: %w", h, err)
@@ -141,7 +150,7 @@ func (h *Held) Release(ctx context.Context) error {
 // remember keeps whom a contender that gives up its place has waited for.
 func (h *Held) remember() {
 	reader := h.reader.Load()
-	if reader == nil || h.Started() {
+	if reader == nil || h.Claim.Started() {
 		return
 	}
 	if known := reader.View(); known.Unsettled() {
@@ -162,9 +171,9 @@ func (h *Held) giveBack(ctx, releasing context.Context) (unrecorded, err error) 
 		unrecorded = h.recordRelease(ctx) // what was recorded all the same makes others wait
 		return unrecorded, h.leave(ctx)
 	}
-	if h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() {
+	if h.Claim.Conn().Broken() || h.Session.Conn() != h.Claim.Conn() || h.Session.Apart() {
 		if h.Session.Blocked() {
-			h.Conn().Abandon() // nothing is answered on it any more
+			h.Claim.Conn().Abandon() // nothing is answered on it any more
 		}
 		unrecorded = h.recordRelease(ctx)
 		h.Waiter.PassOn()
@@ -173,24 +182,24 @@ func (h *Held) giveBack(ctx, releasing context.Context) (unrecorded, err error) 
 	unproven := slices.DeleteFunc(slices.Clone(h.records), func(who ledger.Holding) bool { return who == h.holding() })
 	unrecorded = h.release(ctx, unproven)
 	batch := transport.Batch{Queue: h.t, Message: h.holding().Released(!h.MayStart()), First: h.Leaving}
-	reader, lost := h.reader.Load(), errors.Is(h.Cause(), lock.ErrLost)
-	if h.Ours() && !lost { // B may be somebody else's, which would close the channel
+	reader, lost := h.reader.Load(), errors.Is(h.Claim.Cause(), lock.ErrLost)
+	if h.Claim.Ours() && !lost { // B may be somebody else's, which would close the channel
 		batch.Remove = h.b
 	}
 	publish, gone := h.Session.Main().Publish, false
-	if reader != nil && h.Started() { // otherwise the records of those who may live have to go back
+	if reader != nil && h.Claim.Started() { // otherwise the records of those who may live have to go back
 		publish, gone = reader.Leave, true
 		h.Waiter.Drop() // a baton would come before the reader's place is free
 		batch.Wake, batch.Call = h.Names.Line(), line.Call(h.slot)
 	}
 	found, failure := publish(releasing, batch)
 	if failure != nil {
-		h.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
+		h.Claim.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
 	}
 	if failure != nil || found != transport.Present {
 		unrecorded, gone = h.recordRelease(ctx), false
 	}
-	return unrecorded, h.Conn().UnlessBlocked(func() error {
+	return unrecorded, h.Claim.Conn().UnlessBlocked(func() error {
 		switch {
 		case lost:
 			h.Waiter.PassOn()
@@ -202,12 +211,12 @@ func (h *Held) giveBack(ctx, releasing context.Context) (unrecorded, err error) 
 			return nil
 		}
 		err := reader.Close(ctx)
-		call := !h.Started() && !h.Waiter.PassOn()
+		call := !h.Claim.Started() && !h.Waiter.PassOn()
 		if h.Names.ID.Kind == lock.Semaphore { // the successors for other slots remove batons
-			call = !h.Started() && reader.View().AllReleased()
+			call = !h.Claim.Started() && reader.View().AllReleased()
 		}
 		if queue := h.Names.Line(); call && queue != "" {
-			_, _ = h.Session.Publish(ctx, queue, line.Call(h.slot))
+			_, _ = h.Session.Lender.Publish(ctx, queue, line.Call(h.slot))
 		}
 		return err
 	})
@@ -219,8 +228,8 @@ func (h *Held) recordRelease(ctx context.Context) error {
 	if err := h.release(ctx, h.records); err != nil {
 		return err
 	}
-	if h.Started() {
-		_ = h.Session.Lend(ctx, func(c *transport.Channel) error {
+	if h.Claim.Started() {
+		_ = h.Session.Lender.Lend(ctx, func(c *transport.Channel) error {
 			will.Call(ctx, c, h.t, h.Names.Line(), h.slot)
 			return nil
 		})
@@ -241,8 +250,8 @@ func (h *Held) release(ctx context.Context, records []ledger.Holding) (err error
 
 // leave gives back what this holding has, and says nothing.
 func (h *Held) leave(ctx context.Context) error {
-	err := h.GiveBack(ctx)
-	if reader := h.reader.Load(); reader != nil && err == nil && !h.Conn().Broken() {
+	err := h.Claim.GiveBack(ctx)
+	if reader := h.reader.Load(); reader != nil && err == nil && !h.Claim.Conn().Broken() {
 		err = reader.Close(ctx)
 	}
 	return err
@@ -251,8 +260,8 @@ func (h *Held) leave(ctx context.Context) error {
 // dropUnfinishedClaim gives back what a reclaim has claimed that did not come to its end.
 func (h *Held) dropUnfinishedClaim(ctx context.Context) {
 	c := h.Session.Conn() // nil: an attempt to connect has failed
-	inDoubt := h.Started() && h.Cause() != nil && !h.Ours()
-	if c == nil || c == h.Conn() && !inDoubt || c.Broken() {
+	inDoubt := h.Claim.Started() && h.Claim.Cause() != nil && !h.Claim.Ours()
+	if c == nil || c == h.Claim.Conn() && !inDoubt || c.Broken() {
 		return
 	}
 	err := h.Session.Side().Remove(ctx, h.b)

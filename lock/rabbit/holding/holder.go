@@ -103,8 +103,8 @@ func (l *Holder) enter(ctx context.Context, slot int, now, successor bool) (*Hel
 	case h.Term() != 0:
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
-	case ctx.Err() == nil && h.Conn().Broken():
-		return nil, h.Conn().BrokenError(what)
+	case ctx.Err() == nil && h.Claim.Conn().Broken():
+		return nil, h.Claim.Conn().BrokenError(what)
 	}
 	return nil, err
 }

@@ -66,9 +66,9 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 			return err
 		}
 	}
-	err := h.Ask(ctx, func() error { return h.onlyType(context.Background()) }) // its channel is patient
+	err := h.Claim.Ask(ctx, func() error { return h.onlyType(context.Background()) }) // its channel is patient
 	if errors.Is(err, names.ErrOtherType) {
-		return h.Lose("its ledger was deleted, and it exists with quorum queues")
+		return h.Claim.Lose("its ledger was deleted, and it exists with quorum queues")
 	} else if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 func (h *Held) reconnect(ctx context.Context) error {
 	if err := h.Session.Connect(ctx); err != nil {
 		if ctx.Err() == nil && time.Since(h.made) < h.Env.Young {
-			return h.Lose("the broker went down when it had just got to know of the slot: " + err.Error())
+			return h.Claim.Lose("the broker went down when it had just got to know of the slot: " + err.Error())
 		}
 		return err
 	}
@@ -103,9 +103,9 @@ func (h *Held) reconnect(ctx context.Context) error {
 		return err
 	}
 	<-h.takeBEnded
-	h.Unwatch()
-	h.Wait() // what was asked on the broken connection
-	if err := h.MoveTo(ctx, side); err != nil {
+	h.Claim.Unwatch()
+	h.Claim.Wait() // what was asked on the broken connection
+	if err := h.Claim.MoveTo(ctx, side); err != nil {
 		return err
 	}
 	h.reader.Store(nil)
@@ -121,7 +121,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 func (h *Held) askForIt(ctx context.Context) error {
 	m := claim.ReclaimRequest(h.Term())
 	over := false
-	err := h.Session.Lend(ctx, func(c *transport.Channel) (err error) {
+	err := h.Session.Lender.Lend(ctx, func(c *transport.Channel) (err error) {
 		var answers *transport.Consumer
 		if h.asked++; h.asked > 2 {
 			if answers, err = c.Consume(ctx, request.ReplyTo, transport.Consumption{NoAck: true}); err != nil {
@@ -134,7 +134,7 @@ func (h *Held) askForIt(ctx context.Context) error {
 		return err
 	})
 	if over {
-		return h.TakenOver("a newer holder has started its command")
+		return h.Claim.TakenOver("a newer holder has started its command")
 	}
 	return err
 }
@@ -168,13 +168,13 @@ func saysOver(ctx context.Context, answers *transport.Consumer, id string) bool 
 
 // handle gets what comes to B, but for requests for the slot that may be granted.
 func (h *Held) handle(d transport.Delivery) {
-	term, asked := h.Asked(d)
+	term, asked := h.Claim.Asked(d)
 	switch {
 	case !asked:
 		h.Inbox.Handle(d)
 	case term < h.Term():
 		h.Inbox.Answer(d, isOver)
 	case term > h.Term(): // whoever asks has started
-		_ = h.TakenOver("a newer holder has started its command")
+		_ = h.Claim.TakenOver("a newer holder has started its command")
 	}
 }

@@ -27,15 +27,15 @@ func (h *Held) takeB(reader *ledger.Reader) {
 	defer close(h.takeBEnded)
 	select {
 	case <-time.After(h.Env.TakeBAfter):
-	case <-h.Ended():
+	case <-h.Claim.Ended():
 		return
 	case <-reader.View().Ended:
 	}
-	if !h.Ours() && !h.claimAfterStart(reader) {
+	if !h.Claim.Ours() && !h.claimAfterStart(reader) {
 		h.Waiter.PassOn()
 		return
 	}
-	if h.claimed(); transport.IsClosed(h.Ended()) {
+	if h.claimed(); transport.IsClosed(h.Claim.Ended()) {
 		return // Release gives both back in one write
 	}
 	// The channel may have been closed meanwhile, which gives the reader's place back too.
@@ -52,18 +52,18 @@ func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
 	ended := reader.View().Ended
 	pauses := transport.Pauses(firstClaimPause, maxClaimPause)
 	for tries := 1; ; tries++ {
-		err := h.Take(context.Background()) // the channel is patient
-		switch afterClaim(err, h.Conn().Broken(), transport.IsClosed(ended), reader.Deleted, tries) {
+		err := h.Claim.Take(context.Background()) // the channel is patient
+		switch afterClaim(err, h.Claim.Conn().Broken(), transport.IsClosed(ended), reader.Deleted, tries) {
 		case claimed:
 			return true
 		case connectionGone:
-			_ = h.Dropped()
+			_ = h.Claim.Dropped()
 			return false
 		case successorRuns:
-			_ = h.Lose("its ledger was deleted, and another berth has its queue")
+			_ = h.Claim.Lose("its ledger was deleted, and another berth has its queue")
 			return false
 		case nothingLeft:
-			_ = h.Doubt(reader.Lost().Error() + ", and " + err.Error())
+			_ = h.Claim.Doubt(reader.Lost().Error() + ", and " + err.Error())
 			return false
 		case tellOwner:
 			h.claimOver()
@@ -74,7 +74,7 @@ func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
 		select {
 		case <-time.After(pauses.NextBackOff()):
 		case <-ended:
-		case <-h.Ended():
+		case <-h.Claim.Ended():
 			return false
 		}
 	}
@@ -87,12 +87,12 @@ func (h *Held) claimOver() {
 	defer cancel()
 	go func() {
 		select {
-		case <-h.Ended():
+		case <-h.Claim.Ended():
 			cancel()
 		case <-ctx.Done():
 		}
 	}()
-	if _, err := h.Session.Publish(ctx, h.b, claim.ReclaimRequest(h.Term())); err != nil {
+	if _, err := h.Session.Lender.Publish(ctx, h.b, claim.ReclaimRequest(h.Term())); err != nil {
 		h.Log.Debug("cannot ask for the slot's queue", "queue", h.b, "error", err)
 	}
 }

@@ -32,7 +32,7 @@ func (h *Held) Verify(ctx context.Context) error {
 // look asks the broker; see claim.Claim.Ask.
 func (h *Held) look(ctx context.Context) (ledgerState, error) {
 	var state ledgerState
-	err := h.Ask(ctx, func() (err error) {
+	err := h.Claim.Ask(ctx, func() (err error) {
 		state, err = h.ask()
 		return err
 	})
@@ -45,17 +45,17 @@ func (h *Held) look(ctx context.Context) (ledgerState, error) {
 func (h *Held) ask() (ledgerState, error) {
 	background := context.Background() // the channels are patient
 	if h.a != "" {
-		if err := h.JudgeExistence(h.Side().Find(background, h.a)); err != nil {
+		if err := h.Claim.JudgeExistence(h.Claim.Side().Find(background, h.a)); err != nil {
 			return recorded, err
 		}
 	}
 	reader := h.reader.Load()
-	if reader != nil && !h.Ours() {
+	if reader != nil && !h.Claim.Ours() {
 		// The reader's place is the only claim, until B is ours: a policy may have dropped the record that would prove
 		// it.
 		err := reader.Prove(h.unclaimed)
 		switch {
-		case err != nil && h.Ours():
+		case err != nil && h.Claim.Ours():
 		case errors.Is(err, lock.ErrLost):
 			// No proof: others wait for our release. B is being claimed.
 			return recorded, lock.Errorf(lock.ErrUnknown, "cannot verify %s: %s", h, err.Error())
@@ -63,15 +63,15 @@ func (h *Held) ask() (ledgerState, error) {
 			return recorded, h.judgeReader(err)
 		}
 	}
-	if reader != nil && h.Started() {
+	if reader != nil && h.Claim.Started() {
 		<-h.takeBEnded // with the reader's place, the records are in hand
 	}
-	if err := h.Prove(background); err != nil || !h.Started() {
+	if err := h.Claim.Prove(background); err != nil || !h.Claim.Started() {
 		return recorded, err
 	}
 	// A ledger that cannot be reached from here may be within reach of a successor, where a cluster is split: only its
 	// answer is proof.
-	abandoned, messages, err := h.Side().Abandoned(background, h.t) // the successor has the records in hand
+	abandoned, messages, err := h.Claim.Side().Abandoned(background, h.t) // the successor has the records in hand
 	switch {
 	case errors.Is(err, transport.ErrNoQueue):
 		return deleted, nil
@@ -83,5 +83,5 @@ func (h *Held) ask() (ledgerState, error) {
 	case err == nil && messages >= names.LedgerFull:
 		h.Writer.WarnOfFlood(h.t)
 	}
-	return recorded, h.Judge(err, "")
+	return recorded, h.Claim.Judge(err, "")
 }

@@ -53,16 +53,16 @@ func (h *Held) Stand(ctx context.Context) error { return h.stand(ctx, true) }
 // Ready implements lock.Held. A successor that has claimed B and only waits gives it back if the last holder asks for
 // it; Ready then returns lock.ErrFull.
 func (h *Held) Ready(ctx context.Context) error {
-	if err := h.Cause(); err != nil {
+	if err := h.Claim.Cause(); err != nil {
 		return err
 	}
-	if h.Started() {
+	if h.Claim.Started() {
 		return nil // the command is started again
 	}
 	if err := h.stand(ctx, false); err != nil {
 		return err
 	}
-	h.Start()
+	h.Claim.Start()
 	h.Session.KeepSilent(true)
 	go h.takeB(h.reader.Load())
 	return nil
@@ -75,7 +75,7 @@ func (h *Held) stand(ctx context.Context, asSuccessor bool) error {
 		h.mayStart, h.proven = true, since
 		return nil
 	}
-	if cause := h.Cause(); ctx.Err() != nil {
+	if cause := h.Claim.Cause(); ctx.Err() != nil {
 		// It may have cut the connection.
 		err = fmt.Errorf("gave up waiting for the last holder of %s: %w", h, ctx.Err())
 	} else if cause != nil {
@@ -121,11 +121,11 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 		case giveUp:
 			err = ctx.Err()
 		case sayWhy:
-			err = w.Cause()
+			err = w.Claim.Cause()
 		case losePlace:
 			err = w.judgeReader(w.reader.Lost())
 		case loseToGuard:
-			err = w.Lose("its guard has released it")
+			err = w.Claim.Lose("its guard has released it")
 		case giveBack:
 			err = w.handBack(ctx)
 			look.Reset(interval)
@@ -134,7 +134,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 		case proveAgain:
 			err = w.prove(ctx)
 		case lookAtSlot:
-			err = w.JudgeExistence(w.exists(ctx)) // its last holder may have seen it removed
+			err = w.Claim.JudgeExistence(w.exists(ctx)) // its last holder may have seen it removed
 			w.there = err == nil
 		case start:
 			return known.Proven, nil
@@ -164,7 +164,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 					err = ErrElsewhere
 				}
 			case <-w.Session.Conn().Blocked():
-			case <-w.Lost():
+			case <-w.Claim.Lost():
 			case <-ctx.Done():
 			}
 		}
@@ -177,7 +177,8 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 // situation is where it stands now.
 func (w *wait) situation(ctx context.Context) situation {
 	return situation{
-		clock: w.Session.Dialer.Clock, gaveUp: ctx.Err() != nil, lost: w.Cause() != nil, out: w.out, ours: w.Ours(), asked: w.asked,
+		clock: w.Session.Dialer.Clock, gaveUp: ctx.Err() != nil, lost: w.Claim.Cause() != nil, out: w.out,
+		ours: w.Claim.Ours(), asked: w.asked,
 		term: w.Term(), mayStart: w.mayStart, missing: w.reader.Missing, lease: w.lease, asSuccessor: w.asSuccessor, there: w.there,
 		blocked: w.Session.Blocked(), priority: w.Waiter.Priority,
 	}
@@ -200,8 +201,8 @@ func (w *wait) prove(ctx context.Context) error {
 	if w.reader.View().Dropped {
 		w.Writer.WarnOfPolicy(w.t, "the record of a holder was not delivered again")
 	}
-	if w.Ours() {
-		return w.Prove(ctx)
+	if w.Claim.Ours() {
+		return w.Claim.Prove(ctx)
 	}
 	return nil
 }
@@ -215,7 +216,7 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 		}
 		w.reader.Prune()
 	}
-	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
+	if err := w.Claim.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
 	}
 	again := w.lease
@@ -245,8 +246,8 @@ func (w *wait) look(ctx context.Context) (time.Duration, error) {
 		return lookAgain, nil
 	}
 	w.absent = false
-	if err := w.Take(ctx); err != nil && !errors.Is(err, transport.ErrTaken) {
-		return 0, w.Judge(err, "its queue is gone")
+	if err := w.Claim.Take(ctx); err != nil && !errors.Is(err, transport.ErrTaken) {
+		return 0, w.Claim.Judge(err, "its queue is gone")
 	}
 	return w.lease, nil
 }
@@ -292,7 +293,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 				return 0, ErrElsewhere
 			}
 			look.Reset(outLook)
-		case term := <-w.Requests():
+		case term := <-w.Claim.Requests():
 			if w.asked = term != 0 && (known.Awaits(term) || w.reader.Empty || known.Unknown()); w.asked {
 				return 0, w.comeBack(ctx, false)
 			}
@@ -302,7 +303,7 @@ func (w *wait) outside(ctx context.Context) (boottime.Instant, error) {
 			}
 		case <-w.Session.Conn().Blocked():
 			return 0, nil
-		case <-w.Lost():
+		case <-w.Claim.Lost():
 			return 0, nil
 		case <-ctx.Done():
 			return 0, nil
@@ -356,7 +357,7 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 	if known := w.reader.View(); known.HolderAlive || w.free(known) || w.alone.IsZero() {
 		return 0, nil
 	}
-	if err := w.JudgeExistence(w.exists(ctx)); err != nil {
+	if err := w.Claim.JudgeExistence(w.exists(ctx)); err != nil {
 		return 0, err
 	}
 	if w.reader.View().Truncated() {
@@ -388,7 +389,7 @@ func (w *wait) handBack(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := w.GiveBack(ctx); err != nil {
+	if err := w.Claim.GiveBack(ctx); err != nil {
 		return err
 	}
 	if leaving {
@@ -400,7 +401,7 @@ func (w *wait) handBack(ctx context.Context) error {
 
 // sayWaiting tells the user once for each holder that is waited for.
 func (w *wait) sayWaiting(known ledger.View) {
-	last, ours := known.Awaited(), w.Ours()
+	last, ours := known.Awaited(), w.Claim.Ours()
 	about := last.Term
 	if ours {
 		about++

@@ -85,7 +85,7 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	d.Brokers = nodes[:1]
 	c := all[0]
 	i := &inspection{
-		Report: &report, Names: n, conn: c, others: all[1:], channel: c.Channel(),
+		Report: &report, names: n, conn: c, others: all[1:], channel: c.Channel(),
 		publisher: transport.NewPublisher(d, "check"), plain: plain, probing: d.Probing, known: d.UserOf, vhost: nodes[0].Vhost(),
 	}
 	defer i.publisher.Close()
@@ -95,7 +95,7 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	i.Platform, i.Cluster = c.Says("platform"), c.Says("cluster_name")
 	i.detectType(ctx)
 	i.permit()
-	i.trialB, i.trialT = i.Queue(0, "B"), i.Queue(0, "T")
+	i.trialB, i.trialT = i.names.Queue(0, "B"), i.names.Queue(0, "T")
 	defer i.removeTrial(ctx)
 	for _, step := range []func(context.Context) error{
 		i.askPermissions, i.publish, i.tryQueues, i.lookForForeign, i.lookForLedger,
@@ -107,16 +107,16 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	if n.ID.Kind.Administered() {
 		i.count(ctx)
 	}
-	i.Advice = append(i.Advice, versionAdvice(i.Product, i.Version, plain, i.Replicated())...)
-	first, second := i.Ledger(1), i.Waiters()
+	i.Advice = append(i.Advice, versionAdvice(i.Product, i.Version, plain, i.names.Replicated())...)
+	first, second := i.names.Ledger(1), i.names.Waiters()
 	if plain {
-		first, second = i.Exists(1), i.Holds(1)
+		first, second = i.names.Exists(1), i.names.Holds(1)
 	} else {
-		i.advise("%s", clusterAdvice(i.Names, named))
+		i.advise("%s", clusterAdvice(i.names, named))
 		i.advise("other users that may publish in the virtual host can delay handovers, and AMQP does not show them: see "+
 			"rabbitmqctl list_permissions -p %s, and give locks a vhost of their own", shellescape.Quote(i.vhost))
 	}
-	if text := leaderAdvice(i.Heartbeat, c.Since(4, 0)); text != "" && i.Replicated() {
+	if text := leaderAdvice(i.Heartbeat, c.Since(4, 0)); text != "" && i.names.Replicated() {
 		i.advise("%s", text)
 	}
 	i.advise("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for "+
@@ -145,7 +145,7 @@ const ageing = 500 * time.Millisecond
 // inspection is one Inspect under way.
 type inspection struct {
 	*Report
-	names.Names
+	names     names.Names
 	conn      *transport.Conn
 	others    []*transport.Conn // to the other nodes that are named
 	channel   *transport.Channel
@@ -171,13 +171,13 @@ func (i *inspection) detectType(ctx context.Context) {
 	if i.plain {
 		return
 	}
-	n, err := slots.DetectType(ctx, i.channel, i.Names)
+	n, err := slots.DetectType(ctx, i.channel, i.names)
 	switch {
 	case errors.Is(err, lock.ErrUnsafe), errors.Is(err, lock.ErrDenied):
 		i.Problems = append(i.Problems, err)
 	case err == nil:
 		i.QueueType = n.Type
-		i.Names = n
+		i.names = n
 		if other := n.Other(); i.channel.Find(ctx, other.Origin()) == nil && !slots.IsShell(ctx, i.channel, other) {
 			i.problem(lock.ErrUnsafe, "%s has queues of both types, as %q and %q show, and two commands can run at once; end all "+
 				"that use it, and delete the queues of one type", n.ID, n.Origin(), other.Origin())
@@ -228,7 +228,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	err := i.channel.Claim(ctx, i.trialB)
 	switch {
 	case err != nil, i.plain:
-	case i.Replicated():
+	case i.names.Replicated():
 		err = i.channel.CreateTrial(ctx, i.trialT)
 	default:
 		err = i.channel.ClaimKeeping(ctx, i.trialT, names.LedgerLength)
@@ -260,7 +260,7 @@ func (i *inspection) tryQueues(ctx context.Context) error {
 	if err == nil && !i.plain {
 		err = i.tryLedger(ctx)
 	}
-	if err == nil && i.Replicated() {
+	if err == nil && i.names.Replicated() {
 		err = i.tryReturn(ctx)
 	}
 	if errors.Is(err, transport.ErrUnanswered) && ctx.Err() == nil {
@@ -312,26 +312,26 @@ func (i *inspection) tryLedger(ctx context.Context) error {
 // whoever claims them.
 func (i *inspection) lookForForeign(ctx context.Context) error {
 	var places []string
-	if !i.Replicated() {
-		places = append(places, i.Holds(1))
+	if !i.names.Replicated() {
+		places = append(places, i.names.Holds(1))
 	}
-	if i.ID.Kind.Administered() || i.Replicated() {
-		places = append(places, i.Administration())
+	if i.names.ID.Kind.Administered() || i.names.Replicated() {
+		places = append(places, i.names.Administration())
 	}
 	for _, queue := range places {
 		if i.channel.Find(ctx, queue) == nil {
-			i.Problems = append(i.Problems, i.Foreign(queue))
+			i.Problems = append(i.Problems, i.names.Foreign(queue))
 		}
 	}
 	if ctx.Err() == nil && i.conn.Broken() {
-		return i.conn.BrokenError("cannot inspect " + i.ID.String())
+		return i.conn.BrokenError("cannot inspect " + i.names.ID.String())
 	}
 	return ctx.Err()
 }
 
 // lookForLedger looks whether a plain lock is used with the full protocol, too.
 func (i *inspection) lookForLedger(ctx context.Context) error {
-	for _, of := range []names.Names{i.Names, i.Other()} {
+	for _, of := range []names.Names{i.names, i.names.Other()} {
 		if i.plain && i.channel.Find(ctx, of.Ledger(1)) == nil {
 			i.Problems = append(i.Problems, of.Mixed(1))
 		}
@@ -341,12 +341,12 @@ func (i *inspection) lookForLedger(ctx context.Context) error {
 
 // count notes how many slots the lock has.
 func (i *inspection) count(ctx context.Context) {
-	n, err := slots.Count(ctx, i.channel, i.Names)
+	n, err := slots.Count(ctx, i.channel, i.names)
 	if err != nil {
 		i.advise("the slots cannot be counted: %s", err.Error())
 		return
 	}
 	if i.Slots = n; n == 0 {
-		i.Advice = append([]string{i.Absent().Error()}, i.Advice...)
+		i.Advice = append([]string{i.names.Absent().Error()}, i.Advice...)
 	}
 }

@@ -32,7 +32,7 @@ type need struct {
 func (i *inspection) needs() []need {
 	const admin = "this user cannot change the number of slots"
 	waking := "waiters are not woken and look from time to time"
-	n, c := i.Names, i.channel
+	n, c := i.names, i.channel
 	if n.HandsOut() {
 		waking = "" // without tokens there is no slot
 	}
@@ -51,7 +51,7 @@ func (i *inspection) needs() []need {
 		all = append(all[:1], need{"configure", n.Ledger(1), "", c.Find}, // they must not be there
 			need{"configure", n.Other().Ledger(1), "", c.Find})
 	}
-	if i.ID.Kind.Administered() {
+	if i.names.ID.Kind.Administered() {
 		all = append(all,
 			need{"configure", n.Exists(1), "", c.Find}, // in some releases any permission will do
 			need{"configure", n.Exists(1), admin, c.MayConfigure},
@@ -63,7 +63,7 @@ func (i *inspection) needs() []need {
 	}
 	for _, sign := range n.RivalSigns() { // who makes the lock looks for them
 		without := admin
-		if !i.ID.Kind.Administered() {
+		if !i.names.ID.Kind.Administered() {
 			without = ""
 		}
 		all = append(all, need{"configure", sign.Queue, without, c.Find})
@@ -123,16 +123,16 @@ func (i *inspection) missing(all []need) {
 func (i *inspection) pattern(administration bool) string {
 	const tokens, others = `-([KQ]|Q-[MP])`, `-(W|[0-9]+-[ABT]|[ABT]-[0-9]+)`
 	queues := "(" + tokens + "|(" + tokens + ")?" + others + ")"
-	if administration || i.ID.Kind == lock.Mutex {
+	if administration || i.names.ID.Kind == lock.Mutex {
 		queues = "(" + tokens + ")?(" + others + ")?"
 	}
-	return "^" + regexp.QuoteMeta(i.ID.Name) + queues + "$"
+	return "^" + regexp.QuoteMeta(i.names.ID.Name) + queues + "$"
 }
 
 // permit says what to permit to whom, as far as is known by which name the broker knows berth.
 func (i *inspection) permit() {
 	i.Runner = i.grant(i.pattern(false))
-	if i.ID.Kind.Administered() {
+	if i.names.ID.Kind.Administered() {
 		i.Administrator = i.grant(i.pattern(true))
 	}
 }

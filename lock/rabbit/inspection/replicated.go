@@ -19,13 +19,13 @@ func (i *inspection) tryReturn(ctx context.Context) error {
 		return err // all was dropped, which tryLedger has told
 	}
 	if err := all[len(all)-1].Nack(true, true); err != nil {
-		return i.conn.BrokenError("cannot inspect " + i.ID.String())
+		return i.conn.BrokenError("cannot inspect " + i.names.ID.String())
 	}
 	back, err := i.take(ctx)
 	if err != nil || len(back) > 0 {
 		return err
 	}
-	ledger := i.Ledger(1)
+	ledger := i.names.Ledger(1)
 	if err := i.channel.Find(ctx, ledger); errors.Is(err, transport.ErrNoQueue) {
 		return nil
 	} else if err != nil {
@@ -53,7 +53,7 @@ func (i *inspection) take(ctx context.Context) (all []transport.Delivery, err er
 
 // removeTrial removes the queue that is exclusive to nobody.
 func (i *inspection) removeTrial(ctx context.Context) {
-	if i.Replicated() && !i.conn.Broken() {
+	if i.names.Replicated() && !i.conn.Broken() {
 		_ = i.conn.Channel().Remove(ctx, i.trialT)
 	}
 }

@@ -304,7 +304,7 @@ func (w *Waiter) take(ctx context.Context, b baton) (called bool, err error) {
 
 // publish publishes a new baton.
 func (w *Waiter) publish(ctx context.Context, b baton) {
-	if _, err := w.session.Publish(ctx, w.Queue, b.message()); err != nil {
+	if _, err := w.session.Lender.Publish(ctx, w.Queue, b.message()); err != nil {
 		w.Log.Debug("no baton made", "queue", w.Queue, "error", err)
 	}
 }

@@ -130,7 +130,7 @@ func (c *Contender) claim(ctx context.Context, slot int) (*Held, error) {
 			return nil, fmt.Errorf("%s: %w", h, transport.ErrTaken)
 		}
 	}
-	err := h.Take(ctx)
+	err := h.Claim.Take(ctx)
 	if err == nil {
 		err = h.exists(ctx)
 	}
@@ -145,8 +145,8 @@ func (c *Contender) claim(ctx context.Context, slot int) (*Held, error) {
 	switch what := "cannot take " + h.String(); {
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
-	case ctx.Err() == nil && h.Conn().Broken():
-		return nil, h.Conn().BrokenError(what)
+	case ctx.Err() == nil && h.Claim.Conn().Broken():
+		return nil, h.Claim.Conn().BrokenError(what)
 	}
 	return nil, err
 }
@@ -190,7 +190,7 @@ func (c *Contender) Requests() <-chan lock.Request { return nil }
 func (c *Contender) Close() error {
 	err := c.session.Close()
 	if c.held != nil {
-		c.held.Wait()
+		c.held.Claim.Wait()
 		c.held = nil
 	}
 	return err

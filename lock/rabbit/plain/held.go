@@ -22,7 +22,7 @@ const (
 
 // Held is lock.Held: B of a slot, owned by the session's connection.
 type Held struct {
-	*claim.Claim
+	Claim     *claim.Claim
 	contender *Contender
 	slot      int
 	a, b      string        // a is empty for a mutex
@@ -49,6 +49,12 @@ func newHeld(c *Contender, slot int) *Held {
 // String names the slot, for messages.
 func (h *Held) String() string { return fmt.Sprintf("slot %d of %s", h.slot, h.contender.cfg.Names.ID) }
 
+// Lost implements lock.Held.
+func (h *Held) Lost() <-chan struct{} { return h.Claim.Lost() }
+
+// Cause implements lock.Held.
+func (h *Held) Cause() error { return h.Claim.Cause() }
+
 // Slot implements lock.Held.
 func (h *Held) Slot() int { return h.slot }
 
@@ -70,16 +76,16 @@ func (h *Held) exists(ctx context.Context) error {
 	if h.a == "" {
 		return nil
 	}
-	return h.JudgeExistence(h.Side().Find(ctx, h.a))
+	return h.Claim.JudgeExistence(h.Claim.Side().Find(ctx, h.a))
 }
 
 // Ready implements lock.Held. It waits for as long as the last holder's command may live, if that one's lease is no
 // longer than ours, and then proves the slot.
 func (h *Held) Ready(ctx context.Context) error {
-	if err := h.Cause(); err != nil {
+	if err := h.Claim.Cause(); err != nil {
 		return err
 	}
-	if h.Started() {
+	if h.Claim.Started() {
 		return nil // the command is started again
 	}
 	if err := h.wait(ctx); err != nil {
@@ -92,7 +98,7 @@ func (h *Held) Ready(ctx context.Context) error {
 	h.contender.term = max(h.contender.term+1, uint64(time.Now().UnixMicro()))
 	h.term.Store(h.contender.term)
 	h.proven = since
-	h.Start()
+	h.Claim.Start()
 	h.contender.session.KeepSilent(true)
 	return nil
 }
@@ -107,10 +113,10 @@ func (h *Held) wait(ctx context.Context) error {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-h.Conn().Blocked():
-		return h.Conn().BrokenError("cannot wait for " + h.String())
-	case <-h.Lost():
-		return h.Cause()
+	case <-h.Claim.Conn().Blocked():
+		return h.Claim.Conn().BrokenError("cannot wait for " + h.String())
+	case <-h.Claim.Lost():
+		return h.Claim.Cause()
 	}
 	if ctx.Err() != nil { // a question now would stay asked
 		return fmt.Errorf("gave up waiting for the handover delay of %s: %w", h, ctx.Err())
@@ -120,12 +126,12 @@ func (h *Held) wait(ctx context.Context) error {
 
 // Verify implements lock.Held. It looks at A and, as B's owner, at B.
 func (h *Held) Verify(ctx context.Context) error {
-	return h.Ask(ctx, func() error {
+	return h.Claim.Ask(ctx, func() error {
 		background := context.Background() // the channel is patient once the command may be alive
 		if err := h.exists(background); err != nil {
 			return err
 		}
-		return h.Prove(background)
+		return h.Claim.Prove(background)
 	})
 }
 
@@ -165,13 +171,13 @@ func (h *Held) reconnect(ctx context.Context) error {
 		return err
 	}
 	if err := h.contender.withoutLedger(ctx, h.slot); errors.Is(err, lock.ErrUnsafe) {
-		return h.Lose(err.Error())
+		return h.Claim.Lose(err.Error())
 	} else if err != nil {
 		return err
 	}
-	h.Unwatch()
-	h.Wait() // what was asked on the broken connection
-	if err := h.MoveTo(ctx, side); err != nil {
+	h.Claim.Unwatch()
+	h.Claim.Wait() // what was asked on the broken connection
+	if err := h.Claim.MoveTo(ctx, side); err != nil {
 		return err
 	}
 	session.KeepSilent(true)
@@ -181,22 +187,22 @@ func (h *Held) reconnect(ctx context.Context) error {
 
 // Release implements lock.Held.
 func (h *Held) Release(ctx context.Context) error {
-	if h.End() {
+	if h.Claim.End() {
 		return nil // released before
 	}
 	defer close(h.over)
 	session := h.contender.session
 	session.KeepSilent(false)
-	if session.Conn() != h.Conn() {
+	if session.Conn() != h.Claim.Conn() {
 		session.Conn().Abandon() // with what a reclaim has claimed that did not come to its end
 	}
-	err := h.GiveBack(ctx)
+	err := h.Claim.GiveBack(ctx)
 	if err != nil {
-		h.Conn().Abandon()
-		<-h.Conn().Done()
+		h.Claim.Conn().Abandon()
+		<-h.Claim.Conn().Done()
 	}
-	h.Wait()
-	if err == nil || h.Conn().Orderly() {
+	h.Claim.Wait()
+	if err == nil || h.Claim.Conn().Orderly() {
 		return nil
 	}
 	return fmt.Errorf("cannot confirm that %s was given back; the connection was closed, which frees it: %w", h, err)

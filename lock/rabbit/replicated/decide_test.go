@@ -168,7 +168,7 @@ func TestWhatRecordsMeanForOneThatHolds(t *testing.T) {
 		if (err == nil) != (c.want == nil) || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
-		if lost := errors.Is(h.Cause(), lock.ErrLost); lost != (c.want == lock.ErrLost) {
+		if lost := errors.Is(h.Claim.Cause(), lock.ErrLost); lost != (c.want == lock.ErrLost) {
 			t.Errorf("%s: lost for good: %v", name, lost)
 		}
 	}

@@ -34,7 +34,7 @@ func (h *Held) silence() time.Duration { return min(maxSilence, h.lease/5) }
 func (h *Held) lookElsewhere(reader *ledger.Reader) {
 	h.searching.Lock()
 	defer h.searching.Unlock()
-	if h.search != nil || !h.Started() || len(h.Session.Dialer.Brokers) == 1 {
+	if h.search != nil || !h.Claim.Started() || len(h.Session.Dialer.Brokers) == 1 {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -19,11 +19,11 @@ import (
 // Held is lock.Held: the reader's place of a slot's ledger. Holder.Claim makes it.
 type Held struct {
 	*Holder
-	*claim.Claim // whether the place is lost, or in doubt: it has no queue of its own
-	slot         int
-	id           string // of this holding
-	a, t         string
-	lease        time.Duration
+	Claim *claim.Claim // whether the place is lost, or in doubt: it has no queue of its own
+	slot  int
+	id    string // of this holding
+	a, t  string
+	lease time.Duration
 
 	term   atomic.Uint64                 // 0 until the ledger has the record, and that is proven
 	reader atomic.Pointer[ledger.Reader] // nil before it is entered
@@ -63,7 +63,7 @@ func (h *Held) visitor() ledger.Visitor {
 		Handle: func(d transport.Delivery) {
 			switch {
 			case d.Redelivered:
-			case h.Started():
+			case h.Claim.Started():
 				h.Inbox.Handle(d)
 			default:
 				h.Inbox.HandleQuestion(d)
@@ -74,6 +74,12 @@ func (h *Held) visitor() ledger.Visitor {
 
 // String names the slot, for messages.
 func (h *Held) String() string { return fmt.Sprintf("slot %d of %s", h.slot, h.Names.ID) }
+
+// Lost implements lock.Held.
+func (h *Held) Lost() <-chan struct{} { return h.Claim.Lost() }
+
+// Cause implements lock.Held.
+func (h *Held) Cause() error { return h.Claim.Cause() }
 
 // Slot implements lock.Held.
 func (h *Held) Slot() int { return h.slot }
@@ -105,7 +111,7 @@ func (h *Held) Handover() lock.Handover {
 // early reports whether it has not seen everybody before it end: its release speaks of itself alone then, because the
 // ledger may lose the records of those that it has waited for.
 func (h *Held) early() bool {
-	return !h.Started() && (h.Term() == 0 || !h.free(h.reader.Load().View()))
+	return !h.Claim.Started() && (h.Term() == 0 || !h.free(h.reader.Load().View()))
 }
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
@@ -117,7 +123,7 @@ func (h *Held) watch(reader *ledger.Reader) {
 		select {
 		case <-ended:
 			_ = h.judge(reader.Lost())
-		case <-h.Ended():
+		case <-h.Claim.Ended():
 		}
 	})
 }
@@ -127,18 +133,18 @@ func (h *Held) watch(reader *ledger.Reader) {
 func (h *Held) judge(err error) error {
 	switch {
 	case errors.Is(err, lock.ErrUnreachable):
-		return h.Dropped()
+		return h.Claim.Dropped()
 	case !errors.Is(err, lock.ErrLost):
 		return err
-	case h.Started():
-		return h.Doubt(err.Error())
+	case h.Claim.Started():
+		return h.Claim.Doubt(err.Error())
 	}
-	return h.Lose(err.Error())
+	return h.Claim.Lose(err.Error())
 }
 
 // Verify implements lock.Held. It proves the place: the record is put back, and comes again.
 func (h *Held) Verify(ctx context.Context) error {
-	return h.Ask(ctx, func() error {
+	return h.Claim.Ask(ctx, func() error {
 		reader := h.reader.Load()
 		heard := reader.View().Read
 		h.lookElsewhere(reader)
@@ -146,7 +152,7 @@ func (h *Held) Verify(ctx context.Context) error {
 		if err == nil || reader.View().Read != heard {
 			h.answered()
 		}
-		if err == nil && time.Since(h.recorded) > h.Env.RewriteInterval && !transport.IsClosed(h.Ended()) {
+		if err == nil && time.Since(h.recorded) > h.Env.RewriteInterval && !transport.IsClosed(h.Claim.Ended()) {
 			h.rewrite()
 		}
 		return err
@@ -172,7 +178,7 @@ func (h *Held) ask() error {
 		return err
 	}
 	if err := h.exists(background); errors.Is(err, transport.ErrNoQueue) {
-		return h.JudgeExistence(err)
+		return h.Claim.JudgeExistence(err)
 	} else if err != nil {
 		h.Log.Debug("cannot see whether the slot was removed", "queue", h.a, "error", err)
 	}
@@ -183,7 +189,7 @@ func (h *Held) ask() error {
 func (h *Held) judgeRecords(known ledger.View, proven bool) error {
 	switch {
 	case known.Disowned():
-		return h.Lose("its guard has released it")
+		return h.Claim.Lose("its guard has released it")
 	case proven && known.Contested():
 		return lock.Errorf(lock.ErrInDoubt, "%s: another berth, which had its place, waits for it", h)
 	}
@@ -192,15 +198,15 @@ func (h *Held) judgeRecords(known ledger.View, proven bool) error {
 
 // Release implements lock.Held.
 func (h *Held) Release(ctx context.Context) error {
-	if h.End() {
+	if h.Claim.End() {
 		return nil // released before
 	}
 	defer close(h.over)
 	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
 	h.stayHere()
-	if h.Started() {
-		defer context.AfterFunc(ctx, h.Conn().Abandon)()
+	if h.Claim.Started() {
+		defer context.AfterFunc(ctx, h.Claim.Conn().Abandon)()
 	}
 	h.Session.KeepSilent(false)
 	if h.next != nil {
@@ -212,11 +218,11 @@ func (h *Held) Release(ctx context.Context) error {
 	}
 	unrecorded, err := giveBack()
 	if err != nil {
-		h.Conn().Abandon()
-		<-h.Conn().Done()
+		h.Claim.Conn().Abandon()
+		<-h.Claim.Conn().Done()
 	}
 	h.Wait()
-	if err == nil || h.Conn().Orderly() {
+	if err == nil || h.Claim.Conn().Orderly() {
 		return unrecorded
 	}
 	return fmt.Errorf("cannot confirm that %s was given back; the connection was closed, which frees it: %w", h, err)
@@ -224,7 +230,7 @@ func (h *Held) Release(ctx context.Context) error {
 
 // Wait waits for what runs beside the holding. The connection is closed, or the holding has ended.
 func (h *Held) Wait() {
-	h.End()
+	h.Claim.End()
 	h.work.Wait()
 	h.Claim.Wait()
 	h.stayHere()
@@ -237,7 +243,7 @@ func (h *Held) giveBack(ctx, releasing context.Context, leaving func()) (unrecor
 	switch {
 	case reader == nil:
 		return nil, nil
-	case !h.Started() && reader.Empty:
+	case !h.Claim.Started() && reader.Empty:
 		// With a release, the ledger would look as if nobody else could be alive; with the record, a holder of before
 		// would stay in doubt.
 		return nil, reader.Withdraw(ctx)
@@ -246,36 +252,36 @@ func (h *Held) giveBack(ctx, releasing context.Context, leaving func()) (unrecor
 			unrecorded = h.recordRelease(ctx, h.tried)
 		}
 		return unrecorded, reader.Close(ctx)
-	case h.Conn().Broken() || h.Session.Conn() != h.Conn() || h.Session.Apart() || h.unanswered(releasing, reader):
+	case h.Claim.Conn().Broken() || h.Session.Conn() != h.Claim.Conn() || h.Session.Apart() || h.unanswered(releasing, reader):
 		if h.Session.Blocked() {
-			h.Conn().Abandon() // nothing is answered on it any more
+			h.Claim.Conn().Abandon() // nothing is answered on it any more
 		}
 		unrecorded = h.recordRelease(ctx, h.holding())
 		return unrecorded, reader.Close(ctx)
 	}
 	batch := transport.Batch{Queue: h.t, Message: h.holding().Released(h.early()), First: leaving}
 	publish := h.Session.Main().Publish
-	if h.Started() { // otherwise the records of those who may live have to go back
+	if h.Claim.Started() { // otherwise the records of those who may live have to go back
 		publish = reader.Leave
 	}
 	found, failure := publish(releasing, batch)
 	if failure != nil {
-		h.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
+		h.Claim.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
 	}
 	if failure != nil || found != transport.Present {
 		unrecorded = h.recordRelease(ctx, h.holding())
 	}
-	return unrecorded, h.Conn().UnlessBlocked(func() error { return reader.Close(ctx) })
+	return unrecorded, h.Claim.Conn().UnlessBlocked(func() error { return reader.Close(ctx) })
 }
 
 // unanswered reports whether the ledger does not answer one whose command has run, and cuts the connection then. A
 // leader that hangs does not see a consumer off: the broker keeps its channel for 70 s more, and nobody gets past it
 // though there is another leader. A consumer whose connection is cut before it leaves is gone with that.
 func (h *Held) unanswered(ctx context.Context, reader *ledger.Reader) bool {
-	if !h.Started() || reader.AwaitCopies(ctx, h.silence()) == nil {
+	if !h.Claim.Started() || reader.AwaitCopies(ctx, h.silence()) == nil {
 		return false
 	}
-	h.Conn().Abandon()
+	h.Claim.Conn().Abandon()
 	return true
 }
 

@@ -85,12 +85,12 @@ func (l *Holder) Claim(ctx context.Context, slot int, now bool) (*Held, error) {
 	case h.Term() != 0:
 	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
 		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
-	case ctx.Err() == nil && h.Conn().Abandoned() && h.reader.Load() == nil:
+	case ctx.Err() == nil && h.Claim.Conn().Abandoned() && h.reader.Load() == nil:
 		return nil, lock.Errorf(lock.ErrUnreachable, "%s: queue %q does not answer; while nodes are down wait for them; if it "+
 			"stays so with all nodes up (rabbitmq-queues quorum_status), end the commands of this lock, and delete that queue",
 			what, h.t)
-	case ctx.Err() == nil && h.Conn().Broken():
-		return nil, h.Conn().BrokenError(what)
+	case ctx.Err() == nil && h.Claim.Conn().Broken():
+		return nil, h.Claim.Conn().BrokenError(what)
 	}
 	return nil, err
 }
@@ -163,7 +163,7 @@ func (h *Held) noteDelay(reader *ledger.Reader) {
 }
 
 // exists finds out whether the slot is there.
-func (h *Held) exists(ctx context.Context) error { return h.Side().Find(ctx, h.a) }
+func (h *Held) exists(ctx context.Context) error { return h.Claim.Side().Find(ctx, h.a) }
 
 // record records this holding under a new term. Once the record has come back, whoever has the place after us reads it.
 // It goes on for a moment when ctx has ended.

@@ -46,7 +46,7 @@ func (h *Held) Reclaim(ctx context.Context) error {
 
 // repair has the record and its copy come to the reader, on another connection or channel where that is necessary.
 func (h *Held) repair(ctx context.Context) error {
-	if h.Cause() == nil {
+	if h.Claim.Cause() == nil {
 		return h.writeAgain(ctx, h.reader.Load())
 	}
 	if err := h.connect(ctx); err != nil {
@@ -61,12 +61,12 @@ func (h *Held) repair(ctx context.Context) error {
 		return err
 	}
 	if h.next.View().Disowned() {
-		return h.Lose("its guard has released it")
+		return h.Claim.Lose("its guard has released it")
 	}
 	h.work.Wait() // that watched the last reader
 	h.reader.Store(h.next)
 	h.next.Keep()
-	h.Renew(side)
+	h.Claim.Renew(side)
 	h.watch(h.next)
 	h.next = nil
 	h.Session.KeepSilent(true)
@@ -100,7 +100,7 @@ func (h *Held) comeBack(ctx context.Context) error {
 	next, err := ledger.Return(ctx, h.Session.Main(), h.t, h.visitor())
 	if errors.Is(err, transport.ErrNoQueue) {
 		// Whoever makes it again waits for as long as anybody may live.
-		return h.Lose("its ledger was deleted")
+		return h.Claim.Lose("its ledger was deleted")
 	}
 	if err == nil {
 		h.next = next

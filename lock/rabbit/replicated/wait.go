@@ -17,23 +17,23 @@ const leaveAlone = time.Second
 // Ready implements lock.Held. One that has only waited steps back if a holder of before shows that it lives; Ready then
 // returns lock.ErrFull.
 func (h *Held) Ready(ctx context.Context) error {
-	if err := h.Cause(); err != nil {
+	if err := h.Claim.Cause(); err != nil {
 		return err
 	}
-	if h.Started() {
+	if h.Claim.Started() {
 		return nil // the command is started again
 	}
 	if err := h.await(ctx); err != nil {
 		if ctx.Err() != nil { // it may have cut the connection
 			return fmt.Errorf("gave up waiting for the last holder of %s: %w", h, ctx.Err())
-		} else if cause := h.Cause(); cause != nil {
+		} else if cause := h.Claim.Cause(); cause != nil {
 			return cause
 		}
 		return err
 	}
 	reader := h.reader.Load()
 	h.proven = reader.View().Proven
-	h.Start()
+	h.Claim.Start()
 	h.Session.KeepSilent(true)
 	reader.Keep()
 	h.watch(reader)
@@ -62,7 +62,7 @@ func (h *Held) await(ctx context.Context) error {
 		case losePlace:
 			err = h.judge(reader.Lost())
 		case loseToGuard:
-			err = h.Lose("its guard has released it")
+			err = h.Claim.Lose("its guard has released it")
 		case stepBack:
 			h.stepBack(ctx)
 			err = lock.Errorf(lock.ErrFull, "%s: its holder lives, or another berth had its place", h)
@@ -130,7 +130,7 @@ func (h *Held) look(ctx context.Context, reader *ledger.Reader) error {
 		return h.judge(err)
 	}
 	reader.Prune()
-	return h.JudgeExistence(h.exists(ctx))
+	return h.Claim.JudgeExistence(h.exists(ctx))
 }
 
 // sayWaiting tells the user whom the slot is waited for.

@@ -20,8 +20,8 @@ import (
 // Session is the connection of one contender, and of the slot that it holds. Connect and Close are called one at a
 // time, the others from several goroutines. New makes it.
 type Session struct {
-	transport.Lender                   // publishes over the connection that may
-	Dialer           *transport.Dialer // connects
+	Lender transport.Lender  // publishes over the connection that may
+	Dialer *transport.Dialer // connects
 
 	publisher *transport.Publisher // the other connection
 	prober    *transport.Publisher // a third one, for probes in transactions
