@@ -85,5 +85,5 @@ func ask(c *cli.Context, timeout time.Duration, question func(context.Context, *
 	ctx, release := interrupt.Context(c.Context, timeout)
 	defer release()
 	err = question(ctx, q)
-	return interrupt.Because(ctx, errors.Join(err, q.Close()))
+	return interrupt.Because(ctx, errors.Join(err, q.Inspector.Close()))
 }

@@ -139,7 +139,7 @@ func statusAction(c *cli.Context) error {
 	default:
 		err = once(ctx, q, view, c.App.Writer, request.json)
 	}
-	return errors.Join(err, q.Close())
+	return errors.Join(err, q.Inspector.Close())
 }
 
 // list prints which locks there are.
@@ -175,8 +175,8 @@ func looks(ctx context.Context, cfg config.Connection, ids []lock.ID) (all []dis
 			if err != nil {
 				return nil, err
 			}
-			view.Seen.Status, view.Seen.Err = q.Look(ctx)
-			if err := errors.Join(q.Close(), ctx.Err()); err != nil {
+			view.Seen.Status, view.Seen.Err = q.Inspector.Look(ctx)
+			if err := errors.Join(q.Inspector.Close(), ctx.Err()); err != nil {
 				return nil, err
 			}
 		}

@@ -338,9 +338,9 @@ func TestWhatIsSaidOfALockIsEnoughToAskIt(t *testing.T) {
 		sort error
 		text string
 	}{
-		"--semaphore|s":                      {ErrUsage, "no broker is named"},
-		"--broker|x|--semaphore|s":           {ErrUsage, "is not a broker"},
-		"--broker|local|--token-semaphore|s":                                  {ErrInvalid, "needs RabbitMQ"},
+		"--semaphore|s":                                                        {ErrUsage, "no broker is named"},
+		"--broker|x|--semaphore|s":                                             {ErrUsage, "is not a broker"},
+		"--broker|local|--token-semaphore|s":                                   {ErrInvalid, "needs RabbitMQ"},
 		"--broker|local|--queue-type|quorum|--semaphore|s":                     {ErrInvalid, "needs RabbitMQ"},
 		"--broker|amqp://h|--queue-type|quorum|--protocol|plain|--semaphore|s": {ErrInvalid, "exclude each other"},
 	} {

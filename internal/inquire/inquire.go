@@ -31,14 +31,14 @@ const (
 
 // Inquiry is about one lock. Its methods are called one at a time.
 type Inquiry struct {
-	lock.Inspector
-	ID     lock.ID
-	Naming []string // flags with which another command finds the same lock
+	Inspector lock.Inspector
+	ID        lock.ID
+	Naming    []string // flags with which another command finds the same lock
 }
 
 // Status is Look, with an error for a lock that does not exist, which says how to create it.
 func (q *Inquiry) Status(ctx context.Context) (lock.Status, error) {
-	now, err := q.Look(ctx)
+	now, err := q.Inspector.Look(ctx)
 	if err == nil && len(now.Slots) == 0 {
 		err = q.ID.Absent(q.Naming...)
 	}
@@ -157,7 +157,7 @@ func (q *Inquiry) ask(ctx context.Context, s lock.SlotStatus, verb lock.Verb, se
 	asked := Asked{Slot: s.Slot, Holder: s.Holder, at: time.Now(), seen: seen}
 	limited, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	answer, err := q.Ask(limited, s.Slot, verb)
+	answer, err := q.Inspector.Ask(limited, s.Slot, verb)
 	if err == nil {
 		asked.Decision, err = lock.ReadDecision("the holder of "+q.subject(s.Slot), answer)
 	}

@@ -27,7 +27,7 @@ func (q *Inquiry) AwaitSuccessor(ctx context.Context, asked Asked) (Successor, e
 	defer ticks.Stop()
 	for {
 		began := time.Now()
-		now, err := q.Look(ctx)
+		now, err := q.Inspector.Look(ctx)
 		if errors.Is(err, lock.ErrDenied) {
 			return Successor{}, err
 		}

@@ -27,7 +27,7 @@ func (q *Inquiry) Watch(ctx context.Context, interval time.Duration, tell func(S
 	defer ticks.Stop()
 	var last Seen
 	for first := true; ; first = false {
-		status, err := q.Look(ctx)
+		status, err := q.Inspector.Look(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil

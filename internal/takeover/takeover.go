@@ -46,7 +46,7 @@ type Takeover struct {
 // Ask waits until the command could do its work, and asks the holder of a slot, or of any that is held for 0, to step
 // down: again and again, because somebody else may be faster to take the place. It returns when ctx ends.
 func (t Takeover) Ask(ctx context.Context, slot int) error {
-	defer t.Inquiry.Close()
+	defer t.Inquiry.Inspector.Close()
 	if err := t.awaitReady(ctx); err != nil {
 		return err
 	}

@@ -54,9 +54,9 @@ func (l *loop) report() lock.Report {
 
 // reloaded is what reading the configuration again has come to, for somebody who has asked for it.
 type reloaded struct {
-	supervisor.Reloaded
-	err error
-	by  lock.Request
+	settings supervisor.Reloaded
+	err      error
+	by       lock.Request
 }
 
 // reload begins to read the configuration again, once at a time.
@@ -84,8 +84,8 @@ func (l *loop) noteReloaded(r reloaded) {
 		l.answers.Send(r.by, lock.Decision{Why: r.err.Error()})
 		return
 	}
-	l.cfg.Stop, l.cfg.StopTo, l.cfg.Loss = r.Stop, r.StopTo, r.Loss
-	l.cfg.Hooks, l.cfg.HookTimeout = r.Hooks, r.HookTimeout
+	l.cfg.Stop, l.cfg.StopTo, l.cfg.Loss = r.settings.Stop, r.settings.StopTo, r.settings.Loss
+	l.cfg.Hooks, l.cfg.HookTimeout = r.settings.Hooks, r.settings.HookTimeout
 	l.noteHooks()
 	l.setLossTimer()
 	if l.guard != nil && l.held != nil && l.state.Working() {
@@ -97,7 +97,8 @@ func (l *loop) noteReloaded(r reloaded) {
 		key, says string
 		of        []string
 	}{
-		{"took", "these have changed: ", r.Took}, {"kept", "these stay as they were until berth is started anew: ", r.Kept},
+		{"took", "these have changed: ", r.settings.Took},
+		{"kept", "these stay as they were until berth is started anew: ", r.settings.Kept},
 	} {
 		if names := strings.Join(part.of, ", "); names != "" {
 			why, fields = append(why, part.says+names), append(fields, part.key, names)
