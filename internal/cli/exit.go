@@ -55,7 +55,7 @@ func Status(err error) int {
 	var exit supervisor.Exit
 	var ended interrupt.Signalled
 	switch {
-	case errors.As(err, &exit):
+	case errors.As(err, &exit) && (exit.Status != 0 || exit.Err == nil):
 		return exit.Status
 	case errors.As(err, &ended):
 		return supervisor.ExitSignal + int(ended.Signal)

@@ -40,6 +40,7 @@ func TestStatusFollowsWhatWentWrong(t *testing.T) {
 		{fmt.Errorf("%w (%w)", lock.ErrUnknown, interrupt.Signalled{Signal: syscall.SIGTERM}), 143},
 		{supervisor.Exit{Status: 3}, 3},
 		{supervisor.Exit{Status: 3, Err: lock.ErrLost}, 3},
+		{supervisor.Exit{Err: lock.ErrUnsafe}, 78},
 		{errors.New("anything"), 70},
 		{errors.Join(lock.ErrUnsafe, lock.ErrUnknown), 78},
 		{errors.Join(lock.ErrDenied, lock.ErrUnknown), 77},

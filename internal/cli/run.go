@@ -66,19 +66,11 @@ func runAction(c *cli.Context) error {
 	cfg.Version = version
 	log, flush := logging.New(cfg.Connection)
 	defer flush()
-	err = ended(runner.Run(cfg, load, queue, log))
+	err = runner.Run(cfg, load, queue, log)
 	if cfg.LogFormat == "json" {
 		return logged(log, failed(c.Command.HelpName, err))
 	}
 	return err
-}
-
-// ended is the error for how a run ended.
-func ended(exit supervisor.Exit) error {
-	if exit.Status == 0 && exit.Err != nil {
-		return exit.Err
-	}
-	return exit
 }
 
 // logged has the log say why berth ends, for readers who expect an object in each
