@@ -7,7 +7,7 @@ import (
 )
 
 // maxName is how many bytes a lock's name may have.
-const maxName = 247
+const maxName = 243
 
 // longestOfRunes is how many bytes a name may have that is not plain ASCII. From
 // 4.0 on RabbitMQ ends a connection with 541 in the place of a refusal whose text

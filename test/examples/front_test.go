@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -98,12 +97,11 @@ func TestReadmeIsRightForWhoHasABroker(t *testing.T) {
 	p.awaitSaid("./importer runs", standby)
 	p.awaitSaid("./importer-v2 runs", p.start(line("run --mutex importer --takeover")))
 
-	cluster := regexp.MustCompile("`(berth token-semaphore create [^`]+)`").FindStringSubmatch(pageText(t))
+	cluster := regexp.MustCompile("\\*\\*On a cluster\\*\\*, add `([^`]+)`").FindStringSubmatch(pageText(t))
 	if cluster == nil {
 		t.Fatal("README.md has no lock that survives the loss of a node")
 	}
-	p.run(cluster[1])
-	p.run(fmt.Sprintf("berth run --token-semaphore %s --try -- true", strings.Fields(cluster[1])[3]))
+	p.run("berth run --mutex clustered --try " + cluster[1] + " -- true")
 }
 
 // pageText returns README.md with each paragraph on one line.

@@ -231,6 +231,9 @@ func (c *Contender) make(ctx context.Context) error {
 	maker := ledger.Maker{Names: c.names, Side: c.session.Side(), Lender: c.session.Lender, Log: c.log}
 	err := maker.Make(ctx, 1, func() (known bool, err error) {
 		discarded, err := slots.OfNoOtherType(ctx, c.session, c.names, true, true)
+		if err == nil {
+			err = c.pool().Make(ctx) // others draw from it as soon as A is there, and RabbitMQ 3.10 cuts them off if it is half-made
+		}
 		return !discarded && !c.detected && !c.session.Returned(), err // otherwise it was there before
 	})
 	if err != nil {
