@@ -3,5 +3,5 @@
         open[_pid] = false; Say("the broker closes %d's connection\n", _pid) }
     :: d_step { !open[_pid] && HasB(Mine(_pid)) -> takeB(Mine(_pid)); Say("B of %d is gone\n", _pid) }
     :: d_step { HasB(OldOf(_pid)) -> takeB(OldOf(_pid)); Say("old B of %d is gone\n", _pid) }
-    :: d_step { !open[_pid] && door == Mine(_pid) -> door = 0; Say("T is back from %d\n", _pid) }
-    :: d_step { door == OldOf(_pid) -> door = 0; Say("T is back from the old connection of %d\n", _pid) }
+    :: d_step { !open[_pid] && reader == Mine(_pid) -> reader = 0; Say("T is back from %d\n", _pid) }
+    :: d_step { reader == OldOf(_pid) -> reader = 0; Say("T is back from the old connection of %d\n", _pid) }

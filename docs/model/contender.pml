@@ -8,28 +8,28 @@
     :: d_step { is(Off) && (runs[me] == RUNS || bounded) -> go(Gone); Say("") }
     :: d_step { is(Line) && open[me] && (runs[me] == RUNS || bounded) -> go(Leaving); Say("") }
 
-    /* ---- the door, rule 1. A look says whether somebody is there, and how many messages are to be read. */
-    :: d_step { is(Line) && open[me] && door == 0 && runs[me] < RUNS && !bounded && WorthALook ->
+    /* ---- the reader's place, rule 1. A look says whether somebody is there, and how many messages are to be read. */
+    :: d_step { is(Line) && open[me] && reader == 0 && runs[me] < RUNS && !bounded && WorthALook ->
         look(me, FirstMissing); go(Looked);
         if
-        :: LookIsEntry && past[me] != Missing && !BeforeTheDoor(me) -> enter(me)
+        :: LookIsEntry && past[me] != Missing && !BeforeThePlace(me) -> enter(me)
         :: else
         fi; Say("%d looks: held %x released %x\n", me, tHeld, tReleased) }
-    :: d_step { is(Looked) && open[me] && door != 0 ->
-        forget(me); go(Leaving); Say("%d is refused the door\n", me) }
-    :: d_step { is(Looked) && open[me] && BeforeTheDoor(me) && BIsFree(me) && door == 0 ->
+    :: d_step { is(Looked) && open[me] && reader != 0 ->
+        forget(me); go(Leaving); Say("%d is refused the reader's place\n", me) }
+    :: d_step { is(Looked) && open[me] && BeforeThePlace(me) && BIsFree(me) && reader == 0 ->
         claimB(me); delay[me] = DelayWithBFirst; look(me, Missing);
         if
         :: LookIsEntry && past[me] != Missing -> enter(me)
         :: else
-        fi; Say("%d claims B before it goes to the door\n", me) }
-    :: d_step { is(Looked) && open[me] && BeforeTheDoor(me) && BIsTaken(me) ->
+        fi; Say("%d claims B before it goes to the reader's place\n", me) }
+    :: d_step { is(Looked) && open[me] && BeforeThePlace(me) && BIsTaken(me) ->
         forget(me); go(Line); Say("%d is refused B\n", me) }
-    :: d_step { is(Looked) && open[me] && door == 0 && past[me] != Missing && !BeforeTheDoor(me) ->
-        enter(me); Say("%d has the door\n", me) }
-#ifdef WITHOUT_DOOR
-    /* somebody is at the door: B alone, and the delay */
-    :: d_step { is(Line) && open[me] && door != 0 && BIsFree(me) && runs[me] < RUNS && !bounded ->
+    :: d_step { is(Looked) && open[me] && reader == 0 && past[me] != Missing && !BeforeThePlace(me) ->
+        enter(me); Say("%d has the reader's place\n", me) }
+#ifdef WITHOUT_READER
+    /* somebody is at the reader's place: B alone, and the delay */
+    :: d_step { is(Line) && open[me] && reader != 0 && BIsFree(me) && runs[me] < RUNS && !bounded ->
         claimB(me); delay[me] = DELAY; Say("%d claims B\n", me) }
     :: d_step { is(Line) && open[me] && hasB[me] && delay[me] == 0 && HasB(Mine(me)) && records < RECORDS ->
         publishHeld(me); start(me); Say("%d STARTS with B alone\n", me) }
@@ -40,7 +40,7 @@
         claimB(me); delay[me] = DelayWithBFirst; Say("%d claims B\n", me) }
     :: d_step { is(Looked) && open[me] && past[me] == Missing && !hasB[me] && BIsTaken(me) ->
         forget(me); go(Line); Say("%d is refused B\n", me) }
-    :: d_step { is(Looked) && open[me] && past[me] == Missing && hasB[me] && door == 0 ->
+    :: d_step { is(Looked) && open[me] && past[me] == Missing && hasB[me] && reader == 0 ->
         look(me, MissingWithB);
         if
         :: LookIsEntry -> enter(me)
@@ -48,7 +48,7 @@
         fi; Say("%d looks again: held %x released %x\n", me, tHeld, tReleased) }
 
     /* ---- it reads, rule 2 */
-    :: d_step { AtDoor(me) && (sockHeld[me] | sockReleased[me]) != 0 ->
+    :: d_step { AtPlace(me) && (sockHeld[me] | sockReleased[me]) != 0 ->
         k = Echo(me, sockHeld[me]);
         seenHeld[me] = seenHeld[me] | sockHeld[me]; seenReleased[me] = seenReleased[me] | sockReleased[me];
         sockHeld[me] = 0; sockReleased[me] = 0;
@@ -60,18 +60,18 @@
         Say("%d reads: held %x released %x\n", me, seenHeld[me], seenReleased[me]) }
 #ifndef WITHOUT_END_OF_READING
     :: d_step { is(Reading) && toRead[me] > 0 ->
-        forget(me); go(Leaving); Say("%d does not get all that it saw, leaves the door\n", me) }
+        forget(me); go(Leaving); Say("%d does not get all that it saw, leaves the reader's place\n", me) }
 #endif
     :: d_step { is(Reading) && toRead[me] == 0 && past[me] == Known && !Recorded(me) ->
         past[me] = Empty; Say("%d has read nothing that tells of the past\n", me) }
 
-    /* ---- nothing is known of the past: B, rule 4. If B is refused, it leaves the door and comes again. */
+    /* ---- nothing is known of the past: B, rule 4. If B is refused, it leaves the reader's place and comes again. */
     :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && BIsFree(me) ->
         claimB(me); delay[me] = DelayWithB(me); Say("%d claims B\n", me) }
     :: d_step { is(Reading) && past[me] != Known && open[me] && !hasB[me] && BIsTaken(me) ->
-        forget(me); go(Leaving); Say("%d is refused B, leaves the door\n", me) }
+        forget(me); go(Leaving); Say("%d is refused B, leaves the reader's place\n", me) }
     :: d_step { is(Reading) && past[me] != Known && open[me] && hasB[me] && !HasB(Mine(me)) ->
-        forget(me); go(Leaving); Say("%d finds B lost, leaves the door\n", me) }
+        forget(me); go(Leaving); Say("%d finds B lost, leaves the reader's place\n", me) }
 
     /* ---- the record, rules 3, 6 and 7 */
     :: d_step { is(Reading) && toRead[me] == 0 && open[me] && MayBeAway(me) ->
@@ -92,7 +92,7 @@
             bounded = true; forget(me); go(Leaving); Say("")
         :: !overtaken && ProvenWithB(me) ->
             if
-            :: open[me] && door == Mine(me) -> tHeld = tHeld & ~former[me]
+            :: open[me] && reader == Mine(me) -> tHeld = tHeld & ~former[me]
             :: else
             fi;
             seenHeld[me] = seenHeld[me] & ~former[me]; former[me] = 0;
@@ -106,20 +106,20 @@
 #ifdef WITHOUT_RECORD_FIRST
     /* starts, and records meanwhile */
     :: d_step { is(Reading) && toRead[me] == 0 && past[me] == Known && Others(me) != 0 && AllReleased(me) &&
-        open[me] && door == Mine(me) && records < RECORDS ->
+        open[me] && reader == Mine(me) && records < RECORDS ->
         publishHeld(me); start(me); Say("%d STARTS before its record %d is there\n", me, rec[me]) }
 #endif
 
     /* ---- further proofs, rule 7: all that it has in hand given back, and the own record delivered again */
     :: d_step { (is(Next) || is(Waited)) && (!hasB[me] || HasB(Mine(me))) && open[me] && lease[me] < LEASE &&
-        door == Mine(me) ->
-        lease[me] = LEASE; Say("%d proves the door\n", me) }
-    :: d_step { AtDoor(me) && open[me] && door != Mine(me) -> stepBack(me); Say("%d finds the door lost\n", me) }
+        reader == Mine(me) ->
+        lease[me] = LEASE; Say("%d proves the reader's place\n", me) }
+    :: d_step { AtPlace(me) && open[me] && reader != Mine(me) -> stepBack(me); Say("%d finds that place lost\n", me) }
     :: d_step { Proven(me) && !is(Out) && open[me] && hasB[me] && !HasB(Mine(me)) ->
         stepBack(me); Say("%d finds B lost\n", me) }
 
     /* ---- while it is next, it removes what is over, rule 11; but remembers the terms, rule 3 */
-    :: d_step { is(Next) && open[me] && door == Mine(me) && (tHeld & Removable(me)) != 0 ->
+    :: d_step { is(Next) && open[me] && reader == Mine(me) && (tHeld & Removable(me)) != 0 ->
         compareTerms(me);
         state[me] = (overtaken && RecordsAgain -> Reading : Next); overtaken = 0;
         k = (is(Next) -> Removable(me) : 0); told[me] = told[me] || (k & ~early) != 0;
@@ -127,31 +127,31 @@
         seenHeld[me] = seenHeld[me] & ~k; seenReleased[me] = seenReleased[me] & ~k; k = 0;
         Say("%d acknowledges what is over\n", me) }
 
-    /* ---- nobody says "released": B, and the delay away from the door, rule 10 */
+    /* ---- nobody says "released": B, and the delay away from the reader's place, rule 10 */
 #ifndef WITHOUT_TAKEOVER
     :: d_step { is(Next) && open[me] && !hasB[me] && BIsFree(me) && !AllReleased(me) ->
         claimB(me); delay[me] = DelayWithB(me); Say("%d claims B and waits\n", me) }
 #endif
     :: d_step { (is(Next) && hasB[me] && !AllReleased(me) || is(Reading) && hasB[me] && past[me] == Empty) &&
-        toRead[me] == 0 && open[me] && HasB(Mine(me)) && door == Mine(me) ->
+        toRead[me] == 0 && open[me] && HasB(Mine(me)) && reader == Mine(me) ->
         stepOut(me); Say("%d steps out with held %x released %x\n", me, seenHeld[me], seenReleased[me]) }
-    :: d_step { is(Out) && open[me] && (door == 0 || !StepsOut) && ((tHeld | tReleased) != 0 || delay[me] == 0) ->
+    :: d_step { is(Out) && open[me] && (reader == 0 || !StepsOut) && ((tHeld | tReleased) != 0 || delay[me] == 0) ->
         stepIn(me); Say("%d steps in: held %x released %x\n", me, tHeld, tReleased) }
-    :: d_step { is(Out) && open[me] && StepsOut && door != 0 ->
-        stepBack(me); Say("%d finds somebody at the door\n", me) }
+    :: d_step { is(Out) && open[me] && StepsOut && reader != 0 ->
+        stepBack(me); Say("%d finds somebody at the reader's place\n", me) }
     :: d_step { is(Out) && open[me] && hasB[me] && !HasB(Mine(me)) -> stepBack(me); Say("%d finds B lost\n", me) }
     :: d_step { is(Back) && rec[me] != 0 && BothProven(me) ->
         compareTerms(me);
         if
         :: overtaken && RecordsAgain -> go(Reading); past[me] = Known
         :: else -> go(Waited); lease[me] = LEASE
-        fi; overtaken = 0; Say("%d has waited, proves door and B\n", me) }
+        fi; overtaken = 0; Say("%d has waited, proves place and B\n", me) }
     /* a holder in doubt asks for B, rule 16 */
     :: d_step { is(Next) && hasB[me] && open[me] && HasB(Mine(me)) && Any(AsksForB) ->
         takeB(Mine(me)); loseB(me); Say("%d gives B back to who asks\n", me) }
     :: d_step { is(Reading) && hasB[me] && open[me] && HasB(Mine(me)) && Any(AsksForB) ->
-        forget(me); go(Leaving); Say("%d leaves the door, and B to who asks\n", me) }
-    :: d_step { is(Out) && open[me] && (door == 0 || !StepsOut) && HasB(Mine(me)) && Any(AsksForB) ->
+        forget(me); go(Leaving); Say("%d leaves the reader's place, and B to who asks\n", me) }
+    :: d_step { is(Out) && open[me] && (reader == 0 || !StepsOut) && HasB(Mine(me)) && Any(AsksForB) ->
         stepIn(me);
         if
         :: hasB[me] -> handBack(me)
@@ -168,14 +168,14 @@
     :: d_step { is(Waited) && InLease(me) ->
         start(me); lease[me] = Deadline(me); Say("%d STARTS record %d\n", me, rec[me]) }
 
-    /* ---- B; then the door is given back with the own record in T, rules 11 and 12 */
+    /* ---- B; then the reader's place is given back with the own record in T, rules 11 and 12 */
     :: d_step { (is(Running) || is(Holding)) && alive[me] && open[me] && !hasB[me] && BIsFree(me) ->
         claimB(me); Say("%d claims B\n", me) }
     /* it acknowledges what it had read before the start, or also what came since; all but its own record */
     :: d_step { is(Running) && open[me] && hasB[me] && HandsAreEmpty ->
-        giveDoorBack(me, seenHeld[me], seenReleased[me]); Say("%d gives the door back\n", me) }
-    :: d_step { is(Running) && open[me] && hasB[me] && HandsAreEmpty && door == Mine(me) ->
-        giveDoorBack(me, tHeld, tReleased); Say("%d gives the door back, having read it all\n", me) }
+        givePlaceBack(me, seenHeld[me], seenReleased[me]); Say("%d gives the reader's place back\n", me) }
+    :: d_step { is(Running) && open[me] && hasB[me] && HandsAreEmpty && reader == Mine(me) ->
+        givePlaceBack(me, tHeld, tReleased); Say("%d gives the reader's place back, having read it all\n", me) }
 
     /* ---- it verifies its claim */
     :: d_step { is(Running) && alive[me] && open[me] && lease[me] < LEASE && ProvenWhileYoung(me) ->
@@ -186,7 +186,7 @@
 #ifndef WITHOUT_REPAIR
     /* T has lost its record, rule 14 */
     :: d_step { is(Holding) && alive[me] && open[me] && HasB(Mine(me)) && tExists && tHeld == 0 && tReleased == 0 &&
-        door == 0 && !(heldFly & Bit(rec[me])) ->
+        reader == 0 && !(heldFly & Bit(rec[me])) ->
         heldFly = heldFly | Bit(rec[me]); confirmed[me] = false; Say("%d publishes held %d again\n", me, rec[me]) }
     :: d_step { is(Holding) && alive[me] && open[me] && HasB(Mine(me)) && !tExists ->
         tExists = true; heldFly = heldFly | Bit(rec[me]); confirmed[me] = false; Say("%d makes T again\n", me) }
@@ -209,7 +209,7 @@
     :: d_step { is(Killing) -> treeIsDead(me); forget(me); go(Gone); Say("... its guard killed\n") }
     :: d_step { is(Leaving) && open[me] ->
         takeB(Mine(me));
-        door = (door == Mine(me) -> 0 : door);
+        reader = (reader == Mine(me) -> 0 : reader);
         open[me] = (runs[me] < RUNS && !bounded);
         state[me] = (runs[me] < RUNS && !bounded -> Line : Gone); Say("%d has given back everything\n", me) }
 

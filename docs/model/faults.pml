@@ -4,8 +4,8 @@
         faults--; putBack(_pid); open[_pid] = false; Say("RESET of %d's connection\n", _pid) }
 #endif
 #ifdef CANCEL
-    :: d_step { faults > 0 && open[_pid] && door == Mine(_pid) ->
-        faults--; door = 0; Say("CANCELLED: %d's consumer of T\n", _pid) }
+    :: d_step { faults > 0 && open[_pid] && reader == Mine(_pid) ->
+        faults--; reader = 0; Say("CANCELLED: %d's consumer of T\n", _pid) }
 #endif
 #ifdef CRASH
     /* rule 15: the guard of one that is next has the will already */

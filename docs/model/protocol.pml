@@ -30,14 +30,14 @@ mtype = {
     Off,        /* no connection */
     Line,       /* connected, somewhere in line */
     Looked,     /* has seen how many messages T has, and that nobody consumes it */
-    Reading,    /* at the door: consumes T exclusively; has not published a record */
+    Reading,    /* at the reader's place: consumes T exclusively; has not published a record */
     Writing,    /* own record published, not yet confirmed and proven */
     Next,       /* own record confirmed and proven: waits for what lets it start */
-    Out,        /* waits with B away from the door, with all in hand that T had; rec is 0 if it has no record yet */
-    Back,       /* at the door again, because the delay is over */
-    Waited,     /* may start: knows that all are released, or has proven door and B since the delay */
-    Running,    /* command started; the door is its claim */
-    Holding,    /* command started; B is its claim, the door is given back */
+    Out,        /* waits with B away from that place, with all in hand that T had; rec is 0 if it has no record yet */
+    Back,       /* at the reader's place again, because the delay is over */
+    Waited,     /* may start: knows that all are released, or has proven place and B since the delay */
+    Running,    /* command started; the reader's place is its claim */
+    Holding,    /* command started; B is its claim, the reader's place is given back */
     Doubt,      /* command started; the connection is gone */
     Leaving,    /* nothing of its command is left; gives back what it has */
     Killing,    /* supervisor dead; the guard has the tree to kill */
@@ -53,9 +53,9 @@ mtype = {
 /* ---- the broker */
 bool tExists;
 byte tHeld, tReleased;      /* messages of T. All of them are delivered to its consumer, if it has one */
-byte door;          /* T's exclusive consumer, a connection */
+byte reader;          /* T's exclusive consumer, a connection */
 byte B;             /* the connection that has B */
-byte backHeld, backReleased;    /* were in the hand of somebody away from the door, and go back to T */
+byte backHeld, backReleased;    /* were in the hand of somebody away from the reader's place, and go back to T */
 #ifdef SPLIT
 bool split;         /* there is a second B, which is in no other way different from the first */
 byte B2;            /* the connection that has it */
@@ -75,13 +75,13 @@ bool open[CONTENDERS];      /* the broker serves the connection Mine(i) */
 
 /* ---- contenders: what each knows and has */
 mtype state[CONTENDERS] = Off;
-byte seenHeld[CONTENDERS], seenReleased[CONTENDERS];    /* of T, since it came to the door */
+byte seenHeld[CONTENDERS], seenReleased[CONTENDERS];    /* of T, since it came to the reader's place */
 byte sockHeld[CONTENDERS], sockReleased[CONTENDERS];    /* delivered, not read yet */
 byte past[CONTENDERS];
 bool told[CONTENDERS];      /* it has acknowledged what tells of the past */
 byte toRead[CONTENDERS];    /* messages that it saw and still has to get */
 byte rec[CONTENDERS];       /* own record */
-byte former[CONTENDERS];    /* own records of lower terms, published since it came to the door */
+byte former[CONTENDERS];    /* own records of lower terms, published since it came to the reader's place */
 bool confirmed[CONTENDERS]; /* has the confirm of its record */
 bool hasB[CONTENDERS];      /* believes that B is its own */
 byte lease[CONTENDERS];     /* ticks left, counted from the beginning of its last proof */
@@ -107,10 +107,10 @@ byte k, top, overtaken;     /* scratch of one step, 0 between steps */
 #define Count(x)  (((x)>>1&1) + ((x)>>2&1) + ((x)>>3&1) + ((x)>>4&1) + ((x)>>5&1) + ((x)>>6&1))
 #define Own(i)    (Bit(rec[i]) | former[i])
 #define Others(i) (seenHeld[i] & ~Own(i))
-#define AtDoor(i) (state[i] == Reading || state[i] == Writing || state[i] == Next || state[i] == Back || \
+#define AtPlace(i) (state[i] == Reading || state[i] == Writing || state[i] == Next || state[i] == Back || \
     state[i] == Waited)
 #define IsOut(i) (state[i] == Out)
-#define Waits(i) (AtDoor(i) || IsOut(i))
+#define Waits(i) (AtPlace(i) || IsOut(i))
 #define Proven(i) (state[i] == Next || state[i] == Waited || ((IsOut(i) || state[i] == Back) && rec[i] != 0))
 #define Started(i) (state[i] == Running || state[i] == Holding || state[i] == Doubt)
 #define AsksForB(i) (state[i] == Doubt && open[i])
@@ -122,7 +122,7 @@ byte k, top, overtaken;     /* scratch of one step, 0 between steps */
 #define HasDelay(i) (delay[i] > 0 && delay[i] != NotBegun)
 #define InTime(i) (!alive[i] || lease[i] > 1)
 #define IsGone(i) (state[i] == Gone)
-#define OldIsGone(i) (!open[i] && !HasB(OldOf(i)) && door != OldOf(i))
+#define OldIsGone(i) (!open[i] && !HasB(OldOf(i)) && reader != OldOf(i))
 
 /* B. In a split cluster who claims it, or looks at it, is on any side. */
 #ifdef SPLIT
@@ -135,10 +135,10 @@ byte k, top, overtaken;     /* scratch of one step, 0 between steps */
 #define BIsTaken(i) (B != 0 && B != Mine(i))
 #endif
 /* The broker frees a connection's B and puts back what it has in hand at different moments, but no tick apart, nor
- * the 100 ms of a command before it gives the door back. */
+ * the 100 ms of a command before it gives the reader's place back. */
 #define HasOldB(i) (HasB(OldOf(i)) || (HasB(Mine(i)) && (!open[i] || state[i] == Gone || state[i] == Killing)))
 #define HandsAreEmpty ((backHeld | backReleased) == 0 || Any(HasOldB))
-/* What is in hand away from the door comes back to T, also if somebody else was there: see "Limits" in README.md. */
+/* What is in hand away from that place comes back to T, also if somebody else was there: see "Limits" in README.md. */
 #define IsAwayWithoutB(i) (IsOut(i) && !HasB(Mine(i)))
 #define HandsCount ((backHeld | backReleased) == 0 && !Any(IsAwayWithoutB))
 /* When looking for states in which nothing happens any more: no look again in vain, no clock that ticks for nobody. */

@@ -34,7 +34,7 @@ mtype = {
 /* ---- the broker */
 byte tHeld, tReleased = 1;
 byte afterHeld[RECORDS + 1], afterReleased[RECORDS + 1];    /* what came to T after "held r" */
-byte door;                      /* 1 + the contender to whose consumer T delivers; 0: none */
+byte reader;                      /* 1 + the contender to whose consumer T delivers; 0: none */
 bool consumes[CONTENDERS];      /* it has a consumer, active or not */
 bool cut[CONTENDERS];           /* T cannot reach its consumer */
 byte tCopy;                     /* the copies of records */
@@ -164,7 +164,7 @@ inline deliver(i, h, rel) {
 
 /* T delivers all that it has to consumer i. */
 inline activate(i) {
-    door = Mine(i);
+    reader = Mine(i);
     if
     :: rec[i] != 0 && (tHeld & Bit(rec[i])) ->
         deliver(i, tHeld & ~Bit(rec[i]) & ~afterHeld[rec[i]], tReleased & ~afterReleased[rec[i]]);
@@ -181,7 +181,7 @@ inline activate(i) {
 /* The broker forgets what consumer i has in hand. */
 inline deactivate(i) {
     if
-    :: door == Mine(i) -> door = 0
+    :: reader == Mine(i) -> reader = 0
     :: else
     fi;
     last[i] = false; valid[i] = false
@@ -296,7 +296,7 @@ inline notice(i) {
 /* It removes what is past. The broker heeds that as long as it knows that it has delivered it. */
 inline prune(i) {
     if
-    :: !alive[i] && valid[i] && door == Mine(i) ->
+    :: !alive[i] && valid[i] && reader == Mine(i) ->
         k = Past(i); tHeld = tHeld & ~k; tReleased = tReleased & ~k; tCopy = tCopy & ~k; k = 0
     :: else
     fi
@@ -308,7 +308,7 @@ inline proved(i) { lease[i] = (asked[i] > lease[i] -> asked[i] : lease[i]); noPr
 inline putBack(i) {
     inHand[i] = false;
     if
-    :: valid[i] && door == Mine(i) -> deliverOwn(i)
+    :: valid[i] && reader == Mine(i) -> deliverOwn(i)
     :: else
     fi;
     valid[i] = false
@@ -381,7 +381,7 @@ end:    do
         readOwn(_pid); Say("%d reads its own record, or the copy\n", _pid) }
 
     /* Its record. What is no record comes back to whoever T delivers to. */
-    :: d_step { state[_pid] == Reading && door == Mine(_pid) && (tHeld | tReleased) == 0 && !knocked[_pid] ->
+    :: d_step { state[_pid] == Reading && reader == Mine(_pid) && (tHeld | tReleased) == 0 && !knocked[_pid] ->
         knocked[_pid] = true; Say("%d reads what it has published, and that T has nothing else\n", _pid) }
     :: d_step { state[_pid] == Reading && records < RECORDS && MayRecord(_pid) ->
         blind[_pid] = IsBlind(_pid); publishHeld(_pid);
@@ -421,7 +421,7 @@ end:    do
         leaveT(_pid); Say("%d cuts its connection\n", _pid) }
 
     /* It has others' records delivered anew. */
-    :: d_step { state[_pid] == Running && valid[_pid] && door == Mine(_pid) && AtHand(_pid) == 0 &&
+    :: d_step { state[_pid] == Running && valid[_pid] && reader == Mine(_pid) && AtHand(_pid) == 0 &&
             own[_pid] == 0 && round[_pid] == 0 && ((tHeld & ~Bit(rec[_pid])) | tReleased) != 0 ->
         afterHeld[rec[_pid]] = tHeld & ~Bit(rec[_pid]); afterReleased[rec[_pid]] = tReleased;
         deliver(_pid, afterHeld[rec[_pid]], tReleased); Say("%d puts back others' records\n", _pid) }
@@ -442,7 +442,7 @@ end:    do
         faults--; cut[_pid] = true; deactivate(_pid); Say("%d is CUT OFF\n", _pid) }
     :: d_step { cut[_pid] -> cut[_pid] = false; Say("%d is there again\n", _pid) }
 #endif
-    :: d_step { door == 0 && consumes[_pid] && !cut[_pid] && own[_pid] + 2 <= UNREAD ->
+    :: d_step { reader == 0 && consumes[_pid] && !cut[_pid] && own[_pid] + 2 <= UNREAD ->
         activate(_pid); Say("T delivers to %d\n", _pid) }
     od
 }
@@ -462,9 +462,9 @@ inline arrive(h, rel) {
     od;
     k = 0; tHeld = tHeld | (h); tReleased = tReleased | (rel);
     if
-    :: door != 0 && (h) != Bit(rec[door - 1]) -> k = door - 1; deliver(k, h, rel)
-    :: door != 0 && (h) != 0 && (h) == Bit(rec[door - 1]) ->
-        k = door - 1; afterHeld[rec[k]] = 0; afterReleased[rec[k]] = 0; deliverOwn(k);
+    :: reader != 0 && (h) != Bit(rec[reader - 1]) -> k = reader - 1; deliver(k, h, rel)
+    :: reader != 0 && (h) != 0 && (h) == Bit(rec[reader - 1]) ->
+        k = reader - 1; afterHeld[rec[k]] = 0; afterReleased[rec[k]] = 0; deliverOwn(k);
         if      /* what is published again, is so with the copy */
         :: state[k] == Running -> tCopy = tCopy | (h); deliverCopy(k)
         :: else
@@ -479,14 +479,14 @@ inline arriveCopy(r) {
     :: tHeld & Bit(r) ->
         tCopy = tCopy | Bit(r);
         if
-        :: door != 0 && rec[door - 1] == r -> k = door - 1; deliverCopy(k); k = 0
+        :: reader != 0 && rec[reader - 1] == r -> k = reader - 1; deliverCopy(k); k = 0
         :: else
         fi
     :: else
     fi
 }
 
-#define Room(n) (door == 0 || own[door - 1] + (n) <= UNREAD)
+#define Room(n) (reader == 0 || own[reader - 1] + (n) <= UNREAD)
 #define Messages(r) \
     :: d_step { (heldFly & Bit(r)) && Room(2) -> \
         heldFly = heldFly & ~Bit(r); arrive(Bit(r), 0); Say("held %d arrives\n", r) } \
@@ -499,7 +499,7 @@ inline arriveCopy(r) {
  * its way. */
 #define Expires(r) \
     :: d_step { faults > 0 && (tHeld & Bit(r)) && (tHeld & (Bit(r) - 1)) == 0 && \
-            heldFly == 0 && (door == 0 || rec[door - 1] != r) -> \
+            heldFly == 0 && (reader == 0 || rec[reader - 1] != r) -> \
         faults--; tHeld = tHeld & ~Bit(r); tCopy = tCopy & ~Bit(r); Say("held %d EXPIRES\n", r) }
 
 active proctype world() {
@@ -511,7 +511,7 @@ end:    do
     Messages(4)
 #endif
 #ifdef PURGE
-    :: d_step { faults > 0 && door == 0 && (tHeld | tReleased) != 0 && heldFly == 0 ->
+    :: d_step { faults > 0 && reader == 0 && (tHeld | tReleased) != 0 && heldFly == 0 ->
         faults--; tHeld = 0; tReleased = 0; tCopy = 0; Say("T PURGED\n") }
 #endif
 #ifdef EXPIRE

@@ -30,13 +30,13 @@
 #define MayRecord(i) (past[i] == Known -> Recorded(i) : \
     hasB[i] && (past[i] == Unused || state[i] == Back))
 #endif
-/* Who sees no message claims B before it goes to the door: to a holder its consumer looks like who has all in hand. */
+/* Who sees no message claims B before it goes to that place: to a holder it looks like one that has all in hand. */
 #if defined(WITHOUT_LOOK) || defined(WITHOUT_UNKNOWN)
-#define BeforeTheDoor(i) false
+#define BeforeThePlace(i) false
 #else
-#define BeforeTheDoor(i) (past[i] == Empty && !hasB[i] && (seenHeld[i] | seenReleased[i]) == 0)
+#define BeforeThePlace(i) (past[i] == Empty && !hasB[i] && (seenHeld[i] | seenReleased[i]) == 0)
 #endif
-/* Where all are released, somebody away from the door may have more in hand: then B is taken. */
+/* Where all are released, somebody away from the reader's place may have more in hand: then B is taken. */
 #define MayBeAway(i) (past[i] == Known && AllReleased(i) && !hasB[i] && BIsTaken(i))
 #define NobodyIsAway(i) (past[i] != Known || !AllReleased(i) || hasB[i] || BIsFree(i))
 
@@ -93,26 +93,26 @@
 #define Deadline(i) lease[i]
 #endif
 
-/* Rule 10: the delay counts since door and B are both won, and both are proven when it is over. */
+/* Rule 10: the delay counts since place and B are both won, and both are proven when it is over. */
 #if defined(WITHOUT_DELAY_SINCE_B)
-#define DelayAtTheDoor(i) DELAY
+#define DelayAtThePlace(i) DELAY
 #define DelayWithB(i) delay[i]
 #define DelayWithBFirst NotBegun
-#elif defined(WITHOUT_DELAY_SINCE_DOOR)
-#define DelayAtTheDoor(i) delay[i]
+#elif defined(WITHOUT_DELAY_SINCE_READER)
+#define DelayAtThePlace(i) delay[i]
 #define DelayWithB(i) DELAY
 #define DelayWithBFirst DELAY
 #else
-#define DelayAtTheDoor(i) (hasB[i] -> NotBegun : 0)
+#define DelayAtThePlace(i) (hasB[i] -> NotBegun : 0)
 #define DelayWithB(i) NotBegun
 #define DelayWithBFirst NotBegun
 #endif
 #ifdef WITHOUT_PROOF_AFTER_DELAY
 #define BothProven(i) true
 #else
-#define BothProven(i) (open[i] && HasB(Mine(i)) && door == Mine(i))
+#define BothProven(i) (open[i] && HasB(Mine(i)) && reader == Mine(i))
 #endif
-/* Meanwhile it is away from the door, and heeds a "held" of somebody else that is in T when it comes back. */
+/* Meanwhile it is away from the reader's place, and heeds a "held" of somebody else that is in T when it comes back. */
 #ifdef WITHOUT_STEP_OUT
 #define StepsOut false
 #else
@@ -140,11 +140,11 @@
 #define Removable(i) (Others(i) & seenReleased[i])
 #endif
 
-/* Rule 12: the door is the claim, and its proof the verification, until B is ours. */
+/* Rule 12: the reader's place is the claim, and its proof the verification, until B is ours. */
 #ifdef WITHOUT_TAKE_B
-#define ProvenWhileYoung(i) (hasB[i] -> HasB(Mine(i)) : door == Mine(i))
+#define ProvenWhileYoung(i) (hasB[i] -> HasB(Mine(i)) : reader == Mine(i))
 #else
-#define ProvenWhileYoung(i) (!hasB[i] && door == Mine(i))
+#define ProvenWhileYoung(i) (!hasB[i] && reader == Mine(i))
 #endif
 
 /* Rule 14: a holder whose record is gone from T publishes it again. Then T is emptied once at most, see README.md. */
@@ -152,7 +152,7 @@
 #define RecordIsSafe(i) true
 #define MayBeEmptied HandsCount
 #else
-#define RecordIsSafe(i) (tExists && confirmed[i] && (door != 0 || (tHeld | tReleased) != 0))
+#define RecordIsSafe(i) (tExists && confirmed[i] && (reader != 0 || (tHeld | tReleased) != 0))
 #define MayBeEmptied (!emptied && HandsCount)
 #endif
 /* Who has B again looks at T before it counts on it. */
@@ -175,7 +175,7 @@
 
 /* Rule 16: in doubt, only B says that it goes on. */
 #ifdef WITHOUT_B_IN_DOUBT
-#define MayGoOn(i) (BIsFree(i) || door != 0)
+#define MayGoOn(i) (BIsFree(i) || reader != 0)
 #else
 #define MayGoOn(i) BIsFree(i)
 #endif

@@ -57,12 +57,12 @@ inline look(i, ifMissing) {
 
 /* It consumes T. It reads as many messages as it saw, or all that there are by now. Some may be gone. */
 inline enter(i) {
-    door = Mine(i); tExists = true;
+    reader = Mine(i); tExists = true;
     toRead[i] = (Count(seenHeld[i]) + Count(seenReleased[i]) > Count(tHeld) + Count(tReleased) ->
         Count(seenHeld[i]) + Count(seenReleased[i]) - Count(tHeld) - Count(tReleased) : 0);
     sockHeld[i] = tHeld & ~seenHeld[i]; sockReleased[i] = tReleased & ~seenReleased[i];
     seenHeld[i] = seenHeld[i] & tHeld; seenReleased[i] = seenReleased[i] & tReleased;
-    delay[i] = DelayAtTheDoor(i);
+    delay[i] = DelayAtThePlace(i);
     state[i] = Reading
 }
 
@@ -85,7 +85,7 @@ inline loseB(i)  { hasB[i] = false; delay[i] = 0 }
 inline stepOut(i) {
     if
     :: StepsOut -> seenHeld[i] = tHeld | (seenHeld[i] & dropped); seenReleased[i] = tReleased;
-        tHeld = 0; tReleased = 0; door = 0; lease[i] = 0
+        tHeld = 0; tReleased = 0; reader = 0; lease[i] = 0
     :: else
     fi;
     sockHeld[i] = 0; sockReleased[i] = 0;
@@ -98,7 +98,7 @@ inline stepIn(i) {
     delay[i] = DelayInside(i);
     tHeld = tHeld | (seenHeld[i] & ~dropped); tReleased = tReleased | seenReleased[i];
     seenHeld[i] = tHeld | (seenHeld[i] & dropped); seenReleased[i] = tReleased; sockHeld[i] = 0; sockReleased[i] = 0;
-    door = Mine(i); toRead[i] = 0;
+    reader = Mine(i); toRead[i] = 0;
     state[i] = (delay[i] == 0 -> Back : (rec[i] == 0 -> Reading : Next));
     if
     :: k != 0 -> handBack(i)
@@ -115,7 +115,7 @@ inline handBack(i) {
     fi
 }
 
-/* The broker puts back what i has in hand away from the door. */
+/* The broker puts back what i has in hand away from the reader's place. */
 inline putBack(i) {
     if
     :: IsOut(i) && open[i] -> backHeld = backHeld | (seenHeld[i] & ~dropped); backReleased = backReleased | seenReleased[i]
@@ -143,9 +143,9 @@ inline start(i) {
 }
 
 /* It acknowledges h and rel, but not its own record, and stops consuming T. */
-inline giveDoorBack(i, h, rel) {
+inline givePlaceBack(i, h, rel) {
     if
-    :: door == Mine(i) -> tHeld = tHeld & (Bit(rec[i]) | ~(h)); tReleased = tReleased & ~(rel); door = 0
+    :: reader == Mine(i) -> tHeld = tHeld & (Bit(rec[i]) | ~(h)); tReleased = tReleased & ~(rel); reader = 0
     :: else
     fi;
     seenHeld[i] = 0; seenReleased[i] = 0; former[i] = 0; state[i] = Holding
@@ -160,7 +160,7 @@ inline connect(i) {
 #ifdef SPLIT
     B2 = (B2 == Mine(i) -> OldOf(i) : B2);
 #endif
-    door = (door == Mine(i) -> OldOf(i) : door);
+    reader = (reader == Mine(i) -> OldOf(i) : reader);
     open[i] = true
 }
 
@@ -170,7 +170,7 @@ inline arrive(h, rel) {
     do
     :: k < CONTENDERS ->
         if
-        :: door == Mine(k) && AtDoor(k) ->
+        :: reader == Mine(k) && AtPlace(k) ->
             toRead[k] = (toRead[k] > 0 -> toRead[k] - 1 : 0);
             sockHeld[k] = sockHeld[k] | (h); sockReleased[k] = sockReleased[k] | (rel)
         :: else
@@ -204,7 +204,7 @@ inline gather() {
 
 /* The broker comes back with these messages in T. All connections are gone, and what was exclusive to them. */
 inline restart(h, rel) {
-    faults--; B = 0; door = 0; k = 0;
+    faults--; B = 0; reader = 0; k = 0;
 #ifdef SPLIT
     B2 = 0; split = false;
 #endif

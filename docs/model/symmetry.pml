@@ -21,7 +21,7 @@ c_code {
 #else
 #define Second 0
 #endif
-    enum { Bytes = 20 };    /* the fields, and which of its connections have B, the other B, and the door */
+    enum { Bytes = 20 };    /* the fields, and which of its connections have B, the other B, and the reader's place */
 
     static unsigned char owns(unsigned char owner, int at)
     {
@@ -48,7 +48,7 @@ c_code {
             Fields(Load)
             *byte++ = owns(now.B, at);
             *byte++ = owns(Second, at);
-            *byte++ = owns(now.door, at);
+            *byte++ = owns(now.reader, at);
             for (other = at; other > 0 && memcmp(key[order[other - 1]], key[at], Bytes) > 0; other--, moved = 1)
                 order[other] = order[other - 1];
             order[other] = at;
@@ -61,7 +61,7 @@ c_code {
             Fields(Store)
         }
         now.B = renamed(now.B, place);
-        now.door = renamed(now.door, place);
+        now.reader = renamed(now.reader, place);
 #ifdef SPLIT
         now.B2 = renamed(now.B2, place);
 #endif

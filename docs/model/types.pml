@@ -1,9 +1,9 @@
 /* Of which type the queues of a mutex are: berths that disagree never both run. README.md has the rules.
  *
  * A mutex is nowhere administered: the first berth makes what it needs. One that makes quorum queues has the
- * administration mutex meanwhile, and removes the ledger where it is refused. A look at the broker is one step, and what
- * follows from its answer comes at any later time. What happens between two berths of one type is in the other models:
- * here any number of them may run at once.
+ * administration mutex meanwhile, and removes the ledger where it is refused. A look at the broker is one step, and
+ * what follows from its answer comes at any later time. What happens between two berths of one type is in the other
+ * models: here any number of them may run at once.
  */
 #ifndef BERTHS
 #define BERTHS 2        /* of each type */

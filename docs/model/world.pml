@@ -14,14 +14,14 @@
 
     /* What goes wrong with the broker. Each takes one of FAULTS. */
 #ifdef PURGE
-    :: d_step { faults > 0 && MayBeEmptied && door == 0 && (tHeld | tReleased) != 0 ->
+    :: d_step { faults > 0 && MayBeEmptied && reader == 0 && (tHeld | tReleased) != 0 ->
         faults--; emptied = true; tHeld = 0; tReleased = 0; Say("T PURGED\n") }
 #endif
 #ifdef DELETE_T
     :: d_step { faults > 0 && MayBeEmptied && tExists ->
-        faults--; emptied = true; tHeld = 0; tReleased = 0; tExists = false; door = 0;
+        faults--; emptied = true; tHeld = 0; tReleased = 0; tExists = false; reader = 0;
         backHeld = 0; backReleased = 0; k = 0;
-        do      /* what somebody has in hand is nothing any more: as if it were at a door that it has lost */
+        do      /* what somebody has in hand is nothing any more: as if it were at a reader's place that it has lost */
         :: k < CONTENDERS -> state[k] = (IsOut(k) -> (rec[k] == 0 -> Reading : Next) : state[k]); k++
         :: else -> break
         od;
@@ -62,7 +62,7 @@
 #endif
     /* What a connection had in hand goes back to T. */
     :: d_step { (backHeld | backReleased) != 0 ->
-        arrive(backHeld, backReleased); backHeld = 0; backReleased = 0; Say("T is back from away from the door\n") }
+        arrive(backHeld, backReleased); backHeld = 0; backReleased = 0; Say("T is back from away from that place\n") }
 #ifdef STUCK
     /* PROPERTY: when nothing is left to happen, nobody waits. */
     :: timeout -> assert(bounded || Each(IsGone)); break
