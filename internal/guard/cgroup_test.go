@@ -107,7 +107,8 @@ func TestControlGroupThatWasLeftBehindIsRemovedByTheNextGuard(t *testing.T) {
 	}
 }
 
-// leave makes a control group as guards leave it behind, with a process.
+// leave makes a control group as guards have one, with a process. It is left behind once it is unlocked: guards of other
+// tests end what they find in such a group.
 func leave(t *testing.T) (group *os.File, orphan int) {
 	t.Helper()
 	path := newCgroup()
@@ -120,6 +121,9 @@ func leave(t *testing.T) (group *os.File, orphan int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { group.Close() })
+	if err := unix.Flock(int(group.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
 	orphan, err = syscall.ForkExec("/bin/sleep", []string{"sleep", "1000"}, &syscall.ProcAttr{
 		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Fd())}})
 	if err != nil {
@@ -152,8 +156,11 @@ func TestNothingIsStartedAfterTheDeadlineBesideWhatIsLeft(t *testing.T) {
 	tr := prepare(t, `exec sleep 1000`)
 	own := tr.guard.cgroup
 	guardtest.Await(t, "the control group", func() bool { return guardtest.Exists(own) })
-	_, orphan := leave(t)
+	left, orphan := leave(t)
 	tracer.Keep(orphan, guardtest.KeptAlive)
+	if err := unix.Flock(int(left.Fd()), unix.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
 	tr.start(supervisor.Start{Deadline: boottime.Now().Add(50 * time.Millisecond)})
 	tr.next(wire.Overdue)
 	tr.next(wire.Dead)
