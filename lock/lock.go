@@ -53,6 +53,17 @@ type Backend interface {
 
 	// Inspector returns what looks at the lock from outside. It does no I/O.
 	Inspector(id ID) Inspector
+
+	// SetAdmins replaces Contention.Admins, of contenders that there are as well.
+	SetAdmins(users []string)
+}
+
+// Contention is how a process contends for locks. The zero value waits like any other, and is asked by its own user.
+type Contention struct {
+	Priority int      // among the waiters, 0 to MaxPriority, the higher the sooner
+	Takeover bool     // it goes before all who wait until it has won a slot; after that its Priority counts
+	Once     bool     // no attempt follows the first, which may take a question more to say what is in the way
+	Admins   []string // the users whose requests it accepts: what it does, to step down, to reload; nil: its own
 }
 
 // Lock is one contender for one lock. Its methods are called one at a time, by
@@ -94,6 +105,10 @@ type Lock interface {
 	// Requests receives what others ask of this contender while it holds a slot or is the successor for one. A request
 	// that nobody receives is dropped; who asks sees that from the time. nil where a backend has none.
 	Requests() <-chan Request
+
+	// Alarm says in one sentence why the backend serves contenders badly now, "" if
+	// that is not known. It may be called at any time.
+	Alarm() string
 
 	// Close gives up everything the contender has, including a slot that it
 	// still holds, within a bounded time.
@@ -222,6 +237,12 @@ type Administrator interface {
 	// returns the numbers before and after; on an error, as far as it got.
 	Resize(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error)
 
+	// RemoveAscending is Resize to 0 slots, which target has to return, the lowest first: from the removal of slot 1
+	// on no contender obtains a slot, while those of a higher number stay with their holders until it is their
+	// turn. Where it is broken off, the others stay as leftovers, which a sweep of as many slots removes. A backend
+	// that removes all slots at once does that.
+	RemoveAscending(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error)
+
 	// AwaitVacant blocks until nobody holds a slot with a number in
 	// from..to and what ran in them is dead, or has had the time to be. It
 	// changes nothing. Over a broker it returns ErrBusy if one of them that did
@@ -234,12 +255,4 @@ type Administrator interface {
 
 	// Close gives up everything the administrator has.
 	Close() error
-}
-
-// AscendingRemover is an Administrator that can remove all slots of a lock the lowest first: from the removal of slot 1
-// on nobody obtains a slot, while those of a higher number stay with their holders until it is their turn. Where it is
-// broken off, the others stay as leftovers, which a sweep of as many slots removes.
-type AscendingRemover interface {
-	// RemoveAscending is Administrator.Resize to 0 slots, which target has to return.
-	RemoveAscending(ctx context.Context, sweep int, target func(present int) (int, error)) (before, after int, err error)
 }

@@ -121,14 +121,10 @@ func (a *Action) change(ctx context.Context, sweep int, target func(present int)
 // resize is Resize, in the order that is asked for.
 func (a *Action) resize(ctx context.Context, sweep int, target func(present int) (int, error)) (
 	before, after int, err error) {
-	if !a.Request.Ascending {
-		return a.Resize(ctx, sweep, target)
+	if a.Request.Ascending {
+		return a.RemoveAscending(ctx, sweep, target)
 	}
-	remover, can := a.Administrator.(lock.AscendingRemover)
-	if !can {
-		return 0, 0, config.Usagef("--ascending needs a broker: on one host all slots are removed at once; leave it out")
-	}
-	return remover.RemoveAscending(ctx, sweep, target)
+	return a.Resize(ctx, sweep, target)
 }
 
 // awaitVacant waits, if the request says so, until nobody holds a slot above

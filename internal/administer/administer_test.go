@@ -61,7 +61,7 @@ func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
 			"berth persistent-mutex disable -- -x"},
 	} {
 		c.request.Sweep = DefaultSweep
-		a := &Action{Administrator: seen(nil), ID: lock.ID{Kind: c.kind, Name: c.name}, Request: c.request,
+		a := &Action{Administrator: seen{}, ID: lock.ID{Kind: c.kind, Name: c.name}, Request: c.request,
 			Command: c.command}
 		if got := a.again(c.before, c.after, c.want); got != c.text {
 			t.Errorf("got %q, want %q", got, c.text)
@@ -70,15 +70,12 @@ func TestCommandThatFinishesAnActionCanBeGivenTwice(t *testing.T) {
 }
 
 // seen is an administrator that has seen something of the lock.
-type seen []string
-
-func (seen) Slots(context.Context) (int, error)          { return 0, nil }
-func (seen) AwaitVacant(context.Context, int, int) error { return nil }
-func (s seen) Flags() []string                           { return s }
-func (seen) Close() error                                { return nil }
-func (seen) Resize(context.Context, int, func(int) (int, error)) (before, after int, err error) {
-	return 0, 0, nil
+type seen struct {
+	lock.Administrator
+	flags []string
 }
+
+func (s seen) Flags() []string { return s.flags }
 
 // Without it, the pasted command would change another lock.
 func TestCommandThatFinishesAnActionKeepsTheNamingAndTheType(t *testing.T) {
@@ -86,7 +83,7 @@ func TestCommandThatFinishesAnActionKeepsTheNamingAndTheType(t *testing.T) {
 		"x":  "berth token-semaphore resize x --slots 3 --naming N-A-L --queue-type quorum",
 		"-x": "berth token-semaphore resize --slots 3 --naming N-A-L --queue-type quorum -- -x",
 	} {
-		a := &Action{Administrator: seen{"--queue-type quorum"}, ID: lock.ID{Kind: lock.TokenSemaphore, Name: name},
+		a := &Action{Administrator: seen{flags: []string{"--queue-type quorum"}}, ID: lock.ID{Kind: lock.TokenSemaphore, Name: name},
 			Naming: []string{"--naming N-A-L"}}
 		if got := a.again(1, 2, 3); got != text {
 			t.Errorf("got %q, want %q", got, text)

@@ -1,7 +1,7 @@
 // Package backends lists the places where locks can live: RabbitMQ, and this host.
 // It is the only one that chooses between them by the configuration:
 //
-//	backend, err := backends.Open(cfg, backends.Contender{}, log)
+//	backend, err := backends.Open(cfg, lock.Contention{}, log)
 //
 // What a lock is, package lock says; how it is kept, the backends know.
 package backends
@@ -19,32 +19,15 @@ import (
 	"berth/lock/rabbit"
 )
 
-// Contender is how a process wants to wait for a lock. The zero value is for one
-// that does not contend, such as an administrator.
-type Contender struct {
-	Priority int      // among the waiters, 0 to lock.MaxPriority
-	Takeover bool     // it goes before all of them, until it has won a slot; local locks have no order
-	Once     bool     // it makes one attempt and does not wait
-	Admins   []string // who may ask it for something; nil: its own user
-}
-
-// Open returns the backend that the configuration names. It does no I/O. Its error
+// Open returns the backend that the configuration names. It does no I/O. Local locks have no order of waiters. Its error
 // wraps config.ErrInvalid.
-func Open(cfg config.Connection, as Contender, log hclog.Logger) (lock.Backend, error) {
+func Open(cfg config.Connection, as lock.Contention, log hclog.Logger) (lock.Backend, error) {
 	if cfg.Local {
 		return checked(local.New(local.Config{Dir: cfg.Directory, Admins: as.Admins, Log: log}))
 	}
 	broker := rabbitConfig(cfg, log)
-	broker.Priority, broker.Takeover = as.Priority, as.Takeover
-	broker.Once, broker.Admins = as.Once, as.Admins
+	broker.Contention = as
 	return checked(rabbit.New(broker))
-}
-
-// SetAdmins says anew who may ask contenders of a backend of Open for something; see Contender.Admins.
-func SetAdmins(backend lock.Backend, users []string) {
-	if b, ok := backend.(interface{ SetAdmins(users []string) }); ok {
-		b.SetAdmins(users)
-	}
 }
 
 // SetLogin says anew how a backend of Open logs in where its locks live, which is the same place: connections that are

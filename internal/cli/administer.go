@@ -90,6 +90,8 @@ func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, do act
 		switch {
 		case kind == lock.TokenSemaphore && cfg.Local:
 			return config.NeedsBroker(id)
+		case request.Ascending && cfg.Local:
+			return config.Usagef("--ascending needs a broker: on one host all slots are removed at once; leave it out")
 		case kind == lock.TokenSemaphore && cfg.Protocol == config.ProtocolPlain:
 			return config.NeedsConsumers(id)
 		}
@@ -98,7 +100,7 @@ func adminCommand(c cli.Command, kind lock.Kind, options []config.Option, do act
 		}
 		log, flush := logging.New(cfg)
 		defer flush()
-		backend, err := backends.Open(cfg, backends.Contender{}, log)
+		backend, err := backends.Open(cfg, lock.Contention{}, log)
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func oneLock(c *cli.Context) (config.Connection, lock.ID, error) {
 
 // about opens the lock to be looked at. Its Close is the caller's.
 func about(cfg config.Connection, id lock.ID, log hclog.Logger) (*inquire.Inquiry, error) {
-	backend, err := backends.Open(cfg, backends.Contender{}, log)
+	backend, err := backends.Open(cfg, lock.Contention{}, log)
 	if err != nil {
 		return nil, err
 	}

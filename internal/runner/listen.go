@@ -22,10 +22,7 @@ func listen(cfg config.Run, backend lock.Backend, of lock.Lock, log hclog.Logger
 	told := feed.Config{
 		Self: self(cfg), Lock: cfg.Lock, Arithmetic: arithmetic(cfg), Log: log,
 		Ready:     func(now supervisor.Situation) bool { return isReady(cfg.Ready, now) },
-		Inspector: func() lock.Inspector { return backend.Inspector(cfg.Lock) },
-	}
-	if broker, ok := of.(interface{ Alarm() string }); ok {
-		told.Alarm = broker.Alarm
+		Inspector: func() lock.Inspector { return backend.Inspector(cfg.Lock) }, Alarm: of.Alarm,
 	}
 	f := feed.New(told)
 	address, err := f.Serve(cfg.Listen)

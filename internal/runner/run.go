@@ -61,7 +61,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	if err != nil {
 		return supervisor.Exit{Err: err}
 	}
-	backend, err := backends.Open(cfg.Connection, backends.Contender{
+	backend, err := backends.Open(cfg.Connection, lock.Contention{
 		Priority: cfg.Priority, Takeover: cfg.Takeover, Once: cfg.Try, Admins: cfg.Admins,
 	}, log) // which names the lock by itself
 	if err != nil {
@@ -193,7 +193,7 @@ func reload(cfg config.Run, again func() (config.Run, error), guards *guard.Host
 		}
 		cfg = next
 		log.SetLevel(hclog.LevelFromString(next.LogLevel))
-		backends.SetAdmins(backend, next.Admins)
+		backend.SetAdmins(next.Admins)
 		told.SetArithmetic(arithmetic(next))
 		return supervisor.Reloaded{Stop: next.Stop, StopTo: next.StopTo, Loss: next.Loss,
 			Hooks: launchers(guards, spec, programs), HookTimeout: next.HookTimeout, Took: took, Kept: kept}, nil

@@ -48,6 +48,12 @@ func (a *administrator) Slots(ctx context.Context) (int, error) {
 	return n, nil
 }
 
+// RemoveAscending implements lock.Administrator: all slots are removed at once.
+func (a *administrator) RemoveAscending(ctx context.Context, sweep int, target func(int) (int, error)) (
+	before, after int, err error) {
+	return a.Resize(ctx, sweep, target)
+}
+
 // Resize makes and removes slot files under the administration mutex. Without
 // the lock's directory it asks target before it makes one, and then again.
 func (a *administrator) Resize(ctx context.Context, sweep int, target func(int) (int, error)) (

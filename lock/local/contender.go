@@ -174,6 +174,9 @@ func (c *contender) Handovers() <-chan lock.Handover { return nil }
 // Requests implements lock.Lock.
 func (c *contender) Requests() <-chan lock.Request { return c.asked.Requests() }
 
+// Alarm implements lock.Lock: a directory has none.
+func (c *contender) Alarm() string { return "" }
+
 // Close frees a slot that is still held.
 func (c *contender) Close() error {
 	var err error

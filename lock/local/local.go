@@ -118,7 +118,8 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 	return &contender{id: id, dir: dir, backend: b, asked: asked}
 }
 
-// SetAdmins replaces the users that may ask the contenders; see Config.Admins.
+// SetAdmins implements lock.Backend. They are users of this host, by name or number; root and the user of a contender may
+// ask it in any case.
 func (b *Backend) SetAdmins(users []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

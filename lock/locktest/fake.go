@@ -193,6 +193,9 @@ func (f *Fake) Administrator(id lock.ID) lock.Administrator {
 	return &fakeAdministrator{fake: f, id: id}
 }
 
+// SetAdmins implements lock.Backend: everybody may ask.
+func (f *Fake) SetAdmins([]string) {}
+
 // Ask has a contender of this fake receive a request, and returns when it has.
 func (f *Fake) Ask(r lock.Request) { f.requests <- r }
 

@@ -40,6 +40,12 @@ func (a *fakeAdministrator) present() (n int) {
 	return n
 }
 
+// RemoveAscending implements lock.Administrator: all slots are removed at once.
+func (a *fakeAdministrator) RemoveAscending(ctx context.Context, sweep int, target func(int) (int, error)) (
+	before, after int, err error) {
+	return a.Resize(ctx, sweep, target)
+}
+
 func (a *fakeAdministrator) Resize(ctx context.Context, sweep int, target func(int) (int, error)) (
 	before, after int, err error) {
 	err = a.do(ctx, Resize, func() error {

@@ -130,6 +130,9 @@ func (l *fakeLock) Handovers() <-chan lock.Handover { return l.fake.handovers }
 
 func (l *fakeLock) Requests() <-chan lock.Request { return l.fake.requests }
 
+// Alarm implements lock.Lock: there is none.
+func (l *fakeLock) Alarm() string { return "" }
+
 func (l *fakeLock) Close() error {
 	l.setConnected(false)
 	if h := l.current(); h != nil {

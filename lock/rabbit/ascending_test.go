@@ -14,7 +14,7 @@ import (
 func destroyAscending(t *testing.T, id lock.ID, sweep int, begun func()) (before, after int, err error) {
 	t.Helper()
 	a := backend(t, at(shared.URL())).Administrator(id)
-	return a.(lock.AscendingRemover).RemoveAscending(within(t), sweep, func(int) (int, error) {
+	return a.RemoveAscending(within(t), sweep, func(int) (int, error) {
 		begun()
 		return 0, nil
 	})

@@ -115,25 +115,12 @@ type Config struct {
 	// lock.ErrUnsafe. Zero: DefaultHeartbeat.
 	Heartbeat time.Duration
 
-	// Priority is this process's among the waiters of a lock: 0 to lock.MaxPriority, the higher the sooner. Zero: as
-	// everybody.
-	Priority int
-
-	// Takeover has a contender go before all who wait, of whatever priority, until it has won a slot. After that its
-	// Priority counts, or the next takeover would wait behind it.
-	Takeover bool
-
-	// Admins are the users of the broker whose requests contenders accept: what they do, to step down, to read their
-	// configuration again. Zero: the user of the URL.
-	Admins []string
+	// Contention is how contenders contend. With ProtocolPlain nobody has a Priority or is asked by Admins.
+	Contention lock.Contention
 
 	// Users are other users of the broker whose records and messages count: those that berths with this lock log in as.
 	// Zero: the user of the URL alone, as the broker knows it.
 	Users []string
-
-	// Once says that no attempt follows the first: it may take a question more to say what is in the way. Zero:
-	// contenders wait.
-	Once bool
 
 	// Host and PID name this process in the broker's list of connections. Zero: os.Hostname and os.Getpid.
 	Host string
@@ -193,7 +180,7 @@ func New(cfg Config) (*Backend, error) {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",
 			cfg.Heartbeat, (ledger.MaxLease / 2).Seconds())
 	}
-	b.SetAdmins(cfg.Admins)
+	b.SetAdmins(cfg.Contention.Admins)
 	host, _ := os.Hostname() // one without a name is no reason to fail: it is shown to people only
 	cfg.Host = cmp.Or(cfg.Host, host)
 	cfg.PID = cmp.Or(cfg.PID, os.Getpid())
@@ -210,7 +197,7 @@ func (b *Backend) Lock(id lock.ID) lock.Lock {
 		return b.handedOut(n, false)
 	case b.plain():
 		d := b.dialer(id)
-		return plain.New(plain.Config{Names: n, Dialer: d, Once: b.cfg.Once, Lease: b.lease, Log: d.Log})
+		return plain.New(plain.Config{Names: n, Dialer: d, Once: b.cfg.Contention.Once, Lease: b.lease, Log: d.Log})
 	case n.Type == QueuesClassic:
 		return b.calling(n)
 	}
@@ -222,7 +209,7 @@ func (b *Backend) calling(n names.Names) lock.Lock {
 	d := b.dialer(n.ID)
 	return contender.New(contender.Config{
 		Names: n, Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
-		Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins,
+		Contention: b.cfg.Contention, Admins: &b.admins,
 	})
 }
 
@@ -231,8 +218,7 @@ func (b *Backend) handedOut(n names.Names, seen bool) lock.Lock {
 	d := b.dialer(n.ID)
 	return tokens.New(tokens.Config{
 		Names: n, Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
-		Priority: b.cfg.Priority, Takeover: b.cfg.Takeover, Once: b.cfg.Once, Admins: &b.admins, Seen: seen,
-		Detected: b.warnOnce(n.ID),
+		Contention: b.cfg.Contention, Admins: &b.admins, Seen: seen, Detected: b.warnOnce(n.ID),
 	})
 }
 
@@ -247,7 +233,7 @@ func (b *Backend) warnOnce(id lock.ID) func(names.Names) {
 	}
 }
 
-// SetAdmins replaces the users whose requests contenders accept; see Config.Admins.
+// SetAdmins implements lock.Backend.
 func (b *Backend) SetAdmins(users []string) { b.admins.Set(users) }
 
 // SetLogins changes how to log in at the nodes of Config.URLs: connections that are open stay, and the next ones log

@@ -159,7 +159,7 @@ func waiters(t *testing.T, id lock.ID, priorities ...int) <-chan int {
 	served := make(chan int)
 	for n, priority := range priorities {
 		cfg := at(shared.URL())
-		cfg.Priority = priority
+		cfg.Contention.Priority = priority
 		w := backend(t, cfg).Lock(id)
 		must(t, w.Connect(within(t)))
 		t.Cleanup(func() { w.Close() })

@@ -83,8 +83,5 @@ func (e *eitherType) Requests() <-chan lock.Request { return e.now().Requests() 
 // Close implements lock.Lock.
 func (e *eitherType) Close() error { return e.now().Close() }
 
-// Alarm says in one sentence that the broker is under an alarm, "" if that is not known. It may be called at any time.
-func (e *eitherType) Alarm() string {
-	told, _ := e.now().(interface{ Alarm() string })
-	return told.Alarm()
-}
+// Alarm implements lock.Lock.
+func (e *eitherType) Alarm() string { return e.now().Alarm() }

@@ -118,7 +118,7 @@ func TestContenderSurvivesAnAlarmAndGoesOnAfterIt(t *testing.T) {
 		start(t, h)
 		must(t, h.Release(within(t)))
 	}
-	alarm := l.(interface{ Alarm() string }).Alarm
+	alarm := l.Alarm
 	cycle()
 	if said := alarm(); said != "" {
 		t.Errorf("before the alarm it says %q", said)

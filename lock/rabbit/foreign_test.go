@@ -247,7 +247,7 @@ func TestSingleAttemptTellsAForeignQueueFromAHolder(t *testing.T) {
 			resize(t, shared, id, 1)
 		}
 		cfg := at(shared.URL())
-		cfg.Once = true
+		cfg.Contention.Once = true
 		try := func() error {
 			l := backend(t, cfg).Lock(id)
 			defer l.Close()

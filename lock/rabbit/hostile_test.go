@@ -98,7 +98,7 @@ func TestAdministratorsAreThoseThatAreNamed(t *testing.T) {
 	outsider(t)
 	id := fresh(lock.Mutex)
 	cfg := at(shared.URL())
-	cfg.Heartbeat, cfg.Admins = long, []string{"stranger"}
+	cfg.Heartbeat, cfg.Contention.Admins = long, []string{"stranger"}
 	contenders := backend(t, cfg)
 	l := contenders.Lock(id)
 	t.Cleanup(func() { l.Close() })

@@ -40,7 +40,7 @@ func TestNewcomerGoesBehindThoseInLine(t *testing.T) {
 					t.Errorf("the newcomer: %v", err)
 				}
 				cfg := at(shared.URL())
-				cfg.Once = true
+				cfg.Contention.Once = true
 				try := backend(t, cfg).Lock(id)
 				must(t, try.Connect(within(t)))
 				h, err := try.Acquire(within(t))

@@ -324,7 +324,7 @@ func TestUnderMemoryAlarmPlainSlotsAreHeldWonAndGivenBack(t *testing.T) {
 					}
 					return err
 				})
-				if told := l.(interface{ Alarm() string }).Alarm() != ""; told != (how != rabbit.ProbeByPassive) {
+				if told := l.Alarm() != ""; told != (how != rabbit.ProbeByPassive) {
 					t.Errorf("that there is an alarm is told: %v", told)
 				}
 				must(t, h.Verify(within(t)))

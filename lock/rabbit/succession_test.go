@@ -273,7 +273,7 @@ func startsWithoutItsPlace(t *testing.T, lose func(*testing.T, lock.ID, lock.Hel
 			case <-running.Lost():
 				return true
 			default:
-				return running.Verify(within(t)) == nil
+				return proven(within(t), running) == nil // as its supervisor asks
 			}
 		})
 	} else if !errors.Is(err, lock.ErrLost) {

@@ -99,7 +99,7 @@ func TestWaiterOfAHigherPriorityIsHandedTheToken(t *testing.T) {
 	low := untilHeld(t, connected(t, shared, id))
 	eventually(t, "the first waits", func() bool { return consumersOfTokens(t, id) == 1 })
 	cfg := at(shared.URL())
-	cfg.Priority = 5
+	cfg.Contention.Priority = 5
 	urgent := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { urgent.Close() })
 	must(t, urgent.Connect(within(t)))

@@ -105,7 +105,7 @@ func TestLostTokensAreMadeByWhoDoesNotWait(t *testing.T) {
 		_, h := holding(t, id, long)
 		must(t, lose(within(t), "/", id.Name+"-K"))
 		cfg := at(shared.URL())
-		cfg.Once = true
+		cfg.Contention.Once = true
 		other := holdingAs(t, cfg, id)
 		if other.Slot() == h.Slot() {
 			t.Errorf("%s: slot %d is held twice", what, h.Slot())
@@ -133,7 +133,7 @@ func TestTokensInHandOfOthersAreAwaitedByWhoDoesNotWait(t *testing.T) {
 		must(t, err)
 		awaitTokens(t, id, 2, 2)
 		cfg := at(shared.URL())
-		cfg.Once = true
+		cfg.Contention.Once = true
 		l := backend(t, cfg).Lock(id)
 		t.Cleanup(func() { l.Close() })
 		must(t, l.Connect(within(t)))
@@ -156,7 +156,7 @@ func TestTokensAreLookedForInTransactionsOverAnotherConnection(t *testing.T) {
 	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
 	p := newTap(t)
 	cfg := at(p.url())
-	cfg.Once, cfg.Probe = true, rabbit.ProbeByTx
+	cfg.Contention.Once, cfg.Probe = true, rabbit.ProbeByTx
 	h := holdingAs(t, cfg, id)
 	if _, own := p.count(confirmSelect, txSelect); own > 0 {
 		t.Error("the contender's own connection has transactions")

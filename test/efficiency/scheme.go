@@ -78,7 +78,7 @@ func (s scheme) connect(ctx context.Context, url, name string, slots int, once b
 		}
 		return t, err
 	}
-	b, err := rabbit.New(rabbit.Config{URLs: []string{url}, Protocol: s.protocol, Once: once})
+	b, err := rabbit.New(rabbit.Config{URLs: []string{url}, Protocol: s.protocol, Contention: lock.Contention{Once: once}})
 	if err != nil {
 		return nil, err
 	}

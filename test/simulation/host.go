@@ -121,7 +121,7 @@ func (b *berth) process() {
 	log := b.logger()
 	backend, err := rabbit.New(rabbit.Config{
 		URLs: w.urls(b.host.number), Heartbeat: cfg.Heartbeat, Protocol: w.plan.Protocol, QueueType: cfg.QueueType,
-		Priority: cfg.Priority, Host: b.host.name, PID: b.host.runs,
+		Contention: lock.Contention{Priority: cfg.Priority}, Host: b.host.name, PID: b.host.runs,
 		Connect: func(ctx context.Context, address string) (net.Conn, error) { return w.dial(ctx, b.task, address) },
 		Clock:   boottime.From(source{b.task}), Log: log,
 	})

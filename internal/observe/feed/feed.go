@@ -222,10 +222,7 @@ func (f *Feed) change(note func()) {
 
 // line is what there is to say now.
 func (f *Feed) line() ([]byte, error) {
-	alarm := ""
-	if f.cfg.Alarm != nil {
-		alarm = f.cfg.Alarm()
-	}
+	alarm := f.cfg.Alarm()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.said

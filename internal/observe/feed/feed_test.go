@@ -36,6 +36,7 @@ func told(t *testing.T) (*Feed, *os.File) {
 	f := New(Config{
 		Self: lock.Report{Host: "here"}, Lock: lock.ID{Kind: lock.Mutex, Name: "m"}, Log: hclog.NewNullLogger(),
 		Ready: func(now supervisor.Situation) bool { return now.State == supervisor.Running },
+		Alarm: func() string { return "" },
 	})
 	f.to, f.done = writes, make(chan struct{})
 	go f.send()

@@ -50,7 +50,7 @@ func (a *administrator) Resize(
 	return before, after, err
 }
 
-// RemoveAscending implements lock.AscendingRemover.
+// RemoveAscending implements lock.Administrator.
 func (a *administrator) RemoveAscending(
 	ctx context.Context, sweep int, target func(present int) (int, error),
 ) (before, after int, err error) {

@@ -26,14 +26,12 @@ import (
 type Config struct {
 	Names  names.Names
 	Dialer *transport.Dialer
-	Once   bool   // no attempt follows the first
 	Host   string // for the ledger
 	PID    int
 	Log    hclog.Logger
 
-	Priority int             // among the waiters, 0 to lock.MaxPriority
-	Takeover bool            // it goes before all of them, until it has won a slot
-	Admins   *request.Admins // whose requests are accepted
+	Contention lock.Contention
+	Admins     *request.Admins // in place of those of Contention
 }
 
 // leaveTimeout bounds giving up the successor's place cleanly.
@@ -51,7 +49,7 @@ type Contender struct {
 	writer   *ledger.Writer
 	log      hclog.Logger
 
-	once    bool      // see Config.Once
+	once    bool      // see lock.Contention
 	foreign sync.Once // whether something foreign is in the place of B
 	refused sync.Once // that it may not be the successor was told
 
@@ -71,14 +69,14 @@ func New(cfg Config) *Contender {
 	if cfg.Names.ID.Kind == lock.Semaphore {
 		limit = lock.MaxSlots
 	}
-	priority := cfg.Priority
-	if cfg.Takeover {
+	as := cfg.Contention
+	priority := as.Priority
+	if as.Takeover {
 		priority = lock.MaxPriority + 1
 	}
-	c := &Contender{id: cfg.Names.ID, priority: cfg.Priority, session: s, log: cfg.Log, handover: handover,
-		once: cfg.Once}
+	c := &Contender{id: cfg.Names.ID, priority: as.Priority, session: s, log: cfg.Log, handover: handover, once: as.Once}
 	c.Waiter = line.NewWaiter(line.Config{
-		ID: c.id, Queue: cfg.Names.Line(), Priority: priority, Limit: limit, Once: cfg.Once,
+		ID: c.id, Queue: cfg.Names.Line(), Priority: priority, Limit: limit, Once: as.Once,
 		Renewal: line.Renewal, Log: cfg.Log,
 	}, s)
 	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
@@ -88,13 +86,13 @@ func New(cfg Config) *Contender {
 		Host:  cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
 	}
 	c.finder = &slots.Finder{
-		Names: cfg.Names, Session: s, Skipped: c.Holder.Skipped, Limit: limit, Once: cfg.Once, Log: cfg.Log,
+		Names: cfg.Names, Session: s, Skipped: c.Holder.Skipped, Limit: limit, Once: as.Once, Log: cfg.Log,
 	}
 	c.Holder.Finder = c.finder
 	return c
 }
 
-// Alarm says in one sentence that the broker is under an alarm, "" if that is not known. It may be called at any time.
+// Alarm implements lock.Lock.
 func (c *Contender) Alarm() string { return c.session.Alarm() }
 
 // Connect implements lock.Lock.

@@ -59,7 +59,7 @@ func New(cfg Config) *Contender {
 	}}
 }
 
-// Alarm says in one sentence that the broker is under an alarm, "" if that is not known. It may be called at any time.
+// Alarm implements lock.Lock.
 func (c *Contender) Alarm() string { return c.session.Alarm() }
 
 // Connect implements lock.Lock.

@@ -63,12 +63,10 @@ type Config struct {
 	PID    int
 	Log    hclog.Logger
 
-	Priority int               // among the waiters, 0 to lock.MaxPriority
-	Takeover bool              // it goes before all of them, until it has won a slot
-	Once     bool              // no attempt follows the first
-	Admins   *request.Admins   // whose requests are accepted
-	Seen     bool              // the lock was seen, and no type is asked for: a mutex that has gone is not made
-	Detected func(names.Names) // is called when the lock is found, with the type of its queues
+	Contention lock.Contention
+	Admins     *request.Admins   // in place of those of Contention
+	Seen       bool              // the lock was seen, and no type is asked for: a mutex that has gone is not made
+	Detected   func(names.Names) // is called when the lock is found, with the type of its queues
 }
 
 // Contender is lock.Lock. New makes it.
@@ -84,7 +82,7 @@ type Contender struct {
 	asked    names.Names // as configured: of no type if any will do
 	detected bool        // the type is known
 	priority int         // among the waiters, once it has won a slot
-	once     bool        // see Config
+	once     bool        // see lock.Contention
 	session  *session.Session
 	writer   *ledger.Writer
 	seen     bool              // see Config
@@ -105,13 +103,14 @@ var _ lock.Lock = (*Contender)(nil)
 // New returns a contender that is not connected. It does no I/O.
 func New(cfg Config) *Contender {
 	s := session.New(cfg.Dialer)
-	priority := cfg.Priority
-	if cfg.Takeover {
+	as := cfg.Contention
+	priority := as.Priority
+	if as.Takeover {
 		priority = lock.MaxPriority + 1
 	}
 	c := &Contender{
-		id: cfg.Names.ID, names: cfg.Names, asked: cfg.Names, priority: cfg.Priority, session: s, log: cfg.Log,
-		Look: seldomLook, FirstLook: soonLook, soon: true, once: cfg.Once, seen: cfg.Seen, found: cfg.Detected,
+		id: cfg.Names.ID, names: cfg.Names, asked: cfg.Names, priority: as.Priority, session: s, log: cfg.Log,
+		Look: seldomLook, FirstLook: soonLook, soon: true, once: as.Once, seen: cfg.Seen, found: cfg.Detected,
 		Drawer: token.NewDrawer(cfg.Names, priority, s, cfg.Log),
 	}
 	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
@@ -129,7 +128,7 @@ func New(cfg Config) *Contender {
 	return c
 }
 
-// Alarm says in one sentence that the broker is under an alarm, "" if that is not known. It may be called at any time.
+// Alarm implements lock.Lock.
 func (c *Contender) Alarm() string { return c.session.Alarm() }
 
 // Connect implements lock.Lock.
