@@ -191,10 +191,11 @@ var confined = map[string][]string{
 		"berth/examples/single-consumer", "berth/test/examples", "berth/test/efficiency"},
 	"github.com/urfave/cli/v2": {"berth/internal/cli", "berth/internal/cli/flags",
 		"berth/internal/cli/pages"},
-	"github.com/hashicorp/hcl/v2":             {"berth/internal/config"},
-	"github.com/coreos/go-systemd/v22/daemon": {"berth/internal/observe"},
-	"github.com/moby/sys/mountinfo":           {"berth/internal/guard"},
-	"berth/internal/guard/guardtest":          nil,
+	"github.com/hashicorp/hcl/v2":              {"berth/internal/config"},
+	"github.com/coreos/go-systemd/v22/daemon":  {"berth/internal/observe"},
+	"github.com/moby/sys/mountinfo":            {"berth/internal/guard"},
+	"github.com/michaelklishin/rabbit-hole/v2": {"berth/internal/management"},
+	"berth/internal/guard/guardtest":           nil,
 }
 
 // rabbit returns these rooms below lock/rabbit, and the contract.
