@@ -1,10 +1,14 @@
 // Package management asks the HTTP API of RabbitMQ's management plugin what AMQP does not show: which locks a virtual
-// host has.
+// host has, and of one lock which policies harm it, on which nodes it depends, and who else may write to its queues.
 //
-//	ids, err := management.Locks(ctx, management.Access{URL: "http://rabbit:15672", Broker: brokerURL})
+//	access := management.Access{URL: "http://rabbit:15672", Broker: brokerURL}
+//	ids, err := management.Locks(ctx, access)
+//	report, err := management.Inspect(ctx, access, management.Lock{ID: ids[0]})
 //
 // Locks goes by names and arguments of queues, and knows nothing of what is in them. A semaphore of one slot and a
-// persistent mutex look the same. A mutex is there only while somebody holds it.
+// persistent mutex look the same. A mutex is there only while somebody holds it. Inspect judges policies by patterns and
+// keys, as the broker does, also for queues that are not there yet. It knows no users of other directories than the
+// broker's own.
 //
 // Package rabbithole knows the API's paths and objects. It knows no contexts, bounds no answer, follows redirects with
 // the login, and gives a refused login as a text without a status: package management is the transport below it, and
