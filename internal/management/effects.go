@@ -57,8 +57,9 @@ var effects = []struct {
 	{"delayed-retry-type", "T", names.Quorum, delaying, true,
 		"the ledger was made without the arguments that prevent it: records come back late, and commands are ended"},
 
-	{"consumer-timeout", "T", names.Quorum, tooSoon, true, "the broker takes the slot's place from its holder, whose command " +
-		"can be ended"},
+	// Tried with 20 s on RabbitMQ 4.0: the slot is in doubt for 0.1 s, once a minute, and the command runs on.
+	{"consumer-timeout", "T", names.Quorum, tooSoon, false,
+		"the broker takes its place in the ledger from a holder, whose slot is in doubt each time"},
 	{"consumer-timeout", "WK", "", tooSoon, false, "waiters lose what calls them, and look from time to time"},
 
 	{"dead-letter-exchange", "AB", "", always, false,

@@ -106,7 +106,7 @@ func TestPoliciesAreJudgedByWhatTheyDo(t *testing.T) {
 		{`"dead-letter-exchange":"dead"`, workers(onQuorum), `workers-Q-1-A+1`, nil},
 		{`"consumer-timeout":60000`, workers(older), `workers-W`, nil},
 		{`"consumer-timeout":600000`, workers(older), ``, nil},
-		{`"consumer-timeout":60000`, workers(older, onQuorum), `workers-Q-1-T+1! workers-Q`, nil},
+		{`"consumer-timeout":60000`, workers(older, onQuorum), `workers-Q-1-T+1 workers-Q`, nil},
 		{`"consumer-timeout":60000`, workers(onQuorum), ``, nil},
 		{`"delayed-retry-type":"all","delayed-retry-min":1000`, workers(onQuorum), ``, nil},
 		{`"delayed-retry-type":"all","delayed-retry-min":1000`, workers(onQuorum), `workers-Q-1-T+1!`, unlimited},
