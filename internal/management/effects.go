@@ -50,8 +50,10 @@ var effects = []struct {
 
 	{"overflow", "T", names.Quorum, rejecting, false, "a ledger that is full refuses the records of holders"},
 
-	{"delivery-limit", "T", names.Quorum, limiting, true,
-		"each verification has the holder's record delivered again: it is dropped after so many, which ends the command"},
+	// Tried with 5 and 20: on RabbitMQ 3.10 and 4.0 the slot is in doubt for 3 s each time; on 4.3 a nack does not count.
+	{"delivery-limit", "T", names.Quorum, limitingProofs, true, "each verification has the holder's record delivered again, and " +
+		"after so many it is dropped: the slot is in doubt, which can end its command"},
+	{"delivery-limit", "T", names.Quorum, limiting, false, "records that come back more often are dropped"},
 	{"delivery-limit", "K", names.Quorum, limiting, false, "tokens are dropped, and waiters make them again"},
 
 	{"delayed-retry-type", "T", names.Quorum, delaying, true,
@@ -133,6 +135,8 @@ func limiting(_ *inspection, value any) bool {
 	return ok && n >= 0
 }
 
+func limitingProofs(i *inspection, value any) bool { return i.before43() && limiting(i, value) }
+
 // delaying: a ledger that is there lacks the argument that keeps the delay short. One that is made has it.
 func delaying(i *inspection, value any) bool {
 	return value != "disabled" && i.Ledger != nil && i.Ledger.arguments["x-delayed-retry-min"] == nil
@@ -140,8 +144,12 @@ func delaying(i *inspection, value any) bool {
 
 // tooSoon: from 4.3 on consumers of quorum queues have a longer time of their own, and classic queues none.
 func tooSoon(i *inspection, value any) bool {
+	return i.before43() && within(longestInHand)(i, value)
+}
+
+// before43 reports whether the broker is older than RabbitMQ 4.3, as far as is known.
+func (i *inspection) before43() bool {
 	var major, minor int
 	_, _ = fmt.Sscanf(i.lock.Version, "%d.%d", &major, &minor)
-	since43 := major > 4 || major == 4 && minor >= 3
-	return !since43 && within(longestInHand)(i, value)
+	return major < 4 || major == 4 && minor < 3
 }

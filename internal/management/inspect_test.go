@@ -97,7 +97,8 @@ func TestPoliciesAreJudgedByWhatTheyDo(t *testing.T) {
 		{`"max-length-bytes":10000`, workers(onQuorum), `workers-Q-1-T+1!`, nil},
 		{`"overflow":"reject-publish"`, workers(), ``, nil},
 		{`"overflow":"reject-publish"`, workers(onQuorum), `workers-Q-1-T+1`, nil},
-		{`"delivery-limit":20`, workers(onQuorum), `workers-Q-1-T+1! workers-Q`, nil},
+		{`"delivery-limit":20`, workers(onQuorum), `workers-Q-1-T+1 workers-Q`, nil},
+		{`"delivery-limit":20`, workers(older, onQuorum), `workers-Q-1-T+1! workers-Q`, nil},
 		{`"delivery-limit":-1`, workers(onQuorum), ``, nil},
 		{`"delivery-limit":20,"message-ttl":1`, workers(), ``, nil}, // it is in force for no classic queue
 		{`"ha-mode":"all"`, workers(), `workers-1-T+1`, nil},
@@ -184,14 +185,14 @@ func TestPolicyOfTheHighestPriorityIsInForce(t *testing.T) {
 
 // A problem or a piece of advice names the policy, its key and value, a queue, and what to do.
 func TestPolicyIsNamedWithWhatToDo(t *testing.T) {
-	r, err := told(t, workers(onQuorum), map[string]string{"/operator-policies/%2F": set(`"delivery-limit":20`),
+	r, err := told(t, workers(onQuorum), map[string]string{"/operator-policies/%2F": set(`"max-length":20`),
 		"/policies/%2F": `[{"name":"q","pattern":"(?=w)","apply-to":"all","priority":0,"definition":{"message-ttl":1}}]`})
 	if err != nil || len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnsafe) {
 		t.Fatal(err, r.Problems)
 	}
 	for text, all := range map[string]string{
-		`operator policy "p" (delivery-limit 20) is in force for queue "workers-Q-1-T" and 1 more: `: r.Problems[0].Error(),
-		"; change its pattern, or give this lock's queues one of a higher priority":                  r.Problems[0].Error(),
+		`operator policy "p" (max-length 20) is in force for queue "workers-Q-1-T" and 1 more: `: r.Problems[0].Error(),
+		"; change its pattern, or give this lock's queues one of a higher priority":              r.Problems[0].Error(),
 		`policy "q" (message-ttl 1) has a pattern that berth cannot read, "(?=w)"; if it matches queue "workers-Q-1-T" and 1 ` +
 			`more: `: strings.Join(r.Advice, "\n"),
 	} {

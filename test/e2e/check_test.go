@@ -180,10 +180,10 @@ func TestCheckAndStatusAskTheManagementPlugin(t *testing.T) {
 	if says(r.Advice, "AMQP") || !says(r.Advice, "is a single node") || !says(r.Advice, stranger) {
 		t.Errorf("advice: %q", r.Advice)
 	}
-	eval(`ok = rabbit_policy:set(<<%q>>, <<"all">>, <<"^(?!amq\\.)">>, [{<<"delivery-limit">>, 20}], 0, <<"queues">>, <<"operator">>).`,
+	eval(`ok = rabbit_policy:set(<<%q>>, <<"all">>, <<"^(?!amq\\.)">>, [{<<"expires">>, 600000}], 0, <<"queues">>, <<"operator">>).`,
 		vhost)
-	if r := check(t, 78, url, asked...); !says(r.Problems, `policy "all" (delivery-limit 20) is in force for queue "`+name+`-Q-1-T"`) ||
-		!r.Management.Policies[0].Unsafe || r.Management.Policies[0].Key != "delivery-limit" {
+	if r := check(t, 78, url, asked...); !says(r.Problems, `policy "all" (expires 600000) is in force for queue "`+name+`-Q-1-A"`) ||
+		!r.Management.Policies[0].Unsafe || r.Management.Policies[0].Key != "expires" {
 		t.Errorf("problems: %q, %+v", r.Problems, r.Management)
 	}
 }
