@@ -10,6 +10,7 @@ require (
 	github.com/creack/pty v1.1.24
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/hashicorp/hcl/v2 v2.25.0
+	github.com/michaelklishin/rabbit-hole/v2 v2.12.0
 	github.com/mitchellh/go-wordwrap v1.0.1
 	github.com/moby/sys/mountinfo v0.7.3
 	github.com/rabbitmq/amqp091-go v1.16.0

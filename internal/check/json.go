@@ -24,9 +24,12 @@ type (
 		MaxRun   int64        `json:"max_run_ms,omitempty"` // of the command
 		Command  *jsonCommand `json:"command,omitempty"`    // unless it is like berth in everything
 		Broker   *jsonBroker  `json:"broker,omitempty"`     // with --connect
-		Problems []string     `json:"problems"`
-		Warnings []string     `json:"warnings"`
-		Advice   []string     `json:"advice"`
+
+		Management *jsonManagement `json:"management,omitempty"` // with --management-url
+
+		Problems []string `json:"problems"`
+		Warnings []string `json:"warnings"`
+		Advice   []string `json:"advice"`
 	}
 	jsonLock struct {
 		Kind string `json:"kind"`
@@ -113,6 +116,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	}
 	out.Health, out.MaxRun = r.jsonHealth(), ms(r.cfg.MaxRun)
 	out.Hooks, out.Command, out.Broker = r.jsonHooks(), r.command(), r.jsonBroker()
+	out.Management = r.jsonManagement()
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")

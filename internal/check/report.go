@@ -2,11 +2,12 @@
 // promise, when what happens, and whether a broker can carry it.
 //
 //	r := check.New(cfg)
-//	r.AskBroker(ctx, log)
+//	r.AskBroker(ctx, log, "")
 //	err := r.WriteText(os.Stdout)
 //
 // It knows configurations, and nothing of the command line. The arithmetic is that
-// of package config, and what a broker says that of package lock/rabbit.
+// of package config, what a broker says that of package lock/rabbit, and what its
+// management plugin says that of package management.
 package check
 
 import (
@@ -18,6 +19,7 @@ import (
 
 	"berth/internal/backends"
 	"berth/internal/config"
+	"berth/internal/management"
 	"berth/lock"
 	"berth/lock/rabbit"
 )
@@ -32,8 +34,10 @@ type Report struct {
 	Warnings []string // what keeps it from working here, where another host may be meant, and who else sees passwords
 	Advice   []string // what else is worth knowing
 
-	cfg    config.Run
-	broker *rabbit.Report // nil: it was not asked, or did not answer
+	cfg     config.Run
+	broker  *rabbit.Report     // nil: it was not asked, or did not answer
+	api     *management.Report // of the management API; nil as that
+	unasked bool               // the management API was asked, and told nothing
 }
 
 // New judges what the configuration alone says.
@@ -92,22 +96,34 @@ func (r *Report) LookAtDirectory() error {
 	return r.add(backends.InspectDirectory(r.cfg))
 }
 
-// AskBroker adds what the broker says; that it does not let us in is a finding too.
+// AskBroker adds what the broker says; that it does not let us in is a finding too. With the URL of its management API it
+// adds what only that knows, where it may be asked.
 // The context is to end after Timeout at the latest. An error wraps
 // config.ErrInvalid, and means that there was nobody to be asked.
-func (r *Report) AskBroker(ctx context.Context, log hclog.Logger) error {
+func (r *Report) AskBroker(ctx context.Context, log hclog.Logger, api string) error {
 	found, err := backends.InspectBroker(ctx, r.cfg, log)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = lock.Errorf(lock.ErrUnreachable,
-			"the broker did not answer everything within %s (%s); see whether it is "+
-				"well", Timeout, err.Error())
-	}
 	if found.Broker != "" {
 		r.broker = &found
 	}
 	r.Problems = append(r.Problems, found.Problems...)
 	r.Advice = append(r.Advice, found.Advice...)
-	return r.add(err)
+	if err := r.add(inTime(err, "the broker")); err != nil {
+		return err
+	}
+	if api != "" && ctx.Err() == nil {
+		r.askManagement(ctx, api)
+	}
+	r.adviseUnseen(found.Unseen, api)
+	return nil
+}
+
+// inTime says of an error that it is one of Timeout.
+func inTime(err error, who string) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return lock.Errorf(lock.ErrUnreachable,
+			"%s did not answer everything within %s (%s); see whether it is well", who, Timeout, err.Error())
+	}
+	return err
 }
 
 // add makes an error of an inspection a problem, unless it says that there was none.

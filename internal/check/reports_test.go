@@ -18,6 +18,7 @@ import (
 	"berth/internal/brokerurl"
 	"berth/internal/config"
 	"berth/internal/guard/rights"
+	"berth/internal/management"
 	"berth/lock"
 	"berth/lock/rabbit"
 	"berth/lock/rabbit/broker"
@@ -37,6 +38,20 @@ var brokers = map[string]rabbit.Report{
 		Cluster: "rabbit@h", Heartbeat: time.Second, Slots: 2, Login: "EXTERNAL", User: "someone",
 		TLS:       &broker.Secured{Version: "TLS 1.3", Cipher: "TLS_X", Server: "CN=rabbit", Until: time.Unix(3600, 0)},
 		QueueType: "classic", Runner: "permit this", Administrator: "permit that"},
+}
+
+// apis are what `--management-url` found, by the name that a file of testdata gives.
+var apis = map[string]management.Report{
+	"everything": {Host: "h:15672", Nodes: []management.Node{{Name: "rabbit@a", Running: true}, {Name: "rabbit@b"}},
+		Ledger: &management.Ledger{Queue: "workers-Q-1-T", Leader: "rabbit@a", Members: []string{"rabbit@a", "rabbit@b"},
+			Online: []string{"rabbit@a"}},
+		Policies: []management.Policy{
+			{Name: "all", Key: "message-ttl", Value: 1e9, Queue: "workers-Q-1-T", Others: 2},
+			{Name: "all", Key: "message-ttl", Value: 1e9, Queue: "workers-Q"},
+			{Name: "limits", Operator: true, Key: "overflow", Value: "reject-publish", Queue: "workers-Q", Unsafe: true}},
+		Writers: []string{"orders", "web"}},
+	"policies": {Host: "h:15672", Unknown: map[string]error{management.AboutNodes: errors.New("why"),
+		management.AboutLedger: errors.New("why"), management.AboutWriters: errors.New("why")}},
 }
 
 // Each file of testdata has the settings of one configuration, a line each, and what is printed of it.
@@ -67,6 +82,13 @@ func TestReports(t *testing.T) {
 					t.Fatalf("no broker %q", name)
 				}
 				r.broker = &found
+			}
+			if name, asked := set["management"]; asked {
+				found, known := apis[name]
+				if !known {
+					t.Fatalf("no API %q", name)
+				}
+				r.api = &found
 			}
 			if text, is := set["problem"]; is {
 				r.Problems = append(r.Problems, lock.Errorf(lock.ErrDenied, "%s", text))
@@ -123,7 +145,7 @@ func TestVerdicts(t *testing.T) {
 
 func TestBrokerThatDoesNotAnswerIsAProblem(t *testing.T) {
 	r := reportOn(t, map[string][]string{"mutex": {"m"}, "broker": {"amqp://127.0.0.1:1"}})
-	if err := r.AskBroker(t.Context(), hclog.NewNullLogger()); err != nil {
+	if err := r.AskBroker(t.Context(), hclog.NewNullLogger(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnreachable) || r.broker != nil {
@@ -135,7 +157,7 @@ func TestBrokerThatNeedsTooLongIsAProblem(t *testing.T) {
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now())
 	defer cancel()
 	r := reportOn(t, map[string][]string{"mutex": {"m"}, "broker": {"amqp://127.0.0.1:1"}})
-	if err := r.AskBroker(ctx, hclog.NewNullLogger()); err != nil {
+	if err := r.AskBroker(ctx, hclog.NewNullLogger(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnreachable) ||
@@ -146,7 +168,7 @@ func TestBrokerThatNeedsTooLongIsAProblem(t *testing.T) {
 
 func TestNobodyIsAskedWhereNoBrokerIsNamed(t *testing.T) {
 	r := reportOn(t, nil)
-	if err := r.AskBroker(t.Context(), hclog.NewNullLogger()); !errors.Is(err, config.ErrInvalid) || len(r.Problems) > 0 {
+	if err := r.AskBroker(t.Context(), hclog.NewNullLogger(), ""); !errors.Is(err, config.ErrInvalid) || len(r.Problems) > 0 {
 		t.Errorf("%v, %v", err, r.Problems)
 	}
 }
@@ -211,6 +233,50 @@ func TestCommandIsWhoBerthIs(t *testing.T) {
 		c := reportOn(t, flags).command()
 		if c == nil || c.User != os.Getuid() || c.Group != os.Getgid() || !slices.Equal(c.Groups, groups) {
 			t.Errorf("%v: %+v", flags, c)
+		}
+	}
+}
+
+// Where to look is said of what is not shown alone.
+func TestAdviceOnWhatAMQPDoesNotShowGoesOnceTheManagementAPIShowsIt(t *testing.T) {
+	unseen := rabbit.Unseen{Nodes: "see the nodes", Policies: "see the policies", Writers: "see the writers"}
+	const hint = "--management-url http://HOST:15672 has RabbitMQ's management plugin asked for that, where it is enabled"
+	for what, c := range map[string]struct {
+		api    *management.Report
+		url    string
+		unseen rabbit.Unseen
+		want   []string
+	}{
+		"not asked":           {nil, "", unseen, []string{"see the nodes", "see the writers", "see the policies", hint}},
+		"nothing to be shown": {nil, "", rabbit.Unseen{}, nil},
+		"not answered":        {nil, "http://h", unseen, []string{"see the nodes", "see the writers", "see the policies"}},
+		"not permitted": {&management.Report{Unknown: map[string]error{management.AboutWriters: lock.ErrDenied}}, "http://h",
+			unseen, []string{"see the writers"}},
+		"answered": {&management.Report{}, "http://h", unseen, nil},
+	} {
+		r := &Report{api: c.api}
+		if r.adviseUnseen(c.unseen, c.url); !slices.Equal(r.Advice, c.want) {
+			t.Errorf("%s: %q, want %q", what, r.Advice, c.want)
+		}
+	}
+}
+
+func TestManagementAPIThatIsNotThereIsAProblem(t *testing.T) {
+	r := reportOn(t, map[string][]string{"mutex": {"m"}, "broker": {"amqp://127.0.0.1:1"}})
+	r.askManagement(t.Context(), "http://u:secret@127.0.0.1:1")
+	if len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnreachable) || r.api != nil ||
+		strings.Contains(r.Problems[0].Error(), "secret") {
+		t.Errorf("%v, %+v", r.Problems, r.api)
+	}
+	if got := r.verdict(); got != "the timings are safe; the management API could not be asked" {
+		t.Error(got)
+	}
+}
+
+func TestUsersOfTheLockAreNoOthers(t *testing.T) {
+	for url, want := range map[string]string{"amqp://h": "guest", "amqp://berth:secret@h/v": "berth", "amqps://b%40c@h": "b@c"} {
+		if got := userOf(url); got != want {
+			t.Errorf("%s: %q", url, got)
 		}
 	}
 }

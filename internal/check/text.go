@@ -33,6 +33,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		b.WriteString("\n")
 		r.writeBroker(&b)
 	}
+	if r.api != nil {
+		r.writeManagement(&b)
+	}
 	b.WriteString("\n")
 	if r.cfg.Local {
 		b.WriteString("The lock holds on this host only and the kernel keeps it for as long as anything of the " +
@@ -75,6 +78,8 @@ func (r *Report) verdict() string {
 		return "safe, but this host cannot carry it"
 	case r.cfg.Timings().Check() != nil && !r.cfg.Local:
 		return "UNSAFE"
+	case r.unasked && len(r.Problems) == 1:
+		return "the timings are safe; the management API could not be asked"
 	case errors.Is(errors.Join(r.Problems...), lock.ErrUnreachable):
 		return "the timings are safe; the broker could not be asked"
 	case len(r.Problems) > 0:

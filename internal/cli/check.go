@@ -25,10 +25,12 @@ import (
 
 const aboutCheck = `Takes the settings of 'berth run' and reports whether they are safe: whether the
 command is certainly dead before another holder can start. Draws what happens
-when, and how long a failover takes. With --connect it asks the broker, too.
+when, and how long a failover takes. With --connect it asks the broker, too, and
+with --management-url its management plugin, for what the broker does not show.
 
 Examples:
   berth check --config /etc/berth/importer.hcl --connect
+  berth check --mutex importer --connect --management-url http://rabbit:15672
   berth check --heartbeat 10s --loss "TERM 10s, KILL"
 `
 
@@ -38,6 +40,10 @@ var checkOptions = []config.Option{
 		"Ask the broker, too: whether it accepts the login, grants the heartbeat and the permissions that the lock "+
 			"needs, and how its queues behave. For local locks: whether their directory can be used. Disturbs no user "+
 			"of the lock."),
+	flagOnly("management-url", "URL", config.Text,
+		"Ask RabbitMQ's management API at http://HOST:15672, or https://, for what AMQP does not show, with --connect: "+
+			"policies that harm the lock, the nodes of the cluster, and which other users may write to the lock's queues. "+
+			"Its login is that of --broker, unless the URL has one."),
 	flagOnly("json", "", config.Switch, "Print the report as one JSON object."),
 }
 
@@ -45,8 +51,8 @@ func checkCommand() *cli.Command {
 	return command(cli.Command{
 		Name:  "check",
 		Usage: "is a configuration safe, and the broker fit",
-		UsageText: "berth check [LOCK] [--connect] [--json] [flags] [--] [COMMAND...]\n" +
-			"berth check --config FILE [--connect]",
+		UsageText: "berth check [LOCK] [--connect [--management-url URL]] [--json] [flags] [--] [COMMAND...]\n" +
+			"berth check --config FILE [--connect [--management-url URL]]",
 		Description: aboutCheck,
 		Flags:       append(flags.For(checkOptions), flags.For(config.RunOptions())...),
 		Action:      checkAction,
@@ -56,8 +62,12 @@ func checkCommand() *cli.Command {
 func checkAction(c *cli.Context) error {
 	own := flags.Read(flags.Given(c, checkOptions))
 	connect, asJSON := own.Switch("connect"), own.Switch("json")
+	api := own.URL("management-url", "http", "https")
 	if err := own.Err(); err != nil {
 		return err
+	}
+	if api != "" && !connect {
+		return config.Usagef("--management-url is for --connect; leave it out, or add --connect")
 	}
 	if only := c.Args().Slice(); len(only) == 1 && strings.HasSuffix(only[0], ".hcl") && !c.IsSet("config") {
 		return config.Usagef("%s would be the command to run; write --config %[1]s to check that file", only[0])
@@ -73,10 +83,12 @@ func checkAction(c *cli.Context) error {
 	r := check.New(cfg)
 	r.Warnings = append(missingHere(cfg), cfg.Warnings...)
 	switch {
+	case api != "" && cfg.Local:
+		err = config.Usagef("--management-url is a broker's; leave it out for locks of this host")
 	case connect && cfg.Local:
 		err = r.LookAtDirectory()
 	case connect:
-		err = askBroker(c.Context, r, cfg)
+		err = askBroker(c.Context, r, cfg, api)
 	default:
 		r.AdviseOnNodes()
 	}
@@ -125,7 +137,7 @@ func missingHere(cfg config.Run) (all []string) {
 
 // askBroker fails if no broker is named, and on a signal; that the broker
 // does not let us in is a finding.
-func askBroker(parent context.Context, r *check.Report, cfg config.Run) error {
+func askBroker(parent context.Context, r *check.Report, cfg config.Run, api string) error {
 	switch {
 	case len(cfg.Brokers) == 0:
 		return config.Usagef("--connect: no broker is named; give --broker URL or set BERTH_BROKER")
@@ -136,7 +148,7 @@ func askBroker(parent context.Context, r *check.Report, cfg config.Run) error {
 	defer flush()
 	ctx, release := interrupt.Context(parent, check.Timeout)
 	defer release()
-	err := r.AskBroker(ctx, log)
+	err := r.AskBroker(ctx, log, api)
 	if signalled := (interrupt.Signalled{}); errors.As(context.Cause(ctx), &signalled) {
 		return signalled
 	}

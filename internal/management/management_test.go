@@ -17,7 +17,7 @@ import (
 	"berth/test/authority"
 )
 
-// api answers as the management plugin does.
+// api returns the URL of what answers as the management plugin does.
 func api(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(answer))

@@ -270,6 +270,9 @@ func (b *Backend) Inspect(ctx context.Context, id lock.ID) (Report, error) {
 // Report is what Inspect found out about a broker.
 type Report = inspection.Report
 
+// Unseen is what a Report does not have, because AMQP does not show it.
+type Unseen = inspection.Unseen
+
 // WillName is what the package's wills are written under; see lock.NewWill.
 const WillName = will.Name
 

@@ -187,3 +187,23 @@ func (b *Broker) EnablePlugin(ctx context.Context, name string) error {
 	_, err := b.Eval(ctx, fmt.Sprintf("{ok, _, _} = rabbit_plugins:ensure(%q).", file))
 	return err
 }
+
+// EnableManagement starts the management plugin, and returns the URL of its API. Call it once: it stays for the life of
+// the Broker.
+func (b *Broker) EnableManagement(ctx context.Context) (string, error) {
+	ports, err := FreePorts(1)
+	if err != nil {
+		return "", err
+	}
+	listener := fmt.Sprintf(`[{ip, "127.0.0.1"}, {port, %d}]`, ports[0])
+	forRestarts := fmt.Appendf(nil, "[{rabbitmq_management, [{tcp_config, %s}]}].\n", listener)
+	if err := os.WriteFile(b.path("advanced.config"), forRestarts, 0o600); err != nil {
+		return "", err
+	}
+	err = b.do(ctx, "set the port of the management plugin",
+		"ok = application:set_env(rabbitmq_management, tcp_config, %s, [{persistent, true}])", listener)
+	if err == nil {
+		err = b.EnablePlugin(ctx, "rabbitmq_management")
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d", ports[0]), err
+}

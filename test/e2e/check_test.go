@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,6 +23,23 @@ type checkReport struct {
 		Runner        string `json:"runner"`
 		Administrator string `json:"administrator"`
 	} `json:"broker"`
+	Management *struct {
+		Nodes []struct {
+			Running bool `json:"running"`
+		} `json:"nodes"`
+		Ledger *struct {
+			Queue   string   `json:"queue"`
+			Members []string `json:"members"`
+			Online  []string `json:"online"`
+		} `json:"ledger"`
+		Policies []struct {
+			Name   string `json:"name"`
+			Key    string `json:"key"`
+			Unsafe bool   `json:"unsafe"`
+		} `json:"policies"`
+		Writers []string          `json:"writers"`
+		Unknown map[string]string `json:"unknown"`
+	} `json:"management"`
 }
 
 // check runs `berth check --connect --json` and returns its report.
@@ -104,5 +123,67 @@ func TestCheckSaysWhyTheBrokerWillNotDo(t *testing.T) {
 	if r := check(t, 78, broker.URL(), "--mutex", name, "--heartbeat", "1s"); !says(r.Problems,
 		"change --heartbeat") || r.Broker == nil {
 		t.Errorf("unsafe timings: %q", r.Problems)
+	}
+}
+
+func TestCheckAndStatusAskTheManagementPlugin(t *testing.T) {
+	t.Parallel()
+	broker := calmBroker(t)
+	api, err := broker.EnableManagement(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, stranger, vhost, name := unique("user"), unique("stranger"), unique("vhost"), unique("s")
+	eval := func(format string, args ...any) {
+		t.Helper()
+		if _, err := broker.Eval(t.Context(), fmt.Sprintf(format, args...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := broker.AddVhost(t.Context(), vhost); err != nil {
+		t.Fatal(err)
+	}
+	for who, write := range map[string]string{user: ".*", stranger: "^amq.default$"} {
+		if err := broker.AddUser(t.Context(), who, "secret"); err != nil {
+			t.Fatal(err)
+		}
+		if err := broker.SetPermissions(t.Context(), who, vhost, ".*", write, ".*"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	url := broker.URLFor(user, "secret", vhost)
+	where := []string{"--semaphore", name, "--queue-type", "quorum"}
+	do(t, 0, "semaphore", "create", name, "--slots", "2", "--queue-type", "quorum", "--broker", url)
+	asked := append(slices.Clone(where), "--management-url", api)
+
+	// The login may not use the API at all.
+	if r := check(t, 77, url, asked...); r.Management != nil || !says(r.Problems, "needs the tag management") {
+		t.Errorf("without a tag: %+v, %q", r.Management, r.Problems)
+	}
+	// It may see policies, and neither nodes nor users.
+	eval(`ok = rabbit_auth_backend_internal:set_tags(<<%q>>, [management], <<"operator">>).`, user)
+	m := check(t, 0, url, asked...).Management
+	if m == nil || m.Policies == nil || len(m.Policies) > 0 || m.Nodes != nil || m.Writers != nil ||
+		!strings.Contains(m.Unknown["nodes"], "monitoring") || !strings.Contains(m.Unknown["writers"], "administrator") {
+		t.Errorf("with the tag management: %+v", m)
+	}
+	if found := do(t, 0, "status", "--management-url", api, "--broker", url).stdout(); !strings.Contains(found, `"`+name+`"`) {
+		t.Errorf("listed: %s", found)
+	}
+	// An administrator sees all.
+	admin := strings.Replace(api, "http://", "http://guest:guest@", 1)
+	r := check(t, 0, url, append(slices.Clone(where), "--management-url", admin)...)
+	if m = r.Management; m == nil || len(m.Unknown) > 0 || len(m.Nodes) != 1 || !m.Nodes[0].Running || m.Ledger == nil ||
+		len(m.Ledger.Members) != 1 || len(m.Ledger.Online) != 1 || !slices.Equal(m.Writers, []string{stranger}) {
+		t.Errorf("as an administrator: %+v", m)
+	}
+	if says(r.Advice, "AMQP") || !says(r.Advice, "is a single node") || !says(r.Advice, stranger) {
+		t.Errorf("advice: %q", r.Advice)
+	}
+	eval(`ok = rabbit_policy:set(<<%q>>, <<"all">>, <<"^(?!amq\\.)">>, [{<<"expires">>, 600000}], 0, <<"queues">>, <<"operator">>).`,
+		vhost)
+	if r := check(t, 78, url, asked...); !says(r.Problems, `policy "all" (expires 600000) is in force for queue "`+name+`-Q-1-A"`) ||
+		!r.Management.Policies[0].Unsafe || r.Management.Policies[0].Key != "expires" {
+		t.Errorf("problems: %q, %+v", r.Problems, r.Management)
 	}
 }

@@ -55,13 +55,23 @@ type Report struct {
 	// Advice is what else is worth knowing, a sentence each: what works less well, and what to expect of this
 	// version.
 	Advice []string
+
+	// Unseen is what to look at elsewhere, because AMQP does not show it.
+	Unseen Unseen
+}
+
+// Unseen has a sentence for each thing that AMQP does not show, "" where it does not matter to the lock.
+type Unseen struct {
+	Nodes    string // on which nodes of a cluster the lock is
+	Policies string // which are in force for its queues
+	Writers  string // who else may write to them
 }
 
 // Inspect finds out whether the broker can carry the lock, without disturbing whoever uses it: it asks for
 // permissions with requests that the broker always turns down for another reason, and tries the behaviour of queues
 // in slot 0, which no lock has, exclusively or for a minute, so that nothing stays behind. The dialer is nobody else's.
 //
-// What AMQP does not show, policies above all, is named in the report's advice. Errors: lock.ErrUnreachable,
+// What AMQP does not show, policies above all, is named in the report's Unseen. Errors: lock.ErrUnreachable,
 // lock.ErrDenied and lock.ErrUnsafe if no node lets us in; lock.ErrUnreachable if the connection is lost on the way,
 // with the report as far as it got.
 //
@@ -112,16 +122,16 @@ func Inspect(ctx context.Context, n names.Names, d *transport.Dialer, plain bool
 	if plain {
 		first, second = i.names.Exists(1), i.names.Holds(1)
 	} else {
-		i.advise("%s", clusterAdvice(i.names, named))
-		i.advise("other users that may publish in the virtual host can delay handovers, and AMQP does not show them: see "+
-			"rabbitmqctl list_permissions -p %s, and give locks a vhost of their own", shellescape.Quote(i.vhost))
+		i.Unseen.Nodes = clusterAdvice(i.names, named)
+		i.Unseen.Writers = fmt.Sprintf("other users that may publish in the virtual host can delay handovers, and AMQP does not "+
+			"show them: see rabbitmqctl list_permissions -p %s, and give locks a vhost of their own", shellescape.Quote(i.vhost))
 	}
 	if text := leaderAdvice(i.Heartbeat, c.Since(4, 0)); text != "" && i.names.Replicated() {
 		i.advise("%s", text)
 	}
-	i.advise("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and list_operator_policies) for "+
-		"any that match %q or %q and set expires, message-ttl, max-length, dead-letter-exchange or ha-mode, and "+
-		"exempt this lock's queues", shellescape.Quote(i.vhost), first, second)
+	i.Unseen.Policies = fmt.Sprintf("policies do not show over AMQP: see rabbitmqctl list_policies -p %s (and "+
+		"list_operator_policies) for any that match %q or %q and set expires, message-ttl, max-length, dead-letter-exchange or "+
+		"ha-mode, and exempt this lock's queues", shellescape.Quote(i.vhost), first, second)
 	return report, nil
 }
 
