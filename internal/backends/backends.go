@@ -40,14 +40,14 @@ func Open(cfg config.Connection, as Contender, log hclog.Logger) (lock.Backend, 
 	return checked(rabbit.New(broker))
 }
 
-// SetAdmins says anew who may ask contenders of a backend of Open for something; see Contender.Admins.
+// SetAdmins changes which users may ask contenders of a backend of Open for something; see Contender.Admins.
 func SetAdmins(backend lock.Backend, users []string) {
 	if b, ok := backend.(interface{ SetAdmins(users []string) }); ok {
 		b.SetAdmins(users)
 	}
 }
 
-// SetLogin says anew how a backend of Open logs in where its locks live, which is the same place: connections that are
+// SetLogin changes how a backend of Open logs in where its locks live, which is the same place: connections that are
 // open stay.
 func SetLogin(backend lock.Backend, cfg config.Connection) error {
 	if b, ok := backend.(*rabbit.Backend); ok {
