@@ -149,7 +149,7 @@ func TestNoFaultMakesHoldersOfAMutexOnQuorumQueuesOverlap(t *testing.T) {
 // fault: slot-removed, partition
 func TestChangeOfTheTypeMakesNothingOverlap(t *testing.T) {
 	for from, to := range map[string]string{"classic": quorum, quorum: "classic"} {
-		changed := fault{name: "silent partition, removed in two steps, made anew with the other type",
+		changed := fault{name: "silent partition, removed in two steps, made again with the other type",
 			strike: func(s *scene, h *contender) func() {
 				h.relay.silence(toBroker, fromBroker)
 				s.administer(tokens, "destroy", s.lock)

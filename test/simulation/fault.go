@@ -214,7 +214,7 @@ var faults = []kindOfFault{
 		split([]int{f.Node}, []int{(f.Node + 1) % 3, (f.Node + 2) % 3})
 		return func() {
 			w.cluster.Heal()
-			if w.plan.Version != simulated.V4_3 { // on Mnesia both sides go on until an operator starts one of them anew
+			if w.plan.Version != simulated.V4_3 { // on Mnesia both sides go on until an operator restarts one of them
 				time.Sleep(3 * f.Late)
 				w.cluster.Restart(f.Node, false)
 			}
