@@ -111,8 +111,8 @@ func split3(c *brokertest.Cluster, node *brokertest.Broker) error {
 var onNodes = []string{
 	"silent partition", "reset", "reset of everybody", "reset and no way back", "supervisor killed",
 	"one of two supervisors killed", "supervisor stopped and continued", "guard killed",
-	"supervisor and guard killed at once", "next killed, holder told to end at once", "next cut off, holder told to end",
-	"next stopped for longer than a lease, holder told to end",
+	"supervisor and guard killed at once", "successor killed, holder told to end at once",
+	"successor cut off, holder told to end", "successor stopped for longer than a lease, holder told to end",
 }
 
 // replicas is a kind of lock, by where its queues are.

@@ -39,7 +39,7 @@ const (
 	maker     role = "who has made it" // the step that was waited for
 	same      role = "the same"        // that the last fault has befallen
 	holder    role = "holder"          // whose command runs in the slot
-	successor role = "next"            // who has recorded itself last, and whose command does not run
+	successor role = "successor"       // who has recorded itself last, and whose command does not run
 )
 
 // String returns what a history calls it.
