@@ -130,8 +130,8 @@ type Held interface {
 	// release is known: by Release, by its will, or because it was given back on
 	// request. The backend may let somebody else have the slot sooner, when a
 	// connection is reset for example, but that one's Ready does not return before.
-	// Zero means without end: the slot is kept until this process, and
-	// whoever was given Handover, is gone.
+	// Zero means without end: the slot is kept until this process, and the guard that was
+	// given Handover, is gone.
 	Lease() time.Duration
 
 	// Ready blocks until the command may start: until the previous holder's
@@ -203,7 +203,7 @@ type Handover struct {
 
 // NewWill returns a will that the named backend's executor can execute, from data
 // that only that backend understands. The guard runs in a process of its own, in
-// which no backend is open: whoever starts guards has an executor for every
+// which no backend is open: a program that starts guards has an executor for every
 // backend that writes wills, by name.
 func NewWill(backend string, data []byte) []byte {
 	return append([]byte(backend+":"), data...)

@@ -126,7 +126,7 @@ type Inspector interface {
 	// ErrUnreachable, ErrDenied, ErrUnknown.
 	Look(ctx context.Context) (Status, error)
 
-	// Ask asks the holder of a slot, and returns its answer. Errors: ErrAbsent if nobody holds the slot, or whoever does
+	// Ask asks the holder of a slot, and returns its answer. Errors: ErrAbsent if nobody holds the slot, or its holder
 	// can never be asked, ErrUnknown if no answer came before ctx ended, ErrUnreachable, ErrDenied.
 	Ask(ctx context.Context, slot int, verb Verb) (answer []byte, err error)
 

@@ -136,7 +136,7 @@ type Config struct {
 
 	// Health judges the command while it runs. Default: nobody does.
 	Health Health
-	// MaxRun is after which time the command is ended in order. 0: never.
+	// MaxRun is after which time the command is ended cleanly. 0: never.
 	MaxRun time.Duration
 
 	// CreateCommand is the command line that makes the lock, told to a user who
@@ -178,7 +178,7 @@ type Reloaded struct {
 	Hooks       map[Hook]func() (Guard, error)
 	HookTimeout time.Duration
 	Took        []string // what was different and has changed
-	Kept        []string // what is different and cannot change before berth is started anew
+	Kept        []string // what is different and cannot change before berth is started again
 }
 
 // ErrNotExecuted: the slot was won and the command could not be executed. What

@@ -165,7 +165,7 @@ func (c *consumer) arguments() amqp.Table {
 }
 
 // handle stands for your work. It takes as long as the message says, "17 200ms" for
-// number 17, and writes down what it does: begins, is at it, has done it.
+// number 17, and notes when it begins, that it goes on, and that it is done.
 func (c *consumer) handle(body []byte) error {
 	number, text, _ := strings.Cut(string(body), " ")
 	work, _ := time.ParseDuration(text) // none is none

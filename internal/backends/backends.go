@@ -30,7 +30,7 @@ func Open(cfg config.Connection, as lock.Contention, log hclog.Logger) (lock.Bac
 	return checked(rabbit.New(broker))
 }
 
-// SetLogin says anew how a backend of Open logs in where its locks live, which is the same place: connections that are
+// SetLogin changes how a backend of Open logs in where its locks live, which is the same place: connections that are
 // open stay.
 func SetLogin(backend lock.Backend, cfg config.Connection) error {
 	if b, ok := backend.(*rabbit.Backend); ok {

@@ -97,7 +97,7 @@ func sayAccepted(result *result, asked inquire.Asked, w io.Writer) error {
 	return result.say(w, "%s %s", by(asked.Holder), what)
 }
 
-// awaitSuccessor completes the result with whoever runs in the slot next.
+// awaitSuccessor completes the result with the slot's next holder.
 func awaitSuccessor(ctx context.Context, q *inquire.Inquiry, r stepDownRequest, asked inquire.Asked, result *result,
 	w io.Writer,
 ) error {

@@ -31,7 +31,7 @@ var columns = []column{
 	{"NEXT", 1, func(_ View, s lock.SlotStatus) string { return successor(s) }},
 }
 
-// ofHolder is a column about whoever has the slot.
+// ofHolder is a column about the holder of the slot.
 func ofHolder(value func(View, lock.Report) string) func(View, lock.SlotStatus) string {
 	return func(v View, s lock.SlotStatus) string {
 		switch {

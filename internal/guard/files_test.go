@@ -157,7 +157,7 @@ func descriptors(t *testing.T, pid int) map[int]string {
 }
 
 // inheritable returns the descriptors of this process that every child inherits:
-// they came from whoever started the tests.
+// they came from the process that started the tests.
 func inheritable(t *testing.T) map[int]string {
 	t.Helper()
 	found := descriptors(t, os.Getpid())

@@ -79,7 +79,7 @@ func TestProgramThatIsSlowToBeReadIsKilled(t *testing.T) {
 	}
 }
 
-// Whoever launches a guard has other things to do.
+// A berth that launches a guard has other things to do.
 func TestGuardThatIsSlowToBeginIsNotWaitedFor(t *testing.T) {
 	for name, namespace := range map[string]bool{"without a namespace": false, "in a namespace": true} {
 		t.Run(name, func(t *testing.T) {

@@ -327,7 +327,7 @@ func TestGuardDoesNotHaveTheConnectionOfAnother(t *testing.T) {
 	}
 }
 
-// Whoever was forked at the wrong moment may have it.
+// A process that was forked at the wrong moment may have it.
 func TestEndOfAGuardIsSeenThoughItsConnectionIsOpenElsewhere(t *testing.T) {
 	host, guard, elsewhere := standIn(t, wire.Event{Kind: wire.Started, Pid: 1}, "/bin/true")
 	defer elsewhere.Close()

@@ -55,9 +55,9 @@ type Asked struct {
 	seen time.Time // when it is last known to have held the slot
 }
 
-// StepDown asks the holder of a slot to end its command in order and give the slot back. Without a slot, 0, there has
-// to be one holder only. Errors beside those of Look and Ask: config.ErrUsage if a slot has to be named, ErrUnknown if
-// the answer cannot be read. A request that is refused is none.
+// StepDown asks the holder of a slot to end its command cleanly and give the slot back. Without a slot, 0, there has to
+// be one holder only. Errors beside those of Look and Ask: config.ErrUsage if a slot has to be named, ErrUnknown if the
+// answer cannot be read. A request that is refused is none.
 func (q *Inquiry) StepDown(ctx context.Context, slot int) (Asked, error) {
 	return q.askHolder(ctx, slot, lock.AskStepDown)
 }

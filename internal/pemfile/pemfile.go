@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Authorities returns the certificates of a file, whoever of them signs for whom.
-// There is one at least.
+// Authorities returns the certificates of a file, whichever of them signs which. There is
+// one at least.
 func Authorities(path string) ([]*x509.Certificate, error) {
 	text, err := read(path)
 	if err != nil {

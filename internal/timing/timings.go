@@ -59,10 +59,10 @@ type Hooks struct {
 	OnLost    time.Duration // after a loss, when the slot is given up
 }
 
-// Turnover returns how long a slot that is handed over in order may be without a command because of hooks.
+// Turnover returns how long a slot that is handed over cleanly may be without a command because of hooks.
 func (h Hooks) Turnover() time.Duration { return sum(h.OnRelease, h.OnAcquire) }
 
-// Ending returns how long berth may take to end in order, with a stop sequence that takes so long.
+// Ending returns how long berth may take to end cleanly, with a stop sequence that takes so long.
 func (h Hooks) Ending(stop time.Duration) time.Duration { return sum(stop, h.OnRelease) }
 
 // Lease returns how long the broker certainly keeps a slot after it last heard

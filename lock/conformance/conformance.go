@@ -24,8 +24,8 @@ type Harness struct {
 	// with t whatever has to be closed. Required.
 	//
 	// A backend with leases gives these one that is longer than Patience: a
-	// successor that waits for the lease, although the slot was released in
-	// order, then fails its test.
+	// successor that waits for the lease, although the slot was released cleanly, then
+	// fails its test.
 	Open func(t *testing.T) lock.Backend
 
 	// OpenBrief is Open for the few tests in which a holder goes without a

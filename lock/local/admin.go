@@ -139,7 +139,7 @@ func (a *administrator) change(ctx context.Context, before, want, sweep int) err
 	return nil
 }
 
-// enter takes the administration mutex, waiting for whoever has it.
+// enter takes the administration mutex, waiting for its holder.
 func (a *administrator) enter(ctx context.Context) (*slotdir.Claim, error) {
 	w, err := a.dir.Await(a.backend.looks, slotdir.Event.EndsAdministration)
 	if err != nil {

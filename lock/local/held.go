@@ -40,9 +40,9 @@ func (h *held) Term() uint64 {
 // Lease returns 0: the slot is ours until its file is unlocked, or the last copy of it closed.
 func (h *held) Lease() time.Duration { return 0 }
 
-// Ready waits for nobody: whoever had the slot before has freed it, or its guard
-// has unlocked or closed the file after its tree was dead. The first time it decides on
-// the term. Before another start it makes sure that no guard has unlocked the slot.
+// Ready waits for nobody: the last holder has freed the slot, or its guard has unlocked
+// or closed the file after its tree was dead. The first time it decides on the term.
+// Before another start it makes sure that no guard has unlocked the slot.
 func (h *held) Ready(ctx context.Context) error {
 	if err := h.Verify(ctx); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (h *held) Handover() lock.Handover {
 	return lock.Handover{Files: h.claim.Files()}
 }
 
-// Release frees the slot, whoever else has a copy of its files, unless the guard has done so.
+// Release frees the slot, whichever process has a copy of its files, unless the guard has done so.
 func (h *held) Release(context.Context) error {
 	if err := h.free(); err != nil {
 		return fmt.Errorf("cannot release slot %d of %s: %w: %w", h.slot, h.contender.id, lock.ErrUnknown, err)

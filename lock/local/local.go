@@ -8,7 +8,7 @@
 // Every lock has a directory of its own under [Config.Dir]. In it
 //
 //	N.slot      says that slot N exists; only administration makes and removes it
-//	N.lock      is flocked by whoever holds slot N
+//	N.lock      is flocked by the holder of slot N
 //	N.term      has the last term of slot N; its holder reads and replaces it
 //	admin.lock  is flocked during every administrative action
 //	sockets     has a unix socket of each contender, over which it is asked; see package control

@@ -195,8 +195,8 @@ func TestHolderOfASlotIsAsked(t *testing.T) {
 	}
 }
 
-// Whoever waits is woken by changes in the lock's directory. Holders and waiters that come, go and are looked at
-// change only the one of the sockets.
+// A waiter is woken by changes in the lock's directory. Holders and waiters that come, go and are looked at change only
+// the one of the sockets.
 func TestLookingWakesNobodyWhoWaits(t *testing.T) {
 	b := open(t, t.TempDir())
 	woken := make(chan string, 100)

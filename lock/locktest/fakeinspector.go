@@ -85,7 +85,7 @@ func (i *fakeInspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answ
 
 func (i *fakeInspector) Close() error { return nil }
 
-// ask hands a request to whoever receives from Requests of this fake's contenders, and returns the answer.
+// ask hands a request to a receiver from Requests of this fake's contenders, and returns the answer.
 func (f *Fake) ask(ctx context.Context, verb lock.Verb) ([]byte, error) {
 	answers := make(chan []byte, 1)
 	request := lock.Request{Verb: verb, From: asker, Reply: func(_ context.Context, answer []byte) error {

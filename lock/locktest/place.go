@@ -40,9 +40,9 @@ func (p *Place) AddSlot(id lock.ID, slot int) {
 	p.change(id, func(s *state) { s.slots[slot] = true })
 }
 
-// Take takes a slot from whoever holds it, as a broker does that has not heard
-// from a holder for long enough: others can obtain it at once, and the holder's
-// next Verify returns ErrLost. The holder is not told; see Fake.ReportLost.
+// Take takes a slot from its holder, as a broker does that has not heard from a holder
+// for long enough: others can obtain it at once, and the holder's next Verify returns
+// ErrLost. The holder is not told; see Fake.ReportLost.
 func (p *Place) Take(id lock.ID, slot int) {
 	p.change(id, func(s *state) { delete(s.holders, slot) })
 }

@@ -51,7 +51,7 @@ func TestSemaphoreIsRemovedFromBelowWithHoldersAtWork(t *testing.T) {
 	}
 }
 
-// Whoever removes slots may die on the way: what is left is held on, and nobody obtains it.
+// A berth that removes slots may die on the way: what is left is held on, and nobody obtains it.
 func TestLeftoversOfARemovalFromBelowAreHeldUntilTheyArePruned(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)

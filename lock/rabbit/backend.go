@@ -174,8 +174,8 @@ func New(cfg Config) (*Backend, error) {
 	if cfg.QueueType != "" && !slices.Contains(names.QueueTypes, cfg.QueueType) {
 		return nil, fmt.Errorf("unknown type of queues %q; use %q or %q", string(cfg.QueueType), QueuesClassic, QueuesQuorum)
 	}
-	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). Whoever does not know a holder's waits for
-	// the longest.
+	// AMQP 0-9-1 carries the heartbeat in seconds (connection.tune-ok). A waiter that does not know a holder's waits
+	// for the longest.
 	if cfg.Heartbeat < time.Second || cfg.Heartbeat%time.Second != 0 || cfg.Heartbeat > ledger.MaxLease/2 {
 		return nil, fmt.Errorf("heartbeat %s is not between 1s and %.0fs in whole seconds; change --heartbeat",
 			cfg.Heartbeat, (ledger.MaxLease / 2).Seconds())

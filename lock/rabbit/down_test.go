@@ -10,7 +10,7 @@ import (
 )
 
 // What a node of a cluster that is down does to the queues on it: probes come back,
-// and whoever looks a queue up is told why.
+// and a client that looks a queue up is told why.
 
 func TestSemaphoreOnANodeThatIsDownIsNotCalledGone(t *testing.T) {
 	t.Parallel()

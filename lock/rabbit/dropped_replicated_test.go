@@ -8,8 +8,8 @@ import (
 	"berth/lock/rabbit"
 )
 
-// A policy takes the record of a holder that is cut off out of a replicated ledger, once who waited for it gives it
-// back. That one says nothing of it: whoever comes does not start while the holder may live.
+// A policy takes the record of a holder that is cut off out of a replicated ledger, once the waiter for it gives it
+// back. That one says nothing of it: a newcomer does not start while the holder may live.
 func TestReleaseOfAWaiterDoesNotSpeakForALostReplicatedRecord(t *testing.T) {
 	t.Parallel()
 	for _, died := range []bool{false, true} {

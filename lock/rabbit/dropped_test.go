@@ -30,7 +30,7 @@ func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
 }
 
 // A policy takes the holder's record out of the ledger, and leaves that of a successor that has left. That one
-// has waited for a holder, and says nothing of it: whoever comes does not start while it may live.
+// has waited for a holder, and says nothing of it: a newcomer does not start while it may live.
 func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {
 	t.Parallel()
 	for what, lose := range map[string]struct{ before, after string }{
@@ -87,7 +87,7 @@ func successorLeaves(t *testing.T, id lock.ID, dropped, died bool) (told int) {
 	return handover.Slot
 }
 
-// Whoever waits where the ledger tells of others only that have left gives the slot back to a holder that lives.
+// A waiter whose ledger tells only of others that have left gives the slot back to a holder that lives.
 func TestHolderWhoseRecordWasLostReclaims(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
@@ -106,8 +106,8 @@ func TestHolderWhoseRecordWasLostReclaims(t *testing.T) {
 	}
 }
 
-// A record that was late, and the release of whoever has written it and left, arrive in a ledger that was purged. It is
-// the same if the release comes when the record was read already.
+// A record that was late, and the release of its writer, which has left, arrive in a ledger that was purged. It is the
+// same if the release comes when the record was read already.
 func TestLateRecordOfOneThatHasLeftSaysNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	early := written(`{"record":"released","term":5,"id":"somebody","early":true}`)

@@ -131,7 +131,7 @@ func TestForeignQueueThatFollowsAnotherAdministratorIsNoticed(t *testing.T) {
 	ctx := within(t)
 	done := make(chan error, 1)
 	go func() {
-		// Whoever is faster than the intruder is done, and tries once more.
+		// A resize that is faster than the intruder is done, and is tried once more.
 		var err error
 		for err == nil {
 			_, _, err = a.Resize(ctx, 0, func(int) (int, error) { return 0, nil })

@@ -16,7 +16,7 @@ import (
 	"berth/test/relay"
 )
 
-// Whoever rents a broker has three nodes behind one name. Some of these brokers do not compare the types of queues
+// A user who rents a broker has three nodes behind one name. Some of these brokers do not compare the types of queues
 // (quorum_queue.property_equivalence.relaxed_checks_on_redeclaration), and make quorum queues where none is named.
 //
 // These tests need BERTH_TEST_NODES=3.

@@ -170,7 +170,7 @@ func TestFloodOfRequestsCostsNoMemory(t *testing.T) {
 	must(t, <-woken)
 }
 
-// Whoever has B may answer whatever it likes.
+// The owner of B may answer whatever it likes.
 func TestHostileAnswersAreDropped(t *testing.T) {
 	id := fresh(lock.Mutex)
 	ch := channelOf(t, shared.URL())

@@ -162,7 +162,7 @@ func TestBrokerThatHasLeftTheClusterIsNotReclaimedFrom(t *testing.T) {
 	}
 }
 
-// It would run beside whoever holds the slot at the first one by now.
+// It would run beside the slot's holder at the first one by now.
 func TestBrokerOfNoClusterIsNotUsedWhereNoOtherIsThere(t *testing.T) {
 	t.Parallel()
 	const other = "y"

@@ -15,8 +15,8 @@ func largestHeaders() amqp.Table {
 	return amqp.Table{"x": strings.Repeat("x", 128<<10-8-others)}
 }
 
-// Whoever may publish must not be able to end the connection of a holder, or of the successor: neither by a body that
-// is large, nor by properties that the broker adds to.
+// A client that may publish must not be able to end the connection of a holder, or of the successor: neither by a body
+// that is large, nor by properties that the broker adds to.
 func TestLargeMessagesOfAStrangerEndNoConnection(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)

@@ -180,7 +180,7 @@ func TestPlainHolderNoticesTheEndOfItsSlot(t *testing.T) {
 	}
 }
 
-// Whoever has won the slot meanwhile waits for as long as the command may live.
+// A berth that has won the slot meanwhile waits for as long as the command may live.
 func TestPlainHolderHasItsSlotBackOrEnds(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
@@ -236,7 +236,7 @@ func TestWatchedPlainLockIsNotLookedAtInVainAgain(t *testing.T) {
 	}
 }
 
-// Whoever uses the full protocol has begun as soon as B was free, and leaves it free again and again.
+// A berth of the full protocol has begun as soon as B was free, and leaves it free again and again.
 func TestPlainSlotThatHasGotALedgerIsLost(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := plainHolder(t, id)
@@ -277,7 +277,7 @@ func TestPlainWireIsRefusedBesideALedger(t *testing.T) {
 	}
 }
 
-// Whoever shares the lock has to wait for as long. That is said once for all slots of which no more is known.
+// Every berth of the lock has to wait for as long. That is said once for all slots of which no more is known.
 func TestVacantIsAPlainSlotThatNobodyHasHadForLong(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	resize(t, shared, id, 1)

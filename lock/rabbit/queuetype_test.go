@@ -57,7 +57,7 @@ func TestLockOfAnotherTypeIsNotMadeBesideLedgers(t *testing.T) {
 	}
 }
 
-// Whoever goes on with a removal that was broken off may find no slot, and nothing that says which type the lock had.
+// A berth that goes on with a broken-off removal may find no slot, and nothing that says which type the lock had.
 func TestRemovalThatIsTakenUpAgainAwaitsCommandsOfEitherType(t *testing.T) {
 	t.Parallel()
 	for _, of := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
@@ -127,7 +127,7 @@ func TestLockOfAnotherTypeWaitsForTheLedgersNode(t *testing.T) {
 	resize(t, shared, id, 0)
 	up := nodeDown(t, id.Name+"-K-1-T")
 	if _, err := makeTyped(t, id, rabbit.QueuesQuorum, 1); !errors.Is(err, lock.ErrUnknown) && !errors.Is(err, lock.ErrUnsafe) {
-		t.Errorf("it is held, and its ledger's node is down, and it is made anew: %v", err)
+		t.Errorf("it is held, and its ledger's node is down, and it is made again: %v", err)
 	}
 	up()
 	must(t, h.Release(within(t)))

@@ -63,7 +63,7 @@ func (r *rotated) connected(b *rabbit.Backend, id lock.ID) lock.Lock {
 	return l
 }
 
-// Whoever holds a slot, and whoever waits for it, comes back by itself; a connection that is open stays.
+// Holders and waiters come back by themselves; a connection that is open stays.
 func TestRotatedPasswordIsReadBeforeEachLogin(t *testing.T) {
 	r := newRotated(t, "rotated", "old")
 	r.set("old")

@@ -99,7 +99,7 @@ func TestForgedRecordsLetNobodyStartBesideAHolder(t *testing.T) {
 	})
 }
 
-// The same beside a holder that may live for longer than whoever comes: nothing in the ledger says so any more.
+// The same beside a holder that may live for longer than a newcomer: nothing in the ledger says so any more.
 func TestNobodyStartsBesideAHolderOfALongerLeaseThatWasPushedOut(t *testing.T) {
 	t.Parallel()
 	ch := forger(t)

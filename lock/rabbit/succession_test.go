@@ -388,9 +388,9 @@ func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
 	}
 }
 
-// An alarm blocks the connection of whoever publishes, as a successor does when it
-// looks after the holder. One that was blocked on its way to the reader's place has left a record
-// that others wait for, for its lease.
+// An alarm blocks the connection of a client that publishes, as a successor does when it looks
+// after the holder. One that was blocked on its way to the reader's place has left a record that
+// others wait for, for its lease.
 func TestWaitersAreServedUnderAnAlarm(t *testing.T) {
 	ctx := withinMinute(t)
 	quiet, servedQuiet := servedWaiters(ctx, t, shared.URL(), 2*time.Second)

@@ -85,7 +85,7 @@ func TestSlotIsGivenBackToAnotherUserOfTheLock(t *testing.T) {
 	}
 }
 
-// A term that no clock gives is nobody's, whoever says it: no term could be above it.
+// A term that no clock gives is nobody's, whichever user says it: no term could be above it.
 func TestTermThatNoClockGivesDoesNotCount(t *testing.T) {
 	t.Parallel()
 	for _, ahead := range []uint64{math.MaxUint64, math.MaxInt64, 1 << 62, 1 << 60} {

@@ -57,7 +57,7 @@ const (
 	gap         = 10 // between panes
 )
 
-// rest is how long the end of a recording stays, before it begins anew.
+// rest is how long the end of a recording stays, before it begins again.
 const rest = 5 * time.Second
 
 const style = `

@@ -27,7 +27,7 @@ func newBeside() beside {
 }
 
 // begin returns what whatever begins to run is to keep open, and this process until that is dead. Locks are of a file
-// that was opened, and this opens it anew (proc_pid_fd(5)).
+// that was opened, and this opens it again (proc_pid_fd(5)).
 func (b beside) begin() (*os.File, error) {
 	if b.err != nil {
 		return nil, b.err

@@ -22,9 +22,9 @@ import (
 	"berth/supervisor"
 )
 
-// Facts are what a decision depends on besides the state and the event. Whoever owns
-// them keeps them up to date; only Ending belongs to Next. The zero value is that of
-// a supervisor that has just begun, but for Policy and HungUp.
+// Facts are what a decision depends on besides the state and the event. Their owner keeps
+// them up to date; only Ending belongs to Next. The zero value is that of a supervisor
+// that has just begun, but for Policy and HungUp.
 type Facts struct {
 	Policy Policy
 

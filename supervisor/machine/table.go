@@ -120,7 +120,7 @@ var table = map[supervisor.State][]Row{
 		Row{Unverified, givenUp, ReleaseLost, supervisor.Releasing},
 		Row{Unverified, always, VerifyAgain, stays},
 	),
-	// Berth is about to leave the slot: whoever wants it to end gets what he wants once the hook has.
+	// Berth is about to leave the slot: a request that it end is met once the hook has ended.
 	supervisor.Leaving: hook(
 		Row{Ready, always, Renew, stays}, // of a call before
 		Row{NotReady, lossProven, Lose, supervisor.Losing},

@@ -171,7 +171,7 @@ var rules = []struct {
 	{"on_lost has ended, and so does berth", TreeDied, in(supervisor.Reporting),
 		so(func(f *Facts) { f.Command.Hook = supervisor.OnLost }, ends), Nothing, supervisor.Ended},
 
-	// Whoever wants berth to end gets it to, and the command gets the signal.
+	// A request that berth end is met, and the command gets the signal.
 	{"a call is under way", ToldToEnd, calling, plain, Quit, supervisor.Quitting},
 	{"no call is", ToldToEnd, in(supervisor.Pausing), plain, Quit, supervisor.Ended},
 	{"nothing runs", ToldToEnd, idling, plain, Release, supervisor.Releasing},
@@ -317,7 +317,7 @@ func TestNothingStartsWithoutProof(t *testing.T) {
 	}
 }
 
-// Whoever asks is told whether a slot is given up, and only what agrees gives it up.
+// A client is told whether a slot is given up, and only what agrees gives it up.
 func TestRequestToStepDownIsAnswered(t *testing.T) {
 	for _, s := range without(supervisor.States(), supervisor.Ended) {
 		for _, is := range []change{plain, used, ends} {

@@ -53,8 +53,8 @@ type options struct {
 var errUsage = errors.New("see bench -help")
 
 func main() {
-	// The first interrupt ends everything in order. Children are killed by the
-	// kernel should a second one be needed.
+	// The first interrupt ends everything cleanly. Children are killed by the kernel
+	// should a second one be needed.
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
 		signals = append(signals, syscall.SIGHUP)

@@ -106,9 +106,9 @@ func (c *Cluster) Interrupt(ctx context.Context, alone *Broker) error {
 	return alone.do(ctx, "interrupt a cluster", `[true = erlang:disconnect_node(N) || N <- %s]`, c.others(alone))
 }
 
-// Heal undoes Split and Interrupt. The node that was alone starts anew: on Mnesia
-// the two sides do not become one by themselves, and on Khepri (4.2 and later) an
-// exclusive queue stays that it could not delete while it was alone.
+// Heal undoes Split and Interrupt. The node that was alone starts again: on Mnesia the
+// two sides do not become one by themselves, and on Khepri (4.2 and later) an exclusive
+// queue stays that it could not delete while it was alone.
 func (c *Cluster) Heal(ctx context.Context, alone *Broker) error {
 	err := c.Rejoin(ctx, alone)
 	switch {
@@ -125,7 +125,7 @@ func (c *Cluster) Heal(ctx context.Context, alone *Broker) error {
 	return c.await(ctx, nil)
 }
 
-// Rejoin lets all nodes find each other again, as a network does that works again: nothing starts anew.
+// Rejoin lets all nodes find each other again, as a network does that works again: nothing restarts.
 func (c *Cluster) Rejoin(ctx context.Context, alone *Broker) error {
 	err := alone.do(ctx, "let a node back",
 		`[begin erlang:set_cookie(N, erlang:get_cookie()), net_kernel:connect_node(N) end || N <- %s]`, c.others(alone))
@@ -136,7 +136,7 @@ func (c *Cluster) Rejoin(ctx context.Context, alone *Broker) error {
 }
 
 // Roll restarts all nodes, one after the other, as an upgrade does: it waits until no queue depends on the node, drains
-// it, stops it in order and starts it again.
+// it, stops it cleanly and starts it again.
 func (c *Cluster) Roll(ctx context.Context) error {
 	for _, b := range c.Nodes {
 		for _, code := range []string{

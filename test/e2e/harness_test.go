@@ -88,7 +88,7 @@ func (s setup) start(t testing.TB, args ...string) *berth {
 	}
 	stderr := create(t, b.path("stderr"))
 	defer stderr.Close()
-	// Files and not buffers: whoever inherits a pipe would keep Wait from returning.
+	// Files and not buffers: a process that inherits a pipe would keep Wait from returning.
 	b.cmd.Stdout, b.cmd.Stderr = s.stdout, stderr
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)

@@ -14,7 +14,7 @@ import (
 // inquiries are the places where a lock can be asked about.
 var inquiries = []place{onBroker, onHost}
 
-// holding is what a test wants to know of whoever has a slot, or waits for one.
+// holding is what a test wants to know of a holder, or a waiter.
 type holding struct {
 	PID     int    `json:"pid"`
 	State   string `json:"state"`

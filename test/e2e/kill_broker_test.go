@@ -142,7 +142,7 @@ func TestSlotTakenAwayThenTheCommandRunsAgain(t *testing.T) {
 
 // fault: reset
 //
-// A connection is not the slot: whoever claims the slot meanwhile waits.
+// A connection is not the slot: a berth that claims the slot meanwhile waits.
 func TestConnectionClosedByTheOperatorThenTheCommandGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"mutex", "semaphore"} {

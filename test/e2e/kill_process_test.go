@@ -37,8 +37,8 @@ func TestSupervisorKilledThenTheTreeIsDeadAndTheSlotFree(t *testing.T) {
 
 // fault: supervisor-killed
 //
-// On one host nobody starts before the tree is dead, whoever is killed. The guard may still be
-// about to end.
+// On one host no command starts before the tree is dead, whichever process is killed. The guard may
+// still be about to end.
 func TestSupervisorKilledThenNobodyStartsBesideItsTree(t *testing.T) {
 	t.Parallel()
 	for range 5 {

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	_ "berth/internal/observe/web" // so that go test runs the tests anew when it has changed
+	_ "berth/internal/observe/web" // so that go test runs the tests again when it has changed
 )
 
 // listener is a berth that says over HTTP how it is.

@@ -17,7 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	_ "berth/internal/cli"           // so that go test runs the tests anew when they have changed:
+	_ "berth/internal/cli"           // so that go test runs the tests again when they have changed:
 	_ "berth/internal/guard/process" // it knows nothing of the binary that is built here
 	"berth/test/brokertest"
 )

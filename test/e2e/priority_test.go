@@ -30,7 +30,7 @@ func TestWaitersAreServedByPriority(t *testing.T) {
 		}
 		holder.signal(unix.SIGTERM)
 		next.awaitRunning()
-		if !last { // whoever is just on its way to the reader's place gets there first where commands end at once
+		if !last { // a waiter on its way to the reader's place gets there first where commands end at once
 			waiting[i+1].awaitLogs(before+1, "next in line")
 		}
 		holder = next

@@ -42,7 +42,7 @@ def work():
     return 'done'
 `
 
-// stickler is a program of one process that ends in order when it is told once, and at once when it is told again.
+// stickler is a program of one process that ends cleanly when it is told once, and at once when it is told again.
 const stickler = `
 import os, signal, time
 told = 0

@@ -78,7 +78,7 @@ func TestAnyKindRunsOnQuorumQueues(t *testing.T) {
 	}
 }
 
-// Whoever has a cluster is told what the lock that is made does not outlive.
+// A user with a cluster is told what the lock that is made does not outlive.
 func TestCreateSaysThatClassicQueuesAreOnOneNode(t *testing.T) {
 	t.Parallel()
 	for said, flags := range map[bool][]string{

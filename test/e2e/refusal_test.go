@@ -128,8 +128,8 @@ func notABroker(t testing.TB) string {
 	return closingPort(t, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 }
 
-// closingPort returns the address of a port that says something to whoever
-// connects, and closes.
+// closingPort returns the address of a port that says something to each client, and
+// closes.
 func closingPort(t testing.TB, says string) string {
 	t.Helper()
 	return serving(t, func(c net.Conn) { _, _ = c.Write([]byte(says)) })

@@ -93,7 +93,7 @@ func (h *host) signal(sig syscall.Signal) error {
 	return h.now.Signal(sig)
 }
 
-// end ends the program in order, and its network after it.
+// end ends the program cleanly, and its network after it.
 func (h *host) end() error {
 	h.stop()
 	return errors.Join(<-h.done, h.network.Close())

@@ -73,7 +73,7 @@ func (o *outcome) add(e event, lines []line, old, next span) {
 		o.both++
 		o.longest = max(o.longest, ended-begins)
 	}
-	if e.kind != handover { // which is over when the old one has ended in order
+	if e.kind != handover { // which is over when the old one has ended cleanly
 		ended = e.at
 	}
 	o.pauses = append(o.pauses, max(0, begins-ended))

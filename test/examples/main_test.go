@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	_ "berth/internal/cli"           // so that go test runs the tests anew when they have changed:
+	_ "berth/internal/cli"           // so that go test runs the tests again when they have changed:
 	_ "berth/internal/guard/process" // it knows nothing of the binaries that are built here
 	"berth/test/brokertest"
 )

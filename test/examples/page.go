@@ -64,13 +64,13 @@ func round(d time.Duration) string {
 // wrong says what berth has not kept.
 func (v verdict) wrong() (err error) {
 	for what, n := range map[string]int{
-		"messages are lost":                                     v.lost,
-		"messages were out of order":                            v.disorder + v.late,
-		"consumers began that no event explains":                v.strangers,
-		"handovers had two consumers at work":                   v.get(handover).both,
-		"kills had two consumers at work":                       v.get(kill).both,
-		"partitions had two consumers at work":                  v.get(partition).both,
-		"messages were handled again after a handover in order": v.get(handover).again,
+		"messages are lost":                                  v.lost,
+		"messages were out of order":                         v.disorder + v.late,
+		"consumers began that no event explains":             v.strangers,
+		"handovers had two consumers at work":                v.get(handover).both,
+		"kills had two consumers at work":                    v.get(kill).both,
+		"partitions had two consumers at work":               v.get(partition).both,
+		"messages were handled again after a clean handover": v.get(handover).again,
 	} {
 		if n > 0 {
 			err = errors.Join(err, fmt.Errorf("under berth %d %s", n, what))

@@ -166,7 +166,7 @@ func (p *place) awaitSaid(text string, some ...running) (found running) {
 	return found
 }
 
-// Whoever reads the page finds every file that it shows, and none is left out.
+// A reader of the page finds every file that it shows, and none is left out.
 func TestPageHasEveryExample(t *testing.T) {
 	page, err := os.ReadFile("../../examples/README.md")
 	if err != nil {

@@ -154,7 +154,7 @@ func (p *pods) add() pod {
 	return all
 }
 
-// remove ends a pod in order.
+// remove ends a pod cleanly.
 func (p *pods) remove(old pod) {
 	p.t.Helper()
 	if err := old.Signal(syscall.SIGTERM); err != nil {

@@ -139,7 +139,7 @@ func (s *scene) awaitReady(ctx context.Context) error {
 	})
 }
 
-// happen does it to whoever is at work, and returns once somebody else is.
+// happen does it to the consumer at work, and returns once another one is.
 func (s *scene) happen(ctx context.Context, kind string) error {
 	if err := s.journal.read(); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (s *scene) happen(ctx context.Context, kind string) error {
 	return err
 }
 
-// atWork returns the last line of whoever is at work. The one before may be, too.
+// atWork returns the last line of the consumer at work. The one before may be, too.
 func (s *scene) atWork() line {
 	before := 0
 	if n := len(s.events); n > 0 {

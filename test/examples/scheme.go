@@ -26,7 +26,7 @@ var schemes = []scheme{
 }
 
 // heartbeat and timings are short ones, so that a partition does not take minutes: the
-// broker notices one after 4 to 6 seconds, whoever it is that it does not hear from.
+// broker notices one after 4 to 6 seconds, whichever client it does not hear from.
 var (
 	heartbeat = []string{"-heartbeat", "2s"}
 	timings   = []string{"--heartbeat", "2s", "--verify-interval", "500ms", "--verify-timeout", "1s",
@@ -50,8 +50,8 @@ func (s *scene) command(n *network, name string) *exec.Cmd {
 	return cmd
 }
 
-// handOver has berth's holder give the lock to the next one, or the consumer end, as
-// whoever stops its unit does.
+// handOver has berth's holder give the lock to the next one, or the consumer end, as a
+// user who stops its unit does.
 func (s *scene) handOver(ctx context.Context, from *host) error {
 	if !s.scheme.berth {
 		return from.signal(syscall.SIGTERM)

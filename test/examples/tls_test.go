@@ -12,7 +12,7 @@ import (
 	"berth/test/brokertest"
 )
 
-// Whoever has three files, or makes them, is through in ten minutes.
+// A user who has three files, or makes them, is through in ten minutes.
 func TestPageAboutTLSIsRightFromTopToBottom(t *testing.T) {
 	t.Parallel()
 	page := func(kindAndName string) string { return shown(t, "docs/tls.md", kindAndName) }

@@ -10,7 +10,7 @@ import (
 )
 
 // split is a cluster of three nodes that loses its first. Both sides go on, as is
-// RabbitMQ's default, and each gives B to whoever asks there: only the side that
+// RabbitMQ's default, and each gives B to any berth that asks there: only the side that
 // has the ledger may run a command.
 type split struct {
 	name    string
@@ -66,8 +66,8 @@ func (sp split) fault(cluster *brokertest.Cluster) fault {
 	}
 }
 
-// Whoever claims a slot from another broker than the one that gave it away would run beside whoever that one gives it to
-// next, for ever.
+// A berth that claims its slot from another broker than the first would run beside the berths that the first gives it
+// to, for ever.
 //
 // fault: not-one-cluster
 func TestTwoBrokersThatAreNoClusterDoNotMakeCommandsOverlap(t *testing.T) {

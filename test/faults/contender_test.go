@@ -149,8 +149,8 @@ func (c *contender) ended() bool {
 	}
 }
 
-// end ends the berth in order, and with force what does not end. What is left
-// then of its command is an error, unless that is not promised.
+// end ends the berth cleanly, and with force what does not end. What is left then of its
+// command is an error, unless that is not promised.
 func (c *contender) end() {
 	const grace = 20 * time.Second
 	_ = c.cmd.Process.Signal(syscall.SIGCONT)

@@ -27,7 +27,7 @@ type fault struct {
 	// that long, whether a command is started again because of it or not.
 	lasting time.Duration
 
-	// How long is waited after the fault for whoever might be started too much;
+	// How long is waited after the fault for a command that might be started too much;
 	// default: half a second.
 	watched time.Duration
 }

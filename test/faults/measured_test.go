@@ -127,7 +127,7 @@ func TestTreeIsDeadBeforeTheBrokerFreesTheSlotOfASilentHolder(t *testing.T) {
 		s := open(t, rabbit, stage{})
 		at := now()
 		s.holder().relay.silence(toBroker, fromBroker)
-		s.await("the standby wins the slot", func() bool { return s.next().logged("slot won") > 0 })
+		s.await("the standby wins the slot", func() bool { return s.successor.logged("slot won") > 0 })
 		won := now()
 		s.await("the standby's command runs", func() bool { return s.nextRuns(at) })
 		s.holder().relay.heal()

@@ -56,7 +56,7 @@ type way struct {
 	lose, back func(c *brokertest.Cluster, node *brokertest.Broker) error
 
 	// For how long, once the node is back, it may take until all slots have commands. With anew the holder's node, which
-	// has B, is then started anew.
+	// has B, is then started again.
 	limit time.Duration
 	anew  bool
 }
@@ -111,8 +111,8 @@ func split3(c *brokertest.Cluster, node *brokertest.Broker) error {
 var onNodes = []string{
 	"silent partition", "reset", "reset of everybody", "reset and no way back", "supervisor killed",
 	"one of two supervisors killed", "supervisor stopped and continued", "guard killed",
-	"supervisor and guard killed at once", "next killed, holder told to end at once", "next cut off, holder told to end",
-	"next stopped for longer than a lease, holder told to end",
+	"supervisor and guard killed at once", "successor killed, holder told to end at once",
+	"successor cut off, holder told to end", "successor stopped for longer than a lease, holder told to end",
 }
 
 // replicas is a kind of lock, by where its queues are.
@@ -206,7 +206,7 @@ func (l loss) try(t *testing.T, c *brokertest.Cluster, rows []*row, away time.Du
 		for _, i := range dead {
 			rows[i].stuck++
 		}
-		t.Logf("%s is started anew after %s", c.Nodes[0].Addr(), away)
+		t.Logf("%s is started again after %s", c.Nodes[0].Addr(), away)
 		if err := c.Nodes[0].Restart(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func (r *row) afterLoss(timed bool) string {
 		return !timed && d > absence
 	})
 	if timed {
-		early = early[:max(0, len(early)-r.stuck)] // the longest: until the node was started anew
+		early = early[:max(0, len(early)-r.stuck)] // the longest: until the node was started again
 	}
 	var said []string
 	add := func(n int, what string) {

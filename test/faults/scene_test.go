@@ -55,8 +55,8 @@ func (st stage) node(n int, otherwise *brokertest.Broker) *brokertest.Broker {
 }
 
 // scene is one lock, those who contend for it, and what their commands wrote. The
-// first contenders hold its slots when the scene begins. One has been next for a
-// while, and the others are in line behind it.
+// first contenders hold its slots when the scene begins. One has been the
+// successor for a while, and the others are in line behind it.
 type scene struct {
 	t      testing.TB
 	stage  stage
@@ -66,7 +66,7 @@ type scene struct {
 	logs   string
 	all    []*contender
 
-	successor *contender // see next
+	successor *contender // when the scene began
 }
 
 func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
@@ -105,7 +105,7 @@ func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 		s.awaitBaton()
 	}
 	time.Sleep(settling)
-	s.successor = s.findNext()
+	s.successor = s.findSuccessor()
 	return s
 }
 
@@ -149,11 +149,8 @@ func (s *scene) awaitBaton() {
 
 func (s *scene) holder() *contender { return s.all[0] }
 
-// next is who was next when the scene began.
-func (s *scene) next() *contender { return s.successor }
-
-// findNext returns who says that it is next; else it is the first that waits.
-func (s *scene) findNext() *contender {
+// findSuccessor returns the waiter that says that it is the successor; else the first one.
+func (s *scene) findSuccessor() *contender {
 	waiters := s.all[s.stage.slots:]
 	for _, c := range waiters {
 		if c.logged("next in line") > 0 {

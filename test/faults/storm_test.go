@@ -72,7 +72,7 @@ func mend(troubles []recovery, now time.Time) []recovery {
 	})
 }
 
-// Troubles come at random, several at a time, to whoever runs and to whoever waits.
+// Troubles come at random, several at a time, to holders and to waiters.
 //
 // fault: partition, reset, supervisor-killed, supervisor-stopped, guard-killed
 func TestNothingOverlapsInAStorm(t *testing.T) { weather(t, "storm of a minute", stage{}) }
@@ -116,7 +116,7 @@ func weather(t *testing.T, name string, st stage) {
 	}
 }
 
-// trouble has something happen to somebody, every second time to whoever runs.
+// trouble has something happen to a contender, every second time to a holder.
 func (s *scene) trouble() (heal func()) {
 	s.t.Helper()
 	living := s.living()

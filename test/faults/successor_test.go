@@ -18,95 +18,94 @@ const lease = 2 * time.Second
 // lock goes to it. Most have the holder end meanwhile.
 var successions = []fault{
 	// fault: supervisor-killed-idle
-	{name: "next killed, holder told to end at once", strike: plain(func(s *scene, h *contender) {
-		s.next().signal(syscall.SIGKILL)
+	{name: "successor killed, holder told to end at once", strike: plain(func(s *scene, h *contender) {
+		s.successor.signal(syscall.SIGKILL)
 		h.signal(syscall.SIGTERM)
 	})},
 	// fault: supervisor-killed-idle
-	{name: "holder told to end, next killed within 20 ms", strike: plain(func(s *scene, h *contender) {
+	{name: "holder told to end, successor killed within 20 ms", strike: plain(func(s *scene, h *contender) {
 		h.signal(syscall.SIGTERM)
 		time.Sleep(rand.N(20 * time.Millisecond))
-		s.next().signal(syscall.SIGKILL)
+		s.successor.signal(syscall.SIGKILL)
 	})},
 	// fault: supervisor-killed-idle
-	{name: "next killed, holder told to end later", strike: plain(func(s *scene, h *contender) {
-		s.next().signal(syscall.SIGKILL)
+	{name: "successor killed, holder told to end later", strike: plain(func(s *scene, h *contender) {
+		s.successor.signal(syscall.SIGKILL)
 		time.Sleep(settling)
 		h.signal(syscall.SIGTERM)
 	})},
 	// fault: signal-waiting
-	{name: "next told to end, holder told to end at once", strike: plain(func(s *scene, h *contender) {
-		s.next().signal(syscall.SIGTERM)
+	{name: "successor told to end, holder told to end at once", strike: plain(func(s *scene, h *contender) {
+		s.successor.signal(syscall.SIGTERM)
 		h.signal(syscall.SIGTERM)
 	})},
 	// fault: signal-starting
-	{name: "holder told to end, next told to end within 20 ms", strike: plain(func(s *scene, h *contender) {
+	{name: "holder told to end, successor told to end within 20 ms", strike: plain(func(s *scene, h *contender) {
 		h.signal(syscall.SIGTERM)
 		time.Sleep(rand.N(20 * time.Millisecond))
-		s.next().signal(syscall.SIGTERM)
+		s.successor.signal(syscall.SIGTERM)
 	})},
 	// fault: guard-killed-idle
-	{name: "guard of the next killed, holder told to end", strike: plain(func(s *scene, h *contender) {
-		s.next().signalGuard(syscall.SIGKILL)
+	{name: "guard of the successor killed, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.successor.signalGuard(syscall.SIGKILL)
 		h.signal(syscall.SIGTERM)
 	})},
 	// fault: guard-killed-idle
-	{name: "guard of the next killed", kept: true, lasting: time.Second, strike: plain(func(s *scene, _ *contender) {
-		s.next().signalGuard(syscall.SIGKILL)
-	})},
+	{name: "guard of the successor killed", kept: true, lasting: time.Second,
+		strike: plain(func(s *scene, _ *contender) { s.successor.signalGuard(syscall.SIGKILL) })},
 	// fault: supervisor-killed, supervisor-killed-idle
-	{name: "holder and next killed at once", strike: plain(func(s *scene, h *contender) {
+	{name: "holder and successor killed at once", strike: plain(func(s *scene, h *contender) {
 		h.signal(syscall.SIGKILL)
-		s.next().signal(syscall.SIGKILL)
+		s.successor.signal(syscall.SIGKILL)
 	})},
 	// fault: guard-killed, guard-killed-idle
-	{name: "guards of holder and next killed at once", strike: plain(func(s *scene, h *contender) {
+	{name: "guards of holder and successor killed at once", strike: plain(func(s *scene, h *contender) {
 		h.signalGuard(syscall.SIGKILL)
-		s.next().signalGuard(syscall.SIGKILL)
+		s.successor.signalGuard(syscall.SIGKILL)
 	})},
 	// fault: guard-stopped
-	{name: "guard of the next stopped, holder told to end", strike: plain(func(s *scene, h *contender) {
-		s.next().signalGuard(syscall.SIGSTOP)
+	{name: "guard of the successor stopped, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.successor.signalGuard(syscall.SIGSTOP)
 		h.signal(syscall.SIGTERM)
 	})},
 	// fault: partition
-	{name: "next cut off, holder told to end", stage: stage{namespaces: true}, watched: settling,
+	{name: "successor cut off, holder told to end", stage: stage{namespaces: true}, watched: settling,
 		strike: func(s *scene, h *contender) func() {
-			s.next().net.drop()
+			s.successor.net.drop()
 			h.signal(syscall.SIGTERM)
-			return s.next().net.heal
+			return s.successor.net.heal
 		}},
 	// fault: partition
-	{name: "next cut off for less than a lease, holder told to end", stage: stage{namespaces: true}, watched: settling,
-		lasting: lease / 2, strike: func(s *scene, h *contender) func() {
-			s.next().net.drop()
+	{name: "successor cut off for less than a lease, holder told to end", stage: stage{namespaces: true},
+		watched: settling, lasting: lease / 2, strike: func(s *scene, h *contender) func() {
+			s.successor.net.drop()
 			h.signal(syscall.SIGTERM)
-			return s.next().net.heal
+			return s.successor.net.heal
 		}},
 	// fault: partition, supervisor-killed
-	{name: "next cut off, holder killed", stage: stage{namespaces: true}, watched: settling,
+	{name: "successor cut off, holder killed", stage: stage{namespaces: true}, watched: settling,
 		strike: func(s *scene, h *contender) func() {
-			s.next().net.drop()
+			s.successor.net.drop()
 			h.signal(syscall.SIGKILL)
-			return s.next().net.heal
+			return s.successor.net.heal
 		}},
 	// fault: partition
-	{name: "nothing reaches the next, holder told to end", watched: settling,
+	{name: "nothing reaches the successor, holder told to end", watched: settling,
 		strike: func(s *scene, h *contender) func() {
-			s.next().relay.silence(fromBroker)
+			s.successor.relay.silence(fromBroker)
 			h.signal(syscall.SIGTERM)
-			return s.next().relay.heal
+			return s.successor.relay.heal
 		}},
 	// fault: partition
-	{name: "the next reaches nobody, holder told to end", watched: settling,
+	{name: "the successor reaches nobody, holder told to end", watched: settling,
 		strike: func(s *scene, h *contender) func() {
-			s.next().relay.silence(toBroker)
+			s.successor.relay.silence(toBroker)
 			h.signal(syscall.SIGTERM)
-			return s.next().relay.heal
+			return s.successor.relay.heal
 		}},
 	// fault: reset
-	{name: "connection of the next reset, holder told to end", strike: plain(func(s *scene, h *contender) {
-		s.next().relay.reset()
+	{name: "connection of the successor reset, holder told to end", strike: plain(func(s *scene, h *contender) {
+		s.successor.relay.reset()
 		h.signal(syscall.SIGTERM)
 	})},
 	// fault: reset
@@ -117,29 +116,30 @@ var successions = []fault{
 		h.signal(syscall.SIGTERM)
 	})},
 	// fault: supervisor-stopped
-	{name: "next stopped until another one runs, holder told to end", watched: settling, strike: stopNext},
+	{name: "successor stopped until another one runs, holder told to end", watched: settling, strike: stopSuccessor},
 	// fault: supervisor-stopped
-	{name: "next stopped for longer than a lease, holder told to end", watched: settling, lasting: 2 * lease,
-		strike: stopNext},
+	{name: "successor stopped for longer than a lease, holder told to end", watched: settling, lasting: 2 * lease,
+		strike: stopSuccessor},
 	// fault: supervisor-stopped
-	{name: "next stopped for a lease, holder told to end", watched: settling, lasting: lease, strike: stopNext},
+	{name: "successor stopped for a lease, holder told to end", watched: settling, lasting: lease,
+		strike: stopSuccessor},
 	// fault: supervisor-stopped
-	{name: "next stopped for less than a lease, holder told to end", watched: settling, lasting: lease / 2,
-		strike: stopNext},
+	{name: "successor stopped for less than a lease, holder told to end", watched: settling, lasting: lease / 2,
+		strike: stopSuccessor},
 	// fault: supervisor-stopped
-	{name: "holder told to end, next stopped within 20 ms", watched: settling, lasting: 2 * lease,
+	{name: "holder told to end, successor stopped within 20 ms", watched: settling, lasting: 2 * lease,
 		strike: func(s *scene, h *contender) func() {
 			h.signal(syscall.SIGTERM)
 			time.Sleep(rand.N(20 * time.Millisecond))
-			s.next().signal(syscall.SIGSTOP)
-			return func() { s.next().signal(syscall.SIGCONT) }
+			s.successor.signal(syscall.SIGSTOP)
+			return func() { s.successor.signal(syscall.SIGCONT) }
 		}},
 	// fault: supervisor-stopped, supervisor-killed
-	{name: "next stopped until another one runs, holder killed", watched: settling,
+	{name: "successor stopped until another one runs, holder killed", watched: settling,
 		strike: func(s *scene, h *contender) func() {
-			s.next().signal(syscall.SIGSTOP)
+			s.successor.signal(syscall.SIGSTOP)
 			h.signal(syscall.SIGKILL)
-			return func() { s.next().signal(syscall.SIGCONT) }
+			return func() { s.successor.signal(syscall.SIGCONT) }
 		}},
 	// fault: signal-starting
 	{name: "newcomer of higher priority while the holder ends", strike: plain(func(s *scene, h *contender) {
@@ -152,7 +152,7 @@ var successions = []fault{
 	{name: "memory alarm and a newcomer, holder told to end later", strike: func(s *scene, h *contender) func() {
 		heal := alarm(s, h)
 		s.join()
-		time.Sleep(2 * settling) // in which the next one will have noticed
+		time.Sleep(2 * settling) // in which the successor will have noticed
 		h.signal(syscall.SIGTERM)
 		return heal
 	}},
@@ -164,10 +164,10 @@ var successions = []fault{
 		return heal
 	}},
 	// fault: supervisor-killed-idle
-	{name: "two slots, next killed, both holders told to end", stage: stage{kind: "semaphore", slots: 2},
+	{name: "two slots, successor killed, both holders told to end", stage: stage{kind: "semaphore", slots: 2},
 		strike: plain(func(s *scene, h *contender) {
 			s.contend() // or too few are left for both slots
-			s.next().signal(syscall.SIGKILL)
+			s.successor.signal(syscall.SIGKILL)
 			h.signal(syscall.SIGTERM)
 			s.all[1].signal(syscall.SIGTERM)
 		})},
@@ -178,8 +178,8 @@ var successions = []fault{
 			s.all[1].signal(syscall.SIGKILL)
 		})},
 	// fault: supervisor-stopped
-	{name: "two slots, next stopped for longer than a lease, holder told to end", lasting: 2 * lease,
-		stage: stage{kind: "semaphore", slots: 2}, watched: settling, strike: stopNext},
+	{name: "two slots, successor stopped for longer than a lease, holder told to end", lasting: 2 * lease,
+		stage: stage{kind: "semaphore", slots: 2}, watched: settling, strike: stopSuccessor},
 	// fault: stranger
 	{name: "stranger takes B while the lock is handed over", watched: settling, lasting: lease,
 		strike: func(s *scene, h *contender) func() {
@@ -241,7 +241,7 @@ var successions = []fault{
 		s.delete("T")
 	})},
 	// fault: ledger
-	{name: "the holder's record expires in the hand of next, who leaves; holder cut off", watched: settling,
+	{name: "the holder's record expires in the hand of a successor, which leaves; holder cut off", watched: settling,
 		stage: stage{mode: "stubborn", shortLeases: true}, strike: expireRecord},
 	// fault: b-deleted
 	{name: "B deleted, holder told to end", strike: plain(func(s *scene, h *contender) {
@@ -253,12 +253,12 @@ var successions = []fault{
 		strike: plain(func(s *scene, _ *contender) { s.delete("B") })},
 }
 
-// stopNext has the holder end while the next one stands still, and so hears of it only
+// stopSuccessor has the holder end while the successor stands still, and so hears of it only
 // when it goes on.
-func stopNext(s *scene, h *contender) func() {
-	s.next().signal(syscall.SIGSTOP)
+func stopSuccessor(s *scene, h *contender) func() {
+	s.successor.signal(syscall.SIGSTOP)
 	h.signal(syscall.SIGTERM)
-	return func() { s.next().signal(syscall.SIGCONT) }
+	return func() { s.successor.signal(syscall.SIGCONT) }
 }
 
 // release has the holder end while all waiters stand still, does something to the
@@ -292,11 +292,11 @@ func expireRecord(s *scene, h *contender) func() {
 	s.await("the holder is recorded again", func() bool { return s.ledger().Messages == 1 })
 	written := time.Now()
 	s.expire(time.Hour)
-	next := s.join()
-	s.await("somebody is next", func() bool { return s.ledger().Consumers == 1 })
+	successor := s.join()
+	s.await("the newcomer is the successor", func() bool { return s.ledger().Consumers == 1 })
 	time.Sleep(time.Until(written.Add(old + lease))) // in which it has put back what it has in hand
-	next.signal(syscall.SIGTERM)
-	s.await("next has left", next.ended)
+	successor.signal(syscall.SIGTERM)
+	s.await("the successor has left", successor.ended)
 	h.relay.down()
 	s.join()
 	return h.relay.heal

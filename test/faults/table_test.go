@@ -16,7 +16,7 @@ type row struct {
 	contenders int
 	runs       int
 	kept       int             // runs in which the holder's command went on
-	stuck      int             // runs in which nobody ran before a node that was back was started anew
+	stuck      int             // runs in which nobody ran before a node that was back was started again
 	overlaps   int             // pairs of commands that overlapped
 	overlap    time.Duration   // added up
 	next       []time.Duration // from the fault until the next command ran

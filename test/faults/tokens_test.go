@@ -24,8 +24,8 @@ var same = []string{
 	"memory alarm, holder killed", "all connections closed by the operator", "A deleted and made again",
 	"supervisor killed", "one of two supervisors killed", "two slots, reset of everybody",
 	"supervisor stopped and continued", "guard killed", "supervisor and guard killed at once",
-	"next killed, holder told to end at once", "next cut off, holder told to end",
-	"next stopped for longer than a lease, holder told to end",
+	"successor killed, holder told to end at once", "successor cut off, holder told to end",
+	"successor stopped for longer than a lease, holder told to end",
 }
 
 // sameB are those of them that strike queue B, which is not there with quorum queues.
@@ -149,7 +149,7 @@ func TestNoFaultMakesHoldersOfAMutexOnQuorumQueuesOverlap(t *testing.T) {
 // fault: slot-removed, partition
 func TestChangeOfTheTypeMakesNothingOverlap(t *testing.T) {
 	for from, to := range map[string]string{"classic": quorum, quorum: "classic"} {
-		changed := fault{name: "silent partition, removed in two steps, made anew with the other type",
+		changed := fault{name: "silent partition, removed in two steps, made again with the other type",
 			strike: func(s *scene, h *contender) func() {
 				h.relay.silence(toBroker, fromBroker)
 				s.administer(tokens, "destroy", s.lock)

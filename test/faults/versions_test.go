@@ -44,7 +44,7 @@ func TestVersionsBesideEachOtherDoNotOverlap(t *testing.T) {
 				case 1: // its command lives until its deadline
 					c.relay.down()
 					heal = c.relay.heal
-				case 2: // it has its slot back, from whoever is about to take it
+				case 2: // it has its slot back, from the contender about to take it
 					before := c.logged("slot reclaimed")
 					c.relay.reset()
 					s.await("it has its slot back, or another has it",

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	_ "berth/internal/cli"           // so that go test runs the tests anew when they have changed:
+	_ "berth/internal/cli"           // so that go test runs the tests again when they have changed:
 	_ "berth/internal/guard/process" // it knows nothing of the binary that is built here
 	"berth/test/brokertest"
 	"berth/test/process"
@@ -316,8 +316,8 @@ func (p *place) clientLost(r *runner) int {
 	return strings.Count(string(all), "lost 2")
 }
 
-// A supervisor that is stopped cannot notice that its B is gone: the guard ends the command by the deadline, which
-// whoever follows has to wait for. That one who does not is caught says that the judge looks.
+// A supervisor that is stopped cannot notice that its B is gone: the guard ends the command by the deadline, which a
+// successor has to wait for. That one that does not is caught says that the judge looks.
 func TestSuccessorThatDoesNotWaitIsCaught(t *testing.T) {
 	t.Parallel()
 	for delay, caught := range map[string]bool{"": false, "0": true} {

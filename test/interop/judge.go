@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// life is one holding, as whoever worked in it wrote it down: from its first to its last sign of life.
+// life is one holding, as its holder wrote it down: from its first to its last sign of life.
 type life struct {
 	who         string // the file, which begins with berth or python
 	slot        int

@@ -6,7 +6,7 @@
 // A mutant is the package with one change: a condition that always holds or never does, a statement or a row of a table
 // that is missing, a value that is nothing, another operator, a number that is one more. The tests are those of the
 // package itself, which start no broker and no program; what only such tests can show is not tried here. Pages that are
-// generated from the code are no test of it: they are written anew when it changes.
+// generated from the code are no test of it: they are written again when it changes.
 //
 // A mutant that does the same as the original for every input is listed in equivalent.txt, with the reason. One that
 // the compiler makes the same program of needs no line there.

@@ -1,4 +1,4 @@
-// Package page compares the generated parts of pages with what they have to be, and writes them anew in tests that are
+// Package page compares the generated parts of pages with what they have to be, and writes them again in tests that are
 // given -update:
 //
 //	//go:generate go test -run TestPageListsTheOptions -args -update
@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the generated parts of pages anew")
+var update = flag.Bool("update", false, "write the generated parts of pages again")
 
 // Part returns a generated part of a page.
 func Part(t testing.TB, path, name string) string {

@@ -52,7 +52,7 @@ func TestWhatPagesNameExists(t *testing.T) {
 	}
 }
 
-// Whoever has a package has no sources.
+// A user of a package has no sources.
 func TestPackagesHaveWhatTheReadmeLinks(t *testing.T) {
 	_, archive, _ := strings.Cut(read(t, "packaging/build.sh"), "git archive HEAD ")
 	archive, _, found := strings.Cut(archive, " |")

@@ -60,7 +60,7 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// `make picture` writes both anew.
+// `make picture` writes both again.
 func TestPicturesShowWhatBerthPrints(t *testing.T) {
 	cfg, err := config.LoadCheck(config.Input{Flags: map[string][]string{"mutex": {"importer"}}})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // top is the top of the repository, from the directory in which this package's tests run.
 const top = "../.."
 
-// tree is the repository. The go command sees what is opened through it, and runs these tests anew when that has
+// tree is the repository. The go command sees what is opened through it, and runs these tests again when that has
 // changed.
 var tree = os.DirFS(top)
 

@@ -42,7 +42,7 @@ func (c *clock) thaw() {
 	c.rouse()
 }
 
-// rouse sets all timers anew, because the clock or a process goes on. The caller has world.mu.
+// rouse sets all timers again, because the clock or a process goes on. The caller has world.mu.
 func (c *clock) rouse() {
 	for _, t := range ordered(c.timers, func(t *timer) int { return t.number }) {
 		t.arm()

@@ -39,7 +39,7 @@ const (
 	maker     role = "who has made it" // the step that was waited for
 	same      role = "the same"        // that the last fault has befallen
 	holder    role = "holder"          // whose command runs in the slot
-	successor role = "next"            // who has recorded itself last, and whose command does not run
+	successor role = "successor"       // who has recorded itself last, and whose command does not run
 )
 
 // String returns what a history calls it.
@@ -214,7 +214,7 @@ var faults = []kindOfFault{
 		split([]int{f.Node}, []int{(f.Node + 1) % 3, (f.Node + 2) % 3})
 		return func() {
 			w.cluster.Heal()
-			if w.plan.Version != simulated.V4_3 { // on Mnesia both sides go on until an operator starts one of them anew
+			if w.plan.Version != simulated.V4_3 { // on Mnesia both sides go on until an operator restarts one of them
 				time.Sleep(3 * f.Late)
 				w.cluster.Restart(f.Node, false)
 			}

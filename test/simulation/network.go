@@ -244,5 +244,5 @@ func (w *world) connect(of *task, node int) *link {
 	return l
 }
 
-// errEnd is the end of a connection that was closed in order.
+// errEnd is the end of a connection that was closed cleanly.
 var errEnd = io.EOF

@@ -28,7 +28,7 @@ type world struct {
 	hosts   []*host
 	links   map[*link]bool
 	numbers int
-	final   bool // commands end soon, and no berth is started anew
+	final   bool // commands end soon, and no berth is started again
 	traps   []*trap
 	ending  bool                  // all is killed that is left
 	used    map[int]time.Duration // when a slot was first used

@@ -8,9 +8,9 @@ import (
 	"berth/internal/guard/wire"
 )
 
-// unlock lets whoever waits for the slot have it before the supervisor is told, if no
-// other run follows in it. It is called where nothing of the tree is left, and before that
-// is told: once the supervisor knows, nothing is unlocked any more.
+// unlock lets a waiter have the slot before the supervisor is told, if no other run follows in it.
+// It is called where nothing of the tree is left, and before that is told: once the supervisor
+// knows, nothing is unlocked any more.
 func (g *guard) unlock() {
 	if !g.order.Last {
 		return

@@ -20,8 +20,8 @@ type forker struct {
 	requests chan *syscall.ProcAttr // never closed
 	results  chan forked            // one for each request
 
-	// undecided: nothing of the request has been forked. Whoever decides clears it: the
-	// thread, which then forks, or the guard, which has to kill the command.
+	// undecided: nothing of the request has been forked. The one that decides clears it:
+	// the thread, which then forks, or the guard, which has to kill the command.
 	undecided atomic.Bool
 }
 

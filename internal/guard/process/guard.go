@@ -58,7 +58,7 @@ type phase int
 
 const (
 	idle    phase = iota // nothing was started
-	forking              // the forker is at it
+	forking              // the forker forks it
 	running              // it was forked
 	over                 // nothing of the tree is left, or the supervisor is gone and nothing was started
 )

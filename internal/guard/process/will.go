@@ -30,6 +30,6 @@ func (w *Will) Execute(execute Executor) {
 		<-timeout.Done()
 		cancel()
 	}()
-	_ = execute(ctx, w.text, w.dead) // whoever waits for it waits for the handover delay instead
+	_ = execute(ctx, w.text, w.dead) // a waiter waits for the handover delay instead
 	<-w.dead                         // the guard kills until then
 }

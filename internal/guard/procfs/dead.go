@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// AllDead reports whether a process has children, none of which lives: whoever traces
-// them keeps them from being reaped (ptrace(2)). It returns one of them. Nothing lives
-// below them then if what loses its parent falls to that process. What somebody
-// forked during the first look shows in the second. Those in except do not count.
+// AllDead reports whether a process has children, none of which lives: a tracer keeps
+// them from being reaped (ptrace(2)). It returns one of them. Nothing lives below them
+// then if what loses its parent falls to that process. What somebody forked during the
+// first look shows in the second. Those in except do not count.
 func (e *Env) AllDead(parent int, except Set) (one int, dead bool) {
 	first, dead := e.deadChildren(parent, except)
 	if !dead || len(first) == 0 {

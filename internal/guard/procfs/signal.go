@@ -10,7 +10,7 @@ import (
 // Signal sends the signal to just this process: a process that got the number
 // later is not touched (pidfd_open(2)). The error is EPERM if this process may not
 // signal it, because it runs as another user, and otherwise says that it has
-// ended; whoever kills a tree looks again.
+// ended; a caller that kills a tree looks again.
 func (e *Env) Signal(p Process, sig syscall.Signal) error {
 	fd, err := e.OpenPidfd(p.Pid, 0)
 	switch {
@@ -27,8 +27,8 @@ func (e *Env) Signal(p Process, sig syscall.Signal) error {
 		return unix.ESRCH
 	}
 	if err != nil {
-		// For want of memory or descriptors, for example. By its number it is
-		// certain enough: numbers come around after thousands of forks.
+		// Out of memory or descriptors, for example. By its number it is certain enough:
+		// numbers come around after thousands of forks.
 		return unix.Kill(p.Pid, sig)
 	}
 	return unix.PidfdSendSignal(fd, sig, nil, 0)

@@ -9,9 +9,9 @@ import (
 // Table is the process table, by number.
 type Table map[int]Process
 
-// Table reads all of /proc, which takes half a second beside 25,000 processes. It
-// fails rather than leave a process out for want of descriptors or memory: what is
-// not in it counts as gone.
+// Table reads all of /proc, which takes half a second beside 25,000 processes. Out of
+// descriptors or memory it fails rather than leave a process out: what is not in it
+// counts as gone.
 func (e *Env) Table() (Table, error) {
 	names, err := e.ReadNames("/proc")
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 // half a second beside 25,000.
 //
 // A list can leave a process out while others of it end, and what loses its
-// parent falls to this process, whose list was read first. So whoever wants a tree
-// dead walks again until nothing is left, and whoever wants it whole walks until
-// two walks find the same.
+// parent falls to this process, whose list was read first. So a caller that wants a tree
+// dead walks again until nothing is left, and one that wants it whole walks until two
+// walks find the same.
 type Walk struct {
 	// Seen is what was found.
 	Seen Set

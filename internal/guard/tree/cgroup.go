@@ -77,7 +77,7 @@ func MakeCgroup(path string) *Cgroup {
 // RemoveLeft removes the control groups beside path that guards have left behind which were killed together with their
 // supervisor, and kills what is in them, for which it waits for a moment. A guard's process keeps its group locked: the
 // kernel unlocks it at its end, however that comes. It locks it before its mode says that it is made. Names are never
-// used again, so that nobody makes anew what is removed here.
+// used again, so what is removed here is not made again.
 func RemoveLeft(path string) {
 	if path == "" {
 		return
@@ -105,8 +105,8 @@ func removeAllLeft(path string) (killed bool) {
 	return killed
 }
 
-// removeLeft kills what is in one group, or removes it, unless somebody is making it, or has locked it. Another one that
-// is at it too does not count: its locks are shared ones.
+// removeLeft kills what is in one group, or removes it, unless somebody is making it, or has locked it. Another berth
+// that does the same does not count: its locks are shared ones.
 func removeLeft(group string) (killed bool) {
 	dir, err := os.Open(group)
 	if err != nil {
@@ -178,7 +178,7 @@ func (c *Cgroup) remove() {
 }
 
 // removeGroup removes also the groups that the command made in it. What cannot be
-// removed is left to whoever owns the hierarchy.
+// removed is left to the owner of the hierarchy.
 func removeGroup(path string) {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {

@@ -322,7 +322,7 @@ func TestCommandsSettingsOfTheRuntimeAreNotTheGuards(t *testing.T) {
 	}
 }
 
-// Whoever does not read for a moment, as on a busy machine, is waited for.
+// A reader that does not read for a moment, as on a busy machine, is waited for.
 func TestSenderWaitsUntilThereIsRoom(t *testing.T) {
 	ours, theirs := connected(t)
 	sent := 0

@@ -40,7 +40,7 @@ type Config struct {
 	Ready func(supervisor.Situation) bool
 	// Alarm is what the broker's alarm is called, "" while there is none.
 	Alarm func() string
-	// Inspector returns what looks at the lock from outside, for whoever wants to see who holds it. nil: nothing does.
+	// Inspector returns what looks at the lock from outside, for a client that asks who holds it. nil: nothing does.
 	Inspector func() lock.Inspector
 	Log       hclog.Logger
 }

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// lookPause is the least time from one look to the next, whoever asks.
+	// lookPause is the least time from one look to the next, whichever client asks.
 	lookPause = time.Second
 
 	// lookTime bounds a look: one waits a second or two for who does not answer.

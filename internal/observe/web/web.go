@@ -2,9 +2,8 @@
 //
 //	web.Serve(listener, os.Stdin, asks) // until the feed ends, because berth has
 //
-// It knows nothing but what it is told, and changes nothing. It only asks berth to see who holds the lock, for whoever
-// looks at a berth that does not. Whoever can reach it may ask; it bounds what they can
-// take.
+// It knows nothing but what it is told, and changes nothing. It only asks berth to see who holds the lock, for a client
+// of a berth that does not. Every client that can reach it may ask; it bounds what they can take.
 package web
 
 import (

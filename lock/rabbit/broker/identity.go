@@ -44,8 +44,8 @@ func (n Node) certificates() (*tls.Config, *identity, error) {
 		}
 		own.leaf = pair.Leaf
 	}
-	// It is shown to whoever asks for one. Go leaves it out where the server says that it knows another authority, and
-	// then the server says that there is none.
+	// It is shown to a server that asks for one. Go leaves it out where the server says that it knows another
+	// authority, and then the server says that there is none.
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		own.asked.Store(true)
 		return &pair, nil

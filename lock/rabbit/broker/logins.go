@@ -15,7 +15,7 @@ type Source = brokerurl.Source
 // Logins are how nodes are logged in at now: a password that is in a file is another one tomorrow. Its methods may be
 // called from several goroutines. Nil is for nodes whose URLs do not change. NewLogins makes it.
 type Logins struct {
-	given   []Node     // as they are known to whoever asks
+	given   []Node     // as callers know them
 	reading sync.Mutex // held while files are read, which can hang with their file system
 
 	mu     sync.Mutex // guards what follows

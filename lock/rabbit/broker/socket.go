@@ -41,7 +41,7 @@ func (s *Socket) Write(data []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cut.Load() {
-		return 0, net.ErrClosed // nothing is gathered any more: whoever writes learns of it
+		return 0, net.ErrClosed // nothing is gathered any more: the writer learns of it
 	}
 	s.data = append(s.data, data...)
 	s.left = max(s.left-1, 0)
@@ -58,7 +58,7 @@ func (s *Socket) Begin(writes int) {
 	s.left = cmp.Or(writes, math.MaxInt)
 }
 
-// End writes what was gathered. A failure closes the connection, which is how whoever waits for answers learns of it.
+// End writes what was gathered. A failure closes the connection, by which callers that await answers learn of it.
 func (s *Socket) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,7 +27,7 @@ type Claim struct {
 	end  context.CancelFunc
 
 	unwatched bool          // B is not consumed from
-	asking    chan struct{} // has one token; whoever took it may ask whether the slot is held
+	asking    chan struct{} // has one token; the call that took it may ask whether the slot is held
 
 	side    atomic.Pointer[transport.Channel] // of the connection that the holding is on
 	watch   atomic.Pointer[watch]             // nil: B is not ours

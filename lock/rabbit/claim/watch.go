@@ -13,7 +13,7 @@ import (
 // meanwhile, so there is only the earlier news of a deletion to regain.
 const againPause = 500 * time.Millisecond
 
-// request is a message to whoever owns B.
+// request is a message to the owner of B.
 type request struct {
 	Request string `json:"request"`
 	Term    uint64 `json:"term"`
@@ -21,7 +21,7 @@ type request struct {
 
 const requestReclaim = "reclaim"
 
-// ReclaimRequest asks whoever has B to give it back to the holder of a term.
+// ReclaimRequest asks the owner of B to give it back to the holder of a term.
 func ReclaimRequest(term uint64) transport.Message {
 	return transport.NewMessage(requestReclaim, request{Request: requestReclaim, Term: term})
 }

@@ -14,7 +14,7 @@ func (w *wait) seek(ctx context.Context) time.Duration {
 		interval *= looksApart
 	}
 	switch now := time.Now(); {
-	case w.seekAt.IsZero(): // whoever has just become next has seen all of them
+	case w.seekAt.IsZero(): // a new successor has just seen all of them
 		w.seekAt = now.Add(interval)
 		return interval
 	case now.Before(w.seekAt):

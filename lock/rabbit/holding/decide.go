@@ -103,7 +103,7 @@ const (
 	claimAgain     claiming = "claim again"
 )
 
-// patientClaims is how many claims may fail before whoever has B is told that it is over: the last holder deletes it
+// patientClaims is how many claims may fail before the owner of B is told that it is over: the last holder deletes it
 // within milliseconds.
 const patientClaims = 5
 

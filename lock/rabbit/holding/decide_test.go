@@ -100,14 +100,14 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"the place is":                        {waits, ended(free), losePlace},
 		"it is away from the place that ends": {outside, ended(somebody), waitOutside},
 
-		// Its guard gives the slot back when berth is gone. Whoever comes next may run by now.
+		// Its guard gives the slot back when berth is gone. A successor may run by now.
 		"its own guard has released it": {waits, disowned, loseToGuard},
 		"while it was away":             {outside, disowned, loseToGuard},
 		"though it has to wait": {waits, seen(isHeld(3, "a"), isHeld(4, me), released(4, me)),
 			loseToGuard},
 		"a holding that has no term has no guard": {newcomer, disowned, listen},
 
-		// Whoever was here and has gone has a higher term: the command would start with a lower one.
+		// A berth that was here and has gone has a higher term: the command would start with a lower one.
 		"somebody was here meanwhile, and has gone": {waits, visited, recordAgain},
 		"the same, for one that knew it may start":  {knows, visited, recordAgain},
 		"one that knew, and has not recorded itself": {atOnce, unrecorded,

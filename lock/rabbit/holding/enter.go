@@ -35,7 +35,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 		if err := h.exists(ctx); err != nil {
 			return err // and there is no ledger either
 		}
-		// An empty ledger says nothing: whoever came next would wait for the longest lease.
+		// An empty ledger says nothing: a successor would wait for the longest lease.
 		making, cancel := ledger.Finishing(ctx)
 		defer cancel()
 		reader, err = ledger.Make(making, main, h.t, who)
@@ -64,7 +64,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 }
 
 // onlyType makes sure that a mutex has no quorum queues. A ledger with a record shows that somebody has made sure of
-// that after it was made: whoever makes quorum queues looks for it.
+// that after it was made: a berth that makes quorum queues looks for it.
 func (h *Held) onlyType(ctx context.Context) error {
 	if h.Names.ID.Kind != lock.Mutex {
 		return nil
@@ -138,9 +138,9 @@ func (h *Held) writeApart(ctx context.Context, who ledger.Holding) error {
 	return h.Writer.Write(ctx, h.t, h.record(who))
 }
 
-// recordTerm records this holding under a new term. Once the record has come back, whoever takes the reader's place
-// from us reads it. It goes on for a moment when ctx has ended. A ledger that was made for this holding gets its record
-// in any case.
+// recordTerm records this holding under a new term. Once the record has come back, the next berth in the reader's place
+// reads it. It goes on for a moment when ctx has ended. A ledger that was made for this holding gets its record in any
+// case.
 func (h *Held) recordTerm(ctx context.Context) error {
 	reader := h.reader.Load()
 	if ctx.Err() != nil && !reader.Missing {
@@ -151,7 +151,7 @@ func (h *Held) recordTerm(ctx context.Context) error {
 	term, err := reader.Record(ctx, func(who ledger.Holding) error {
 		h.handover = h.lease
 		if known := reader.View(); !known.AllReleased() {
-			// A holder that did not end in order may have had a longer lease than ours, and may come back to a slot that
+			// A holder that did not end cleanly may have had a longer lease than ours, and may come back to a slot that
 			// we lose unnoticed.
 			h.handover = max(h.lease, known.Wait(h.lease))
 		}

@@ -39,7 +39,7 @@ type Held struct {
 	unclaimed context.Context // over once B was claimed after the start
 	claimed   context.CancelFunc
 
-	asked      int  // how often whoever has B was asked for it; used in Reclaim
+	asked      int  // how often the owner of B was asked for it; used in Reclaim
 	wasEmptied bool // the ledger had no record and was written again; used in Verify and Reclaim
 
 	// Written before the start only.

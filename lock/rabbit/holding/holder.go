@@ -26,8 +26,8 @@ import (
 const (
 	// unusable is for how long a contender leaves a slot alone whose ledger it could not use, and tries the others.
 	unusable = 10 * time.Second
-	// hesitation is for how long one whose predecessor's ledger says nothing leaves a slot alone that is held: whoever
-	// holds it has recorded itself again by then.
+	// hesitation is for how long a waiter whose predecessor's ledger says nothing leaves a slot alone that is held: its
+	// holder has recorded itself again by then.
 	hesitation = time.Second
 )
 
@@ -37,7 +37,7 @@ type Holder struct {
 	Session *session.Session // whose connection owns what is claimed
 	Writer  *ledger.Writer   // of the records
 	Waiter  *line.Waiter     // which passes slots on
-	Skipped *slots.Skipped   // shared with whoever looks for slots
+	Skipped *slots.Skipped   // shared with the search for slots
 	Finder  *slots.Finder    // of other slots, for a successor
 	Inbox   *request.Inbox   // for what comes to the queues of a slot and is not about holding it
 	Host    string           // for the ledger

@@ -14,8 +14,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// Attempts to reclaim follow each other quickly at first, because whoever has the slot gives it back within
-// milliseconds, and then less so: all holders of a broker that has just started are at it.
+// Attempts to reclaim follow each other quickly at first, because a waiter that has the slot gives it back within
+// milliseconds, and then less so: all holders of a broker that has just started reclaim.
 const (
 	firstReclaimPause = 5 * time.Millisecond
 	maxReclaimPause   = 250 * time.Millisecond
@@ -115,7 +115,7 @@ func (h *Held) reconnect(ctx context.Context) error {
 	return nil
 }
 
-// askForIt asks whoever has B to give it back. The owner may also be our own old connection, of which the broker does
+// askForIt asks the owner of B to give it back. The owner may also be our own old connection, of which the broker does
 // not know yet that it is gone; or somebody whose command runs, because this host stood still and its clock with it.
 // That one says so. One that only waits gives B back, within milliseconds: the first questions await no answer.
 func (h *Held) askForIt(ctx context.Context) error {
@@ -174,7 +174,7 @@ func (h *Held) handle(d transport.Delivery) {
 		h.Inbox.Handle(d)
 	case term < h.Term():
 		h.Inbox.Answer(d, isOver)
-	case term > h.Term(): // whoever asks has started
+	case term > h.Term(): // the berth that asks has started its command
 		_ = h.Claim.TakenOver("a newer holder has started its command")
 	}
 }

@@ -80,7 +80,7 @@ func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
 	}
 }
 
-// claimOver asks whoever has B for it. A holder of before may have it, whose host stood still and its clock with it: it
+// claimOver asks the owner of B for it. An earlier holder may have it, whose host stood still and its clock with it: it
 // learns so that a newer command runs.
 func (h *Held) claimOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), claimOverTimeout)

@@ -37,7 +37,7 @@ func (h *Held) look(ctx context.Context) (ledgerState, error) {
 		return err
 	})
 	if err != nil {
-		return recorded, err // whoever was asked may still write
+		return recorded, err // the question may still write the state
 	}
 	return state, nil
 }

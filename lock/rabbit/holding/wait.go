@@ -146,7 +146,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 				return since, nil
 			}
 		case stepBack:
-			w.reader.Prune() // whoever comes next is not asked
+			w.reader.Prune() // the next reader is not asked
 			err = ErrStepBack
 		case listen:
 			w.sayWaiting(known)
@@ -364,7 +364,7 @@ func (w *wait) startUntold(ctx context.Context) (boottime.Instant, error) {
 		w.Writer.WarnOfPolicy(w.t, "it lacks a record of which others tell")
 	}
 	if w.Term() == 0 || !w.reader.View().Current() {
-		// Of whoever it was nothing is known, but that it is dead by now.
+		// Nothing is known of the last holder, but that it is dead by now.
 		if err := w.recordTerm(ctx); err != nil {
 			return 0, w.judgeReader(err)
 		}

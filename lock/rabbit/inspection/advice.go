@@ -91,7 +91,7 @@ func versionAdvice(product, version string, plain, replicated bool) []string {
 }
 
 // clusterAdvice returns whether a lock survives the loss of a node of a cluster, or which one does. AMQP does not say
-// how many nodes there are: whoever names several brokers says that it is a cluster.
+// how many nodes there are: a user who names several brokers says that it is a cluster.
 func clusterAdvice(n names.Names, brokers int) string {
 	text := "AMQP does not show whether this broker is a node of a cluster; if it is, "
 	if brokers > 1 {

@@ -67,9 +67,9 @@ type Unseen struct {
 	Writers  string // who else may write to them
 }
 
-// Inspect finds out whether the broker can carry the lock, without disturbing whoever uses it: it asks for
-// permissions with requests that the broker always turns down for another reason, and tries the behaviour of queues
-// in slot 0, which no lock has, exclusively or for a minute, so that nothing stays behind. The dialer is nobody else's.
+// Inspect finds out whether the broker can carry the lock, without disturbing its users: it asks for permissions with
+// requests that the broker always turns down for another reason, and tries the behaviour of queues in slot 0, which no
+// lock has, exclusively or for a minute, so that nothing stays behind. The dialer is nobody else's.
 //
 // What AMQP does not show, policies above all, is named in the report's Unseen. Errors: lock.ErrUnreachable,
 // lock.ErrDenied and lock.ErrUnsafe if no node lets us in; lock.ErrUnreachable if the connection is lost on the way,
@@ -318,8 +318,8 @@ func (i *inspection) tryLedger(ctx context.Context) error {
 	return err
 }
 
-// lookForForeign looks for queues in the place of ours that are exclusive to nobody, which look like held ones to
-// whoever claims them.
+// lookForForeign looks for queues in the place of ours that are exclusive to nobody, which look like held ones to a
+// berth that claims them.
 func (i *inspection) lookForForeign(ctx context.Context) error {
 	var places []string
 	if !i.names.Replicated() {

@@ -33,7 +33,7 @@ func FuzzRecordIsReadAsItIsWritten(f *testing.F) {
 	})
 }
 
-// Whoever writes it, a record has nobody wait for ever, and no record that is read twice says more than it did.
+// Whichever client writes it, a record has nobody wait for ever, and none that is read twice says more than it did.
 func FuzzHistoryIsBounded(f *testing.F) {
 	f.Add(`{"record":"held","term":1,"id":"a","handover_ms":9223372036854775807}`, `{"record":"released","term":1,"id":"b"}`)
 	f.Add(`{"record":"held","term":1,"id":"a","handover_ms":9223372036854776}`, `{"record":"held","term":1,"id":"b"}`)

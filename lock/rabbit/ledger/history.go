@@ -57,7 +57,7 @@ func (h History) lacking() bool {
 }
 
 // Unnamed reports whether no record of another holder counts. Then nothing tells how long the last one may live. Any
-// record does: a queue loses its oldest messages first, and whoever wrote a later record had read the earlier ones, and
+// record does: a queue loses its oldest messages first, and the writer of a later record had read the earlier ones, and
 // says how long they may live, too.
 func (h History) Unnamed() bool { return len(h.held) == 0 }
 

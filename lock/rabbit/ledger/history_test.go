@@ -85,7 +85,7 @@ func TestWhatALedgerSays(t *testing.T) {
 
 		"ours is the last": {records(isHeld(3, "a", time.Second), over(3, "a"), isHeld(4, me, time.Second)),
 			"current released", 0, 3},
-		"ours, anew": {records(isHeld(3, "a", time.Second), over(3, "a"), isHeld(4, me, time.Second),
+		"ours, again": {records(isHeld(3, "a", time.Second), over(3, "a"), isHeld(4, me, time.Second),
 			isHeld(6, me, time.Second), isHeld(5, "b", time.Second), over(5, "b")), "current released", 0, 5},
 		"ours, and one of before may live": {records(isHeld(3, "a", time.Second), isHeld(4, me, time.Second)),
 			"current unsettled", time.Second, 3},

@@ -9,7 +9,7 @@ import (
 )
 
 // StepOut stops consuming, with all records in hand, for one that waits for a holder which nobody has heard of:
-// whoever holds the slot sees a ledger with neither record nor consumer then, and writes its record again. It counts
+// the holder of the slot sees a ledger with neither record nor consumer then, and writes its record again. It counts
 // although the queues that are the claims may be different ones on the sides of a split cluster: the ledger is one.
 func (r *Reader) StepOut(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {

@@ -14,8 +14,8 @@ const recordTries = 5
 
 // Record records this holding after everybody else, and returns its term. write returns once the broker has the
 // record, and is not tried again under the same term: a copy that comes late would speak for a holding that is over.
-// When the record has come back through our own consumer, whoever enters later will read it: it is proof that the
-// place is ours.
+// When the record has come back through our own consumer, every later reader will read it: it is proof that the place
+// is ours.
 func (r *Reader) Record(ctx context.Context, write func(Holding) error) (uint64, error) {
 	for range recordTries {
 		known, began := r.View(), r.clock.Now()
@@ -103,8 +103,8 @@ func (r *Reader) begin(ctx context.Context) error {
 func (r *Reader) end() { <-r.busy }
 
 // sift takes out of hand what the ledger need not keep, and returns it: what is no record, and of terms up to the own
-// who is over, and, if the command has started, everybody else, with all that does not count. Higher terms stay: whoever
-// is to record itself has to see them. The caller has mu.
+// the holders that are over, and, if the command has started, all others, with all that does not count. Higher terms
+// stay: a berth that is to record itself has to see them. The caller has mu.
 func (r *Reader) sift(started bool) (tags []uint64) {
 	r.doubted = 0
 	r.inHand = slices.DeleteFunc(r.inHand, func(l letter) bool {

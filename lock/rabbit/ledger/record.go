@@ -20,7 +20,7 @@ const (
 	// may have it.
 	MaxLease = 2 * time.Minute
 
-	// maxHandover bounds what a record can make others wait, whoever wrote it.
+	// maxHandover bounds what a record can make others wait, whichever client wrote it.
 	maxHandover = 10 * time.Minute
 
 	// The parts of a record have no more bytes than these. A message that has is none.

@@ -400,7 +400,7 @@ func (w *Waiter) Spares() <-chan transport.Delivery {
 }
 
 // TakeSpare removes what Spares has received. A call is accepted: it returns whether another slot is to be tried. A
-// baton was passed on by a holder whose command runs, and whoever comes looks at its slot anyway.
+// baton was passed on by a holder whose command runs, and a new successor looks at its slot anyway.
 func (w *Waiter) TakeSpare(d transport.Delivery, open bool) (accepted bool) {
 	if !open {
 		w.place.spare = nil

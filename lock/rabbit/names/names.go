@@ -237,7 +237,7 @@ func (otherType) Is(target error) bool { return target == ErrOtherType }
 func (e otherType) Unwrap() error { return e.error }
 
 // Foreign is the error for a queue that is exclusive to nobody in the place of one that has to be. The broker answers
-// claims of it as if somebody had claimed it (405), but whoever looks it up is told that it is there.
+// claims of it as if somebody had claimed it (405), but a client that looks it up is told that it is there.
 func (n Names) Foreign(queue string) error {
 	remedy := "delete it, or give the lock another name"
 	if queue == n.ID.Name && n.ID.Kind == lock.Mutex && !n.Replicated() {
@@ -246,8 +246,8 @@ func (n Names) Foreign(queue string) error {
 	return lock.Errorf(lock.ErrUnsafe, "queue %q is not berth's and takes the place of one that is; %s", queue, remedy)
 }
 
-// Mixed is the error for a lock of the plain protocol whose slot has a ledger: whoever uses the full protocol starts as soon as
-// that says so, and does not wait for one that writes nothing into it.
+// Mixed is the error for a lock of the plain protocol whose slot has a ledger: a berth of the full protocol starts as
+// soon as that says so, and does not wait for one that writes nothing into it.
 func (n Names) Mixed(slot int) error {
 	return lock.Errorf(lock.ErrUnsafe, "%s has a ledger, queue %q: it is or was used with --protocol full, beside which "+
 		"--protocol plain is not safe; use --protocol full here too, or end every berth that uses it, and delete the ledgers",
@@ -257,8 +257,8 @@ func (n Names) Mixed(slot int) error {
 // Queue returns the name of the queue of a slot that has this letter. No lock has slot 0.
 func (n Names) Queue(slot int, letter string) string { return n.queue(strconv.Itoa(slot), letter) }
 
-// Mark returns the name of a queue that nobody else has. Whoever may use the lock's queues may make it: it looks like
-// B of a slot, but for a number that begins with 0.
+// Mark returns the name of a queue that nobody else has. Any user of the lock's queues may make it: it looks like B of
+// a slot, but for a number that begins with 0.
 func (n Names) Mark() string {
 	const digits = 20 // of a random number
 	random := fmt.Sprintf("%0*d", digits, rand.Uint64())

@@ -1,7 +1,7 @@
 // Package plain contends for a lock that is made of queues A and B and nothing else, with what every AMQP 0-9-1 broker
 // and every implementation of the A/B scheme has: declaring queues, deleting them, and publishing to see whether they
-// are there. It consumes nothing. So nobody says when a command is dead: whoever has won a slot always waits for the
-// handover delay, and who waits for a slot polls. docs/protocol.md has it under "Plain".
+// are there. It consumes nothing. So nobody says when a command is dead: a berth that has won a slot always waits for
+// the handover delay, and one that waits for a slot polls. docs/protocol.md has it under "Plain".
 //
 // What it does not guarantee: nobody knows another holder's lease. One whose lease is longer than its successor's may
 // still run when that one starts.

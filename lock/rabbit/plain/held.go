@@ -136,8 +136,8 @@ func (h *Held) Verify(ctx context.Context) error {
 }
 
 // Reclaim implements lock.Held. Where the connection is gone it connects again and claims B of the same slot. nil is
-// proof that it is still ours: whoever has had B meanwhile starts only after the delay. It goes on trying until ctx
-// ends; the next call takes up where it stopped.
+// proof that it is still ours: a berth that has had B meanwhile starts only after the delay. It goes on trying until
+// ctx ends; the next call takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
 	pauses := transport.Pauses(firstReclaimPause, maxReclaimPause)
 	for tries := 0; ; tries++ {

@@ -88,7 +88,7 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"it is nearly old":             {waits, proven(lease/2-10*time.Second, free), start},
 		"it is, and somebody may live": {waits, proven(lease, somebody), listen},
 
-		// Whoever was here and has gone has a higher term: the command would start with a lower one.
+		// A berth that was here and has gone has a higher term: the command would start with a lower one.
 		"somebody was here, and has gone":     {waits, visited, recordItself},
 		"the same, and the proof is old":      {waits, proven(lease, visited), recordItself},
 		"somebody was here, the delay over":   {over, stays, recordItself},

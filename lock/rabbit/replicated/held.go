@@ -87,8 +87,7 @@ func (h *Held) Slot() int { return h.slot }
 // Term implements lock.Held.
 func (h *Held) Term() uint64 { return h.term.Load() }
 
-// Lease implements lock.Held. Nothing in the broker ends with it: whoever has the place after us waits for that long
-// since then.
+// Lease implements lock.Held. Nothing in the broker ends with it: the next reader waits for that long since then.
 func (h *Held) Lease() time.Duration { return h.lease }
 
 // Proven implements lock.Held.

@@ -1,7 +1,7 @@
 // Package replicated holds slots whose ledgers are quorum queues, on several nodes of a cluster. There is no queue B:
 // the reader's place of the ledger, with the own record in hand, is the claim from the first moment to the last. The
-// broker gives it to somebody else when the holder's connection, or the node that it is connected to, is gone. Whoever
-// has it then finds the record of a holder that is not released, and waits for as long as that one may live.
+// broker gives it to somebody else when the holder's connection, or the node that it is connected to, is gone. The next
+// reader finds the record of a holder that is not released, and waits for as long as that one may live.
 //
 // It does not know how a slot is found, and relies on nobody for keeping others from the reader's place.
 package replicated
@@ -165,8 +165,8 @@ func (h *Held) noteDelay(reader *ledger.Reader) {
 // exists finds out whether the slot is there.
 func (h *Held) exists(ctx context.Context) error { return h.Claim.Side().Find(ctx, h.a) }
 
-// record records this holding under a new term. Once the record has come back, whoever has the place after us reads it.
-// It goes on for a moment when ctx has ended.
+// record records this holding under a new term. Once the record has come back, the next berth in the reader's place
+// reads it. It goes on for a moment when ctx has ended.
 func (h *Held) record(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

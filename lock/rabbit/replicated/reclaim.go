@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// Attempts to reclaim follow each other quickly at first: whoever has the place gives it back within milliseconds.
+	// Attempts to reclaim follow each other quickly at first: a waiter in the place gives it back within milliseconds.
 	firstReclaimPause = 5 * time.Millisecond
 	maxReclaimPause   = 500 * time.Millisecond
 
-	// backTimeout is for how long one that has written its record again waits for it, before it writes it once more:
-	// whoever has come to the place since then has not taken the first one for a sign of life.
+	// backTimeout is for how long a holder that has written its record again waits for it, before it writes it once
+	// more: a reader that has come since then has not taken the first one for a sign of life.
 	backTimeout = 500 * time.Millisecond
 )
 
-// Reclaim implements lock.Held. It takes the reader's place again, and writes its record again: whoever has the place
-// and waits steps back. nil is proof that the place is ours. Whoever had it meanwhile has not waited for as long as we
+// Reclaim implements lock.Held. It takes the reader's place again, and writes its record again: a waiter that has the
+// place steps back. nil is proof that the place is ours. A berth that had it meanwhile has not waited for as long as we
 // may live. It goes on trying until ctx ends; the next call takes up where it stopped.
 func (h *Held) Reclaim(ctx context.Context) error {
 	pauses := transport.Pauses(firstReclaimPause, maxReclaimPause)
@@ -99,7 +99,7 @@ func (h *Held) comeBack(ctx context.Context) error {
 	}
 	next, err := ledger.Return(ctx, h.Session.Main(), h.t, h.visitor())
 	if errors.Is(err, transport.ErrNoQueue) {
-		// Whoever makes it again waits for as long as anybody may live.
+		// The berth that makes it again waits for as long as any holder may live.
 		return h.Claim.Lose("its ledger was deleted")
 	}
 	if err == nil {

@@ -82,7 +82,7 @@ func (i *Inbox) handle(d transport.Delivery, accepts func(lock.Verb) bool) {
 	}
 }
 
-// reply answers. That whoever asked is gone is no error.
+// reply answers. That the client is gone is no error.
 func (i *Inbox) reply(ctx context.Context, to, id string, answer []byte) error {
 	if len(answer) > maxAnswer || !json.Valid(answer) {
 		return fmt.Errorf("cannot answer a request: an answer of %d bytes is no JSON or has more than %d bytes",

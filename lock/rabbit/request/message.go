@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// ReplyTo is the queue that whoever asks consumes from, on the channel that it asks on: the broker gives each
-	// message of that channel an address for its answer instead (https://www.rabbitmq.com/docs/direct-reply-to).
+	// ReplyTo is the queue that a client consumes from, on the channel that it asks on: the broker gives each message
+	// of that channel an address for its answer instead (https://www.rabbitmq.com/docs/direct-reply-to).
 	ReplyTo = "amq.rabbitmq.reply-to"
 
 	// maxRequest and maxAnswer are in bytes. A header has to fit in one frame, which RabbitMQ bounds to 128 KiB.
@@ -25,8 +25,8 @@ type content struct {
 	Request lock.Verb `json:"request"`
 }
 
-// Message returns a request. The answer has the id. It is for whoever consumes from the queue now: the broker keeps it
-// for nobody.
+// Message returns a request. The answer has the id. It is for a consumer that the queue has now: the broker does not
+// keep it.
 func Message(verb lock.Verb, id string) transport.Message {
 	m := transport.NewMessage(string(verb), content{verb})
 	m.ReplyTo, m.CorrelationId, m.Expiration = ReplyTo, id, "0"
@@ -43,7 +43,7 @@ func read(d transport.Delivery) (verb lock.Verb, ok bool) {
 	return c.Request, c.Request.Known()
 }
 
-// answerable reports whether an answer to the message goes to whoever has asked, and not to a queue of its choice.
+// answerable reports whether an answer to the message goes to the client that asked, and not to a queue of its choice.
 func answerable(d transport.Delivery) bool {
 	return d.ReplyTo == "" || strings.HasPrefix(d.ReplyTo, ReplyTo+".")
 }

@@ -32,8 +32,8 @@ type round struct {
 	ended <-chan struct{}      // closed when no answer can come any more
 }
 
-// ask asks whoever consumes from the queues. Under an alarm the broker takes one message of a connection: a single
-// question reaches its queue, several do not. Errors: as transport.Channel.Send.
+// ask asks the consumers of the queues. Under an alarm the broker takes one message of a connection: a single question
+// reaches its queue, several do not. Errors: as transport.Channel.Send.
 func (a *asker) ask(ctx context.Context, verb lock.Verb, queues []string) (*round, error) {
 	r := &round{id: rand.Text(), texts: make([][]byte, len(queues)), came: make(chan int, len(queues))}
 	err := a.publisher.Lend(ctx, func(c *transport.Channel) (err error) {

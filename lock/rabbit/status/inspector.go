@@ -161,8 +161,8 @@ func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 	}
 }
 
-// askOnce asks whoever has B, and returns whether there is somebody, and the answer, nil if none has come: before ctx
-// ends, or, unless it is the last question, for a moment.
+// askOnce asks the owner of B, and returns whether there is one, and the answer, nil if none has come: before ctx ends,
+// or, unless it is the last question, for a moment.
 func (i *Inspector) askOnce(ctx context.Context, slot int, verb lock.Verb, last bool) (found bool, answer []byte,
 	err error) {
 	queue := i.names.Holds(slot)

@@ -140,7 +140,7 @@ func (l *look) line(ctx context.Context) error {
 	}
 	l.waiting = consumers
 	switch {
-	case l.names.Replicated(): // a quorum queue counts whoever has a message in hand
+	case l.names.Replicated(): // a quorum queue also counts consumers with a message in hand
 		l.waiting = max(consumers-max(l.known-ready, 0), 0)
 	case l.names.ID.Kind == lock.Semaphore:
 		l.waiting = max(consumers-successors, min(consumers, successors))

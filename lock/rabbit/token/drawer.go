@@ -39,8 +39,8 @@ func NewDrawer(n names.Names, priority int, s *session.Session, log hclog.Logger
 	}
 }
 
-// declared is with which length whoever consumes from K declares it: 0 for one that is replicated, which is declared
-// where it is missing only.
+// declared is the length with which a consumer of K declares it: 0 for one that is replicated, which is declared where
+// it is missing only.
 func declared(n names.Names) int32 {
 	if n.Replicated() {
 		return 0

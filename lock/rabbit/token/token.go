@@ -1,6 +1,6 @@
-// Package token is queue K of a token semaphore. It has one message for each slot, its token. Whoever keeps that
-// unacknowledged is the one whose turn it is in the slot: the broker pushes it to the waiter of the highest priority,
-// and to the next one as soon as its keeper is gone.
+// Package token is queue K of a token semaphore. It has one message for each slot, its token. The berth that keeps it
+// unacknowledged has its turn in the slot: the broker pushes it to the waiter of the highest priority, and to the next
+// one as soon as its keeper is gone.
 //
 // A token says whose turn it is, and never that a command may run: the reader's place, the ledger and B of the slot
 // decide that. So one that is lost keeps a slot empty until it is made again (Pool), and one that is doubled has a

@@ -57,8 +57,8 @@ func (h *Held) Reclaim(ctx context.Context) error {
 	return err
 }
 
-// Release implements lock.Held. The token leaves with the release: whoever gets it needs longer to take the reader's
-// place.
+// Release implements lock.Held. The token leaves with the release: the berth that gets it needs longer to take the
+// reader's place.
 func (h *Held) Release(ctx context.Context) error {
 	err := h.Place.Release(ctx)
 	if back := h.Token.Return(ctx); err == nil {

@@ -197,8 +197,8 @@ func (c *Channel) Create(ctx context.Context, queue string, length int32) (consu
 }
 
 // CreateReplicated declares the queue as a durable one on several nodes of a cluster. With single, one of its consumers
-// is given all messages, and the next one only once that is gone. Whoever declares a queue that is there has to give
-// the same arguments, which depend on the broker's version: look for it before.
+// is given all messages, and the next one only once that is gone. A client that declares a queue that is there has to
+// give the same arguments, which depend on the broker's version: look for it before.
 func (c *Channel) CreateReplicated(ctx context.Context, queue string, length int32, single bool) error {
 	return c.do(ctx, operation{"create", queue, configure}, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, true, false, false, false, c.replicated(length, single))

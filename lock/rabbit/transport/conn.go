@@ -38,13 +38,13 @@ type Conn struct {
 	trusts  func(user string) bool // see Trusts
 
 	probing Probing
-	prober  *Channel // for probes that are not made by confirms: these share the channel of whoever publishes
+	prober  *Channel // for probes that are not made by confirms: these share the channel of the publisher
 
 	cut    atomic.Bool   // abandoned; the library may not have noticed yet
 	ending sync.Once     // see Abandon
 	closed atomic.Bool   // the broker has confirmed Close
 	done   chan struct{} // closed once the connection is
-	reason *amqp.Error   // why; valid after done; nil if we closed it in order
+	reason *amqp.Error   // why; valid after done; nil if we closed it cleanly
 
 	calling Mutex // held by who waits for an answer to the connection as a whole
 

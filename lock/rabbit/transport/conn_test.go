@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What comes back while the connection is being abandoned goes to whoever drains it: that it does not reach who waits
-// for it says nothing.
+// What comes back while the connection is being abandoned goes to the goroutine that drains it: that it does not reach
+// the one that waits for it says nothing.
 func TestQueueIsNotCalledPresentOnAConnectionThatIsAbandoned(t *testing.T) {
 	const letters = 100
 	d := serving(t, func(c net.Conn) func([]byte) { // all comes back, once a new secret was sent

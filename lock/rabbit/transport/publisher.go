@@ -100,7 +100,7 @@ func (p *Publisher) Blocked() bool { return p.blocked.Load() }
 // Close ends the connection, if there is one, as Conn.Close does. The publisher may be used again. It reports whether
 // the broker has answered, which it does not under an alarm.
 func (p *Publisher) Close() (answered bool) {
-	p.busy <- struct{}{} // whoever has filled it empties it: everything that is asked has a deadline
+	p.busy <- struct{}{} // the call that has filled it empties it: everything that is asked has a deadline
 	defer func() { <-p.busy }()
 	if p.channel == nil {
 		return true

@@ -88,8 +88,7 @@ func (t *attempt) await(ctx context.Context, bound time.Duration) error {
 	}
 }
 
-// awaitEnd waits until the wrapper has ended, in order, and returns what its
-// command wrote.
+// awaitEnd waits until the wrapper has ended cleanly, and returns what its command wrote.
 func (t *attempt) awaitEnd(ctx context.Context) (measure.Stamps, error) {
 	if err := t.await(ctx, patience); errors.Is(err, errStillRuns) {
 		return measure.Stamps{}, t.failed("it has not ended within " + patience.String())

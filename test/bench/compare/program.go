@@ -84,8 +84,8 @@ func (a *Arena) copyBerth(from string) error {
 	return os.WriteFile(a.berth, binary, 0o700)
 }
 
-// berthOnRabbit starts a private RabbitMQ. Whoever is counted reaches it through a
-// relay; everything else does without.
+// berthOnRabbit starts a private RabbitMQ. A client that is counted reaches it through a
+// relay; all others do without.
 func (a *Arena) berthOnRabbit(ctx context.Context) (*program, error) {
 	broker, err := brokertest.Start(ctx)
 	if err != nil {

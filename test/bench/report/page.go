@@ -69,5 +69,5 @@ func rewrite(page, section, generated string) (string, error) {
 	return before + begin + "\n" + strings.TrimSpace(generated) + "\n" + end + after, nil
 }
 
-// marker is the line at an end of what every run writes anew.
+// marker is the line at an end of what every run writes again.
 func marker(which, section string) string { return "<!-- bench:" + which + " " + section + " -->" }

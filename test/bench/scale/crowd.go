@@ -102,7 +102,7 @@ const (
 )
 
 // obtain waits for a slot and returns when a command could start in it. It calls
-// queued before it waits. A connection that is lost is made anew, as berth does.
+// queued before it waits. A connection that is lost is made again, as berth does.
 func (c *crowd) obtain(l lock.Lock, queued func()) (lock.Held, error) {
 	for poll := firstPoll; ; poll = min(2*poll, maxPoll) {
 		h, err := l.Acquire(c.ctx)

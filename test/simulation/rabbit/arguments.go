@@ -88,7 +88,7 @@ func (c *Cluster) policyFor(name string) *policy {
 	return c.policies[i]
 }
 
-// limit works out the queue's limits anew. Of two numbers the smaller counts.
+// limit works out the queue's limits again. Of two numbers the smaller counts.
 func (q *queue) limit() {
 	p := q.cluster.policyFor(q.name)
 	smaller := func(argument, key string) int64 {

@@ -8,8 +8,8 @@
 //	connection, err := amqp.DialConfig("amqp://guest:guest@simulated/", config)
 //
 // It is held to real brokers by its tests: each case is tried on both. What berth does not use is refused with 540 (not
-// implemented). Nothing is stored but in memory, and no exchange exists but the default one. TLS is for whoever wraps the
-// connections.
+// implemented). Nothing is stored but in memory, and no exchange exists but the default one. TLS is for a caller that
+// wraps the connections.
 package rabbit
 
 import (

@@ -139,7 +139,7 @@ func (c *Cluster) CloseConnections(reason string) {
 	}
 }
 
-// Stop stops a node in order: connections are closed with 320, and what is durable is kept.
+// Stop stops a node cleanly: connections are closed with 320, and what is durable is kept.
 func (c *Cluster) Stop(node int) {
 	const reason = "broker forced connection closure with reason 'shutdown'"
 	c.do(func() {

@@ -86,7 +86,7 @@ func (q *queue) stat() (messages, consumers int) {
 	return len(q.ready) + len(q.returned), consumers + q.absentees()
 }
 
-// use has the time begin anew after which the queue goes where nobody uses it.
+// use has the time begin again after which the queue goes where nobody uses it.
 func (q *queue) use() {
 	q.idle.stop()
 	q.idle = nil

@@ -184,7 +184,7 @@ func mechanisms(w *world) {
 	}
 }
 
-// Who may say that a message is another user's: whoever had the tag when it logged in.
+// Which users may say that a message is another user's: those that had the tag when they logged in.
 func impersonators(w *world) {
 	user, q := w.prefix, w.q("q")
 	w.operator.user(user, ".*", ".*", ".*")
