@@ -66,12 +66,7 @@ func (d *drawer) chain() (all []Fault) {
 		switch {
 		case i == 0:
 			d.aim(&f)
-			cause := d.cause(f.Step)
-			f.After = d.upTo(10 * time.Second)
-			if cause.Name != "" {
-				cause.After, f.After, f.Beside, f.Nth = f.After, 0, true, 1
-				all = append(all, cause)
-			}
+			all, f = d.caused(f, 10*time.Second)
 		case d.r.IntN(3) == 0:
 			d.aim(&f)
 			fallthrough
@@ -86,9 +81,23 @@ func (d *drawer) chain() (all []Fault) {
 	return all
 }
 
-// cause draws a fault that has a step be made which nobody makes otherwise. The zero value: it comes by itself.
+// caused draws when a fault comes, and a fault before it that has the step be made which it waits for, if one is needed.
+func (d *drawer) caused(f Fault, within time.Duration) (before []Fault, then Fault) {
+	cause := d.cause(f.Step)
+	f.After = d.upTo(within)
+	if cause.Name != "" {
+		cause.After, f.After, f.Beside, f.Nth = f.After, 0, true, 1
+		before = append(before, cause)
+	}
+	return before, f
+}
+
+// cause draws a fault that has a step be made which hardly comes otherwise while a fault waits for it. The zero value: it
+// comes by itself.
 func (d *drawer) cause(step string) (f Fault) {
 	switch {
+	case step == releasing: // a command may run for minutes
+		f = Fault{Name: []string{"term", "kill berth"}[d.r.IntN(2)], Whom: holder}
 	case strings.HasSuffix(step, "blocked"):
 		f = Fault{Name: "alarm", For: d.upTo(6 * time.Second)}
 	case strings.HasSuffix(step, "reclaim"): // the broker learns late that the connection is gone which has B
@@ -192,15 +201,19 @@ func (d *drawer) lateAnswer() []Fault {
 	return []Fault{f}
 }
 
-// stoppedSuccessor: the release comes to a successor that stands still until somebody else has waited for it and
-// started, and does not know that its connection is gone: it takes that for silent after three heartbeats.
+// stoppedSuccessor: the release comes to a successor that stands still and does not know that its connection is gone,
+// while somebody else waits for it. It stands still for less than one and a half heartbeats: after so long without a
+// message amqp091-go takes a connection for dead, whatever its socket has.
 func (d *drawer) stoppedSuccessor() []Fault {
-	heartbeat := d.p.Contenders[d.r.IntN(len(d.p.Contenders))].Heartbeat
-	stop := Fault{Name: "stop berth", Whom: successor, Step: "-> basic.publish T released", Nth: 1 + d.r.IntN(2),
-		After: d.upTo(5 * time.Second), For: heartbeat*5/2 + d.upTo(heartbeat/2)}
+	shortest := d.p.Contenders[0].Heartbeat
+	for _, c := range d.p.Contenders {
+		shortest = min(shortest, c.Heartbeat)
+	}
+	stop := Fault{Name: "stop berth", Whom: successor, Step: releasing, For: shortest + d.upTo(shortest/4)}
+	all, stop := d.caused(stop, 5*time.Second)
 	lost := d.cutOff(stop.For + d.upTo(3*time.Second))
 	lost.Whom, lost.Beside, lost.After, lost.For = same, true, 4*d.p.Latency+d.upTo(4*d.p.Latency), stop.For+d.longer()
-	return []Fault{stop, lost}
+	return append(all, stop, lost)
 }
 
 // leavingSuccessor: the ledger loses the record of a holder, who is cut off, and somebody else who has waited for it
@@ -283,7 +296,7 @@ func (d *drawer) lostLedger() []Fault {
 // steps are those of the protocol that faults wait for.
 var steps = []string{
 	"-> queue.declare B", "<- queue.declare-ok B", "-> queue.declare T", "<- queue.declare-ok T", "-> basic.consume T",
-	"<- basic.consume-ok", recording, "<- basic.deliver T held", "-> basic.publish T released",
+	"<- basic.consume-ok", recording, "<- basic.deliver T held", releasing,
 	"<- basic.deliver T released", "-> basic.cancel", "<- basic.cancel-ok", "<- basic.cancel", "-> basic.nack",
 	"-> basic.ack", "<- basic.ack", "-> queue.delete B", "<- queue.delete-ok", "-> basic.consume W", "-> queue.declare W",
 	"order start", "start", "will", "-> basic.consume K", "-> basic.consume Q",

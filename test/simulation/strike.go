@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
-// recording is the step with which a contender records itself.
-const recording = "-> basic.publish T held"
+// The steps with which a contender records itself, and that it is over.
+const (
+	recording = "-> basic.publish T held"
+	releasing = "-> basic.publish T released"
+)
 
 // befall has all faults come.
 func (w *world) befall() {

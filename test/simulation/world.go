@@ -112,7 +112,7 @@ func (w *world) tell(l *link, m history.Message, up bool) {
 func (w *world) step(of *task, step string) {
 	w.history.Windows.Step(w.now(), of.name, step)
 	switch step {
-	case recording, "start", "-> basic.publish T released":
+	case recording, "start", releasing:
 		w.noted = slices.DeleteFunc(w.noted, func(h *host) bool { return h == of.host })
 		if step == recording {
 			w.noted = append([]*host{of.host}, w.noted...)
