@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"berth/internal/config"
@@ -16,24 +17,29 @@ import (
 // askManagement adds what only the management API knows. That it tells nothing is a problem; that the user may not see
 // something is not.
 func (r *Report) askManagement(ctx context.Context, api string) {
+	f := r.broker
+	if f == nil { // which type the lock has is not known, nor of which cluster the broker is
+		return
+	}
 	access := management.Access{URL: api, Broker: r.cfg.Brokers[0], NAL: r.cfg.Naming == config.NamingNAL}
+	if warning := access.InClear(); warning != "" {
+		r.Warnings = append(r.Warnings, warning)
+	}
 	l := management.Lock{ID: r.cfg.Lock, Plain: r.plain(), Users: slices.Clone(r.cfg.LockUsers)}
 	kind := rabbit.QueueType(r.cfg.QueueType)
 	for _, broker := range r.cfg.Brokers {
 		l.Users = append(l.Users, userOf(broker))
 	}
-	if f := r.broker; f != nil {
-		kind = cmp.Or(f.QueueType, kind)
-		l.Slots, l.Version, l.Users = f.Slots, f.Version, append(l.Users, f.User)
-	}
+	kind = cmp.Or(f.QueueType, kind)
+	l.Slots, l.Version, l.Cluster, l.Users = f.Slots, f.Version, f.Cluster, append(l.Users, f.User)
 	l.Quorum = kind == rabbit.QueuesQuorum
 	found, err := management.Inspect(ctx, access, l)
+	r.Problems = append(r.Problems, found.Problems...)
 	if err != nil {
 		r.Problems, r.unasked = append(r.Problems, inTime(err, "the management API")), true
 		return
 	}
 	r.api = &found
-	r.Problems = append(r.Problems, found.Problems...)
 	r.Advice = append(r.Advice, found.Advice...)
 }
 
@@ -91,7 +97,7 @@ func (r *Report) writeManagement(b *strings.Builder) {
 		{"nodes", management.AboutNodes, nodes, ""},
 		{"ledger of 1", management.AboutLedger, members, ""},
 		{"policies", management.AboutPolicies, policies, "none that harms the lock"},
-		{"other writers", management.AboutWriters, m.Writers, "none"},
+		{"other writers", management.AboutWriters, quoted(m.Writers), "none"},
 	} {
 		text := cmp.Or(strings.Join(row.found, ", "), row.none)
 		if err := m.Unknown[row.about]; err != nil {
@@ -101,6 +107,13 @@ func (r *Report) writeManagement(b *strings.Builder) {
 			writeRow(b, row.label, text)
 		}
 	}
+}
+
+func quoted(texts []string) (all []string) {
+	for _, text := range texts {
+		all = append(all, strconv.Quote(text))
+	}
+	return all
 }
 
 // marked adds a remark to a name, if it applies.

@@ -263,6 +263,7 @@ func TestAdviceOnWhatAMQPDoesNotShowGoesOnceTheManagementAPIShowsIt(t *testing.T
 
 func TestManagementAPIThatIsNotThereIsAProblem(t *testing.T) {
 	r := reportOn(t, map[string][]string{"mutex": {"m"}, "broker": {"amqp://127.0.0.1:1"}})
+	r.broker = &rabbit.Report{}
 	r.askManagement(t.Context(), "http://u:secret@127.0.0.1:1")
 	if len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnreachable) || r.api != nil ||
 		strings.Contains(r.Problems[0].Error(), "secret") {

@@ -142,7 +142,7 @@ Exit status:
 Exit status:
   0    safe; with --connect, the broker can carry it
   64   wrong usage
-  69   no broker, or not its management API, could be reached (with --connect)
+  69   no broker could be reached, or not its management API (with --connect)
   70   another error, such as output that cannot be written
   75   the broker could not answer everything; try again
   77   the broker refused the login or a permission, or the directory of local

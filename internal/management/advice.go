@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"al.essio.dev/pkg/shellescape"
-
-	"berth/lock/rabbit/names"
 )
 
 // judge says what of the facts matters to the lock.
@@ -34,6 +32,9 @@ func (i *inspection) advise(format string, args ...any) {
 // String names the policy with its key and value.
 func (p Policy) String() string {
 	kind, value := "policy", fmt.Sprint(p.Value)
+	if text, ok := p.Value.(string); ok {
+		value = strconv.Quote(text)
+	}
 	if p.Operator {
 		kind = "operator policy"
 	}
@@ -63,7 +64,8 @@ func (i *inspection) judgeNodes() {
 		i.advise("the broker is a single node, %s, on which the lock depends; on three nodes, with --queue-type quorum, it "+
 			"survives the loss of any one", i.Nodes[0].Name)
 	case len(i.Nodes) > 1 && !i.lock.Quorum:
-		i.advise("%s", names.OnSingleNodes)
+		i.advise("the cluster has %d nodes, and the lock, on classic queues, depends on single ones; with --queue-type quorum, "+
+			"from its first use on, it survives the loss of any one of three", len(i.Nodes))
 	}
 	for _, node := range i.Nodes {
 		if !node.Running {
@@ -77,12 +79,14 @@ func (i *inspection) judgeLedger(l Ledger) {
 	away := slices.DeleteFunc(slices.Clone(l.Members), func(member string) bool { return slices.Contains(l.Online, member) })
 	if spare := len(l.Online) - len(l.Members)/2 - 1; len(away) > 0 {
 		left := "no other of its nodes may be lost"
-		if spare > 0 {
+		if spare < 0 {
+			left = "it has no majority, and does not answer"
+		} else if spare > 0 {
 			left = fmt.Sprintf("%d more of its nodes may be lost", spare)
 		}
 		i.advise("slot 1's ledger, queue %q, is not online on %s: %s", l.Queue, strings.Join(away, " and "), left)
 	}
-	if len(l.Members) < 3 {
+	if len(l.Members) < min(3, len(i.Nodes)) {
 		i.advise("slot 1's ledger, queue %q, is on %d of the cluster's nodes, and survives the loss of none; add one with "+
 			"rabbitmq-queues add_member -p %s %s NODE", l.Queue, len(l.Members), shellescape.Quote(i.api.vhost),
 			shellescape.Quote(l.Queue))

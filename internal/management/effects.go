@@ -67,7 +67,7 @@ var effects = []struct {
 	{"dead-letter-exchange", "AB", "", always, false,
 		"berths that look at a slot leave messages in the queues of that exchange, which fill up"},
 
-	{"ha-mode", "T", names.Classic, always, false,
+	{"ha-mode", "T", names.Classic, mirrored, false,
 		"a mirror that takes over may lack the newest records, where --queue-type quorum loses none"},
 }
 
@@ -147,9 +147,14 @@ func tooSoon(i *inspection, value any) bool {
 	return i.before43() && within(longestInHand)(i, value)
 }
 
+// mirrored: RabbitMQ 4.0 has no mirrors any more.
+func mirrored(i *inspection, _ any) bool { return i.before(4, 0) }
+
 // before43 reports whether the broker is older than RabbitMQ 4.3, as far as is known.
-func (i *inspection) before43() bool {
-	var major, minor int
-	_, _ = fmt.Sscanf(i.lock.Version, "%d.%d", &major, &minor)
-	return major < 4 || major == 4 && minor < 3
+func (i *inspection) before43() bool { return i.before(4, 3) }
+
+func (i *inspection) before(major, minor int) bool {
+	var is, point int
+	_, _ = fmt.Sscanf(i.lock.Version, "%d.%d", &is, &point)
+	return is < major || is == major && point < minor
 }

@@ -20,6 +20,7 @@ type Lock struct {
 	Slots   int      // how many are looked at; one at least
 	Users   []string // of the broker, who may write to its queues
 	Version string   // of RabbitMQ; empty: not known
+	Cluster string   // by the name that the broker gives; empty: not known
 }
 
 // What Inspect asks for, each of which a user may not be permitted to see.
@@ -60,7 +61,7 @@ type Ledger struct {
 }
 
 // Inspect asks about a lock, and changes nothing. Errors, if the API tells nothing at all: those of the context,
-// ErrUnreachable, ErrDenied, ErrUnknown.
+// ErrUnreachable, ErrDenied, ErrUnknown, and ErrUnsafe if it is another cluster's.
 func Inspect(ctx context.Context, access Access, l Lock) (Report, error) {
 	a, err := access.open(ctx)
 	if err != nil {
@@ -69,6 +70,10 @@ func Inspect(ctx context.Context, access Access, l Lock) (Report, error) {
 	r := Report{Host: a.host, Unknown: map[string]error{}}
 	if _, err := ask(a, "name", (*rabbithole.Client).Whoami); err != nil {
 		return r, err
+	}
+	if is, err := ask(a, "name", (*rabbithole.Client).GetClusterName); err == nil && l.Cluster != "" && is.Name != l.Cluster {
+		return r, lock.Errorf(lock.ErrUnsafe, "the management API at %s is of cluster %q, and the broker of %q; give "+
+			"--management-url of the same cluster", a.host, is.Name, l.Cluster)
 	}
 	n := names.Names{Naming: names.NLA, ID: l.ID, Type: names.Classic}
 	if access.NAL {
@@ -98,14 +103,17 @@ type inspection struct {
 	users, operators []policy // of the virtual host
 }
 
-// learn notes why something is not known, and what a user needs to see it. From RabbitMQ 4 on a virtual host is not found
+// learn notes why something is not known, and what a user needs to see it. What the API could not answer is a problem. From RabbitMQ 4 on a virtual host is not found
 // by a user that has no permissions in it.
 func (i *inspection) learn(about, need string, err error) {
 	if errors.Is(err, lock.ErrDenied) || errors.Is(err, answered(http.StatusNotFound)) {
 		err = lock.Errorf(lock.ErrDenied, "user %q needs %s", i.api.user, need)
 	}
-	if err != nil {
-		i.Unknown[about] = err
+	if err == nil {
+		return
+	}
+	if i.Unknown[about] = err; !errors.Is(err, lock.ErrDenied) {
+		i.Problems = append(i.Problems, err)
 	}
 }
 

@@ -101,7 +101,8 @@ func TestPoliciesAreJudgedByWhatTheyDo(t *testing.T) {
 		{`"delivery-limit":20`, workers(older, onQuorum), `workers-Q-1-T+1! workers-Q`, nil},
 		{`"delivery-limit":-1`, workers(onQuorum), ``, nil},
 		{`"delivery-limit":20,"message-ttl":1`, workers(), ``, nil}, // it is in force for no classic queue
-		{`"ha-mode":"all"`, workers(), `workers-1-T+1`, nil},
+		{`"ha-mode":"all"`, workers(older), `workers-1-T+1`, nil},
+		{`"ha-mode":"all"`, workers(), ``, nil},
 		{`"ha-mode":"all","message-ttl":1`, workers(onQuorum), ``, nil},
 		{`"dead-letter-exchange":"dead"`, workers(), `workers-1-A+3`, nil},
 		{`"dead-letter-exchange":"dead"`, workers(onQuorum), `workers-Q-1-A+1`, nil},
@@ -216,7 +217,7 @@ func TestNodesOnWhichALockDependsAreNamed(t *testing.T) {
 		has, lacks    []string
 	}{
 		{workers(), "", "", []string{"is a single node, rabbit@a, on which the lock depends"}, []string{"cluster"}},
-		{workers(), three("true"), "", []string{"depends on single nodes of the cluster"}, []string{"does not run"}},
+		{workers(), three("true"), "", []string{"on classic queues, depends on single ones"}, []string{"does not run"}},
 		{workers(onQuorum), three("true"), ledger(abc, abc), nil, []string{"node", "ledger"}},
 		{workers(onQuorum), three("false"), ledger(abc, ab), []string{"rabbit@c, a node of the cluster, does not run",
 			`queue "workers-Q-1-T", is not online on rabbit@c: no other of its nodes may be lost`}, nil},

@@ -21,6 +21,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 
@@ -52,6 +53,16 @@ func (a Access) String() string {
 	return fmt.Sprintf("the virtual host %q of %s", vhost, at.Host)
 }
 
+// InClear warns of a login that leaves this host without TLS, "" if none does.
+func (a Access) InClear() string {
+	at, err := url.Parse(a.URL)
+	if err != nil || at.Scheme != "http" || at.Hostname() == "localhost" || net.ParseIP(at.Hostname()).IsLoopback() {
+		return ""
+	}
+	return fmt.Sprintf("the login goes over the network to %s without TLS; use https://, port 15671 as a rule, or keep others "+
+		"off that network", at.Host)
+}
+
 // open reads the URLs. It does no I/O but that of files. No error repeats a URL, which may have a password.
 func (a Access) open(ctx context.Context) (*client, error) {
 	at, err := url.Parse(a.URL)
@@ -71,7 +82,7 @@ func (a Access) open(ctx context.Context) (*client, error) {
 		return nil, err
 	}
 	login := cmp.Or(at.User, broker.User, url.UserPassword("guest", "guest")) // as for a broker's URL without a login
-	at.User = nil
+	at.User, at.RawQuery, at.Fragment = nil, "", ""
 	password, _ := login.Password()
 	return &client{ctx: ctx, secure: secure, endpoint: strings.TrimRight(at.String(), "/"), host: at.Host, vhost: vhost,
 		user: login.Username(), password: password}, nil
