@@ -14,8 +14,8 @@ import (
 func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 	for kind, want := range map[lock.Kind]map[string]cost{
 		lock.Mutex: {
-			"first use": {"channel.open": 8, "queue.declare": 9, "basic.consume": 2, "confirm.select": 1,
-				"basic.publish": 1}, // it looks for two quorum queues twice; six channels are closed by "no queue"
+			"first use": {"channel.open": 6, "queue.declare": 7, "basic.consume": 2, "confirm.select": 2,
+				"basic.publish": 2}, // it looks for two quorum queues; four channels are closed by "no queue"
 			"release of a short command": {"basic.publish": 2, "basic.cancel": 1, "basic.nack": 2, "queue.delete": 1},
 			"use": {"queue.declare": 2, "basic.consume": 1,
 				"basic.publish": 2, "basic.nack": 1, "basic.ack": 2},

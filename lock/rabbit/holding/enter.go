@@ -8,6 +8,7 @@ import (
 
 	"berth/lock"
 	"berth/lock/rabbit/ledger"
+	"berth/lock/rabbit/names"
 	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/transport"
 )
@@ -21,7 +22,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 	h.Waiter.Taken = errors.Is(err, ledger.ErrSuccessor) && h.Waiter.Priority == 0
 	if errors.Is(err, transport.ErrNoQueue) || errors.Is(err, ledger.ErrEmpty) {
 		opened := make(chan error, 1)
-		go func() { opened <- errors.Join(main.Open(ctx), h.onlyType(ctx)) }() // for the second look
+		go func() { opened <- errors.Join(main.Open(ctx), h.noOther(ctx)) }() // for the second look
 		taking := h.Claim.Take(ctx)
 		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
 			h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
@@ -60,7 +61,26 @@ func (h *Held) becomeReader(ctx context.Context) error {
 		h.Writer.WarnOfDoubt(h.t, reader.View().Doubt())
 		return nil
 	}
-	return errors.Join(err, reader.Close(ctx))
+	err = errors.Join(err, reader.Close(ctx))
+	if !h.made.IsZero() && errors.Is(err, names.ErrOtherType) {
+		leaving, cancel := ledger.Finishing(ctx)
+		defer cancel()
+		_ = h.Session.Side().Discard(leaving, h.t) // it is harmless if it stays: see slots.IsShell
+	}
+	return err
+}
+
+// noOther notices a mutex that has quorum queues, before a ledger is made. It proves nothing: see onlyType.
+func (h *Held) noOther(ctx context.Context) error {
+	if h.Names.ID.Kind != lock.Mutex {
+		return nil
+	}
+	other := h.Names.Other()
+	a := names.Sign{Of: other, Queue: other.Exists(1)}
+	if found, err := h.Session.ProbeOne(ctx, a.Queue); err == nil && found == transport.Present {
+		return h.Names.Beside(a)
+	}
+	return nil
 }
 
 // onlyType makes sure that a mutex has no quorum queues. A ledger with a record shows that somebody has made sure of

@@ -3,6 +3,7 @@ package slots
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"berth/lock"
 	"berth/lock/rabbit/names"
@@ -65,10 +66,11 @@ func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names, makes
 	if !other.Replicated() && !(alike && makes) { // its ledger may have been deleted
 		signs = append([]names.Sign{{Of: other, Queue: other.Holds(1)}}, signs...) // the ledger last, which may be deleted
 	}
-	once := s.Aside() // which a refusal closes
+	once := s.Aside()
 	defer once.Close(ctx)
-	for _, sign := range signs {
-		switch err := once.Find(ctx, sign.Queue); {
+	found := findAll(ctx, s, signs)
+	for i, sign := range signs {
+		switch err := found[i]; {
 		case errors.Is(err, transport.ErrNoQueue):
 		case errors.Is(err, transport.ErrTaken) && sign.Queue == n.Administration():
 			return false, err
@@ -86,6 +88,21 @@ func OfNoOtherType(ctx context.Context, s *session.Session, n names.Names, makes
 		}
 	}
 	return discarded, nil
+}
+
+// findAll looks at queues at once, each over a channel of its own, because a refusal closes it.
+func findAll(ctx context.Context, s *session.Session, signs []names.Sign) []error {
+	found := make([]error, len(signs))
+	var looking sync.WaitGroup
+	for i, sign := range signs {
+		looking.Go(func() {
+			channel := s.Aside()
+			defer channel.Close(ctx)
+			found[i] = channel.Find(ctx, sign.Queue)
+		})
+	}
+	looking.Wait()
+	return found
 }
 
 // IsShell reports whether the ledger of a mutex with classic queues was made by a berth that was broken off: nothing is in
