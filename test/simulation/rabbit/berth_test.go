@@ -78,7 +78,7 @@ func conform(t *testing.T, urls []string, kind lock.Kind, queues locks.QueueType
 			return b
 		}
 	}
-	conformance.Run(t, conformance.Harness{Kind: kind, Open: open(time.Minute), OpenBrief: open(time.Second),
+	conformance.Run(t, conformance.Harness{Kind: kind, Apart: queues == locks.QueuesQuorum, Open: open(time.Minute), OpenBrief: open(time.Second),
 		AddSlot: func(t *testing.T, id lock.ID, slot int) { addSlot(t, urls[0], fmt.Sprintf(format, id.Name, slot)) },
 		Pause:   10 * time.Millisecond})
 }

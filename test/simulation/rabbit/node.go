@@ -212,15 +212,15 @@ func (q *queue) crash() {
 			other.book.live[q.name] = again
 		}
 	}
-	if o := q.owner; o != nil {
-		for i := range o.exclusive {
-			if o.exclusive[i] == q {
-				o.exclusive[i] = again
-			}
-		}
-	}
 	q.stop(false)
 	again.use()
+	if o := q.owner; o != nil {
+		if i := slices.Index(o.exclusive, q); i >= 0 && !o.dead {
+			o.exclusive[i] = again
+		} else { // its connection ends, or has: init_it in rabbit_amqqueue_process.erl
+			again.soon(func() { again.delete("its connection is gone") })
+		}
+	}
 }
 
 // hang stops all processes of the node.
