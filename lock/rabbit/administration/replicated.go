@@ -34,7 +34,8 @@ func (a *action) leaveOther(ctx context.Context) error {
 		found, err = a.probe(ctx, signs)
 	}
 	switch {
-	case errors.Is(err, transport.ErrUnanswered) && other.Replicated(): // whose ledgers are made with the slots
+	case other.Replicated() && (errors.Is(err, transport.ErrUnanswered) || errors.Is(err, lock.ErrDenied)):
+		// The ledgers of that type are made with the slots, and looked at below.
 	case errors.Is(err, transport.ErrUnanswered):
 		return lock.Errorf(lock.ErrUnknown, "not known whether %s has had %s queues: %s; try again", a.names.ID, other.Type,
 			err.Error())

@@ -88,7 +88,7 @@ func (a *action) fit(ctx context.Context, present, want, sweep int) (after int, 
 		return after, err
 	}
 	if present == 0 && after > 0 && a.delay == 0 {
-		a.turnWaiters(ctx)
+		defer a.turnWaiters(ctx) // once there are tokens
 	}
 	if !a.names.HandsOut() {
 		return after, nil

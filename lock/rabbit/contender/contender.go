@@ -315,7 +315,7 @@ func (c *Contender) Close() error {
 	err := c.session.Close()
 	<-answered
 	if c.held != nil {
-		c.held.Claim.Wait()
+		c.held.Wait()
 		c.held = nil
 	}
 	return err

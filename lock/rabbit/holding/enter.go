@@ -27,7 +27,11 @@ func (h *Held) becomeReader(ctx context.Context) error {
 		if errors.Is(taking, transport.ErrTaken) && errors.Is(err, ledger.ErrEmpty) {
 			h.Skipped.Add(h.slot, hesitation, transport.ErrTaken)
 		}
-		if err = errors.Join(taking, <-opened); err == nil {
+		looked := <-opened
+		if errors.Is(looked, names.ErrOtherType) {
+			return looked // whichever berth has B
+		}
+		if err = errors.Join(taking, looked); err == nil {
 			who.Owner, who.Yield = true, nil
 			reader, err = ledger.Enter(ctx, main, h.t, who)
 		}
@@ -61,18 +65,18 @@ func (h *Held) becomeReader(ctx context.Context) error {
 		h.Writer.WarnOfDoubt(h.t, reader.View().Doubt())
 		return nil
 	}
-	err = errors.Join(err, reader.Close(ctx))
-	if !h.made.IsZero() && errors.Is(err, names.ErrOtherType) {
-		leaving, cancel := ledger.Finishing(ctx)
-		defer cancel()
-		_ = h.Session.Side().Discard(leaving, h.t) // it is harmless if it stays: see slots.IsShell
+	leaving, cancel := ledger.Finishing(ctx)
+	defer cancel()
+	err = errors.Join(err, reader.Close(leaving))
+	if !h.made.IsZero() {
+		_ = h.Session.Side().Discard(leaving, h.t) // one that stays is waited for
 	}
 	return err
 }
 
 // noOther notices a mutex that has quorum queues, before a ledger is made. It proves nothing: see onlyType.
 func (h *Held) noOther(ctx context.Context) error {
-	if h.Names.ID.Kind != lock.Mutex {
+	if h.Names.ID.Kind != lock.Mutex || h.Session.Apart() {
 		return nil
 	}
 	other := h.Names.Other()

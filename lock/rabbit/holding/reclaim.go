@@ -68,7 +68,7 @@ func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
 	}
 	err := h.Claim.Ask(ctx, func() error { return h.onlyType(context.Background()) }) // its channel is patient
 	if errors.Is(err, names.ErrOtherType) {
-		return h.Claim.Lose("its ledger was deleted, and it exists with quorum queues")
+		return h.Claim.Lose("its ledger was " + string(state) + ", and it exists with quorum queues")
 	} else if err != nil {
 		return err
 	}
