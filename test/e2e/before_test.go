@@ -56,7 +56,8 @@ func TestHUPWhileTheConfigurationIsReadEndsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.Close()
-	b.wantStatus(0)
+	b.awaitLog("slot held, command started") // which the signal may go to: what the command makes of it is its own
+	b.status()
 }
 
 // Its numbers are those of other processes: nothing would be found to kill.
