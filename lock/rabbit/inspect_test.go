@@ -120,6 +120,7 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 		if err := <-woken; errors.Is(err, lock.ErrUnreachable) {
 			t.Errorf("waiting for %s: %v", id, err)
 		}
+		must(t, waiter.Connect(within(t))) // to give a wait up may have cut the connection
 		next, err := waiter.Acquire(within(t))
 		must(t, err)
 		must(t, next.Release(within(t)))
