@@ -169,17 +169,24 @@ func (ch *channel) meet(q *queue) {
 	ch.watched = append(ch.watched, q)
 }
 
+// handlers are what is done for each method. They lead to themselves, so init fills the table.
+var handlers map[method]func(*channel, method, *reader)
+
+func init() {
+	handlers = map[method]func(*channel, method, *reader){
+		channelOpen: (*channel).open, channelClose: (*channel).close, channelFlow: (*channel).flow,
+		queueDeclare: (*channel).declare, queueDelete: (*channel).deleteQueue, queuePurge: (*channel).purge,
+		basicQos: (*channel).qos, basicConsume: (*channel).consume, basicCancel: (*channel).cancel, basicGet: (*channel).get,
+		basicPublish: (*channel).publish, basicAck: (*channel).ack, basicReject: (*channel).reject, basicNack: (*channel).nack,
+		confirmSelect: (*channel).selectConfirms, txSelect: (*channel).selectTx, txCommit: (*channel).commit,
+		txRollback: (*channel).rollback,
+	}
+}
+
 // method handles a method.
 func (ch *channel) method(m method, r *reader) {
 	if ch.pending != nil {
 		refuse(unexpectedFrame, "expected content header for class 60, got method frame instead")
-	}
-	handlers := map[method]func(method, *reader){
-		channelOpen: ch.open, channelClose: ch.close, channelFlow: ch.flow,
-		queueDeclare: ch.declare, queueDelete: ch.deleteQueue, queuePurge: ch.purge,
-		basicQos: ch.qos, basicConsume: ch.consume, basicCancel: ch.cancel, basicGet: ch.get,
-		basicPublish: ch.publish, basicAck: ch.ack, basicReject: ch.reject, basicNack: ch.nack,
-		confirmSelect: ch.selectConfirms, txSelect: ch.selectTx, txCommit: ch.commit, txRollback: ch.rollback,
 	}
 	handle := handlers[m]
 	switch {
@@ -193,9 +200,9 @@ func (ch *channel) method(m method, r *reader) {
 		refuse(channelError, "unexpected command while processing 'tx.commit'")
 	}
 	arguments := r.b
-	ch.again = func() { handle(m, &reader{b: arguments}) }
+	ch.again = func() { handle(ch, m, &reader{b: arguments}) }
 	ch.doing = m
-	handle(m, r)
+	handle(ch, m, r)
 }
 
 func (ch *channel) open(_ method, r *reader) {

@@ -13,9 +13,12 @@ type declaration struct {
 	noWait                         bool
 }
 
+// lineEnds removes what the broker removes from names.
+var lineEnds = strings.NewReplacer("\r", "", "\n", "")
+
 func (ch *channel) declare(m method, r *reader) {
 	r.u16()
-	name, bits := strings.NewReplacer("\r", "", "\n", "").Replace(r.short()), r.bits()
+	name, bits := lineEnds.Replace(r.short()), r.bits()
 	d := &declaration{name, bits[1], bits[2], bits[3], r.table(), bits[4]}
 	if bits[0] {
 		ch.look(m, d)
