@@ -21,12 +21,6 @@ func optionsList() string {
 		if o.Group != group {
 			group = o.Group
 			b.WriteString("\n" + group + "\n\n")
-			if group == groupTLS {
-				b.WriteString("  See tls.md.\n")
-			}
-		}
-		if group == groupTLS {
-			continue
 		}
 		name := o.Key()
 		if o.Flag() != "" {

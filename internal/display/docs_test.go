@@ -8,25 +8,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"berth/lock"
-	"berth/test/page"
 )
 
-//go:generate go test -run TestPageShowsTheScreen -args -update
-
 const documentation = "../../docs/status.md"
-
-func TestPageShowsTheScreen(t *testing.T) {
-	v := many(36)
-	v.changed = map[int]time.Time{}
-	picture := "\n"
-	for _, line := range v.Screen(80, 14) {
-		picture += strings.TrimRight("    "+visible(line), " ") + "\n"
-	}
-	page.Want(t, documentation, "picture", picture+"\n")
-}
 
 func TestPageHasEveryKeyAroundTheSlots(t *testing.T) {
 	text, err := os.ReadFile(documentation)

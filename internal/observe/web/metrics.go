@@ -23,9 +23,9 @@ type family struct {
 	histogram        func(s *feed.Snapshot) feed.Histogram             // in place of values
 }
 
-// families are all metrics, as docs/metrics.md describes them.
+// families are all metrics. docs/metrics.tsv is made of them: `make docs`.
 var families = []family{
-	{name: "berth_build_info", help: "Always 1; the label is the version of berth.", label: "version",
+	{name: "berth_build_info", help: "Always 1; the label is the version of berth and Go's.", label: "version",
 		kind: "gauge", values: func(s *feed.Snapshot, say func(float64, string)) {
 			say(1, s.Version+" "+runtime.Version())
 		}},
@@ -67,7 +67,7 @@ var families = []family{
 		}},
 	gauge("berth_lease_seconds", "How long the broker certainly keeps a slot, 0: it is not lost by time.",
 		func(s *feed.Snapshot) float64 { return s.Arithmetic.Lease }),
-	gauge("berth_broker_alarm", "1 while the broker blocks this berth because of a memory or disk alarm.",
+	gauge("berth_broker_alarm", "1 while the broker blocks this berth because of a memory or disk alarm; a holder is not told of it.",
 		func(s *feed.Snapshot) float64 { return truth(s.Alarm != "") }),
 	gauge("berth_silent_seconds", "Time since the loop that decides was last heard of; it reports once a second.",
 		func(s *feed.Snapshot) float64 { return time.Since(s.Heard).Seconds() }),
@@ -80,13 +80,13 @@ var families = []family{
 		func(s *feed.Snapshot) int { return s.Counts.Restarts }),
 	counter("berth_verification_failures_total", "Verifications that proved nothing.",
 		func(s *feed.Snapshot) int { return s.Counts.Failures }),
-	counters("berth_losses_total", "cause", "Slots lost with a command in them, by cause.",
+	counters("berth_losses_total", "cause", "Slots lost with a command in them, by cause: not_verified, deadline_passed or proven.",
 		func(s *feed.Snapshot) map[string]int { return s.Counts.Losses }),
-	counters("berth_health_checks_total", "result", "Health checks that were not broken off, by result.",
+	counters("berth_health_checks_total", "result", "Health checks that were not broken off, by result: success, failure or unknown.",
 		func(s *feed.Snapshot) map[string]int { return s.Counts.Checks }),
-	counters("berth_cuts_total", "cause", "Commands ended because they were unhealthy or had run for too long, by cause.",
+	counters("berth_cuts_total", "cause", "Commands ended because they were unhealthy or had run for too long, by cause: unhealthy or max_run.",
 		func(s *feed.Snapshot) map[string]int { return s.Counts.Cuts }),
-	counters("berth_kills_total", "step", "Signals of stop and loss sequences, by signal.",
+	counters("berth_kills_total", "step", "Signals of stop and loss sequences, by step, such as TERM.",
 		func(s *feed.Snapshot) map[string]int { return s.Counts.Kills }),
 
 	histogram("berth_verification_seconds", "How long verifications took.",
