@@ -12,13 +12,12 @@ import (
 // intro is the beginning of the page.
 const intro = `# The supervisor's states
 
-Generated from ` + "`supervisor/machine/table.go` and `supervisor/state.go` by `make docs`" + `; do not edit it by hand.
-The command can be alive from *starting* to *losing*, a hook in *entering*, *stopping*, *losing*,
-*leaving* and *reporting*. What stays in its state is in the table below the picture only. What
-changes no state and no ending, such as a signal for the command or the kill of a hook that takes too
-long, is in neither: package ` + "`loop`" + ` does it. What an action results in at once is the next event: to agree
-results in *agreed to step down*, to launch a guard in *ready and verified* or *no guard*. A sequence
-that begins lets a frozen command go on once it has sent its first signal.
+Generated from ` + "`supervisor/machine/table.go` and `supervisor/state.go` by `make docs`" + `.
+The command can be alive from *starting* to *losing*, a hook in *entering*, *stopping*, *losing*, *leaving* and
+*reporting*. The picture lacks what stays in its state, the [table](states.tsv) what changes no state and no ending,
+such as a signal for the command or the kill of a hook that takes too long: package ` + "`loop`" + ` does it. What an
+action results in at once is the next event: to agree results in *agreed to step down*, to launch a guard in *ready and
+verified* or *no guard*. A sequence that begins lets a frozen command go on once it has sent its first signal.
 
 `
 
@@ -43,7 +42,9 @@ func Diagram() string {
 	states := supervisor.States()
 	b.WriteString(intro + "```mermaid\nstateDiagram-v2\n")
 	for _, s := range states {
-		fmt.Fprintf(&b, "    state %q as %s\n", string(s), identifier(s))
+		if id := identifier(s); id != string(s) { // others are shown by their identifiers
+			fmt.Fprintf(&b, "    state %q as %s\n", string(s), id)
+		}
 	}
 	fmt.Fprintf(&b, "    [*] --> %s\n", identifier(states[0]))
 	for _, from := range states {
@@ -64,9 +65,8 @@ func Diagram() string {
 		}
 		fmt.Fprintf(&b, "| %s | %s |\n", a.what, strings.Join(in, ", "))
 	}
-	b.WriteString("\n")
-	b.WriteString("[states.tsv](states.tsv) has every event that can come in a state. Of several rows for one event in " +
-		"a\nstate the first whose condition holds counts. What does nothing and stays is listed too.\n")
+	b.WriteString("\n[states.tsv](states.tsv) has every event that can come in a state. Of several rows for one event in a " +
+		"state the\nfirst whose condition holds counts.\n")
 	return b.String()
 }
 

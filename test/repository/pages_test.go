@@ -14,6 +14,7 @@ var (
 	namedTest = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`)
 	namedFile = regexp.MustCompile("`((?:\\w+/)+\\w+\\.go)`")
 	link      = regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
+	named     = regexp.MustCompile("\\[`(\\w+)`\\]\\(([^)]+\\.go)\\)")
 	anchored  = regexp.MustCompile(`\]\(([^):#]*\.md)?#([^)]+)\)`)
 	unnamed   = regexp.MustCompile(`[^\pL\pN _-]`) // what a link leaves out of a heading
 )
@@ -47,6 +48,18 @@ func TestWhatPagesNameExists(t *testing.T) {
 		for _, file := range files {
 			if _, err := fs.Stat(tree, file); err != nil {
 				t.Errorf("%s names a file that does not exist: %v", page, err)
+			}
+		}
+	}
+}
+
+// The walk in CONTRIBUTING.md leads from function to function.
+func TestLinksToCodeNameWhatItDeclares(t *testing.T) {
+	for _, page := range allPages(t) {
+		for _, found := range named.FindAllStringSubmatch(read(t, page), -1) {
+			file := filepath.Join(filepath.Dir(page), found[2])
+			if !regexp.MustCompile(`(?m)^(func (\(.*?\) )?|var |type )` + found[1] + `\b`).MatchString(read(t, file)) {
+				t.Errorf("%s says that %s has %s, which it does not declare", page, file, found[1])
 			}
 		}
 	}
