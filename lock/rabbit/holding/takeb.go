@@ -23,7 +23,7 @@ const (
 
 // takeB exchanges the reader's place for B, once the command has run for a moment. Until B is ours the place is the
 // only claim. It ends with that, with the place, or with Release.
-func (h *Held) takeB(reader *ledger.Reader) {
+func (h *Classic) takeB(reader *ledger.Reader) {
 	defer close(h.takeBEnded)
 	select {
 	case <-time.After(h.Env.TakeBAfter):
@@ -48,7 +48,7 @@ func (h *Held) takeB(reader *ledger.Reader) {
 }
 
 // claimAfterStart claims B. It reports false if it is not ours and there is nothing more to wait for.
-func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
+func (h *Classic) claimAfterStart(reader *ledger.Reader) bool {
 	ended := reader.View().Ended
 	pauses := transport.Pauses(firstClaimPause, maxClaimPause)
 	for tries := 1; ; tries++ {
@@ -82,7 +82,7 @@ func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
 
 // claimOver asks the owner of B for it. An earlier holder may have it, whose host stood still and its clock with it: it
 // learns so that a newer command runs.
-func (h *Held) claimOver() {
+func (h *Classic) claimOver() {
 	ctx, cancel := context.WithTimeout(context.Background(), claimOverTimeout)
 	defer cancel()
 	go func() {
