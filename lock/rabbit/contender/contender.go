@@ -1,6 +1,6 @@
-// Package contender contends for a lock: it gets a slot, or waits until it is called to one. How it is called depends on
-// the lock: by the batons of its line ([Line]), by the broker, which hands it a token ([Tokens]), or by nobody, so that it
-// polls. What comes after the claim of a slot is the holding's.
+// Package contender contends for a lock: it gets a slot, or waits until it is called to one. How it is called depends
+// on the lock: by the batons of its line ([Line]), by the broker, which hands it a token ([Tokens]), or by nobody, so
+// that it polls. What comes after the claim of a slot is the holding's.
 package contender
 
 import (
@@ -34,8 +34,8 @@ type Config struct {
 	Detected   func(names.Names) // is called when the lock is found, with names of the type of its queues
 }
 
-// Contender is lock.Lock. New makes it. Where nobody has said the type of the lock's queues, it takes them for classic ones
-// until it sees that the lock has quorum queues, and the other way around.
+// Contender is lock.Lock. New makes it. Where nobody has said the type of the lock's queues, it takes them for classic
+// ones until it sees that the lock has quorum queues, and the other way around.
 type Contender struct {
 	cfg Config
 
@@ -215,8 +215,8 @@ func (c *Candidate) close() error {
 // none reports whether an attempt has found that there is no slot to be had.
 func none(err error) bool { return errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent) }
 
-// permitted is the outcome of an attempt that has found none: lock.ErrDenied where the user may not make the queue by which
-// it would have a slot, or be called to one. Only who is about to wait asks.
+// permitted is the outcome of an attempt that has found none: lock.ErrDenied where the user may not make the queue by
+// which it would have a slot, or be called to one. Only who is about to wait asks.
 func (c *Candidate) permitted(ctx context.Context, queue string, err error) error {
 	if c.once {
 		return err

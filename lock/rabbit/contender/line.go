@@ -91,8 +91,8 @@ func (c *Line) tell(h lock.Handover) {
 	c.handover <- h
 }
 
-// wait becomes the successor for a slot, while every slot is held, or there is none, or waits for a baton; otherwise, and
-// where the broker refuses batons, pause counts.
+// wait becomes the successor for a slot, while every slot is held, or there is none, or waits for a baton; otherwise,
+// and where the broker refuses batons, pause counts.
 func (c *Line) wait(ctx context.Context, pause time.Duration) error {
 	if c.Holder.Finder.Limit == 1 && c.Holder.Waiter.Waited() {
 		c.seekForeign(ctx)

@@ -155,16 +155,17 @@ func (c *Tokens) make(ctx context.Context) error {
 	}
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
-	if _, err := slots.OfNoOtherType(ctx, c.Holder.Session, c.Holder.Names, true, false); err != nil {
+	s, n := c.Holder.Session, c.Holder.Names
+	if _, err := slots.OfNoOtherType(ctx, s, n, true, false); err != nil {
 		return err
 	}
-	maker := ledger.Maker{Names: c.Holder.Names, Side: c.Holder.Session.Side(), Lender: c.Holder.Session.Lender, Log: c.Holder.Log}
+	maker := ledger.Maker{Names: n, Side: s.Side(), Lender: s.Lender, Log: c.Holder.Log}
 	err := maker.Make(ctx, 1, func() (known bool, err error) {
-		discarded, err := slots.OfNoOtherType(ctx, c.Holder.Session, c.Holder.Names, true, true)
+		discarded, err := slots.OfNoOtherType(ctx, s, n, true, true)
 		if err == nil {
 			err = c.pool().Make(ctx) // others draw from it as soon as A is there, and RabbitMQ 3.10 cuts them off if it is half-made
 		}
-		return !discarded && !c.detected && !c.Holder.Session.Returned(), err // otherwise it was there before
+		return !discarded && !c.detected && !s.Returned(), err // otherwise it was there before
 	})
 	if err != nil {
 		return err

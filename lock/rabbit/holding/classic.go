@@ -11,7 +11,8 @@ import (
 // Classic is what proves a slot of queues A, B and T: the reader's place, then B, owned by the session's connection.
 //
 // It has the reader's place before the command starts (enter.go, wait.go) and while the command is young, B after
-// that (takeb.go), and B on another connection where the first one broke (reclaim.go). In the end both go back (leave.go).
+// that (takeb.go), and B on another connection where the first one broke (reclaim.go). In the end both go back
+// (leave.go).
 type Classic struct {
 	*Held
 

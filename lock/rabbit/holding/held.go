@@ -49,8 +49,8 @@ type proof interface {
 	// repair makes one attempt to end the doubt that verify has told of. Unless the slot is proven then, verify follows.
 	repair(ctx context.Context) (proven bool, err error)
 
-	// giveBack says that the tree is dead, within releasing, and gives back what this holding has. err says that the broker
-	// has not confirmed that, and unrecorded that it has not taken the word.
+	// giveBack says that the tree is dead, within releasing, and gives back what this holding has. err says that the
+	// broker has not confirmed that, and unrecorded that it has not taken the word.
 	giveBack(ctx, releasing context.Context) (unrecorded, err error)
 
 	wait() // waits for what runs beside the holding, once that has ended, or its connection is closed
@@ -73,15 +73,17 @@ func (l *Holder) newHeld(slot int) *Held {
 	if !l.Plain {
 		h.t = l.Names.Ledger(slot)
 	}
-	switch side := l.Session.Side(); {
+	var handle func(transport.Delivery)
+	switch {
 	case l.Plain:
-		h.Claim, h.proof = claim.NewUnwatched(h.String(), h.b, side, l.Log), &plain{Held: h}
+		h.proof = &plain{Held: h}
 	case l.Names.Replicated():
-		h.Claim, h.proof = claim.NewUnwatched(h.String(), "", side, l.Log), newQuorum(h)
+		h.proof = newQuorum(h)
 	default:
 		c := newClassic(h)
-		h.Claim, h.proof = claim.New(h.String(), h.b, side, c.handle, l.Log), c
+		h.proof, handle = c, c.handle
 	}
+	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), handle, l.Log)
 	return h
 }
 
@@ -96,7 +98,8 @@ func (h *Held) Term() uint64 { return h.term.Load() }
 
 // Lease implements lock.Held. The broker looks every heartbeat interval whether it has heard from us and closes the
 // connection after two looks without a sign: never earlier than two intervals after the last byte it received
-// (https://www.rabbitmq.com/docs/heartbeats). Nothing ends with it on quorum queues: the next reader waits for that long.
+// (https://www.rabbitmq.com/docs/heartbeats). Nothing ends with it on quorum queues: the next reader waits for that
+// long.
 func (h *Held) Lease() time.Duration { return h.lease }
 
 // Lost implements lock.Held.
@@ -115,9 +118,7 @@ func (h *Held) Handover() lock.Handover {
 		return lock.Handover{}
 	}
 	w := will.Will{Ledger: h.t, Holding: who, Early: !h.proof.MayStart(), Line: h.Names.Line(), Slot: h.slot}
-	handover := w.Handover(h.Session.Dialer)
-	handover.Slot = h.slot
-	return handover
+	return w.Handover(h.Session.Dialer)
 }
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
@@ -148,8 +149,8 @@ func (h *Held) onlyType(ctx context.Context) error {
 // before.
 const handBackPause = 500 * time.Millisecond
 
-// Ready implements lock.Held. One that has only waited gives the slot back if the last holder asks for it, or shows that
-// it lives; Ready then returns lock.ErrFull.
+// Ready implements lock.Held. One that has only waited gives the slot back if the last holder asks for it, or shows
+// that it lives; Ready then returns lock.ErrFull.
 func (h *Held) Ready(ctx context.Context) error {
 	if err := h.Claim.Cause(); err != nil {
 		return err
@@ -173,7 +174,8 @@ func (h *Held) started() {
 // Verify implements lock.Held. It sees to the token as well.
 func (h *Held) Verify(ctx context.Context) error { return h.tend(h.proof.verify(ctx)) }
 
-// tend sees to the token of a slot that was proven: the broker hands it on where the connection, or its channel, is lost.
+// tend sees to the token of a slot that was proven: the broker hands it on where the connection, or its channel, is
+// lost.
 func (h *Held) tend(err error) error {
 	if err == nil && h.Token != nil {
 		h.Token.Tend()
@@ -190,8 +192,8 @@ const (
 )
 
 // Reclaim implements lock.Held. nil is proof that the slot is still ours: the successor starts without our release only
-// after it has had the slot for as long as we may live. It goes on trying until ctx ends; the next call takes up where it
-// stopped.
+// after it has had the slot for as long as we may live. It goes on trying until ctx ends; the next call takes up where
+// it stopped.
 func (h *Held) Reclaim(ctx context.Context) error { return h.tend(h.reclaim(ctx)) }
 
 func (h *Held) reclaim(ctx context.Context) error {

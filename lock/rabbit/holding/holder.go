@@ -1,16 +1,16 @@
-// Package holding holds a slot: it takes it, waits until the command may start, verifies, reclaims and gives back. Held is
-// the same for all locks; what proves that a slot is ours is not:
+// Package holding holds a slot: it takes it, waits until the command may start, verifies, reclaims and gives back. Held
+// is the same for all locks; what proves that a slot is ours is not:
 //
 //   - [Classic] is for queues A, B and T: the reader's place of the ledger T, which the successor has, and B once the
 //     command runs.
-//   - quorum is for a ledger that is a quorum queue, on several nodes of a cluster. There is no queue B: the reader's place,
-//     with the own record in hand, is the claim from the first moment to the last. The broker gives it to somebody else when
-//     the holder's connection, or the node that it is connected to, is gone. The next reader finds the record of a holder
-//     that is not released, and waits for as long as that one may live.
+//   - quorum is for a ledger that is a quorum queue, on several nodes of a cluster. There is no queue B: the reader's
+//     place, with the own record in hand, is the claim from the first moment to the last. The broker gives it to somebody
+//     else when the holder's connection, or the node that it is connected to, is gone. The next reader finds the record
+//     of a holder that is not released, and waits for as long as that one may live.
 //   - plain is for queues A and B and nothing else, which other implementations of the A/B scheme have, too. It consumes
-//     nothing. So nobody says when a command is dead: a berth that has won a slot always waits for the handover delay. What
-//     it does not guarantee: nobody knows another holder's lease. One whose lease is longer than its successor's may still
-//     run when that one starts.
+//     nothing. So nobody says when a command is dead: a berth that has won a slot always waits for the handover delay.
+//     What it does not guarantee: nobody knows another holder's lease. One whose lease is longer than its successor's may
+//     still run when that one starts.
 //
 // The package does not know how a slot is found, and relies on nobody for keeping others from it.
 package holding

@@ -17,7 +17,8 @@ type plain struct {
 	won time.Time // when B was ours
 }
 
-// WithoutLedger returns names.Mixed if the slot has a ledger, of either type. lock.ErrDenied: who may not look cannot know.
+// WithoutLedger returns names.Mixed if the slot has a ledger, of either type. lock.ErrDenied: who may not look cannot
+// know.
 func (l *Holder) WithoutLedger(ctx context.Context, slot int) error {
 	for _, of := range []names.Names{l.Names, l.Names.Other()} {
 		found, err := l.Session.Side().Look(ctx, of.Ledger(slot))
@@ -52,8 +53,8 @@ func (h *plain) enter(ctx context.Context, _, _ bool) error {
 func (h *plain) MayStart() bool { return h.Claim.Started() }
 
 // ready waits for as long as the last holder's command may live, if that one's lease is no longer than ours, and then
-// proves the slot. The term is the clock in microseconds, taken after that: it grows as far as the clocks of holders agree
-// to within the delay.
+// proves the slot. The term is the clock in microseconds, taken after that: it grows as far as the clocks of holders
+// agree to within the delay.
 func (h *plain) ready(ctx context.Context) error {
 	if err := h.delay(ctx); err != nil {
 		return err

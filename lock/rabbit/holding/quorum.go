@@ -12,8 +12,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// quorum is what proves a slot whose ledger is a quorum queue: the reader's place of that. The end of its connection, or
-// of its consumer, is noticed by the Claim, which has no queue.
+// quorum is what proves a slot whose ledger is a quorum queue: the reader's place of that. Its Claim has no queue, and
+// tells whether the place is lost or in doubt.
 type quorum struct {
 	*Held
 	next *ledger.Reader // that is to take the place of reader; used in repair and giveBack
@@ -47,8 +47,8 @@ func (h *quorum) visitor() ledger.Visitor {
 	}
 }
 
-// MayStart implements proof. Before that a release speaks of this holding alone, because the ledger may lose the records
-// of those that it has waited for.
+// MayStart implements proof. Before that a release speaks of this holding alone, because the ledger may lose the
+// records of those that it has waited for.
 func (h *quorum) MayStart() bool {
 	return h.Claim.Started() || h.Term() != 0 && h.free(h.reader.Load().View())
 }
@@ -60,7 +60,7 @@ func (h *quorum) watch(reader *ledger.Reader) {
 		select {
 		case <-ended:
 			_ = h.judge(reader.Lost())
-		case <-h.Claim.Ended():
+		case <-h.Claim.Life().Done():
 		}
 	})
 }
@@ -89,7 +89,7 @@ func (h *quorum) verify(ctx context.Context) error {
 		if err == nil || reader.View().Read != heard {
 			h.answered()
 		}
-		if err == nil && time.Since(h.recorded) > h.Env.RewriteInterval && !transport.IsClosed(h.Claim.Ended()) {
+		if err == nil && time.Since(h.recorded) > h.Env.RewriteInterval && h.Claim.Life().Err() == nil {
 			h.rewrite()
 		}
 		return err

@@ -117,7 +117,7 @@ func TestWhatRecordsMeanForOneThatHolds(t *testing.T) {
 		"one of before is not released yet": {somebody, true, nil},
 		"one that had it has gone":          {visited, true, nil},
 	} {
-		h := &quorum{Held: &Held{Holder: &Holder{}, Claim: claim.NewUnwatched("slot 1", "", nil, hclog.NewNullLogger())}}
+		h := &quorum{Held: &Held{Holder: &Holder{}, Claim: claim.New("slot 1", "", nil, nil, hclog.NewNullLogger())}}
 		err := h.judgeRecords(c.known, c.proven)
 		if (err == nil) != (c.want == nil) || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)

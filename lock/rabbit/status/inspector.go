@@ -48,7 +48,8 @@ type Inspector struct {
 
 var _ lock.Inspector = (*Inspector)(nil)
 
-// New returns an inspector that is not connected. It does no I/O. With plain the lock has queues A and B, and nothing else.
+// New returns an inspector that is not connected. It does no I/O. With plain the lock has queues A and B, and nothing
+// else.
 func New(n names.Names, d *transport.Dialer, plain bool) *Inspector {
 	return &Inspector{
 		names: n, asked: n, plain: plain, dialer: d, asker: &asker{publisher: transport.NewPublisher(d, "asking")},

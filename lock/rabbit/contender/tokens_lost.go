@@ -36,7 +36,8 @@ func (c *Tokens) lookForLost(ctx context.Context) (stay bool, err error) {
 
 // pool returns all tokens of the lock.
 func (c *Tokens) pool() token.Pool {
-	return token.Pool{Names: c.Holder.Names, Side: c.Holder.Session.Side(), Lender: c.Holder.Session.Lender, Probe: c.Holder.Session.Probe, Log: c.Holder.Log}
+	h, s := c.Holder, c.Holder.Session
+	return token.Pool{Names: h.Names, Side: s.Side(), Lender: s.Lender, Probe: s.Probe, Log: h.Log}
 }
 
 // comeBack reports whether tokens are there that one who does not wait has not found: somebody has counted or tried them,
