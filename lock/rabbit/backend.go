@@ -219,10 +219,11 @@ func (b *Backend) SetLogins(source Source, urls []string) error {
 func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
 	d.Leaseless = true
+	var delay time.Duration
 	if b.plain() {
-		return administration.NewPlain(b.names(id), d, cmp.Or(b.lease, ledger.MaxLease))
+		delay = cmp.Or(b.lease, ledger.MaxLease)
 	}
-	return administration.New(b.names(id), d)
+	return administration.New(b.names(id), d, delay)
 }
 
 // Inspector implements lock.Backend.

@@ -54,14 +54,14 @@ type Candidate struct {
 	priority int  // among the waiters, once it has won a slot
 	once     bool // see lock.Contention
 	foreign  sync.Once
-	held     *holding.Held // the last one
+	held     *holding.Held      // the last one
+	handover chan lock.Handover // what belongs to a place that it waits in; nil: there is none without a token
 }
 
 // Caller is how a contender gets a slot, and is called to one.
 type Caller interface {
 	acquire(ctx context.Context) (*holding.Held, error)
 	wait(ctx context.Context, pause time.Duration) error
-	handovers() <-chan lock.Handover
 	leave() // gives up what it waits with
 }
 
@@ -100,7 +100,8 @@ func (c *Contender) candidate(n names.Names, seen bool) *Candidate {
 	case c.cfg.Plain:
 		on.Caller = &poll{Candidate: on}
 	default:
-		on.Caller = &Line{Candidate: on, handover: make(chan lock.Handover, 1)}
+		on.handover = make(chan lock.Handover, 1)
+		on.Caller = &Line{Candidate: on}
 	}
 	return on
 }
@@ -174,7 +175,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 }
 
 // Handovers implements lock.Lock.
-func (c *Contender) Handovers() <-chan lock.Handover { return c.On().Caller.handovers() }
+func (c *Contender) Handovers() <-chan lock.Handover { return c.On().handover }
 
 // Requests implements lock.Lock.
 func (c *Contender) Requests() <-chan lock.Request { return c.On().Holder.Inbox.Requests() }
@@ -192,7 +193,7 @@ func (c *Candidate) acquire(ctx context.Context) (lock.Held, error) {
 	if err != nil {
 		return nil, s.Outcome(err)
 	}
-	c.held = h
+	c.held, c.Holder.Waiter.Priority = h, c.priority // it has taken over, if it was to
 	return h, nil
 }
 

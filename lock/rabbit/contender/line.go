@@ -23,8 +23,7 @@ type Line struct {
 	*Candidate
 	refused sync.Once // that it may not be the successor was told
 
-	successor *holding.Classic   // of the slot whose successor this contender is; nil: none
-	handover  chan lock.Handover // what belongs to successor
+	successor *holding.Classic // of the slot whose successor this contender is; nil: none
 }
 
 func (c *Line) acquire(ctx context.Context) (*holding.Held, error) {
@@ -50,7 +49,7 @@ func (c *Line) acquire(ctx context.Context) (*holding.Held, error) {
 		return nil, err
 	}
 	c.Holder.Waiter.Won(ctx, h.Slot(), false)
-	return c.won(h), nil
+	return h, nil
 }
 
 // outcome is what a waiter has to know of a failed attempt.
@@ -71,16 +70,8 @@ func (c *Line) becomeHolder() (*holding.Held, error) {
 	}
 	h := c.successor.Held
 	c.successor = nil
-	return c.won(h), nil
+	return h, nil
 }
-
-// won notes that this contender holds a slot now. It has taken over, if it was to.
-func (c *Line) won(h *holding.Held) *holding.Held {
-	c.Holder.Waiter.Priority = c.priority
-	return h
-}
-
-func (c *Line) handovers() <-chan lock.Handover { return c.handover }
 
 // tell makes known what belongs to the place that this contender has.
 func (c *Line) tell(h lock.Handover) {

@@ -56,7 +56,4 @@ func (c *poll) wait(ctx context.Context, pause time.Duration) error {
 	return conn.WaitError(ctx, c.id.String())
 }
 
-// handovers implements Caller: there is no successor.
-func (c *poll) handovers() <-chan lock.Handover { return nil }
-
 func (c *poll) leave() {}

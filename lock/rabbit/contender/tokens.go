@@ -382,7 +382,4 @@ func (c *Tokens) sleep(ctx context.Context, pause time.Duration) error {
 	return c.Holder.Session.Conn().Sleep(ctx, pause, c.id.String())
 }
 
-// handovers implements Caller. There is no successor before it has a token.
-func (c *Tokens) handovers() <-chan lock.Handover { return nil }
-
 func (c *Tokens) leave() {} // the end of the connection gives back what is in hand
