@@ -33,10 +33,8 @@ import (
 	"berth/lock/rabbit/inspection"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/names"
-	"berth/lock/rabbit/plain"
 	"berth/lock/rabbit/request"
 	"berth/lock/rabbit/status"
-	"berth/lock/rabbit/tokens"
 	"berth/lock/rabbit/transport"
 	"berth/lock/rabbit/will"
 )
@@ -70,7 +68,7 @@ type Protocol string
 const (
 	// ProtocolFull has ledgers and a line, on which waiters are told when a command is dead.
 	ProtocolFull Protocol = "full"
-	// ProtocolPlain has queues that are declared, deleted and published to, and nothing that is consumed; see package plain.
+	// ProtocolPlain has queues that are declared, deleted and published to, and nothing that is consumed.
 	ProtocolPlain Protocol = "plain"
 )
 
@@ -191,34 +189,9 @@ func New(cfg Config) (*Backend, error) {
 
 // Lock implements lock.Backend.
 func (b *Backend) Lock(id lock.ID) lock.Lock {
-	n := b.names(id)
-	switch {
-	case n.HandsOut():
-		return b.handedOut(n, false)
-	case b.plain():
-		d := b.dialer(id)
-		return plain.New(plain.Config{Names: n, Dialer: d, Once: b.cfg.Contention.Once, Lease: b.lease, Log: d.Log})
-	case n.Type == QueuesClassic:
-		return b.calling(n)
-	}
-	return newEitherType(b, n)
-}
-
-// calling returns a contender for a lock on classic queues, whose holders call waiters.
-func (b *Backend) calling(n names.Names) lock.Lock {
-	d := b.dialer(n.ID)
 	return contender.New(contender.Config{
-		Names: n, Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
-		Contention: b.cfg.Contention, Admins: &b.admins,
-	})
-}
-
-// handedOut returns a contender for a lock whose broker hands tokens to waiters. With seen the type is that which was seen.
-func (b *Backend) handedOut(n names.Names, seen bool) lock.Lock {
-	d := b.dialer(n.ID)
-	return tokens.New(tokens.Config{
-		Names: n, Dialer: d, Host: b.cfg.Host, PID: b.cfg.PID, Log: d.Log,
-		Contention: b.cfg.Contention, Admins: &b.admins, Seen: seen, Detected: b.warnOnce(n.ID),
+		Names: b.names(id), Plain: b.plain(), Lease: b.lease, Dialer: func() *transport.Dialer { return b.dialer(id) },
+		Host: b.cfg.Host, PID: b.cfg.PID, Contention: b.cfg.Contention, Admins: &b.admins, Detected: b.warnOnce(id),
 	})
 }
 
@@ -246,20 +219,18 @@ func (b *Backend) SetLogins(source Source, urls []string) error {
 func (b *Backend) Administrator(id lock.ID) lock.Administrator {
 	d := b.dialer(id)
 	d.Leaseless = true
+	var delay time.Duration
 	if b.plain() {
-		return administration.NewPlain(b.names(id), d, cmp.Or(b.lease, ledger.MaxLease))
+		delay = cmp.Or(b.lease, ledger.MaxLease)
 	}
-	return administration.New(b.names(id), d)
+	return administration.New(b.names(id), d, delay)
 }
 
 // Inspector implements lock.Backend.
 func (b *Backend) Inspector(id lock.ID) lock.Inspector {
 	d := b.dialer(id)
 	d.Leaseless = true
-	if b.plain() {
-		return plain.NewInspector(b.names(id), d)
-	}
-	return status.New(b.names(id), d)
+	return status.New(b.names(id), d, b.plain())
 }
 
 // Inspect finds out whether the broker can carry the lock; see inspection.Inspect.

@@ -9,34 +9,19 @@ import (
 	"berth/lock"
 	"berth/lock/rabbit/contender"
 	"berth/lock/rabbit/holding"
-	"berth/lock/rabbit/plain"
-	"berth/lock/rabbit/replicated"
-	"berth/lock/rabbit/tokens"
 	"berth/lock/rabbit/transport"
 )
 
 // slot returns what holds a slot of any kind of lock.
-func slot(h lock.Held) *holding.Held {
-	if of, ok := h.(*tokens.Held); ok {
-		return of.Place.(*holding.Held)
-	}
-	return h.(*holding.Held)
-}
+func slot(h lock.Held) *holding.Held { return h.(*holding.Held) }
 
 // holder returns what a contender for any kind of lock holds with.
-// contending returns the contender for the type of queues that a lock has.
-func contending(l lock.Lock) lock.Lock {
-	if either, ok := l.(*eitherType); ok {
-		return either.now()
-	}
-	return l
-}
+func holder(l lock.Lock) *holding.Holder { return l.(*contender.Contender).On().Holder }
 
-func holder(l lock.Lock) *holding.Holder {
-	if of, ok := contending(l).(*tokens.Contender); ok {
-		return of.Holder
-	}
-	return contending(l).(*contender.Contender).Holder
+// tokens returns what contends for the tokens of a lock; nil: it has none.
+func tokens(l lock.Lock) *contender.Tokens {
+	of, _ := l.(*contender.Contender).On().Caller.(*contender.Tokens)
+	return of
 }
 
 // CloseConsumer has the broker close the channels that consume from B and from T, as one does that runs into
@@ -127,17 +112,16 @@ func LoseRaces(l lock.Lock, from, to int) {
 
 // RenewBatons makes the contender renew the batons that it will keep this often.
 func RenewBatons(l lock.Lock, period time.Duration) {
-	contending(l).(*contender.Contender).Waiter.Renewal = period
+	holder(l).Waiter.Renewal = period
 }
 
 // LookSeldom makes the contender wait as one that has waited for long: its next
 // look by itself is a minute away, 10 s while batons do not reach it.
 func LookSeldom(l lock.Lock) {
-	if _, ok := contending(l).(*tokens.Contender); ok {
-		return // it does from the start
+	if tokens(l) == nil { // otherwise it does from the start
+		w := holder(l).Waiter
+		w.Looks, w.Arrived = 100, true
 	}
-	w := contending(l).(*contender.Contender).Waiter
-	w.Looks, w.Arrived = 100, true
 }
 
 // Probe asks about all these queues at once, as the contender does.
@@ -153,7 +137,7 @@ func Probe(ctx context.Context, l lock.Lock, queues ...string) error {
 
 // Presence is what is found out about a queue, as text.
 func Presence(ctx context.Context, l lock.Lock, queues ...string) (all []string, err error) {
-	s := contending(l).(*contender.Contender).Holder.Session
+	s := holder(l).Session
 	found, err := s.Probe(ctx, queues)
 	words := map[transport.Presence]string{
 		transport.Unknown: "unknown", transport.Absent: "absent", transport.Present: "present",
@@ -184,17 +168,17 @@ func KeepAnswering(l lock.Lock, idle time.Duration) {
 
 // LookForTokens makes a contender that waits look for lost tokens this often.
 func LookForTokens(l lock.Lock, period time.Duration) {
-	contending(l).(*tokens.Contender).Look = period
+	tokens(l).Look = period
 }
 
 // LookForTokensFirst makes it do so this long after it has begun to wait.
 func LookForTokensFirst(l lock.Lock, after time.Duration) {
-	contending(l).(*tokens.Contender).FirstLook = after
+	tokens(l).FirstLook = after
 }
 
 // RenewTokens makes the contender have the tokens that it will keep delivered again this often.
 func RenewTokens(l lock.Lock, period time.Duration) {
-	contending(l).(*tokens.Contender).Drawer.Renewal = period
+	tokens(l).Drawer.Renewal = period
 }
 
 // PublishApart has a contender publish over other connections, as after an alarm.
@@ -202,48 +186,50 @@ func PublishApart(l lock.Lock) { holder(l).Session.KeepSilent(true) }
 
 // CloseToken has the broker close the channel of the holder's token, as one does that runs into consumer_timeout.
 func CloseToken(ctx context.Context, h lock.Held) error {
-	channel, _ := h.(*tokens.Held).Token.InHand()
+	channel, _ := slot(h).Token.InHand()
 	return refuse(ctx, channel)
 }
 
 // KeepsToken reports whether the holder has the token of its slot.
 func KeepsToken(h lock.Held) bool {
-	_, known := h.(*tokens.Held).Token.InHand()
+	_, known := slot(h).Token.InHand()
 	return known
 }
 
 // TendToken has the holder see to its token, as it does with each verification.
-func TendToken(h lock.Held) { h.(*tokens.Held).Token.Tend() }
+func TendToken(h lock.Held) { slot(h).Token.Tend() }
 
 // SetLease makes contenders with the plain protocol, and who waits for vacant slots, take that for the lease.
 func SetLease(b *Backend, lease time.Duration) { b.lease = lease }
 
 // CutPlain cuts the connection that owns B of a holder with the plain protocol.
-func CutPlain(h lock.Held) { h.(*plain.Held).Claim.Conn().Abandon() }
+func CutPlain(h lock.Held) { slot(h).Claim.Conn().Abandon() }
 
 // SetLongest makes a contender wait that long where a ledger does not say for how long.
 func SetLongest(l lock.Lock, longest time.Duration) {
 	holder(l).Env.MaxLease = longest
-	if of, ok := contending(l).(*tokens.Contender); ok {
-		of.Replicated.Env.MaxLease = longest
-	}
 }
 
 // RewriteMoreOften makes a contender write the record that it keeps so many times as often.
 func RewriteMoreOften(l lock.Lock, times int) {
-	contending(l).(*tokens.Contender).Replicated.Env.RewriteInterval /= time.Duration(times)
+	holder(l).Env.RewriteInterval /= time.Duration(times)
 }
 
 // CutReplicated cuts the connection of a holder that has no queue of its own.
-func CutReplicated(h lock.Held) { h.(*tokens.Held).Place.(*replicated.Held).Claim.Conn().Abandon() }
+func CutReplicated(h lock.Held) { slot(h).Claim.Conn().Abandon() }
 
 // CloseReader closes the channel on which such a holder has the reader's place.
 func CloseReader(ctx context.Context, h lock.Held) error {
-	return h.(*tokens.Held).Place.(*replicated.Held).Session.Main().Close(ctx)
+	return slot(h).Session.Main().Close(ctx)
 }
 
 // ReadyInPlace is Ready of the slot alone, without what its token has to do.
-func ReadyInPlace(ctx context.Context, h lock.Held) error { return h.(*tokens.Held).Place.Ready(ctx) }
+func ReadyInPlace(ctx context.Context, h lock.Held) error {
+	of := slot(h).Token
+	slot(h).Token = nil
+	defer func() { slot(h).Token = of }()
+	return h.Ready(ctx)
+}
 
 // RenewEvery has open connections look for another password so often.
 func RenewEvery(b *Backend, pause time.Duration) { b.renewal = pause }

@@ -38,7 +38,7 @@ var mutants = []mutant{
 		under: []string{"B vanished, and nobody is told"}, mode: "plain",
 	},
 	{
-		name: "it starts as soon as it has B", file: "lock/rabbit/plain/held.go",
+		name: "it starts as soon as it has B", file: "lock/rabbit/holding/plain.go",
 		old: "left := h.lease - time.Since(h.won)", new: "left := time.Duration(0)",
 		under: []string{"reset and no way back"}, mode: "stubborn", protocol: plainProtocol,
 	},

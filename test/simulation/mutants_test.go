@@ -31,7 +31,7 @@ var mutants = []mutant{
 		Old: "longest = max(longest, r.handover(maxHandover))", New: "_ = r"}}},
 	{name: "it verifies A only", kind: "persistent-mutex", changes: []overlay.Change{{File: "lock/rabbit/holding/verify.go",
 		Old: "if err := h.Claim.Prove(background); err != nil || !h.Claim.Started() {", New: "if err := error(nil); true {"}}},
-	{name: "it starts as soon as it has B", kind: "plain-mutex", changes: []overlay.Change{{File: "lock/rabbit/plain/held.go",
+	{name: "it starts as soon as it has B", kind: "plain-mutex", changes: []overlay.Change{{File: "lock/rabbit/holding/plain.go",
 		Old: "left := h.lease - time.Since(h.won)", New: "left := time.Duration(0)"}}},
 	{name: "it gives the slot back before the tree is dead", changes: []overlay.Change{
 		{File: "supervisor/loop/health.go", Old: "import (\n", New: "import (\n\"context\"\n"},
@@ -46,11 +46,11 @@ var mutants = []mutant{
 	{name: "it takes the baton for the lock", changes: []overlay.Change{{File: "lock/rabbit/holding/decide.go",
 		Old: "return s.mayStart || s.term != 0 && (known.AllReleased() || s.missing && known.Blank())",
 		New: "return s.mayStart || s.term != 0"}}},
-	{name: "it releases as if it had heard of everybody's end", changes: []overlay.Change{{File: "lock/rabbit/holding/held.go",
+	{name: "it releases as if it had heard of everybody's end", changes: []overlay.Change{{File: "lock/rabbit/holding/leave.go",
 		Old: "Message: h.holding().Released(!h.MayStart())", New: "Message: h.holding().Released(false)"}}},
 	{name: "its guard releases so", changes: []overlay.Change{{File: "lock/rabbit/holding/held.go",
-		Old: "Early: !h.MayStart()", New: "Early: false"}}},
-	{name: "it releases so what it has not heard of", changes: []overlay.Change{{File: "lock/rabbit/holding/held.go",
+		Old: "Early: !h.proof.MayStart()", New: "Early: false"}}},
+	{name: "it releases so what it has not heard of", changes: []overlay.Change{{File: "lock/rabbit/holding/leave.go",
 		Old: "h.Writer.Release(ctx, h.t, who, !h.MayStart()); e != nil", New: "h.Writer.Release(ctx, h.t, who, false); e != nil"}}},
 	{name: "its terms are the clock alone", changes: []overlay.Change{
 		{File: "lock/rabbit/ledger/history.go", Old: "max(h.own+1, h.above+1, h.Highest()+1, h.doubt.term+1, clock())",
@@ -58,7 +58,7 @@ var mutants = []mutant{
 		{File: "lock/rabbit/ledger/history.go", Old: "return h.own > h.Highest() && !h.Disowned()",
 			New: "return h.own > 0 && !h.Disowned()"}}},
 	{name: "it does not make a ledger again that was deleted", changes: []overlay.Change{{
-		File: "lock/rabbit/holding/reclaim.go", Old: "case err == nil && state != recorded:", New: "case false:"}}},
+		File: "lock/rabbit/holding/reclaim.go", Old: "return true, h.recordAgain(ctx)", New: "return true, nil"}}},
 	{name: "it starts by an old proof, and its deadline counts from the start", changes: []overlay.Change{oldProof,
 		{File: "supervisor/calls/calls.go", Old: "!enough(r.Since)", New: "false && !enough(r.Since)"},
 		{File: "supervisor/loop/slot.go", Old: "\tl.proved(e.since)\n\tl.facts.Admitted",
@@ -67,7 +67,7 @@ var mutants = []mutant{
 		Old: "if c.Started() {", New: "if false {"}}},
 	{name: "it gives the slot up when its ledger is purged", changes: []overlay.Change{{File: "lock/rabbit/holding/verify.go",
 		Old: "return lock.Errorf(lock.ErrInDoubt, \"%s is held, but its ledger %s was %s\", h, h.t, state)",
-		New: "return h.Lose(\"its ledger was purged\")"}}},
+		New: "return h.Claim.Lose(\"its ledger was purged\")"}}},
 	{name: "it takes a ledger that it cannot reach for no news", nodes: 3, changes: []overlay.Change{{
 		File: "lock/rabbit/holding/verify.go", Old: "return recorded, h.Claim.Judge(err, \"\")", New: "return recorded, nil"}}},
 	{name: "it does not record itself again", nodes: 3, changes: []overlay.Change{{File: "lock/rabbit/holding/reclaim.go",

@@ -45,14 +45,9 @@ type action struct {
 	said      bool // the user was told that time is waited for
 }
 
-// New returns the administrator of a lock. It does no I/O.
-func New(n names.Names, d *transport.Dialer) lock.Administrator {
-	return &administrator{names: n, dialer: d}
-}
-
-// NewPlain returns the administrator of a lock without ledger and line, whose slots are vacant once their B have been
-// away for the delay. It consumes nothing.
-func NewPlain(n names.Names, d *transport.Dialer, delay time.Duration) lock.Administrator {
+// New returns the administrator of a lock. It does no I/O. With a delay the lock has neither ledger nor line, and its
+// slots are vacant once their B have been away for that; nothing is consumed.
+func New(n names.Names, d *transport.Dialer, delay time.Duration) lock.Administrator {
 	return &administrator{names: n, dialer: d, delay: delay}
 }
 

@@ -13,7 +13,7 @@ import (
 type Source = brokerurl.Source
 
 // Logins are how nodes are logged in at now: a password that is in a file is another one tomorrow. Its methods may be
-// called from several goroutines. Nil is for nodes whose URLs do not change. NewLogins makes it.
+// called from several goroutines. NewLogins makes it.
 type Logins struct {
 	given   []Node     // as callers know them
 	reading sync.Mutex // held while files are read, which can hang with their file system
@@ -31,9 +31,6 @@ func NewLogins(source Source, nodes []Node) *Logins {
 
 // Source is where the URLs come from; the zero value if they do not change.
 func (l *Logins) Source() Source {
-	if l == nil {
-		return Source{}
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.source
@@ -41,9 +38,6 @@ func (l *Logins) Source() Source {
 
 // Last returns the node as it was read last.
 func (l *Logins) Last(n Node) Node {
-	if l == nil {
-		return n
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.IndexFunc(l.given, func(known Node) bool { return known.URL() == n.URL() }); i >= 0 {

@@ -18,16 +18,15 @@ import (
 // Claim is what a holding claims of its slot. New makes it, without B. Its methods may be called from several
 // goroutines, those that claim and give back one at a time.
 type Claim struct {
-	what   string // is claimed, for messages
-	queue  string // B
-	handle func(transport.Delivery)
+	what   string                   // is claimed, for messages
+	queue  string                   // B
+	handle func(transport.Delivery) // nil: B is not consumed from
 	log    hclog.Logger
 
 	life context.Context // over once the claim has ended
 	end  context.CancelFunc
 
-	unwatched bool          // B is not consumed from
-	asking    chan struct{} // has one token; the call that took it may ask whether the slot is held
+	asking chan struct{} // has one token; the call that took it may ask whether the slot is held
 
 	side    atomic.Pointer[transport.Channel] // of the connection that the holding is on
 	watch   atomic.Pointer[watch]             // nil: B is not ours
@@ -39,7 +38,8 @@ type Claim struct {
 }
 
 // New returns a claim on a channel for what the broker may refuse. handle gets what comes to B and is not about the
-// claim; it does not wait.
+// claim; it does not wait. Without it nothing is consumed: only the end of the connection is noticed without being asked
+// for.
 func New(what, queue string, side *transport.Channel, handle func(transport.Delivery), log hclog.Logger) *Claim {
 	c := &Claim{
 		what: what, queue: queue, handle: handle, log: log, lost: make(chan struct{}), asking: make(chan struct{}, 1),
@@ -47,14 +47,6 @@ func New(what, queue string, side *transport.Channel, handle func(transport.Deli
 	c.asking <- struct{}{}
 	c.life, c.end = context.WithCancel(context.Background())
 	c.side.Store(side)
-	return c
-}
-
-// NewUnwatched returns a claim that consumes nothing: only the end of its connection is noticed without being asked
-// for.
-func NewUnwatched(what, queue string, side *transport.Channel, log hclog.Logger) *Claim {
-	c := New(what, queue, side, nil, log)
-	c.unwatched = true
 	return c
 }
 
@@ -150,8 +142,8 @@ func (c *Claim) End() (before bool) {
 	return before
 }
 
-// Ended is closed by End.
-func (c *Claim) Ended() <-chan struct{} { return c.life.Done() }
+// Life is over once End was called.
+func (c *Claim) Life() context.Context { return c.life }
 
 // Take claims B and has it watched. Errors: as transport.Channel.Claim.
 func (c *Claim) Take(ctx context.Context) error {
@@ -168,7 +160,7 @@ func (c *Claim) Take(ctx context.Context) error {
 
 // consume consumes from B, unless nothing is to be consumed.
 func (c *Claim) consume(ctx context.Context, side *transport.Channel, noWait bool) (*transport.Consumer, error) {
-	if c.unwatched {
+	if c.handle == nil {
 		return nil, nil
 	}
 	return consume(ctx, side, c.queue, noWait)

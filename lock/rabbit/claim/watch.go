@@ -53,7 +53,7 @@ func consume(ctx context.Context, channel *transport.Channel, b string, noWait b
 // is over.
 func (w *watch) run(c *transport.Consumer) {
 	defer close(w.done)
-	if w.unwatched {
+	if w.handle == nil {
 		w.awaitEnd()
 		return
 	}

@@ -38,6 +38,7 @@ const (
 	giveBack    step = "give B back to its holder"
 	recordAgain step = "record itself again" // somebody was here meanwhile, and has gone
 	proveAgain  step = "prove the place"     // the release may have lain in the socket
+	proveLast   step = "prove the place, and have the command started"
 	lookAtSlot  step = "look whether the slot is there"
 	start       step = "have the command started"
 	breakOff    step = "break off"

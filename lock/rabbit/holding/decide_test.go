@@ -211,8 +211,11 @@ func TestHowLongOneWaitsForAHolderThatSaysNothing(t *testing.T) {
 	} {
 		const slot, already = 2, 10 * time.Second
 		w := &wait{
-			Held: &Held{
-				Holder: &Holder{Env: Env{MaxLease: longest}, unreleased: map[int]time.Duration{slot: c.unreleased}}, slot: slot, lease: own,
+			Classic: &Classic{
+				Held: &Held{
+					Holder: &Holder{Env: Env{MaxLease: longest}, unreleased: map[int]time.Duration{slot: c.unreleased}},
+					slot:   slot, lease: own,
+				},
 				alone: time.Now().Add(-already),
 			},
 			reader: &ledger.Reader{Empty: c.empty},

@@ -13,9 +13,37 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
+const (
+	// unusable is for how long a contender leaves a slot alone whose ledger it could not use, and tries the others.
+	unusable = 10 * time.Second
+	// hesitation is for how long a waiter whose predecessor's ledger says nothing leaves a slot alone that is held: its
+	// holder has recorded itself again by then.
+	hesitation = time.Second
+)
+
+func (h *Classic) enter(ctx context.Context, now, successor bool) error {
+	err := h.becomeReader(ctx)
+	if err == nil {
+		err = h.becomeKnown(ctx, now, successor)
+	}
+	if err != nil && !errors.Is(err, transport.ErrTaken) {
+		h.skipUnusable(ctx, err)
+	}
+	return err
+}
+
+// skipUnusable leaves the slot alone for a while if it is its ledger that is in the way: other slots may be free.
+func (h *Classic) skipUnusable(ctx context.Context, err error) {
+	passing := slots.LostRace(err) || errors.Is(err, slots.ErrMustWait) || !h.Session.Usable() ||
+		ctx.Err() != nil
+	if h.Names.ID.Kind == lock.Semaphore && !passing {
+		h.Skipped.Add(h.slot, unusable, lock.Errorf(lock.ErrUnknown, "%s", err.Error()))
+	}
+}
+
 // becomeReader takes the reader's place. A ledger that does not exist says that nobody has held the slot, if it still
 // does not exist once B is ours. Nor is an empty one entered before.
-func (h *Held) becomeReader(ctx context.Context) error {
+func (h *Classic) becomeReader(ctx context.Context) error {
 	main := h.Session.Main()
 	who := ledger.Visitor{ID: h.id, Above: h.highest, Yield: h.yieldToLine, Handle: h.Inbox.HandleQuestion}
 	reader, err := ledger.Enter(ctx, main, h.t, who)
@@ -75,7 +103,7 @@ func (h *Held) becomeReader(ctx context.Context) error {
 }
 
 // noOther notices a mutex that has quorum queues, before a ledger is made. It proves nothing: see onlyType.
-func (h *Held) noOther(ctx context.Context) error {
+func (h *Classic) noOther(ctx context.Context) error {
 	if h.Names.ID.Kind != lock.Mutex || h.Session.Apart() {
 		return nil
 	}
@@ -87,28 +115,18 @@ func (h *Held) noOther(ctx context.Context) error {
 	return nil
 }
 
-// onlyType makes sure that a mutex has no quorum queues. A ledger with a record shows that somebody has made sure of
-// that after it was made: a berth that makes quorum queues looks for it.
-func (h *Held) onlyType(ctx context.Context) error {
-	if h.Names.ID.Kind != lock.Mutex {
-		return nil
-	}
-	_, err := slots.OfNoOtherType(ctx, h.Session, h.Names, false, false)
-	return err
-}
-
 // yieldToLine lets the waiters in line go first: one that has been called is on its way to the reader's place.
-func (h *Held) yieldToLine(ctx context.Context) error {
+func (h *Classic) yieldToLine(ctx context.Context) error {
 	if h.Waiter.Behind(ctx) {
 		return fmt.Errorf("%w; others are in line: %w", h.Names.ID.Full(), transport.ErrTaken)
 	}
 	return nil
 }
 
-// enter makes this holding known as the reader, where that may be. What a ledger that is missing or empty does not say,
-// only B can: then it is claimed first. Where a command cannot be started at once, now has it leave, and next has it
-// stay although somebody holds the slot.
-func (h *Held) enter(ctx context.Context, now, successor bool) error {
+// becomeKnown makes this holding known as the reader, where that may be. What a ledger that is missing or empty does not
+// say, only B can: then it is claimed first. Where a command cannot be started at once, now has it leave, and successor
+// has it stay although somebody holds the slot.
+func (h *Classic) becomeKnown(ctx context.Context, now, successor bool) error {
 	reader := h.reader.Load()
 	known := reader.View()
 	if !reader.Missing {
@@ -152,20 +170,17 @@ func (h *Held) enter(ctx context.Context, now, successor bool) error {
 	return h.recordTerm(ctx)
 }
 
-// record returns the record of this holding under a term.
-func (h *Held) record(who ledger.Holding) ledger.Record { return who.Held(h.handover, h.Host, h.PID) }
-
 // writeApart writes a record over another connection. It can come once this holding is over, behind the record of a later
 // holder: nobody has read of that one who wrote this, so it says the longest lease there is.
-func (h *Held) writeApart(ctx context.Context, who ledger.Holding) error {
+func (h *Classic) writeApart(ctx context.Context, who ledger.Holding) error {
 	h.handover = max(h.handover, h.Env.MaxLease)
-	return h.Writer.Write(ctx, h.t, h.record(who))
+	return h.Writer.Write(ctx, h.t, h.written(who))
 }
 
 // recordTerm records this holding under a new term. Once the record has come back, the next berth in the reader's place
 // reads it. It goes on for a moment when ctx has ended. A ledger that was made for this holding gets its record in any
 // case.
-func (h *Held) recordTerm(ctx context.Context) error {
+func (h *Classic) recordTerm(ctx context.Context) error {
 	reader := h.reader.Load()
 	if ctx.Err() != nil && !reader.Missing {
 		return ctx.Err()
@@ -183,7 +198,7 @@ func (h *Held) recordTerm(ctx context.Context) error {
 		if h.Session.Apart() {
 			return h.writeApart(ctx, who)
 		}
-		return h.Writer.WriteOver(ctx, reader.Channel(), h.t, h.record(who))
+		return h.Writer.WriteOver(ctx, reader.Channel(), h.t, h.written(who))
 	})
 	if err != nil {
 		return err
@@ -209,14 +224,14 @@ func (h *Held) recordTerm(ctx context.Context) error {
 }
 
 // pruned notes that the ledger has the last record alone of this holding: it was proven after the others were removed.
-func (h *Held) pruned() {
+func (h *Classic) pruned() {
 	if n := len(h.records); n > 0 && h.records[n-1] == h.holding() {
 		h.records = h.records[n-1:]
 	}
 }
 
 // judgeReader says what a failure of the reader means for the slot.
-func (h *Held) judgeReader(err error) error {
+func (h *Classic) judgeReader(err error) error {
 	switch {
 	case errors.Is(err, lock.ErrLost):
 		return h.Claim.Lose(err.Error())

@@ -1,10 +1,10 @@
 package holding
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -12,73 +12,83 @@ import (
 	"berth/lock"
 	"berth/lock/rabbit/claim"
 	"berth/lock/rabbit/ledger"
-	"berth/lock/rabbit/line"
 	"berth/lock/rabbit/slots"
+	"berth/lock/rabbit/token"
 	"berth/lock/rabbit/transport"
 	"berth/lock/rabbit/will"
 )
 
-// Held is lock.Held: the reader's place of a slot, then B of the slot, owned by the session's connection. Holder.Claim
-// and Holder.Succeed make it.
-//
-// It has the reader's place before the command starts (enter.go, wait.go) and while the command is young, B after
-// that (takeb.go), and B on another connection where the first one broke (reclaim.go).
+// Held is lock.Held: a slot, and what proves that it is ours. Holder.Claim and Holder.Succeed make it.
 type Held struct {
 	*Holder
-	Claim   *claim.Claim
+	Claim *claim.Claim // whether the slot is lost or in doubt, whatever proves it; and B
+	Token *token.Held  // of the slot, which only keeps others from trying; nil: the lock has none
+	proof proof
+
 	slot    int
 	id      string // of this holding
-	a, b, t string // a is empty for a mutex
+	a, b, t string // "": the slot has no such queue
 	lease   time.Duration
 
-	term       atomic.Uint64                 // 0 until the ledger has the record, and that is proven
-	reader     atomic.Pointer[ledger.Reader] // nil once it was given back
-	takeBEnded chan struct{}                 // closed when takeB has ended; valid after the start
-	over       chan struct{}                 // closed once Release has ended
-
-	unclaimed context.Context // over once B was claimed after the start
-	claimed   context.CancelFunc
-
-	asked      int  // how often the owner of B was asked for it; used in Reclaim
-	wasEmptied bool // the ledger had no record and was written again; used in Verify and Reclaim
+	term   atomic.Uint64                 // 0 until the ledger has the record, and that is proven
+	reader atomic.Pointer[ledger.Reader] // nil: the reader's place is not ours
+	over   chan struct{}                 // closed once Release has ended
 
 	// Written before the start only.
-	records  []ledger.Holding // that the ledger may have of this holding, in the order of their terms
-	made     time.Time        // when the ledger was made for this holding; zero: it was not
 	handover time.Duration    // what the record says
 	proven   boottime.Instant // see Proven
-	mayStart bool             // nobody has to end any more
-	out      bool             // it waits away from the reader's place
-	alone    time.Time        // since when it waits with B, most of it away from the reader's place; zero: it does not
+}
+
+// proof is what proves that a slot is ours: Classic, quorum or plain, each with the Held that it is for.
+type proof interface {
+	enter(ctx context.Context, now, successor bool) error // takes the slot, see Holder
+	MayStart() bool                                       // nobody has to end any more before the command may start
+	ready(ctx context.Context) error                      // is lock.Held.Ready of a command that was not started
+	verify(ctx context.Context) error                     // is lock.Held.Verify
+
+	// repair makes one attempt to end the doubt that verify has told of. Unless the slot is proven then, verify follows.
+	repair(ctx context.Context) (proven bool, err error)
+
+	// giveBack says that the tree is dead, within releasing, and gives back what this holding has. err says that the
+	// broker has not confirmed that, and unrecorded that it has not taken the word.
+	giveBack(ctx, releasing context.Context) (unrecorded, err error)
+
+	wait() // waits for what runs beside the holding, once that has ended, or its connection is closed
 }
 
 var _ lock.Held = (*Held)(nil)
 
-func (l *Holder) newHeld(slot int, id string) *Held {
+// newHeld returns a slot of which nothing is had yet.
+func (l *Holder) newHeld(slot int) *Held {
 	h := &Held{
-		Holder: l, slot: slot, id: id, b: l.Names.Holds(slot), t: l.Names.Ledger(slot),
-		lease:      2 * l.Session.Conn().Heartbeat(),
-		takeBEnded: make(chan struct{}), over: make(chan struct{}),
+		Holder: l, slot: slot, id: l.unproven, lease: cmp.Or(l.Env.Lease, 2*l.Session.Conn().Heartbeat()),
+		over: make(chan struct{}),
 	}
-	h.unclaimed, h.claimed = context.WithCancel(context.Background())
-	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), h.handle, l.Log)
-	if l.Names.ID.Kind.Administered() {
+	if l.Names.ID.Kind.Administered() || l.Names.Replicated() {
 		h.a = l.Names.Exists(slot)
 	}
+	if !l.Names.Replicated() {
+		h.b = l.Names.Holds(slot)
+	}
+	if !l.Plain {
+		h.t = l.Names.Ledger(slot)
+	}
+	var handle func(transport.Delivery)
+	switch {
+	case l.Plain:
+		h.proof = &plain{Held: h}
+	case l.Names.Replicated():
+		h.proof = newQuorum(h)
+	default:
+		c := newClassic(h)
+		h.proof, handle = c, c.handle
+	}
+	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), handle, l.Log)
 	return h
 }
 
 // String names the slot, for messages.
 func (h *Held) String() string { return fmt.Sprintf("slot %d of %s", h.slot, h.Names.ID) }
-
-// Lost implements lock.Held.
-func (h *Held) Lost() <-chan struct{} { return h.Claim.Lost() }
-
-// Cause implements lock.Held.
-func (h *Held) Cause() error { return h.Claim.Cause() }
-
-// Wait waits for what runs beside the holding, once its connection is closed.
-func (h *Held) Wait() { h.Claim.Wait() }
 
 // Slot implements lock.Held.
 func (h *Held) Slot() int { return h.slot }
@@ -88,37 +98,163 @@ func (h *Held) Term() uint64 { return h.term.Load() }
 
 // Lease implements lock.Held. The broker looks every heartbeat interval whether it has heard from us and closes the
 // connection after two looks without a sign: never earlier than two intervals after the last byte it received
-// (https://www.rabbitmq.com/docs/heartbeats).
+// (https://www.rabbitmq.com/docs/heartbeats). Nothing ends with it on quorum queues: the next reader waits for that
+// long.
 func (h *Held) Lease() time.Duration { return h.lease }
 
-// Handover implements lock.Held. There is no will while there is no term to release.
+// Lost implements lock.Held.
+func (h *Held) Lost() <-chan struct{} { return h.Claim.Lost() }
+
+// Cause implements lock.Held.
+func (h *Held) Cause() error { return h.Claim.Cause() }
+
+// Proven implements lock.Held.
+func (h *Held) Proven() boottime.Instant { return h.proven }
+
+// Handover implements lock.Held. There is no will while there is no term to release, nor where there is no ledger.
 func (h *Held) Handover() lock.Handover {
 	who := h.holding()
-	if who.Term == 0 {
+	if who.Term == 0 || h.t == "" {
 		return lock.Handover{}
 	}
-	w := will.Will{Ledger: h.t, Holding: who, Early: !h.MayStart(), Line: h.Names.Line(), Slot: h.slot}
-	handover := w.Handover(h.Session.Dialer)
-	handover.Slot = h.slot
-	return handover
+	w := will.Will{Ledger: h.t, Holding: who, Early: !h.proof.MayStart(), Line: h.Names.Line(), Slot: h.slot}
+	return w.Handover(h.Session.Dialer)
 }
 
 func (h *Held) holding() ledger.Holding { return ledger.Holding{Term: h.Term(), ID: h.id} }
 
-// exists finds out whether the slot is there. After the claim of B or of the reader's place: who removes a slot looks
-// at these after that.
-func (h *Held) exists(ctx context.Context) error {
+// written is the record of this holding under a term.
+func (h *Held) written(who ledger.Holding) ledger.Record { return who.Held(h.handover, h.Host, h.PID) }
+
+// find looks whether the slot is there.
+func (h *Held) find(ctx context.Context) error {
 	if h.a == "" {
 		return nil
 	}
-	return slots.Find(ctx, h.Session, h.Claim.Side(), h.a)
+	return h.Claim.Side().Find(ctx, h.a)
+}
+
+// onlyType makes sure that a mutex has no queues of the other type. A ledger with a record shows that somebody has made
+// sure of that after it was made: who makes the other one looks for it.
+func (h *Held) onlyType(ctx context.Context) error {
+	if h.Names.ID.Kind != lock.Mutex {
+		return nil
+	}
+	_, err := slots.OfNoOtherType(ctx, h.Session, h.Names, false, h.Names.Replicated())
+	return err
+}
+
+// handBackPause is for how long nobody else is to try a slot whose holder wants it back: longer than the pauses with
+// which that one asks. Each who has the token would have to be asked again. On quorum queues the reader's place is left
+// before.
+const handBackPause = 500 * time.Millisecond
+
+// Ready implements lock.Held. One that has only waited gives the slot back if the last holder asks for it, or shows
+// that it lives; Ready then returns lock.ErrFull.
+func (h *Held) Ready(ctx context.Context) error {
+	if err := h.Claim.Cause(); err != nil {
+		return err
+	}
+	if h.Claim.Started() {
+		return nil // the command is started again
+	}
+	err := h.proof.ready(ctx)
+	if errors.Is(err, lock.ErrFull) && h.Token != nil {
+		_ = transport.Sleep(ctx, handBackPause)
+	}
+	return err
+}
+
+// started says that the command may be alive from now on.
+func (h *Held) started() {
+	h.Claim.Start()
+	h.Session.KeepSilent(true)
+}
+
+// Verify implements lock.Held. It sees to the token as well.
+func (h *Held) Verify(ctx context.Context) error { return h.tend(h.proof.verify(ctx)) }
+
+// tend sees to the token of a slot that was proven: the broker hands it on where the connection, or its channel, is
+// lost.
+func (h *Held) tend(err error) error {
+	if err == nil && h.Token != nil {
+		h.Token.Tend()
+	}
+	return err
+}
+
+// Attempts to reclaim follow each other quickly at first, because a waiter that has the slot gives it back within
+// milliseconds, and then less so: all holders of a broker that has just started reclaim.
+const (
+	firstReclaimPause     = 5 * time.Millisecond
+	maxReclaimPause       = 250 * time.Millisecond
+	maxQuorumReclaimPause = 500 * time.Millisecond
+)
+
+// Reclaim implements lock.Held. nil is proof that the slot is still ours: the successor starts without our release only
+// after it has had the slot for as long as we may live. It goes on trying until ctx ends; the next call takes up where
+// it stopped.
+func (h *Held) Reclaim(ctx context.Context) error { return h.tend(h.reclaim(ctx)) }
+
+func (h *Held) reclaim(ctx context.Context) error {
+	longest, asked := maxReclaimPause, h.Plain
+	if h.Names.Replicated() {
+		longest = maxQuorumReclaimPause
+	}
+	pauses := transport.Pauses(firstReclaimPause, longest)
+	for tries := 0; ; tries++ {
+		err, proven := h.proof.verify(ctx), true
+		if errors.Is(err, lock.ErrInDoubt) {
+			if proven, err = h.proof.repair(ctx); err == nil && !proven {
+				continue // and verify
+			}
+		} else if tries == 0 {
+			return err
+		}
+		if err == nil || errors.Is(err, lock.ErrLost) {
+			return err
+		}
+		h.Log.Debug("slot not reclaimed yet", "queue", cmp.Or(h.b, h.t), "error", err)
+		if errors.Is(err, transport.ErrTaken) && !asked {
+			asked = true
+			pauses.Reset() // an answer comes soon
+		}
+		if transport.Sleep(ctx, pauses.NextBackOff()) != nil {
+			return lock.Errorf(lock.ErrInDoubt, "cannot reclaim %s yet: %w", h, err)
+		}
+	}
+}
+
+// moveTo goes on with B on another connection, which has claimed it.
+func (h *Held) moveTo(ctx context.Context, side *transport.Channel) error {
+	h.Claim.Unwatch()
+	h.Claim.Wait() // what was asked on the broken connection
+	err := h.Claim.MoveTo(ctx, side)
+	if err == nil {
+		h.reclaimed()
+	}
+	return err
+}
+
+func (h *Held) reclaimed() {
+	h.Session.KeepSilent(true)
+	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", h.Claim.Conn().Label())
 }
 
 // Over reports whether Release has ended.
 func (h *Held) Over() bool { return transport.IsClosed(h.over) }
 
-// Release implements lock.Held.
+// Release implements lock.Held. The token leaves with the release: the berth that gets it needs longer to take the
+// reader's place.
 func (h *Held) Release(ctx context.Context) error {
+	err := h.release(ctx)
+	if h.Token != nil {
+		err = cmp.Or(err, h.Token.Return(ctx))
+	}
+	return err
+}
+
+func (h *Held) release(ctx context.Context) error {
 	if h.Claim.End() {
 		return nil // released before
 	}
@@ -126,146 +262,44 @@ func (h *Held) Release(ctx context.Context) error {
 	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
 	if h.Claim.Started() {
-		abandon := func() { h.Claim.Conn().Abandon() }
-		defer context.AfterFunc(ctx, abandon)()
-		stop := context.AfterFunc(releasing, abandon) // the claim of B may have gone into a silent connection
-		<-h.takeBEnded
-		stop()
+		defer context.AfterFunc(ctx, func() { h.Claim.Conn().Abandon() })()
 	}
-	h.Session.KeepSilent(false)
-	h.dropUnfinishedClaim(releasing)
-	h.remember()
-	unrecorded, err := h.giveBack(ctx, releasing)
+	unrecorded, err := h.proof.giveBack(ctx, releasing)
 	if err != nil {
 		h.Claim.Conn().Abandon()
 		<-h.Claim.Conn().Done()
 	}
-	h.Claim.Wait()
+	h.proof.wait()
 	if err == nil || h.Claim.Conn().Orderly() {
 		return unrecorded // what was ours has gone with the connection, by the broker's own word
 	}
 	return fmt.Errorf("cannot confirm that %s was given back; the connection was closed, which frees it: %w", h, err)
 }
 
-// remember keeps whom a contender that gives up its place has waited for.
-func (h *Held) remember() {
-	reader := h.reader.Load()
-	if reader == nil || h.Claim.Started() {
+// putBack puts the token back, without waiting; nil: there is none.
+func (h *Held) putBack() func() {
+	if h.Token == nil {
+		return nil
+	}
+	return h.Token.PutBack
+}
+
+// Wait waits for what runs beside the holding, once its connection is closed.
+func (h *Held) Wait() {
+	if h.Token != nil {
+		h.Token.Wait()
+	}
+	h.proof.wait()
+}
+
+// sayAwaited tells the user whom the slot is waited for.
+func (h *Held) sayAwaited(last ledger.Record, left time.Duration) {
+	atMost := left.Round(time.Millisecond).String()
+	if last.Term == 0 {
+		h.Log.Info("waiting because the ledger does not name the slot's last holder", "slot", h.slot, "queue", h.t,
+			"at_most", atMost)
 		return
 	}
-	if known := reader.View(); known.Unsettled() {
-		if h.unreleased == nil {
-			h.unreleased = make(map[int]time.Duration)
-		}
-		h.unreleased[h.slot] = known.Wait(h.lease)
-	}
-}
-
-// giveBack says that the tree is dead, within releasing, and gives back what this holding has. The successor starts as
-// soon as it hears of the first, so the rest follows in the same write and is not waited for.
-func (h *Held) giveBack(ctx, releasing context.Context) (unrecorded, err error) {
-	if h.out && !h.Session.Blocked() { // what is in hand goes back before B is free
-		_ = h.reader.Load().Close(releasing)
-	}
-	if h.Term() == 0 {
-		unrecorded = h.recordRelease(ctx) // what was recorded all the same makes others wait
-		return unrecorded, h.leave(ctx)
-	}
-	if h.Claim.Conn().Broken() || h.Session.Conn() != h.Claim.Conn() || h.Session.Apart() {
-		if h.Session.Blocked() {
-			h.Claim.Conn().Abandon() // nothing is answered on it any more
-		}
-		unrecorded = h.recordRelease(ctx)
-		h.Waiter.PassOn()
-		return unrecorded, h.leave(ctx)
-	}
-	unproven := slices.DeleteFunc(slices.Clone(h.records), func(who ledger.Holding) bool { return who == h.holding() })
-	unrecorded = h.release(ctx, unproven)
-	batch := transport.Batch{Queue: h.t, Message: h.holding().Released(!h.MayStart()), First: h.Leaving}
-	reader, lost := h.reader.Load(), errors.Is(h.Claim.Cause(), lock.ErrLost)
-	if h.Claim.Ours() && !lost { // B may be somebody else's, which would close the channel
-		batch.Remove = h.b
-	}
-	publish, gone := h.Session.Main().Publish, false
-	if reader != nil && h.Claim.Started() { // otherwise the records of those who may live have to go back
-		publish, gone = reader.Leave, true
-		h.Waiter.Drop() // a baton would come before the reader's place is free
-		batch.Wake, batch.Call = h.Names.Line(), line.Call(h.slot)
-	}
-	found, failure := publish(releasing, batch)
-	if failure != nil {
-		h.Claim.Conn().Abandon() // which frees what is ours; it may have waited behind a proof that is not answered
-	}
-	if failure != nil || found != transport.Present {
-		unrecorded, gone = h.recordRelease(ctx), false
-	}
-	return unrecorded, h.Claim.Conn().UnlessBlocked(func() error {
-		switch {
-		case lost:
-			h.Waiter.PassOn()
-			return h.leave(ctx)
-		case reader == nil && failure == nil:
-			will.Call(ctx, h.Session.Main(), h.t, h.Names.Line(), h.slot)
-			fallthrough
-		case reader == nil || gone:
-			return nil
-		}
-		err := reader.Close(ctx)
-		call := !h.Claim.Started() && !h.Waiter.PassOn()
-		if h.Names.ID.Kind == lock.Semaphore { // the successors for other slots remove batons
-			call = !h.Claim.Started() && reader.View().AllReleased()
-		}
-		if queue := h.Names.Line(); call && queue != "" {
-			_, _ = h.Session.Lender.Publish(ctx, queue, line.Call(h.slot))
-		}
-		return err
-	})
-}
-
-// recordRelease records that the tree of this holding is dead, or that there was none, whatever was recorded of it, and
-// has a waiter look at the slot if there is no successor.
-func (h *Held) recordRelease(ctx context.Context) error {
-	if err := h.release(ctx, h.records); err != nil {
-		return err
-	}
-	if h.Claim.Started() {
-		_ = h.Session.Lender.Lend(ctx, func(c *transport.Channel) error {
-			will.Call(ctx, c, h.t, h.Names.Line(), h.slot)
-			return nil
-		})
-	}
-	return nil
-}
-
-// release records releases of this holding, the newest first. Where it has not seen everybody else end, each speaks of
-// itself alone: with it, a ledger that has lost a record does not look as if nobody could be alive.
-func (h *Held) release(ctx context.Context, records []ledger.Holding) (err error) {
-	for _, who := range slices.Backward(records) {
-		if e := h.Writer.Release(ctx, h.t, who, !h.MayStart()); e != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", h, e))
-		}
-	}
-	return err
-}
-
-// leave gives back what this holding has, and says nothing.
-func (h *Held) leave(ctx context.Context) error {
-	err := h.Claim.GiveBack(ctx)
-	if reader := h.reader.Load(); reader != nil && err == nil && !h.Claim.Conn().Broken() {
-		err = reader.Close(ctx)
-	}
-	return err
-}
-
-// dropUnfinishedClaim gives back what a reclaim has claimed that did not come to its end.
-func (h *Held) dropUnfinishedClaim(ctx context.Context) {
-	c := h.Session.Conn() // nil: an attempt to connect has failed
-	inDoubt := h.Claim.Started() && h.Claim.Cause() != nil && !h.Claim.Ours()
-	if c == nil || c == h.Claim.Conn() && !inDoubt || c.Broken() {
-		return
-	}
-	err := h.Session.Side().Remove(ctx, h.b)
-	if err != nil && !errors.Is(err, transport.ErrTaken) {
-		c.Abandon()
-	}
+	h.Log.Info("waiting for the last holder's release", "slot", h.slot, "term", last.Term, "host", last.Host,
+		"at_most", atMost)
 }

@@ -14,78 +14,48 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// Attempts to reclaim follow each other quickly at first, because a waiter that has the slot gives it back within
-// milliseconds, and then less so: all holders of a broker that has just started reclaim.
-const (
-	firstReclaimPause = 5 * time.Millisecond
-	maxReclaimPause   = 250 * time.Millisecond
-)
-
 // young is how long a ledger may be lost again after the broker has confirmed it: Mnesia writes its log with a delay
 // (two seconds by default). A holder that has just created its ledger does not survive a broker that goes down: if the
 // broker comes back without the ledger, a newcomer takes it for a first use.
 const young = 5 * time.Second
 
-// Reclaim implements lock.Held. Where the connection is gone it connects again and claims B of the same slot. nil is
-// proof that it is still ours: the successor starts without our release only after it has had B for as long as we
-// may live. Where the ledger has lost our record, it is written again. It goes on trying until ctx ends; the next call
-// takes up where it stopped.
-func (h *Held) Reclaim(ctx context.Context) error {
-	pauses, asked := transport.Pauses(firstReclaimPause, maxReclaimPause), false
-	for tries := 0; ; tries++ {
-		state, err := h.look(ctx)
-		switch {
-		case errors.Is(err, lock.ErrInDoubt):
-			if err = h.reconnect(ctx); err == nil {
-				continue // and look
-			}
-		case err == nil && state != recorded:
-			err = h.recordAgain(ctx, state)
-		case tries == 0:
-			return err
-		}
-		if err == nil || errors.Is(err, lock.ErrLost) {
-			return err
-		}
-		h.Log.Debug("slot not reclaimed yet", "queue", h.b, "error", err)
-		if errors.Is(err, transport.ErrTaken) && !asked {
-			asked = true
-			pauses.Reset() // an answer comes soon
-		}
-		if transport.Sleep(ctx, pauses.NextBackOff()) != nil {
-			return lock.Errorf(lock.ErrInDoubt, "cannot reclaim %s yet: %w", h, err)
-		}
+// repair writes the record again where the ledger has lost it, or connects again and claims B. A successor that has B
+// gives it back.
+func (h *Classic) repair(ctx context.Context) (proven bool, err error) {
+	if h.state != recorded {
+		return true, h.recordAgain(ctx)
 	}
+	return false, h.reconnect(ctx)
 }
 
 // recordAgain records this holding in a ledger that somebody has deleted or purged, or whose records a newcomer has in
 // hand that has heard nothing of us, and waits. Until then the slot is not proved to be ours.
-func (h *Held) recordAgain(ctx context.Context, state ledgerState) error {
-	if state == deleted {
+func (h *Classic) recordAgain(ctx context.Context) error {
+	if h.state == deleted {
 		if err := h.Writer.Create(ctx, h.t); err != nil {
 			return err
 		}
 	}
 	err := h.Claim.Ask(ctx, func() error { return h.onlyType(context.Background()) }) // its channel is patient
 	if errors.Is(err, names.ErrOtherType) {
-		return h.Claim.Lose("its ledger was " + string(state) + ", and it exists with quorum queues")
+		return h.Claim.Lose("its ledger was " + string(h.state) + ", and it exists with quorum queues")
 	} else if err != nil {
 		return err
 	}
 	if err := h.writeApart(ctx, h.holding()); err != nil {
 		return err
 	}
-	if state == emptied && h.wasEmptied {
+	if h.state == emptied && h.wasEmptied {
 		h.Writer.WarnOfPolicy(h.t, "it is empty again although a command runs")
 	} else {
-		h.Log.Warn("recording this holder again: the slot's ledger was "+string(state), "queue", h.t)
+		h.Log.Warn("recording this holder again: the slot's ledger was "+string(h.state), "queue", h.t)
 	}
-	h.wasEmptied = state == emptied
+	h.wasEmptied = h.state == emptied
 	return nil
 }
 
 // reconnect claims B on another connection, where that is necessary.
-func (h *Held) reconnect(ctx context.Context) error {
+func (h *Classic) reconnect(ctx context.Context) error {
 	if err := h.Session.Connect(ctx); err != nil {
 		if ctx.Err() == nil && time.Since(h.made) < h.Env.Young {
 			return h.Claim.Lose("the broker went down when it had just got to know of the slot: " + err.Error())
@@ -103,22 +73,18 @@ func (h *Held) reconnect(ctx context.Context) error {
 		return err
 	}
 	<-h.takeBEnded
-	h.Claim.Unwatch()
-	h.Claim.Wait() // what was asked on the broken connection
-	if err := h.Claim.MoveTo(ctx, side); err != nil {
+	if err := h.moveTo(ctx, side); err != nil {
 		return err
 	}
 	h.reader.Store(nil)
 	h.asked = 0
-	h.Session.KeepSilent(true)
-	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
 	return nil
 }
 
 // askForIt asks the owner of B to give it back. The owner may also be our own old connection, of which the broker does
 // not know yet that it is gone; or somebody whose command runs, because this host stood still and its clock with it.
 // That one says so. One that only waits gives B back, within milliseconds: the first questions await no answer.
-func (h *Held) askForIt(ctx context.Context) error {
+func (h *Classic) askForIt(ctx context.Context) error {
 	m := claim.ReclaimRequest(h.Term())
 	over := false
 	err := h.Session.Lender.Lend(ctx, func(c *transport.Channel) (err error) {
@@ -167,7 +133,7 @@ func saysOver(ctx context.Context, answers *transport.Consumer, id string) bool 
 }
 
 // handle gets what comes to B, but for requests for the slot that may be granted.
-func (h *Held) handle(d transport.Delivery) {
+func (h *Classic) handle(d transport.Delivery) {
 	term, asked := h.Claim.Asked(d)
 	switch {
 	case !asked:

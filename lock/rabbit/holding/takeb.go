@@ -23,11 +23,11 @@ const (
 
 // takeB exchanges the reader's place for B, once the command has run for a moment. Until B is ours the place is the
 // only claim. It ends with that, with the place, or with Release.
-func (h *Held) takeB(reader *ledger.Reader) {
+func (h *Classic) takeB(reader *ledger.Reader) {
 	defer close(h.takeBEnded)
 	select {
 	case <-time.After(h.Env.TakeBAfter):
-	case <-h.Claim.Ended():
+	case <-h.Claim.Life().Done():
 		return
 	case <-reader.View().Ended:
 	}
@@ -35,7 +35,7 @@ func (h *Held) takeB(reader *ledger.Reader) {
 		h.Waiter.PassOn()
 		return
 	}
-	if h.claimed(); transport.IsClosed(h.Claim.Ended()) {
+	if h.claimed(); h.Claim.Life().Err() != nil {
 		return // Release gives both back in one write
 	}
 	// The channel may have been closed meanwhile, which gives the reader's place back too.
@@ -48,7 +48,7 @@ func (h *Held) takeB(reader *ledger.Reader) {
 }
 
 // claimAfterStart claims B. It reports false if it is not ours and there is nothing more to wait for.
-func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
+func (h *Classic) claimAfterStart(reader *ledger.Reader) bool {
 	ended := reader.View().Ended
 	pauses := transport.Pauses(firstClaimPause, maxClaimPause)
 	for tries := 1; ; tries++ {
@@ -74,7 +74,7 @@ func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
 		select {
 		case <-time.After(pauses.NextBackOff()):
 		case <-ended:
-		case <-h.Claim.Ended():
+		case <-h.Claim.Life().Done():
 			return false
 		}
 	}
@@ -82,16 +82,9 @@ func (h *Held) claimAfterStart(reader *ledger.Reader) bool {
 
 // claimOver asks the owner of B for it. An earlier holder may have it, whose host stood still and its clock with it: it
 // learns so that a newer command runs.
-func (h *Held) claimOver() {
-	ctx, cancel := context.WithTimeout(context.Background(), claimOverTimeout)
+func (h *Classic) claimOver() {
+	ctx, cancel := context.WithTimeout(h.Claim.Life(), claimOverTimeout)
 	defer cancel()
-	go func() {
-		select {
-		case <-h.Claim.Ended():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	if _, err := h.Session.Lender.Publish(ctx, h.b, claim.ReclaimRequest(h.Term())); err != nil {
 		h.Log.Debug("cannot ask for the slot's queue", "queue", h.b, "error", err)
 	}

@@ -18,10 +18,11 @@ const (
 	deleted  ledgerState = "deleted"  // a successor takes the slot for one that was never used
 )
 
-// Verify implements lock.Held. It asks the broker for A and, as B's owner, for B; and for the ledger, because a
-// successor takes a slot without one for one that was never used.
-func (h *Held) Verify(ctx context.Context) error {
+// verify asks the broker for A and, as B's owner, for B; and for the ledger, because a successor takes a slot without one
+// for one that was never used.
+func (h *Classic) verify(ctx context.Context) error {
 	state, err := h.look(ctx)
+	h.state = state
 	if err == nil && state != recorded {
 		return lock.Errorf(lock.ErrInDoubt, "%s is held, but its ledger %s was %s", h, h.t, state)
 	}
@@ -30,7 +31,7 @@ func (h *Held) Verify(ctx context.Context) error {
 }
 
 // look asks the broker; see claim.Claim.Ask.
-func (h *Held) look(ctx context.Context) (ledgerState, error) {
+func (h *Classic) look(ctx context.Context) (ledgerState, error) {
 	var state ledgerState
 	err := h.Claim.Ask(ctx, func() (err error) {
 		state, err = h.ask()
@@ -42,12 +43,10 @@ func (h *Held) look(ctx context.Context) (ledgerState, error) {
 	return state, nil
 }
 
-func (h *Held) ask() (ledgerState, error) {
+func (h *Classic) ask() (ledgerState, error) {
 	background := context.Background() // the channels are patient
-	if h.a != "" {
-		if err := h.Claim.JudgeExistence(h.Claim.Side().Find(background, h.a)); err != nil {
-			return recorded, err
-		}
+	if err := h.Claim.JudgeExistence(h.find(background)); err != nil {
+		return recorded, err
 	}
 	reader := h.reader.Load()
 	if reader != nil && !h.Claim.Ours() {

@@ -23,22 +23,19 @@ const (
 	outLook = 100 * time.Millisecond
 	// comeBackTries bounds the attempts to take the reader's place again, which take two seconds then.
 	comeBackTries = 10
-	// leaveAlone is for how long a successor does not claim a B that it has given back to its holder.
+	// leaveAlone is for how long a successor does not claim a slot again that it has left to its holder.
 	leaveAlone = time.Second
 	// looksApart is after how many rounds a successor looks at B where a look costs a connection.
 	looksApart = 4
 )
 
 // MayStart reports whether nobody has to end before the command may start.
-func (h *Held) MayStart() bool { return h.mayStart || h.free(h.reader.Load().View()) }
+func (h *Classic) MayStart() bool { return h.mayStart || h.free(h.reader.Load().View()) }
 
 // free is MayStart, where the reader knows this much.
-func (h *Held) free(known ledger.View) bool {
+func (h *Classic) free(known ledger.View) bool {
 	return situation{mayStart: h.mayStart, term: h.Term(), missing: h.reader.Load().Missing}.free(known)
 }
-
-// Proven implements lock.Held.
-func (h *Held) Proven() boottime.Instant { return h.proven }
 
 // ErrStepBack says that a waiter of a higher priority is to be the successor.
 var ErrStepBack = errors.New("a waiter of a higher priority is the successor")
@@ -48,28 +45,20 @@ var ErrElsewhere = errors.New("another slot may be free")
 
 // Stand waits in the reader's place until the command may start. Errors: lock.ErrLost, lock.ErrUnreachable,
 // lock.ErrUnknown, that of ctx, ErrStepBack, or ErrElsewhere. The caller releases it then.
-func (h *Held) Stand(ctx context.Context) error { return h.stand(ctx, true) }
+func (h *Classic) Stand(ctx context.Context) error { return h.stand(ctx, true) }
 
-// Ready implements lock.Held. A successor that has claimed B and only waits gives it back if the last holder asks for
-// it; Ready then returns lock.ErrFull.
-func (h *Held) Ready(ctx context.Context) error {
-	if err := h.Claim.Cause(); err != nil {
-		return err
+// ready waits as a successor does, but gives the slot back if the last holder asks for it.
+func (h *Classic) ready(ctx context.Context) error {
+	err := h.stand(ctx, false)
+	if err == nil {
+		h.started()
+		go h.takeB(h.reader.Load())
 	}
-	if h.Claim.Started() {
-		return nil // the command is started again
-	}
-	if err := h.stand(ctx, false); err != nil {
-		return err
-	}
-	h.Claim.Start()
-	h.Session.KeepSilent(true)
-	go h.takeB(h.reader.Load())
-	return nil
+	return err
 }
 
-func (h *Held) stand(ctx context.Context, asSuccessor bool) error {
-	w := wait{Held: h, reader: h.reader.Load(), asSuccessor: asSuccessor}
+func (h *Classic) stand(ctx context.Context, asSuccessor bool) error {
+	w := wait{Classic: h, reader: h.reader.Load(), asSuccessor: asSuccessor}
 	since, err := w.await(ctx)
 	if err == nil {
 		h.mayStart, h.proven = true, since
@@ -82,14 +71,14 @@ func (h *Held) stand(ctx context.Context, asSuccessor bool) error {
 		err = cause
 	}
 	if !errors.Is(err, ErrStepBack) && !errors.Is(err, ErrElsewhere) {
-		h.skipUnusable(ctx, h.slot, err)
+		h.skipUnusable(ctx, err)
 	}
 	return err
 }
 
 // wait is the time between taking the reader's place and the start.
 type wait struct {
-	*Held
+	*Classic
 	reader      *ledger.Reader
 	asSuccessor bool   // it goes on to wait when the holder has asked for the slot
 	asked       bool   // the holder has asked for the slot
@@ -414,12 +403,5 @@ func (w *wait) sayWaiting(known ledger.View) {
 			"held_by_pid", last.PID)
 		return
 	}
-	atMost := w.left(known).Round(time.Millisecond).String()
-	if last.Term == 0 {
-		w.Log.Info("waiting because the ledger does not name the slot's last holder", "slot", w.slot, "queue", w.t,
-			"at_most", atMost)
-	} else {
-		w.Log.Info("waiting for the last holder's release", "slot", w.slot, "term", last.Term, "host", last.Host,
-			"at_most", atMost)
-	}
+	w.sayAwaited(last, w.left(known))
 }

@@ -18,9 +18,6 @@ const (
 	// readTimeout is how long the records take that a ledger was seen to have, before it is looked at again.
 	readTimeout = 200 * time.Millisecond
 
-	// secondLook is after how long a ledger without a record is looked at again.
-	secondLook = 50 * time.Millisecond
-
 	// deliveryTimeout bounds the way of a message through the broker to oneself.
 	deliveryTimeout = 5 * time.Second
 )
@@ -118,7 +115,7 @@ func Enter(ctx context.Context, channel *transport.Channel, queue string, who Vi
 		}
 	}
 	// A reader that gives its place back lets the next one in a moment before its records.
-	if err := transport.Sleep(ctx, secondLook); err != nil {
+	if err := transport.Sleep(ctx, transport.SecondLook); err != nil {
 		return nil, err
 	}
 	return enter(ctx, channel, queue, who)

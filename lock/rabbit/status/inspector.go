@@ -34,6 +34,7 @@ const (
 type Inspector struct {
 	names    names.Names // of the type that the lock has, as far as is known
 	asked    names.Names // as configured
+	plain    bool        // the lock has queues A and B, and nothing else: holders cannot be asked
 	detectAt time.Time   // when to find out the type, should the lock have no slot
 	dialer   *transport.Dialer
 	channel  *transport.Channel // that looks; nil: not connected
@@ -47,10 +48,11 @@ type Inspector struct {
 
 var _ lock.Inspector = (*Inspector)(nil)
 
-// New returns an inspector that is not connected. It does no I/O.
-func New(n names.Names, d *transport.Dialer) *Inspector {
+// New returns an inspector that is not connected. It does no I/O. With plain the lock has queues A and B, and nothing
+// else.
+func New(n names.Names, d *transport.Dialer, plain bool) *Inspector {
 	return &Inspector{
-		names: n, asked: n, dialer: d, asker: &asker{publisher: transport.NewPublisher(d, "asking")},
+		names: n, asked: n, plain: plain, dialer: d, asker: &asker{publisher: transport.NewPublisher(d, "asking")},
 		absent: map[string]time.Time{},
 	}
 }
@@ -68,7 +70,7 @@ func (i *Inspector) connect(ctx context.Context) error {
 		i.channel = conn.Channel()
 		clear(i.absent)
 	}
-	if i.known > 0 && i.names.Type != "" || time.Now().Before(i.detectAt) {
+	if i.plain || i.known > 0 && i.names.Type != "" || time.Now().Before(i.detectAt) {
 		return nil
 	}
 	n, err := slots.DetectType(ctx, i.channel, i.asked)
@@ -120,6 +122,9 @@ func subset(some, others []string) bool {
 // And B gets no question before its holder consumes from it. One that has no effect is asked until
 // it is answered, so that the other need not be asked twice: a second one might be accepted by a successor.
 func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer []byte, err error) {
+	if i.plain {
+		return nil, i.cannotAskPlain(slot, verb)
+	}
 	if err := i.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -159,6 +164,16 @@ func (i *Inspector) Ask(ctx context.Context, slot int, verb lock.Verb) (answer [
 			return nil, err
 		}
 	}
+}
+
+// cannotAskPlain is the outcome where nobody consumes what would be asked.
+func (i *Inspector) cannotAskPlain(slot int, verb lock.Verb) error {
+	remedy := "send TERM to its berth"
+	if verb == lock.AskReload {
+		remedy = "use berth reload --pid on its host"
+	}
+	return lock.Errorf(lock.ErrAbsent, "cannot ask the holder of slot %d of %s for %q: with --protocol plain no "+
+		"berth can be asked; %s", slot, i.names.ID, string(verb), remedy)
 }
 
 // askOnce asks the owner of B, and returns whether there is one, and the answer, nil if none has come: before ctx ends,

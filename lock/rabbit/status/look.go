@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"berth/lock"
@@ -32,6 +33,9 @@ func (l *look) run(ctx context.Context) (err error) {
 	if l.known, err = l.count.Count(ctx, l.names, l.channel, l.asker.publisher.Lender); err != nil {
 		return err
 	}
+	if l.plain {
+		return l.runPlain(ctx)
+	}
 	var asked []int // slots with a reader
 	for slot := 1; slot <= l.known; slot++ {
 		reader, reads, err := l.reader(ctx, slot)
@@ -54,6 +58,24 @@ func (l *look) run(ctx context.Context) (err error) {
 		}
 	}
 	return l.line(ctx)
+}
+
+// runPlain sees which slots are held, and not by whom.
+func (l *look) runPlain(ctx context.Context) error {
+	l.waiting, l.trouble = -1, "its holder cannot be asked with --protocol plain"
+	l.readers = slices.Repeat([]transport.Presence{transport.Absent}, l.known)
+	l.holders, l.others = make([]*lock.Report, l.known), make([]*lock.Report, l.known)
+	for batch := range slices.Chunk(slots.Queues(l.names.Holds, 1, l.known), slots.LargestBatch) {
+		found, err := l.asker.publisher.Probe(ctx, batch)
+		if errors.Is(err, transport.ErrUnanswered) {
+			found, err = l.channel.LookAll(ctx, batch)
+		}
+		if err != nil {
+			return err
+		}
+		l.held = append(l.held, found...)
+	}
+	return nil
 }
 
 // reader returns whether a slot is read, and whether a question would be read there.

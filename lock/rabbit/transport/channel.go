@@ -151,9 +151,9 @@ func (c *Channel) Count(ctx context.Context, queue string) (messages, consumers 
 	return messages, consumers, err
 }
 
-// secondLook is after how long a queue that seems to be empty is looked at again: it can answer a look before it puts back
+// SecondLook is after how long a queue that seems to be empty is looked at again: it can answer a look before it puts back
 // what it was given before (RabbitMQ 4.3 does so when it is busy).
-const secondLook = 50 * time.Millisecond
+const SecondLook = 50 * time.Millisecond
 
 // Abandoned reports whether a queue has neither messages nor consumers, at two looks, and how many messages it has.
 func (c *Channel) Abandoned(ctx context.Context, queue string) (abandoned bool, messages int, err error) {
@@ -162,7 +162,7 @@ func (c *Channel) Abandoned(ctx context.Context, queue string) (abandoned bool, 
 		if err != nil || messages > 0 || consumers > 0 {
 			return false, messages, err
 		}
-		if err := Sleep(ctx, secondLook); err != nil {
+		if err := Sleep(ctx, SecondLook); err != nil {
 			return false, 0, err
 		}
 	}
@@ -249,25 +249,22 @@ func (c *Channel) declare(ctx context.Context, verb, queue string, exclusive boo
 
 // Remove deletes the queue and waits for the answer. A queue that does not exist counts as removed.
 func (c *Channel) Remove(ctx context.Context, queue string) error {
-	return c.remove(ctx, operationTimeout, queue)
+	return c.remove(ctx, operationTimeout, queue, false)
 }
 
 // RemoveReplicated is Remove for a queue on several nodes.
 func (c *Channel) RemoveReplicated(ctx context.Context, queue string) error {
-	return c.remove(ctx, removalTimeout, queue)
-}
-
-func (c *Channel) remove(ctx context.Context, longest time.Duration, queue string) error {
-	return c.within(ctx, longest, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(queue, false, false, false)
-		return err
-	})
+	return c.remove(ctx, removalTimeout, queue, false)
 }
 
 // Discard deletes the queue if it has no messages and nobody consumes from it. One that does not exist counts as deleted.
 func (c *Channel) Discard(ctx context.Context, queue string) error {
-	return c.within(ctx, operationTimeout, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(queue, true, true, false)
+	return c.remove(ctx, operationTimeout, queue, true)
+}
+
+func (c *Channel) remove(ctx context.Context, longest time.Duration, queue string, idle bool) error {
+	return c.within(ctx, longest, operation{"delete", queue, configure}, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(queue, idle, idle, false)
 		return err
 	})
 }

@@ -19,7 +19,7 @@ import (
 // Dialer makes the connections of one contender or administrator. Its methods may be called from several goroutines.
 type Dialer struct {
 	Brokers   []broker.Node  // at least one, tried in turn
-	Logins    *broker.Logins // how to log in at them now; nil: as their URLs say
+	Logins    *broker.Logins // how to log in at them now
 	Renewal   time.Duration  // how often open connections look for another password; zero: 5 s
 	Connect   broker.Connect // below TLS; nil: over TCP
 	Clock     boottime.Clock // of this process

@@ -14,7 +14,7 @@ func TestSameFailuresAreTheSameTextWhereverItBegins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Dialer{Brokers: nodes, Log: hclog.NewNullLogger()}
+	d := &Dialer{Brokers: nodes, Logins: broker.NewLogins(broker.Source{}, nodes), Log: hclog.NewNullLogger()}
 	for _, only := range [][]broker.Node{nodes, nodes[1:2]} {
 		to, texts := map[string]bool{}, map[string]bool{}
 		for _, node := range only {

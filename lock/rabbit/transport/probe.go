@@ -184,15 +184,6 @@ func gather(returns <-chan amqp.Return, back map[string]bool, done <-chan struct
 				return
 			}
 			back[r.RoutingKey] = true
-			continue
-		default:
-		}
-		select {
-		case r, open := <-returns:
-			if !open {
-				return
-			}
-			back[r.RoutingKey] = true
 		case <-done:
 			if len(returns) == 0 {
 				return

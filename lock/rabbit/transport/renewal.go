@@ -33,7 +33,7 @@ func (d *Dialer) login(node broker.Node) broker.Node {
 func (d *Dialer) renew(c *Conn, used broker.Node) {
 	pause := cmp.Or(d.Renewal, renewalPause)
 	refused, wait := "", pause
-	for c.rest(wait) {
+	for c.Sleep(context.Background(), wait, "another password") == nil && !c.Broken() {
 		now := d.login(c.node)
 		if now.Password() == used.Password() || now.User() != used.User() { // another user is for the next connection
 			wait = pause
@@ -90,18 +90,6 @@ func (d *Dialer) updateSecret(c *Conn, password string) error {
 		d.Log.Info("the broker has taken the new password", "broker", c.Label())
 	}
 	return err
-}
-
-// rest waits, and reports whether the connection is still there.
-func (c *Conn) rest(pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return !c.Broken()
-	case <-c.done:
-		return false
-	}
 }
 
 // renewable reports whether the broker knows how to renew a password: RabbitMQ since 3.8. A broker that does not may end

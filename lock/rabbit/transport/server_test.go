@@ -47,7 +47,9 @@ func serving(t *testing.T, begin func(c net.Conn) (hear func(payload []byte))) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Dialer{Brokers: []broker.Node{node}, Heartbeat: time.Minute, Name: "test", Log: hclog.NewNullLogger()}
+	nodes := []broker.Node{node}
+	return &Dialer{Brokers: nodes, Logins: broker.NewLogins(broker.Source{}, nodes), Heartbeat: time.Minute, Name: "test",
+		Log: hclog.NewNullLogger()}
 }
 
 func serve(c net.Conn, begin func(net.Conn) func([]byte)) {

@@ -42,7 +42,7 @@ func (w Will) Handover(d *transport.Dialer) lock.Handover {
 		w.URLs = append(w.URLs, d.Logins.Last(node).URL())
 	}
 	data, _ := json.Marshal(w) // strings and numbers
-	return lock.Handover{Will: lock.NewWill(Name, data)}
+	return lock.Handover{Will: lock.NewWill(Name, data), Slot: w.Slot}
 }
 
 // Executor executes a will: it publishes that a term is over and its tree is dead, for the supervisor that has died.

@@ -1,54 +1,28 @@
-package replicated
+package holding
 
 import (
 	"context"
 	"errors"
 	"time"
 
-	"berth/lock"
 	"berth/lock/rabbit/ledger"
 	"berth/lock/rabbit/transport"
 )
 
-const (
-	// Attempts to reclaim follow each other quickly at first: a waiter in the place gives it back within milliseconds.
-	firstReclaimPause = 5 * time.Millisecond
-	maxReclaimPause   = 500 * time.Millisecond
+// backTimeout is for how long a holder that has written its record again waits for it, before it writes it once
+// more: a reader that has come since then has not taken the first one for a sign of life.
+const backTimeout = 500 * time.Millisecond
 
-	// backTimeout is for how long a holder that has written its record again waits for it, before it writes it once
-	// more: a reader that has come since then has not taken the first one for a sign of life.
-	backTimeout = 500 * time.Millisecond
-)
-
-// Reclaim implements lock.Held. It takes the reader's place again, and writes its record again: a waiter that has the
-// place steps back. nil is proof that the place is ours. A berth that had it meanwhile has not waited for as long as we
-// may live. It goes on trying until ctx ends; the next call takes up where it stopped.
-func (h *Held) Reclaim(ctx context.Context) error {
-	pauses := transport.Pauses(firstReclaimPause, maxReclaimPause)
-	for tries := 0; ; tries++ {
-		err := h.Verify(ctx)
-		if errors.Is(err, lock.ErrInDoubt) {
-			if err = h.repair(ctx); err == nil {
-				continue // and verify
-			}
-		} else if tries == 0 {
-			return err
-		}
-		if err == nil || errors.Is(err, lock.ErrLost) {
-			return err
-		}
-		h.Log.Debug("slot not reclaimed yet", "queue", h.t, "error", err)
-		if transport.Sleep(ctx, pauses.NextBackOff()) != nil {
-			return lock.Errorf(lock.ErrInDoubt, "cannot reclaim %s yet: %w", h, err)
-		}
+// repair has the record and its copy come to the reader, on another connection or channel where that is necessary: a
+// waiter that has the place steps back.
+func (h *quorum) repair(ctx context.Context) (proven bool, err error) {
+	if h.Claim.Cause() == nil {
+		return false, h.writeAgain(ctx, h.reader.Load())
 	}
+	return false, h.reconnect(ctx)
 }
 
-// repair has the record and its copy come to the reader, on another connection or channel where that is necessary.
-func (h *Held) repair(ctx context.Context) error {
-	if h.Claim.Cause() == nil {
-		return h.writeAgain(ctx, h.reader.Load())
-	}
+func (h *quorum) reconnect(ctx context.Context) error {
 	if err := h.connect(ctx); err != nil {
 		return err
 	}
@@ -69,13 +43,12 @@ func (h *Held) repair(ctx context.Context) error {
 	h.Claim.Renew(side)
 	h.watch(h.next)
 	h.next = nil
-	h.Session.KeepSilent(true)
-	h.Log.Info("slot reclaimed", "slot", h.slot, "broker", side.Conn().Label())
+	h.reclaimed()
 	return nil
 }
 
 // connect connects again where that is necessary: over the node that answers, if one was found.
-func (h *Held) connect(ctx context.Context) error {
+func (h *quorum) connect(ctx context.Context) error {
 	found := h.elsewhere(true)
 	if found == nil {
 		return h.Session.Connect(ctx)
@@ -86,7 +59,7 @@ func (h *Held) connect(ctx context.Context) error {
 
 // comeBack consumes from the ledger, behind its reader. To give up an answer costs no place any more where only
 // the consumer has ended, and a leader that hangs may give none before the deadline.
-func (h *Held) comeBack(ctx context.Context) error {
+func (h *quorum) comeBack(ctx context.Context) error {
 	h.Session.Main().BePatient(false)
 	last := h.reader.Load()
 	if h.next != nil {
@@ -110,7 +83,7 @@ func (h *Held) comeBack(ctx context.Context) error {
 
 // writeAgain is writeBoth where the last ones have not come. While the ledger has no majority nothing comes; what comes
 // without them says that a policy is in the way.
-func (h *Held) writeAgain(ctx context.Context, reader *ledger.Reader) error {
+func (h *quorum) writeAgain(ctx context.Context, reader *ledger.Reader) error {
 	h.lookElsewhere(reader)
 	ended := reader.View().Ended
 	ctx, cancel := context.WithCancel(ctx)
@@ -130,7 +103,7 @@ func (h *Held) writeAgain(ctx context.Context, reader *ledger.Reader) error {
 }
 
 // writeBoth writes the record and its copy, and waits until they have come.
-func (h *Held) writeBoth(ctx context.Context, reader *ledger.Reader) error {
+func (h *quorum) writeBoth(ctx context.Context, reader *ledger.Reader) error {
 	return reader.Renew(ctx, backTimeout, func() error {
 		if err := h.Writer.Write(ctx, h.t, h.written(h.holding())); err != nil {
 			return err
@@ -145,7 +118,7 @@ const rewriteTimeout = time.Second
 
 // rewrite replaces the record and its copy by new ones, and has all others delivered again. What fails is tried again
 // after another while.
-func (h *Held) rewrite() {
+func (h *quorum) rewrite() {
 	ctx, cancel := context.WithTimeout(context.Background(), rewriteTimeout)
 	defer cancel()
 	reader := h.reader.Load()

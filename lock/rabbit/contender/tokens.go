@@ -1,7 +1,4 @@
-// Package tokens contends for a token semaphore: it draws the token of a slot, or waits until the broker hands it one,
-// and takes the reader's place of the slot with it. A contender without a token tries nothing. What follows is the
-// holding's, as for every kind of lock.
-package tokens
+package contender
 
 import (
 	"cmp"
@@ -12,16 +9,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
-
 	"berth/lock"
 	"berth/lock/rabbit/holding"
 	"berth/lock/rabbit/ledger"
-	"berth/lock/rabbit/line"
 	"berth/lock/rabbit/names"
-	"berth/lock/rabbit/replicated"
-	"berth/lock/rabbit/request"
-	"berth/lock/rabbit/session"
 	"berth/lock/rabbit/slots"
 	"berth/lock/rabbit/token"
 	"berth/lock/rabbit/transport"
@@ -55,106 +46,42 @@ const (
 	oncePatience = 2 * time.Second
 )
 
-// Config says who contends, and how.
-type Config struct {
-	Names  names.Names
-	Dialer *transport.Dialer
-	Host   string // for the ledger
-	PID    int
-	Log    hclog.Logger
+// Tokens is the Caller of a lock that has tokens: it draws that of a slot, or waits until the broker hands it one, and
+// takes the reader's place of the slot with it. Without a token it tries nothing.
+type Tokens struct {
+	*Candidate
+	Drawer    *token.Drawer // its tokens
+	Look      time.Duration // for how long it waits before it looks whether tokens were lost
+	FirstLook time.Duration // the same where it has just begun, or its consumer was ended
 
-	Contention lock.Contention
-	Admins     *request.Admins   // in place of those of Contention
-	Seen       bool              // the lock was seen, and no type is asked for: a mutex that has gone is not made
-	Detected   func(names.Names) // is called when the lock is found, with the type of its queues
-}
-
-// Contender is lock.Lock. New makes it.
-type Contender struct {
-	Holder     *holding.Holder    // of what this contender claims of a lock with classic queues
-	Replicated *replicated.Holder // the same with quorum queues
-	Drawer     *token.Drawer      // its tokens
-	Look       time.Duration      // for how long it waits before it looks whether tokens were lost
-	FirstLook  time.Duration      // the same where it has just begun, or its consumer was ended
-
-	id       lock.ID
-	names    names.Names // of the type that the lock has, or that was asked for
-	asked    names.Names // as configured: of no type if any will do
-	detected bool        // the type is known
-	priority int         // among the waiters, once it has won a slot
-	once     bool        // see lock.Contention
-	session  *session.Session
-	writer   *ledger.Writer
-	seen     bool              // see Config
+	asked    names.Names       // as configured: of no type if any will do
+	detected bool              // the type is known, and Holder.Names are of that
+	seen     bool              // the lock was seen, and no type is asked for: a mutex that has gone is not made
 	found    func(names.Names) // see Config.Detected
-	log      hclog.Logger
 
 	hindered bool          // something was in the way of the last attempt that no token tells of
 	refusal  time.Duration // the next pause after a token that was of no use; 0: the last one was
 	refusals []int         // slots whose tokens were of no use: the next attempt prefers others
 	missing  []int         // slots whose token seemed to be lost at the last look
 	soon     bool          // the next look is soon
-
-	held *Held // the last one
 }
 
-var _ lock.Lock = (*Contender)(nil)
-
-// New returns a contender that is not connected. It does no I/O.
-func New(cfg Config) *Contender {
-	s := session.New(cfg.Dialer)
-	as := cfg.Contention
-	priority := as.Priority
-	if as.Takeover {
-		priority = lock.MaxPriority + 1
+func newTokens(on *Candidate, priority int, seen bool, found func(names.Names)) *Tokens {
+	h := on.Holder
+	return &Tokens{
+		Candidate: on, Drawer: token.NewDrawer(h.Names, priority, h.Session, h.Log), Look: seldomLook, FirstLook: soonLook,
+		asked: h.Names, seen: seen, found: found, soon: true,
 	}
-	c := &Contender{
-		id: cfg.Names.ID, names: cfg.Names, asked: cfg.Names, priority: as.Priority, session: s, log: cfg.Log,
-		Look: seldomLook, FirstLook: soonLook, soon: true, once: as.Once, seen: cfg.Seen, found: cfg.Detected,
-		Drawer: token.NewDrawer(cfg.Names, priority, s, cfg.Log),
-	}
-	c.writer = ledger.NewWriter(s.Lender, cfg.Log)
-	inbox, skipped := request.New(cfg.Admins, cfg.Dialer), &slots.Skipped{}
-	c.Holder = &holding.Holder{
-		Names: cfg.Names.Of(names.Classic), Session: s, Writer: c.writer, Skipped: skipped,
-		Waiter: line.NewWaiter(line.Config{ID: c.id, Once: true, Log: cfg.Log}, s), // nobody stands in line
-		Inbox:  inbox,
-		Host:   cfg.Host, PID: cfg.PID, Env: holding.NewEnv(), Log: cfg.Log,
-	}
-	c.Replicated = &replicated.Holder{
-		Names: cfg.Names.Of(names.Quorum), Session: s, Writer: c.writer, Skipped: skipped, Inbox: inbox,
-		Host: cfg.Host, PID: cfg.PID, Env: replicated.NewEnv(), Log: cfg.Log,
-	}
-	return c
 }
 
-// Alarm implements lock.Lock.
-func (c *Contender) Alarm() string { return c.session.Alarm() }
-
-// Connect implements lock.Lock.
-func (c *Contender) Connect(ctx context.Context) error {
-	if err := c.id.Check(); err != nil {
-		return err
+func (c *Tokens) acquire(ctx context.Context) (*holding.Held, error) {
+	err := c.detectType(ctx)
+	if err == nil {
+		err = c.makeMutex(ctx)
 	}
-	return c.session.Connect(ctx)
-}
-
-// Acquire implements lock.Lock.
-func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
-	if err := c.session.Begin("acquire "+c.id.String(), c.held != nil && !c.held.Over()); err != nil {
+	if err != nil {
+		c.hindered = true
 		return nil, err
-	}
-	c.writer.FlushOwed(ctx)
-	if err := c.detectType(ctx); err != nil {
-		c.hindered = true
-		return nil, c.session.Outcome(err)
-	}
-	if err := c.makeMutex(ctx); errors.Is(err, transport.ErrTaken) { // another berth is making it, or sees to its token
-		c.hindered = true
-		return nil, c.id.Full()
-	} else if err != nil {
-		c.hindered = true
-		return nil, c.session.Outcome(err)
 	}
 	h, t, err := c.attempt(ctx)
 	for end := time.Now().Add(oncePatience); c.once && errors.Is(err, lock.ErrFull) && c.comeBack(ctx, end); {
@@ -162,33 +89,32 @@ func (c *Contender) Acquire(ctx context.Context) (lock.Held, error) {
 	}
 	if err == nil {
 		c.hindered, c.refusal, c.refusals, c.Drawer.Priority = false, 0, nil, c.priority
-		c.held = &Held{Place: h, Token: c.Drawer.Keep(t)}
-		c.Holder.Leaving, c.Replicated.Leaving = c.held.Token.PutBack, c.held.Token.PutBack
-		return c.held, nil
+		h.Token = c.Drawer.Keep(t)
+		return h, nil
 	}
 	if errors.Is(err, lock.ErrAbsent) {
 		c.detected = false // it may be made again with other queues
 	}
-	if none := errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent); none && !c.once {
-		err = cmp.Or(c.session.Permitted(ctx, c.names.Tokens(), c.names.Mark()), err)
+	if none(err) {
+		err = c.permitted(ctx, c.Holder.Names.Tokens(), err)
 	}
-	c.hindered = !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrAbsent)
-	conn := c.session.Conn()
+	c.hindered = !none(err)
+	conn := c.Holder.Session.Conn()
 	back := conn.UnlessBlocked(func() error { return c.Drawer.PutBack(ctx) })
 	if back != nil && !errors.Is(back, lock.ErrDenied) {
-		c.log.Debug("tokens not given back cleanly", "error", back)
+		c.Holder.Log.Debug("tokens not given back cleanly", "error", back)
 		conn.Abandon() // which gives them back
 	}
-	return nil, c.session.Outcome(err)
+	return nil, err
 }
 
 // detectType finds out of which type the lock's queues are. While there is no such lock, a waiter consumes from the
 // tokens of the type that was asked for.
-func (c *Contender) detectType(ctx context.Context) error {
+func (c *Tokens) detectType(ctx context.Context) error {
 	if c.detected {
 		return nil
 	}
-	n, err := slots.DetectType(ctx, c.session.Side(), c.asked)
+	n, err := slots.DetectType(ctx, c.Holder.Session.Side(), c.asked)
 	switch {
 	case errors.Is(err, lock.ErrAbsent) && c.seen && c.id.Kind == lock.Mutex:
 		return c.asked.Vanished()
@@ -198,42 +124,48 @@ func (c *Contender) detectType(ctx context.Context) error {
 		return err
 	}
 	c.detected = err == nil
-	c.names = n
+	c.Holder.Names = n
 	if c.detected {
 		c.found(n)
 	}
 	return c.Drawer.UseQueue(ctx, n)
 }
 
-// makeMutex makes a mutex that does not exist, and that nobody administers, under the administration mutex.
-func (c *Contender) makeMutex(ctx context.Context) error {
+// makeMutex makes a mutex that does not exist, and that nobody administers, under the administration mutex. Error:
+// lock.ErrFull if another berth has that, which makes it or sees to its token, or if A is somebody's.
+func (c *Tokens) makeMutex(ctx context.Context) error {
 	if c.id.Kind != lock.Mutex {
 		return nil
 	}
-	if err := c.exists(ctx, 1); !errors.Is(err, transport.ErrNoQueue) {
-		return err
+	err := c.exists(ctx, 1)
+	if errors.Is(err, transport.ErrNoQueue) {
+		err = c.administering(ctx, c.make)
 	}
-	return c.administering(ctx, c.make)
+	if errors.Is(err, transport.ErrTaken) {
+		return c.id.Full()
+	}
+	return err
 }
 
 // make makes the queues of a mutex, A last. Berths that use classic queues make a ledger, too, and look for this one: of
 // two that disagree at least one sees both.
-func (c *Contender) make(ctx context.Context) error {
+func (c *Tokens) make(ctx context.Context) error {
 	if err := c.exists(ctx, 1); !errors.Is(err, transport.ErrNoQueue) {
 		return err // another berth has made it meanwhile
 	}
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
-	if _, err := slots.OfNoOtherType(ctx, c.session, c.names, true, false); err != nil {
+	s, n := c.Holder.Session, c.Holder.Names
+	if _, err := slots.OfNoOtherType(ctx, s, n, true, false); err != nil {
 		return err
 	}
-	maker := ledger.Maker{Names: c.names, Side: c.session.Side(), Lender: c.session.Lender, Log: c.log}
+	maker := ledger.Maker{Names: n, Side: s.Side(), Lender: s.Lender, Log: c.Holder.Log}
 	err := maker.Make(ctx, 1, func() (known bool, err error) {
-		discarded, err := slots.OfNoOtherType(ctx, c.session, c.names, true, true)
+		discarded, err := slots.OfNoOtherType(ctx, s, n, true, true)
 		if err == nil {
 			err = c.pool().Make(ctx) // others draw from it as soon as A is there, and RabbitMQ 3.10 cuts them off if it is half-made
 		}
-		return !discarded && !c.detected && !c.session.Returned(), err // otherwise it was there before
+		return !discarded && !c.detected && !s.Returned(), err // otherwise it was there before
 	})
 	if err != nil {
 		return err
@@ -242,8 +174,8 @@ func (c *Contender) make(ctx context.Context) error {
 }
 
 // attempt draws tokens until one of them is worth its slot. It prefers slots in which a command can be started at once.
-func (c *Contender) attempt(ctx context.Context) (Place, token.Token, error) {
-	a := attempt{Contender: c}
+func (c *Tokens) attempt(ctx context.Context) (*holding.Held, token.Token, error) {
+	a := attempt{Tokens: c}
 	h, t, err := a.draw(ctx)
 	if h != nil || err != nil {
 		return h, t, err
@@ -270,7 +202,7 @@ func (c *Contender) attempt(ctx context.Context) (Place, token.Token, error) {
 
 // attempt is one Acquire under way.
 type attempt struct {
-	*Contender
+	*Tokens
 	seen      []token.Token // in hand
 	aside     []token.Token // those whose slots were refused at the last attempts
 	waited    []token.Token // those whose last holder has to be waited for
@@ -280,7 +212,7 @@ type attempt struct {
 }
 
 // draw draws tokens and goes to their slots, but for those that were refused before: their tokens come first again.
-func (a *attempt) draw(ctx context.Context) (Place, token.Token, error) {
+func (a *attempt) draw(ctx context.Context) (*holding.Held, token.Token, error) {
 	for a.gone < maxTried && a.useless < maxUseless {
 		t, found, err := a.Drawer.Draw(ctx, a.seen)
 		if err != nil {
@@ -302,7 +234,7 @@ func (a *attempt) draw(ctx context.Context) (Place, token.Token, error) {
 }
 
 // each goes to the slots of tokens until one of them can be had. It returns neither a slot nor an error if others may.
-func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (Place, token.Token, error) {
+func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (*holding.Held, token.Token, error) {
 	for _, t := range of {
 		h, err := a.claim(ctx, t, now)
 		switch {
@@ -322,7 +254,7 @@ func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (Place, 
 			}
 		}
 		a.gone++
-		if !a.session.Usable() || ctx.Err() != nil {
+		if !a.Holder.Session.Usable() || ctx.Err() != nil {
 			return nil, token.Token{}, err
 		}
 	}
@@ -330,7 +262,7 @@ func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (Place, 
 }
 
 // refused notes whether there were tokens, of no use.
-func (c *Contender) refused(drawn bool) {
+func (c *Tokens) refused(drawn bool) {
 	if !drawn {
 		c.refusal, c.refusals = 0, nil
 		return
@@ -342,17 +274,17 @@ func (c *Contender) refused(drawn bool) {
 var errUseless = errors.New("the token is of no use")
 
 // claim claims the slot of a token. With now it returns slots.ErrMustWait where a command could not be started at once.
-func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place, err error) {
+func (c *Tokens) claim(ctx context.Context, t token.Token, now bool) (h *holding.Held, err error) {
 	if t.Slot == 0 {
-		c.log.Warn("a message that is no token is removed", "queue", c.Drawer.Queue)
+		c.Holder.Log.Warn("a message that is no token is removed", "queue", c.Drawer.Queue)
 		return nil, errUseless
 	}
 	if c.leftover(ctx, t.Slot) {
-		c.log.Debug("a token of a leftover is removed", "slot", t.Slot)
+		c.Holder.Log.Debug("a token of a leftover is removed", "slot", t.Slot)
 		return nil, errUseless
 	}
 	for pause, try := firstPause, 1; ; pause, try = 2*pause, try+1 {
-		h, err = c.enter(ctx, t.Slot, now)
+		h, err = c.Holder.Claim(ctx, t.Slot, now)
 		if err == nil || !errors.Is(err, transport.ErrTaken) || try == tries {
 			break
 		}
@@ -361,53 +293,37 @@ func (c *Contender) claim(ctx context.Context, t token.Token, now bool) (h Place
 		}
 	}
 	if errors.Is(err, transport.ErrNoQueue) && errors.Is(c.exists(ctx, t.Slot), transport.ErrNoQueue) {
-		c.log.Debug("a token of a slot that was removed", "slot", t.Slot)
+		c.Holder.Log.Debug("a token of a slot that was removed", "slot", t.Slot)
 		return nil, errUseless
 	}
 	return h, err
 }
 
-// enter takes the reader's place of a slot.
-func (c *Contender) enter(ctx context.Context, slot int, now bool) (Place, error) {
-	if c.names.Replicated() {
-		if h, err := c.Replicated.Claim(ctx, slot, now); err != nil {
-			return nil, err
-		} else {
-			return h, nil
-		}
-	}
-	h, err := c.Holder.Claim(ctx, slot, now)
-	if err != nil {
-		return nil, err
-	}
-	return h, nil
-}
-
 // exists returns nil if the slot exists.
-func (c *Contender) exists(ctx context.Context, slot int) error {
-	return slots.Find(ctx, c.session, c.session.Side(), c.names.Exists(slot))
+func (c *Tokens) exists(ctx context.Context, slot int) error {
+	return slots.Find(ctx, c.Holder.Session, c.Holder.Session.Side(), c.Holder.Names.Exists(slot))
 }
 
 // leftover reports whether a slot is beyond one that does not exist, and so nobody's.
-func (c *Contender) leftover(ctx context.Context, slot int) bool {
-	gap, err := (&slots.Finder{Names: c.names, Session: c.session, Limit: lock.MaxSlots}).Gap(ctx, slot)
-	return err == nil && gap > 0 && errors.Is(c.session.Side().Find(ctx, c.names.Exists(gap)), transport.ErrNoQueue)
+func (c *Tokens) leftover(ctx context.Context, slot int) bool {
+	gap, err := (&slots.Finder{Names: c.Holder.Names, Session: c.Holder.Session, Limit: lock.MaxSlots}).Gap(ctx, slot)
+	return err == nil && gap > 0 && errors.Is(c.Holder.Session.Side().Find(ctx, c.Holder.Names.Exists(gap)), transport.ErrNoQueue)
 }
 
 // none is the outcome where nobody has left a token.
-func (c *Contender) none(ctx context.Context) error {
+func (c *Tokens) none(ctx context.Context) error {
 	switch err := c.exists(ctx, 1); {
 	case err == nil:
 		return c.id.Full()
 	case errors.Is(err, transport.ErrNoQueue):
-		return c.names.Absent()
+		return c.Holder.Names.Absent()
 	default:
 		return err
 	}
 }
 
 // noTokens is the outcome where tokens cannot be drawn.
-func (c *Contender) noTokens(ctx context.Context, err error) error {
+func (c *Tokens) noTokens(ctx context.Context, err error) error {
 	if !errors.Is(err, transport.ErrNoQueue) {
 		return err
 	}
@@ -421,12 +337,8 @@ func (c *Contender) noTokens(ctx context.Context, err error) error {
 	return c.id.Full() // as far as is known: who waits looks whether the tokens are lost
 }
 
-// Wait implements lock.Lock. It returns when a token has come.
-func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
-	conn := c.session.Conn()
-	if conn == nil {
-		return lock.Errorf(lock.ErrUnreachable, "cannot wait for %s: not connected", c.id)
-	}
+// wait returns when a token has come.
+func (c *Tokens) wait(ctx context.Context, pause time.Duration) error {
 	if c.hindered {
 		return c.sleep(ctx, pause)
 	}
@@ -437,7 +349,7 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 	}
 	for {
 		patience := c.Look
-		if c.names.Replicated() {
+		if c.Holder.Names.Replicated() {
 			patience = min(patience, quorumLook)
 		}
 		if c.soon {
@@ -459,36 +371,15 @@ func (c *Contender) Wait(ctx context.Context, pause time.Duration) error {
 		case errors.Is(err, lock.ErrDenied): // until somebody permits it
 			return cmp.Or(c.sleep(ctx, pause), err)
 		}
-		c.log.Debug("no token can come for now", "error", err)
+		c.Holder.Log.Debug("no token can come for now", "error", err)
 		c.soon = c.soon || token.Ended(err)
 		return c.sleep(ctx, pause)
 	}
 }
 
 // sleep ends with the connection.
-func (c *Contender) sleep(ctx context.Context, pause time.Duration) error {
-	return c.session.Conn().Sleep(ctx, pause, c.id.String())
+func (c *Tokens) sleep(ctx context.Context, pause time.Duration) error {
+	return c.Holder.Session.Conn().Sleep(ctx, pause, c.id.String())
 }
 
-// Handovers implements lock.Lock. There is no successor before it has a token.
-func (c *Contender) Handovers() <-chan lock.Handover { return nil }
-
-// Requests implements lock.Lock.
-func (c *Contender) Requests() <-chan lock.Request { return c.Holder.Inbox.Requests() }
-
-// Close implements lock.Lock. It takes a second at most, and two more if something is just being published.
-func (c *Contender) Close() error {
-	answered := make(chan struct{})
-	go func() {
-		c.Holder.Inbox.Close()
-		close(answered)
-	}()
-	err := c.session.Close() // which gives back what is in hand
-	<-answered
-	if c.held != nil {
-		c.held.Token.Wait()
-		c.held.Wait()
-		c.held = nil
-	}
-	return err
-}
+func (c *Tokens) leave() {} // the end of the connection gives back what is in hand

@@ -1,4 +1,4 @@
-package replicated
+package holding
 
 import (
 	"context"
@@ -11,18 +11,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// leaveAlone is for how long one that has stepped back lets the slot to its holder.
-const leaveAlone = time.Second
-
-// Ready implements lock.Held. One that has only waited steps back if a holder of before shows that it lives; Ready then
-// returns lock.ErrFull.
-func (h *Held) Ready(ctx context.Context) error {
-	if err := h.Claim.Cause(); err != nil {
-		return err
-	}
-	if h.Claim.Started() {
-		return nil // the command is started again
-	}
+// ready waits, and steps back if a holder of before shows that it lives.
+func (h *quorum) ready(ctx context.Context) error {
 	if err := h.await(ctx); err != nil {
 		if ctx.Err() != nil { // it may have cut the connection
 			return fmt.Errorf("gave up waiting for the last holder of %s: %w", h, ctx.Err())
@@ -33,8 +23,7 @@ func (h *Held) Ready(ctx context.Context) error {
 	}
 	reader := h.reader.Load()
 	h.proven = reader.View().Proven
-	h.Claim.Start()
-	h.Session.KeepSilent(true)
+	h.started()
 	reader.Keep()
 	h.watch(reader)
 	return nil
@@ -44,7 +33,7 @@ func (h *Held) Ready(ctx context.Context) error {
 //
 // The delay counts from when the own record had come: the place was ours then. Where it is somebody else's for a while,
 // the records in hand come again, which looks like a holder that writes its record again: both end the wait.
-func (h *Held) await(ctx context.Context) error {
+func (h *quorum) await(ctx context.Context) error {
 	reader, since, told := h.reader.Load(), time.Now(), false
 	look := time.NewTicker(h.lease / 4)
 	defer look.Stop()
@@ -52,7 +41,7 @@ func (h *Held) await(ctx context.Context) error {
 		known := reader.View()
 		h.Writer.WarnOfDoubt(h.t, known.Doubt())
 		left := h.delay(known) - time.Since(since)
-		now := situation{
+		now := quorumSituation{
 			clock: h.Session.Dialer.Clock, gaveUp: ctx.Err() != nil, blocked: h.Session.Blocked(), empty: reader.Empty, left: left, lease: h.lease,
 		}
 		var err error
@@ -68,7 +57,7 @@ func (h *Held) await(ctx context.Context) error {
 			err = lock.Errorf(lock.ErrFull, "%s: its holder lives, or another berth had its place", h)
 		case breakOff:
 			err = h.Session.Conn().BrokenError(h.String())
-		case recordItself:
+		case recordAgain:
 			err, since = h.record(ctx), time.Now()
 		case start:
 			return nil
@@ -81,7 +70,7 @@ func (h *Held) await(ctx context.Context) error {
 		case listen:
 			if !told {
 				told = true
-				h.sayWaiting(known, left)
+				h.sayAwaited(known.Awaited(), left)
 			}
 			err = h.pause(ctx, reader, known, left, look.C)
 		}
@@ -93,18 +82,18 @@ func (h *Held) await(ctx context.Context) error {
 
 // stepBack leaves the reader's place to a holder that lives, which has no record before that. Whatever else keeps
 // others from the slot, as its token, stays until Release.
-func (h *Held) stepBack(ctx context.Context) {
+func (h *quorum) stepBack(ctx context.Context) {
 	h.Skipped.Add(h.slot, leaveAlone, transport.ErrTaken)
 	ctx, cancel := ledger.Finishing(ctx)
 	defer cancel()
 	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
-	unrecorded, err := h.giveBack(ctx, releasing, nil)
+	unrecorded, err := h.leave(ctx, releasing, nil)
 	h.back = func() (error, error) { return unrecorded, err }
 }
 
 // pause returns when there may be something to do. Now and then it proves the place.
-func (h *Held) pause(ctx context.Context, reader *ledger.Reader, known ledger.View, left time.Duration,
+func (h *quorum) pause(ctx context.Context, reader *ledger.Reader, known ledger.View, left time.Duration,
 	look <-chan time.Time) error {
 	enough := time.NewTimer(left)
 	defer enough.Stop()
@@ -120,7 +109,7 @@ func (h *Held) pause(ctx context.Context, reader *ledger.Reader, known ledger.Vi
 }
 
 // look proves the place, and that the slot is there.
-func (h *Held) look(ctx context.Context, reader *ledger.Reader) error {
+func (h *quorum) look(ctx context.Context, reader *ledger.Reader) error {
 	if err := reader.Prove(ctx); errors.Is(err, ledger.ErrTimedOut) {
 		if reader.Deprived(ctx, h.visitor().Knock) {
 			h.miss()
@@ -130,17 +119,5 @@ func (h *Held) look(ctx context.Context, reader *ledger.Reader) error {
 		return h.judge(err)
 	}
 	reader.Prune()
-	return h.Claim.JudgeExistence(h.exists(ctx))
-}
-
-// sayWaiting tells the user whom the slot is waited for.
-func (h *Held) sayWaiting(known ledger.View, left time.Duration) {
-	last, atMost := known.Awaited(), left.Round(time.Millisecond).String()
-	if last.Term == 0 {
-		h.Log.Info("waiting because the ledger does not name the slot's last holder", "slot", h.slot, "queue", h.t,
-			"at_most", atMost)
-		return
-	}
-	h.Log.Info("waiting for the last holder's release", "slot", h.slot, "term", last.Term, "host", last.Host,
-		"at_most", atMost)
+	return h.Claim.JudgeExistence(h.find(ctx))
 }

@@ -1,4 +1,4 @@
-package tokens
+package contender
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // lookForLost has tokens made again that were missing at the last look, too, under the administration mutex. Where
 // somebody else has that, or anything goes wrong, the next look comes when it is due. It reports whether there is
 // nothing but to wait on: the lock has slots, and nobody has left a token that was not handed to anybody.
-func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
+func (c *Tokens) lookForLost(ctx context.Context) (stay bool, err error) {
 	pool := c.pool()
 	missing, err := pool.Missing(ctx)
 	stay = err == nil && errors.Is(c.none(ctx), lock.ErrFull)
@@ -26,22 +26,23 @@ func (c *Contender) lookForLost(ctx context.Context) (stay bool, err error) {
 		err = c.repair(ctx, pool)
 	}
 	if err != nil {
-		c.log.Debug("not known whether tokens are lost", "error", err)
+		c.Holder.Log.Debug("not known whether tokens are lost", "error", err)
 	}
-	if !c.session.Usable() {
-		return false, c.session.Conn().WaitError(ctx, c.id.String())
+	if !c.Holder.Session.Usable() {
+		return false, c.Holder.Session.Conn().WaitError(ctx, c.id.String())
 	}
 	return stay, ctx.Err()
 }
 
 // pool returns all tokens of the lock.
-func (c *Contender) pool() token.Pool {
-	return token.Pool{Names: c.names, Side: c.session.Side(), Lender: c.session.Lender, Probe: c.session.Probe, Log: c.log}
+func (c *Tokens) pool() token.Pool {
+	h, s := c.Holder, c.Holder.Session
+	return token.Pool{Names: h.Names, Side: s.Side(), Lender: s.Lender, Probe: s.Probe, Log: h.Log}
 }
 
 // comeBack reports whether tokens are there that one who does not wait has not found: somebody has counted or tried them,
 // and put them back, or they were lost. It makes those again as one that waits does, and at once.
-func (c *Contender) comeBack(ctx context.Context, end time.Time) bool {
+func (c *Tokens) comeBack(ctx context.Context, end time.Time) bool {
 	var before []int
 	for pool := c.pool(); c.refusal == 0 && time.Now().Before(end); {
 		missing, err := pool.Missing(ctx)
@@ -63,9 +64,9 @@ func (c *Contender) comeBack(ctx context.Context, end time.Time) bool {
 	return false
 }
 
-func (c *Contender) repair(ctx context.Context, pool token.Pool) error {
+func (c *Tokens) repair(ctx context.Context, pool token.Pool) error {
 	return c.administering(ctx, func(ctx context.Context) error {
-		n, err := slots.Count(ctx, c.session.Side(), c.names)
+		n, err := slots.Count(ctx, c.Holder.Session.Side(), c.Holder.Names)
 		if err == nil {
 			err = pool.Repair(ctx, n, n)
 		}
@@ -75,11 +76,11 @@ func (c *Contender) repair(ctx context.Context, pool token.Pool) error {
 
 // administering does something under the administration mutex. Its error is transport.ErrTaken if another berth has that,
 // and names.Foreign if the queue is no berth's.
-func (c *Contender) administering(ctx context.Context, do func(context.Context) error) error {
-	side, mutex := c.session.Side(), c.names.Administration()
+func (c *Tokens) administering(ctx context.Context, do func(context.Context) error) error {
+	side, mutex := c.Holder.Session.Side(), c.Holder.Names.Administration()
 	err := side.Claim(ctx, mutex)
 	if errors.Is(err, transport.ErrTaken) && side.Find(ctx, mutex) == nil {
-		return c.names.Foreign(mutex)
+		return c.Holder.Names.Foreign(mutex)
 	} else if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package replicated
+package holding
 
 import (
 	"context"
@@ -28,10 +28,10 @@ type search struct {
 }
 
 // silence is for how long nothing may come.
-func (h *Held) silence() time.Duration { return min(maxSilence, h.lease/5) }
+func (h *quorum) silence() time.Duration { return min(maxSilence, h.lease/5) }
 
 // lookElsewhere begins to look for another node than that of the reader, unless that is under way.
-func (h *Held) lookElsewhere(reader *ledger.Reader) {
+func (h *quorum) lookElsewhere(reader *ledger.Reader) {
 	h.searching.Lock()
 	defer h.searching.Unlock()
 	if h.search != nil || !h.Claim.Started() || len(h.Session.Dialer.Brokers) == 1 {
@@ -49,7 +49,7 @@ func (h *Held) lookElsewhere(reader *ledger.Reader) {
 
 // elsewhere ends the search, and returns the reader that it has found; nil: none. But one of a reader that still has
 // its place goes on where it may.
-func (h *Held) elsewhere(mayGoOn bool) *ledger.Reader {
+func (h *quorum) elsewhere(mayGoOn bool) *ledger.Reader {
 	h.searching.Lock()
 	defer h.searching.Unlock()
 	s := h.search
@@ -64,7 +64,7 @@ func (h *Held) elsewhere(mayGoOn bool) *ledger.Reader {
 }
 
 // answered ends the search: the node answers. What was found by then has cost it its connection, and is for repair.
-func (h *Held) answered() {
+func (h *quorum) answered() {
 	h.searching.Lock()
 	defer h.searching.Unlock()
 	if s := h.search; s != nil {
@@ -76,7 +76,7 @@ func (h *Held) answered() {
 }
 
 // stayHere ends the search, and what it has found.
-func (h *Held) stayHere() {
+func (h *quorum) stayHere() {
 	if found := h.elsewhere(false); found != nil {
 		found.Channel().Conn().Abandon()
 	}
@@ -84,7 +84,7 @@ func (h *Held) stayHere() {
 
 // findElsewhere takes the reader's place over another node, once that of this reader is silent, and cuts this
 // connection. It tries the others in turn for as long as nothing comes.
-func (h *Held) findElsewhere(ctx context.Context, reader *ledger.Reader, silence time.Duration) *ledger.Reader {
+func (h *quorum) findElsewhere(ctx context.Context, reader *ledger.Reader, silence time.Duration) *ledger.Reader {
 	for quiet(ctx, reader, silence) {
 		for _, n := range h.Session.Dialer.Others(reader.Channel().Conn().Node()) {
 			if found := h.standElsewhere(ctx, reader, n); found != nil {
@@ -98,7 +98,7 @@ func (h *Held) findElsewhere(ctx context.Context, reader *ledger.Reader, silence
 // standElsewhere takes the reader's place over another node, which is named by its place in the list: behind this one,
 // for as long as that has a connection. Where the leader is slow, and not the node silent, this reader hears something
 // before the other one has its answer, or as soon.
-func (h *Held) standElsewhere(ctx context.Context, reader *ledger.Reader, n int32) *ledger.Reader {
+func (h *quorum) standElsewhere(ctx context.Context, reader *ledger.Reader, n int32) *ledger.Reader {
 	node := h.Session.Dialer.Brokers[n]
 	bounded, cancel := context.WithTimeout(ctx, max(h.lease/5, minVisit))
 	defer cancel()

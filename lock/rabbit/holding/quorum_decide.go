@@ -1,4 +1,4 @@
-package replicated
+package holding
 
 import (
 	"time"
@@ -8,8 +8,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// situation is what one that waits goes by, besides what it knows of the ledger.
-type situation struct {
+// quorumSituation is what one that waits for a slot on quorum queues goes by, besides what it knows of the ledger.
+type quorumSituation struct {
 	clock   boottime.Clock
 	gaveUp  bool          // its caller has
 	blocked bool          // the connection is
@@ -18,24 +18,8 @@ type situation struct {
 	lease   time.Duration
 }
 
-// step is what one that waits does next.
-type step string
-
-const (
-	giveUp       step = "give up"
-	losePlace    step = "lose the place"
-	loseToGuard  step = "lose the slot, which the own guard has released"
-	stepBack     step = "step back for a holder that lives"
-	breakOff     step = "break off"
-	recordItself step = "record itself again" // somebody was here meanwhile, and has gone
-	start        step = "have the command started"
-	proveAgain   step = "prove the place"
-	proveLast    step = "prove the place, and have the command started"
-	listen       step = "listen"
-)
-
 // next decides what to do, where the reader knows this much. It has all that lets a command start.
-func (s situation) next(known ledger.View) step {
+func (s quorumSituation) next(known ledger.View) step {
 	free := s.free(known)
 	switch {
 	case s.gaveUp:
@@ -49,7 +33,7 @@ func (s situation) next(known ledger.View) step {
 	case s.blocked:
 		return breakOff
 	case (free || s.left <= 0) && !known.Current():
-		return recordItself
+		return recordAgain
 	case free && s.clock.Until(known.Proven.Add(s.lease/2)) > 0:
 		return start
 	case free:
@@ -61,7 +45,7 @@ func (s situation) next(known ledger.View) step {
 }
 
 // free reports whether nobody else's tree can be alive, as far as the ledger says.
-func (s situation) free(known ledger.View) bool { return known.AllReleased() && !s.empty }
+func (s quorumSituation) free(known ledger.View) bool { return known.AllReleased() && !s.empty }
 
 // undisturbed reports whether nothing has kept the place from a holding since its record was read: that is read by the end
 // of a proof that begins later.

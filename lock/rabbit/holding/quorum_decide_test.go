@@ -1,4 +1,4 @@
-package replicated
+package holding
 
 import (
 	"errors"
@@ -7,67 +7,21 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/boottime"
 	"berth/lock"
 	"berth/lock/rabbit/claim"
 	"berth/lock/rabbit/ledger"
 )
 
-const (
-	me    = "me"
-	lease = time.Minute // no test waits for it
-)
+var stays = seen(isHeld(4, me), isHeld(5, "a"))
 
-func isHeld(term uint64, id string) ledger.Record {
-	return ledger.Holding{Term: term, ID: id}.Held(time.Second, "host", 1)
-}
-
-func released(term uint64, id string) ledger.Record {
-	return ledger.Record{Record: "released", Holding: ledger.Holding{Term: term, ID: id}}
-}
-
-// seen is what a reader knows whose place was proven just now.
-func seen(records ...ledger.Record) ledger.View {
-	return ledger.View{
-		History: ledger.NewHistory(me, 0, records...), Proven: boottime.Now(), Asked: -1,
-		Changed: make(chan struct{}), Ended: make(chan struct{}),
-	}
-}
-
-// proven is what is known where the place was proven that long ago.
-func proven(ago time.Duration, known ledger.View) ledger.View {
-	known.Proven = boottime.Now().Add(-ago)
-	return known
-}
-
-func holderAlive(known ledger.View) ledger.View {
-	known.HolderAlive = true
-	return known
-}
-
-func ended(known ledger.View) ledger.View {
-	over := make(chan struct{})
-	close(over)
-	known.Ended = over
-	return known
-}
-
-var (
-	somebody = seen(isHeld(3, "a"), isHeld(4, me))
-	free     = seen(isHeld(3, "a"), released(3, "a"), isHeld(4, me))
-	visited  = seen(isHeld(4, me), isHeld(5, "a"), released(5, "a"))
-	stays    = seen(isHeld(4, me), isHeld(5, "a"))
-	disowned = seen(isHeld(3, "a"), released(3, "a"), isHeld(4, me), released(4, me))
-)
-
-func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
-	waits := situation{left: time.Second, lease: lease}
-	over := situation{lease: lease}
-	empty := situation{left: time.Second, lease: lease, empty: true}
-	blocked := situation{left: time.Second, lease: lease, blocked: true}
-	gone := situation{lease: lease, gaveUp: true, blocked: true}
+func TestWhatOneDoesThatWaitsForASlotOnQuorumQueues(t *testing.T) {
+	waits := quorumSituation{left: time.Second, lease: lease}
+	over := quorumSituation{lease: lease}
+	empty := quorumSituation{left: time.Second, lease: lease, empty: true}
+	blocked := quorumSituation{left: time.Second, lease: lease, blocked: true}
+	gone := quorumSituation{lease: lease, gaveUp: true, blocked: true}
 	for name, c := range map[string]struct {
-		s     situation
+		s     quorumSituation
 		known ledger.View
 		want  step
 	}{
@@ -89,18 +43,18 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		"it is, and somebody may live": {waits, proven(lease, somebody), listen},
 
 		// A berth that was here and has gone has a higher term: the command would start with a lower one.
-		"somebody was here, and has gone":     {waits, visited, recordItself},
-		"the same, and the proof is old":      {waits, proven(lease, visited), recordItself},
-		"somebody was here, the delay over":   {over, stays, recordItself},
+		"somebody was here, and has gone":     {waits, visited, recordAgain},
+		"the same, and the proof is old":      {waits, proven(lease, visited), recordAgain},
+		"somebody was here, the delay over":   {over, stays, recordAgain},
 		"somebody is here, and the delay not": {waits, stays, listen},
 
 		// Nobody was heard of for as long as anybody may live.
 		"the delay is over":                   {over, somebody, proveLast},
-		"it is not yet":                       {situation{left: 1, lease: lease}, somebody, listen},
-		"nor is it, and somebody has come":    {situation{left: 1, lease: lease}, stays, listen},
+		"it is not yet":                       {quorumSituation{left: 1, lease: lease}, somebody, listen},
+		"nor is it, and somebody has come":    {quorumSituation{left: 1, lease: lease}, stays, listen},
 		"it is, by an old proof":              {over, proven(lease, somebody), proveLast},
 		"the ledger said nothing":             {empty, free, listen},
-		"it said nothing, and the delay over": {situation{lease: lease, empty: true}, free, proveLast},
+		"it said nothing, and the delay over": {quorumSituation{lease: lease, empty: true}, free, proveLast},
 	} {
 		if got := c.s.next(c.known); got != c.want {
 			t.Errorf("%s: it would %s, not %s", name, got, c.want)
@@ -123,7 +77,7 @@ func TestLastProofCountsWhereNothingHasCome(t *testing.T) {
 	}
 }
 
-func TestHowLongOneWaits(t *testing.T) {
+func TestHowLongOneWaitsOnQuorumQueues(t *testing.T) {
 	const longest = 2 * lease
 	may := func(d time.Duration) ledger.Record { return ledger.Holding{Term: 3, ID: "a"}.Held(d, "host", 1) }
 	for name, c := range map[string]struct {
@@ -140,7 +94,7 @@ func TestHowLongOneWaits(t *testing.T) {
 		"it says nothing":                     {false, seen(), lease},
 		"it says nothing, and is known empty": {true, seen(), longest},
 	} {
-		h := &Held{Holder: &Holder{Env: Env{MaxLease: longest}}, lease: lease}
+		h := &quorum{Held: &Held{Holder: &Holder{Env: Env{MaxLease: longest}}, lease: lease}}
 		h.reader.Store(&ledger.Reader{Empty: c.empty})
 		if got := h.delay(c.known); got != c.want {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
@@ -163,7 +117,7 @@ func TestWhatRecordsMeanForOneThatHolds(t *testing.T) {
 		"one of before is not released yet": {somebody, true, nil},
 		"one that had it has gone":          {visited, true, nil},
 	} {
-		h := &Held{Holder: &Holder{}, Claim: claim.NewUnwatched("slot 1", "", nil, hclog.NewNullLogger())}
+		h := &quorum{Held: &Held{Holder: &Holder{}, Claim: claim.New("slot 1", "", nil, nil, hclog.NewNullLogger())}}
 		err := h.judgeRecords(c.known, c.proven)
 		if (err == nil) != (c.want == nil) || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
