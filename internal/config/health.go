@@ -12,10 +12,7 @@ const maxHealthRetries = 1000
 
 func setHealthCommand(s *settings, texts []string) error {
 	s.Health.Command = texts
-	if len(texts) == 0 || texts[0] == "" {
-		return errors.New("names no program; begin with one, such as \"/usr/bin/curl\", or leave it out to have no checks")
-	}
-	return checkCommand(texts)
+	return checkCommand(texts, "such as \"/usr/bin/curl\", or leave it out to have no checks")
 }
 
 // setPositive takes a duration above zero. instead says what to do about one that is not.

@@ -96,6 +96,5 @@ func LockFlags() string {
 	for _, o := range LockOptions() {
 		all = append(all, o.Flag())
 	}
-	last := len(all) - 1
-	return strings.Join(all[:last], ", ") + " or " + all[last]
+	return alternatives(all)
 }

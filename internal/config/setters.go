@@ -95,7 +95,7 @@ func setGroup(s *settings, texts []string) error {
 
 func setCommand(s *settings, texts []string) error {
 	s.Command = texts
-	return checkCommand(texts)
+	return checkCommand(texts, "such as [\"/usr/bin/myprogram\", \"--flag\"]")
 }
 
 func setHook(hook supervisor.Hook) func(*settings, []string) error {
@@ -104,18 +104,14 @@ func setHook(hook supervisor.Hook) func(*settings, []string) error {
 			s.Hooks = map[supervisor.Hook][]string{}
 		}
 		s.Hooks[hook] = texts
-		if len(texts) == 0 || texts[0] == "" {
-			return errors.New("names no program; begin with one, such as \"/usr/local/bin/attach\", or leave it out to " +
-				"have no such hook")
-		}
-		return checkCommand(texts)
+		return checkCommand(texts, "such as \"/usr/local/bin/attach\", or leave it out to have no such hook")
 	}
 }
 
-// checkCommand says what is wrong with a program and its arguments.
-func checkCommand(texts []string) error {
+// checkCommand says what is wrong with a program and its arguments. instead says what to write where there is none.
+func checkCommand(texts []string, instead string) error {
 	if len(texts) == 0 || texts[0] == "" {
-		return errors.New("names no program; begin with one, such as [\"/usr/bin/myprogram\", \"--flag\"]")
+		return errors.New("names no program; begin with one, " + instead)
 	}
 	for i, text := range texts {
 		if strings.Contains(text, "\x00") {
@@ -145,28 +141,13 @@ func setText(field func(*settings) *string) func(*settings, []string) error {
 	}
 }
 
-func setAdmins(s *settings, texts []string) error {
-	s.Admins = texts
-	return checkUsers(texts)
-}
-
-func setLockUsers(s *settings, texts []string) error {
-	s.LockUsers = texts
-	return checkUsers(texts)
-}
-
-func checkUsers(users []string) error {
-	if slices.Contains(users, "") {
-		return errors.New("has an empty name; give users, or leave it out")
+func setUsers(field func(*settings) *[]string) func(*settings, []string) error {
+	return func(s *settings, texts []string) error {
+		if *field(s) = texts; slices.Contains(texts, "") {
+			return errors.New("has an empty name; give users, or leave it out")
+		}
+		return nil
 	}
-	return nil
-}
-
-func setHookTimeout(s *settings, texts []string) (err error) {
-	if s.HookTimeout, err = ParseDuration(texts[0]); err == nil && s.HookTimeout <= 0 {
-		err = errors.New("must be above zero; write a duration such as 5s")
-	}
-	return err
 }
 
 func setPriority(s *settings, texts []string) error {

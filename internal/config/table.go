@@ -55,10 +55,12 @@ var table = []Option{
 	{Name: "password-file", Group: groupBroker, Value: "FILE", connection: true, set: setPasswordFile,
 		Usage: "Read the password or OAuth 2 token of amqp://USER@HOST from FILE, and again before each login. A changed " +
 			"one goes to the broker on the open connection, too."},
-	{Name: "admins", Group: groupBroker, Value: "USER", Kind: List, set: setAdmins,
+	{Name: "admins", Group: groupBroker, Value: "USER", Kind: List,
+		set: setUsers(func(s *settings) *[]string { return &s.Admins }),
 		Usage: "Let USER ask this berth for its status, to step down and to reload: a user of the broker, or with " +
 			"'local' of this host. Repeatable. Default: berth's own, and root on this host."},
-	{Name: "lock-users", Group: groupBroker, Value: "USER", Kind: List, connection: true, set: setLockUsers,
+	{Name: "lock-users", Group: groupBroker, Value: "USER", Kind: List, connection: true,
+		set: setUsers(func(s *settings) *[]string { return &s.LockUsers }),
 		Usage: "Another user as which berths of this lock log in to the broker. Records of users that are not named do " +
 			"not count, and delay handovers. Repeatable. Default: berth's own alone."},
 	{Name: "config", Group: groupBroker, Value: "FILE", connection: true, flagOrEnv: true, set: setNothing,
@@ -179,7 +181,9 @@ var table = []Option{
 		set: setHook(supervisor.OnLost),
 		Usage: "Run COMMAND after a loss, when the command is dead and the slot given up. Another holder may have it by " +
 			"then."},
-	{Name: "hook-timeout", Group: groupHooks, Value: "DURATION", Kind: Duration, Default: "5s", set: setHookTimeout,
+	{Name: "hook-timeout", Group: groupHooks, Value: "DURATION", Kind: Duration, Default: "5s",
+		set: setPositive(func(s *settings) *time.Duration { return &s.HookTimeout },
+			"write a duration such as 5s"),
 		Usage: "Kill a hook, and all that it has started, after DURATION."},
 
 	{Name: "health-command", Group: groupHealth, Value: "COMMAND", Kind: CommandLine, set: setHealthCommand,
