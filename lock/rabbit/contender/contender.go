@@ -55,7 +55,7 @@ type Candidate struct {
 	once     bool // see lock.Contention
 	foreign  sync.Once
 	held     *holding.Held      // the last one
-	handover chan lock.Handover // what belongs to a place that it waits in; nil: there is none without a token
+	handover chan lock.Handover // what belongs to a place that it waits in; nil: it waits in none
 }
 
 // Caller is how a contender gets a slot, and is called to one.
