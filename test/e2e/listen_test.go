@@ -310,6 +310,7 @@ func TestServerHasNoRights(t *testing.T) {
 			}
 			l := listenAs(t, as, "--broker", "local://"+dir, "--mutex", "m", "--", "sleep", "1000")
 			l.awaitLog("command started")
+			l.await("/status", 200, "") // it listens before it has given up its rights, and answers after that
 			server := l.server()
 			for _, line := range lines(fmt.Sprintf("/proc/%d/status", server)) {
 				fields := strings.Fields(line)
@@ -331,7 +332,6 @@ func TestServerHasNoRights(t *testing.T) {
 			if server == 0 {
 				t.Fatal("there is no server")
 			}
-			l.await("/status", 200, "") // it may not have heard of berth yet
 		})
 	}
 }
