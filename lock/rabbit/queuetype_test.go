@@ -1,6 +1,7 @@
 package rabbit_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -146,5 +147,38 @@ func TestWaiterHearsOfALockOfEitherType(t *testing.T) {
 		must(t, err)
 		must(t, wonBy(t, won).Release(within(t)))
 		resize(t, shared, id, 0)
+	}
+}
+
+// A waiter that stands at the tokens of one type goes to those of the other once the lock is made, wherever on the way its
+// attempt was broken off.
+func TestWaiterFindsTheTypeThoughAnAttemptWasBrokenOff(t *testing.T) {
+	t.Parallel()
+	for after := 50 * time.Millisecond; after < time.Second; after += 40 * time.Millisecond { // a round trip takes 100 ms
+		t.Run("after "+after.String(), func(t *testing.T) {
+			t.Parallel()
+			far, _ := newFar(t)
+			id := fresh(lock.TokenSemaphore)
+			l := backend(t, at(far)).Lock(id)
+			t.Cleanup(func() { l.Close() })
+			must(t, l.Connect(within(t)))
+			_, err := l.Acquire(within(t))
+			if !errors.Is(err, lock.ErrAbsent) {
+				t.Fatal(err)
+			}
+			must(t, l.Wait(within(t), patience)) // it has seen no lock for long enough to look again, and consumes
+			_, err = makeTyped(t, id, rabbit.QueuesQuorum, 1)
+			must(t, err)
+			t.Cleanup(func() { resize(t, shared, id, 0) })
+			ctx, cancel := context.WithTimeout(within(t), after)
+			defer cancel()
+			h, err := l.Acquire(ctx)
+			if err != nil {
+				must(t, l.Connect(within(t)))
+				h, err = l.Acquire(within(t))
+				must(t, err)
+			}
+			must(t, h.Release(within(t)))
+		})
 	}
 }

@@ -164,7 +164,8 @@ func TestCommandThatIsHealthyAgainMakesItsHostFit(t *testing.T) {
 	g := b.guard()
 	all.end(t, success) // while it waits
 	g.begin(t)
-	all.end(t, success, failure, failure)
+	all.ofCommand(t).end <- success
+	all.end(t, failure, failure)
 	g.awaitTERM(t)
 	g.dies(0, 0)
 	g = b.guard()

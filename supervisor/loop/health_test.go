@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +57,18 @@ func (c checkRuns) end(t *testing.T, verdicts ...supervisor.Verdict) {
 	t.Helper()
 	for _, v := range verdicts {
 		c.next(t).end <- v
+	}
+}
+
+// ofCommand returns the next check of the command. One of the host may have begun just before the command was started.
+func (c checkRuns) ofCommand(t *testing.T) *fakeCheck {
+	t.Helper()
+	for {
+		check := c.next(t)
+		if slices.Contains(check.start.Vars, "BERTH_REASON=running") {
+			return check
+		}
+		check.end <- success
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 // asked, and the next call waits for its end before it asks its own. Only an answer to its own question is proof for it
 // that the slot is held: the other one was asked before the call began. A loss is a loss, whichever call asked.
 func (c *Claim) Ask(ctx context.Context, question func() error) error {
+	if ctx.Err() != nil {
+		return c.unanswered(ctx)
+	}
 	select {
 	case <-c.asking:
 	case <-ctx.Done():

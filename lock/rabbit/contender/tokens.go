@@ -123,12 +123,14 @@ func (c *Tokens) detectType(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	c.detected = err == nil
+	if err := c.Drawer.UseQueue(ctx, n); err != nil {
+		return err
+	}
 	c.Holder.Names = n
-	if c.detected {
+	if c.detected = err == nil; c.detected {
 		c.found(n)
 	}
-	return c.Drawer.UseQueue(ctx, n)
+	return nil
 }
 
 // makeMutex makes a mutex that does not exist, and that nobody administers, under the administration mutex. Error:
