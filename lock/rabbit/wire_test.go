@@ -67,6 +67,22 @@ func (p *tap) reopen(t *testing.T) {
 	p.running.Go(p.serve)
 }
 
+// fail says to all clients, in the broker's place, that it ends their connections because of an error of its own:
+// connection.close, which nothing may come between.
+func (p *tap) fail(t *testing.T) {
+	t.Helper()
+	const text = "INTERNAL_ERROR"
+	payload := binary.BigEndian.AppendUint16([]byte{0, 10, 0, 50}, 541)
+	payload = append(append(payload, byte(len(text))), text+"\x00\x00\x00\x00"...)
+	frame := binary.BigEndian.AppendUint32([]byte{1, 0, 0}, uint32(len(payload)))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := 0; i < len(p.conns); i += 2 {
+		_, err := p.conns[i].Write(append(append(frame, payload...), 0xCE))
+		must(t, err)
+	}
+}
+
 func (p *tap) url() string {
 	return strings.Replace(shared.URL(), shared.Addr(), p.listener.Addr().String(), 1)
 }

@@ -2,6 +2,7 @@ package rabbit_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,4 +64,25 @@ func TestContenderThatComesBackWaitsThoughALockWasNeverUsed(t *testing.T) {
 
 	_, other := claimed(t, fresh(lock.Mutex), long) // was never connected before
 	must(t, other.Ready(within(t)))
+}
+
+// RabbitMQ ends the connection of a berth that takes a B which is only just going: it was not killed, and a lock that
+// was never used is had at once.
+func TestContenderThatComesBackAfterAnErrorOfTheBrokerDoesNotWait(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Mutex)
+	p := newTap(t)
+	cfg := at(p.url())
+	cfg.Heartbeat = long
+	l := backend(t, cfg).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	p.fail(t)
+	if err := l.Wait(within(t), time.Hour); !errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), "541") {
+		t.Fatalf("waiting on a connection that the broker has ended: %v", err)
+	}
+	must(t, l.Connect(within(t)))
+	h, err := l.Acquire(within(t))
+	must(t, err)
+	must(t, h.Ready(within(t)))
 }

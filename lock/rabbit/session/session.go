@@ -30,13 +30,14 @@ type Session struct {
 	apart     atomic.Bool          // the broker has blocked a connection of ours for publishing
 	kin       kin                  // the nodes over which a slot may be reclaimed
 	permitted bool                 // see Permitted, which is called with Connect in turn
+	away      bool                 // no broker was reached since the last connection; likewise
 }
 
 // link is one connection of a session.
 type link struct {
 	main, side *transport.Channel
 	since      time.Time // when it was made
-	again      bool      // it is not the first one
+	again      bool      // it is not the first one, and the broker may have been away
 }
 
 // New returns a session that is not connected. Close ends it.
@@ -151,6 +152,7 @@ func (s *Session) Connect(ctx context.Context) error {
 	}
 	conn, err := s.Dialer.Dial(ctx, "holding")
 	if err != nil {
+		s.away = true
 		return err
 	}
 	s.use(conn.Channel())
@@ -160,7 +162,11 @@ func (s *Session) Connect(ctx context.Context) error {
 func (s *Session) use(main *transport.Channel) {
 	conn := main.Conn()
 	s.Dialer.Log.Debug("connected", "broker", conn.Label())
-	s.link.Store(&link{main: main, side: conn.Channel(), since: time.Now(), again: s.Conn() != nil})
+	last := s.Conn()
+	s.link.Store(&link{
+		main: main, side: conn.Channel(), since: time.Now(), again: last != nil && (s.away || !last.Failed()),
+	})
+	s.away = false
 }
 
 // ConnectOver is Connect with the main channel of a connection that was made in its place already.
@@ -172,8 +178,8 @@ func (s *Session) ConnectOver(ctx context.Context, made *transport.Channel) erro
 	return s.Connect(ctx)
 }
 
-// Returned reports whether this contender has just come back to a broker that it was connected to before. Then a
-// ledger that does not exist proves nothing: a broker that was killed can lose a queue that it had just confirmed.
+// Returned reports whether this contender has just come back to a broker that may have been killed meanwhile. Then a
+// ledger that does not exist proves nothing: such a broker can have lost a queue that it had just confirmed.
 func (s *Session) Returned() bool {
 	l := s.link.Load()
 	return l.again && time.Since(l.since) < 2*l.main.Conn().Heartbeat()

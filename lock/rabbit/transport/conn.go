@@ -219,6 +219,12 @@ func (c *Conn) Abandoned() bool { return c.cut.Load() }
 // Orderly reports whether the connection ended with a close that both sides know of. Valid after Done.
 func (c *Conn) Orderly() bool { return c.closed.Load() || c.reason != nil && c.reason.Server }
 
+// Failed reports whether the broker has ended the connection because something went wrong inside it (541), so that it
+// was alive then.
+func (c *Conn) Failed() bool {
+	return IsClosed(c.done) && c.reason != nil && c.reason.Server && c.reason.Code == amqp.InternalError
+}
+
 // Why describes the end of the connection, for messages.
 func (c *Conn) Why() string {
 	select {
