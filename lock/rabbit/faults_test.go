@@ -31,25 +31,26 @@ func freshSlots(t *testing.T, kind lock.Kind) lock.ID {
 	t.Helper()
 	id := fresh(kind)
 	if kind.Administered() {
-		resize(t, shared, id, 2)
-		t.Cleanup(func() { resize(t, shared, id, 0) })
+		resize(t, on(t), id, 2)
+		t.Cleanup(func() { resize(t, on(t), id, 0) })
 	}
 	return id
 }
 
 func raiseAlarm(t *testing.T) {
 	t.Helper()
-	must(t, shared.RaiseMemoryAlarm(within(t)))
-	t.Cleanup(func() { must(t, shared.ClearMemoryAlarm(within(t))) })
+	must(t, on(t).RaiseMemoryAlarm(within(t)))
+	t.Cleanup(func() { must(t, on(t).ClearMemoryAlarm(within(t))) })
 }
 
 // One alarm for all kinds: what the broker blocks under it is given up after seconds.
 func TestUnderMemoryAlarmSlotsAreHeldWonAndGivenBack(t *testing.T) {
+	disturb(t)
 	before := map[lock.ID]lock.Held{}
 	for _, kind := range kinds {
 		id := freshSlots(t, kind)
 		_, before[id] = holding(t, id, long)
-		waiter := connected(t, shared, id)
+		waiter := connected(t, on(t), id)
 		if id.Kind.Sized() {
 			must2(waiter.Acquire(within(t)))(t) // its publisher has published before the alarm
 		} else if _, err := waiter.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
@@ -72,7 +73,7 @@ func goesOnUnderAnAlarm(t *testing.T, id lock.ID, before lock.Held) {
 	must(t, proven(within(t), before))
 	must(t, before.Release(within(t)))
 	for range 2 { // after one that was there before the alarm, and one that was not
-		newcomer := connected(t, shared, id)
+		newcomer := connected(t, on(t), id)
 		var h lock.Held
 		succeeds(t, "the slot", func() (err error) {
 			if h, err = acquire(t, newcomer); err != nil {
@@ -85,7 +86,7 @@ func goesOnUnderAnAlarm(t *testing.T, id lock.ID, before lock.Held) {
 		})
 		must(t, proven(within(t), h))
 		succeeds(t, "news of a full lock", func() error {
-			if _, err := acquire(t, connected(t, shared, id)); !errors.Is(err, lock.ErrFull) {
+			if _, err := acquire(t, connected(t, on(t), id)); !errors.Is(err, lock.ErrFull) {
 				return fmt.Errorf("acquiring a full lock under the alarm: %w", err)
 			}
 			return nil
@@ -101,13 +102,14 @@ func must2[T any](_ T, err error) func(*testing.T) {
 
 func connectedAcquire(t *testing.T, id lock.ID) (lock.Held, error) {
 	t.Helper()
-	return connected(t, shared, id).Acquire(within(t))
+	return connected(t, on(t), id).Acquire(within(t))
 }
 
 func TestContenderSurvivesAnAlarmAndGoesOnAfterIt(t *testing.T) {
+	disturb(t)
 	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 1)
-	l := connected(t, shared, id)
+	resize(t, on(t), id, 1)
+	l := connected(t, on(t), id)
 	cycle := func() {
 		t.Helper()
 		var h lock.Held
@@ -123,41 +125,42 @@ func TestContenderSurvivesAnAlarmAndGoesOnAfterIt(t *testing.T) {
 	if said := alarm(); said != "" {
 		t.Errorf("before the alarm it says %q", said)
 	}
-	must(t, shared.RaiseMemoryAlarm(within(t)))
+	must(t, on(t).RaiseMemoryAlarm(within(t)))
 	cycle()
 	if alarm() == "" {
 		t.Error("it says nothing of the alarm")
 	}
 	cycle()
-	must(t, shared.ClearMemoryAlarm(within(t)))
+	must(t, on(t).ClearMemoryAlarm(within(t)))
 	cycle()
 	if said := alarm(); said != "" {
 		t.Errorf("after the alarm it says %q", said)
 	}
-	resize(t, shared, id, 0)
+	resize(t, on(t), id, 0)
 	if _, err := acquire(t, l); !errors.Is(err, lock.ErrAbsent) {
 		t.Errorf("acquiring a lock that was removed: %v", err)
 	}
 }
 
 func TestAdministrationWorksUnderMemoryAlarm(t *testing.T) {
+	disturb(t)
 	raiseAlarm(t)
 	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 3)
-	a := backend(t, at(shared.URL())).Administrator(id)
+	resize(t, on(t), id, 3)
+	a := backend(t, at(on(t).URL())).Administrator(id)
 	defer a.Close()
 	if n, err := a.Slots(within(t)); n != 3 || err != nil {
 		t.Errorf("%d slots, %v; want 3", n, err)
 	}
 	must(t, a.AwaitVacant(within(t), 1, 3))
-	resize(t, shared, id, 0)
+	resize(t, on(t), id, 0)
 }
 
 func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
-		l, h := holder(t, shared, id)
-		must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
+		l, h := holder(t, on(t), id)
+		must(t, on(t).DeleteQueue(within(t), "/", of(id, "1-B")))
 		if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("cause: %v", err)
 		}
@@ -174,9 +177,10 @@ func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
 
 func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
 	t.Parallel()
+	onReal(t)
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
+	must(t, on(t).DeleteQueue(within(t), "/", of(id, "1-B")))
 	_ = lost(t, h)
 	_, next := claimed(t, id, long)
 	rabbit.TakeBAfter(next, 0)
@@ -189,27 +193,28 @@ func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
 
 func TestVerifyFindsOutThatTheSlotWasRemoved(t *testing.T) {
 	t.Parallel()
+	onReal(t)
 	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 1)
-	_, h := holder(t, shared, id)
-	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-A")))
+	resize(t, on(t), id, 1)
+	_, h := holder(t, on(t), id)
+	must(t, on(t).DeleteQueue(within(t), "/", of(id, "1-A")))
 	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 		t.Fatalf("verifying a removed slot: %v", err)
 	}
 	must(t, h.Release(within(t)))
-	if left := queues(t, shared, id); len(left) > 0 {
+	if left := queues(t, on(t), id); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }
 
 func TestHolderSurvivesTheEndOfItsConsumersChannel(t *testing.T) {
 	id := fresh(lock.Mutex)
-	_, h := holder(t, shared, id)
+	_, h := holder(t, on(t), id)
 	must(t, rabbit.CloseConsumer(within(t), h))
 	awaitConsumer(t, of(id, "1-B"))
 	must(t, proven(within(t), h))
 	must(t, h.Cause())
-	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
+	must(t, on(t).DeleteQueue(within(t), "/", of(id, "1-B")))
 	_ = lost(t, h)
 }
 
@@ -221,7 +226,7 @@ type unlucky struct {
 
 func newUnlucky(t *testing.T, id lock.ID) unlucky {
 	t.Helper()
-	l, h := holder(t, shared, id)
+	l, h := holder(t, on(t), id)
 	return unlucky{l, h}
 }
 
@@ -256,9 +261,10 @@ func (u unlucky) loses(t *testing.T) {
 
 func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAgain(t *testing.T) {
 	t.Parallel()
+	onReal(t)
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		u := newUnlucky(t, id)
-		if n, err := shared.CloseConnections(within(t), " "+id.Name+" @"); err != nil || n == 0 {
+		if n, err := on(t).CloseConnections(within(t), " "+id.Name+" @"); err != nil || n == 0 {
 			t.Fatalf("closed %d connections, %v", n, err)
 		}
 		u.losesAndReturns(t)
@@ -271,7 +277,7 @@ func TestBrokerRestartIsALossAndTheLockIsThereAfterIt(t *testing.T) {
 	for _, kind := range kinds {
 		all[kind] = newUnlucky(t, freshSlots(t, kind))
 	}
-	must(t, shared.RestartInPlace(withinMinute(t), 0))
+	must(t, on(t).RestartInPlace(withinMinute(t), 0))
 	for kind, u := range all {
 		t.Run(string(kind), u.losesAndReturns)
 	}
@@ -283,10 +289,11 @@ func TestKilledBroker(t *testing.T) {
 	loss := newUnlucky(t, fresh(lock.Mutex))
 	young, old := newAged(t)
 	l, h := secondHolder(t)
-	must(t, shared.Kill9())
+	must(t, on(t).Kill9())
+	down := true
 	t.Cleanup(func() { // however this ends, others need it
-		if _, err := shared.Connections(within(t)); err != nil {
-			must(t, shared.Restart(withinMinute(t)))
+		if down {
+			must(t, on(t).Restart(withinMinute(t)))
 		}
 	})
 	t.Run("gone", func(t *testing.T) { // together: all of these find out by waiting
@@ -300,6 +307,7 @@ func TestKilledBroker(t *testing.T) {
 		parallel("slot is given up without a broker", func(t *testing.T) { givenUpWithoutABroker(t, l, h) })
 		parallel("is a loss", loss.loses)
 	})
-	must(t, shared.Restart(withinMinute(t)))
+	must(t, on(t).Restart(withinMinute(t)))
+	down = false
 	t.Run("the lock is there afterwards", loss.losesAndReturns)
 }

@@ -17,7 +17,6 @@ import (
 	"berth/lock"
 	"berth/lock/rabbit"
 	"berth/supervisor/calls"
-	"berth/test/brokertest"
 	"berth/test/relay"
 )
 
@@ -28,7 +27,7 @@ func withinMinute(t *testing.T) context.Context {
 }
 
 // pause stops the broker until the returned function is called.
-func pause(t *testing.T, b *brokertest.Broker) (resume func()) {
+func pause(t *testing.T, b server) (resume func()) {
 	t.Helper()
 	must(t, b.Pause())
 	resume = func() { must(t, b.Continue()) }
@@ -52,9 +51,10 @@ func shortly() (context.Context, context.CancelFunc) {
 }
 
 func TestVerifyOfAPausedBrokerIsUnknownAndSucceedsAfterwards(t *testing.T) {
+	alone(t)
 	eachKind(t, func(t *testing.T, id lock.ID) {
-		_, h := holder(t, shared, id)
-		resume := pause(t, shared)
+		_, h := holder(t, on(t), id)
+		resume := pause(t, on(t))
 		for range 3 {
 			ctx, cancel := shortly()
 			err := proven(ctx, h)
@@ -73,22 +73,23 @@ func TestVerifyOfAPausedBrokerIsUnknownAndSucceedsAfterwards(t *testing.T) {
 
 func TestLossAfterAnUnansweredVerifyIsSeen(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 1)
-	_, h := holder(t, shared, id)
-	resume := pause(t, shared)
+	resize(t, on(t), id, 1)
+	_, h := holder(t, on(t), id)
+	resume := pause(t, on(t))
 	ctx, cancel := shortly()
 	defer cancel()
 	if err := proven(ctx, h); !errors.Is(err, lock.ErrUnknown) {
 		t.Fatalf("verifying while the broker is stopped: %v", err)
 	}
 	resume()
-	resize(t, shared, id, 0)
+	resize(t, on(t), id, 0)
 	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("the answer to an earlier question was taken for proof: %v", err)
 	}
 }
 
 func TestWhatCtxBreaksOffLeavesNothingBehind(t *testing.T) {
+	alone(t)
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		operations := map[string]func(ctx context.Context, l lock.Lock) error{
 			"Connect": func(ctx context.Context, l lock.Lock) error { return l.Connect(ctx) },
@@ -97,11 +98,11 @@ func TestWhatCtxBreaksOffLeavesNothingBehind(t *testing.T) {
 		}
 		for name, operation := range operations {
 			t.Run(name, func(t *testing.T) {
-				l := contender(t, shared, id)
+				l := contender(t, on(t), id)
 				if name != "Connect" {
 					must(t, l.Connect(within(t)))
 				}
-				resume := pause(t, shared)
+				resume := pause(t, on(t))
 				ctx, cancel := shortly()
 				defer cancel()
 				if err := operation(ctx, l); !errors.Is(err, context.DeadlineExceeded) {
@@ -118,7 +119,7 @@ func TestWhatCtxBreaksOffLeavesNothingBehind(t *testing.T) {
 func eventuallyFree(t *testing.T, id lock.ID) {
 	t.Helper()
 	eventually(t, "nothing is held", func() bool {
-		for _, name := range queues(t, shared, id) {
+		for _, name := range queues(t, on(t), id) {
 			if name[len(name)-1] == 'B' {
 				return false
 			}
@@ -131,7 +132,7 @@ func TestAcquireThatEndsAtAnyMomentLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		for step := range 30 {
-			cfg := at(shared.URL())
+			cfg := at(on(t).URL())
 			cfg.Heartbeat = time.Second
 			l := backend(t, cfg).Lock(id)
 			succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
@@ -164,8 +165,8 @@ func TestAcquireThatEndsAtAnyMomentLeavesNothingBehind(t *testing.T) {
 
 func TestReleaseThatIsNotAnsweredSaysSoAndFreesTheSlot(t *testing.T) {
 	id := fresh(lock.Mutex)
-	l, h := holder(t, shared, id)
-	resume := pause(t, shared)
+	l, h := holder(t, on(t), id)
+	resume := pause(t, on(t))
 	ctx, cancel := shortly()
 	defer cancel()
 	if err := h.Release(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -203,7 +204,7 @@ func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
 			if what != "quorum" {
 				awaitB(t, h)
 			}
-			won := untilHeld(t, connected(t, shared, id))
+			won := untilHeld(t, connected(t, on(t), id))
 			network.hold(true)
 			ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
 			defer cancel()
@@ -220,7 +221,7 @@ func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
 // that there are.
 func newFar(t *testing.T) (server string, forget func()) {
 	t.Helper()
-	to, err := url.Parse(shared.URL())
+	to, err := url.Parse(on(t).URL())
 	must(t, err)
 	var generation atomic.Int32
 	r, err := relay.New(relay.Config{To: to.Host, Pass: func(_ context.Context, to, from net.Conn, _ bool) {
@@ -249,6 +250,7 @@ func newFar(t *testing.T) (server string, forget func()) {
 // more.
 func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
 	t.Parallel()
+	onReal(t)
 	for what, make := range map[string]func() lock.ID{
 		"claim of a mutex":                     func() lock.ID { return fresh(lock.Mutex) },
 		"claim of tokens":                      func() lock.ID { return tokens(t, 1) },
@@ -259,7 +261,7 @@ func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
 			cfg := at(far)
 			cfg.Heartbeat = long
 			id := make()
-			waiter := connected(t, shared, id)
+			waiter := connected(t, on(t), id)
 			h := startedAs(t, cfg, id)
 			forget()
 			won := untilHeld(t, waiter)
@@ -279,10 +281,11 @@ func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
 }
 
 func TestCloseOfAStoppedBrokersConnectionsReturns(t *testing.T) {
+	alone(t)
 	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 1)
-	l, h := holder(t, shared, id)
-	resume := pause(t, shared)
+	resize(t, on(t), id, 1)
+	l, h := holder(t, on(t), id)
+	resume := pause(t, on(t))
 	if err := l.Close(); err == nil {
 		t.Error("closing was confirmed by nobody and reported no error")
 	}
@@ -295,11 +298,11 @@ func TestCloseOfAStoppedBrokersConnectionsReturns(t *testing.T) {
 
 func TestWaitEndsWithTheConnection(t *testing.T) {
 	id := fresh(lock.Mutex)
-	l := connected(t, shared, id)
+	l := connected(t, on(t), id)
 	done := make(chan error, 1)
 	ctx := within(t)
 	go func() { done <- l.Wait(ctx, time.Hour) }()
-	if n, err := shared.CloseConnections(ctx, fmt.Sprintf("%s @", id.Name)); err != nil || n == 0 {
+	if n, err := on(t).CloseConnections(ctx, fmt.Sprintf("%s @", id.Name)); err != nil || n == 0 {
 		t.Fatalf("closed %d connections, %v", n, err)
 	}
 	if err := <-done; !errors.Is(err, lock.ErrUnreachable) {
@@ -308,20 +311,21 @@ func TestWaitEndsWithTheConnection(t *testing.T) {
 }
 
 func TestRemovalThatIsNotAnsweredSaysHowFarItGot(t *testing.T) {
+	alone(t)
 	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 5)
-	a := backend(t, at(shared.URL())).Administrator(id)
+	resize(t, on(t), id, 5)
+	a := backend(t, at(on(t).URL())).Administrator(id)
 	defer a.Close()
 	var resume func()
 	_, after, err := a.Resize(within(t), 0, func(int) (int, error) {
-		resume = pause(t, shared)
+		resume = pause(t, on(t))
 		return 1, nil
 	})
 	if !errors.Is(err, lock.ErrUnknown) || after != 5 {
 		t.Errorf("left with %d slots, %v", after, err)
 	}
 	resume()
-	resize(t, shared, id, 0)
+	resize(t, on(t), id, 0)
 }
 
 // RabbitMQ can delete a B that was just claimed, in the place of the one before,
@@ -330,7 +334,7 @@ func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		for range 20 {
-			_, h := holder(t, shared, id)
+			_, h := holder(t, on(t), id)
 			must(t, rabbit.EndWhatIsRefused(within(t), h))
 			must(t, h.Release(within(t)))
 		}
@@ -339,15 +343,16 @@ func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
 
 // The successor acknowledges what it is asked, also while it leaves the reader's place.
 func TestConnectionOutlivesAChannelThatAcknowledgesToTheEnd(t *testing.T) {
+	disturb(t)
 	queue := fresh(lock.Mutex).Name
 	onChannel(t, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
 		return err
 	})
-	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", queue)) })
-	l := connected(t, shared, fresh(lock.Mutex))
+	t.Cleanup(func() { must(t, on(t).DeleteQueue(within(t), "/", queue)) })
+	l := connected(t, on(t), fresh(lock.Mutex))
 	for range 20 {
-		must(t, shared.Fill(within(t), "/", queue, "junk", 300))
+		must(t, node(t).Fill(within(t), "/", queue, "junk", 300))
 		must(t, rabbit.AckWhileClosing(within(t), l, queue))
 	}
 	must(t, rabbit.Probe(within(t), l, queue))
@@ -361,7 +366,7 @@ func TestClosingAChannelOfABrokenConnectionFails(t *testing.T) {
 	h, err := l.Acquire(within(t))
 	must(t, err)
 	before := p.sum()["channel.close"]
-	resume := pause(t, shared) // so that the broker cannot answer
+	resume := pause(t, on(t)) // so that the broker cannot answer
 	defer resume()
 	ended := make(chan error, 1)
 	ctx := within(t)

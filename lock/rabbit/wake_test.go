@@ -15,13 +15,14 @@ import (
 )
 
 func TestLimitOnQueuesIsNotTakenForAHeldSlot(t *testing.T) {
+	disturb(t)
 	const vhost = "full"
-	must(t, shared.AddVhost(within(t), vhost))
-	must(t, shared.SetPermissions(within(t), "guest", vhost, ".*", ".*", ".*"))
-	_, err := shared.Eval(within(t),
+	must(t, node(t).AddVhost(within(t), vhost))
+	must(t, on(t).SetPermissions(within(t), "guest", vhost, ".*", ".*", ".*"))
+	_, err := node(t).Eval(within(t),
 		fmt.Sprintf(`ok = rabbit_vhost_limit:parse_set(<<"%s">>, <<"{\"max-queues\": 0}">>, <<"operator">>).`, vhost))
 	must(t, err)
-	b := backend(t, at(shared.URLFor("guest", "guest", vhost)))
+	b := backend(t, at(on(t).URLFor("guest", "guest", vhost)))
 	l := b.Lock(fresh(lock.Mutex))
 	must(t, l.Connect(within(t)))
 	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrFull) {
@@ -67,7 +68,7 @@ func leftoverIsNotObtained(t *testing.T, slot int) {
 	t.Helper()
 	id := fresh(lock.Semaphore)
 	queue := fmt.Sprintf("%s-%d", id.Name, slot)
-	w := connected(t, shared, id)
+	w := connected(t, on(t), id)
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
 		t.Fatal(err)
 	}
@@ -87,8 +88,8 @@ func leftoverIsNotObtained(t *testing.T, slot int) {
 		}
 	}()
 	awaitPlaces(t, id, 1)
-	declare(t, shared.URL(), queue+"-A")
-	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", queue+"-A")) })
+	declare(t, on(t).URL(), queue+"-A")
+	t.Cleanup(func() { must(t, on(t).DeleteQueue(within(t), "/", queue+"-A")) })
 	for range 3 {
 		publish(t, id.Name+"-W", amqp.Publishing{UserId: "guest", Headers: amqp.Table{"slot": int32(slot)}})
 	}
@@ -101,7 +102,7 @@ func leftoverIsNotObtained(t *testing.T, slot int) {
 	})
 	cancel()
 	must(t, <-waited)
-	if _, found, err := shared.Queue(within(t), "/", queue+"-T"); found || err != nil {
+	if _, found, err := on(t).Queue(within(t), "/", queue+"-T"); found || err != nil {
 		t.Errorf("the leftover has a ledger: %t, %v", found, err)
 	}
 }
@@ -110,14 +111,14 @@ func leftoverIsNotObtained(t *testing.T, slot int) {
 // finishes it does.
 func TestWaitersAreToldOfSlotsThatWereThereBefore(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	w := connected(t, shared, id)
+	w := connected(t, on(t), id)
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
 		t.Fatal(err)
 	}
 	rabbit.LookSeldom(w)
 	woken := untilWoken(t, w)
 	awaitPlaces(t, id, 1)
-	conn, err := amqp.Dial(shared.URL())
+	conn, err := amqp.Dial(on(t).URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -125,8 +126,8 @@ func TestWaitersAreToldOfSlotsThatWereThereBefore(t *testing.T) {
 	_, err = ch.QueueDeclare(id.Name+"-1-A", true, false, false, false,
 		amqp.Table{"x-max-length": int32(0), "x-overflow": "drop-head"})
 	must(t, err)
-	resize(t, shared, id, 1)
-	defer resize(t, shared, id, 0)
+	resize(t, on(t), id, 1)
+	defer resize(t, on(t), id, 0)
 	must(t, <-woken)
 	_, err = w.Acquire(within(t))
 	must(t, err)
@@ -138,8 +139,8 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	w := id.Name + "-W"
-	declare(t, shared.URL(), w) // not one of ours, so that taking part fails
-	next := connected(t, shared, id)
+	declare(t, on(t).URL(), w) // not one of ours, so that taking part fails
+	next := connected(t, on(t), id)
 	if _, err := next.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 	h, err := next.Acquire(within(t))
 	must(t, err)
 	start(t, h)
-	must(t, shared.DeleteQueue(within(t), "/", w))
+	must(t, on(t).DeleteQueue(within(t), "/", w))
 	second := waiting(t, id)
 	awaitPlaces(t, id, 1)
 	must(t, h.Release(within(t)))
@@ -179,14 +180,14 @@ func TestSuccessorLooksWithoutAClaim(t *testing.T) {
 // Locks of several kinds and one name wake each other's waiters.
 func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
 	semaphore := fresh(lock.Semaphore)
-	resize(t, shared, semaphore, 2)
+	resize(t, on(t), semaphore, 2)
 	holding(t, semaphore, long)
 	_, second := holding(t, semaphore, long)
 	if second.Slot() != 2 {
 		t.Fatalf("slot %d", second.Slot())
 	}
 	waiting := func(kind lock.Kind, places int) (lock.Lock, <-chan error) {
-		l := connected(t, shared, lock.ID{Kind: kind, Name: semaphore.Name})
+		l := connected(t, on(t), lock.ID{Kind: kind, Name: semaphore.Name})
 		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Fatal(err)
 		}
@@ -221,13 +222,14 @@ func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
 // From RabbitMQ 4.0 on a vhost can make every queue a quorum queue that does not say
 // what it is, and that discards what has come back 20 times.
 func TestEveryQueueSaysThatItIsClassic(t *testing.T) {
+	disturb(t)
 	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 1)
+	resize(t, on(t), id, 1)
 	holding(t, id, long)
 	waiting(t, id)
 	awaitSuccessor(t, id)
 	awaitBaton(t, id)
-	types, err := shared.Eval(within(t), fmt.Sprintf(`
+	types, err := node(t).Eval(within(t), fmt.Sprintf(`
 		[begin {resource, _, queue, Name} = proplists:get_value(name, I),
 		   case rabbit_misc:table_lookup(proplists:get_value(arguments, I), <<"x-queue-type">>) of
 		     {longstr, <<"classic">>} -> classic; _ -> Name end end
