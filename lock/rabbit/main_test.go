@@ -171,8 +171,12 @@ func run(m *testing.M) int {
 		}
 	}
 	// Those tests are parallel that wait most of the time: the number of processors, which is Go's own limit, does not
-	// matter to them. They run after all others.
-	if err := flag.Set("test.parallel", "24"); err != nil {
+	// matter to them. They run after all others. A real broker bears fewer.
+	parallel := "12"
+	if simulates() {
+		parallel = "24"
+	}
+	if err := flag.Set("test.parallel", parallel); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
