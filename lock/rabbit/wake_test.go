@@ -240,3 +240,28 @@ func TestEveryQueueSaysThatItIsClassic(t *testing.T) {
 		t.Errorf("A, B, T and W: %s", types)
 	}
 }
+
+// The administrator sees no line, and calls nobody; the waiter has looked before, and becomes the successor for another
+// slot. It looks at the others once more.
+func TestSlotThatIsAddedBeforeAWaiterCanBeCalledIsFound(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Semaphore)
+	resize(t, on(t), id, 1)
+	_, h := holder(t, on(t), id)
+	cfg := at(on(t).URL())
+	cfg.Heartbeat = long // by which it would find the slot in time
+	l := refused(t, cfg, id)
+	must(t, h.Ready(within(t)))
+	eventually(t, "the slot may have a successor", func() bool {
+		q, _, err := on(t).Queue(within(t), "/", id.Name+"-1-T")
+		must(t, err)
+		return q.Consumers == 0
+	})
+	resize(t, on(t), id, 2)
+	must(t, l.Wait(within(t), time.Millisecond))
+	next, err := l.Acquire(within(t))
+	must(t, err)
+	if next.Slot() != 2 {
+		t.Errorf("it has slot %d", next.Slot())
+	}
+}

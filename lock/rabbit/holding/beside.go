@@ -14,9 +14,9 @@ func (w *wait) seek(ctx context.Context) time.Duration {
 		interval *= looksApart
 	}
 	switch now := time.Now(); {
-	case w.seekAt.IsZero(): // a new successor has just seen all of them
-		w.seekAt = now.Add(interval)
-		return interval
+	case w.seekAt.IsZero(): // one that was made, or became free, before it stood where it is told of that
+		w.seekAt = now.Add(lookAgain)
+		return lookAgain
 	case now.Before(w.seekAt):
 		return time.Until(w.seekAt)
 	}

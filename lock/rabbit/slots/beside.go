@@ -28,13 +28,17 @@ func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
 	if err != nil {
 		return 0
 	}
-	if len(found) > to-from+1 && found[to-from+1] == transport.Present {
+	made := len(found) > to-from+1 && found[to-from+1] == transport.Present
+	if made {
 		f.exist++
 	}
 	for i, b := range found[:to-from+1] {
 		if other := from + i; b == transport.Absent && other != slot && f.Free(ctx, other) {
 			return other
 		}
+	}
+	if made && f.Free(ctx, f.exist) {
+		return f.exist
 	}
 	return 0
 }
