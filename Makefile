@@ -52,16 +52,8 @@ test: ## run everything that has to pass: five minutes on 2 cores
 	@echo "test: this takes five minutes on 2 cores"
 	@$(MAKE) --no-print-directory deps check
 	@# Without vet, of which check has just run all. Most of them wait: more than there are processors, the longest first.
-	@$(MAKE) --no-print-directory -j 2 tests seeds
-
-# Parts of make test, which run beside each other.
-.PHONY: tests seeds
-
-tests:
-	go test -race -vet=off -p 4 -timeout 10m ./test/e2e ./lock/rabbit ./internal/guard ./...
+	go test -race -vet=off -p 4 -timeout 10m ./lock/rabbit ./test/e2e ./internal/guard ./...
 	go -C test/faults test -race -vet=off ./checker
-
-seeds:
 	go test -tags simulation -vet=off ./test/simulation -run Seeds -seeds 20
 
 fuzz: ## feed each fuzz test inputs that are not known yet, 20 s each: FUZZTIME=10m make fuzz

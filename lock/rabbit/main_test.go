@@ -174,7 +174,7 @@ func run(m *testing.M) int {
 	// matter to them. They run after all others. A real broker bears fewer.
 	parallel := "12"
 	if simulates() {
-		parallel = "24"
+		parallel = "16"
 	}
 	if err := flag.Set("test.parallel", parallel); err != nil {
 		fmt.Fprintln(os.Stderr, err)
