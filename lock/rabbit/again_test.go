@@ -35,10 +35,10 @@ func TestLedgerThatWasPurgedIsWrittenAgain(t *testing.T) {
 
 func TestSlotThatIsMadeAgainIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	cfg, said := journal(t)
+	cfg, said := journal()
 	id, _, vacant := removedFor(t, cfg, long)
 	eventually(t, "the slot is waited for", func() bool { return said("waiting for the last holder") > 0 })
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	if err := <-vacant; !errors.Is(err, lock.ErrBusy) {
 		t.Errorf("the wait ended with %v", err)
 	}
@@ -47,10 +47,10 @@ func TestSlotThatIsMadeAgainIsNotWaitedFor(t *testing.T) {
 func TestSlotThatIsStillHeldIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	_, h := holding(t, id, long)
-	resize(t, on(t), id, 0)
-	cfg, said := journal(t)
+	resize(t, shared, id, 0)
+	cfg, said := journal()
 	a := backend(t, cfg).Administrator(id)
 	t.Cleanup(func() { a.Close() })
 	vacant := make(chan error, 1)

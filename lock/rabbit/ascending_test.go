@@ -13,7 +13,7 @@ import (
 
 func destroyAscending(t *testing.T, id lock.ID, sweep int, begun func()) (before, after int, err error) {
 	t.Helper()
-	a := backend(t, at(on(t).URL())).Administrator(id)
+	a := backend(t, at(shared.URL())).Administrator(id)
 	return a.RemoveAscending(within(t), sweep, func(int) (int, error) {
 		begun()
 		return 0, nil
@@ -23,7 +23,7 @@ func destroyAscending(t *testing.T, id lock.ID, sweep int, begun func()) (before
 // workers returns the holders of all slots of a new semaphore, by slot.
 func workers(t *testing.T, id lock.ID, slots int) map[int]lock.Held {
 	t.Helper()
-	resize(t, on(t), id, slots)
+	resize(t, shared, id, slots)
 	all := map[int]lock.Held{}
 	for range slots {
 		_, h := holding(t, id, long)
@@ -46,7 +46,7 @@ func TestSemaphoreIsRemovedFromBelowWithHoldersAtWork(t *testing.T) {
 		}
 		_ = h.Release(within(t))
 	}
-	if left := queues(t, on(t), id); len(left) > 0 {
+	if left := queues(t, shared, id); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}
 }
@@ -73,7 +73,7 @@ func TestLeftoversOfARemovalFromBelowAreHeldUntilTheyArePruned(t *testing.T) {
 		t.Errorf("with leftovers: %v", err)
 	}
 	must(t, held[4].Verify(within(t)))
-	_, _, err = backend(t, at(on(t).URL())).Administrator(id).Resize(within(t), 3, func(int) (int, error) { return 1, nil })
+	_, _, err = backend(t, at(shared.URL())).Administrator(id).Resize(within(t), 3, func(int) (int, error) { return 1, nil })
 	must(t, err)
 	if err := held[4].Verify(within(t)); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("after it was pruned: %v", err)
@@ -81,7 +81,7 @@ func TestLeftoversOfARemovalFromBelowAreHeldUntilTheyArePruned(t *testing.T) {
 	for _, slot := range []int{1, 2, 4} {
 		_ = held[slot].Release(within(t))
 	}
-	if left, want := queues(t, on(t), id), []string{id.Name + "-1-A"}; !slices.Equal(left, want) {
+	if left, want := queues(t, shared, id), []string{id.Name + "-1-A"}; !slices.Equal(left, want) {
 		t.Errorf("left are %v, want %v", left, want)
 	}
 }
@@ -91,10 +91,10 @@ func TestLeftoversArePrunedAsFarAsTheyFollowEachOther(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
 	for _, slot := range []int{3, 5, 7, 9} {
-		declare(t, on(t).URL(), fmt.Sprintf("%s-%d-A", id.Name, slot))
+		declare(t, shared.URL(), fmt.Sprintf("%s-%d-A", id.Name, slot))
 	}
 	before, _, err := destroyAscending(t, id, 3, func() {})
-	if left := queues(t, on(t), id); before != 0 || err != nil || len(left) > 0 {
+	if left := queues(t, shared, id); before != 0 || err != nil || len(left) > 0 {
 		t.Errorf("%d slots before, %v; left are %v", before, err, left)
 	}
 }

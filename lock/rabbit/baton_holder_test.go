@@ -48,7 +48,7 @@ func TestRenewedBatonWakesNobodyAndIsPassedOn(t *testing.T) {
 	p := newTap(t)
 	next, first := renewing(t, p.url(), id)
 	awaitBaton(t, id)
-	third, second := renewing(t, on(t).URL(), id)
+	third, second := renewing(t, shared.URL(), id)
 	awaitPlaces(t, id, 2)
 	before := p.sum()["basic.nack"]
 	eventually(t, "three renewals", func() bool { return p.sum()["basic.nack"] >= before+3 })
@@ -85,7 +85,7 @@ func TestSuccessorWhoseBatonIsStolenMakesAnother(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		renewing(t, on(t).URL(), id)
+		renewing(t, shared.URL(), id)
 		select {
 		case <-stolen:
 		case <-time.After(patience):
@@ -101,7 +101,7 @@ func TestSuccessorWhoseBatonIsStolenMakesAnother(t *testing.T) {
 func TestSuccessorWhoseChannelsAreClosedIsStillServed(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	w := connected(t, on(t), id)
+	w := connected(t, shared, id)
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Fatal(err)
 	}

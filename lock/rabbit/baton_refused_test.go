@@ -23,12 +23,12 @@ func TestWaiterWithoutBatonsSaysSoOnce(t *testing.T) {
 	_, h := holding(t, id, long)
 	first := waiting(t, id)
 	awaitSuccessor(t, id)
-	must(t, on(t).AddUser(within(t), "unwoken", "right"))
+	must(t, shared.AddUser(within(t), "unwoken", "right"))
 	pattern := "^" + id.Name + "-[0-9]+-[ABT]$"
-	must(t, on(t).SetPermissions(within(t), "unwoken", "/", pattern, ".*", pattern))
+	must(t, shared.SetPermissions(within(t), "unwoken", "/", pattern, ".*", pattern))
 	var saying sync.Mutex
 	var said bytes.Buffer
-	cfg := at(on(t).URLFor("unwoken", "right", "/"))
+	cfg := at(shared.URLFor("unwoken", "right", "/"))
 	cfg.Host = "elsewhere"
 	cfg.Log = hclog.New(&hclog.LoggerOptions{Output: &said, Mutex: &saying})
 	w := backend(t, cfg).Lock(id)
@@ -41,7 +41,7 @@ func TestWaiterWithoutBatonsSaysSoOnce(t *testing.T) {
 			}
 			must(t, w.Wait(within(t), 50*time.Millisecond))
 		}
-		n, err := on(t).CloseConnections(within(t), "@elsewhere")
+		n, err := shared.CloseConnections(within(t), "@elsewhere")
 		if err != nil || n == 0 {
 			t.Fatalf("%d connections closed, %v", n, err)
 		}
@@ -67,19 +67,19 @@ func TestWaiterWithoutPermissionPassesTheBatonOn(t *testing.T) {
 	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
 		id := fresh(kind)
 		if kind == lock.Semaphore {
-			resize(t, on(t), id, 1)
+			resize(t, shared, id, 1)
 		}
 		_, h := holding(t, id, long)
-		next := connected(t, on(t), id)
+		next := connected(t, shared, id)
 		if _, err := next.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Fatal(err)
 		}
 		rabbit.LookSeldom(next)
 		first := untilWoken(t, next)
 		awaitBaton(t, id)
-		must(t, on(t).AddUser(within(t), "no ledger", "right"))
-		must(t, on(t).SetPermissions(within(t), "no ledger", "/", ".*", ".*", "^(.*-(A|B|W)|"+id.Name+")$"))
-		barred := backend(t, at(on(t).URLFor("no ledger", "right", "/"))).Lock(id)
+		must(t, shared.AddUser(within(t), "no ledger", "right"))
+		must(t, shared.SetPermissions(within(t), "no ledger", "/", ".*", ".*", "^(.*-(A|B|W)|"+id.Name+")$"))
+		barred := backend(t, at(shared.URLFor("no ledger", "right", "/"))).Lock(id)
 		t.Cleanup(func() { barred.Close() })
 		must(t, barred.Connect(within(t)))
 		if _, err := barred.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {

@@ -50,7 +50,7 @@ func TestWaiterIsWokenAfterTheLeaseOfAVanishedHolder(t *testing.T) {
 			t.Parallel()
 			id := fresh(lock.Mutex)
 			l, h := hold(t, id, time.Second)
-			cfg := at(on(t).URL())
+			cfg := at(shared.URL())
 			cfg.Heartbeat = time.Second
 			w := backend(t, cfg).Lock(id)
 			t.Cleanup(func() { w.Close() })
@@ -104,7 +104,7 @@ func TestWaiterIsWokenByTheEndOfAShortHolding(t *testing.T) {
 // Wait.
 func waiting(t *testing.T, id lock.ID) <-chan error {
 	t.Helper()
-	w := connected(t, on(t), id)
+	w := connected(t, shared, id)
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Fatal(err)
 	}
@@ -125,14 +125,14 @@ func TestWaiterIsWokenWhenTheLockIsMade(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []lock.Kind{lock.Semaphore, lock.PersistentMutex} {
 		id := fresh(kind)
-		w := connected(t, on(t), id)
+		w := connected(t, shared, id)
 		if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
 			t.Fatal(err)
 		}
 		rabbit.LookSeldom(w)
 		woken := untilWoken(t, w)
 		awaitPlaces(t, id, 1)
-		resize(t, on(t), id, 1)
+		resize(t, shared, id, 1)
 		must(t, <-woken)
 		_, err := w.Acquire(within(t))
 		must(t, err)
@@ -158,7 +158,7 @@ func waiters(t *testing.T, id lock.ID, priorities ...int) <-chan int {
 	t.Helper()
 	served := make(chan int)
 	for n, priority := range priorities {
-		cfg := at(on(t).URL())
+		cfg := at(shared.URL())
 		cfg.Contention.Priority = priority
 		w := backend(t, cfg).Lock(id)
 		must(t, w.Connect(within(t)))
@@ -220,7 +220,7 @@ func awaitPlaces(t *testing.T, id lock.ID, n int) {
 
 func batonQueue(t *testing.T, id lock.ID) (brokertest.Queue, error) {
 	t.Helper()
-	q, found, err := on(t).Queue(within(t), "/", id.Name+"-W")
+	q, found, err := shared.Queue(within(t), "/", id.Name+"-W")
 	if err == nil && !found {
 		err = errors.New("there is no queue of batons")
 	}
@@ -250,7 +250,7 @@ func TestWhoHasSteppedBackLooksForItself(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	served := waiters(t, id, 0, 5) // the first has stepped back for the second
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -339,8 +339,8 @@ func TestWaiterIsWokenThoughTheBatonsWereTamperedWith(t *testing.T) {
 func TestWokenWaiterOfASemaphoreDoesNotSearch(t *testing.T) {
 	const slots = 20
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, slots)
-	defer resize(t, on(t), id, 0)
+	resize(t, shared, id, slots)
+	defer resize(t, shared, id, 0)
 	holdAllBut(t, id, slots, 18)
 	_, h := holding(t, id, long)
 	p := newTap(t)
@@ -352,7 +352,7 @@ func TestWokenWaiterOfASemaphoreDoesNotSearch(t *testing.T) {
 	rabbit.LookSeldom(w)
 	woken := untilWoken(t, w)
 	eventually(t, "it waits", func() bool {
-		q, found, err := on(t).Queue(within(t), "/", id.Name+"-W")
+		q, found, err := shared.Queue(within(t), "/", id.Name+"-W")
 		return err == nil && found && q.Consumers > 0
 	})
 	before := p.sum()["basic.publish"]

@@ -15,9 +15,9 @@ func BenchmarkHandover(b *testing.B) {
 	b.Run("after a rest", func(b *testing.B) { handOver(b, fresh(lock.Mutex), rest) })
 	b.Run("by a token, after a rest", func(b *testing.B) {
 		id := fresh(lock.TokenSemaphore)
-		resize(b, on(b), id, 1)
+		resize(b, shared, id, 1)
 		handOver(b, id, rest)
-		resize(b, on(b), id, 0)
+		resize(b, shared, id, 0)
 	})
 }
 
@@ -78,7 +78,7 @@ func queue(ctx context.Context, l lock.Lock) win {
 func awaitQueued(ctx context.Context, b *testing.B, id lock.ID) {
 	b.Helper()
 	for {
-		all, err := on(b).Queues(ctx, "/")
+		all, err := shared.Queues(ctx, "/")
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -27,14 +27,14 @@ func resized(ctx context.Context, b *testing.B, slots int) lock.ID {
 // enlarge does what `berth semaphore resize` does.
 func enlarge(ctx context.Context, b *testing.B, id lock.ID, slots int) {
 	b.Helper()
-	if err := create(ctx, b, id, slots); err != nil {
+	if err := create(ctx, id, slots); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func create(ctx context.Context, t testing.TB, id lock.ID, slots int) error {
+func create(ctx context.Context, id lock.ID, slots int) error {
 	const sweep = 16 // of the command line, when nothing is said
-	made, err := rabbit.New(at(on(t).URL()))
+	made, err := rabbit.New(at(shared.URL()))
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func create(ctx context.Context, t testing.TB, id lock.ID, slots int) error {
 // occupy holds slots of a lock on one connection, until the benchmark ends.
 func occupy(b *testing.B, id lock.ID, from, to int) {
 	b.Helper()
-	conn, err := amqp.Dial(on(b).URL())
+	conn, err := amqp.Dial(shared.URL())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func BenchmarkCreateSemaphore(b *testing.B) {
 			id := fresh(lock.Semaphore)
 			var s stopwatch
 			for b.Loop() {
-				s.run(b, func() error { return create(ctx, b, id, slots) })
+				s.run(b, func() error { return create(ctx, id, slots) })
 				enlarge(ctx, b, id, 0)
 			}
 			s.report(b)

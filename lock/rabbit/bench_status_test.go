@@ -15,7 +15,7 @@ func BenchmarkLook(b *testing.B) {
 		b.Run(fmt.Sprint(slots), func(b *testing.B) {
 			ctx := measured(b)
 			id := fresh(lock.Semaphore)
-			made, err := rabbit.New(at(on(b).URL()))
+			made, err := rabbit.New(at(shared.URL()))
 			must(b, err)
 			a := made.Administrator(id)
 			_, _, err = a.Resize(ctx, 0, func(int) (int, error) { return slots, nil })
@@ -26,7 +26,7 @@ func BenchmarkLook(b *testing.B) {
 				h := seize(ctx, b, l)
 				answering(b, l, says("somebody", h.Slot()))
 			}
-			i := inspector(b, at(on(b).URL()), id)
+			i := inspector(b, at(shared.URL()), id)
 			look := func() error {
 				s, err := i.Look(ctx)
 				answered := 0

@@ -50,7 +50,7 @@ func measured(b *testing.B) context.Context {
 // entered returns a connected contender on the shared broker.
 func entered(ctx context.Context, b *testing.B, id lock.ID) lock.Lock {
 	b.Helper()
-	made, err := rabbit.New(at(on(b).URL()))
+	made, err := rabbit.New(at(shared.URL()))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func seize(ctx context.Context, b *testing.B, l lock.Lock) lock.Held {
 
 func BenchmarkConnect(b *testing.B) {
 	ctx := measured(b)
-	made, err := rabbit.New(at(on(b).URL()))
+	made, err := rabbit.New(at(shared.URL()))
 	if err != nil {
 		b.Fatal(err)
 	}

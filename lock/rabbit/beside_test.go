@@ -14,7 +14,7 @@ import (
 func fullOfTwo(t *testing.T, id lock.ID) (locks map[int]lock.Lock, held map[int]lock.Held) {
 	t.Helper()
 	locks, held = map[int]lock.Lock{}, map[int]lock.Held{}
-	resize(t, on(t), id, 2)
+	resize(t, shared, id, 2)
 	for range 2 {
 		l, h := holding(t, id, time.Second)
 		locks[h.Slot()], held[h.Slot()] = l, h
@@ -25,7 +25,7 @@ func fullOfTwo(t *testing.T, id lock.ID) (locks map[int]lock.Lock, held map[int]
 // standby returns a contender that has become the successor for a slot, and what its command's start comes to.
 func standby(t *testing.T, id lock.ID, heartbeat time.Duration) (slot int, started <-chan error) {
 	t.Helper()
-	cfg := at(on(t).URL())
+	cfg := at(shared.URL())
 	cfg.Heartbeat = heartbeat
 	l := refused(t, cfg, id)
 	ctx, cancel := context.WithCancel(within(t))
@@ -61,7 +61,7 @@ func TestSlotOfAVanishedHolderIsFoundByTheSuccessorForAnother(t *testing.T) {
 func TestSlotThatIsLeftByItsReaderGoesToTheSuccessorForAnother(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	_, held := fullOfTwo(t, id)
-	leaver := refused(t, at(on(t).URL()), id)
+	leaver := refused(t, at(shared.URL()), id)
 	woken := untilWoken(t, leaver)
 	slot := successorSlot(t, leaver)
 	awaitBaton(t, id)
@@ -87,14 +87,14 @@ func TestWaiterThatGivesUpOnItsWayKeepsNobody(t *testing.T) {
 		id := fresh(lock.Mutex)
 		_, h := holding(t, id, long)
 		for n := range 25 {
-			w := refused(t, at(on(t).URL()), id)
+			w := refused(t, at(shared.URL()), id)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Duration(n+round)*400*time.Microsecond)
 			_ = w.Wait(ctx, time.Hour)
 			cancel()
 			must(t, w.Close())
 		}
 		must(t, h.Release(within(t)))
-		next := connected(t, on(t), id)
+		next := connected(t, shared, id)
 		h, err := next.Acquire(within(t))
 		if err == nil {
 			err = h.Ready(within(t))

@@ -15,7 +15,6 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	leftover := map[rabbit.Naming]string{rabbit.NamingNLA: "%[1]s-%[2]d-A", rabbit.NamingNAL: "%[1]s-A-%[2]d"}
 	for naming, format := range leftover {
 		t.Run(string(naming), func(t *testing.T) {
@@ -27,13 +26,11 @@ func TestConformance(t *testing.T) {
 
 func TestTokenSemaphoresConform(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	conformance.Run(t, harness(anywhere, lock.TokenSemaphore, rabbit.NamingNLA, "", "%[1]s-K-%[2]d-A"))
 }
 
 func TestReplicatedSemaphoresConform(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	conformance.Run(t, harness(anywhere, lock.TokenSemaphore, rabbit.NamingNLA, rabbit.QueuesQuorum, "%[1]s-Q-%[2]d-A"))
 }
 
@@ -50,7 +47,7 @@ func harness(urls func() []string, kind lock.Kind, naming rabbit.Naming, queues 
 			return backend(t, cfg)
 		},
 		AddSlot: func(t *testing.T, id lock.ID, slot int) {
-			declare(t, on(t).URL(), fmt.Sprintf(format, id.Name, slot))
+			declare(t, shared.URL(), fmt.Sprintf(format, id.Name, slot))
 		},
 		// A holder that ends without a word is waited for, for its lease.
 		OpenBrief: func(t *testing.T) lock.Backend {

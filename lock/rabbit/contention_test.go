@@ -15,9 +15,9 @@ import (
 func TestManyContendersShareTheSlotsOneEach(t *testing.T) {
 	const contenders, slots, rounds = 24, 6, 3
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, slots)
-	defer resize(t, on(t), id, 0)
-	b := backend(t, at(on(t).URL()))
+	resize(t, shared, id, slots)
+	defer resize(t, shared, id, 0)
+	b := backend(t, at(shared.URL()))
 	var mu sync.Mutex
 	holders := map[int]int{} // per slot; guarded by mu
 	change := func(slot, by int) int {
@@ -72,11 +72,10 @@ func TestManyContendersShareTheSlotsOneEach(t *testing.T) {
 
 // A claim that is turned down is an error in the broker's log.
 func TestLookUnderAnAlarmClaimsFewSlots(t *testing.T) {
-	disturb(t)
 	const slots = 100
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, slots)
-	defer resize(t, on(t), id, 0)
+	resize(t, shared, id, slots)
+	defer resize(t, shared, id, 0)
 	p := newTap(t)
 	l := backend(t, at(p.url())).Lock(id)
 	must(t, l.Connect(within(t)))
@@ -111,9 +110,9 @@ func holdAllBut(t *testing.T, id lock.ID, last, free int) {
 func TestLostRacesDoNotEndTheSearch(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 40)
-	defer resize(t, on(t), id, 0)
-	l := connected(t, on(t), id)
+	resize(t, shared, id, 40)
+	defer resize(t, shared, id, 0)
+	l := connected(t, shared, id)
 	rabbit.LoseRaces(l, 1, 16) // all that are looked at first
 	h, err := l.Acquire(within(t))
 	must(t, err)
@@ -126,9 +125,9 @@ func TestSlotThatWasNotTriedIsNotCalledHeld(t *testing.T) {
 	t.Parallel()
 	for slots, want := range map[int]error{5 + 8: lock.ErrFull, 5 + 9: lock.ErrUnknown} {
 		id := fresh(lock.Semaphore)
-		resize(t, on(t), id, slots)
-		defer resize(t, on(t), id, 0)
-		l := connected(t, on(t), id)
+		resize(t, shared, id, slots)
+		defer resize(t, shared, id, 0)
+		l := connected(t, shared, id)
 		rabbit.LoseRaces(l, 1, slots)
 		if _, err := l.Acquire(within(t)); !errors.Is(err, want) {
 			t.Errorf("losing every race for %d slots: %v", slots, err)
@@ -139,12 +138,12 @@ func TestSlotThatWasNotTriedIsNotCalledHeld(t *testing.T) {
 func TestCrowdIsNotToldThatAllSlotsAreHeldWhileMostAreFree(t *testing.T) {
 	const contenders, slots = 60, 200
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, slots)
-	defer resize(t, on(t), id, 0)
+	resize(t, shared, id, slots)
+	defer resize(t, shared, id, 0)
 	start := make(chan struct{})
 	ends := make(chan error)
 	for range contenders {
-		l := connected(t, on(t), id)
+		l := connected(t, shared, id)
 		go func() {
 			<-start
 			_, err := l.Acquire(within(t))

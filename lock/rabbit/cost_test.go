@@ -48,8 +48,8 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			id := fresh(kind)
 			if kind.Administered() {
-				resize(t, on(t), id, 1)
-				defer resize(t, on(t), id, 0)
+				resize(t, shared, id, 1)
+				defer resize(t, shared, id, 0)
 			}
 			p := newTap(t)
 			defer p.close()
@@ -98,7 +98,7 @@ func TestEveryStepCostsTheBrokerWhatIsDocumented(t *testing.T) {
 			must(t, l.Close())
 
 			_, other := holding(t, id, long)
-			must(t, on(t).PurgeQueue(within(t), "/", id.Name+"-W")) // of calls that nobody has heard
+			must(t, shared.PurgeQueue(within(t), "/", id.Name+"-W")) // of calls that nobody has heard
 			l = tapped()
 			must(t, l.Connect(ctx))
 			step("attempt, full", func() {

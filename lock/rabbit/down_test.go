@@ -13,11 +13,10 @@ import (
 // and a client that looks a queue up is told why.
 
 func TestSemaphoreOnANodeThatIsDownIsNotCalledGone(t *testing.T) {
-	onReal(t)
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	l := connected(t, on(t), id)
+	resize(t, shared, id, 1)
+	l := connected(t, shared, id)
 	up := nodeDown(t, of(id, "1-A"))
 	for range 2 {
 		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnknown) {
@@ -31,7 +30,6 @@ func TestSemaphoreOnANodeThatIsDownIsNotCalledGone(t *testing.T) {
 }
 
 func TestWillIsExecutedWhenTheLedgersNodeIsBack(t *testing.T) {
-	onReal(t)
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
@@ -53,7 +51,6 @@ func TestWillIsExecutedWhenTheLedgersNodeIsBack(t *testing.T) {
 
 // Where a cluster is split, the ledger may be on the other side, with a successor.
 func TestSlotIsNotVerifiedWithoutItsLedger(t *testing.T) {
-	onReal(t)
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		_, h := holding(t, id, long)
@@ -80,7 +77,7 @@ func TestReplicatedLockIsResizedWithOneOfThreeNodesDown(t *testing.T) {
 	must(t, cluster.Nodes[2].Kill9())
 	defer func() { must(t, cluster.Nodes[2].Restart(within(t))) }()
 	for _, size := range []int{1, 2, 0} {
-		a := backend(t, at(on(t).URL())).Administrator(id)
+		a := backend(t, at(shared.URL())).Administrator(id)
 		began := time.Now()
 		_, after, err := a.Resize(within(t), 1, func(int) (int, error) { return size, nil })
 		t.Logf("%d slots after %s", after, time.Since(began))
@@ -93,12 +90,12 @@ func TestReplicatedLockIsResizedWithOneOfThreeNodesDown(t *testing.T) {
 // nodeDown makes a durable queue look as if its node were down, until up.
 func nodeDown(t *testing.T, queue string) (up func()) {
 	t.Helper()
-	if on(t).Since(4, 3) {
+	if shared.Since(4, 3) {
 		t.Skip("RabbitMQ 4.3 has no Mnesia, which is what answers like that while a node is down")
 	}
-	must(t, node(t).HideQueue(within(t), "/", queue))
+	must(t, shared.HideQueue(within(t), "/", queue))
 	return func() {
 		t.Helper()
-		must(t, node(t).ShowQueue(within(t), "/", queue))
+		must(t, shared.ShowQueue(within(t), "/", queue))
 	}
 }

@@ -12,7 +12,6 @@ import (
 // back. That one says nothing of it: a newcomer does not start while the holder may live.
 func TestReleaseOfAWaiterDoesNotSpeakForALostReplicatedRecord(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for _, died := range []bool{false, true} {
 		t.Run(fmt.Sprintf("the waiter has died: %v", died), func(t *testing.T) {
 			t.Parallel()

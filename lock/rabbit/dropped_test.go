@@ -13,7 +13,6 @@ import (
 // A policy takes the record of a holder that is still the reader, while it verifies. Once B is claimed, that is proof.
 func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Mutex)
 	_, first := holding(t, id, long) // one that makes the ledger has B from the start
 	must(t, first.Release(within(t)))
@@ -34,7 +33,6 @@ func TestVerificationThatLacksItsRecordIsOneOfB(t *testing.T) {
 // has waited for a holder, and says nothing of it: a newcomer does not start while it may live.
 func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for what, lose := range map[string]struct{ before, after string }{
 		"too old when it is put back":      {`[{<<"message-ttl">>, 3000}]`, `[{<<"message-ttl">>, 3600000}]`},
 		"pushed out by the waiter's leave": {`[{<<"max-length">>, 2}]`, `[{<<"max-length">>, 2}]`},
@@ -63,7 +61,7 @@ func TestReleaseOfAWaiterDoesNotSpeakForALostRecord(t *testing.T) {
 // returns its term.
 func successorLeaves(t *testing.T, id lock.ID, dropped, died bool) (told int) {
 	t.Helper()
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Heartbeat = time.Second // it proves its place often
 	next := backend(t, cfg).Lock(id)
 	must(t, next.Connect(within(t)))
@@ -92,7 +90,6 @@ func successorLeaves(t *testing.T, id lock.ID, dropped, died bool) (told int) {
 // A waiter whose ledger tells only of others that have left gives the slot back to a holder that lives.
 func TestHolderWhoseRecordWasLostReclaims(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Mutex)
 	setPolicy(t, id, "-1-T$", `[{<<"max-length">>, 2}]`)
 	_, h := holding(t, id, long)
@@ -146,7 +143,7 @@ func TestRecordInSomebodysHandIsNotTakenForLost(t *testing.T) {
 		_ = first.Ready(ctx)
 	}()
 	defer func() { cancel(); <-ended }()
-	cfg, said := journal(t)
+	cfg, said := journal()
 	for term := range 5 {
 		appendTo(t, id.Name+"-1-T", releaseOf(uint64(100+term)))
 		visits(t, cfg, id)
@@ -175,7 +172,7 @@ func TestWaiterNamesWhoIsNotReleased(t *testing.T) {
 	id := ledgerWith(t, heldBy(5, time.Minute),
 		written(`{"record":"held","term":6,"id":"left","host":"elsewhere"}`),
 		written(`{"record":"released","term":6,"id":"left"}`))
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Heartbeat = time.Second
 	l := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })

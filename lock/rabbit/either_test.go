@@ -24,7 +24,7 @@ func made(t *testing.T, kind lock.Kind) lock.ID {
 	if kind.Administered() {
 		_, err := makeTyped(t, id, rabbit.QueuesQuorum, 1)
 		must(t, err)
-		t.Cleanup(func() { resize(t, on(t), id, 0) })
+		t.Cleanup(func() { resize(t, shared, id, 0) })
 	}
 	return id
 }
@@ -37,13 +37,13 @@ func TestAnyKindIsHeldOnQuorumQueues(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			id := made(t, kind)
-			h := startedAs(t, typed(t, rabbit.QueuesQuorum), id)
-			for _, queue := range queues(t, on(t), id) {
+			h := startedAs(t, typed(rabbit.QueuesQuorum), id)
+			for _, queue := range queues(t, shared, id) {
 				if strings.HasSuffix(queue, "-B") {
 					t.Errorf("%q is exclusive, and so on one node", queue)
 				}
 			}
-			cfg := typed(t, "")
+			cfg := typed("")
 			cfg.Heartbeat = long
 			other := backend(t, cfg).Lock(id)
 			t.Cleanup(func() { other.Close() })
@@ -77,11 +77,11 @@ func TestLockOfTheOtherTypeIsRefused(t *testing.T) {
 				if kind.Administered() {
 					_, err := makeTyped(t, id, has, 1)
 					must(t, err)
-					t.Cleanup(func() { resize(t, on(t), id, 0) })
+					t.Cleanup(func() { resize(t, shared, id, 0) })
 				}
-				h := startedAs(t, typed(t, has), id)
+				h := startedAs(t, typed(has), id)
 				defer h.Release(within(t))
-				l := backend(t, typed(t, asked)).Lock(id)
+				l := backend(t, typed(asked)).Lock(id)
 				t.Cleanup(func() { l.Close() })
 				must(t, l.Connect(within(t)))
 				if held, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnsafe) {
@@ -100,7 +100,7 @@ func TestOfTwoTypesOfAMutexOneIsHeldAtMost(t *testing.T) {
 		var contending sync.WaitGroup
 		held := make(chan lock.Held, 2)
 		for _, of := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
-			l := backend(t, typed(t, of)).Lock(id)
+			l := backend(t, typed(of)).Lock(id)
 			defer l.Close()
 			must(t, l.Connect(within(t)))
 			contending.Go(func() {
@@ -139,14 +139,14 @@ func TestMutexWhoseLedgerIsDeletedKeepsItsType(t *testing.T) {
 			t.Run(fmt.Sprintf("%s queues, %q asked for", has, asked), func(t *testing.T) {
 				t.Parallel()
 				id := fresh(lock.Mutex)
-				cfg := typed(t, has)
+				cfg := typed(has)
 				cfg.Heartbeat = long
 				h := startedAs(t, cfg, id)
 				if has == rabbit.QueuesClassic {
 					awaitB(t, h)
 				}
-				must(t, on(t).DeleteQueue(within(t), "/", id.Name+ledger))
-				l := backend(t, typed(t, asked)).Lock(id)
+				must(t, shared.DeleteQueue(within(t), "/", id.Name+ledger))
+				l := backend(t, typed(asked)).Lock(id)
 				t.Cleanup(func() { l.Close() })
 				must(t, l.Connect(within(t)))
 				newcomer, err := l.Acquire(within(t))
@@ -168,7 +168,7 @@ func TestMutexWhoseLedgerIsDeletedKeepsItsType(t *testing.T) {
 func TestSemaphoreIsNotMadeBesideAMutexOnQuorumQueues(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
-	startedAs(t, typed(t, rabbit.QueuesQuorum), id)
+	startedAs(t, typed(rabbit.QueuesQuorum), id)
 	for _, kind := range []lock.Kind{lock.Semaphore, lock.PersistentMutex} {
 		other := lock.ID{Kind: kind, Name: id.Name}
 		if n, err := makeTyped(t, other, rabbit.QueuesClassic, 1); !errors.Is(err, lock.ErrUnsafe) {
@@ -181,7 +181,7 @@ func TestSemaphoreIsNotMadeBesideAMutexOnQuorumQueues(t *testing.T) {
 func TestMutexOnQuorumQueuesHasEitherNaming(t *testing.T) {
 	t.Parallel()
 	for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
-		cfg := typed(t, rabbit.QueuesQuorum)
+		cfg := typed(rabbit.QueuesQuorum)
 		cfg.Naming = naming
 		must(t, startedAs(t, cfg, fresh(lock.Mutex)).Release(within(t)))
 	}
@@ -191,27 +191,27 @@ func TestMutexOnQuorumQueuesHasEitherNaming(t *testing.T) {
 func TestMutexThatIsRefusedLeavesNoQueueBehind(t *testing.T) {
 	t.Parallel()
 	semaphore := fresh(lock.Semaphore) // its slot 1 is a mutex of its name
-	resize(t, on(t), semaphore, 1)
-	t.Cleanup(func() { resize(t, on(t), semaphore, 0) })
+	resize(t, shared, semaphore, 1)
+	t.Cleanup(func() { resize(t, shared, semaphore, 0) })
 	id := lock.ID{Kind: lock.Mutex, Name: semaphore.Name}
-	before := queues(t, on(t), id)
-	l := backend(t, typed(t, rabbit.QueuesQuorum)).Lock(id)
+	before := queues(t, shared, id)
+	l := backend(t, typed(rabbit.QueuesQuorum)).Lock(id)
 	t.Cleanup(func() { l.Close() })
 	must(t, l.Connect(within(t)))
 	if h, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnsafe) {
 		t.Fatalf("%v, %v", h, err)
 	}
-	if left := queues(t, on(t), id); !slices.Equal(left, before) {
+	if left := queues(t, shared, id); !slices.Equal(left, before) {
 		t.Errorf("it leaves %q, there were %q", left, before)
 	}
-	must(t, startedAs(t, typed(t, ""), id).Release(within(t)))
+	must(t, startedAs(t, typed(""), id).Release(within(t)))
 }
 
 func TestForeignQueueInThePlaceOfTheAdministrationMutexIsNamed(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
-	declare(t, on(t).URL(), id.Name)
-	b := backend(t, typed(t, rabbit.QueuesQuorum))
+	declare(t, shared.URL(), id.Name)
+	b := backend(t, typed(rabbit.QueuesQuorum))
 	l := b.Lock(id)
 	t.Cleanup(func() { l.Close() })
 	must(t, l.Connect(within(t)))
@@ -226,9 +226,8 @@ func TestForeignQueueInThePlaceOfTheAdministrationMutexIsNamed(t *testing.T) {
 // A broker that was killed may forget queues that it has just made, and with them that a command runs.
 func TestWaiterDoesNotTakeAForgottenMutexForOneThatWasNeverUsed(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Mutex)
-	cfg := typed(t, rabbit.QueuesQuorum)
+	cfg := typed(rabbit.QueuesQuorum)
 	cfg.Heartbeat = long
 	holder := backend(t, cfg).Lock(id)
 	must(t, holder.Connect(within(t)))
@@ -242,7 +241,7 @@ func TestWaiterDoesNotTakeAForgottenMutexForOneThatWasNeverUsed(t *testing.T) {
 		t.Fatalf("%v, %v", h, err)
 	}
 	for _, queue := range []string{"-Q-M-1-A", "-Q-M-1-T"} {
-		must(t, on(t).DeleteQueue(within(t), "/", id.Name+queue))
+		must(t, shared.DeleteQueue(within(t), "/", id.Name+queue))
 	}
 	must(t, holder.Close()) // what it had is free
 	var h lock.Held
@@ -265,8 +264,8 @@ func TestPlainProtocolRefusesALockOnQuorumQueues(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore, lock.PersistentMutex} {
 		id := made(t, kind)
-		startedAs(t, typed(t, rabbit.QueuesQuorum), id)
-		b := prompt(t, plainly(on(t).URL()))
+		startedAs(t, typed(rabbit.QueuesQuorum), id)
+		b := prompt(t, plainly(shared.URL()))
 		if kind.Administered() {
 			admin := b.Administrator(id)
 			_, n, err := admin.Resize(within(t), 0, func(int) (int, error) { return 1, nil })
@@ -285,12 +284,11 @@ func TestPlainProtocolRefusesALockOnQuorumQueues(t *testing.T) {
 // An older berth knows no queues of the other type, and makes a second lock beside the first.
 func TestInspectSeesALockThatHasQueuesOfBothTypes(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := made(t, lock.Semaphore)
 	a := id.Name + "-1-A"
-	declare(t, on(t).URL(), a)
-	t.Cleanup(func() { must(t, on(t).DeleteQueue(within(t), "/", a)) })
-	if r := inspect(t, id, on(t).URL()); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Error(), "both types") {
+	declare(t, shared.URL(), a)
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", a)) })
+	if r := inspect(t, id, shared.URL()); len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Error(), "both types") {
 		t.Errorf("%v", r.Problems)
 	}
 }

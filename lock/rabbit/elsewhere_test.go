@@ -17,7 +17,7 @@ import (
 // told to stop then, and resumes the leader.
 func leader(t *testing.T, queue, does string) {
 	t.Helper()
-	_, err := node(t).Eval(within(t), fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)),
+	_, err := shared.Eval(within(t), fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)),
 		Leader = amqqueue:get_pid(Q), Self = self(),
 		spawn(fun() ->
 			register(led, self()), sys:suspend(Leader), Self ! suspended,
@@ -26,7 +26,7 @@ func leader(t *testing.T, queue, does string) {
 		receive suspended -> ok end.`, queue, does))
 	must(t, err)
 	t.Cleanup(func() {
-		_, err := node(t).Eval(within(t), `catch led ! stop, (fun Go() ->
+		_, err := shared.Eval(within(t), `catch led ! stop, (fun Go() ->
 			case whereis(led) of undefined -> ok; _ -> timer:sleep(10), Go() end end)().`)
 		must(t, err)
 	})
@@ -37,12 +37,11 @@ const inSteps = `(fun Go() -> receive stop -> ok after %d -> sys:resume(Leader),
 
 // An answer that takes as long over any node is waited for, instead of being asked for again and again.
 func TestSteadilySlowLedgerCostsNoConnection(t *testing.T) {
-	disturb(t)
 	for _, step := range []time.Duration{250 * time.Millisecond, 700 * time.Millisecond} { // after 400 ms another is asked
 		t.Run(step.String(), func(t *testing.T) {
 			id := replicated(t, 1)
 			first, second := newTap(t), newTap(t)
-			cfg, said := journal(t)
+			cfg, said := journal()
 			cfg.Log.SetLevel(hclog.Debug)
 			cfg.URLs, cfg.Heartbeat = []string{first.url(), second.url()}, time.Second
 			h := startedAt(t, backend(t, cfg), id)
@@ -60,10 +59,9 @@ func TestSteadilySlowLedgerCostsNoConnection(t *testing.T) {
 
 // Where no other node answers either, the leader is to blame, and what is asked is answered by and by.
 func TestLeaderThatStandsStillCostsNoConnection(t *testing.T) {
-	disturb(t)
 	id := replicated(t, 1)
 	first, second := newTap(t), newTap(t)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Log.SetLevel(hclog.Debug)
 	cfg.URLs, cfg.Heartbeat = []string{first.url(), second.url()}, time.Second
 	h := startedAt(t, backend(t, cfg), id)
@@ -78,9 +76,8 @@ func TestLeaderThatStandsStillCostsNoConnection(t *testing.T) {
 // What asks a leader that hangs to let it go is not over before that answers, or the broker gives it up after 70 s. Until
 // then it is in everybody's way, though there may be another leader.
 func TestHolderWhoseLedgerHangsLeavesNothingThatWaitsForIt(t *testing.T) {
-	disturb(t)
 	id := replicated(t, 1)
-	cfg := at(on(t).URL())
+	cfg := at(shared.URL())
 	cfg.Heartbeat = time.Second
 	h := startedAt(t, backend(t, cfg), id)
 	leader(t, ledgerOf(id), `receive stop -> ok end`)
@@ -90,7 +87,7 @@ func TestHolderWhoseLedgerHangsLeavesNothingThatWaitsForIt(t *testing.T) {
 		t.Fatal("verified by a ledger that hangs")
 	}
 	_ = h.Release(within(t))
-	waiting, err := node(t).Eval(within(t), `[P || P <- rabbit_channel:list(), {_, Calls} <-
+	waiting, err := shared.Eval(within(t), `[P || P <- rabbit_channel:list(), {_, Calls} <-
 		[erlang:process_info(P, current_stacktrace)], lists:keymember(try_process_command, 2, Calls)].`)
 	must(t, err)
 	if waiting != "[]" {
@@ -100,7 +97,6 @@ func TestHolderWhoseLedgerHangsLeavesNothingThatWaitsForIt(t *testing.T) {
 
 // Its place has gone with its consumer: to give up an answer costs nothing any more, and berth can end.
 func TestHolderThatComesBackToALedgerThatHangsHeedsItsTime(t *testing.T) {
-	disturb(t)
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	must(t, rabbit.CloseReader(within(t), h))
@@ -124,11 +120,10 @@ func TestHolderThatComesBackToALedgerThatHangsHeedsItsTime(t *testing.T) {
 // The first attempt may come too early.
 func TestAnotherNodeIsTriedUntilOneAnswers(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := replicated(t, 1)
 	network, silent := newLate(t)
 	away, second := newLate(t)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Log.SetLevel(hclog.Debug)
 	cfg.URLs, cfg.Heartbeat = []string{silent, second}, long
 	h := startedAt(t, backend(t, cfg), id)
@@ -157,7 +152,7 @@ func TestAnotherNodeIsTriedUntilOneAnswers(t *testing.T) {
 func TestOneThatStepsBackLeavesTheReadersPlaceAtOnce(t *testing.T) {
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	rabbit.CutReplicated(h)
 	var next lock.Held
 	succeeds(t, "the token of the one whose connection is lost", func() (err error) {

@@ -31,26 +31,25 @@ func freshSlots(t *testing.T, kind lock.Kind) lock.ID {
 	t.Helper()
 	id := fresh(kind)
 	if kind.Administered() {
-		resize(t, on(t), id, 2)
-		t.Cleanup(func() { resize(t, on(t), id, 0) })
+		resize(t, shared, id, 2)
+		t.Cleanup(func() { resize(t, shared, id, 0) })
 	}
 	return id
 }
 
 func raiseAlarm(t *testing.T) {
 	t.Helper()
-	must(t, on(t).RaiseMemoryAlarm(within(t)))
-	t.Cleanup(func() { must(t, on(t).ClearMemoryAlarm(within(t))) })
+	must(t, shared.RaiseMemoryAlarm(within(t)))
+	t.Cleanup(func() { must(t, shared.ClearMemoryAlarm(within(t))) })
 }
 
 // One alarm for all kinds: what the broker blocks under it is given up after seconds.
 func TestUnderMemoryAlarmSlotsAreHeldWonAndGivenBack(t *testing.T) {
-	disturb(t)
 	before := map[lock.ID]lock.Held{}
 	for _, kind := range kinds {
 		id := freshSlots(t, kind)
 		_, before[id] = holding(t, id, long)
-		waiter := connected(t, on(t), id)
+		waiter := connected(t, shared, id)
 		if id.Kind.Sized() {
 			must2(waiter.Acquire(within(t)))(t) // its publisher has published before the alarm
 		} else if _, err := waiter.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
@@ -73,7 +72,7 @@ func goesOnUnderAnAlarm(t *testing.T, id lock.ID, before lock.Held) {
 	must(t, proven(within(t), before))
 	must(t, before.Release(within(t)))
 	for range 2 { // after one that was there before the alarm, and one that was not
-		newcomer := connected(t, on(t), id)
+		newcomer := connected(t, shared, id)
 		var h lock.Held
 		succeeds(t, "the slot", func() (err error) {
 			if h, err = acquire(t, newcomer); err != nil {
@@ -86,7 +85,7 @@ func goesOnUnderAnAlarm(t *testing.T, id lock.ID, before lock.Held) {
 		})
 		must(t, proven(within(t), h))
 		succeeds(t, "news of a full lock", func() error {
-			if _, err := acquire(t, connected(t, on(t), id)); !errors.Is(err, lock.ErrFull) {
+			if _, err := acquire(t, connected(t, shared, id)); !errors.Is(err, lock.ErrFull) {
 				return fmt.Errorf("acquiring a full lock under the alarm: %w", err)
 			}
 			return nil
@@ -102,14 +101,13 @@ func must2[T any](_ T, err error) func(*testing.T) {
 
 func connectedAcquire(t *testing.T, id lock.ID) (lock.Held, error) {
 	t.Helper()
-	return connected(t, on(t), id).Acquire(within(t))
+	return connected(t, shared, id).Acquire(within(t))
 }
 
 func TestContenderSurvivesAnAlarmAndGoesOnAfterIt(t *testing.T) {
-	disturb(t)
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	l := connected(t, on(t), id)
+	resize(t, shared, id, 1)
+	l := connected(t, shared, id)
 	cycle := func() {
 		t.Helper()
 		var h lock.Held
@@ -125,42 +123,41 @@ func TestContenderSurvivesAnAlarmAndGoesOnAfterIt(t *testing.T) {
 	if said := alarm(); said != "" {
 		t.Errorf("before the alarm it says %q", said)
 	}
-	must(t, on(t).RaiseMemoryAlarm(within(t)))
+	must(t, shared.RaiseMemoryAlarm(within(t)))
 	cycle()
 	if alarm() == "" {
 		t.Error("it says nothing of the alarm")
 	}
 	cycle()
-	must(t, on(t).ClearMemoryAlarm(within(t)))
+	must(t, shared.ClearMemoryAlarm(within(t)))
 	cycle()
 	if said := alarm(); said != "" {
 		t.Errorf("after the alarm it says %q", said)
 	}
-	resize(t, on(t), id, 0)
+	resize(t, shared, id, 0)
 	if _, err := acquire(t, l); !errors.Is(err, lock.ErrAbsent) {
 		t.Errorf("acquiring a lock that was removed: %v", err)
 	}
 }
 
 func TestAdministrationWorksUnderMemoryAlarm(t *testing.T) {
-	disturb(t)
 	raiseAlarm(t)
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 3)
-	a := backend(t, at(on(t).URL())).Administrator(id)
+	resize(t, shared, id, 3)
+	a := backend(t, at(shared.URL())).Administrator(id)
 	defer a.Close()
 	if n, err := a.Slots(within(t)); n != 3 || err != nil {
 		t.Errorf("%d slots, %v; want 3", n, err)
 	}
 	must(t, a.AwaitVacant(within(t), 1, 3))
-	resize(t, on(t), id, 0)
+	resize(t, shared, id, 0)
 }
 
 func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
-		l, h := holder(t, on(t), id)
-		must(t, on(t).DeleteQueue(within(t), "/", of(id, "1-B")))
+		l, h := holder(t, shared, id)
+		must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
 		if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
 			t.Errorf("cause: %v", err)
 		}
@@ -177,10 +174,9 @@ func TestHolderIsToldThatItsQueueWasDeleted(t *testing.T) {
 
 func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	must(t, on(t).DeleteQueue(within(t), "/", of(id, "1-B")))
+	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
 	_ = lost(t, h)
 	_, next := claimed(t, id, long)
 	rabbit.TakeBAfter(next, 0)
@@ -193,28 +189,27 @@ func TestReleaseAfterALossLeavesTheNextHolderAlone(t *testing.T) {
 
 func TestVerifyFindsOutThatTheSlotWasRemoved(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	_, h := holder(t, on(t), id)
-	must(t, on(t).DeleteQueue(within(t), "/", of(id, "1-A")))
+	resize(t, shared, id, 1)
+	_, h := holder(t, shared, id)
+	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-A")))
 	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 		t.Fatalf("verifying a removed slot: %v", err)
 	}
 	must(t, h.Release(within(t)))
-	if left := queues(t, on(t), id); len(left) > 0 {
+	if left := queues(t, shared, id); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }
 
 func TestHolderSurvivesTheEndOfItsConsumersChannel(t *testing.T) {
 	id := fresh(lock.Mutex)
-	_, h := holder(t, on(t), id)
+	_, h := holder(t, shared, id)
 	must(t, rabbit.CloseConsumer(within(t), h))
 	awaitConsumer(t, of(id, "1-B"))
 	must(t, proven(within(t), h))
 	must(t, h.Cause())
-	must(t, on(t).DeleteQueue(within(t), "/", of(id, "1-B")))
+	must(t, shared.DeleteQueue(within(t), "/", of(id, "1-B")))
 	_ = lost(t, h)
 }
 
@@ -226,7 +221,7 @@ type unlucky struct {
 
 func newUnlucky(t *testing.T, id lock.ID) unlucky {
 	t.Helper()
-	l, h := holder(t, on(t), id)
+	l, h := holder(t, shared, id)
 	return unlucky{l, h}
 }
 
@@ -261,10 +256,9 @@ func (u unlucky) loses(t *testing.T) {
 
 func TestConnectionClosedByTheOperatorIsALossAndCanBeMadeAgain(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		u := newUnlucky(t, id)
-		if n, err := on(t).CloseConnections(within(t), " "+id.Name+" @"); err != nil || n == 0 {
+		if n, err := shared.CloseConnections(within(t), " "+id.Name+" @"); err != nil || n == 0 {
 			t.Fatalf("closed %d connections, %v", n, err)
 		}
 		u.losesAndReturns(t)
@@ -277,7 +271,7 @@ func TestBrokerRestartIsALossAndTheLockIsThereAfterIt(t *testing.T) {
 	for _, kind := range kinds {
 		all[kind] = newUnlucky(t, freshSlots(t, kind))
 	}
-	must(t, on(t).RestartInPlace(withinMinute(t), 0))
+	must(t, shared.RestartInPlace(withinMinute(t), 0))
 	for kind, u := range all {
 		t.Run(string(kind), u.losesAndReturns)
 	}
@@ -289,11 +283,10 @@ func TestKilledBroker(t *testing.T) {
 	loss := newUnlucky(t, fresh(lock.Mutex))
 	young, old := newAged(t)
 	l, h := secondHolder(t)
-	must(t, on(t).Kill9())
-	down := true
+	must(t, shared.Kill9())
 	t.Cleanup(func() { // however this ends, others need it
-		if down {
-			must(t, on(t).Restart(withinMinute(t)))
+		if _, err := shared.Connections(within(t)); err != nil {
+			must(t, shared.Restart(withinMinute(t)))
 		}
 	})
 	t.Run("gone", func(t *testing.T) { // together: all of these find out by waiting
@@ -307,7 +300,6 @@ func TestKilledBroker(t *testing.T) {
 		parallel("slot is given up without a broker", func(t *testing.T) { givenUpWithoutABroker(t, l, h) })
 		parallel("is a loss", loss.loses)
 	})
-	must(t, on(t).Restart(withinMinute(t)))
-	down = false
+	must(t, shared.Restart(withinMinute(t)))
 	t.Run("the lock is there afterwards", loss.losesAndReturns)
 }

@@ -21,7 +21,7 @@ import (
 // newSlow returns a network to the broker through which nothing comes while it is locked, and the broker's URL in it.
 func newSlow(t *testing.T) (*sync.Mutex, string) {
 	t.Helper()
-	server, err := url.Parse(on(t).URL())
+	server, err := url.Parse(shared.URL())
 	must(t, err)
 	stopped := &sync.Mutex{}
 	r, err := relay.New(relay.Config{To: server.Host, Pass: func(_ context.Context, to, from net.Conn, _ bool) {
@@ -48,11 +48,10 @@ func newSlow(t *testing.T) (*sync.Mutex, string) {
 // look, once the flood has pushed that one out, as if everybody had ended.
 func TestHolderWhoseLedgerIsFilledDoesNotRecordItselfAgain(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	ledger := id.Name + "-1-T"
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Heartbeat = time.Second
 	h := holdingAs(t, cfg, id)
 	network, broker := newSlow(t)
@@ -97,7 +96,6 @@ func TestHolderWhoseLedgerIsFilledDoesNotRecordItselfAgain(t *testing.T) {
 // once.
 func TestHolderSeesThatAFloodHasPushedOutItsRecord(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	id := replicated(t, 1)
 	setPolicy(t, id, "-Q-1-T$", `[{<<"message-ttl">>, 1}]`)
@@ -121,10 +119,9 @@ func TestHolderSeesThatAFloodHasPushedOutItsRecord(t *testing.T) {
 // What comes until the broker knows that it leaves is put back, and not acknowledged as well.
 func TestHolderLeavesAFloodedLedgerInOrder(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	id := replicated(t, 1)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Log.SetLevel(hclog.Debug)
 	h := startedAt(t, backend(t, cfg), id)
 	ctx, stop := context.WithCancel(within(t))
@@ -150,7 +147,6 @@ func TestHolderLeavesAFloodedLedgerInOrder(t *testing.T) {
 // may live.
 func TestRecordBehindThatOfALaterHolderDoesNotSpeakForIt(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	ledger := id.Name + "-1-T"
@@ -159,7 +155,7 @@ func TestRecordBehindThatOfALaterHolderDoesNotSpeakForIt(t *testing.T) {
 	must(t, first.Close())
 
 	sent, let := make(chan struct{}), make(chan struct{})
-	server, err := url.Parse(on(t).URL())
+	server, err := url.Parse(shared.URL())
 	must(t, err)
 	r, err := relay.New(relay.Config{To: server.Host, Pass: func(_ context.Context, to, from net.Conn, toServer bool) {
 		buffer := make([]byte, 64<<10)

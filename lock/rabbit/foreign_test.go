@@ -22,13 +22,13 @@ func intrude(t *testing.T, queue string, durable bool) {
 		_, err := ch.QueueDeclare(queue, durable, false, false, false, nil)
 		return err
 	})
-	t.Cleanup(func() { must(t, on(t).DeleteQueue(within(t), "/", queue)) })
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", queue)) })
 }
 
 // claimable reports whether an exclusive queue can be made, which goes again.
 func claimable(t *testing.T, queue string) bool {
 	t.Helper()
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -43,10 +43,10 @@ func claimable(t *testing.T, queue string) bool {
 
 // journal returns a configuration whose log is kept, and what counts how often
 // something was said.
-func journal(t testing.TB) (cfg rabbit.Config, said func(text string) int) {
+func journal() (cfg rabbit.Config, said func(text string) int) {
 	var saying sync.Mutex
 	var log bytes.Buffer
-	cfg = at(on(t).URL())
+	cfg = at(shared.URL())
 	cfg.Log = hclog.New(&hclog.LoggerOptions{Output: &log, Mutex: &saying})
 	return cfg, func(text string) int {
 		saying.Lock()
@@ -63,7 +63,7 @@ func TestForeignQueueIsNotTakenForAnotherAdministrator(t *testing.T) {
 		for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
 			id := fresh(lock.Semaphore)
 			intrude(t, id.Name, durable)
-			cfg := at(on(t).URL())
+			cfg := at(shared.URL())
 			cfg.Naming = naming
 			a := backend(t, cfg).Administrator(id)
 			_, _, err := a.Resize(within(t), 0, func(int) (int, error) { return 1, nil })
@@ -90,7 +90,7 @@ func another(t *testing.T, queue string) *amqp.Connection {
 // stranger is a client of the broker that is no berth, until the test ends.
 func stranger(t testing.TB) (*amqp.Connection, *amqp.Channel) {
 	t.Helper()
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	ch, err := conn.Channel()
@@ -103,7 +103,7 @@ func TestAdministratorThatWaitsForAnotherSaysSoOnceAndGoesOn(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	other := another(t, id.Name)
 	p := newTap(t)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.URLs = []string{p.url()}
 	a := backend(t, cfg).Administrator(id)
 	ctx := within(t)
@@ -124,10 +124,9 @@ func TestAdministratorThatWaitsForAnotherSaysSoOnceAndGoesOn(t *testing.T) {
 
 func TestForeignQueueThatFollowsAnotherAdministratorIsNoticed(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Semaphore)
 	other := another(t, id.Name)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	a := backend(t, cfg).Administrator(id)
 	ctx := within(t)
 	done := make(chan error, 1)
@@ -142,7 +141,7 @@ func TestForeignQueueThatFollowsAnotherAdministratorIsNoticed(t *testing.T) {
 	eventually(t, "the other one is waited for", func() bool { return said("another administrator") > 0 })
 	must(t, other.Close())
 	succeeds(t, "intruding", func() error {
-		conn, err := amqp.Dial(on(t).URL())
+		conn, err := amqp.Dial(shared.URL())
 		must(t, err)
 		defer conn.Close()
 		ch, err := conn.Channel()
@@ -154,12 +153,11 @@ func TestForeignQueueThatFollowsAnotherAdministratorIsNoticed(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, a.Close())
-	must(t, on(t).DeleteQueue(within(t), "/", id.Name))
+	must(t, shared.DeleteQueue(within(t), "/", id.Name))
 }
 
 func TestInspectNamesForeignQueuesInThePlaceOfOurs(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for _, c := range []struct {
 		kind   lock.Kind
 		naming rabbit.Naming
@@ -175,7 +173,7 @@ func TestInspectNamesForeignQueuesInThePlaceOfOurs(t *testing.T) {
 		id := fresh(c.kind)
 		queue := id.Name + c.suffix
 		intrude(t, queue, true)
-		cfg := at(on(t).URL())
+		cfg := at(shared.URL())
 		cfg.Naming = c.naming
 		r, err := backend(t, cfg).Inspect(within(t), id)
 		must(t, err)
@@ -188,14 +186,13 @@ func TestInspectNamesForeignQueuesInThePlaceOfOurs(t *testing.T) {
 	// In the default naming nobody needs the queue that is called as the mutex.
 	id := fresh(lock.Mutex)
 	intrude(t, id.Name, true)
-	if r := inspect(t, id, on(t).URL()); len(r.Problems) > 0 {
+	if r := inspect(t, id, shared.URL()); len(r.Problems) > 0 {
 		t.Errorf("a queue that is in nobody's way: %v", r.Problems)
 	}
 }
 
 func TestWaiterForAForeignQueueSaysSoOnce(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for naming, suffix := range map[rabbit.Naming]string{rabbit.NamingNLA: "-1-B", rabbit.NamingNAL: ""} {
 		id := fresh(lock.Mutex)
 		queue := id.Name + suffix
@@ -203,7 +200,7 @@ func TestWaiterForAForeignQueueSaysSoOnce(t *testing.T) {
 			_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
 			return err
 		})
-		cfg, said := journal(t)
+		cfg, said := journal()
 		cfg.Naming = naming
 		l := backend(t, cfg).Lock(id)
 		t.Cleanup(func() { l.Close() })
@@ -217,7 +214,7 @@ func TestWaiterForAForeignQueueSaysSoOnce(t *testing.T) {
 		if n := said("not berth's"); n != 1 {
 			t.Errorf("%s: said %d times", naming, n)
 		}
-		must(t, on(t).DeleteQueue(within(t), "/", queue))
+		must(t, shared.DeleteQueue(within(t), "/", queue))
 		h, err := l.Acquire(within(t))
 		must(t, err)
 		must(t, h.Release(within(t)))
@@ -228,7 +225,7 @@ func TestHeldMutexIsNotTakenForAForeignQueue(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	w := refused(t, cfg, id)
 	woken := untilWoken(t, w)
 	awaitSuccessor(t, id) // it has looked before
@@ -247,9 +244,9 @@ func TestSingleAttemptTellsAForeignQueueFromAHolder(t *testing.T) {
 	for _, kind := range []lock.Kind{lock.Mutex, lock.PersistentMutex} {
 		id := fresh(kind)
 		if kind.Administered() {
-			resize(t, on(t), id, 1)
+			resize(t, shared, id, 1)
 		}
-		cfg := at(on(t).URL())
+		cfg := at(shared.URL())
 		cfg.Contention.Once = true
 		try := func() error {
 			l := backend(t, cfg).Lock(id)
@@ -258,7 +255,7 @@ func TestSingleAttemptTellsAForeignQueueFromAHolder(t *testing.T) {
 			_, err := l.Acquire(within(t))
 			return err
 		}
-		l, _ := holder(t, on(t), id)
+		l, _ := holder(t, shared, id)
 		if err := try(); !errors.Is(err, lock.ErrFull) {
 			t.Errorf("%s that is held: %v", kind, err)
 		}

@@ -41,7 +41,7 @@ func TestResetHolderComesBackThroughAnotherOfThreeNodes(t *testing.T) {
 		reset := func(t *testing.T, id lock.ID) {
 			h := startedAs(t, at(front(t, cluster.Nodes)), id)
 			must(t, proven(within(t), h))
-			n, err := on(t).CloseConnections(within(t), id.Name+" @")
+			n, err := shared.CloseConnections(within(t), id.Name+" @")
 			must(t, err)
 			if n == 0 {
 				t.Fatal("the holder has no connection")

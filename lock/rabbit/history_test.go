@@ -130,7 +130,7 @@ func TestTermIsAboveOneThatIsAheadOfTheClock(t *testing.T) {
 func TestRecordBehindTheReleaseThatIsWaitedForCounts(t *testing.T) {
 	t.Parallel()
 	id := ledgerWith(t, heldBy(1, 2*long))
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Heartbeat = time.Second
 	l := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })
@@ -164,7 +164,7 @@ func TestNobodyStartsBesideSomebodyWhoReadsTheLedger(t *testing.T) {
 	read, err := ch.Consume(id.Name+"-1-T", "", false, false, false, false, nil)
 	must(t, err)
 	<-read
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("acquiring while somebody reads the ledger: %v", err)
 	}

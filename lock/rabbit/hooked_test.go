@@ -26,7 +26,7 @@ const (
 // to it any more over a connection for which that has returned false.
 func newHooked(t *testing.T, sent func(data []byte) bool) string {
 	t.Helper()
-	server, err := url.Parse(on(t).URL())
+	server, err := url.Parse(shared.URL())
 	must(t, err)
 	r, err := relay.New(relay.Config{To: server.Host, Pass: func(_ context.Context, to, from net.Conn, toServer bool) {
 		buffer, silent := make([]byte, 64<<10), false
@@ -52,12 +52,12 @@ func newHooked(t *testing.T, sent func(data []byte) bool) string {
 func TestCallThatComesInThePlaceOfABatonIsAnswered(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	holding(t, id, long)
 	var once sync.Once
 	cfg := at(newHooked(t, func(data []byte) bool {
 		if bytes.Contains(data, []byte(publishes+string(rune(len(id.Name)+2))+id.Name+"-W")) {
-			once.Do(func() { resize(t, on(t), id, 2) })
+			once.Do(func() { resize(t, shared, id, 2) })
 		}
 		return true
 	}))
@@ -73,7 +73,6 @@ func TestCallThatComesInThePlaceOfABatonIsAnswered(t *testing.T) {
 // The connection falls silent in the midst of a proof, which has the reader's place to itself.
 func TestReleaseGoesAnotherWayFromTheMidstOfAProof(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Mutex)
 	_, first := holding(t, id, long) // one that makes the ledger has B from the start
 	must(t, first.Release(within(t)))
@@ -87,7 +86,7 @@ func TestReleaseGoesAnotherWayFromTheMidstOfAProof(t *testing.T) {
 	must(t, err)
 	rabbit.TakeBAfter(h, time.Hour) // the command is young
 	must(t, h.Ready(within(t)))
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	silent.Store(true)
 	asking, cancel := shortly()
 	defer cancel()

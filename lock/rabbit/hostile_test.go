@@ -14,9 +14,9 @@ import (
 // outsider returns a channel of a user that may publish, and is no administrator.
 func outsider(t *testing.T) *amqp.Channel {
 	t.Helper()
-	must(t, on(t).AddUser(within(t), "stranger", "right"))
-	must(t, on(t).SetPermissions(within(t), "stranger", "/", ".*", ".*", ".*"))
-	return channelOf(t, on(t).URLFor("stranger", "right", "/"))
+	must(t, shared.AddUser(within(t), "stranger", "right"))
+	must(t, shared.SetPermissions(within(t), "stranger", "/", ".*", ".*", ".*"))
+	return channelOf(t, shared.URLFor("stranger", "right", "/"))
 }
 
 func channelOf(t *testing.T, url string) *amqp.Channel {
@@ -35,15 +35,14 @@ func ask(user, content string) amqp.Publishing {
 }
 
 func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
-	disturb(t)
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
-	next := refused(t, at(on(t).URL()), id)
+	next := refused(t, at(shared.URL()), id)
 	untilWoken(t, next)
 	awaitSuccessor(t, id)
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	verbs, asked := answering(t, l, says("one", 1)), answering(t, next, says("two", 0))
-	for who, ch := range map[string]*amqp.Channel{"stranger": outsider(t), "guest": channelOf(t, on(t).URL())} {
+	for who, ch := range map[string]*amqp.Channel{"stranger": outsider(t), "guest": channelOf(t, shared.URL())} {
 		returned := ch.NotifyReturn(make(chan amqp.Return, 100))
 		requests := []amqp.Publishing{
 			ask("", `{"request":"step-down"}`),
@@ -96,10 +95,9 @@ func TestWhatIsNoRequestOfAnAdministratorChangesNothing(t *testing.T) {
 // A user of another name may ask if it is named, and nobody else may then.
 func TestAdministratorsAreThoseThatAreNamed(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	outsider(t)
 	id := fresh(lock.Mutex)
-	cfg := at(on(t).URL())
+	cfg := at(shared.URL())
 	cfg.Heartbeat, cfg.Contention.Admins = long, []string{"stranger"}
 	contenders := backend(t, cfg)
 	l := contenders.Lock(id)
@@ -109,11 +107,11 @@ func TestAdministratorsAreThoseThatAreNamed(t *testing.T) {
 	must(t, err)
 	start(t, h)
 	answering(t, l, says("one", 1))
-	seen(t, inspector(t, at(on(t).URL()), id), "1 held (its holder does not answer; the name of its connection to the broker has its host and pid); 0 wait")
-	theirs := inspector(t, at(on(t).URLFor("stranger", "right", "/")), id)
+	seen(t, inspector(t, at(shared.URL()), id), "1 held (its holder does not answer; the name of its connection to the broker has its host and pid); 0 wait")
+	theirs := inspector(t, at(shared.URLFor("stranger", "right", "/")), id)
 	seen(t, theirs, "1 held by one; 0 wait")
 	contenders.SetAdmins(nil) // its own user again, while it holds the slot
-	seen(t, inspector(t, at(on(t).URL()), id), "1 held by one; 0 wait")
+	seen(t, inspector(t, at(shared.URL()), id), "1 held by one; 0 wait")
 	seen(t, theirs, "1 held (its holder does not answer; the name of its connection to the broker has its host and pid); 0 wait")
 }
 
@@ -127,13 +125,12 @@ func heap() uint64 {
 
 // Whether of a stranger or of an administrator, who is not even listened to.
 func TestFloodOfRequestsCostsNoMemory(t *testing.T) {
-	onReal(t)
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
-	next := refused(t, at(on(t).URL()), id)
+	next := refused(t, at(shared.URL()), id)
 	woken := untilWoken(t, next)
 	awaitSuccessor(t, id)
-	foreign, admin := outsider(t), channelOf(t, on(t).URL())
+	foreign, admin := outsider(t), channelOf(t, shared.URL())
 	for _, ch := range []*amqp.Channel{foreign, admin} {
 		must(t, ch.Confirm(false))
 		_, err := ch.Consume("amq.rabbitmq.reply-to", "", true, false, false, false, nil)
@@ -164,7 +161,7 @@ func TestFloodOfRequestsCostsNoMemory(t *testing.T) {
 	}
 	connections(t, id, 2)
 	eventually(t, "nothing of it is in the ledger", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", id.Name+"-1-T")
+		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)
 		return q.Messages <= 2
 	})
@@ -175,9 +172,8 @@ func TestFloodOfRequestsCostsNoMemory(t *testing.T) {
 
 // The owner of B may answer whatever it likes.
 func TestHostileAnswersAreDropped(t *testing.T) {
-	onReal(t)
 	id := fresh(lock.Mutex)
-	ch := channelOf(t, on(t).URL())
+	ch := channelOf(t, shared.URL())
 	_, err := ch.QueueDeclare(id.Name+"-1-B", false, false, true, false, amqp.Table{"x-max-length": 0})
 	must(t, err)
 	asked, err := ch.Consume(id.Name+"-1-B", "", true, true, false, false, nil)
@@ -211,7 +207,7 @@ func TestHostileAnswersAreDropped(t *testing.T) {
 			}
 		}
 	}()
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	for range 10 {
 		s, err := i.Look(within(t))
 		must(t, err)
@@ -231,16 +227,15 @@ func TestHostileAnswersAreDropped(t *testing.T) {
 
 // Under an alarm several cannot be asked at once, and what is held shows all the same.
 func TestStatusUnderAnAlarm(t *testing.T) {
-	disturb(t)
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 2)
-	defer resize(t, on(t), id, 0)
+	resize(t, shared, id, 2)
+	defer resize(t, shared, id, 0)
 	l, h := holding(t, id, long)
 	answering(t, l, says("one", 1))
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	seen(t, i, "1 held by one, 2 free; 0 wait")
 	raiseAlarm(t)
-	for _, i := range []lock.Inspector{i, inspector(t, at(on(t).URL()), id)} {
+	for _, i := range []lock.Inspector{i, inspector(t, at(shared.URL()), id)} {
 		eventually(t, "it is seen", func() bool {
 			s, err := i.Look(within(t))
 			must(t, err)
@@ -254,17 +249,16 @@ func TestStatusUnderAnAlarm(t *testing.T) {
 		}
 	}
 	must(t, proven(within(t), h))
-	must(t, on(t).ClearMemoryAlarm(within(t)))
+	must(t, shared.ClearMemoryAlarm(within(t)))
 	seen(t, i, "1 held by one, 2 free; 0 wait")
 }
 
 // A single request is the one message of a connection that the broker takes then.
 func TestHolderStepsDownUnderAnAlarm(t *testing.T) {
-	disturb(t)
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
 	answering(t, l, says("one", 1))
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	raiseAlarm(t)
 	seen(t, i, "1 held by one; 0 wait")
 	eventually(t, "the holder accepts it", func() bool {
@@ -276,10 +270,9 @@ func TestHolderStepsDownUnderAnAlarm(t *testing.T) {
 // An asker that is gone is no error, and holds nothing up.
 func TestAskerThatIsGoneIsNoError(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	looked := make(chan error, 1)
 	go func() {
 		_, err := i.Look(within(t))
@@ -293,7 +286,7 @@ func TestAskerThatIsGoneIsNoError(t *testing.T) {
 		t.Error("an answer of any length is sent")
 	}
 	answering(t, l, says("one", 1)) // others are answered
-	seen(t, inspector(t, at(on(t).URL()), id), "1 held by one; 0 wait")
+	seen(t, inspector(t, at(shared.URL()), id), "1 held by one; 0 wait")
 	must(t, l.Close())
 	_ = r.Reply(within(t), []byte(`{}`))
 }

@@ -27,11 +27,10 @@ func mentions(list []string, text string) bool {
 
 func TestInspectFindsNothingWrongWithAWorkingBroker(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
 		for _, kind := range lock.Kinds {
 			id := fresh(kind)
-			cfg := at(on(t).URL())
+			cfg := at(shared.URL())
 			cfg.Naming = naming
 			r, err := backend(t, cfg).Inspect(within(t), id)
 			must(t, err)
@@ -45,7 +44,7 @@ func TestInspectFindsNothingWrongWithAWorkingBroker(t *testing.T) {
 			if !strings.Contains(r.Unseen.Policies, "list_policies") || !strings.Contains(r.Unseen.Writers, "list_permissions") {
 				t.Errorf("nothing is said about policies, or permissions: %+v", r.Unseen)
 			}
-			if left := queues(t, on(t), id); len(left) != 0 {
+			if left := queues(t, shared, id); len(left) != 0 {
 				t.Errorf("%s, %s: it left %q behind", id, naming, left)
 			}
 		}
@@ -55,39 +54,38 @@ func TestInspectFindsNothingWrongWithAWorkingBroker(t *testing.T) {
 func TestInspectCountsSlotsAndSaysHowToCreateThem(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	r := inspect(t, id, on(t).URL())
+	r := inspect(t, id, shared.URL())
 	if r.Slots != 0 || !mentions(r.Advice, "berth semaphore create") {
 		t.Errorf("absent: %d slots, %q", r.Slots, r.Advice)
 	}
-	other := at(on(t).URL())
+	other := at(shared.URL())
 	other.Naming = rabbit.NamingNAL
 	r, err := backend(t, other).Inspect(within(t), id)
 	must(t, err)
 	if !mentions(r.Advice, "--slots N --naming N-A-L") {
 		t.Errorf("in the other naming: %q", r.Advice)
 	}
-	resize(t, on(t), id, 3)
-	defer resize(t, on(t), id, 0)
-	r = inspect(t, id, on(t).URL())
+	resize(t, shared, id, 3)
+	defer resize(t, shared, id, 0)
+	r = inspect(t, id, shared.URL())
 	if r.Slots != 3 || mentions(r.Advice, "berth semaphore create") {
 		t.Errorf("present: %d slots, %q", r.Slots, r.Advice)
 	}
-	if r = inspect(t, fresh(lock.Mutex), on(t).URL()); r.Slots != -1 {
+	if r = inspect(t, fresh(lock.Mutex), shared.URL()); r.Slots != -1 {
 		t.Errorf("a mutex: %d slots", r.Slots)
 	}
 }
 
 func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
 		id := fresh(kind)
 		if kind.Administered() {
-			resize(t, on(t), id, 1)
-			defer resize(t, on(t), id, 0)
+			resize(t, shared, id, 1)
+			defer resize(t, shared, id, 0)
 		}
 		_, h := holding(t, id, long)
-		waiter := connected(t, on(t), id)
+		waiter := connected(t, shared, id)
 		_, err := waiter.Acquire(within(t))
 		if !errors.Is(err, lock.ErrFull) {
 			t.Fatalf("a second holder: %v", err)
@@ -97,9 +95,9 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 		defer cancel()
 		go func() { woken <- waiter.Wait(ctx, patience) }()
 		awaitSuccessor(t, id)
-		before := queues(t, on(t), id)
+		before := queues(t, shared, id)
 		for range 3 {
-			if r := inspect(t, id, on(t).URL()); len(r.Problems) != 0 {
+			if r := inspect(t, id, shared.URL()); len(r.Problems) != 0 {
 				t.Errorf("%s is held: %v", id, r.Problems)
 			}
 		}
@@ -114,7 +112,7 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 			}
 		}()
 		eventually(t, "nothing stays behind", func() bool {
-			after = queues(t, on(t), id)
+			after = queues(t, shared, id)
 			return slices.Equal(before, after)
 		})
 		must(t, h.Release(within(t)))
@@ -131,10 +129,10 @@ func TestInspectDisturbsNeitherHolderNorWaiter(t *testing.T) {
 
 func TestInspectNamesEveryMissingPermission(t *testing.T) {
 	t.Parallel()
-	must(t, on(t).AddUser(within(t), "restricted", "right"))
+	must(t, shared.AddUser(within(t), "restricted", "right"))
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	defer resize(t, on(t), id, 0)
+	resize(t, shared, id, 1)
+	defer resize(t, shared, id, 0)
 	n := regexp.QuoteMeta(id.Name)
 	for name, c := range map[string]struct {
 		configure, write, read string
@@ -155,8 +153,8 @@ func TestInspectNamesEveryMissingPermission(t *testing.T) {
 		"no creation": {"^" + n + "-([0-9]+-[BT]|W)$", ".*", ".*", nil, "cannot change the number of slots"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			must(t, on(t).SetPermissions(within(t), "restricted", "/", c.configure, c.write, c.read))
-			r := inspect(t, id, on(t).URLFor("restricted", "right", "/"))
+			must(t, shared.SetPermissions(within(t), "restricted", "/", c.configure, c.write, c.read))
+			r := inspect(t, id, shared.URLFor("restricted", "right", "/"))
 			var texts []string
 			for _, problem := range r.Problems {
 				readable(t, problem)
@@ -182,17 +180,17 @@ func TestInspectNamesEveryMissingPermission(t *testing.T) {
 
 func TestPermissionsThatInspectProposesAreEnough(t *testing.T) {
 	t.Parallel()
-	must(t, on(t).AddUser(within(t), "granted", "right"))
+	must(t, shared.AddUser(within(t), "granted", "right"))
 	for _, kind := range lock.Kinds {
 		id := fresh(kind)
-		must(t, on(t).SetPermissions(within(t), "granted", "/", "", "", ""))
-		r := inspect(t, id, on(t).URLFor("granted", "right", "/"))
+		must(t, shared.SetPermissions(within(t), "granted", "/", "", "", ""))
+		r := inspect(t, id, shared.URLFor("granted", "right", "/"))
 		words := strings.Split(cmp.Or(r.Administrator, r.Runner), "'")
 		if len(words) != 7 || words[0] != "rabbitmqctl set_permissions -p / granted " {
 			t.Fatalf("not a command with three patterns: %q", words)
 		}
-		must(t, on(t).SetPermissions(within(t), "granted", "/", words[1], words[3], words[5]))
-		r = inspect(t, id, on(t).URLFor("granted", "right", "/"))
+		must(t, shared.SetPermissions(within(t), "granted", "/", words[1], words[3], words[5]))
+		r = inspect(t, id, shared.URLFor("granted", "right", "/"))
 		if len(r.Problems) > 0 || mentions(r.Advice, "permission on") {
 			t.Errorf("%s: still %v, %q", id, r.Problems, r.Advice)
 		}
@@ -207,9 +205,9 @@ func TestInspectTellsTypesOfQueuesApart(t *testing.T) {
 		id := fresh(lock.TokenSemaphore)
 		_, err := makeTyped(t, id, queues, 2)
 		must(t, err)
-		defer resize(t, on(t), id, 0)
+		defer resize(t, shared, id, 0)
 		_, h := startedIn(t, id)
-		r := inspect(t, id, on(t).URL())
+		r := inspect(t, id, shared.URL())
 		if len(r.Problems) != 0 || r.QueueType != queues || r.Slots != 2 || !strings.Contains(r.Unseen.Nodes, said) {
 			t.Errorf("%s: %v, %q, %d slots, %q", queues, r.Problems, r.QueueType, r.Slots, r.Unseen.Nodes)
 		}
@@ -223,9 +221,9 @@ func TestInspectTellsTypesOfQueuesApart(t *testing.T) {
 		must(t, h.Release(within(t)))
 	}
 	id := fresh(lock.TokenSemaphore)
-	resize(t, on(t), id, 1)
-	defer resize(t, on(t), id, 0)
-	r, err := backend(t, typed(t, rabbit.QueuesQuorum)).Inspect(within(t), id)
+	resize(t, shared, id, 1)
+	defer resize(t, shared, id, 0)
+	r, err := backend(t, typed(rabbit.QueuesQuorum)).Inspect(within(t), id)
 	must(t, err)
 	if len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnsafe) {
 		t.Errorf("with another type than that of the lock: %v", r.Problems)
@@ -235,22 +233,21 @@ func TestInspectTellsTypesOfQueuesApart(t *testing.T) {
 // Two virtual hosts have nothing in common, as two brokers have nothing.
 func TestInspectSeesWhetherBrokersAreOneCluster(t *testing.T) {
 	t.Parallel()
-	onReal(t)
-	must(t, node(t).AddVhost(within(t), "another"))
-	must(t, on(t).SetPermissions(within(t), "guest", "another", ".*", ".*", ".*"))
+	must(t, shared.AddVhost(within(t), "another"))
+	must(t, shared.SetPermissions(within(t), "guest", "another", ".*", ".*", ".*"))
 	id := fresh(lock.Mutex)
 	const survives = "with --queue-type quorum it survives the loss of any one of three"
-	r := inspect(t, id, on(t).URL())
+	r := inspect(t, id, shared.URL())
 	if said := r.Unseen.Nodes; len(r.Problems) > 0 || !strings.Contains(said, "AMQP does not show") ||
 		!strings.Contains(said, survives) {
 		t.Errorf("one broker: %v, %q", r.Problems, said)
 	}
-	r = inspect(t, id, on(t).URL(), on(t).URL())
+	r = inspect(t, id, shared.URL(), shared.URL())
 	if said := r.Unseen.Nodes; len(r.Problems) > 0 || !strings.Contains(said, "several brokers are named") ||
 		!strings.Contains(said, survives) {
 		t.Errorf("two addresses: %v, %q", r.Problems, said)
 	}
-	r = inspect(t, id, on(t).URL(), on(t).URLFor("guest", "guest", "another"))
+	r = inspect(t, id, shared.URL(), shared.URLFor("guest", "guest", "another"))
 	if len(r.Problems) != 1 || !errors.Is(r.Problems[0], lock.ErrUnsafe) {
 		t.Errorf("two brokers: %v", r.Problems)
 	}
@@ -258,20 +255,18 @@ func TestInspectSeesWhetherBrokersAreOneCluster(t *testing.T) {
 
 func TestInspectNoticesAPolicyThatEmptiesLedgers(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Mutex)
 	setPolicy(t, id, "-", `[{<<"max-length">>, 1}]`)
-	if r := inspect(t, id, on(t).URL()); !mentions(r.Advice, "kept 1 of 100 messages") {
+	if r := inspect(t, id, shared.URL()); !mentions(r.Advice, "kept 1 of 100 messages") {
 		t.Errorf("advice: %q", r.Advice)
 	}
 }
 
 func TestInspectUnderAMemoryAlarmEndsAndSaysSo(t *testing.T) {
-	disturb(t)
 	raiseAlarm(t)
 	// The broker may serve a connection for a moment after it has said that there is an alarm.
 	eventually(t, "the report names the alarm", func() bool {
-		r := inspect(t, fresh(lock.Mutex), on(t).URL())
+		r := inspect(t, fresh(lock.Mutex), shared.URL())
 		if len(r.Problems) > 0 {
 			t.Fatalf("problems %v", r.Problems)
 		}
@@ -281,26 +276,26 @@ func TestInspectUnderAMemoryAlarmEndsAndSaysSo(t *testing.T) {
 
 func TestInspectSaysWhyNobodyLetsItIn(t *testing.T) {
 	t.Parallel()
-	must(t, on(t).AddUser(within(t), "someone", "right"))
+	must(t, shared.AddUser(within(t), "someone", "right"))
 	for name, c := range map[string]struct {
 		url  string
 		want error
 	}{
 		"nobody listens": {"amqp://127.0.0.1:1", lock.ErrUnreachable},
-		"wrong password": {on(t).URLFor("someone", "wr0ng", "/"), lock.ErrDenied},
+		"wrong password": {shared.URLFor("someone", "wr0ng", "/"), lock.ErrDenied},
 	} {
 		_, err := backend(t, at(c.url)).Inspect(within(t), fresh(lock.Mutex))
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		r := inspect(t, fresh(lock.Mutex), c.url, on(t).URL())
+		r := inspect(t, fresh(lock.Mutex), c.url, shared.URL())
 		if len(r.Problems) > 0 || !mentions(r.Advice, "one of the nodes cannot be used") {
 			t.Errorf("%s, beside a good node: %v, %q", name, r.Problems, r.Advice)
 		}
 	}
 	ctx, cancel := context.WithCancel(within(t))
 	cancel()
-	if _, err := backend(t, at(on(t).URL())).Inspect(ctx, fresh(lock.Mutex)); !errors.Is(err, context.Canceled) {
+	if _, err := backend(t, at(shared.URL())).Inspect(ctx, fresh(lock.Mutex)); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

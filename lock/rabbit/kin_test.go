@@ -36,7 +36,7 @@ func eachProtocol(t *testing.T, hosts []string, test func(t *testing.T, b func(r
 				return backend(t, cfg)
 			}
 			for _, host := range hosts {
-				b := make(at(on(t).URLFor("guest", "guest", host)))
+				b := make(at(shared.URLFor("guest", "guest", host)))
 				if kind.Administered() {
 					resizeAt(t, b, id, 1)
 				}
@@ -58,14 +58,13 @@ func resizeAt(t *testing.T, b *rabbit.Backend, id lock.ID, slots int) {
 // Two virtual hosts have nothing in common, as two brokers have nothing.
 func TestSlotIsNotReclaimedFromAnotherBroker(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	const other = "no kin"
-	must(t, node(t).AddVhost(within(t), other))
-	must(t, on(t).SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))
+	must(t, shared.AddVhost(within(t), other))
+	must(t, shared.SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))
 	eachProtocol(t, []string{"/", other}, func(t *testing.T, make func(rabbit.Config) *rabbit.Backend, id lock.ID) {
 		first := newTap(t)
-		cfg, said := journal(t)
-		cfg.URLs = []string{first.url(), on(t).URLFor("guest", "guest", other)}
+		cfg, said := journal()
+		cfg.URLs = []string{first.url(), shared.URLFor("guest", "guest", other)}
 		h := startedAt(t, make(cfg), id)
 		eventually(t, "the user is told", func() bool { return said("a broker does not know the slot") > 0 })
 		first.close()
@@ -86,7 +85,7 @@ func TestSlotIsReclaimedOverAnotherAddressOfItsBroker(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, []string{"/"}, func(t *testing.T, make func(rabbit.Config) *rabbit.Backend, id lock.ID) {
 		first, second := newTap(t), newTap(t)
-		cfg, said := journal(t)
+		cfg, said := journal()
 		cfg.Log.SetLevel(hclog.Debug)
 		cfg.URLs = []string{first.url(), second.url()}
 		h := startedAt(t, make(cfg), id)
@@ -102,7 +101,7 @@ func TestSlotIsReclaimedOverAnotherAddressOfItsBroker(t *testing.T) {
 // as long.
 func strayed(t *testing.T, to string) (strays *atomic.Bool, broker string) {
 	t.Helper()
-	server, err := url.Parse(on(t).URL())
+	server, err := url.Parse(shared.URL())
 	must(t, err)
 	strays = &atomic.Bool{}
 	open := func(host string) []byte { return append([]byte{0, 10, 0, 40, byte(len(host))}, host...) }
@@ -130,13 +129,12 @@ func strayed(t *testing.T, to string) (strays *atomic.Bool, broker string) {
 // A node that was taken out of its cluster knows nothing of what is held since.
 func TestBrokerThatHasLeftTheClusterIsNotReclaimedFrom(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	const other = "x"
-	must(t, node(t).AddVhost(within(t), other))
-	must(t, on(t).SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))
+	must(t, shared.AddVhost(within(t), other))
+	must(t, shared.SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))
 	first := newTap(t)
 	strays, second := strayed(t, other)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Log.SetLevel(hclog.Debug)
 	cfg.URLs, cfg.Heartbeat = []string{first.url(), second}, long
 	l := backend(t, cfg).Lock(fresh(lock.Mutex))
@@ -167,13 +165,12 @@ func TestBrokerThatHasLeftTheClusterIsNotReclaimedFrom(t *testing.T) {
 // It would run beside the slot's holder at the first one by now.
 func TestBrokerOfNoClusterIsNotUsedWhereNoOtherIsThere(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	const other = "y"
-	must(t, node(t).AddVhost(within(t), other))
-	must(t, on(t).SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))
+	must(t, shared.AddVhost(within(t), other))
+	must(t, shared.SetPermissions(within(t), "guest", other, ".*", ".*", ".*"))
 	first := newTap(t)
-	cfg, said := journal(t)
-	cfg.URLs, cfg.Heartbeat = []string{first.url(), on(t).URLFor("guest", "guest", other)}, long
+	cfg, said := journal()
+	cfg.URLs, cfg.Heartbeat = []string{first.url(), shared.URLFor("guest", "guest", other)}, long
 	l := backend(t, cfg).Lock(fresh(lock.Mutex))
 	t.Cleanup(func() { l.Close() })
 	must(t, l.Connect(within(t)))
@@ -198,9 +195,9 @@ func TestSilentBrokerDoesNotKeepTheNextOneFromBeingCompared(t *testing.T) {
 	t.Parallel()
 	network, silent := newLate(t)
 	network.hold(false)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Log.SetLevel(hclog.Debug)
-	cfg.URLs, cfg.Heartbeat = []string{on(t).URL(), silent, newTap(t).url()}, long
+	cfg.URLs, cfg.Heartbeat = []string{shared.URL(), silent, newTap(t).url()}, long
 	h := startedAt(t, backend(t, cfg), fresh(lock.Mutex))
 	eventually(t, "another is compared", func() bool { return said("is of the same cluster") > 0 })
 	if n := said("not known whether a broker is of the same cluster"); n > 0 {

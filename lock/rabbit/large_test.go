@@ -18,11 +18,10 @@ func largestHeaders() amqp.Table {
 // A client that may publish must not be able to end the connection of a holder, or of the successor: neither by a body
 // that is large, nor by properties that the broker adds to.
 func TestLargeMessagesOfAStrangerEndNoConnection(t *testing.T) {
-	onReal(t) // the simulation has no dead-lettering
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	next := refused(t, at(on(t).URL()), id)
+	next := refused(t, at(shared.URL()), id)
 	woken := untilWoken(t, next)
 	awaitSuccessor(t, id)
 	ch := outsider(t)

@@ -27,7 +27,7 @@ type late struct {
 // newLate returns a network to the broker that keeps nothing yet, and the broker's URL in it.
 func newLate(t *testing.T) (*late, string) {
 	t.Helper()
-	server, err := url.Parse(on(t).URL())
+	server, err := url.Parse(shared.URL())
 	must(t, err)
 	network := &late{}
 	r, err := relay.New(relay.Config{To: server.Host, Pass: network.pass})

@@ -42,7 +42,7 @@ func awaitB(t *testing.T, h lock.Held) {
 	b, ledger := rabbit.Queues(h)
 	awaitConsumer(t, b)
 	eventually(t, "the ledger is given back", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", ledger)
+		q, _, err := shared.Queue(within(t), "/", ledger)
 		must(t, err)
 		return q.Consumers == 0 && q.Unacked == 0
 	})
@@ -73,7 +73,7 @@ func holdingAs(t *testing.T, cfg rabbit.Config, id lock.ID) lock.Held {
 // claimed returns a contender with a slot whose command may not start yet.
 func claimed(t *testing.T, id lock.ID, heartbeat time.Duration) (lock.Lock, lock.Held) {
 	t.Helper()
-	cfg := at(on(t).URL())
+	cfg := at(shared.URL())
 	cfg.Heartbeat = heartbeat
 	l := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })
@@ -121,7 +121,7 @@ func vanish(t *testing.T, l lock.Lock) {
 
 func publish(t *testing.T, queue string, message amqp.Publishing) {
 	t.Helper()
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -136,7 +136,7 @@ func publish(t *testing.T, queue string, message amqp.Publishing) {
 
 func onChannel(t *testing.T, f func(*amqp.Channel) error) {
 	t.Helper()
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -163,7 +163,7 @@ func TestSuccessorOfAVanishedHolderWaitsForItsWill(t *testing.T) {
 func TestWillTriesTheBrokersInTurn(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
-	cfg := at("amqp://guest:guest@127.0.0.1:1", on(t).URL())
+	cfg := at("amqp://guest:guest@127.0.0.1:1", shared.URL())
 	cfg.Heartbeat = long
 	l := backend(t, cfg).Lock(id)
 	must(t, l.Connect(within(t)))
@@ -240,7 +240,7 @@ func TestRecordThatBecomesKnownLateCounts(t *testing.T) {
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
 	vanish(t, l)
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -292,7 +292,7 @@ func TestTermsGrowThoughTheLedgerWasDeleted(t *testing.T) {
 // cut closes the connections of the contender with the name, as an operator does.
 func cut(t *testing.T, id lock.ID) {
 	t.Helper()
-	n, err := on(t).CloseConnections(within(t), " "+id.Name+" @")
+	n, err := shared.CloseConnections(within(t), " "+id.Name+" @")
 	if err != nil || n == 0 {
 		t.Fatalf("%d connections closed, %v", n, err)
 	}
@@ -320,7 +320,7 @@ func TestClosedConnectionIsNoLoss(t *testing.T) {
 		}
 	}
 	must(t, h.Release(within(t)))
-	if left := queues(t, on(t), id); len(left) > 0 {
+	if left := queues(t, shared, id); len(left) > 0 {
 		t.Errorf("left behind: %q", left)
 	}
 }
@@ -355,7 +355,7 @@ func TestHolderGetsItsSlotBackThoughManyWait(t *testing.T) {
 	defer all.Wait()
 	defer cancel()
 	for range newcomers {
-		w := contender(t, on(t), id)
+		w := contender(t, shared, id)
 		// So many at once can keep a busy machine from answering each in time.
 		succeeds(t, "the connection", func() error { return w.Connect(within(t)) })
 		all.Go(func() {
@@ -402,7 +402,7 @@ func TestWhoWasReplacedDoesNotReclaim(t *testing.T) {
 // has reset the connection answers.
 func TestSlotIsReclaimedThoughAnotherNodeIsSilent(t *testing.T) {
 	id := fresh(lock.Mutex)
-	cfg := at(on(t).URL(), speaker(t, func(net.Conn) {}))
+	cfg := at(shared.URL(), speaker(t, func(net.Conn) {}))
 	cfg.Heartbeat = long
 	h := holdingAs(t, cfg, id)
 	for range 3 {
@@ -421,11 +421,11 @@ func TestSlotIsReclaimedThoughAnotherNodeIsSilent(t *testing.T) {
 func secondHolder(t *testing.T) (lock.Lock, lock.Held) {
 	t.Helper()
 	id := fresh(lock.Mutex)
-	first, h := holder(t, on(t), id)
+	first, h := holder(t, shared, id)
 	must(t, h.Ready(within(t))) // makes the ledger
 	must(t, h.Release(within(t)))
 	must(t, first.Close())
-	l, h := holder(t, on(t), id)
+	l, h := holder(t, shared, id)
 	must(t, h.Ready(within(t)))
 	return l, h
 }

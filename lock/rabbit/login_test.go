@@ -75,27 +75,27 @@ func connectTo(t *testing.T, want error, mentions []string, urls ...string) {
 }
 
 func TestWrongPasswordIsDenied(t *testing.T) {
-	must(t, on(t).AddUser(within(t), "someone", "right"))
-	connectTo(t, lock.ErrDenied, []string{"someone", "check user and password"}, on(t).URLFor("someone", "wr0ng", "/"))
+	must(t, shared.AddUser(within(t), "someone", "right"))
+	connectTo(t, lock.ErrDenied, []string{"someone", "check user and password"}, shared.URLFor("someone", "wr0ng", "/"))
 	connectTo(t, lock.ErrDenied, []string{"someone", "without a password", "--password-file", "--login external"},
-		strings.Replace(on(t).URL(), "guest:guest@", "someone@", 1))
+		strings.Replace(shared.URL(), "guest:guest@", "someone@", 1))
 }
 
 func TestMissingVhostIsDenied(t *testing.T) {
-	must(t, on(t).AddUser(within(t), "someone", "right"))
-	connectTo(t, lock.ErrDenied, []string{`"nowhere"`, "create"}, on(t).URLFor("someone", "right", "nowhere"))
+	must(t, shared.AddUser(within(t), "someone", "right"))
+	connectTo(t, lock.ErrDenied, []string{`"nowhere"`, "create"}, shared.URLFor("someone", "right", "nowhere"))
 }
 
 func TestForbiddenVhostIsDenied(t *testing.T) {
-	must(t, on(t).AddUser(within(t), "someone", "right"))
-	connectTo(t, lock.ErrDenied, []string{`"/"`, "permit"}, on(t).URLFor("someone", "right", "/"))
+	must(t, shared.AddUser(within(t), "someone", "right"))
+	connectTo(t, lock.ErrDenied, []string{`"/"`, "permit"}, shared.URLFor("someone", "right", "/"))
 }
 
 func TestMissingPermissionIsNamed(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	defer resize(t, on(t), id, 0)
-	must(t, on(t).AddUser(within(t), "limited", "right"))
+	resize(t, shared, id, 1)
+	defer resize(t, shared, id, 0)
+	must(t, shared.AddUser(within(t), "limited", "right"))
 	for _, c := range []struct {
 		configure, write, read string
 		mentions               []string
@@ -104,8 +104,8 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 		{".*", "", ".*", []string{"write", "amq.default"}},
 		{".*", ".*", "", []string{"read", id.Name + "-1-T"}},
 	} {
-		must(t, on(t).SetPermissions(within(t), "limited", "/", c.configure, c.write, c.read))
-		l := backend(t, at(on(t).URLFor("limited", "right", "/"))).Lock(id)
+		must(t, shared.SetPermissions(within(t), "limited", "/", c.configure, c.write, c.read))
+		l := backend(t, at(shared.URLFor("limited", "right", "/"))).Lock(id)
 		must(t, l.Connect(within(t)))
 		_, err := l.Acquire(within(t))
 		if !errors.Is(err, lock.ErrDenied) {
@@ -121,10 +121,10 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 // limited returns a contender whose user may not read B.
 func limited(t *testing.T, id lock.ID) (l lock.Lock, said func(string) int) {
 	t.Helper()
-	must(t, on(t).AddUser(within(t), "limited", "right"))
-	must(t, on(t).SetPermissions(within(t), "limited", "/", ".*", ".*", ".*-[TW]$"))
-	cfg, said := journal(t)
-	cfg.URLs, cfg.Users = []string{on(t).URLFor("limited", "right", "/")}, []string{"guest"}
+	must(t, shared.AddUser(within(t), "limited", "right"))
+	must(t, shared.SetPermissions(within(t), "limited", "/", ".*", ".*", ".*-[TW]$"))
+	cfg, said := journal()
+	cfg.URLs, cfg.Users = []string{shared.URLFor("limited", "right", "/")}, []string{"guest"}
 	l = backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })
 	must(t, l.Connect(within(t)))
@@ -245,10 +245,10 @@ func TestConnectEndsWithCtxWhenNobodyAnswers(t *testing.T) {
 }
 
 func TestLaterURLsAreTriedAfterTheFirst(t *testing.T) {
-	must(t, on(t).AddUser(within(t), "someone", "right"))
+	must(t, shared.AddUser(within(t), "someone", "right"))
 	id := fresh(lock.Mutex)
-	for _, first := range []string{"amqp://127.0.0.1:1", on(t).URLFor("someone", "wr0ng", "/")} {
-		l := backend(t, at(first, on(t).URL())).Lock(id)
+	for _, first := range []string{"amqp://127.0.0.1:1", shared.URLFor("someone", "wr0ng", "/")} {
+		l := backend(t, at(first, shared.URL())).Lock(id)
 		must(t, l.Connect(within(t)))
 		h, err := l.Acquire(within(t))
 		must(t, err)
@@ -256,19 +256,18 @@ func TestLaterURLsAreTriedAfterTheFirst(t *testing.T) {
 		must(t, l.Close())
 	}
 	connectTo(t, lock.ErrDenied, []string{"password", "127.0.0.1:1"}, "amqp://127.0.0.1:1",
-		on(t).URLFor("someone", "wr0ng", "/"))
+		shared.URLFor("someone", "wr0ng", "/"))
 }
 
 func TestLowerHeartbeatOfTheBrokerIsUnsafe(t *testing.T) {
-	disturb(t)
-	_, err := node(t).Eval(within(t), `application:set_env(rabbit, heartbeat, 2).`)
+	_, err := shared.Eval(within(t), `application:set_env(rabbit, heartbeat, 2).`)
 	must(t, err)
 	defer func() {
-		_, err := node(t).Eval(within(t), `application:set_env(rabbit, heartbeat, 60).`)
+		_, err := shared.Eval(within(t), `application:set_env(rabbit, heartbeat, 60).`)
 		must(t, err)
 	}()
-	connectTo(t, lock.ErrUnsafe, []string{"2s", "5s", "--heartbeat"}, on(t).URL())
-	cfg := at(on(t).URL())
+	connectTo(t, lock.ErrUnsafe, []string{"2s", "5s", "--heartbeat"}, shared.URL())
+	cfg := at(shared.URL())
 	cfg.Heartbeat = 2 * time.Second
 	l := backend(t, cfg).Lock(fresh(lock.Mutex))
 	defer l.Close()
@@ -279,20 +278,20 @@ func TestLowerHeartbeatOfTheBrokerIsUnsafe(t *testing.T) {
 		t.Errorf("a lease of %s with a heartbeat of 2s", h.Lease())
 	}
 	id := fresh(lock.Semaphore) // administration has no lease
-	resize(t, on(t), id, 1)
-	resize(t, on(t), id, 0)
+	resize(t, shared, id, 1)
+	resize(t, shared, id, 0)
 }
 
 func TestConnectionsAreNamedAfterWhatTheyDo(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	defer resize(t, on(t), id, 0)
-	_, _ = holder(t, on(t), id)
-	a := backend(t, at(on(t).URL())).Administrator(id)
+	resize(t, shared, id, 1)
+	defer resize(t, shared, id, 0)
+	_, _ = holder(t, shared, id)
+	a := backend(t, at(shared.URL())).Administrator(id)
 	defer a.Close()
 	var names []string
 	_, _, err := a.Resize(within(t), 0, func(present int) (int, error) {
-		all, err := on(t).Connections(within(t))
+		all, err := shared.Connections(within(t))
 		must(t, err)
 		for _, c := range all {
 			if strings.Contains(c.ClientName, id.Name) {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,127 +21,12 @@ import (
 	"berth/test/brokertest"
 )
 
-// server is a RabbitMQ, real or simulated.
-type server interface {
-	Addr() string
-	URL() string
-	URLFor(user, password, vhost string) string
-	Since(major, minor int) bool
-	AddUser(ctx context.Context, user, password string) error
-	SetPermissions(ctx context.Context, user, vhost, configure, write, read string) error
-	Connections(ctx context.Context) ([]brokertest.Connection, error)
-	CloseConnections(ctx context.Context, text string) (int, error)
-	Queues(ctx context.Context, vhost string) ([]brokertest.Queue, error)
-	Queue(ctx context.Context, vhost, name string) (brokertest.Queue, bool, error)
-	DeleteQueue(ctx context.Context, vhost, name string) error
-	ForgetQueue(ctx context.Context, vhost, name string) error
-	PurgeQueue(ctx context.Context, vhost, name string) error
-	RaiseMemoryAlarm(ctx context.Context) error
-	ClearMemoryAlarm(ctx context.Context) error
-	Pause() error
-	Continue() error
-	Kill9() error
-	Restart(ctx context.Context) error
-	RestartInPlace(ctx context.Context, stopped time.Duration) error
-	Stop() error
-}
-
-// cluster is real: its first node, where BERTH_TEST_NODES asks for no more.
-var cluster *brokertest.Cluster
-
-// shared is the broker of the tests that leave it as they found it: the cluster's first node where a version of RabbitMQ
-// or a cluster is asked for, and otherwise a simulated one, which costs a tenth of the time.
-var shared server
-
-// own has the broker of each test that does not use the shared one, by its name.
-var own sync.Map
-
-// on returns the broker of a test, or of the test that it is part of.
-func on(t testing.TB) server {
-	if b, found := own.Load(whole(t)); found {
-		return b.(server)
-	}
-	if _, measures := t.(*testing.B); measures {
-		return cluster.Nodes[0]
-	}
-	return shared
-}
-
-// whole is the name of the test that t is, or is part of.
-func whole(t testing.TB) string {
-	name, _, _ := strings.Cut(t.Name(), "/")
-	return name
-}
-
-// onReal has a test use a real broker, which it leaves as it found it. The test calls it first.
-func onReal(t testing.TB) { use(t, cluster.Nodes[0]) }
-
-// spare are the real brokers of the tests that disturb theirs; nil: one that has not started yet.
-var spare = func() chan *brokertest.Broker {
-	c := make(chan *brokertest.Broker, 2)
-	for range cap(c) {
-		c <- nil
-	}
-	return c
-}()
-
-// disturb has a test use a real broker that nobody else uses. The test calls it first, and does not call Parallel.
-func disturb(t *testing.T) {
-	t.Helper()
-	if !simulates() {
-		return // tests that are not parallel run before all others
-	}
-	t.Parallel()
-	b := <-spare
-	if b == nil {
-		var err error
-		if b, err = brokertest.Start(context.Background()); err != nil {
-			spare <- nil
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() { // who knows how it is
-			must(t, b.Stop())
-			b = nil
-		}
-		spare <- b
-	})
-	use(t, b)
-}
-
-// alone has a test use a simulated broker that nobody else uses. The test calls it first, and does not call Parallel.
-func alone(t *testing.T) {
-	t.Helper()
-	if !simulates() {
-		return
-	}
-	t.Parallel()
-	b, err := simulate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { must(t, b.Stop()) })
-	use(t, b)
-}
-
-// simulates reports whether the shared broker is a simulated one.
-func simulates() bool { return shared != server(cluster.Nodes[0]) }
-
-func use(t testing.TB, b server) {
-	own.Store(whole(t), b)
-	t.Cleanup(func() { own.Delete(whole(t)) })
-}
-
-// node is the broker of a test that has called onReal.
-func node(t testing.TB) *brokertest.Broker {
-	t.Helper()
-	b, ok := on(t).(*brokertest.Broker)
-	if !ok {
-		t.Fatal("the test needs a real broker: have it call onReal first")
-	}
-	return b
-}
+// shared is the broker of the tests that leave it as they found it: the first node of a cluster, which
+// BERTH_TEST_NODES says the size of. It has one node otherwise.
+var (
+	shared  *brokertest.Broker
+	cluster *brokertest.Cluster
+)
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -156,40 +40,14 @@ func run(m *testing.M) int {
 		return 1
 	}
 	shared = cluster.Nodes[0]
-	if os.Getenv("BERTH_TEST_BROKER") == "" && nodes == 1 {
-		dir, err := os.MkdirTemp("", "berth-simulated-")
-		if err == nil {
-			defer os.RemoveAll(dir)
-			err = buildSimulated(dir)
-		}
-		if err == nil {
-			shared, err = simulate()
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, errors.Join(err, cluster.Stop()))
-			return 1
-		}
-	}
-	// Those tests are parallel that wait most of the time: the number of processors, which is Go's own limit, does not
-	// matter to them. They run after all others. A real broker bears fewer.
-	parallel := "12"
-	if simulates() {
-		parallel = "16"
-	}
-	if err := flag.Set("test.parallel", parallel); err != nil {
+	// Those tests are parallel that wait most of the time, and leave the broker alone: the number of processors, which is
+	// Go's own limit, does not matter to them. They run after all others.
+	if err := flag.Set("test.parallel", "12"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code := m.Run()
-	if err = cluster.Stop(); simulates() {
-		err = errors.Join(err, shared.Stop())
-	}
-	for range cap(spare) {
-		if b := <-spare; b != nil {
-			err = errors.Join(err, b.Stop())
-		}
-	}
-	if err != nil {
+	if err := cluster.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -230,14 +88,14 @@ func backend(t testing.TB, cfg rabbit.Config) *rabbit.Backend {
 func at(urls ...string) rabbit.Config { return rabbit.Config{URLs: urls, Host: "here", PID: 7} }
 
 // contender returns an unconnected contender on the broker.
-func contender(t *testing.T, b server, id lock.ID) lock.Lock {
+func contender(t *testing.T, b *brokertest.Broker, id lock.ID) lock.Lock {
 	t.Helper()
 	l := backend(t, at(b.URL())).Lock(id)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
-func connected(t *testing.T, b server, id lock.ID) lock.Lock {
+func connected(t *testing.T, b *brokertest.Broker, id lock.ID) lock.Lock {
 	t.Helper()
 	l := contender(t, b, id)
 	// A busy broker may not answer the first time.
@@ -246,7 +104,7 @@ func connected(t *testing.T, b server, id lock.ID) lock.Lock {
 }
 
 // holder returns a contender with its slot.
-func holder(t *testing.T, b server, id lock.ID) (lock.Lock, lock.Held) {
+func holder(t *testing.T, b *brokertest.Broker, id lock.ID) (lock.Lock, lock.Held) {
 	t.Helper()
 	l := connected(t, b, id)
 	h, err := l.Acquire(within(t))
@@ -269,7 +127,7 @@ func acquire(t *testing.T, l lock.Lock) (lock.Held, error) {
 }
 
 // resize gives the lock so many slots, until the test ends.
-func resize(t testing.TB, b server, id lock.ID, slots int) {
+func resize(t testing.TB, b *brokertest.Broker, id lock.ID, slots int) {
 	t.Helper()
 	a := backend(t, at(b.URL())).Administrator(id)
 	defer a.Close()
@@ -313,7 +171,7 @@ func lost(t *testing.T, h lock.Held) error {
 }
 
 // Ledger and batons stay when nobody holds the lock, and do not count.
-func queues(t *testing.T, b server, id lock.ID) []string {
+func queues(t *testing.T, b *brokertest.Broker, id lock.ID) []string {
 	t.Helper()
 	all, err := b.Queues(within(t), "/")
 	if err != nil {

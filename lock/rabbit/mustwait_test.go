@@ -9,7 +9,7 @@ import (
 func TestSlotThatNeedsNoWaitIsPreferred(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 3)
+	resize(t, shared, id, 3)
 	first, _ := holding(t, id, long)
 	vanish(t, first)
 	_, h := claimed(t, id, long)
@@ -33,7 +33,7 @@ func TestSlotIsTakenThoughAllHaveToBeWaitedFor(t *testing.T) {
 	t.Parallel()
 	for _, slots := range []int{2, 12} {
 		id := fresh(lock.Semaphore)
-		resize(t, on(t), id, slots)
+		resize(t, shared, id, slots)
 		var gone []lock.Lock
 		for range slots {
 			l, _ := holding(t, id, long)

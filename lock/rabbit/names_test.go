@@ -11,8 +11,8 @@ import (
 // longestOfRunes is how many bytes the name of a lock may have that is not plain ASCII.
 // From 4.0 on RabbitMQ ends a connection with 541 in the place of a refusal whose text it
 // would have to cut; with names up to here it need not.
-func longestOfRunes(t testing.TB) int {
-	if on(t).Since(4, 0) {
+func longestOfRunes() int {
+	if shared.Since(4, 0) {
 		return 32
 	}
 	return lock.MaxName
@@ -20,7 +20,7 @@ func longestOfRunes(t testing.TB) int {
 
 // awkward are names that fill the short strings of AMQP, so that the broker cuts its
 // answers, in the middle of a letter maybe, and names that look like answers.
-func awkward(t testing.TB) map[string]lock.ID {
+func awkward() map[string]lock.ID {
 	names := map[string]lock.ID{}
 	for what, begin := range map[string]string{
 		"long":                "a",
@@ -32,7 +32,7 @@ func awkward(t testing.TB) map[string]lock.ID {
 		if strings.HasPrefix(what, "long") {
 			longest := lock.MaxName
 			if len(begin) > 1 {
-				longest = longestOfRunes(t)
+				longest = longestOfRunes()
 			}
 			name += strings.Repeat(begin, (longest-len(name))/len(begin))
 		} else {
@@ -45,14 +45,14 @@ func awkward(t testing.TB) map[string]lock.ID {
 
 func TestRaceForALockOfAnyNameHasOneWinner(t *testing.T) {
 	const contenders = 8
-	for what, id := range awkward(t) {
+	for what, id := range awkward() {
 		t.Run(what, func(t *testing.T) {
 			for _, use := range []string{"first", "second"} {
 				start, ends := make(chan struct{}), make(chan error)
 				var all []lock.Lock
 				var won lock.Held
 				for range contenders {
-					l := connected(t, on(t), id)
+					l := connected(t, shared, id)
 					all = append(all, l)
 					ctx := within(t)
 					go func() {
@@ -94,20 +94,20 @@ func TestRaceForALockOfAnyNameHasOneWinner(t *testing.T) {
 
 func TestLockOfAnyNameIsHandedOver(t *testing.T) {
 	t.Parallel()
-	for what, id := range awkward(t) {
+	for what, id := range awkward() {
 		t.Run(what, func(t *testing.T) {
 			_, h := holding(t, id, long)
 			if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrFull) {
 				t.Errorf("a second holder: %v", err)
 			}
-			_, woken := successor(t, lasting(t), id)
+			_, woken := successor(t, lasting(), id)
 			must(t, proven(within(t), h))
 			cut(t, id) // the waiter's, too
 			<-woken
 			must(t, proven(within(t), h))
-			must(t, on(t).DeleteQueue(within(t), "/", id.Name+"-1-T"))
+			must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
 			must(t, proven(within(t), h))
-			_, woken = successor(t, lasting(t), id)
+			_, woken = successor(t, lasting(), id)
 			must(t, h.Release(within(t)))
 			must(t, <-woken)
 		})

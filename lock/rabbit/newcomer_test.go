@@ -27,19 +27,19 @@ func TestNewcomerGoesBehindThoseInLine(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			id := fresh(kind)
 			if kind.Administered() {
-				resize(t, on(t), id, 1)
-				defer resize(t, on(t), id, 0)
+				resize(t, shared, id, 1)
+				defer resize(t, shared, id, 0)
 			}
 			l, h := holding(t, id, long)
 			must(t, h.Release(within(t)))
 			must(t, l.Close())
 			onChannel(t, func(ch *amqp.Channel) error {
 				standInLine(t, ch, id)
-				newcomer := connected(t, on(t), id)
+				newcomer := connected(t, shared, id)
 				if _, err := newcomer.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 					t.Errorf("the newcomer: %v", err)
 				}
-				cfg := at(on(t).URL())
+				cfg := at(shared.URL())
 				cfg.Contention.Once = true
 				try := backend(t, cfg).Lock(id)
 				must(t, try.Connect(within(t)))
@@ -54,17 +54,16 @@ func TestNewcomerGoesBehindThoseInLine(t *testing.T) {
 
 // Also where something else keeps it from being patient: the node of a slot is down.
 func TestNewcomerLooksAgainAtWhoIsInLine(t *testing.T) {
-	onReal(t)
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	l, h := holding(t, id, long)
 	must(t, h.Release(within(t)))
 	must(t, l.Close())
-	resize(t, on(t), id, 2)
+	resize(t, shared, id, 2)
 	defer nodeDown(t, id.Name+"-2-A")()
 	onChannel(t, func(ch *amqp.Channel) error {
 		standInLine(t, ch, id)
-		newcomer := connected(t, on(t), id)
+		newcomer := connected(t, shared, id)
 		succeeds(t, "slot 1 is free", func() error {
 			h, err := newcomer.Acquire(within(t))
 			if err == nil {
@@ -81,10 +80,10 @@ func TestWhoDoesNotWaitIsNotToldOfTheLine(t *testing.T) {
 	l, h := holding(t, id, long)
 	must(t, h.Release(within(t)))
 	must(t, l.Close())
-	must(t, on(t).AddUser(within(t), "nowaiting", "right"))
-	must(t, on(t).SetPermissions(within(t), "nowaiting", "/", ".*-[ABT]$", ".*", ".*-[ABT]$"))
-	cfg, said := journal(t)
-	cfg.URLs, cfg.Users = []string{on(t).URLFor("nowaiting", "right", "/")}, []string{"guest"}
+	must(t, shared.AddUser(within(t), "nowaiting", "right"))
+	must(t, shared.SetPermissions(within(t), "nowaiting", "/", ".*-[ABT]$", ".*", ".*-[ABT]$"))
+	cfg, said := journal()
+	cfg.URLs, cfg.Users = []string{shared.URLFor("nowaiting", "right", "/")}, []string{"guest"}
 	l = backend(t, cfg).Lock(id)
 	must(t, l.Connect(within(t)))
 	h, err := l.Acquire(within(t))

@@ -20,8 +20,8 @@ func encoded(data []byte) string { return base64.RawURLEncoding.EncodeToString(d
 // takeTokens has the shared broker take tokens in the place of passwords, beside its own users.
 func takeTokens(t *testing.T) {
 	t.Helper()
-	must(t, node(t).EnablePlugin(within(t), "rabbitmq_auth_backend_oauth2"))
-	_, err := node(t).Eval(within(t), fmt.Sprintf(`
+	must(t, shared.EnablePlugin(within(t), "rabbitmq_auth_backend_oauth2"))
+	_, err := shared.Eval(within(t), fmt.Sprintf(`
 		Set = fun(K, V) -> ok = application:set_env(rabbitmq_auth_backend_oauth2, K, V) end,
 		Set(resource_server_id, <<"berth">>),
 		Set(key_config, [{default_key, <<"own">>}, {algorithms, [<<"HS256">>]}, {signing_keys,
@@ -30,7 +30,7 @@ func takeTokens(t *testing.T) {
 		encoded([]byte(tokenKey))))
 	must(t, err)
 	t.Cleanup(func() {
-		_, err := node(t).Eval(within(t), `application:set_env(rabbit, auth_backends, [rabbit_auth_backend_internal]).`)
+		_, err := shared.Eval(within(t), `application:set_env(rabbit, auth_backends, [rabbit_auth_backend_internal]).`)
 		must(t, err)
 	})
 }
@@ -54,7 +54,6 @@ func token(t *testing.T, user string, life time.Duration) string {
 
 // RabbitMQ refuses everything on a connection whose token has expired, and leaves it open.
 func TestTokenIsRenewedOnAnOpenConnection(t *testing.T) {
-	disturb(t)
 	takeTokens(t)
 	const life = 3 * time.Second
 	r := newRotated(t, "bearer", token(t, "bearer", life))

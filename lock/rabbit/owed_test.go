@@ -11,11 +11,10 @@ import (
 // The command of a holder whose broker does not answer is dead long before it
 // answers again. The same berth is not to wait for its own release then.
 func TestReleaseThatCouldNotBeRecordedIsRecordedLater(t *testing.T) {
-	onReal(t)
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	p := newTap(t)
-	cfg := at(p.url(), on(t).URL())
+	cfg := at(p.url(), shared.URL())
 	cfg.Heartbeat = long
 	l := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })

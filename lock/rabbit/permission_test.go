@@ -12,8 +12,8 @@ import (
 
 // A lock that others hold looks to a user without the permission as it does to others. It would wait for ever.
 func TestMissingPermissionIsToldWhileOthersHoldTheLock(t *testing.T) {
-	must(t, on(t).AddUser(within(t), "limited", "right"))
-	must(t, on(t).SetPermissions(within(t), "limited", "/", "", ".*", ".*"))
+	must(t, shared.AddUser(within(t), "limited", "right"))
+	must(t, shared.SetPermissions(within(t), "limited", "/", "", ".*", ".*"))
 	type made struct {
 		id     lock.ID
 		queues rabbit.QueueType
@@ -29,13 +29,13 @@ func TestMissingPermissionIsToldWhileOthersHoldTheLock(t *testing.T) {
 		if m.id.Kind.Administered() {
 			_, err := makeTyped(t, m.id, m.queues, 1)
 			must(t, err)
-			defer resize(t, on(t), m.id, 0)
+			defer resize(t, shared, m.id, 0)
 		}
 		if m.id.Kind == lock.TokenSemaphore && m.queues == rabbit.QueuesClassic {
 			says = m.id.Name + "-K"
 		}
-		_, h := holder(t, on(t), m.id)
-		l := backend(t, at(on(t).URLFor("limited", "right", "/"))).Lock(m.id)
+		_, h := holder(t, shared, m.id)
+		l := backend(t, at(shared.URLFor("limited", "right", "/"))).Lock(m.id)
 		must(t, l.Connect(within(t)))
 		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrDenied) {
 			t.Errorf("%s on %s queues: %v", m.id, m.queues, err)
@@ -49,11 +49,11 @@ func TestMissingPermissionIsToldWhileOthersHoldTheLock(t *testing.T) {
 
 // The same of the plain protocol, where who waits for a slot that is held looks whether it is there and claims nothing.
 func TestMissingPermissionIsToldOnThePlainProtocol(t *testing.T) {
-	must(t, on(t).AddUser(within(t), "limited", "right"))
-	must(t, on(t).SetPermissions(within(t), "limited", "/", "-T$", ".*", ".*"))
+	must(t, shared.AddUser(within(t), "limited", "right"))
+	must(t, shared.SetPermissions(within(t), "limited", "/", "-T$", ".*", ".*"))
 	id := fresh(lock.Mutex)
 	_, h := plainHolder(t, id)
-	l := plain(t, backend(t, plainly(on(t).URLFor("limited", "right", "/"))), id)
+	l := plain(t, backend(t, plainly(shared.URLFor("limited", "right", "/"))), id)
 	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrDenied) {
 		t.Errorf("it waits, with %v", err)
 	} else {
@@ -65,9 +65,8 @@ func TestMissingPermissionIsToldOnThePlainProtocol(t *testing.T) {
 // Who may make the lock's own queues, and no others, has all that is needed.
 func TestPermissionForTheQueuesOfALockAloneIsEnoughToWait(t *testing.T) {
 	t.Parallel()
-	onReal(t)
-	must(t, on(t).AddUser(within(t), "strict", "right"))
-	must(t, on(t).SetPermissions(within(t), "strict", "/", "^(?!.*-0[0-9]{3})", ".*", ".*"))
+	must(t, shared.AddUser(within(t), "strict", "right"))
+	must(t, shared.SetPermissions(within(t), "strict", "/", "^(?!.*-0[0-9]{3})", ".*", ".*"))
 	type made struct {
 		id     lock.ID
 		queues rabbit.QueueType
@@ -80,10 +79,10 @@ func TestPermissionForTheQueuesOfALockAloneIsEnoughToWait(t *testing.T) {
 		if m.id.Kind.Administered() {
 			_, err := makeTyped(t, m.id, m.queues, 1)
 			must(t, err)
-			defer resize(t, on(t), m.id, 0)
+			defer resize(t, shared, m.id, 0)
 		}
-		_, h := holder(t, on(t), m.id)
-		l := backend(t, at(on(t).URLFor("strict", "right", "/"))).Lock(m.id)
+		_, h := holder(t, shared, m.id)
+		l := backend(t, at(shared.URLFor("strict", "right", "/"))).Lock(m.id)
 		must(t, l.Connect(within(t)))
 		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Errorf("%s on %s queues: %v", m.id, m.queues, err)
@@ -96,14 +95,14 @@ func TestPermissionForTheQueuesOfALockAloneIsEnoughToWait(t *testing.T) {
 // A waiter for a slot that is held takes its reader's place, and may go no further.
 func TestWaiterThatMayNotBeTheSuccessorIsToldWhileItWaits(t *testing.T) {
 	t.Parallel()
-	must(t, on(t).AddUser(within(t), "readless", "right"))
-	must(t, on(t).SetPermissions(within(t), "readless", "/", ".*", ".*", ".*-W$"))
+	must(t, shared.AddUser(within(t), "readless", "right"))
+	must(t, shared.SetPermissions(within(t), "readless", "/", ".*", ".*", ".*-W$"))
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	defer resize(t, on(t), id, 0)
+	resize(t, shared, id, 1)
+	defer resize(t, shared, id, 0)
 	_, h := holding(t, id, long)
-	cfg, said := journal(t)
-	cfg.URLs = []string{on(t).URLFor("readless", "right", "/")}
+	cfg, said := journal()
+	cfg.URLs = []string{shared.URLFor("readless", "right", "/")}
 	l := backend(t, cfg).Lock(id)
 	defer l.Close()
 	must(t, l.Connect(within(t)))

@@ -46,7 +46,7 @@ func plain(t *testing.T, b *rabbit.Backend, id lock.ID) lock.Lock {
 // plainHolder returns a contender whose command has started.
 func plainHolder(t *testing.T, id lock.ID) (lock.Lock, lock.Held) {
 	t.Helper()
-	l := plain(t, prompt(t, plainly(on(t).URL())), id)
+	l := plain(t, prompt(t, plainly(shared.URL())), id)
 	h, err := l.Acquire(within(t))
 	must(t, err)
 	must(t, h.Ready(within(t)))
@@ -62,13 +62,13 @@ func TestConformanceOfThePlainProtocol(t *testing.T) {
 	}{{rabbit.NamingNLA, rabbit.ProbeByTx}, {rabbit.NamingNAL, rabbit.ProbeByConfirm}} {
 		t.Run(string(c.naming), func(t *testing.T) {
 			t.Parallel()
-			cfg := plainly(on(t).URL())
+			cfg := plainly(shared.URL())
 			cfg.Naming, cfg.Probe = c.naming, c.probe
 			cfg.Heartbeat = long // what the broker sends may come late where the machine is busy
 			conformance.Run(t, conformance.Harness{
 				Open: func(t *testing.T) lock.Backend { return prompt(t, cfg) },
 				AddSlot: func(t *testing.T, id lock.ID, slot int) {
-					declare(t, on(t).URL(), fmt.Sprintf(leftover[c.naming], id.Name, slot))
+					declare(t, shared.URL(), fmt.Sprintf(leftover[c.naming], id.Name, slot))
 				},
 				OpenBrief: func(t *testing.T) lock.Backend { return leasing(t, cfg, 300*time.Millisecond) },
 				Pause:     10 * time.Millisecond,
@@ -144,7 +144,7 @@ func TestPlainWireAlwaysWaitsForTheLease(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, first := plainHolder(t, id)
-	l := plain(t, backend(t, plainly(on(t).URL())), id)
+	l := plain(t, backend(t, plainly(shared.URL())), id)
 	must(t, first.Release(within(t)))
 	dead := time.Now()
 	h, err := l.Acquire(within(t))
@@ -162,12 +162,12 @@ func TestPlainHolderNoticesTheEndOfItsSlot(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(id lock.ID){
 		"-1-B": func(id lock.ID) { // as brokers have deleted live queues
-			must(t, on(t).DeleteQueue(within(t), "/", id.Name+"-1-B"))
+			must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-B"))
 		},
-		"-1-A": func(id lock.ID) { must(t, on(t).DeleteQueue(within(t), "/", id.Name+"-1-A")) },
+		"-1-A": func(id lock.ID) { must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-A")) },
 	} {
 		id := fresh(lock.Semaphore)
-		resize(t, on(t), id, 1)
+		resize(t, shared, id, 1)
 		_, h := plainHolder(t, id)
 		must(t, h.Verify(within(t)))
 		end(id)
@@ -198,7 +198,7 @@ func TestPlainHolderHasItsSlotBackOrEnds(t *testing.T) {
 	}
 	rabbit.CutPlain(h)
 	<-h.Lost()
-	other := plain(t, backend(t, plainly(on(t).URL())), id)
+	other := plain(t, backend(t, plainly(shared.URL())), id)
 	var won lock.Held
 	succeeds(t, "winning the slot", func() (err error) {
 		won, err = other.Acquire(within(t))
@@ -217,7 +217,7 @@ func TestPlainHolderHasItsSlotBackOrEnds(t *testing.T) {
 // The broker logs every look that it refuses as an error.
 func TestWatchedPlainLockIsNotLookedAtInVainAgain(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 2)
+	resize(t, shared, id, 2)
 	p := newTap(t)
 	i := inspector(t, plainly(p.url()), id)
 	declared := 0
@@ -230,7 +230,7 @@ func TestWatchedPlainLockIsNotLookedAtInVainAgain(t *testing.T) {
 		}
 		declared = n
 	}
-	resize(t, on(t), id, 4)
+	resize(t, shared, id, 4)
 	if s, err := i.Look(within(t)); err != nil || len(s.Slots) != 4 {
 		t.Errorf("%d slots of 4, %v", len(s.Slots), err)
 	}
@@ -261,7 +261,7 @@ func TestPlainWireIsRefusedBesideALedger(t *testing.T) {
 		if !held {
 			must(t, h.Release(within(t)))
 		}
-		b := prompt(t, plainly(on(t).URL()))
+		b := prompt(t, plainly(shared.URL()))
 		_, err := plain(t, b, id).Acquire(within(t))
 		if !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), "--protocol full") {
 			t.Errorf("held %v: %v", held, err)
@@ -280,10 +280,10 @@ func TestPlainWireIsRefusedBesideALedger(t *testing.T) {
 // Every berth of the lock has to wait for as long. That is said once for all slots of which no more is known.
 func TestVacantIsAPlainSlotThatNobodyHasHadForLong(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	_, h := plainHolder(t, id)
 	must(t, h.Release(within(t)))
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Protocol = rabbit.ProtocolPlain
 	a := backend(t, cfg).Administrator(id)
 	ctx, cancel := context.WithTimeout(within(t), 300*time.Millisecond)
@@ -297,15 +297,14 @@ func TestVacantIsAPlainSlotThatNobodyHasHadForLong(t *testing.T) {
 }
 
 func TestUnderMemoryAlarmPlainSlotsAreHeldWonAndGivenBack(t *testing.T) {
-	disturb(t)
 	for _, how := range probings {
 		for _, kind := range []lock.Kind{lock.Mutex, lock.Semaphore} {
 			t.Run(string(how)+" "+string(kind), func(t *testing.T) {
 				id := fresh(kind)
 				if kind == lock.Semaphore {
-					resize(t, on(t), id, 1)
+					resize(t, shared, id, 1)
 				}
-				cfg := plainly(on(t).URL())
+				cfg := plainly(shared.URL())
 				cfg.Probe = how
 				_, before := plainHolder(t, id)
 				raiseAlarm(t)
@@ -341,9 +340,9 @@ func TestPlainWireNeedsToSeeWhetherThereIsALedger(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	must(t, h.Release(within(t)))
-	must(t, on(t).AddUser(within(t), "plain", "right"))
-	must(t, on(t).SetPermissions(within(t), "plain", "/", "-B$", `^amq\.default$`, "-B$"))
-	b := prompt(t, plainly(on(t).URLFor("plain", "right", "/")))
+	must(t, shared.AddUser(within(t), "plain", "right"))
+	must(t, shared.SetPermissions(within(t), "plain", "/", "-B$", `^amq\.default$`, "-B$"))
+	b := prompt(t, plainly(shared.URLFor("plain", "right", "/")))
 	_, err := plain(t, b, id).Acquire(within(t))
 	if !errors.Is(err, lock.ErrDenied) && !errors.Is(err, lock.ErrUnsafe) {
 		t.Fatalf("it obtains the slot: %v", err)
@@ -358,7 +357,7 @@ func TestPlainWireNeedsToSeeWhetherThereIsALedger(t *testing.T) {
 }
 
 func TestPlainWireSaysOnceThatItPromisesLess(t *testing.T) {
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Protocol = rabbit.ProtocolPlain
 	l := plain(t, backend(t, cfg), fresh(lock.Mutex))
 	must(t, l.Connect(within(t)))
@@ -370,7 +369,7 @@ func TestPlainWireSaysOnceThatItPromisesLess(t *testing.T) {
 // A contender that has won B and lost it begins again: meanwhile somebody else may have started, and be cut off.
 func TestPlainDelayBeginsAgainWithAnotherClaim(t *testing.T) {
 	id := fresh(lock.Mutex)
-	l := plain(t, leasing(t, plainly(on(t).URL()), 300*time.Millisecond), id)
+	l := plain(t, leasing(t, plainly(shared.URL()), 300*time.Millisecond), id)
 	h, err := l.Acquire(within(t))
 	must(t, err)
 	ready := make(chan error, 1)
@@ -380,7 +379,7 @@ func TestPlainDelayBeginsAgainWithAnotherClaim(t *testing.T) {
 		t.Fatal("the command may start without B")
 	}
 	_ = h.Release(within(t))
-	other := prompt(t, plainly(on(t).URL()))
+	other := prompt(t, plainly(shared.URL()))
 	between := plain(t, other, id)
 	var second lock.Held
 	succeeds(t, "winning the slot", func() (err error) {

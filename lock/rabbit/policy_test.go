@@ -17,7 +17,6 @@ import (
 // slow.
 func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for what, definition := range map[string]string{
 		"max-length 0":                   `[{<<"max-length">>, 0}]`,
 		"message-ttl 0":                  `[{<<"message-ttl">>, 0}]`,
@@ -28,7 +27,7 @@ func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 			t.Parallel()
 			id := fresh(lock.Mutex)
 			setPolicy(t, id, "-", definition)
-			cfg, said := journal(t)
+			cfg, said := journal()
 			cfg.Heartbeat = time.Second
 			for range 2 {
 				l := backend(t, cfg).Lock(id)
@@ -52,11 +51,10 @@ func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 // Rented brokers delete queues that nobody uses. Those of a slot that is held are used: it is verified.
 func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	expiring := func(t *testing.T, id lock.ID, hurry func(lock.Lock)) {
 		t.Parallel()
 		setPolicy(t, id, "-", `[{<<"expires">>, 5000}]`)
-		cfg, said := journal(t)
+		cfg, said := journal()
 		l := backend(t, cfg).Lock(id)
 		t.Cleanup(func() { l.Close() })
 		must(t, l.Connect(within(t)))
@@ -72,7 +70,7 @@ func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
 			})
 			eventually(t, "an idle queue expires", func() bool {
 				must(t, proven(within(t), h))
-				_, found, err := on(t).Queue(within(t), "/", idle)
+				_, found, err := shared.Queue(within(t), "/", idle)
 				must(t, err)
 				return !found
 			})
@@ -91,19 +89,18 @@ func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
 // setPolicy sets a policy for the queues of a lock whose names go on like this, until the test ends.
 func setPolicy(t *testing.T, id lock.ID, rest, definition string) {
 	t.Helper()
-	_, err := node(t).Eval(within(t), fmt.Sprintf(
+	_, err := shared.Eval(within(t), fmt.Sprintf(
 		`ok = rabbit_policy:set(<<"/">>, <<"%[1]s">>, <<"^%[1]s%[2]s">>, %[3]s, 0, <<"queues">>, <<"operator">>).`,
 		id.Name, rest, definition))
 	must(t, err)
 	t.Cleanup(func() {
-		_, err := node(t).Eval(within(t), fmt.Sprintf(`rabbit_policy:delete(<<"/">>, <<"%s">>, <<"operator">>).`, id.Name))
+		_, err := shared.Eval(within(t), fmt.Sprintf(`rabbit_policy:delete(<<"/">>, <<"%s">>, <<"operator">>).`, id.Name))
 		must(t, err)
 	})
 }
 
 func TestPolicyThatTakesReplicatedRecordsIsToldOf(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for what, definition := range map[string]string{
 		"max-length 1":  `[{<<"max-length">>, 1}]`,
 		"message-ttl 0": `[{<<"message-ttl">>, 0}]`,
@@ -112,7 +109,7 @@ func TestPolicyThatTakesReplicatedRecordsIsToldOf(t *testing.T) {
 			t.Parallel()
 			id := replicated(t, 1)
 			setPolicy(t, id, "-.*-T$", definition)
-			cfg, said := journal(t)
+			cfg, said := journal()
 			cfg.Heartbeat = time.Second
 			l := backend(t, cfg).Lock(id)
 			defer l.Close()
@@ -139,8 +136,7 @@ func TestPolicyThatTakesReplicatedRecordsIsToldOf(t *testing.T) {
 
 // From RabbitMQ 4.3 on a policy may delay what is put back, which every proof waits for.
 func TestPolicyThatDelaysRecordsDoesNothing(t *testing.T) {
-	onReal(t)
-	if !on(t).Since(4, 3) {
+	if !shared.Since(4, 3) {
 		t.Skip("no such policy")
 	}
 	t.Parallel()
@@ -159,7 +155,7 @@ func TestPolicyThatDelaysRecordsDoesNothing(t *testing.T) {
 				must(t, h.Release(within(t)))
 				must(t, l.Close())
 			}
-			if r := inspect(t, id, on(t).URL()); len(r.Problems) > 0 {
+			if r := inspect(t, id, shared.URL()); len(r.Problems) > 0 {
 				t.Errorf("a lock that it does nothing to: %v", r.Problems)
 			}
 		})
@@ -172,8 +168,7 @@ func delaying(of string) string {
 
 // An older berth, or an older RabbitMQ, has made the lock.
 func TestPolicyThatDelaysRecordsOfAnOlderLockIsToldOf(t *testing.T) {
-	onReal(t)
-	if !on(t).Since(4, 3) {
+	if !shared.Since(4, 3) {
 		t.Skip("no such policy")
 	}
 	t.Parallel()
@@ -187,12 +182,12 @@ func TestPolicyThatDelaysRecordsOfAnOlderLockIsToldOf(t *testing.T) {
 	})
 	_, err := makeTyped(t, id, rabbit.QueuesQuorum, 1)
 	must(t, err)
-	t.Cleanup(func() { resize(t, on(t), id, 0) })
-	if r := inspect(t, id, on(t).URL()); len(r.Problems) > 0 {
+	t.Cleanup(func() { resize(t, shared, id, 0) })
+	if r := inspect(t, id, shared.URL()); len(r.Problems) > 0 {
 		t.Errorf("without the policy: %v", r.Problems)
 	}
 	setPolicy(t, id, "-", delaying("all"))
-	cfg, said := journal(t)
+	cfg, said := journal()
 	l := backend(t, cfg).Lock(id)
 	defer l.Close()
 	must(t, l.Connect(within(t)))
@@ -205,7 +200,7 @@ func TestPolicyThatDelaysRecordsOfAnOlderLockIsToldOf(t *testing.T) {
 			t.Fatal("nobody is told why commands are ended")
 		}
 	}
-	r := inspect(t, id, on(t).URL())
+	r := inspect(t, id, shared.URL())
 	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Error(), "delayed-retry-type") {
 		t.Errorf("check says %v", r.Problems)
 	}
@@ -215,10 +210,9 @@ func TestPolicyThatDelaysRecordsOfAnOlderLockIsToldOf(t *testing.T) {
 // With several brokers each doubt brings another connection.
 func TestPolicyThatExpiresRecordsIsToldOfAfterEachDoubt(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := replicated(t, 1)
 	setPolicy(t, id, "-", `[{<<"message-ttl">>, 300}]`)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	l := backend(t, cfg).Lock(id)
 	defer l.Close()
 	must(t, l.Connect(within(t)))
@@ -239,9 +233,8 @@ func TestPolicyThatExpiresRecordsIsToldOfAfterEachDoubt(t *testing.T) {
 // A leader without a majority, or one that hangs, delivers nothing, whatever the policies say.
 func TestLedgerThatDoesNotAnswerIsNotTakenForAPolicy(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := replicated(t, 1)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	l := backend(t, cfg).Lock(id)
 	defer l.Close()
 	must(t, l.Connect(within(t)))
@@ -263,10 +256,9 @@ func TestLedgerThatDoesNotAnswerIsNotTakenForAPolicy(t *testing.T) {
 // One that waits has nothing in hand by which it could tell.
 func TestLedgerThatDoesNotAnswerAWaiterIsNotTakenForAPolicy(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := replicated(t, 1)
 	publish(t, ledgerOf(id), heldBy(5, time.Hour))
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Heartbeat = 2 * time.Second // it looks every second
 	l := backend(t, cfg).Lock(id)
 	defer l.Close()
@@ -290,7 +282,7 @@ func TestLedgerThatDoesNotAnswerAWaiterIsNotTakenForAPolicy(t *testing.T) {
 // hang keeps the leader of a queue on several nodes from doing anything for a while.
 func hang(t *testing.T, queue string, d time.Duration) {
 	t.Helper()
-	_, err := node(t).Eval(within(t), fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)),
+	_, err := shared.Eval(within(t), fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)),
 		Leader = amqqueue:get_pid(Q), sys:suspend(Leader), spawn(fun() -> timer:sleep(%d), sys:resume(Leader) end).`,
 		queue, d.Milliseconds()))
 	must(t, err)
@@ -298,15 +290,14 @@ func hang(t *testing.T, queue string, d time.Duration) {
 
 // From RabbitMQ 4.3 on it ends consumers of quorum queues, and may serve nobody once it has ended all of them.
 func TestShortTimeoutOfConsumersDoesNothing(t *testing.T) {
-	onReal(t)
-	if !on(t).Since(4, 3) {
+	if !shared.Since(4, 3) {
 		t.Skip("consumer_timeout concerns channels, for all queues alike")
 	}
 	t.Parallel()
 	id := replicated(t, 1)
 	setPolicy(t, id, "-", `[{<<"consumer-timeout">>, 500}]`)
 	_, h := startedIn(t, id)
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	proofs := time.NewTicker(100 * time.Millisecond)
 	defer proofs.Stop()
 	for began := time.Now(); time.Since(began) < 4*time.Second; <-proofs.C {
@@ -319,7 +310,7 @@ func TestShortTimeoutOfConsumersDoesNothing(t *testing.T) {
 
 func TestLedgerThatKeepsItsRecordsIsNotComplainedOf(t *testing.T) {
 	id := fresh(lock.Mutex)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Heartbeat = time.Second
 	for range 3 {
 		h := startedAs(t, cfg, id)

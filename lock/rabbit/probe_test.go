@@ -11,8 +11,8 @@ import (
 
 var probings = []rabbit.Probing{rabbit.ProbeByConfirm, rabbit.ProbeByTx, rabbit.ProbeByPassive}
 
-func probingBy(t testing.TB, how rabbit.Probing) rabbit.Config {
-	cfg := at(on(t).URL())
+func probingBy(how rabbit.Probing) rabbit.Config {
+	cfg := at(shared.URL())
 	cfg.Probe = how
 	return cfg
 }
@@ -22,7 +22,7 @@ func TestProbesTellWhatIsThere(t *testing.T) {
 	t.Parallel()
 	for _, how := range probings {
 		id := fresh(lock.Semaphore)
-		resize(t, on(t), id, 2)
+		resize(t, shared, id, 2)
 		_, h := holding(t, id, long)
 		must(t, h.Verify(within(t)))
 		refuser(t, id.Name+"-x")
@@ -34,7 +34,7 @@ func TestProbesTellWhatIsThere(t *testing.T) {
 		for slot := 3; slot <= 150; slot++ {
 			queues, want = append(queues, fmt.Sprintf("%s-%d-A", id.Name, slot)), append(want, "absent")
 		}
-		l := backend(t, probingBy(t, how)).Lock(id)
+		l := backend(t, probingBy(how)).Lock(id)
 		t.Cleanup(func() { l.Close() })
 		must(t, l.Connect(within(t)))
 		for range 2 {
@@ -50,12 +50,12 @@ func TestSlotsAreFoundAndWaitedForHoweverTheyAreProbed(t *testing.T) {
 	for _, how := range probings {
 		t.Run(string(how), func(t *testing.T) {
 			id := fresh(lock.Semaphore)
-			resize(t, on(t), id, 2)
-			first, second := holdingAs(t, probingBy(t, how), id), holdingAs(t, probingBy(t, how), id)
+			resize(t, shared, id, 2)
+			first, second := holdingAs(t, probingBy(how), id), holdingAs(t, probingBy(how), id)
 			if first.Slot()+second.Slot() != 3 {
 				t.Errorf("slots %d and %d", first.Slot(), second.Slot())
 			}
-			l := refused(t, probingBy(t, how), id)
+			l := refused(t, probingBy(how), id)
 			woken := untilWoken(t, l)
 			awaitPlaces(t, id, 2) // next is in line twice
 			must(t, first.Release(within(t)))
@@ -69,7 +69,7 @@ func TestSlotsAreFoundAndWaitedForHoweverTheyAreProbed(t *testing.T) {
 }
 
 func TestWayToProbeThatIsNotKnownIsRefused(t *testing.T) {
-	if _, err := rabbit.New(probingBy(t, "guess")); err == nil {
+	if _, err := rabbit.New(probingBy("guess")); err == nil {
 		t.Error("it is accepted")
 	}
 }

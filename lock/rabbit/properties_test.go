@@ -29,7 +29,7 @@ func TestPropertiesOfAStrangerEndNoConnection(t *testing.T) {
 		c, err := net.Dial(network, addr)
 		return replacing{c, "64 bits" + "l", "64 bits" + "L"}, err
 	}
-	conn, err := amqp.DialConfig(on(t).URLFor("stranger", "right", "/"), amqp.Config{Dial: dial})
+	conn, err := amqp.DialConfig(shared.URLFor("stranger", "right", "/"), amqp.Config{Dial: dial})
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
 	ch, err := conn.Channel()
@@ -47,7 +47,7 @@ func TestPropertiesOfAStrangerEndNoConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			id := fresh(lock.Mutex)
 			_, h := holding(t, id, long)
-			next := refused(t, at(on(t).URL()), id)
+			next := refused(t, at(shared.URL()), id)
 			woken := untilWoken(t, next)
 			awaitSuccessor(t, id)
 			for _, queue := range []string{id.Name + "-1-B", id.Name + "-1-T"} {

@@ -19,14 +19,14 @@ func TestTypeOfQueuesIsThatOfTheLock(t *testing.T) {
 		id := fresh(lock.TokenSemaphore)
 		_, err := makeTyped(t, id, queues, 2)
 		must(t, err)
-		t.Cleanup(func() { resize(t, on(t), id, 0) })
+		t.Cleanup(func() { resize(t, shared, id, 0) })
 		_, h := startedIn(t, id)
-		resize(t, on(t), id, 1)
+		resize(t, shared, id, 1)
 		other := rabbit.QueuesQuorum
 		if queues == other {
 			other = rabbit.QueuesClassic
 		}
-		l := backend(t, typed(t, other)).Lock(id)
+		l := backend(t, typed(other)).Lock(id)
 		defer l.Close()
 		must(t, l.Connect(within(t)))
 		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), "--queue-type") {
@@ -49,7 +49,7 @@ func TestLockOfAnotherTypeIsNotMadeBesideLedgers(t *testing.T) {
 		_, err := makeTyped(t, id, from, 1)
 		must(t, err)
 		_, h := startedIn(t, id)
-		resize(t, on(t), id, 0)
+		resize(t, shared, id, 0)
 		_, err = makeTyped(t, id, to, 1)
 		if !errors.Is(err, lock.ErrUnsafe) || !strings.Contains(err.Error(), "-1-T") {
 			t.Errorf("from %s to %s: %v", from, to, err)
@@ -79,9 +79,9 @@ func takeUp(t *testing.T, of, said rabbit.QueueType, broken bool) {
 	must(t, err)
 	_, first := startedIn(t, id)
 	_, second := startedIn(t, id)
-	one := backend(t, at(on(t).URL())).Administrator(id)
+	one := backend(t, at(shared.URL())).Administrator(id)
 	if broken {
-		must(t, on(t).DeleteQueue(within(t), "/", letter(id, of, 1, "A")))
+		must(t, shared.DeleteQueue(within(t), "/", letter(id, of, 1, "A")))
 	} else {
 		_, _, err = one.Resize(within(t), 0, func(int) (int, error) { return 0, nil })
 		must(t, err)
@@ -89,14 +89,14 @@ func takeUp(t *testing.T, of, said rabbit.QueueType, broken bool) {
 			t.Errorf("a command about the lock is told to have %q, want %q", one.Flags(), want)
 		}
 	}
-	another := backend(t, typed(t, said)).Administrator(id)
+	another := backend(t, typed(said)).Administrator(id)
 	t.Cleanup(func() { another.Close() })
 	_, _, err = another.Resize(within(t), 2, func(int) (int, error) { return 0, nil })
 	must(t, err)
 	if flags := another.Flags(); len(flags) > 0 {
 		t.Errorf("it has not seen a slot, and says %q", flags)
 	}
-	if left := queues(t, on(t), id); slices.Contains(left, letter(id, of, 2, "A")) {
+	if left := queues(t, shared, id); slices.Contains(left, letter(id, of, 2, "A")) {
 		t.Errorf("a slot is left: %v", left)
 	}
 	vacant := make(chan error, 1)
@@ -120,13 +120,12 @@ func letter(id lock.ID, of rabbit.QueueType, slot int, letter string) string {
 }
 
 func TestLockOfAnotherTypeWaitsForTheLedgersNode(t *testing.T) {
-	onReal(t)
 	t.Parallel()
 	id := fresh(lock.TokenSemaphore)
 	_, err := makeTyped(t, id, rabbit.QueuesClassic, 1)
 	must(t, err)
 	_, h := startedIn(t, id)
-	resize(t, on(t), id, 0)
+	resize(t, shared, id, 0)
 	up := nodeDown(t, id.Name+"-K-1-T")
 	if _, err := makeTyped(t, id, rabbit.QueuesQuorum, 1); !errors.Is(err, lock.ErrUnknown) && !errors.Is(err, lock.ErrUnsafe) {
 		t.Errorf("it is held, and its ledger's node is down, and it is made again: %v", err)
@@ -139,7 +138,7 @@ func TestWaiterHearsOfALockOfEitherType(t *testing.T) {
 	t.Parallel()
 	for _, queues := range []rabbit.QueueType{rabbit.QueuesClassic, rabbit.QueuesQuorum} {
 		id := fresh(lock.TokenSemaphore)
-		l := connected(t, on(t), id)
+		l := connected(t, shared, id)
 		rabbit.LookForTokens(l, long)
 		rabbit.LookForTokensFirst(l, long)
 		won := untilHeld(t, l)
@@ -147,7 +146,7 @@ func TestWaiterHearsOfALockOfEitherType(t *testing.T) {
 		_, err := makeTyped(t, id, queues, 1)
 		must(t, err)
 		must(t, wonBy(t, won).Release(within(t)))
-		resize(t, on(t), id, 0)
+		resize(t, shared, id, 0)
 	}
 }
 
@@ -170,7 +169,7 @@ func TestWaiterFindsTheTypeThoughAnAttemptWasBrokenOff(t *testing.T) {
 			must(t, l.Wait(within(t), patience)) // it has seen no lock for long enough to look again, and consumes
 			_, err = makeTyped(t, id, rabbit.QueuesQuorum, 1)
 			must(t, err)
-			t.Cleanup(func() { resize(t, on(t), id, 0) })
+			t.Cleanup(func() { resize(t, shared, id, 0) })
 			ctx, cancel := context.WithTimeout(within(t), after)
 			defer cancel()
 			h, err := l.Acquire(ctx)

@@ -23,14 +23,14 @@ func inDoubt(t *testing.T, h lock.Held) {
 func TestVerifyDoesNotConnectAgain(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
-		_, h := holder(t, on(t), id)
+		_, h := holder(t, shared, id)
 		start(t, h)
 		cut(t, id)
 		if err := lost(t, h); !errors.Is(err, lock.ErrInDoubt) {
 			t.Errorf("cause: %v", err)
 		}
 		inDoubt(t, h)
-		if left := queues(t, on(t), id); len(left) > 0 && left[0] == of(id, "1-B") {
+		if left := queues(t, shared, id); len(left) > 0 && left[0] == of(id, "1-B") {
 			t.Errorf("verifying has claimed %q", left)
 		}
 		must(t, h.Reclaim(within(t)))
@@ -56,11 +56,11 @@ func TestVerifyDoesNotMendTheLedger(t *testing.T) {
 	for what, damage := range damages {
 		t.Run(what, func(t *testing.T) {
 			id := fresh(lock.Mutex)
-			_, h := holder(t, on(t), id)
+			_, h := holder(t, shared, id)
 			start(t, h)
 			onChannel(t, func(ch *amqp.Channel) error { return damage(ch, of(id, "1-T")) })
 			inDoubt(t, h)
-			if q, found, err := on(t).Queue(within(t), "/", of(id, "1-T")); err != nil || found && q.Messages > 0 {
+			if q, found, err := shared.Queue(within(t), "/", of(id, "1-T")); err != nil || found && q.Messages > 0 {
 				t.Errorf("verifying has written to the ledger: %+v, %v", q, err)
 			}
 			must(t, h.Reclaim(within(t)))

@@ -31,7 +31,7 @@ func TestReclaimedSlotWithoutALedgerIsRecorded(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	must(t, on(t).DeleteQueue(within(t), "/", id.Name+"-1-T"))
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
 	rabbit.CutConnection(h)
 	_ = lost(t, h)
 	must(t, h.Reclaim(within(t)))
@@ -47,16 +47,16 @@ func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Heartbeat = long
 	next := refused(t, cfg, id)
 	turn := inBackground(t, func(ctx context.Context) error { return awaitTurn(ctx, next) })
 	awaitSuccessor(t, id)
 	rabbit.CutConnection(h) // which stays away, and its command runs
 	_ = lost(t, h)
-	must(t, on(t).DeleteQueue(within(t), "/", id.Name+"-1-T"))
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
 	eventually(t, "it has come to a new ledger, or waits with B away from it", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", id.Name+"-1-T")
+		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)
 		return q.Consumers > 0 || said("the ledger does not name the slot's last holder") > 0
 	})
@@ -66,7 +66,6 @@ func TestHolderIsRememberedWithoutItsLedger(t *testing.T) {
 // The broker drops the oldest messages of a full ledger, one record maybe.
 func TestFullLedgerSaysNothing(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Mutex)
 	setPolicy(t, id, "-1-T$", `[{<<"max-length">>, 100}]`) // which is less than berth says
 	_, h := holding(t, id, long)
@@ -104,11 +103,11 @@ func fillLedger(t *testing.T, h lock.Held) {
 func TestFullLedgerDoesNotSayThatASlotIsVacant(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	_, h := holding(t, id, long)
 	fillLedger(t, h)
-	resize(t, on(t), id, 0)
-	a := backend(t, at(on(t).URL())).Administrator(id)
+	resize(t, shared, id, 0)
+	a := backend(t, at(shared.URL())).Administrator(id)
 	t.Cleanup(func() { a.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -131,13 +130,13 @@ func TestReclaimOnALiveConnectionEnds(t *testing.T) {
 func TestSuccessorForARemovedSlotHearsOfAnother(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	_, h := holding(t, id, long)
-	cfg := at(on(t).URL())
+	cfg := at(shared.URL())
 	cfg.Heartbeat = time.Second
 	next, woken := successor(t, cfg, id)
 	awaitBaton(t, id)
-	resize(t, on(t), id, 0)
+	resize(t, shared, id, 0)
 	must(t, <-woken)
 	if _, err := next.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
 		t.Fatal(err)
@@ -146,7 +145,7 @@ func TestSuccessorForARemovedSlotHearsOfAnother(t *testing.T) {
 	woken = untilWoken(t, next)
 	must(t, h.Release(within(t)))
 	awaitPlaces(t, id, 1)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	must(t, <-woken)
 }
 
@@ -154,10 +153,10 @@ func TestSuccessorForARemovedSlotHearsOfAnother(t *testing.T) {
 func TestSuccessorDoesNotStartInARemovedSlot(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	_, h := holding(t, id, long)
-	next, woken := successor(t, lasting(t), id)
-	resize(t, on(t), id, 0)
+	next, woken := successor(t, lasting(), id)
+	resize(t, shared, id, 0)
 	must(t, h.Release(within(t)))
 	must(t, <-woken)
 	if again, err := next.Acquire(within(t)); err == nil {
@@ -171,7 +170,6 @@ func TestSuccessorDoesNotStartInARemovedSlot(t *testing.T) {
 
 // One that waits away from the reader's place, and is blocked there, does not keep others waiting when it gives up.
 func TestWaiterOutsideGivesUpUnderAnAlarm(t *testing.T) {
-	disturb(t)
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
 	vanish(t, l)
@@ -180,7 +178,7 @@ func TestWaiterOutsideGivesUpUnderAnAlarm(t *testing.T) {
 	go func() { ready <- w.Ready(within(t)) }()
 	_, ledger := rabbit.Queues(w)
 	eventually(t, "it waits away from the reader's place", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", ledger)
+		q, _, err := shared.Queue(within(t), "/", ledger)
 		return err == nil && q.Consumers == 0 && q.Unacked > 0
 	})
 	raiseAlarm(t)

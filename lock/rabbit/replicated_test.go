@@ -21,21 +21,21 @@ func replicated(t *testing.T, slots int) lock.ID {
 	id := fresh(lock.TokenSemaphore)
 	_, err := makeTyped(t, id, rabbit.QueuesQuorum, slots)
 	must(t, err)
-	t.Cleanup(func() { resize(t, on(t), id, 0) })
+	t.Cleanup(func() { resize(t, shared, id, 0) })
 	return id
 }
 
 // makeTyped makes a lock with queues of a type, and returns how many slots it has.
 func makeTyped(t *testing.T, id lock.ID, queues rabbit.QueueType, slots int) (after int, err error) {
 	t.Helper()
-	a := backend(t, typed(t, queues)).Administrator(id)
+	a := backend(t, typed(queues)).Administrator(id)
 	defer a.Close()
 	_, after, err = a.Resize(within(t), 0, func(int) (int, error) { return slots, nil })
 	return after, err
 }
 
-func typed(t testing.TB, queues rabbit.QueueType) rabbit.Config {
-	cfg := at(on(t).URL())
+func typed(queues rabbit.QueueType) rabbit.Config {
+	cfg := at(shared.URL())
 	cfg.QueueType = queues
 	return cfg
 }
@@ -86,7 +86,7 @@ func ledgerOf(id lock.ID) string { return id.Name + "-Q-1-T" }
 func TestPurgedLedgerOnSeveralNodesSaysNothing(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
-	must(t, on(t).PurgeQueue(within(t), "/", ledgerOf(id)))
+	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
 	l, h := claimed(t, id, time.Second)
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
@@ -95,8 +95,8 @@ func TestPurgedLedgerOnSeveralNodesSaysNothing(t *testing.T) {
 	}
 	must(t, h.Release(within(t)))
 	must(t, l.Close())
-	must(t, on(t).PurgeQueue(within(t), "/", ledgerOf(id)))
-	l = connected(t, on(t), id)
+	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
+	l = connected(t, shared, id)
 	rabbit.SetLongest(l, time.Millisecond)
 	h, err := l.Acquire(within(t))
 	must(t, err)
@@ -108,7 +108,7 @@ func TestPurgedLedgerOnSeveralNodesSaysNothing(t *testing.T) {
 func TestWhoLeavesAnUnknownLedgerLeavesItUnknown(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
-	must(t, on(t).PurgeQueue(within(t), "/", ledgerOf(id)))
+	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
 	for who := range 2 {
 		l, h := claimed(t, id, time.Second)
 		ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
@@ -154,7 +154,7 @@ func TestWhoLeavesAnUnknownLedgerLeavesNoDoubt(t *testing.T) {
 		_, consumers := counted(t, ledgerOf(id))
 		return consumers == 0
 	})
-	must(t, on(t).PurgeQueue(within(t), "/", ledgerOf(id)))
+	must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
 	l, waiter := claimed(t, id, long)
 	ctx, cancel := context.WithTimeout(within(t), 100*time.Millisecond)
 	defer cancel()
@@ -172,9 +172,9 @@ func TestHolderOutlivesAPurgeOfItsLedger(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	for range 20 {
-		must(t, on(t).PurgeQueue(within(t), "/", ledgerOf(id)))
+		must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id)))
 		must(t, proven(within(t), h))
 	}
 	notHeld(t, won)
@@ -186,13 +186,13 @@ func TestHolderWhoseLedgerIsDeletedHasLostIt(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
-	must(t, on(t).DeleteQueue(within(t), "/", ledgerOf(id)))
+	must(t, shared.DeleteQueue(within(t), "/", ledgerOf(id)))
 	_ = lost(t, h)
 	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("it goes on without a ledger: %v", err)
 	}
 	must(t, h.Release(within(t)))
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	rabbit.SetLongest(l, time.Millisecond)
 	after := wonBy(t, untilHeld(t, l)) // with a ledger that was made again
 	must(t, after.Release(within(t)))
@@ -204,7 +204,7 @@ func TestHolderWhoseLedgerIsDeletedHasLostIt(t *testing.T) {
 func TestStrangerInTheReadersPlaceKeepsEverybodyOut(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -212,7 +212,7 @@ func TestStrangerInTheReadersPlaceKeepsEverybodyOut(t *testing.T) {
 	deliveries, err := ch.Consume(ledgerOf(id), "", false, false, false, false, nil)
 	must(t, err)
 	<-deliveries
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("beside a stranger: %v", err)
 	}
@@ -226,7 +226,7 @@ func TestSecondTokenOfAReplicatedSlotStartsNobody(t *testing.T) {
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	publish(t, id.Name+"-Q", amqp.Publishing{Headers: amqp.Table{"slot": int32(1)}})
-	other := connected(t, on(t), id)
+	other := connected(t, shared, id)
 	if _, err := other.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("with a second token: %v", err)
 	}
@@ -238,7 +238,7 @@ func TestReplicatedSlotIsReclaimedFromAWaiter(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	for range 3 {
 		eventually(t, "the waiter waits, and the holder has its token", func() bool {
 			must(t, proven(within(t), h))
@@ -290,10 +290,9 @@ func TestRecordIsWrittenAgainWithoutADoubt(t *testing.T) {
 
 // The broker ends a consumer that has a message in hand for longer than consumer_timeout, 30 minutes.
 func TestReplicatedSlotOutlastsTheTimeoutOfConsumers(t *testing.T) {
-	disturb(t)
 	const timeout = 3 * time.Second
 	set := func(timeout, tick time.Duration) {
-		_, err := node(t).Eval(within(t), fmt.Sprintf(`[application:set_env(rabbit, Key, Value) || {Key, Value} <-
+		_, err := shared.Eval(within(t), fmt.Sprintf(`[application:set_env(rabbit, Key, Value) || {Key, Value} <-
 			[{consumer_timeout, %d}, {channel_tick_interval, %d}]].`, timeout.Milliseconds(), tick.Milliseconds()))
 		must(t, err)
 	}
@@ -323,23 +322,22 @@ func TestReplicatedSlotOutlastsTheTimeoutOfConsumers(t *testing.T) {
 func TestTokensOfAReplicatedLockAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	rabbit.LookForTokens(l, 50*time.Millisecond)
-	must(t, on(t).DeleteQueue(within(t), "/", id.Name+"-Q"))
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-Q"))
 	must(t, wonBy(t, untilHeld(t, l)).Release(within(t)))
 }
 
 // As one whose replicas do not agree on what it is.
 func TestLedgerThatDoesNotAnswerIsNamed(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := replicated(t, 1)
 	do := func(what string) {
-		_, err := node(t).Eval(within(t), fmt.Sprintf(`{ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue,
+		_, err := shared.Eval(within(t), fmt.Sprintf(`{ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue,
 			<<"%s">>)), {Server, _} = amqqueue:get_pid(Queue), ok = sys:%s(Server).`, ledgerOf(id), what))
 		must(t, err)
 	}
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	do("suspend")
 	defer do("resume")
 	_, err := l.Acquire(within(t))
@@ -354,7 +352,7 @@ func TestTokenWithADeadConsumerIsMadeAgainSoon(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 1)
 	holder, h := startedIn(t, id)
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -362,7 +360,7 @@ func TestTokenWithADeadConsumerIsMadeAgainSoon(t *testing.T) {
 	must(t, ch.Qos(1, 0, false))
 	taken, err := ch.Consume(id.Name+"-Q", "", false, false, false, false, amqp.Table{"x-priority": int32(3000)})
 	must(t, err)
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	rabbit.LookForTokensFirst(l, time.Millisecond) // then it will not for a while
 	won := untilHeld(t, l)
 	eventually(t, "it has begun to wait", func() bool { // beside the holder, which has its token in hand
@@ -378,7 +376,7 @@ func TestTokenWithADeadConsumerIsMadeAgainSoon(t *testing.T) {
 func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
 	t.Parallel()
 	id := replicated(t, 2)
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	s := seen(t, i, "1 free, 2 free; 0 wait")
 	l, h := startedIn(t, id)
 	verbs := answering(t, l, says("holder", h.Slot()))
@@ -390,7 +388,7 @@ func TestReplicatedLockIsSeenAndAsked(t *testing.T) {
 		return slot.State == lock.SlotHeld && slot.Holder != nil && !slot.HasSuccessor && s.Waiting == 0
 	})
 	_, second := startedIn(t, id)
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	eventually(t, "the waiter is seen", func() bool {
 		s, err := i.Look(within(t))
 		must(t, err)

@@ -27,9 +27,9 @@ func newRotated(t *testing.T, user, password string) *rotated {
 	t.Helper()
 	r := &rotated{t: t, user: user, file: filepath.Join(t.TempDir(), "password")}
 	r.write(password)
-	r.cfg, r.said = journal(t)
+	r.cfg, r.said = journal()
 	var place brokerurl.Place
-	must(t, place.Add("amqp://"+user+"@"+on(t).Addr()))
+	must(t, place.Add("amqp://"+user+"@"+shared.Addr()))
 	must(t, place.AddPassword(r.file))
 	r.cfg.URLs, r.cfg.Source = place.Brokers, place.Source()
 	return r
@@ -43,8 +43,8 @@ func (r *rotated) write(password string) {
 // set has the broker want a password.
 func (r *rotated) set(password string) {
 	r.t.Helper()
-	must(r.t, on(r.t).AddUser(within(r.t), r.user, password))
-	must(r.t, on(r.t).SetPermissions(within(r.t), r.user, "/", ".*", ".*", ".*"))
+	must(r.t, shared.AddUser(within(r.t), r.user, password))
+	must(r.t, shared.SetPermissions(within(r.t), r.user, "/", ".*", ".*", ".*"))
 }
 
 // backend returns a backend whose open connections look for another password ten times a second.
@@ -176,10 +176,9 @@ func TestPasswordThatIsRefusedCostsNoConnection(t *testing.T) {
 
 // Certificates are read for each connection.
 func TestCertificateThatIsReplacedIsUsedByTheNextConnection(t *testing.T) {
-	disturb(t)
 	ca, other := authority.New(t), authority.New(t)
-	must(t, on(t).AddUser(within(t), "someone", "right"))
-	must(t, on(t).SetPermissions(within(t), "someone", "/", ".*", ".*", ".*"))
+	must(t, shared.AddUser(within(t), "someone", "right"))
+	must(t, shared.SetPermissions(within(t), "someone", "/", ".*", ".*", ".*"))
 	port := listen(t, ca, listening{versions: "'tlsv1.3'"})
 	b := backend(t, at(amqps("someone:right@", "127.0.0.1", port, with(client(other, "someone"), "cacertfile", ca.File("ca.pem")))))
 	l := b.Lock(fresh(lock.Mutex))
@@ -198,11 +197,11 @@ func TestCertificateThatIsReplacedIsUsedByTheNextConnection(t *testing.T) {
 func TestHolderThatLogsInAsAnotherUserGoesOn(t *testing.T) {
 	id := fresh(lock.Mutex)
 	for _, user := range []string{"first", "second"} {
-		must(t, on(t).AddUser(within(t), user, "right"))
-		must(t, on(t).SetPermissions(within(t), user, "/", ".*", ".*", ".*"))
+		must(t, shared.AddUser(within(t), user, "right"))
+		must(t, shared.SetPermissions(within(t), user, "/", ".*", ".*", ".*"))
 	}
-	cfg, said := journal(t)
-	cfg.URLs = []string{on(t).URLFor("first", "right", "/")}
+	cfg, said := journal()
+	cfg.URLs = []string{shared.URLFor("first", "right", "/")}
 	b := backend(t, cfg)
 	l := b.Lock(id)
 	defer l.Close()
@@ -210,7 +209,7 @@ func TestHolderThatLogsInAsAnotherUserGoesOn(t *testing.T) {
 	h, err := l.Acquire(within(t))
 	must(t, err)
 	must(t, h.Ready(within(t)))
-	must(t, b.SetLogins(rabbit.Source{}, []string{on(t).URLFor("second", "right", "/")}))
+	must(t, b.SetLogins(rabbit.Source{}, []string{shared.URLFor("second", "right", "/")}))
 	cut(t, id)
 	<-h.Lost()
 	must(t, h.Reclaim(within(t)))

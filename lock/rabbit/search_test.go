@@ -14,7 +14,7 @@ import (
 // takes longer to make than a test is patient with one operation of it.
 func sized(t *testing.T, id lock.ID, slots int) {
 	t.Helper()
-	must(t, create(withinMinute(t), t, id, slots))
+	must(t, create(withinMinute(t), id, slots))
 }
 
 // crowd is a connection that makes slots of a lock and holds them. The broker's answers
@@ -86,7 +86,7 @@ func TestSearchFindsTheLastSlotOfALockOfAnySize(t *testing.T) {
 	for _, slots := range []int{1, 4, 5, 6, 20, 21, 22, 84, 85, 86, 127, 128, 129, 255, 256, 257, 1024, 1108, 1109, 1110} {
 		others.grow(held+1, slots)
 		others.hold(held+1, slots-1)
-		l := connected(t, on(t), id)
+		l := connected(t, shared, id)
 		h, err := l.Acquire(within(t))
 		if err != nil {
 			t.Fatalf("the only free one of %d slots was not found: %v", slots, err)
@@ -98,7 +98,7 @@ func TestSearchFindsTheLastSlotOfALockOfAnySize(t *testing.T) {
 		must(t, l.Close())
 		others.hold(slots, slots)
 		held = slots
-		l = connected(t, on(t), id)
+		l = connected(t, shared, id)
 		if h, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Fatalf("%v, %v with all of %d slots held", h, err, slots)
 		}
@@ -111,7 +111,7 @@ func TestSearchFindsTheLastSlotOfALockOfAnySize(t *testing.T) {
 func findsTheOnlyFreeSlot(t *testing.T, others *crowd, free int) (l lock.Lock) {
 	t.Helper()
 	others.free(free, free)
-	l, h := holder(t, on(t), others.id)
+	l, h := holder(t, shared, others.id)
 	if h.Slot() != free {
 		t.Errorf("slot %d, want %d", h.Slot(), free)
 	}
@@ -123,7 +123,6 @@ func findsTheOnlyFreeSlot(t *testing.T, others *crowd, free int) (l lock.Lock) {
 }
 
 func TestSearchUnderAnAlarmGoesOnWhereItStopped(t *testing.T) {
-	disturb(t)
 	const slots, free = 200, 177
 	id := fresh(lock.Semaphore)
 	others := newCrowd(t, id)
@@ -160,7 +159,7 @@ func TestSlotsBehindAGapAreNotUsed(t *testing.T) {
 		others.remove("A", gap, gap)
 		others.free(gap, end)
 		end = gap - 1
-		l := connected(t, on(t), id)
+		l := connected(t, shared, id)
 		if h, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Errorf("%v, %v; slots 1 to %d are held, and %d does not exist", h, err, gap-1, gap)
 		}

@@ -15,7 +15,7 @@ import (
 // waits that is asked what the queue has.
 func slowLeader(t *testing.T, queue string) {
 	t.Helper()
-	_, err := node(t).Eval(within(t), fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)),
+	_, err := shared.Eval(within(t), fmt.Sprintf(`{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<%q>>)),
 		Leader = amqqueue:get_pid(Q), Self = self(),
 		spawn(fun() ->
 			register(slow_leader, self()), Self ! slow,
@@ -27,7 +27,7 @@ func slowLeader(t *testing.T, queue string) {
 		receive slow -> ok end.`, queue))
 	must(t, err)
 	t.Cleanup(func() {
-		_, err := node(t).Eval(within(t), `slow_leader ! stop, (fun Go() ->
+		_, err := shared.Eval(within(t), `slow_leader ! stop, (fun Go() ->
 			case whereis(slow_leader) of undefined -> ok; _ -> timer:sleep(10), Go() end end)().`)
 		must(t, err)
 	})
@@ -36,13 +36,12 @@ func slowLeader(t *testing.T, queue string) {
 // A broker answers a look at the ledger with neither messages nor consumers then.
 func TestSlowLeaderBringsNobodyIntoDoubt(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := replicated(t, 1)
 	_, h := startedIn(t, id)
 	publish(t, id.Name+"-Q", amqp.Publishing{Headers: amqp.Table{"slot": int32(1)}})
 	slowLeader(t, ledgerOf(id))
 	for range 5 {
-		other := connected(t, on(t), id)
+		other := connected(t, shared, id)
 		if _, err := other.Acquire(within(t)); !errors.Is(err, lock.ErrFull) && !errors.Is(err, lock.ErrUnknown) {
 			t.Errorf("beside the holder: %v", err)
 		}
@@ -57,12 +56,12 @@ func TestReplicatedSlotIsReclaimedOverAnotherNodeThanTheOneThatIsSilent(t *testi
 	t.Parallel()
 	id := replicated(t, 1)
 	network, silent := newLate(t)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.Log.SetLevel(hclog.Debug)
-	cfg.URLs, cfg.Heartbeat = []string{silent, on(t).URL()}, long
+	cfg.URLs, cfg.Heartbeat = []string{silent, shared.URL()}, long
 	h := startedAt(t, backend(t, cfg), id)
 	eventually(t, "the brokers are compared", func() bool { return said("is of the same cluster") > 0 })
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	network.hold(false)
 	must(t, proven(within(t), h))
 	notHeld(t, won)

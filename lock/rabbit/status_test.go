@@ -110,9 +110,9 @@ func describe(s lock.Status) string {
 }
 
 func TestStatusOfALockThatWasNeverUsed(t *testing.T) {
-	seen(t, inspector(t, at(on(t).URL()), fresh(lock.Mutex)), "1 free; 0 wait")
-	seen(t, inspector(t, at(on(t).URL()), fresh(lock.Semaphore)), "; 0 wait")
-	seen(t, inspector(t, at(on(t).URL()), fresh(lock.PersistentMutex)), "; 0 wait")
+	seen(t, inspector(t, at(shared.URL()), fresh(lock.Mutex)), "1 free; 0 wait")
+	seen(t, inspector(t, at(shared.URL()), fresh(lock.Semaphore)), "; 0 wait")
+	seen(t, inspector(t, at(shared.URL()), fresh(lock.PersistentMutex)), "; 0 wait")
 }
 
 func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
@@ -120,7 +120,7 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 	for _, naming := range []rabbit.Naming{rabbit.NamingNLA, rabbit.NamingNAL} {
 		t.Run(string(naming), func(t *testing.T) {
 			id := fresh(lock.Mutex)
-			cfg := at(on(t).URL())
+			cfg := at(shared.URL())
 			cfg.Naming, cfg.Heartbeat = naming, long
 			i := inspector(t, cfg, id)
 			l := backend(t, cfg).Lock(id)
@@ -157,9 +157,9 @@ func TestStatusOfAMutexFromHolderToHolder(t *testing.T) {
 func TestStatusOfASemaphore(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 3)
-	defer resize(t, on(t), id, 0)
-	i := inspector(t, at(on(t).URL()), id)
+	resize(t, shared, id, 3)
+	defer resize(t, shared, id, 0)
+	i := inspector(t, at(shared.URL()), id)
 	l, _ := holding(t, id, long)
 	answering(t, l, says("one", 1))
 	seen(t, i, "1 held by one, 2 free, 3 free; 0 wait")
@@ -167,9 +167,9 @@ func TestStatusOfASemaphore(t *testing.T) {
 		l, _ := holding(t, id, long)
 		answering(t, l, says(name, slot))
 	}
-	resize(t, on(t), id, 2)
+	resize(t, shared, id, 2)
 	for range 2 {
-		w := refused(t, at(on(t).URL()), id)
+		w := refused(t, at(shared.URL()), id)
 		answering(t, w, says("waiter", 0))
 		untilWoken(t, w)
 	}
@@ -185,9 +185,9 @@ func TestStatusOfWhoDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	holding(t, id, long)
-	untilWoken(t, refused(t, at(on(t).URL()), id))
+	untilWoken(t, refused(t, at(shared.URL()), id))
 	awaitSuccessor(t, id)
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	seen(t, i, "1 held next somebody (its holder does not answer; the name of its connection to the broker has its host and pid); 1 wait")
 }
 
@@ -196,7 +196,7 @@ func TestLookThatIsNotAnsweredIsRepeated(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	l, _ := holding(t, id, long)
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	looked := make(chan string, 1)
 	go func() {
 		s, err := i.Look(within(t))
@@ -217,26 +217,26 @@ func TestLookThatIsNotAnsweredIsRepeated(t *testing.T) {
 func TestLookingChangesNothing(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 2)
-	defer resize(t, on(t), id, 0)
+	resize(t, shared, id, 2)
+	defer resize(t, shared, id, 0)
 	l, h := holding(t, id, long)
 	answering(t, l, says("one", 1))
 	another, other := holding(t, id, long)
 	answering(t, another, says("another", 2))
-	l2 := refused(t, at(on(t).URL()), id)
+	l2 := refused(t, at(shared.URL()), id)
 	answering(t, l2, says("two", 0))
 	woken := untilWoken(t, l2)
 	awaitPlaces(t, id, 2)
 	ledgers := func() (n []int) {
 		for _, slot := range []string{"1", "2"} {
-			q, _, err := on(t).Queue(within(t), "/", id.Name+"-"+slot+"-T")
+			q, _, err := shared.Queue(within(t), "/", id.Name+"-"+slot+"-T")
 			must(t, err)
 			n = append(n, q.Messages)
 		}
 		return n
 	}
 	before := fmt.Sprint(ledgers())
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	for range 50 {
 		_, err := i.Look(within(t))
 		must(t, err)
@@ -255,7 +255,7 @@ func TestLookingChangesNothing(t *testing.T) {
 
 func TestHolderIsAsked(t *testing.T) {
 	id := fresh(lock.Mutex)
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	if _, err := i.Ask(within(t), 1, lock.AskStepDown); !errors.Is(err, lock.ErrAbsent) {
 		t.Errorf("asking nobody: %v", err)
 	}
@@ -283,7 +283,7 @@ func TestHolderIsFoundWhileItTakesB(t *testing.T) {
 	const askers = 3 // more at once are not heard
 	var all []lock.Inspector
 	for range askers {
-		i := inspector(t, at(on(t).URL()), id)
+		i := inspector(t, at(shared.URL()), id)
 		_, err := i.Look(within(t)) // connects
 		must(t, err)
 		all = append(all, i)
@@ -314,7 +314,7 @@ func TestAnswersCostOneConnection(t *testing.T) {
 	l, h := holding(t, id, long)
 	rabbit.KeepAnswering(l, 10*time.Second)
 	answering(t, l, says("one", 1))
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	for range 30 {
 		s, err := i.Look(within(t))
 		must(t, err)
@@ -330,7 +330,7 @@ func TestAnswersCostOneConnection(t *testing.T) {
 
 func TestInspectorConnectsAgain(t *testing.T) {
 	id := fresh(lock.Mutex)
-	i := inspector(t, at(on(t).URL()), id)
+	i := inspector(t, at(shared.URL()), id)
 	seen(t, i, "1 free; 0 wait")
 	cut(t, id)
 	eventually(t, "it is seen again", func() bool {
@@ -349,8 +349,8 @@ func TestInspectorConnectsAgain(t *testing.T) {
 // The broker logs every look that it refuses as an error.
 func TestLookingAgainIsRefusedNothing(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 3)
-	defer resize(t, on(t), id, 0)
+	resize(t, shared, id, 3)
+	defer resize(t, shared, id, 0)
 	p := newTap(t)
 	l, _ := holding(t, id, long)
 	answering(t, l, says("one", 1))

@@ -17,9 +17,9 @@ import (
 // forger returns a channel of a user that may publish to the default exchange, and nothing else.
 func forger(t *testing.T) *amqp.Channel {
 	t.Helper()
-	must(t, on(t).AddUser(within(t), "forger", "right"))
-	must(t, on(t).SetPermissions(within(t), "forger", "/", "^$", `^amq\.default$`, "^$"))
-	ch := channelOf(t, on(t).URLFor("forger", "right", "/"))
+	must(t, shared.AddUser(within(t), "forger", "right"))
+	must(t, shared.SetPermissions(within(t), "forger", "/", "^$", `^amq\.default$`, "^$"))
+	ch := channelOf(t, shared.URLFor("forger", "right", "/"))
 	must(t, ch.Confirm(false))
 	return ch
 }
@@ -63,7 +63,7 @@ func pushOut(t *testing.T, ch *amqp.Channel, queue string) {
 	t.Helper()
 	forge(t, ch, queue, many(10_050, amqp.Publishing{Expiration: "1"})...)
 	eventually(t, "what was pushed in expires", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", queue)
+		q, _, err := shared.Queue(within(t), "/", queue)
 		must(t, err)
 		return q.Messages == 0
 	})
@@ -80,7 +80,6 @@ func eachUser(t *testing.T, test func(t *testing.T, user string)) {
 // everybody has ended.
 func TestForgedRecordsLetNobodyStartBesideAHolder(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	eachUser(t, func(t *testing.T, user string) {
 		id := fresh(lock.Mutex)
@@ -103,7 +102,6 @@ func TestForgedRecordsLetNobodyStartBesideAHolder(t *testing.T) {
 // The same beside a holder that may live for longer than a newcomer: nothing in the ledger says so any more.
 func TestNobodyStartsBesideAHolderOfALongerLeaseThatWasPushedOut(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, time.Minute)
@@ -125,7 +123,6 @@ func TestNobodyStartsBesideAHolderOfALongerLeaseThatWasPushedOut(t *testing.T) {
 
 func TestForgedRecordsLetNobodyStartOnSeveralNodes(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	eachUser(t, func(t *testing.T, user string) {
 		id := replicated(t, 1)
@@ -135,7 +132,7 @@ func TestForgedRecordsLetNobodyStartOnSeveralNodes(t *testing.T) {
 			_, consumers := counted(t, ledgerOf(id))
 			return consumers == 0
 		})
-		must(t, on(t).PurgeQueue(within(t), "/", ledgerOf(id))) // as its length has the broker do
+		must(t, shared.PurgeQueue(within(t), "/", ledgerOf(id))) // as its length has the broker do
 		forge(t, ch, ledgerOf(id), forged(user, `{"record":"held","term":7,"id":"x","handover_ms":1}`),
 			forged(user, `{"record":"released","term":7,"id":"x"}`))
 		_, next := claimed(t, id, long)
@@ -154,12 +151,11 @@ func TestForgedRecordsLetNobodyStartOnSeveralNodes(t *testing.T) {
 // executed the will.
 func TestForgedReleaseIsNone(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	eachUser(t, func(t *testing.T, user string) {
 		id := fresh(lock.Mutex)
 		_, h := holding(t, id, time.Second)
-		cfg := at(on(t).URL())
+		cfg := at(shared.URL())
 		cfg.Heartbeat = time.Second
 		next, woken := successor(t, cfg, id)
 		for _, of := range []lock.Handover{h.Handover(), {Will: legacy(t, next)}} {
@@ -180,7 +176,6 @@ func TestForgedReleaseIsNone(t *testing.T) {
 // served a lease after it has ended, without a trace.
 func TestStrangerOnlyDelays(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	held := forged("", `{"record":"held","term":9,"id":"x","handover_ms":1000,"host":"x"}`)
 	for name, attack := range map[string]func(t *testing.T, id lock.ID){
@@ -219,7 +214,7 @@ func TestStrangerOnlyDelays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			id := fresh(lock.Mutex)
 			_, h := holding(t, id, time.Second)
-			cfg := at(on(t).URL())
+			cfg := at(shared.URL())
 			cfg.Heartbeat = time.Second
 			next, woken := successor(t, cfg, id)
 			attack(t, id)
@@ -233,12 +228,12 @@ func TestStrangerOnlyDelays(t *testing.T) {
 			}
 			awaitB(t, running)
 			eventually(t, "the ledger has its record alone", func() bool {
-				q, _, err := on(t).Queue(within(t), "/", id.Name+"-1-T")
+				q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 				must(t, err)
 				return q.Messages == 1
 			})
 			must(t, running.Release(within(t)))
-			after := wonBy(t, untilHeld(t, connected(t, on(t), id)))
+			after := wonBy(t, untilHeld(t, connected(t, shared, id)))
 			must(t, after.Release(within(t)))
 		})
 	}
@@ -246,18 +241,17 @@ func TestStrangerOnlyDelays(t *testing.T) {
 
 // The successor has in hand what counts, and a few hundred messages at most that do not, however long they are.
 func TestSuccessorKeepsLittleOfWhatStrangersSend(t *testing.T) {
-	onReal(t)
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	_, woken := successor(t, lasting(t), id)
+	_, woken := successor(t, lasting(), id)
 	before := heap()
 	big := forged("", `{"record":"held","term":9,"id":"x","host":%q}`, strings.Repeat("x", 60_000))
 	forge(t, ch, id.Name+"-1-T", many(1500, big)...)
 	forge(t, ch, id.Name+"-1-T", many(5000, forged("", `{"record":"held","term":9,"id":"x"}`))...)
 	forge(t, ch, id.Name+"-1-T", many(20, amqp.Publishing{Body: make([]byte, 4<<20)})...)
 	eventually(t, "little is kept", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", id.Name+"-1-T")
+		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)
 		return q.Messages < 400 && heap() < before+8<<20
 	})
@@ -269,12 +263,11 @@ func TestSuccessorKeepsLittleOfWhatStrangersSend(t *testing.T) {
 // vouches for the record by which it shows: it may be that of a berth that does not say from whom it is.
 func TestRecordOfNobodyIsASignOfLife(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := ledgerWith(t, forged("", `{"record":"held","term":7,"id":"x","handover_ms":60000}`))
 	_, h := claimed(t, id, time.Second)
 	ready := untilReady(t, h)
 	eventually(t, "it waits away from the reader's place", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", id.Name+"-1-T")
+		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)
 		return q.Consumers == 0 && q.Unacked > 0
 	})
@@ -287,7 +280,6 @@ func TestRecordOfNobodyIsASignOfLife(t *testing.T) {
 // The same on quorum queues, where who comes to an unknown ledger waits for the longest lease there is.
 func TestStrangerOnlyDelaysOnSeveralNodes(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	held := `{"record":"held","term":9000000000000000,"id":"x","handover_ms":1000,"host":"x"}`
 	for name, messages := range map[string][]amqp.Publishing{
@@ -304,7 +296,7 @@ func TestStrangerOnlyDelaysOnSeveralNodes(t *testing.T) {
 			must(t, proven(within(t), h))
 			must(t, h.Release(within(t)))
 			forge(t, ch, ledgerOf(id), messages[:len(messages)/2]...)
-			cfg := at(on(t).URL())
+			cfg := at(shared.URL())
 			cfg.Heartbeat = time.Second
 			l := backend(t, cfg).Lock(id)
 			t.Cleanup(func() { l.Close() })
@@ -325,11 +317,10 @@ func TestStrangerOnlyDelaysOnSeveralNodes(t *testing.T) {
 // As long as somebody goes on sending, nobody need start; but once that has ended.
 func TestLockIsServedOnceAStrangerHasEnded(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ch := forger(t)
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, time.Second)
-	cfg := at(on(t).URL())
+	cfg := at(shared.URL())
 	cfg.Heartbeat = time.Second
 	next, woken := successor(t, cfg, id)
 	ended := make(chan struct{})

@@ -75,8 +75,8 @@ func willOf(t *testing.T, written []byte) struct {
 	return said.Holding
 }
 
-func lasting(t testing.TB) rabbit.Config {
-	cfg := at(on(t).URL())
+func lasting() rabbit.Config {
+	cfg := at(shared.URL())
 	cfg.Heartbeat = long
 	return cfg
 }
@@ -86,7 +86,7 @@ func TestSuccessorStartsOnTheReleaseAlone(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
 	frozen, h := holding(t, id, long)
-	next, woken := successor(t, lasting(t), id)
+	next, woken := successor(t, lasting(), id)
 	waitsStill(t, woken)
 	must(t, rabbit.ExecuteWill(within(t), h.Handover().Will))
 	must(t, <-woken)
@@ -107,7 +107,7 @@ func TestSuccessorStartsOnTheReleaseAlone(t *testing.T) {
 // inLine starts a waiter that stands in line because a command has just started.
 func inLine(t *testing.T, id lock.ID) <-chan error {
 	t.Helper()
-	l := refused(t, lasting(t), id)
+	l := refused(t, lasting(), id)
 	return untilWoken(t, l)
 }
 
@@ -120,7 +120,7 @@ func awaitBOf(t *testing.T, id lock.ID) {
 func TestTermAndRecordOfTheSuccessorAreThereBeforehand(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
-	next, woken := successor(t, lasting(t), id)
+	next, woken := successor(t, lasting(), id)
 	if will := legacy(t, next); len(will) == 0 {
 		t.Error("the successor has no will")
 	}
@@ -153,7 +153,7 @@ func TestSuccessorThatGoesLeavesTheLockAsItWas(t *testing.T) {
 			_, h := holding(t, id, long)
 			first, will := dying(t, id)
 			end(t, first, will)
-			_, woken := successor(t, lasting(t), id)
+			_, woken := successor(t, lasting(), id)
 			waitsStill(t, woken)
 			must(t, proven(within(t), h))
 			must(t, h.Release(within(t)))
@@ -166,7 +166,7 @@ func TestSuccessorThatGoesLeavesTheLockAsItWas(t *testing.T) {
 func dying(t *testing.T, id lock.ID) (lock.Lock, []byte) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(within(t))
-	l := backend(t, lasting(t)).Lock(id)
+	l := backend(t, lasting()).Lock(id)
 	t.Cleanup(func() { l.Close() })
 	must(t, l.Connect(ctx))
 	if _, err := l.Acquire(ctx); !errors.Is(err, lock.ErrFull) {
@@ -190,7 +190,7 @@ func TestDeadSuccessorWithoutAWillIsWaitedFor(t *testing.T) {
 	_, h := holding(t, id, long)
 	first, _ := dying(t, id)
 	rabbit.CutContender(first)
-	_, woken := successor(t, lasting(t), id)
+	_, woken := successor(t, lasting(), id)
 	must(t, h.Release(within(t)))
 	waitsStill(t, woken)
 }
@@ -233,12 +233,11 @@ func TestSuccessorWithoutAProofDoesNotStartOnAnOldRelease(t *testing.T) {
 
 // Its supervisor may be slow between the news and the start.
 func TestSuccessorThatLosesItsPlaceDoesNotStart(t *testing.T) {
-	disturb(t)
 	for how, lose := range map[string]func(t *testing.T, id lock.ID, h lock.Held){
 		"connection": func(t *testing.T, id lock.ID, _ lock.Held) { cut(t, id) },
 		"channel":    func(t *testing.T, _ lock.ID, h lock.Held) { must(t, rabbit.CloseConsumer(within(t), h)) },
 		"ledger": func(t *testing.T, id lock.ID, _ lock.Held) {
-			must(t, on(t).DeleteQueue(within(t), "/", id.Name+"-1-T"))
+			must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -256,7 +255,7 @@ func TestSuccessorThatLosesItsPlaceDoesNotStart(t *testing.T) {
 func startsWithoutItsPlace(t *testing.T, lose func(*testing.T, lock.ID, lock.Held)) bool {
 	id := fresh(lock.Mutex)
 	l, h := holding(t, id, long)
-	next, woken := successor(t, lasting(t), id)
+	next, woken := successor(t, lasting(), id)
 	must(t, h.Release(within(t)))
 	must(t, l.Close())
 	must(t, <-woken)
@@ -264,7 +263,7 @@ func startsWithoutItsPlace(t *testing.T, lose func(*testing.T, lock.ID, lock.Hel
 	must(t, err)
 	lose(t, id, running)
 	eventually(t, "there is no successor", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", id.Name+"-1-T")
+		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		return err == nil && q.Consumers == 0
 	})
 	err = running.Ready(within(t))
@@ -291,10 +290,10 @@ func TestShortCommandNeedsNeitherAClaimNorTheLine(t *testing.T) {
 	must(t, h.Release(within(t)))
 	must(t, l.Close())
 	_, h = started(t, id, long)
-	if left := queues(t, on(t), id); len(left) > 0 {
+	if left := queues(t, shared, id); len(left) > 0 {
 		t.Errorf("there are %q", left)
 	}
-	if line, _, err := on(t).Queue(within(t), "/", id.Name+"-W"); line.Consumers > 0 || err != nil {
+	if line, _, err := shared.Queue(within(t), "/", id.Name+"-W"); line.Consumers > 0 || err != nil {
 		t.Errorf("it is in line: %d, %v", line.Consumers, err)
 	}
 	if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrFull) {
@@ -316,7 +315,7 @@ func TestHolderWithoutAClaimKeepsItsSlot(t *testing.T) {
 			must(t, rabbit.CloseConsumer(within(t), h))
 		},
 		"its ledger is deleted": func(t *testing.T, id lock.ID, _ lock.Held) {
-			must(t, on(t).DeleteQueue(within(t), "/", id.Name+"-1-T"))
+			must(t, shared.DeleteQueue(within(t), "/", id.Name+"-1-T"))
 		},
 		"its ledger is purged": func(t *testing.T, id lock.ID, _ lock.Held) {
 			onChannel(t, func(ch *amqp.Channel) error {
@@ -393,9 +392,8 @@ func TestSuccessorIsServedThoughTheLedgerWasTamperedWith(t *testing.T) {
 // after the holder. One that was blocked on its way to the reader's place has left a record that
 // others wait for, for its lease.
 func TestWaitersAreServedUnderAnAlarm(t *testing.T) {
-	disturb(t)
 	ctx := withinMinute(t)
-	quiet, servedQuiet := servedWaiters(ctx, t, on(t).URL(), 2*time.Second)
+	quiet, servedQuiet := servedWaiters(ctx, t, shared.URL(), 2*time.Second)
 	p := newTap(t)
 	looking, servedLooking := servedWaiters(ctx, t, p.url(), time.Second)
 	raiseAlarm(t)

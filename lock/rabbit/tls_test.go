@@ -59,8 +59,8 @@ func listen(t *testing.T, a *authority.Authority, l listening) (port int) {
 	if l.lenient {
 		verify = "{verify, verify_none}"
 	}
-	must(t, node(t).EnablePlugin(within(t), "rabbitmq_auth_mechanism_ssl"))
-	_, err = node(t).Eval(within(t), fmt.Sprintf(`
+	must(t, shared.EnablePlugin(within(t), "rabbitmq_auth_mechanism_ssl"))
+	_, err = shared.Eval(within(t), fmt.Sprintf(`
 		ok = application:set_env(rabbit, auth_mechanisms, [%s]),
 		ok = application:set_env(rabbit, ssl_cert_login_from, common_name),
 		ok = application:set_env(rabbit, ssl_options, [{verify, verify_peer}]), %% or no certificate is a login
@@ -71,7 +71,7 @@ func listen(t *testing.T, a *authority.Authority, l listening) (port int) {
 		erlang(private), verify, cmp.Or(l.versions, "'tlsv1.2', 'tlsv1.3'")))
 	must(t, err)
 	t.Cleanup(func() {
-		_, err := node(t).Eval(within(t), `ok = application:set_env(rabbit, auth_mechanisms, ['PLAIN', 'AMQPLAIN', 'EXTERNAL']).`)
+		_, err := shared.Eval(within(t), `ok = application:set_env(rabbit, auth_mechanisms, ['PLAIN', 'AMQPLAIN', 'EXTERNAL']).`)
 		must(t, err)
 	})
 	return ports[0]
@@ -84,7 +84,6 @@ func amqps(user, host string, port int, v url.Values) string {
 
 // Versions are compared by either end: with 4.3 it is ours that finds out.
 func TestVersionsOfTLSThatDoNotGoTogetherAreNamed(t *testing.T) {
-	disturb(t)
 	ca := authority.New(t)
 	for versions, least := range map[string]string{"'tlsv1', 'tlsv1.1'": "1.2", "'tlsv1.2'": "1.3"} {
 		port := listen(t, ca, listening{versions: versions, lenient: true})
@@ -96,10 +95,9 @@ func TestVersionsOfTLSThatDoNotGoTogetherAreNamed(t *testing.T) {
 // What is wrong with certificates is told as what it is, and what to do about it.
 func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	ca, other := authority.New(t), authority.New(t, func(c *x509.Certificate) { c.Subject.CommonName = "other" })
-	must(t, on(t).AddUser(within(t), "someone", "right"))
-	must(t, on(t).SetPermissions(within(t), "someone", "/", ".*", ".*", ".*"))
+	must(t, shared.AddUser(within(t), "someone", "right"))
+	must(t, shared.SetPermissions(within(t), "someone", "/", ".*", ".*", ".*"))
 	good, unknown := client(ca, "someone"), client(ca, "nobody", func(c *x509.Certificate) {
 		c.Subject = pkix.Name{CommonName: "nobody", Organization: []string{"Berths"}}
 	})
@@ -140,11 +138,11 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 				[]string{`vhost "nowhere" cannot be used`, "takes from the certificate " + ca.File("someone.pem")}},
 			"certificate that is not asked for": {amqps("someone@", "127.0.0.1", lenient, with(good, "auth_mechanism",
 				"external")), lock.ErrDenied, []string{"did not ask for ours", "ssl_options.verify = verify_peer"}},
-			"TLS to a port without": {strings.Replace(on(t).URLFor("someone", "wr0ng", "/"), "amqp:", "amqps:", 1),
+			"TLS to a port without": {strings.Replace(shared.URLFor("someone", "wr0ng", "/"), "amqp:", "amqps:", 1),
 				lock.ErrUnreachable, []string{"that port is one without TLS", "write amqp://", "5671"}},
 			"no TLS to a port with it": {fmt.Sprintf("amqp://someone:wr0ng@127.0.0.1:%d", port), lock.ErrUnreachable,
 				[]string{"that port is one for TLS", "write amqps://"}},
-			"login with a certificate without TLS": {on(t).URLFor("someone", "wr0ng", "/") + "?auth_mechanism=external",
+			"login with a certificate without TLS": {shared.URLFor("someone", "wr0ng", "/") + "?auth_mechanism=external",
 				lock.ErrDenied, []string{"without TLS", "write amqps://"}},
 		} {
 			t.Run(version+" "+what, func(t *testing.T) {
@@ -196,9 +194,8 @@ func TestCertificatesThatDoNotFitAreNamed(t *testing.T) {
 }
 
 func TestOldVersionOfTLSIsRefused(t *testing.T) {
-	disturb(t)
 	ca := authority.New(t)
-	must(t, on(t).AddUser(within(t), "someone", "right"))
+	must(t, shared.AddUser(within(t), "someone", "right"))
 	port := listen(t, ca, listening{versions: "'tlsv1.2'", lenient: true})
 	trusting := url.Values{"cacertfile": {ca.File("ca.pem")}}
 	for range 20 {
@@ -206,7 +203,7 @@ func TestOldVersionOfTLSIsRefused(t *testing.T) {
 			amqps("someone:wr0ng@", "127.0.0.1", port, with(trusting, "tls_min_version", "1.3")))
 	}
 	port = listen(t, ca, listening{lenient: true})
-	must(t, on(t).SetPermissions(within(t), "someone", "/", ".*", ".*", ".*"))
+	must(t, shared.SetPermissions(within(t), "someone", "/", ".*", ".*", ".*"))
 	l := backend(t, at(amqps("someone:right@", "127.0.0.1", port, with(trusting, "tls_min_version", "1.3")))).
 		Lock(fresh(lock.Mutex))
 	defer l.Close()
@@ -214,9 +211,8 @@ func TestOldVersionOfTLSIsRefused(t *testing.T) {
 }
 
 func TestLoginThatIsNotOfferedIsToldWithWhatToDo(t *testing.T) {
-	disturb(t)
 	ca := authority.New(t)
-	must(t, on(t).AddUser(within(t), "someone", "right"))
+	must(t, shared.AddUser(within(t), "someone", "right"))
 	good := client(ca, "someone")
 	port := listen(t, ca, listening{plugin: "'PLAIN'"})
 	connectTo(t, lock.ErrDenied, []string{"EXTERNAL", "rabbitmq_auth_mechanism_ssl", "auth_mechanisms"},

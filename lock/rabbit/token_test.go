@@ -17,8 +17,8 @@ import (
 func tokens(t *testing.T, slots int) lock.ID {
 	t.Helper()
 	id := fresh(lock.TokenSemaphore)
-	resize(t, on(t), id, slots)
-	t.Cleanup(func() { resize(t, on(t), id, 0) })
+	resize(t, shared, id, slots)
+	t.Cleanup(func() { resize(t, shared, id, 0) })
 	return id
 }
 
@@ -26,7 +26,7 @@ func tokens(t *testing.T, slots int) lock.ID {
 func awaitTokens(t *testing.T, id lock.ID, all, kept int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d tokens, %d of them kept", all, kept), func() bool {
-		q, _, err := on(t).Queue(within(t), "/", id.Name+"-K")
+		q, _, err := shared.Queue(within(t), "/", id.Name+"-K")
 		must(t, err)
 		return q.Messages == all && q.Unacked == kept
 	})
@@ -79,7 +79,7 @@ func TestOnlyWhoHasASlotKeepsAToken(t *testing.T) {
 	_, h := holding(t, id, long)
 	awaitTokens(t, id, 2, 1)
 	_, other := holding(t, id, long)
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	awaitConsumer(t, id.Name+"-K")
 	awaitTokens(t, id, 2, 2)
 	must(t, h.Release(within(t)))
@@ -96,9 +96,9 @@ func TestWaiterOfAHigherPriorityIsHandedTheToken(t *testing.T) {
 	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
-	low := untilHeld(t, connected(t, on(t), id))
+	low := untilHeld(t, connected(t, shared, id))
 	eventually(t, "the first waits", func() bool { return consumersOfTokens(t, id) == 1 })
-	cfg := at(on(t).URL())
+	cfg := at(shared.URL())
 	cfg.Contention.Priority = 5
 	urgent := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { urgent.Close() })
@@ -113,7 +113,7 @@ func TestWaiterOfAHigherPriorityIsHandedTheToken(t *testing.T) {
 
 func consumersOfTokens(t *testing.T, id lock.ID) int {
 	t.Helper()
-	q, _, err := on(t).Queue(within(t), "/", id.Name+"-K")
+	q, _, err := shared.Queue(within(t), "/", id.Name+"-K")
 	must(t, err)
 	return q.Consumers
 }
@@ -122,17 +122,17 @@ func consumersOfTokens(t *testing.T, id lock.ID) int {
 func TestDoubledTokenMakesNobodyASecondHolder(t *testing.T) {
 	t.Parallel()
 	id := tokens(t, 1)
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	rabbit.RenewTokens(l, time.Nanosecond)
 	h, err := l.Acquire(within(t))
 	must(t, err)
 	start(t, h)
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	double(t, id, 1)
 	awaitTokens(t, id, 2, 2) // the waiter has it
 	eventually(t, "the second token is removed", func() bool {
 		rabbit.TendToken(h)
-		q, _, err := on(t).Queue(within(t), "/", id.Name+"-K")
+		q, _, err := shared.Queue(within(t), "/", id.Name+"-K")
 		must(t, err)
 		return q.Messages == 1
 	})
@@ -153,7 +153,7 @@ func TestResizeRemovesTokensThatAreTooMany(t *testing.T) {
 	double(t, id, 7)
 	publish(t, id.Name+"-K", amqp.Publishing{Body: []byte("junk")})
 	awaitTokens(t, id, 5, 0)
-	resize(t, on(t), id, 2)
+	resize(t, shared, id, 2)
 	awaitTokens(t, id, 2, 0)
 }
 
@@ -163,7 +163,7 @@ func TestMessageThatIsNoTokenIsRemovedByWhoDrawsIt(t *testing.T) {
 	_, h := holding(t, id, long)
 	publish(t, id.Name+"-K", amqp.Publishing{Body: []byte("junk")})
 	double(t, id, 9)
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	awaitTokens(t, id, 1, 1)
 	must(t, h.Release(within(t)))
 	must(t, wonBy(t, won).Release(within(t)))
@@ -173,9 +173,9 @@ func TestResizeMakesLostTokensAgain(t *testing.T) {
 	t.Parallel()
 	id := tokens(t, 3)
 	_, h := holding(t, id, long)
-	must(t, on(t).PurgeQueue(within(t), "/", id.Name+"-K"))
+	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
 	awaitTokens(t, id, 1, 1)
-	resize(t, on(t), id, 3)
+	resize(t, shared, id, 3)
 	awaitTokens(t, id, 3, 1)
 	must(t, h.Release(within(t)))
 }
@@ -184,8 +184,8 @@ func TestWaiterMakesLostTokensAgain(t *testing.T) {
 	t.Parallel()
 	id := tokens(t, 2)
 	_, h := holding(t, id, long)
-	must(t, on(t).PurgeQueue(within(t), "/", id.Name+"-K"))
-	l := connected(t, on(t), id)
+	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
+	l := connected(t, shared, id)
 	rabbit.LookForTokens(l, 50*time.Millisecond)
 	other := wonBy(t, untilHeld(t, l))
 	if other.Slot() == h.Slot() {
@@ -201,11 +201,11 @@ func TestTokensAreThereAgainAfterTheirQueueWasDeleted(t *testing.T) {
 	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	rabbit.LookForTokens(l, 50*time.Millisecond)
 	won := untilHeld(t, l)
 	awaitConsumer(t, id.Name+"-K")
-	must(t, on(t).DeleteQueue(within(t), "/", id.Name+"-K"))
+	must(t, shared.DeleteQueue(within(t), "/", id.Name+"-K"))
 	must(t, proven(within(t), h)) // that is no loss
 	must(t, h.Release(within(t)))
 	must(t, wonBy(t, won).Release(within(t)))
@@ -217,7 +217,7 @@ func TestHolderTakesATokenBackWhoseChannelWasClosed(t *testing.T) {
 	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	awaitConsumer(t, id.Name+"-K")
 	for range 3 {
 		must(t, rabbit.CloseToken(within(t), h))
@@ -240,14 +240,14 @@ func TestRenewedTokensStayWithTheirHolders(t *testing.T) {
 	id := tokens(t, 2)
 	var all []lock.Held
 	for range 2 {
-		l := connected(t, on(t), id)
+		l := connected(t, shared, id)
 		rabbit.RenewTokens(l, time.Nanosecond) // with each verification
 		h, err := l.Acquire(within(t))
 		must(t, err)
 		start(t, h)
 		all = append(all, h)
 	}
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	for range 20 {
 		for _, h := range all {
 			must(t, h.Verify(within(t)))
@@ -269,7 +269,7 @@ func TestTokenComesBackToAHolderWhoseConnectionWasClosed(t *testing.T) {
 	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
-	won := untilHeld(t, connected(t, on(t), id))
+	won := untilHeld(t, connected(t, shared, id))
 	awaitConsumer(t, id.Name+"-K")
 	for range 3 {
 		rabbit.CutConnection(h)
@@ -290,20 +290,19 @@ func TestTokenComesBackToAHolderWhoseConnectionWasClosed(t *testing.T) {
 
 // Tokens have to be published, which an alarm may keep back.
 func TestTokensAreCompleteAfterAnAlarm(t *testing.T) {
-	disturb(t)
 	id := tokens(t, 3)
 	_, h := holding(t, id, long)
 	raiseAlarm(t)
-	resize(t, on(t), id, 2)
+	resize(t, shared, id, 2)
 	awaitTokens(t, id, 2, 1)
-	a := backend(t, at(on(t).URL())).Administrator(id)
+	a := backend(t, at(shared.URL())).Administrator(id)
 	defer a.Close()
 	_, after, err := a.Resize(within(t), 0, func(int) (int, error) { return 5, nil })
 	if err != nil && !errors.Is(err, lock.ErrUnknown) || after != 5 {
 		t.Errorf("under the alarm there are %d slots, %v", after, err)
 	}
-	must(t, on(t).ClearMemoryAlarm(within(t)))
-	resize(t, on(t), id, 5)
+	must(t, shared.ClearMemoryAlarm(within(t)))
+	resize(t, shared, id, 5)
 	awaitTokens(t, id, 5, 1)
 	must(t, h.Release(within(t)))
 }
@@ -312,7 +311,7 @@ func TestWhoHasStoppedWaitingIsHandedNothing(t *testing.T) {
 	t.Parallel()
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
-	stopped := connected(t, on(t), id)
+	stopped := connected(t, shared, id)
 	ctx, cancel := context.WithCancel(within(t))
 	waited := make(chan error, 1)
 	go func() { waited <- stopped.Wait(ctx, time.Hour) }()
@@ -347,7 +346,7 @@ func TestTokensOutliveTheEndOfAWaiterThatHasOne(t *testing.T) {
 	l, _ := holding(t, id, time.Second)
 	vanish(t, l)
 	first, h := claimed(t, id, time.Second) // it waits for the end of the lease
-	second := backend(t, rabbit.Config{URLs: []string{on(t).URL()}, Heartbeat: time.Second}).Lock(id)
+	second := backend(t, rabbit.Config{URLs: []string{shared.URL()}, Heartbeat: time.Second}).Lock(id)
 	t.Cleanup(func() { second.Close() })
 	must(t, second.Connect(within(t)))
 	won := untilHeld(t, second)

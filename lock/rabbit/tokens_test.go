@@ -33,7 +33,7 @@ func TestFreeSlotIsFoundBehindTokensOfHeldOnes(t *testing.T) {
 	}
 	must(t, free.Release(within(t)))
 	awaitTokens(t, id, 6, 0)
-	h := wonBy(t, untilHeld(t, connected(t, on(t), id)))
+	h := wonBy(t, untilHeld(t, connected(t, shared, id)))
 	if h.Slot() != 6 {
 		t.Errorf("slot %d was won, not 6", h.Slot())
 	}
@@ -44,11 +44,11 @@ func TestFreeSlotIsFoundBehindTokensOfHeldOnes(t *testing.T) {
 func TestWaiterKeepsItsPlaceWhileItLooksForTokens(t *testing.T) {
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	rabbit.LookForTokens(l, time.Millisecond)
 	first := untilHeld(t, l)
 	eventually(t, "the first waits", func() bool { return consumersOfTokens(t, id) == 1 })
-	second := untilHeld(t, connected(t, on(t), id))
+	second := untilHeld(t, connected(t, shared, id))
 	eventually(t, "the second waits", func() bool { return consumersOfTokens(t, id) == 2 })
 	must(t, h.Release(within(t)))
 	select {
@@ -84,7 +84,7 @@ func TestManyHoldersTakeTheirTokensBackAtOnce(t *testing.T) {
 		})
 	}
 	reclaims.Wait()
-	must(t, wonBy(t, untilHeld(t, connected(t, on(t), id))).Release(within(t)))
+	must(t, wonBy(t, untilHeld(t, connected(t, shared, id))).Release(within(t)))
 	eventually(t, "all tokens are kept", func() bool {
 		kept := true
 		for _, h := range all {
@@ -99,12 +99,12 @@ func TestManyHoldersTakeTheirTokensBackAtOnce(t *testing.T) {
 func TestLostTokensAreMadeByWhoDoesNotWait(t *testing.T) {
 	t.Parallel()
 	for what, lose := range map[string]func(context.Context, string, string) error{
-		"purged": on(t).PurgeQueue, "deleted": on(t).DeleteQueue,
+		"purged": shared.PurgeQueue, "deleted": shared.DeleteQueue,
 	} {
 		id := tokens(t, 2)
 		_, h := holding(t, id, long)
 		must(t, lose(within(t), "/", id.Name+"-K"))
-		cfg := at(on(t).URL())
+		cfg := at(shared.URL())
 		cfg.Contention.Once = true
 		other := holdingAs(t, cfg, id)
 		if other.Slot() == h.Slot() {
@@ -132,7 +132,7 @@ func TestTokensInHandOfOthersAreAwaitedByWhoDoesNotWait(t *testing.T) {
 		_, err := ch.Consume(id.Name+"-K", "", false, false, false, false, nil)
 		must(t, err)
 		awaitTokens(t, id, 2, 2)
-		cfg := at(on(t).URL())
+		cfg := at(shared.URL())
 		cfg.Contention.Once = true
 		l := backend(t, cfg).Lock(id)
 		t.Cleanup(func() { l.Close() })
@@ -153,7 +153,7 @@ func TestTokensAreLookedForInTransactionsOverAnotherConnection(t *testing.T) {
 	t.Parallel()
 	txSelect, confirmSelect := method{90, 10}, method{85, 10}
 	id := tokens(t, 1)
-	must(t, on(t).PurgeQueue(within(t), "/", id.Name+"-K"))
+	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
 	p := newTap(t)
 	cfg := at(p.url())
 	cfg.Contention.Once, cfg.Probe = true, rabbit.ProbeByTx
@@ -170,8 +170,8 @@ func TestTokensAreLookedForInTransactionsOverAnotherConnection(t *testing.T) {
 func TestLostTokensAreMadeSoonByWhoBeginsToWait(t *testing.T) {
 	t.Parallel()
 	id := tokens(t, 1)
-	must(t, on(t).PurgeQueue(within(t), "/", id.Name+"-K"))
-	l := connected(t, on(t), id)
+	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-K"))
+	l := connected(t, shared, id)
 	rabbit.LookForTokensFirst(l, 10*time.Millisecond)
 	must(t, wonBy(t, untilHeld(t, l)).Release(within(t)))
 }
@@ -182,7 +182,7 @@ func TestSlotThatIsGivenBackIsLeftToItsHolder(t *testing.T) {
 	id := tokens(t, 1)
 	_, h := holding(t, id, long)
 	b, _ := rabbit.Queues(h)
-	cfg, said := journal(t)
+	cfg, said := journal()
 	for range 3 {
 		l := backend(t, cfg).Lock(id)
 		t.Cleanup(func() { l.Close() })
@@ -195,7 +195,7 @@ func TestSlotThatIsGivenBackIsLeftToItsHolder(t *testing.T) {
 		eventually(t, "a waiter has the slot", func() bool { return waits() == resets })
 		publish(t, b, ask("guest", fmt.Sprintf(`{"request":"reclaim","term":%d}`, h.Term())))
 		eventually(t, "it is given back", func() bool {
-			_, held, err := on(t).Queue(within(t), "/", b)
+			_, held, err := shared.Queue(within(t), "/", b)
 			must(t, err)
 			return !held
 		})
@@ -219,15 +219,15 @@ func TestTokensOfLeftoversAreHandedToNobody(t *testing.T) {
 			id := fresh(lock.TokenSemaphore)
 			_, err := makeTyped(t, id, of, 4)
 			must(t, err)
-			t.Cleanup(func() { resize(t, on(t), id, 0) })
+			t.Cleanup(func() { resize(t, shared, id, 0) })
 			_, h := startedIn(t, id)
-			waiter := connected(t, on(t), id)
-			must(t, on(t).DeleteQueue(within(t), "/", letter(id, of, 3, "A")))
+			waiter := connected(t, shared, id)
+			must(t, shared.DeleteQueue(within(t), "/", letter(id, of, 3, "A")))
 			_, second := startedIn(t, id)
 			if _, err := acquire(t, waiter); !errors.Is(err, lock.ErrFull) {
 				t.Errorf("with slots 1 and 2, both held: %v", err)
 			}
-			must(t, on(t).DeleteQueue(within(t), "/", letter(id, of, 1, "A")))
+			must(t, shared.DeleteQueue(within(t), "/", letter(id, of, 1, "A")))
 			must(t, second.Release(within(t)))
 			for range 2 {
 				if _, err := acquire(t, waiter); !errors.Is(err, lock.ErrAbsent) {

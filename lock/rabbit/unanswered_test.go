@@ -17,6 +17,7 @@ import (
 	"berth/lock"
 	"berth/lock/rabbit"
 	"berth/supervisor/calls"
+	"berth/test/brokertest"
 	"berth/test/relay"
 )
 
@@ -27,7 +28,7 @@ func withinMinute(t *testing.T) context.Context {
 }
 
 // pause stops the broker until the returned function is called.
-func pause(t *testing.T, b server) (resume func()) {
+func pause(t *testing.T, b *brokertest.Broker) (resume func()) {
 	t.Helper()
 	must(t, b.Pause())
 	resume = func() { must(t, b.Continue()) }
@@ -51,10 +52,9 @@ func shortly() (context.Context, context.CancelFunc) {
 }
 
 func TestVerifyOfAPausedBrokerIsUnknownAndSucceedsAfterwards(t *testing.T) {
-	alone(t)
 	eachKind(t, func(t *testing.T, id lock.ID) {
-		_, h := holder(t, on(t), id)
-		resume := pause(t, on(t))
+		_, h := holder(t, shared, id)
+		resume := pause(t, shared)
 		for range 3 {
 			ctx, cancel := shortly()
 			err := proven(ctx, h)
@@ -73,23 +73,22 @@ func TestVerifyOfAPausedBrokerIsUnknownAndSucceedsAfterwards(t *testing.T) {
 
 func TestLossAfterAnUnansweredVerifyIsSeen(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	_, h := holder(t, on(t), id)
-	resume := pause(t, on(t))
+	resize(t, shared, id, 1)
+	_, h := holder(t, shared, id)
+	resume := pause(t, shared)
 	ctx, cancel := shortly()
 	defer cancel()
 	if err := proven(ctx, h); !errors.Is(err, lock.ErrUnknown) {
 		t.Fatalf("verifying while the broker is stopped: %v", err)
 	}
 	resume()
-	resize(t, on(t), id, 0)
+	resize(t, shared, id, 0)
 	if err := proven(within(t), h); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("the answer to an earlier question was taken for proof: %v", err)
 	}
 }
 
 func TestWhatCtxBreaksOffLeavesNothingBehind(t *testing.T) {
-	alone(t)
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		operations := map[string]func(ctx context.Context, l lock.Lock) error{
 			"Connect": func(ctx context.Context, l lock.Lock) error { return l.Connect(ctx) },
@@ -98,11 +97,11 @@ func TestWhatCtxBreaksOffLeavesNothingBehind(t *testing.T) {
 		}
 		for name, operation := range operations {
 			t.Run(name, func(t *testing.T) {
-				l := contender(t, on(t), id)
+				l := contender(t, shared, id)
 				if name != "Connect" {
 					must(t, l.Connect(within(t)))
 				}
-				resume := pause(t, on(t))
+				resume := pause(t, shared)
 				ctx, cancel := shortly()
 				defer cancel()
 				if err := operation(ctx, l); !errors.Is(err, context.DeadlineExceeded) {
@@ -119,7 +118,7 @@ func TestWhatCtxBreaksOffLeavesNothingBehind(t *testing.T) {
 func eventuallyFree(t *testing.T, id lock.ID) {
 	t.Helper()
 	eventually(t, "nothing is held", func() bool {
-		for _, name := range queues(t, on(t), id) {
+		for _, name := range queues(t, shared, id) {
 			if name[len(name)-1] == 'B' {
 				return false
 			}
@@ -132,7 +131,7 @@ func TestAcquireThatEndsAtAnyMomentLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		for step := range 30 {
-			cfg := at(on(t).URL())
+			cfg := at(shared.URL())
 			cfg.Heartbeat = time.Second
 			l := backend(t, cfg).Lock(id)
 			succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
@@ -165,8 +164,8 @@ func TestAcquireThatEndsAtAnyMomentLeavesNothingBehind(t *testing.T) {
 
 func TestReleaseThatIsNotAnsweredSaysSoAndFreesTheSlot(t *testing.T) {
 	id := fresh(lock.Mutex)
-	l, h := holder(t, on(t), id)
-	resume := pause(t, on(t))
+	l, h := holder(t, shared, id)
+	resume := pause(t, shared)
 	ctx, cancel := shortly()
 	defer cancel()
 	if err := h.Release(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -204,7 +203,7 @@ func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
 			if what != "quorum" {
 				awaitB(t, h)
 			}
-			won := untilHeld(t, connected(t, on(t), id))
+			won := untilHeld(t, connected(t, shared, id))
 			network.hold(true)
 			ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
 			defer cancel()
@@ -221,7 +220,7 @@ func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
 // that there are.
 func newFar(t *testing.T) (server string, forget func()) {
 	t.Helper()
-	to, err := url.Parse(on(t).URL())
+	to, err := url.Parse(shared.URL())
 	must(t, err)
 	var generation atomic.Int32
 	r, err := relay.New(relay.Config{To: to.Host, Pass: func(_ context.Context, to, from net.Conn, _ bool) {
@@ -250,7 +249,6 @@ func newFar(t *testing.T) (server string, forget func()) {
 // more.
 func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for what, make := range map[string]func() lock.ID{
 		"claim of a mutex":                     func() lock.ID { return fresh(lock.Mutex) },
 		"claim of tokens":                      func() lock.ID { return tokens(t, 1) },
@@ -261,7 +259,7 @@ func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
 			cfg := at(far)
 			cfg.Heartbeat = long
 			id := make()
-			waiter := connected(t, on(t), id)
+			waiter := connected(t, shared, id)
 			h := startedAs(t, cfg, id)
 			forget()
 			won := untilHeld(t, waiter)
@@ -281,11 +279,10 @@ func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
 }
 
 func TestCloseOfAStoppedBrokersConnectionsReturns(t *testing.T) {
-	alone(t)
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	l, h := holder(t, on(t), id)
-	resume := pause(t, on(t))
+	resize(t, shared, id, 1)
+	l, h := holder(t, shared, id)
+	resume := pause(t, shared)
 	if err := l.Close(); err == nil {
 		t.Error("closing was confirmed by nobody and reported no error")
 	}
@@ -298,11 +295,11 @@ func TestCloseOfAStoppedBrokersConnectionsReturns(t *testing.T) {
 
 func TestWaitEndsWithTheConnection(t *testing.T) {
 	id := fresh(lock.Mutex)
-	l := connected(t, on(t), id)
+	l := connected(t, shared, id)
 	done := make(chan error, 1)
 	ctx := within(t)
 	go func() { done <- l.Wait(ctx, time.Hour) }()
-	if n, err := on(t).CloseConnections(ctx, fmt.Sprintf("%s @", id.Name)); err != nil || n == 0 {
+	if n, err := shared.CloseConnections(ctx, fmt.Sprintf("%s @", id.Name)); err != nil || n == 0 {
 		t.Fatalf("closed %d connections, %v", n, err)
 	}
 	if err := <-done; !errors.Is(err, lock.ErrUnreachable) {
@@ -311,21 +308,20 @@ func TestWaitEndsWithTheConnection(t *testing.T) {
 }
 
 func TestRemovalThatIsNotAnsweredSaysHowFarItGot(t *testing.T) {
-	alone(t)
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 5)
-	a := backend(t, at(on(t).URL())).Administrator(id)
+	resize(t, shared, id, 5)
+	a := backend(t, at(shared.URL())).Administrator(id)
 	defer a.Close()
 	var resume func()
 	_, after, err := a.Resize(within(t), 0, func(int) (int, error) {
-		resume = pause(t, on(t))
+		resume = pause(t, shared)
 		return 1, nil
 	})
 	if !errors.Is(err, lock.ErrUnknown) || after != 5 {
 		t.Errorf("left with %d slots, %v", after, err)
 	}
 	resume()
-	resize(t, on(t), id, 0)
+	resize(t, shared, id, 0)
 }
 
 // RabbitMQ can delete a B that was just claimed, in the place of the one before,
@@ -334,7 +330,7 @@ func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, id lock.ID) {
 		for range 20 {
-			_, h := holder(t, on(t), id)
+			_, h := holder(t, shared, id)
 			must(t, rabbit.EndWhatIsRefused(within(t), h))
 			must(t, h.Release(within(t)))
 		}
@@ -343,16 +339,15 @@ func TestChannelClosedMeanwhileIsClosedInOrder(t *testing.T) {
 
 // The successor acknowledges what it is asked, also while it leaves the reader's place.
 func TestConnectionOutlivesAChannelThatAcknowledgesToTheEnd(t *testing.T) {
-	disturb(t)
 	queue := fresh(lock.Mutex).Name
 	onChannel(t, func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(queue, true, false, false, false, nil)
 		return err
 	})
-	t.Cleanup(func() { must(t, on(t).DeleteQueue(within(t), "/", queue)) })
-	l := connected(t, on(t), fresh(lock.Mutex))
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", queue)) })
+	l := connected(t, shared, fresh(lock.Mutex))
 	for range 20 {
-		must(t, node(t).Fill(within(t), "/", queue, "junk", 300))
+		must(t, shared.Fill(within(t), "/", queue, "junk", 300))
 		must(t, rabbit.AckWhileClosing(within(t), l, queue))
 	}
 	must(t, rabbit.Probe(within(t), l, queue))
@@ -366,7 +361,7 @@ func TestClosingAChannelOfABrokenConnectionFails(t *testing.T) {
 	h, err := l.Acquire(within(t))
 	must(t, err)
 	before := p.sum()["channel.close"]
-	resume := pause(t, on(t)) // so that the broker cannot answer
+	resume := pause(t, shared) // so that the broker cannot answer
 	defer resume()
 	ended := make(chan error, 1)
 	ctx := within(t)

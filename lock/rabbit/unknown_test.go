@@ -16,7 +16,7 @@ import (
 // refuser makes a queue that the broker nacks every probe of.
 func refuser(t *testing.T, name string) {
 	t.Helper()
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -24,14 +24,14 @@ func refuser(t *testing.T, name string) {
 	_, err = ch.QueueDeclare(name, true, false, false, false,
 		amqp.Table{"x-max-length": 0, "x-overflow": "reject-publish"})
 	must(t, err)
-	t.Cleanup(func() { must(t, on(t).DeleteQueue(within(t), "/", name)) })
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", name)) })
 }
 
 func TestSlotThatTheBrokerCannotTellAboutIsNeitherFreeNorFull(t *testing.T) {
 	for _, letter := range []string{"A", "B"} {
 		id := fresh(lock.Semaphore)
 		if letter == "B" {
-			resize(t, on(t), id, 1)
+			resize(t, shared, id, 1)
 		}
 		refuser(t, id.Name+"-1-"+letter)
 		_, err := connectedAcquire(t, id)
@@ -44,15 +44,15 @@ func TestSlotThatTheBrokerCannotTellAboutIsNeitherFreeNorFull(t *testing.T) {
 func TestFreeSlotIsFoundBesideOneThatIsUnknown(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	refuser(t, id.Name+"-1-A")
-	resize(t, on(t), id, 2)
-	if _, h := holder(t, on(t), id); h.Slot() != 2 {
+	resize(t, shared, id, 2)
+	if _, h := holder(t, shared, id); h.Slot() != 2 {
 		t.Errorf("slot %d, want 2", h.Slot())
 	}
 }
 
 func TestForeignQueueInThePlaceOfASlotCountsAsHeld(t *testing.T) {
 	id := fresh(lock.Mutex)
-	declare(t, on(t).URL(), id.Name+"-1-B")
+	declare(t, shared.URL(), id.Name+"-1-B")
 	if _, err := connectedAcquire(t, id); !errors.Is(err, lock.ErrFull) {
 		t.Errorf("acquiring: %v", err)
 	}
@@ -61,8 +61,8 @@ func TestForeignQueueInThePlaceOfASlotCountsAsHeld(t *testing.T) {
 func TestLostRaceBesideASlotThatIsUnknownIsNotFull(t *testing.T) {
 	id := fresh(lock.Semaphore)
 	refuser(t, id.Name+"-1-A")
-	resize(t, on(t), id, 2)
-	l := connected(t, on(t), id)
+	resize(t, shared, id, 2)
+	l := connected(t, shared, id)
 	rabbit.LoseRaces(l, 2, 2)
 	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnknown) {
 		t.Errorf("acquiring: %v", err)
@@ -72,7 +72,6 @@ func TestLostRaceBesideASlotThatIsUnknownIsNotFull(t *testing.T) {
 // What keeps a waiter is told as long as it does, though the slot is left alone
 // for a while.
 func TestSlotWhoseLedgerCannotBeUsedIsNotCalledHeld(t *testing.T) {
-	disturb(t)
 	for _, c := range []struct {
 		what, permitted string
 		first           error
@@ -85,17 +84,17 @@ func TestSlotWhoseLedgerCannotBeUsedIsNotCalledHeld(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			id := fresh(lock.Semaphore)
-			resize(t, on(t), id, 2)
+			resize(t, shared, id, 2)
 			ledger := id.Name + "-2-T"
 			if strings.HasPrefix(c.what, "foreign") {
 				another(t, ledger)
 			} else {
-				declare(t, on(t).URL(), ledger)
+				declare(t, shared.URL(), ledger)
 			}
-			holder(t, on(t), id) // of slot 1
-			must(t, on(t).AddUser(within(t), "contender", "right"))
-			must(t, on(t).SetPermissions(within(t), "contender", "/", ".*", ".*", c.permitted))
-			l := backend(t, at(on(t).URLFor("contender", "right", "/"))).Lock(id)
+			holder(t, shared, id) // of slot 1
+			must(t, shared.AddUser(within(t), "contender", "right"))
+			must(t, shared.SetPermissions(within(t), "contender", "/", ".*", ".*", c.permitted))
+			l := backend(t, at(shared.URLFor("contender", "right", "/"))).Lock(id)
 			t.Cleanup(func() { l.Close() })
 			must(t, l.Connect(within(t)))
 			if c.alarm {

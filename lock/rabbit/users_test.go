@@ -16,9 +16,9 @@ import (
 // another berth logs in as somebody else, and has had the slot.
 func heldBySecond(t *testing.T, id lock.ID) {
 	t.Helper()
-	must(t, on(t).AddUser(within(t), "second", "right"))
-	must(t, on(t).SetPermissions(within(t), "second", "/", ".*", ".*", ".*"))
-	cfg := at(on(t).URLFor("second", "right", "/"))
+	must(t, shared.AddUser(within(t), "second", "right"))
+	must(t, shared.SetPermissions(within(t), "second", "/", ".*", ".*", ".*"))
+	cfg := at(shared.URLFor("second", "right", "/"))
 	cfg.Heartbeat = long
 	l := backend(t, cfg).Lock(id)
 	defer l.Close()
@@ -35,7 +35,7 @@ func TestRecordsCountOfTheUsersOfTheLock(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		id := fresh(lock.Mutex)
 		heldBySecond(t, id)
-		cfg, said := journal(t)
+		cfg, said := journal()
 		if cfg.Heartbeat = long; named {
 			cfg.Users = []string{"first", "second"}
 		}
@@ -61,14 +61,14 @@ func TestRecordsCountOfTheUsersOfTheLock(t *testing.T) {
 // A newcomer gives the slot back to a holder of another user that is one of the lock's.
 func TestSlotIsGivenBackToAnotherUserOfTheLock(t *testing.T) {
 	id := fresh(lock.Mutex)
-	must(t, on(t).AddUser(within(t), "second", "right"))
-	must(t, on(t).SetPermissions(within(t), "second", "/", ".*", ".*", ".*"))
-	cfg := at(on(t).URLFor("second", "right", "/"))
+	must(t, shared.AddUser(within(t), "second", "right"))
+	must(t, shared.SetPermissions(within(t), "second", "/", ".*", ".*", ".*"))
+	cfg := at(shared.URLFor("second", "right", "/"))
 	cfg.Heartbeat, cfg.Users = long, []string{"guest"}
 	h := holdingAs(t, cfg, id)
 	rabbit.CutConnection(h)
 	_ = lost(t, h)
-	cfg = at(on(t).URL())
+	cfg = at(shared.URL())
 	cfg.Heartbeat, cfg.Users = long, []string{"second"}
 	l := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })
@@ -88,7 +88,6 @@ func TestSlotIsGivenBackToAnotherUserOfTheLock(t *testing.T) {
 // A term that no clock gives is nobody's, whichever user says it: no term could be above it.
 func TestTermThatNoClockGivesDoesNotCount(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	for _, ahead := range []uint64{math.MaxUint64, math.MaxInt64, 1 << 62, 1 << 60} {
 		for _, user := range []string{"guest", ""} {
 			records := []amqp.Publishing{heldBy(1, time.Second), releaseOf(1), heldBy(ahead, time.Second), releaseOf(ahead)}

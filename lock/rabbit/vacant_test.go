@@ -19,7 +19,7 @@ import (
 // its command still, with a wait for its vacancy.
 func removed(t *testing.T, heartbeat time.Duration) (id lock.ID, h lock.Held, vacant <-chan error) {
 	t.Helper()
-	return removedFor(t, at(on(t).URL()), heartbeat)
+	return removedFor(t, at(shared.URL()), heartbeat)
 }
 
 // removedFor is removed with a configuration for who waits.
@@ -27,9 +27,9 @@ func removedFor(t *testing.T, cfg rabbit.Config, heartbeat time.Duration) (id lo
 	vacant <-chan error) {
 	t.Helper()
 	id = fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	l, h := holding(t, id, heartbeat)
-	resize(t, on(t), id, 0)
+	resize(t, shared, id, 0)
 	vanish(t, l)
 	a := backend(t, cfg).Administrator(id)
 	t.Cleanup(func() { a.Close() })
@@ -65,17 +65,17 @@ func TestOneHandoverDelayDoesForAllRemovedSlots(t *testing.T) {
 	t.Parallel()
 	const slots = 16
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, slots)
+	resize(t, shared, id, slots)
 	var gone []lock.Lock
 	for range slots {
 		l, _ := holding(t, id, 2*time.Second) // for all slots one after the other, more than patience
 		gone = append(gone, l)
 	}
-	resize(t, on(t), id, 0)
+	resize(t, shared, id, 0)
 	for _, l := range gone {
 		vanish(t, l)
 	}
-	cfg, said := journal(t)
+	cfg, said := journal()
 	a := backend(t, cfg).Administrator(id)
 	t.Cleanup(func() { a.Close() })
 	must(t, a.AwaitVacant(within(t), 1, slots+1))
@@ -89,9 +89,9 @@ func TestSilentLedgerIsWaitedForTheLongestLease(t *testing.T) {
 	t.Parallel()
 	for what, permitted := range map[string]string{"purged": ".*", "not readable": "-[AB]$"} {
 		id := fresh(lock.Semaphore)
-		resize(t, on(t), id, 1)
+		resize(t, shared, id, 1)
 		l, _ := holding(t, id, long)
-		resize(t, on(t), id, 0)
+		resize(t, shared, id, 0)
 		vanish(t, l)
 		if what == "purged" {
 			onChannel(t, func(ch *amqp.Channel) error {
@@ -99,10 +99,10 @@ func TestSilentLedgerIsWaitedForTheLongestLease(t *testing.T) {
 				return err
 			})
 		}
-		must(t, on(t).AddUser(within(t), "administrator", "right"))
-		must(t, on(t).SetPermissions(within(t), "administrator", "/", ".*", ".*", permitted))
-		cfg, said := journal(t)
-		cfg.URLs = []string{on(t).URLFor("administrator", "right", "/")}
+		must(t, shared.AddUser(within(t), "administrator", "right"))
+		must(t, shared.SetPermissions(within(t), "administrator", "/", ".*", ".*", permitted))
+		cfg, said := journal()
+		cfg.URLs = []string{shared.URLFor("administrator", "right", "/")}
 		a := backend(t, cfg).Administrator(id)
 		ctx, cancel := context.WithCancel(within(t))
 		done := make(chan error, 1)
@@ -130,7 +130,7 @@ func TestWaitForAVacancyOutlivesItsConnection(t *testing.T) {
 	id, h, vacant := removed(t, long)
 	closed := 0
 	eventually(t, "two connections closed, one after the other", func() bool {
-		n, err := on(t).CloseConnections(within(t), id.Name+" @")
+		n, err := shared.CloseConnections(within(t), id.Name+" @")
 		must(t, err)
 		closed += n
 		return closed >= 2
@@ -149,7 +149,7 @@ func TestRemovedSlotIsWatchedAgainAfterTheConnectionWasLost(t *testing.T) {
 	t.Parallel()
 	for {
 		p := newTap(t)
-		cfg, said := journal(t)
+		cfg, said := journal()
 		cfg.URLs = []string{p.url()}
 		_, h, vacant := removedFor(t, cfg, time.Second)
 		eventually(t, "the last holder's release is waited for",
@@ -172,7 +172,7 @@ func TestRemovedSlotIsWatchedAgainAfterTheConnectionWasLost(t *testing.T) {
 func TestWaitForAVacancyThatSeesNothingSaysSoOnce(t *testing.T) {
 	t.Parallel()
 	var attempts atomic.Int32
-	cfg, said := journal(t)
+	cfg, said := journal()
 	cfg.URLs = []string{speaker(t, func(c net.Conn) {
 		attempts.Add(1)
 		fmt.Fprint(c, "AMQP\x00\x01\x00\x00")

@@ -26,7 +26,7 @@ func eachVanishing(t *testing.T, test func(t *testing.T, id lock.ID, vanish func
 				test(t, id, func() {
 					t.Helper()
 					awaitConsumer(t, b)
-					must(t, on(t).ForgetQueue(within(t), "/", b))
+					must(t, shared.ForgetQueue(within(t), "/", b))
 					put(t, b)
 				})
 			})
@@ -39,7 +39,7 @@ func eachVanishing(t *testing.T, test func(t *testing.T, id lock.ID, vanish func
 func awaitConsumer(t *testing.T, queue string) {
 	t.Helper()
 	eventually(t, queue+" is consumed from", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", queue)
+		q, _, err := shared.Queue(within(t), "/", queue)
 		must(t, err)
 		return q.Consumers == 1
 	})
@@ -82,7 +82,7 @@ func TestCommandDoesNotStartAfterItsQueueHasVanished(t *testing.T) {
 	t.Parallel()
 	eachVanishing(t, func(t *testing.T, id lock.ID, vanish func()) {
 		if id.Kind.Administered() {
-			resize(t, on(t), id, 1) // or the slot that needs no wait is taken
+			resize(t, shared, id, 1) // or the slot that needs no wait is taken
 		}
 		l, last := holding(t, id, long)
 		must(t, last.Release(within(t)))
@@ -110,7 +110,7 @@ func TestNewcomerThatRanNothingDoesNotReleaseTheHolder(t *testing.T) {
 	ready := make(chan error, 1)
 	go func() { ready <- newcomer.Ready(within(t)) }()
 	awaitConsumer(t, of(id, "1-B"))
-	must(t, on(t).ForgetQueue(within(t), "/", of(id, "1-B")))
+	must(t, shared.ForgetQueue(within(t), "/", of(id, "1-B")))
 	if err := <-ready; !errors.Is(err, lock.ErrLost) {
 		t.Fatalf("the newcomer is ready: %v", err)
 	}
@@ -122,22 +122,21 @@ func TestNewcomerThatRanNothingDoesNotReleaseTheHolder(t *testing.T) {
 // RabbitMQ starts the process of a queue again that has crashed, with its owner, and tells its consumer that it is gone.
 func TestQueueWhoseProcessHasCrashedIsNotLost(t *testing.T) {
 	t.Parallel()
-	onReal(t)
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	b := of(id, "1-B")
 	for range 3 {
-		_, err := node(t).Eval(within(t), fmt.Sprintf(`{ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
+		_, err := shared.Eval(within(t), fmt.Sprintf(`{ok, Queue} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"/">>, queue, <<"%s">>)),
 			exit(amqqueue:get_pid(Queue), kill).`, b))
 		must(t, err)
 		eventually(t, "it is consumed from again", func() bool {
-			q, found, err := on(t).Queue(within(t), "/", b)
+			q, found, err := shared.Queue(within(t), "/", b)
 			return err == nil && found && q.Consumers == 1
 		})
 		must(t, h.Cause())
 		must(t, h.Verify(within(t)))
 	}
-	must(t, on(t).DeleteQueue(within(t), "/", b))
+	must(t, shared.DeleteQueue(within(t), "/", b))
 	if err := lost(t, h); !errors.Is(err, lock.ErrLost) {
 		t.Errorf("a deletion is told as %v", err)
 	}

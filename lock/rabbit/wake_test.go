@@ -15,14 +15,13 @@ import (
 )
 
 func TestLimitOnQueuesIsNotTakenForAHeldSlot(t *testing.T) {
-	disturb(t)
 	const vhost = "full"
-	must(t, node(t).AddVhost(within(t), vhost))
-	must(t, on(t).SetPermissions(within(t), "guest", vhost, ".*", ".*", ".*"))
-	_, err := node(t).Eval(within(t),
+	must(t, shared.AddVhost(within(t), vhost))
+	must(t, shared.SetPermissions(within(t), "guest", vhost, ".*", ".*", ".*"))
+	_, err := shared.Eval(within(t),
 		fmt.Sprintf(`ok = rabbit_vhost_limit:parse_set(<<"%s">>, <<"{\"max-queues\": 0}">>, <<"operator">>).`, vhost))
 	must(t, err)
-	b := backend(t, at(on(t).URLFor("guest", "guest", vhost)))
+	b := backend(t, at(shared.URLFor("guest", "guest", vhost)))
 	l := b.Lock(fresh(lock.Mutex))
 	must(t, l.Connect(within(t)))
 	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrFull) {
@@ -68,7 +67,7 @@ func leftoverIsNotObtained(t *testing.T, slot int) {
 	t.Helper()
 	id := fresh(lock.Semaphore)
 	queue := fmt.Sprintf("%s-%d", id.Name, slot)
-	w := connected(t, on(t), id)
+	w := connected(t, shared, id)
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
 		t.Fatal(err)
 	}
@@ -88,8 +87,8 @@ func leftoverIsNotObtained(t *testing.T, slot int) {
 		}
 	}()
 	awaitPlaces(t, id, 1)
-	declare(t, on(t).URL(), queue+"-A")
-	t.Cleanup(func() { must(t, on(t).DeleteQueue(within(t), "/", queue+"-A")) })
+	declare(t, shared.URL(), queue+"-A")
+	t.Cleanup(func() { must(t, shared.DeleteQueue(within(t), "/", queue+"-A")) })
 	for range 3 {
 		publish(t, id.Name+"-W", amqp.Publishing{UserId: "guest", Headers: amqp.Table{"slot": int32(slot)}})
 	}
@@ -102,7 +101,7 @@ func leftoverIsNotObtained(t *testing.T, slot int) {
 	})
 	cancel()
 	must(t, <-waited)
-	if _, found, err := on(t).Queue(within(t), "/", queue+"-T"); found || err != nil {
+	if _, found, err := shared.Queue(within(t), "/", queue+"-T"); found || err != nil {
 		t.Errorf("the leftover has a ledger: %t, %v", found, err)
 	}
 }
@@ -111,14 +110,14 @@ func leftoverIsNotObtained(t *testing.T, slot int) {
 // finishes it does.
 func TestWaitersAreToldOfSlotsThatWereThereBefore(t *testing.T) {
 	id := fresh(lock.Semaphore)
-	w := connected(t, on(t), id)
+	w := connected(t, shared, id)
 	if _, err := w.Acquire(within(t)); !errors.Is(err, lock.ErrAbsent) {
 		t.Fatal(err)
 	}
 	rabbit.LookSeldom(w)
 	woken := untilWoken(t, w)
 	awaitPlaces(t, id, 1)
-	conn, err := amqp.Dial(on(t).URL())
+	conn, err := amqp.Dial(shared.URL())
 	must(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
@@ -126,8 +125,8 @@ func TestWaitersAreToldOfSlotsThatWereThereBefore(t *testing.T) {
 	_, err = ch.QueueDeclare(id.Name+"-1-A", true, false, false, false,
 		amqp.Table{"x-max-length": int32(0), "x-overflow": "drop-head"})
 	must(t, err)
-	resize(t, on(t), id, 1)
-	defer resize(t, on(t), id, 0)
+	resize(t, shared, id, 1)
+	defer resize(t, shared, id, 0)
 	must(t, <-woken)
 	_, err = w.Acquire(within(t))
 	must(t, err)
@@ -139,8 +138,8 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 	id := fresh(lock.Mutex)
 	_, h := holding(t, id, long)
 	w := id.Name + "-W"
-	declare(t, on(t).URL(), w) // not one of ours, so that taking part fails
-	next := connected(t, on(t), id)
+	declare(t, shared.URL(), w) // not one of ours, so that taking part fails
+	next := connected(t, shared, id)
 	if _, err := next.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 		t.Fatal(err)
 	}
@@ -151,7 +150,7 @@ func TestHolderWithoutAPlaceWakesTheNextWaiter(t *testing.T) {
 	h, err := next.Acquire(within(t))
 	must(t, err)
 	start(t, h)
-	must(t, on(t).DeleteQueue(within(t), "/", w))
+	must(t, shared.DeleteQueue(within(t), "/", w))
 	second := waiting(t, id)
 	awaitPlaces(t, id, 1)
 	must(t, h.Release(within(t)))
@@ -180,14 +179,14 @@ func TestSuccessorLooksWithoutAClaim(t *testing.T) {
 // Locks of several kinds and one name wake each other's waiters.
 func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
 	semaphore := fresh(lock.Semaphore)
-	resize(t, on(t), semaphore, 2)
+	resize(t, shared, semaphore, 2)
 	holding(t, semaphore, long)
 	_, second := holding(t, semaphore, long)
 	if second.Slot() != 2 {
 		t.Fatalf("slot %d", second.Slot())
 	}
 	waiting := func(kind lock.Kind, places int) (lock.Lock, <-chan error) {
-		l := connected(t, on(t), lock.ID{Kind: kind, Name: semaphore.Name})
+		l := connected(t, shared, lock.ID{Kind: kind, Name: semaphore.Name})
 		if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrFull) {
 			t.Fatal(err)
 		}
@@ -222,14 +221,13 @@ func TestBatonForAnotherLocksSlotReachesWhoCanUseIt(t *testing.T) {
 // From RabbitMQ 4.0 on a vhost can make every queue a quorum queue that does not say
 // what it is, and that discards what has come back 20 times.
 func TestEveryQueueSaysThatItIsClassic(t *testing.T) {
-	disturb(t)
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
+	resize(t, shared, id, 1)
 	holding(t, id, long)
 	waiting(t, id)
 	awaitSuccessor(t, id)
 	awaitBaton(t, id)
-	types, err := node(t).Eval(within(t), fmt.Sprintf(`
+	types, err := shared.Eval(within(t), fmt.Sprintf(`
 		[begin {resource, _, queue, Name} = proplists:get_value(name, I),
 		   case rabbit_misc:table_lookup(proplists:get_value(arguments, I), <<"x-queue-type">>) of
 		     {longstr, <<"classic">>} -> classic; _ -> Name end end
@@ -246,18 +244,18 @@ func TestEveryQueueSaysThatItIsClassic(t *testing.T) {
 func TestSlotThatIsAddedBeforeAWaiterCanBeCalledIsFound(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Semaphore)
-	resize(t, on(t), id, 1)
-	_, h := holder(t, on(t), id)
-	cfg := at(on(t).URL())
+	resize(t, shared, id, 1)
+	_, h := holder(t, shared, id)
+	cfg := at(shared.URL())
 	cfg.Heartbeat = long // by which it would find the slot in time
 	l := refused(t, cfg, id)
 	must(t, h.Ready(within(t)))
 	eventually(t, "the slot may have a successor", func() bool {
-		q, _, err := on(t).Queue(within(t), "/", id.Name+"-1-T")
+		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)
 		return q.Consumers == 0
 	})
-	resize(t, on(t), id, 2)
+	resize(t, shared, id, 2)
 	must(t, l.Wait(within(t), time.Millisecond))
 	next, err := l.Acquire(within(t))
 	must(t, err)

@@ -18,7 +18,6 @@ import (
 // each client connection sends.
 type tap struct {
 	listener net.Listener
-	broker   server
 	running  sync.WaitGroup
 	frozen   sync.RWMutex // locked while nothing that clients send is passed on
 	allowed  []method     // what clients may send; nil: anything
@@ -43,7 +42,7 @@ func newTap(t *testing.T, allowed ...method) *tap {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	p := &tap{listener: l, broker: on(t), allowed: allowed}
+	p := &tap{listener: l, allowed: allowed}
 	p.running.Go(p.serve)
 	t.Cleanup(p.close)
 	return p
@@ -85,7 +84,7 @@ func (p *tap) fail(t *testing.T) {
 }
 
 func (p *tap) url() string {
-	return strings.Replace(p.broker.URL(), p.broker.Addr(), p.listener.Addr().String(), 1)
+	return strings.Replace(shared.URL(), shared.Addr(), p.listener.Addr().String(), 1)
 }
 
 func (p *tap) serve() {
@@ -94,7 +93,7 @@ func (p *tap) serve() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.broker.Addr())
+		server, err := net.Dial("tcp", shared.Addr())
 		if err != nil {
 			client.Close()
 			continue
@@ -191,7 +190,7 @@ func TestConnectionOfARunningCommandNeverPublishes(t *testing.T) {
 		return p.sent[0][basicPublish]
 	}
 	before := published()
-	must(t, on(t).PurgeQueue(within(t), "/", id.Name+"-1-T"))
+	must(t, shared.PurgeQueue(within(t), "/", id.Name+"-1-T"))
 	must(t, proven(within(t), h)) // its record is written again
 	if conns, n := p.count(basicPublish, basicPublish); conns < 2 || n <= before {
 		t.Errorf("%d connections published %d messages, %d of them before", conns, n, before)
@@ -218,7 +217,7 @@ func TestHoldersAndWaitersNeedOneConnectionEach(t *testing.T) {
 func connections(t *testing.T, id lock.ID, want int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d connections", want), func() bool {
-		all, err := on(t).Connections(within(t))
+		all, err := shared.Connections(within(t))
 		must(t, err)
 		n := 0
 		for _, c := range all {

@@ -14,8 +14,8 @@ import (
 // this machine is.
 func newAged(t *testing.T) (young, old lock.Held) {
 	t.Helper()
-	_, young = holder(t, on(t), fresh(lock.Mutex))
-	_, old = holder(t, on(t), fresh(lock.Mutex))
+	_, young = holder(t, shared, fresh(lock.Mutex))
+	_, old = holder(t, shared, fresh(lock.Mutex))
 	for _, h := range []lock.Held{young, old} {
 		must(t, h.Ready(within(t))) // makes the ledger
 	}
@@ -48,7 +48,7 @@ func youngGivesUpAtOnce(t *testing.T, young, old lock.Held) {
 func TestContenderThatComesBackWaitsThoughALockWasNeverUsed(t *testing.T) {
 	t.Parallel()
 	id := fresh(lock.Mutex)
-	cfg := at(on(t).URL())
+	cfg := at(shared.URL())
 	cfg.Heartbeat = long
 	l := backend(t, cfg).Lock(id)
 	t.Cleanup(func() { l.Close() })

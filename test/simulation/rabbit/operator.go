@@ -2,7 +2,6 @@ package rabbit
 
 import (
 	"cmp"
-	"fmt"
 	"net"
 	"regexp"
 	"slices"
@@ -73,14 +72,6 @@ func (c *Cluster) DeleteQueue(name string) (deleted bool) {
 			return false
 		}
 		q.delete("an operator deletes it")
-		return true
-	})
-}
-
-// RemoveQueue deletes a queue from within the broker, exclusive or not: its consumers are told. It reports whether it did.
-func (c *Cluster) RemoveQueue(name string) bool {
-	return c.onQueue(name, func(q *queue) bool {
-		q.delete("it is removed from within")
 		return true
 	})
 }
@@ -265,16 +256,15 @@ func (c *Cluster) SetConsumerTimeout(timeout, tick time.Duration) {
 
 // SetPermissions says which queues the user may configure, write to and read from, as regular expressions. An empty one
 // matches nothing.
-func (c *Cluster) SetPermissions(user, configure, write, read string) error {
-	var patterns [3]*regexp.Regexp
-	for i, text := range []string{configure, write, read} {
-		var err error
-		if patterns[i], err = regexp.Compile(cmp.Or(text, "^$")); err != nil {
-			return fmt.Errorf("cannot simulate the permissions of user %q: %w", user, err)
+func (c *Cluster) SetPermissions(user, configure, write, read string) {
+	compile := func(text string) *regexp.Regexp {
+		if text == "" {
+			text = "^$"
 		}
+		return regexp.MustCompile(text)
 	}
-	c.do(func() { c.rights[user] = &permissions{patterns[0], patterns[1], patterns[2]} })
-	return nil
+	rights := &permissions{compile(configure), compile(write), compile(read)}
+	c.do(func() { c.rights[user] = rights })
 }
 
 func (c *Cluster) allConnections() (all []*connection) {
