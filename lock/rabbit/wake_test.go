@@ -250,11 +250,7 @@ func TestSlotThatIsAddedBeforeAWaiterCanBeCalledIsFound(t *testing.T) {
 	cfg.Heartbeat = long // by which it would find the slot in time
 	l := refused(t, cfg, id)
 	must(t, h.Ready(within(t)))
-	eventually(t, "the slot may have a successor", func() bool {
-		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
-		must(t, err)
-		return q.Consumers == 0
-	})
+	awaitB(t, h) // the slot may have a successor
 	resize(t, shared, id, 2)
 	must(t, l.Wait(within(t), time.Millisecond))
 	next, err := l.Acquire(within(t))

@@ -10,7 +10,8 @@ import (
 // Ask asks the broker whether the slot is held, unless it is known by then that it is lost or in doubt. The question
 // has no deadline: giving it up would mean to cut the connection, and the slot with it. When ctx ends first, it stays
 // asked, and the next call waits for its end before it asks its own. Only an answer to its own question is proof for it
-// that the slot is held: the other one was asked before the call began. A loss is a loss, whichever call asked.
+// that the slot is held: the other one was asked before the call began. A loss is a loss, whichever call asked. Where ctx
+// has ended before, nothing is asked.
 func (c *Claim) Ask(ctx context.Context, question func() error) error {
 	if ctx.Err() != nil {
 		return c.unanswered(ctx)
