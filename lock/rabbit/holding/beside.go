@@ -15,8 +15,11 @@ func (w *wait) seek(ctx context.Context) time.Duration {
 	}
 	switch now := time.Now(); {
 	case w.seekAt.IsZero(): // one that was made, or became free, before it stood where it is told of that
-		w.seekAt = now.Add(lookAgain)
-		return lookAgain
+		if !w.Session.Apart() {
+			interval = lookAgain
+		}
+		w.seekAt = now.Add(interval)
+		return interval
 	case now.Before(w.seekAt):
 		return time.Until(w.seekAt)
 	}

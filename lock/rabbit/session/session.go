@@ -30,14 +30,14 @@ type Session struct {
 	apart     atomic.Bool          // the broker has blocked a connection of ours for publishing
 	kin       kin                  // the nodes over which a slot may be reclaimed
 	permitted bool                 // see Permitted, which is called with Connect in turn
-	away      bool                 // no broker was reached since the last connection; likewise
+	away      bool                 // an attempt to connect has failed since the last connection; likewise
 }
 
 // link is one connection of a session.
 type link struct {
 	main, side *transport.Channel
-	since      time.Time // when it was made
-	again      bool      // it is not the first one, and the broker may have been away
+	since      time.Time // when it was made; of one that follows an error inside the broker: that one, and so for again
+	again      bool      // the broker may have been away before it
 }
 
 // New returns a session that is not connected. Close ends it.
@@ -162,10 +162,12 @@ func (s *Session) Connect(ctx context.Context) error {
 func (s *Session) use(main *transport.Channel) {
 	conn := main.Conn()
 	s.Dialer.Log.Debug("connected", "broker", conn.Label())
-	last := s.Conn()
-	s.link.Store(&link{
-		main: main, side: conn.Channel(), since: time.Now(), again: last != nil && (s.away || !last.Failed()),
-	})
+	last := s.link.Load()
+	next := &link{main: main, side: conn.Channel(), since: time.Now(), again: last != nil}
+	if last != nil && !s.away && last.main.Conn().Failed() && last.main.Conn().Label() == conn.Label() {
+		next.since, next.again = last.since, last.again
+	}
+	s.link.Store(next)
 	s.away = false
 }
 

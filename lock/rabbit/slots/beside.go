@@ -21,8 +21,8 @@ func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
 	from := 1 + f.beside%f.exist
 	to := min(from+maxWaitable-1, f.exist)
 	queues := Queues(f.Names.Holds, from, to)
-	if f.beside = to; to == f.exist && to < f.Limit {
-		queues = append(queues, f.Names.Exists(to+1)) // which may have been made since
+	if f.beside = to; f.exist < f.Limit {
+		queues = append(queues, f.Names.Exists(f.exist+1)) // which may have been made since
 	}
 	found, err := f.Session.Probe(ctx, queues)
 	if err != nil {
@@ -37,7 +37,7 @@ func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
 			return other
 		}
 	}
-	if made && f.Free(ctx, f.exist) {
+	if made && f.exist != slot && f.Free(ctx, f.exist) {
 		return f.exist
 	}
 	return 0
