@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/lock"
+	"berth/lock/rabbit"
 )
 
 // fullOfTwo returns the holders of both slots of a semaphore, by slot.
@@ -102,5 +103,24 @@ func TestWaiterThatGivesUpOnItsWayKeepsNobody(t *testing.T) {
 			err = awaitTurn(within(t), next)
 		}
 		must(t, err)
+	}
+}
+
+// One that was called as soon as it stood in line has found out of no slot but that one.
+func TestSuccessorThatHasCountedNoSlotsFindsOneThatIsFree(t *testing.T) {
+	t.Parallel()
+	id := fresh(lock.Semaphore)
+	resize(t, shared, id, 4)
+	free := 1 + 2 + 3 + 4
+	var held lock.Held
+	for range 3 {
+		_, held = holder(t, shared, id)
+		free -= held.Slot()
+	}
+	l := backend(t, at(shared.URL())).Lock(id)
+	t.Cleanup(func() { l.Close() })
+	must(t, l.Connect(within(t)))
+	if got := rabbit.Beside(within(t), l, held.Slot()); got != free {
+		t.Errorf("slot %d, not %d", got, free)
 	}
 }

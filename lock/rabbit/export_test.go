@@ -48,6 +48,11 @@ func refuse(ctx context.Context, channels ...*transport.Channel) error {
 	return nil
 }
 
+// Beside returns a slot that a contender which is the successor for this one would go to; 0: none.
+func Beside(ctx context.Context, l lock.Lock, slot int) int {
+	return holder(l).Finder.Beside(ctx, slot)
+}
+
 // EndConsumer closes the channel that consumes from T.
 func EndConsumer(ctx context.Context, h lock.Held) error { return slot(h).Session.Main().Close(ctx) }
 

@@ -240,22 +240,34 @@ func TestEveryQueueSaysThatItIsClassic(t *testing.T) {
 }
 
 // The administrator sees no line, and calls nobody; the waiter has looked before, and becomes the successor for another
-// slot. It looks at the others once more.
+// slot. It looks at the others once more, and behind the last one: at eight at once, so that nine are more.
 func TestSlotThatIsAddedBeforeAWaiterCanBeCalledIsFound(t *testing.T) {
-	t.Parallel()
-	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 1)
-	_, h := holder(t, shared, id)
-	cfg := at(shared.URL())
-	cfg.Heartbeat = long // by which it would find the slot in time
-	l := refused(t, cfg, id)
-	must(t, h.Ready(within(t)))
-	awaitB(t, h) // the slot may have a successor
-	resize(t, shared, id, 2)
-	must(t, l.Wait(within(t), time.Millisecond))
-	next, err := l.Acquire(within(t))
-	must(t, err)
-	if next.Slot() != 2 {
-		t.Errorf("it has slot %d", next.Slot())
+	for _, slots := range []int{1, 9} {
+		t.Run(fmt.Sprint(slots), func(t *testing.T) {
+			t.Parallel()
+			id := fresh(lock.Semaphore)
+			resize(t, shared, id, slots)
+			var holders []lock.Held
+			for range slots {
+				_, h := holder(t, shared, id)
+				holders = append(holders, h)
+			}
+			cfg := at(shared.URL())
+			cfg.Heartbeat = long // by which it would find the slot in time
+			l := refused(t, cfg, id)
+			must(t, holders[0].Ready(within(t)))
+			eventually(t, "a slot may have a successor", func() bool {
+				q, _, err := shared.Queue(within(t), "/", fmt.Sprintf("%s-%d-T", id.Name, holders[0].Slot()))
+				must(t, err)
+				return q.Consumers == 0
+			})
+			resize(t, shared, id, slots+1)
+			must(t, l.Wait(within(t), time.Millisecond))
+			next, err := l.Acquire(within(t))
+			must(t, err)
+			if next.Slot() != slots+1 {
+				t.Errorf("it has slot %d", next.Slot())
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@ package rabbit_test
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -78,8 +79,9 @@ func (p *tap) fail(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := 0; i < len(p.conns); i += 2 {
-		_, err := p.conns[i].Write(append(append(frame, payload...), 0xCE))
-		must(t, err)
+		if _, err := p.conns[i].Write(append(append(frame, payload...), 0xCE)); !errors.Is(err, net.ErrClosed) {
+			must(t, err)
+		}
 	}
 }
 

@@ -66,6 +66,38 @@ func TestContenderThatComesBackWaitsThoughALockWasNeverUsed(t *testing.T) {
 	must(t, other.Ready(within(t)))
 }
 
+// An error of the broker shows that it was alive then, and not that it was between two connections before, or for as long
+// after it as a start takes.
+func TestErrorOfTheBrokerExcusesNoOtherReturn(t *testing.T) {
+	for name, pause := range map[string]time.Duration{"before": 0, "after": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			id := fresh(lock.Mutex)
+			p := newTap(t)
+			cfg := at(p.url())
+			cfg.Heartbeat = long
+			l := backend(t, cfg).Lock(id)
+			t.Cleanup(func() { l.Close() })
+			ends := []func(){func() { cut(t, id) }, func() { p.fail(t) }}
+			if pause > 0 {
+				ends = ends[1:]
+			}
+			for _, end := range ends {
+				must(t, l.Connect(within(t)))
+				end()
+				if err := l.Wait(within(t), time.Hour); !errors.Is(err, lock.ErrUnreachable) {
+					t.Fatalf("waiting on a connection that was closed: %v", err)
+				}
+			}
+			time.Sleep(pause) // in which a broker could have been killed and started again
+			must(t, l.Connect(within(t)))
+			h, err := l.Acquire(within(t))
+			must(t, err)
+			waits(t, h)
+		})
+	}
+}
+
 // RabbitMQ ends the connection of a berth that takes a B which is only just going: it was not killed, and a lock that
 // was never used is had at once.
 func TestContenderThatComesBackAfterAnErrorOfTheBrokerDoesNotWait(t *testing.T) {

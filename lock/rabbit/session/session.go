@@ -164,7 +164,7 @@ func (s *Session) use(main *transport.Channel) {
 	s.Dialer.Log.Debug("connected", "broker", conn.Label())
 	last := s.link.Load()
 	next := &link{main: main, side: conn.Channel(), since: time.Now(), again: last != nil}
-	if last != nil && !s.away && last.main.Conn().Failed() && last.main.Conn().Label() == conn.Label() {
+	if last != nil && !s.away && last.main.Conn().JustFailed() && last.main.Conn().Label() == conn.Label() {
 		next.since, next.again = last.since, last.again
 	}
 	s.link.Store(next)

@@ -15,9 +15,10 @@ const notAgain = time.Minute
 // Beside returns a slot other than this one that seems to be free, for the successor for this one; 0: none is known.
 // Each call looks at a few, the next one at those behind them.
 func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
-	if f.Limit == 1 || f.exist == 0 {
+	if f.Limit == 1 {
 		return 0
 	}
+	f.exist = max(f.exist, slot) // a search that found a free slot has not counted them
 	from := 1 + f.beside%f.exist
 	to := min(from+maxWaitable-1, f.exist)
 	queues := Queues(f.Names.Holds, from, to)
@@ -28,17 +29,18 @@ func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
 	if err != nil {
 		return 0
 	}
-	made := len(found) > to-from+1 && found[to-from+1] == transport.Present
-	if made {
-		f.exist++
-	}
 	for i, b := range found[:to-from+1] {
 		if other := from + i; b == transport.Absent && other != slot && f.Free(ctx, other) {
 			return other
 		}
 	}
-	if made && f.exist != slot && f.Free(ctx, f.exist) {
-		return f.exist
+	for made := found[to-from+1:]; len(made) > 0 && made[0] == transport.Present; {
+		if f.exist++; f.Free(ctx, f.exist) {
+			return f.exist
+		}
+		if made = nil; f.exist < f.Limit {
+			made, _ = f.Session.Probe(ctx, []string{f.Names.Exists(f.exist + 1)})
+		}
 	}
 	return 0
 }

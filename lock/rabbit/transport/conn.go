@@ -25,6 +25,9 @@ const CloseTimeout = time.Second
 // confirms (RabbitMQ 3.10.8). Nothing else is answered before the alarm is over.
 const blockedPatience = 2 * time.Second
 
+// restart is less than any broker takes to start: RabbitMQ needs 3 s and more.
+const restart = 2 * time.Second
+
 // Conn is a connection that can be abandoned at any time: no call on it outlives its socket. A Dialer makes it. Its
 // methods may be called from several goroutines.
 type Conn struct {
@@ -45,6 +48,7 @@ type Conn struct {
 	closed atomic.Bool   // the broker has confirmed Close
 	done   chan struct{} // closed once the connection is
 	reason *amqp.Error   // why; valid after done; nil if we closed it cleanly
+	ended  time.Time     // when; valid after done
 
 	calling Mutex // held by who waits for an answer to the connection as a whole
 
@@ -66,6 +70,7 @@ func (c *Conn) watch() {
 				c.flow(blocked)
 			case reason, open := <-closes:
 				if !open {
+					c.ended = time.Now()
 					close(c.done)
 					return
 				}
@@ -219,10 +224,11 @@ func (c *Conn) Abandoned() bool { return c.cut.Load() }
 // Orderly reports whether the connection ended with a close that both sides know of. Valid after Done.
 func (c *Conn) Orderly() bool { return c.closed.Load() || c.reason != nil && c.reason.Server }
 
-// Failed reports whether the broker has ended the connection because something went wrong inside it (541), so that it
-// was alive then.
-func (c *Conn) Failed() bool {
-	return IsClosed(c.done) && c.reason != nil && c.reason.Server && c.reason.Code == amqp.InternalError
+// JustFailed reports whether the broker has ended the connection because something went wrong inside it (541), so that it
+// was alive then, and so short a time ago that it cannot have been killed and started again since.
+func (c *Conn) JustFailed() bool {
+	return IsClosed(c.done) && c.reason != nil && c.reason.Server && c.reason.Code == amqp.InternalError &&
+		time.Since(c.ended) < restart
 }
 
 // Why describes the end of the connection, for messages.
