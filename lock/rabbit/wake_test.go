@@ -255,12 +255,14 @@ func TestSlotThatIsAddedBeforeAWaiterCanBeCalledIsFound(t *testing.T) {
 			cfg := at(shared.URL())
 			cfg.Heartbeat = long // by which it would find the slot in time
 			l := refused(t, cfg, id)
-			must(t, holders[0].Ready(within(t)))
-			eventually(t, "a slot may have a successor", func() bool {
-				q, _, err := shared.Queue(within(t), "/", fmt.Sprintf("%s-%d-T", id.Name, holders[0].Slot()))
-				must(t, err)
-				return q.Consumers == 0
-			})
+			for _, h := range holders {
+				must(t, h.Ready(within(t)))
+				eventually(t, "the slot may have a successor", func() bool {
+					q, _, err := shared.Queue(within(t), "/", fmt.Sprintf("%s-%d-T", id.Name, h.Slot()))
+					must(t, err)
+					return q.Consumers == 0
+				})
+			}
 			resize(t, shared, id, slots+1)
 			must(t, l.Wait(within(t), time.Millisecond))
 			next, err := l.Acquire(within(t))
