@@ -3,6 +3,8 @@ package rabbit_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -106,21 +108,33 @@ func TestWaiterThatGivesUpOnItsWayKeepsNobody(t *testing.T) {
 	}
 }
 
-// One that was called as soon as it stood in line has found out of no slot but that one.
+// One that was called as soon as it stood in line has found out of no slot but that one. It goes on where it is, however
+// many there are: it counts a few with each look.
 func TestSuccessorThatHasCountedNoSlotsFindsOneThatIsFree(t *testing.T) {
-	t.Parallel()
-	id := fresh(lock.Semaphore)
-	resize(t, shared, id, 4)
-	free := 1 + 2 + 3 + 4
-	var held lock.Held
-	for range 3 {
-		_, held = holder(t, shared, id)
-		free -= held.Slot()
-	}
-	l := backend(t, at(shared.URL())).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	if got := rabbit.Beside(within(t), l, held.Slot()); got != free {
-		t.Errorf("slot %d, not %d", got, free)
+	for slots, looks := range map[int]int{4: 1, 12: 2} {
+		t.Run(fmt.Sprint(slots), func(t *testing.T) {
+			t.Parallel()
+			id := fresh(lock.Semaphore)
+			resize(t, shared, id, slots)
+			for range slots {
+				if _, h := holder(t, shared, id); h.Slot() == slots {
+					must(t, h.Release(within(t)))
+					b := fmt.Sprintf("%s-%d-B", id.Name, slots)
+					eventually(t, "the slot is free", func() bool { return !slices.Contains(queues(t, shared, id), b) })
+				}
+			}
+			l := backend(t, at(shared.URL())).Lock(id)
+			t.Cleanup(func() { l.Close() })
+			succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
+			for look := range looks {
+				want := 0
+				if look == looks-1 {
+					want = slots
+				}
+				if got := rabbit.Beside(within(t), l, 1); got != want {
+					t.Errorf("look %d: slot %d, not %d", look+1, got, want)
+				}
+			}
+		})
 	}
 }

@@ -83,14 +83,14 @@ func TestErrorOfTheBrokerExcusesNoOtherReturn(t *testing.T) {
 				ends = ends[1:]
 			}
 			for _, end := range ends {
-				must(t, l.Connect(within(t)))
+				succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
 				end()
 				if err := l.Wait(within(t), time.Hour); !errors.Is(err, lock.ErrUnreachable) {
 					t.Fatalf("waiting on a connection that was closed: %v", err)
 				}
 			}
 			time.Sleep(pause) // in which a broker could have been killed and started again
-			must(t, l.Connect(within(t)))
+			succeeds(t, "connecting again", func() error { return l.Connect(within(t)) })
 			h, err := l.Acquire(within(t))
 			must(t, err)
 			waits(t, h)
@@ -102,19 +102,25 @@ func TestErrorOfTheBrokerExcusesNoOtherReturn(t *testing.T) {
 // was never used is had at once.
 func TestContenderThatComesBackAfterAnErrorOfTheBrokerDoesNotWait(t *testing.T) {
 	t.Parallel()
-	id := fresh(lock.Mutex)
-	p := newTap(t)
-	cfg := at(p.url())
-	cfg.Heartbeat = long
-	l := backend(t, cfg).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	p.fail(t)
-	if err := l.Wait(within(t), time.Hour); !errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), "541") {
-		t.Fatalf("waiting on a connection that the broker has ended: %v", err)
+	cfg := rabbit.Config{Heartbeat: long}
+	for {
+		p := newTap(t)
+		cfg.URLs = []string{p.url()}
+		l := backend(t, cfg).Lock(fresh(lock.Mutex))
+		t.Cleanup(func() { l.Close() })
+		succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
+		failed := time.Now()
+		p.fail(t)
+		if err := l.Wait(within(t), time.Hour); !errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), "541") {
+			t.Fatalf("waiting on a connection that the broker has ended: %v", err)
+		}
+		succeeds(t, "connecting again", func() error { return l.Connect(within(t)) })
+		if time.Since(failed) > time.Second { // too late on a machine as busy as this
+			continue
+		}
+		h, err := l.Acquire(within(t))
+		must(t, err)
+		must(t, h.Ready(within(t)))
+		return
 	}
-	must(t, l.Connect(within(t)))
-	h, err := l.Acquire(within(t))
-	must(t, err)
-	must(t, h.Ready(within(t)))
 }

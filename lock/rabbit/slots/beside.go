@@ -18,12 +18,14 @@ func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
 	if f.Limit == 1 {
 		return 0
 	}
-	f.exist = max(f.exist, slot) // a search that found a free slot has not counted them
-	from := 1 + f.beside%f.exist
-	to := min(from+maxWaitable-1, f.exist)
+	f.known = max(f.known, slot)
+	last := min(f.Limit, LargestBatch) // see Free
+	from := 1 + f.beside%f.known
+	to := min(from+maxWaitable-1, f.known)
+	f.beside = to
 	queues := Queues(f.Names.Holds, from, to)
-	if f.beside = to; f.exist < f.Limit {
-		queues = append(queues, f.Names.Exists(f.exist+1)) // which may have been made since
+	if f.known < last {
+		queues = append(queues, f.Names.Exists(f.known+1)) // which may have been made since
 	}
 	found, err := f.Session.Probe(ctx, queues)
 	if err != nil {
@@ -34,12 +36,16 @@ func (f *Finder) Beside(ctx context.Context, slot int) (free int) {
 			return other
 		}
 	}
-	for made := found[to-from+1:]; len(made) > 0 && made[0] == transport.Present; {
-		if f.exist++; f.Free(ctx, f.exist) {
-			return f.exist
+	made := found[to-from+1:]
+	for range maxWaitable {
+		if len(made) == 0 || made[0] != transport.Present {
+			return 0
 		}
-		if made = nil; f.exist < f.Limit {
-			made, _ = f.Session.Probe(ctx, []string{f.Names.Exists(f.exist + 1)})
+		if f.known++; f.Free(ctx, f.known) {
+			return f.known
+		}
+		if made = nil; f.known < last {
+			made, _ = f.Session.Probe(ctx, []string{f.Names.Exists(f.known + 1)})
 		}
 	}
 	return 0

@@ -61,7 +61,8 @@ type Finder struct {
 	unsure bool            // the last search left out slots that may be free, because of their ledgers
 	exist  int             // slots that the last search has seen to exist, if it has found none free
 	begin  int             // where the next one who waits begins
-	beside int             // the last slot that Beside has looked at
+	known  int             // slots that Beside knows to exist: these, and what it has found since
+	beside int             // the last slot that it has looked at
 	sent   int             // see Sent
 	sentAt time.Time
 	blind  int // where in a lock of many slots the next look without probes begins; 0: with them
@@ -321,7 +322,7 @@ func (s *attempt) confirm(ctx context.Context, outcome error) error {
 // nothing is the outcome of a search that ended without a slot.
 func (s *attempt) nothing(ctx context.Context) error {
 	s.unsure = s.unusable != nil
-	s.Finder.exist = s.exist
+	s.Finder.exist, s.known = s.exist, s.exist
 	if s.exist > 0 {
 		s.begin = rand.IntN(s.exist)
 	}

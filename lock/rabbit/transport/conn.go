@@ -43,12 +43,12 @@ type Conn struct {
 	probing Probing
 	prober  *Channel // for probes that are not made by confirms: these share the channel of the publisher
 
-	cut    atomic.Bool   // abandoned; the library may not have noticed yet
-	ending sync.Once     // see Abandon
-	closed atomic.Bool   // the broker has confirmed Close
-	done   chan struct{} // closed once the connection is
-	reason *amqp.Error   // why; valid after done; nil if we closed it cleanly
-	ended  time.Time     // when; valid after done
+	cut    atomic.Bool      // abandoned; the library may not have noticed yet
+	ending sync.Once        // see Abandon
+	closed atomic.Bool      // the broker has confirmed Close
+	done   chan struct{}    // closed once the connection is
+	reason *amqp.Error      // why; valid after done; nil if we closed it cleanly
+	ended  boottime.Instant // when; valid after done
 
 	calling Mutex // held by who waits for an answer to the connection as a whole
 
@@ -70,7 +70,7 @@ func (c *Conn) watch() {
 				c.flow(blocked)
 			case reason, open := <-closes:
 				if !open {
-					c.ended = time.Now()
+					c.ended = c.clock.Now()
 					close(c.done)
 					return
 				}
@@ -225,10 +225,11 @@ func (c *Conn) Abandoned() bool { return c.cut.Load() }
 func (c *Conn) Orderly() bool { return c.closed.Load() || c.reason != nil && c.reason.Server }
 
 // JustFailed reports whether the broker has ended the connection because something went wrong inside it (541), so that it
-// was alive then, and so short a time ago that it cannot have been killed and started again since.
+// was alive then, and so short a time ago that it cannot have been killed and started again since, unless this process
+// stood still meanwhile.
 func (c *Conn) JustFailed() bool {
 	return IsClosed(c.done) && c.reason != nil && c.reason.Server && c.reason.Code == amqp.InternalError &&
-		time.Since(c.ended) < restart
+		!c.clock.Passed(c.ended.Add(restart))
 }
 
 // Why describes the end of the connection, for messages.
