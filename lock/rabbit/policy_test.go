@@ -51,8 +51,9 @@ func TestPolicyThatSwallowsRecordsIsToldOf(t *testing.T) {
 // Rented brokers delete queues that nobody uses. Those of a slot that is held are used: it is verified.
 func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
 	t.Parallel()
-	expiring := func(t *testing.T, id lock.ID, hurry func(lock.Lock)) {
+	expiring := func(t *testing.T, made func() lock.ID, hurry func(lock.Lock)) {
 		t.Parallel()
+		id := made() // now, and not when others ran: it would be idle until then
 		setPolicy(t, id, "-", `[{<<"expires">>, 5000}]`)
 		cfg, said := journal()
 		l := backend(t, cfg).Lock(id)
@@ -80,9 +81,9 @@ func TestQueuesThatExpireWhenIdleDoNotWhileTheSlotIsVerified(t *testing.T) {
 		}
 		must(t, h.Release(within(t)))
 	}
-	eachKind(t, func(t *testing.T, id lock.ID) { expiring(t, id, func(lock.Lock) {}) })
+	eachKind(t, func(t *testing.T, id lock.ID) { expiring(t, func() lock.ID { return id }, func(lock.Lock) {}) })
 	t.Run("on quorum queues", func(t *testing.T) { // a slot is used each ten minutes there
-		expiring(t, replicated(t, 1), func(l lock.Lock) { rabbit.RewriteMoreOften(l, 600) })
+		expiring(t, func() lock.ID { return replicated(t, 1) }, func(l lock.Lock) { rabbit.RewriteMoreOften(l, 600) })
 	})
 }
 
