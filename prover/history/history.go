@@ -1,0 +1,52 @@
+// Package history is what a run of the prover writes down: who contended for which lock, what lived when, and which
+// faults struck. A history is lines of JSON, one [Event] each, in any order:
+//
+//	{"kind":"lock","lock":"p17","slots":1}
+//	{"kind":"client","client":"c1","at":0,"until":9120000000,"status":75}
+//	{"kind":"life","client":"c1","run":"c1.1","pid":4711,"slot":1,"term":7,"at":52000000,"until":3051000000}
+//	{"kind":"fault","fault":"kill","target":"c1","at":3040000000,"until":3040000000}
+//
+// It knows nothing of any lock service: whoever has a history of their own writes it so, and has it judged.
+package history
+
+// Kind says what an event is about.
+type Kind string
+
+// The kinds of events.
+const (
+	Lock     Kind = "lock"     // what is contended for; once
+	Client   Kind = "client"   // one contender, from its start to its end
+	Life     Kind = "life"     // one process that ran under the lock, from its first to its last sign of life
+	Fault    Kind = "fault"    // what was broken, from when to when
+	Leftover Kind = "leftover" // a process that lived on when its client had ended, or all was over
+)
+
+// Event is one line of a history. Times are nanoseconds on CLOCK_BOOTTIME (clock_gettime(2)) since any moment that all
+// events of the history share. What is not known is left out, and zero.
+type Event struct {
+	Kind   Kind   `json:"kind"`
+	At     int64  `json:"at,omitempty"`
+	Until  int64  `json:"until,omitempty"` // of a client that was still there at the end of the history: 0
+	Client string `json:"client,omitempty"`
+
+	// Of a lock.
+	Lock  string `json:"lock,omitempty"`
+	Slots int    `json:"slots,omitempty"`
+
+	// Of a client that has ended: the exit status, 128 and more for a signal (POSIX sh).
+	Status int `json:"status,omitempty"`
+
+	// Of a life. Processes of one command have one run. Slot and term are what the lock service told the command; 0: it
+	// tells none.
+	Run  string `json:"run,omitempty"`
+	PID  int    `json:"pid,omitempty"`
+	Slot int    `json:"slot,omitempty"`
+	Term uint64 `json:"term,omitempty"`
+
+	// Of a fault: its name, and the client that it struck; "": all, or the broker.
+	Fault  string `json:"fault,omitempty"`
+	Target string `json:"target,omitempty"`
+}
+
+// History is all events of one run of the prover.
+type History []Event

@@ -1,0 +1,45 @@
+// Package judge says of a history which promises of a lock it keeps. Each checker gives a verdict of its own.
+package judge
+
+import "berth/prover/history"
+
+// Outcome is what a checker has found.
+type Outcome string
+
+// The outcomes of a checker.
+const (
+	Kept     Outcome = "kept"
+	Violated Outcome = "violated"
+	Unknown  Outcome = "unknown" // the history does not tell
+)
+
+// Verdict is what one checker says of a history.
+type Verdict struct {
+	Checker    string      `json:"checker"`
+	Outcome    Outcome     `json:"outcome"`
+	Violations []Violation `json:"violations,omitempty"`
+	Note       string      `json:"note,omitempty"` // why it is unknown, or how often it was looked at
+}
+
+// Violation is one moment at which a promise was broken.
+type Violation struct {
+	At    int64           `json:"at"` // as in history.Event
+	Until int64           `json:"until,omitempty"`
+	What  string          `json:"what"` // for people
+	Lives []history.Event `json:"lives,omitempty"`
+}
+
+// Windows is how often each fault has begun in each phase of a client or a command: a fault that has hit nothing proves
+// nothing.
+type Windows map[string]map[Phase]int
+
+// Phase is what the target of a fault was doing.
+type Phase string
+
+// The phases of a client.
+const (
+	Waiting Phase = "waiting" // no command of it runs
+	Young   Phase = "young"   // its command has run for less than a second
+	Running Phase = "running"
+	Other   Phase = "other" // the fault has no target, or that has ended
+)
