@@ -30,7 +30,7 @@ SEEDS ?= 10
 # What make mutants breaks, and its flags; nothing: all that it knows.
 MUTANTS ?=
 
-.PHONY: help build demo deps test fuzz mutants simulate race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs picture packages clean
+.PHONY: help build prover demo deps test fuzz mutants simulate race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs picture packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -38,6 +38,9 @@ help: ## list the targets
 build: ## build ./berth
 	@# The tags leave out what is not used of urfave/cli: manual pages, which cost every start a millisecond, and suggestions.
 	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "$(LDFLAGS)" -o $(OUT) .
+
+prover: ## build dist/berth-prove, which judges any lock that runs commands
+	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "-s -w" -o dist/berth-prove ./prover
 
 demo: build ## show a lock going from one holder to the next
 	scripts/demo.sh
@@ -53,7 +56,6 @@ test: ## run everything that has to pass: five minutes on 2 cores
 	@$(MAKE) --no-print-directory deps check
 	@# Without vet, of which check has just run all. Most of them wait: more than there are processors, the longest first.
 	go test -race -vet=off -p 4 -timeout 10m ./lock/rabbit ./test/e2e ./internal/guard ./...
-	go -C test/faults test -race -vet=off ./checker
 	go test -tags simulation -vet=off ./test/simulation -run Seeds -seeds 20
 
 fuzz: ## feed each fuzz test inputs that are not known yet, 20 s each: FUZZTIME=10m make fuzz

@@ -96,7 +96,7 @@ var asking = []fault{
 
 // hanging are faults of a holder whose hook hangs. The hook is a witness too: it is in the slot, as the command is.
 func hanging() []fault {
-	hung := stage{flags: []string{"--on-release", witness, "--hook-timeout", "3s"}}
+	hung := stage{flags: []string{"--on-release", command, "--hook-timeout", "3s"}}
 	leaves := func(s *scene, h *contender) {
 		h.signal(syscall.SIGTERM)
 		s.await("on_release has begun", func() bool { return h.logged("hook=on_release") > 0 })

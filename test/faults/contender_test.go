@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"berth/prover/history"
 )
 
 // patience is how long is waited for what has to happen. Nothing is concluded
@@ -30,7 +30,7 @@ var sequence atomic.Int64
 // contender is one berth that is tested, with its way to the broker.
 type contender struct {
 	t     testing.TB
-	name  string // WITNESS_HOLDER
+	name  string // WITNESS_CLIENT
 	mark  string
 	cmd   *exec.Cmd
 	log   string // file
@@ -43,7 +43,7 @@ type contender struct {
 func (c *contender) launch(binary string, args, env []string) {
 	c.t.Helper()
 	line := append([]string{binary, "run"}, args...)
-	line = append(line, "--", witness)
+	line = append(line, "--", command)
 	if c.net != nil {
 		line = append([]string{"ip", "netns", "exec", c.net.name}, line...)
 	}
@@ -55,7 +55,7 @@ func (c *contender) launch(binary string, args, env []string) {
 	c.cmd = exec.Command(line[0], line[1:]...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.Env = append(env,
-		markVariable+"="+c.mark, "WITNESS_HOLDER="+c.name, "BERTH_LOG_LEVEL=debug",
+		markVariable+"="+c.mark, "WITNESS_CLIENT="+c.name, "BERTH_LOG_LEVEL=debug",
 		"WITNESS_UNTIL="+strconv.FormatInt(now()+int64(5*time.Minute), 10))
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
@@ -185,10 +185,4 @@ func (c *contender) end() {
 }
 
 // now is a moment on CLOCK_BOOTTIME.
-func now() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic(err) // every Linux that Go supports has the clock
-	}
-	return t.Nano()
-}
+func now() int64 { return history.Now() }

@@ -4,8 +4,8 @@
 //	make faults                     # every fault a few times
 //	FAULTS_RUNS=30 make faults      # more often
 //
-// The built binary runs against a real RabbitMQ. What it runs is the program in
-// witness, which writes down when it lives; what it wrote is judged by checker.
+// The built binary runs against a real RabbitMQ. What it runs is the prover's
+// witness, which writes down when it lives; what it wrote the prover judges.
 // Neither shares code with berth, so that they share none of its bugs. That the
 // suite finds what it looks for is a test, too: a berth that was broken on
 // purpose has to be caught.

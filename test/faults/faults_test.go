@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"berth/test/brokertest"
-	"berth/test/faults/checker"
 )
 
 // fault is something that breaks while the first contender holds the lock.
@@ -339,7 +338,7 @@ func (f fault) try(t *testing.T, broker *brokertest.Broker, contenders int, r *r
 
 // play has the fault come and go, waits until a command runs afterwards, has the
 // lock handed over once more, and judges.
-func (f fault) play(s *scene, r *row) checker.Verdict {
+func (f fault) play(s *scene, r *row) verdict {
 	s.t.Helper()
 	at, struck := now(), time.Now()
 	healed := false
@@ -364,7 +363,7 @@ func (f fault) play(s *scene, r *row) checker.Verdict {
 
 // conclude waits until all slots have commands after a fault that was over at after, has
 // the lock handed over once more, ends the scene and judges. The fault struck at at.
-func (s *scene) conclude(r *row, at, after int64) checker.Verdict {
+func (s *scene) conclude(r *row, at, after int64) verdict {
 	s.t.Helper()
 	s.await("all slots have commands after the fault", func() bool { return s.alive(after) })
 	over := now()

@@ -10,12 +10,13 @@ import (
 	"strconv"
 	"testing"
 
+	"berth/prover/witness"
 	"berth/test/brokertest"
 )
 
 var (
 	binary  string             // the berth of this tree, or FAULTS_BERTH
-	witness string             // the command
+	command string             // the witness that every berth runs
 	rabbit  *brokertest.Broker // every test leaves it running, without an alarm
 	rounds  = 3                // how often each fault is tried; FAULTS_RUNS changes it
 	results table
@@ -41,13 +42,13 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	binary, witness = filepath.Join(dir, "berth"), filepath.Join(dir, "witness")
+	binary, command = filepath.Join(dir, "berth"), filepath.Join(dir, witness.Name)
 	if other := os.Getenv("FAULTS_BERTH"); other != "" {
 		binary = other
 	} else if err := build("../..", ".", binary); err != nil {
 		return 1, err
 	}
-	if err := build(".", "./witness", witness); err != nil {
+	if err := build("../..", "./prover", command); err != nil {
 		return 1, err
 	}
 	if rabbit, err = brokertest.Start(context.Background()); err != nil {

@@ -4,15 +4,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"berth/test/faults/checker"
 )
 
 // manyTimes is how often what is measured is tried.
 const manyTimes = 30
 
 // clean fails the test for whatever the verdict blames.
-func clean(t *testing.T, v checker.Verdict) {
+func clean(t *testing.T, v verdict) {
 	t.Helper()
 	for _, problem := range v.Problems {
 		t.Error(problem)
@@ -135,14 +133,14 @@ func TestTreeIsDeadBeforeTheBrokerFreesTheSlotOfASilentHolder(t *testing.T) {
 		clean(t, v)
 		r.add(v, at, now())
 		first := v.Runs[0]
-		if first.Last < won {
+		if first.Until < won {
 			dead++
 		}
-		if next, found := v.Next(at); found && time.Duration(next.First-at) <= bound {
+		if next, found := v.Next(at); found && time.Duration(next.At-at) <= bound {
 			within++
 		}
 		t.Logf("the tree died %s after the fault, the standby won the slot after %s and ran after %s",
-			time.Duration(first.Last-at).Round(time.Millisecond), time.Duration(won-at).Round(time.Millisecond),
+			time.Duration(first.Until-at).Round(time.Millisecond), time.Duration(won-at).Round(time.Millisecond),
 			time.Duration(r.next[len(r.next)-1]).Round(time.Millisecond))
 	}
 	if within < r.runs {

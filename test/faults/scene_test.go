@@ -14,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"berth/prover/history"
+	"berth/prover/judge"
+	"berth/prover/witness"
 	"berth/test/brokertest"
-	"berth/test/faults/checker"
 )
 
 // short are timings that do not make a fault last longer than it must: lease 2 s.
@@ -258,14 +260,20 @@ func (c *contender) waited() int {
 	return c.logged("waiting: held by others") + c.logged("waiting: all slots are held")
 }
 
-// runs returns what the records say so far.
-func (s *scene) runs() []checker.Run {
+// lives returns what was written down so far.
+func (s *scene) lives() history.History {
 	s.t.Helper()
-	runs, err := checker.Read(s.dir)
+	lives, err := witness.Read(s.dir)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return runs
+	return lives
+}
+
+// runs returns the commands that were run so far, in order of their start.
+func (s *scene) runs() []judge.Run {
+	s.t.Helper()
+	return judge.Runs(s.lives())
 }
 
 // began returns how many commands have been started so far.
@@ -276,7 +284,7 @@ func (s *scene) began() int { return len(s.runs()) }
 func (s *scene) alive(after int64) bool {
 	slots := map[int]bool{}
 	for _, r := range s.runs() {
-		if r.Last > after {
+		if r.Until > after {
 			slots[r.Slot] = true
 		}
 	}
@@ -286,7 +294,7 @@ func (s *scene) alive(after int64) bool {
 // nextRuns reports whether a command has begun after the moment.
 func (s *scene) nextRuns(after int64) bool {
 	for _, r := range s.runs() {
-		if r.First > after {
+		if r.At > after {
 			return true
 		}
 	}
@@ -324,8 +332,8 @@ func (s *scene) living() []*contender {
 // running returns the contender whose command was started last.
 func (s *scene) running() *contender {
 	s.t.Helper()
-	last := slices.MaxFunc(s.runs(), func(a, b checker.Run) int { return cmp.Compare(a.First, b.First) })
-	i := slices.IndexFunc(s.all, func(c *contender) bool { return c.name == last.Holder })
+	last := slices.MaxFunc(s.runs(), func(a, b judge.Run) int { return cmp.Compare(a.At, b.At) })
+	i := slices.IndexFunc(s.all, func(c *contender) bool { return c.name == last.Client })
 	if i < 0 {
 		s.t.Fatalf("no contender has run %s", last)
 	}
@@ -333,11 +341,11 @@ func (s *scene) running() *contender {
 }
 
 // end ends all contenders and judges.
-func (s *scene) end() checker.Verdict {
+func (s *scene) end() verdict {
 	s.t.Helper()
 	// The waiters first, so that nobody starts a command only to be ended.
 	for i := len(s.all) - 1; i >= 0; i-- {
 		s.all[i].end()
 	}
-	return checker.Judge(s.runs(), s.stage.slots)
+	return judged(s.lives(), s.stage.slots)
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
-
-	"berth/test/faults/checker"
 )
 
 // row is what came of one fault with so many contenders.
@@ -23,17 +21,17 @@ type row struct {
 }
 
 // add counts a verdict; the fault was between the two moments.
-func (r *row) add(v checker.Verdict, from, to int64) {
+func (r *row) add(v verdict, from, to int64) {
 	r.count(v, from, to)
 	r.overlaps += len(v.Overlaps)
 	r.overlap += v.Overlapped()
 }
 
 // count is add without the overlaps, for one of many faults in one history.
-func (r *row) count(v checker.Verdict, from, to int64) {
+func (r *row) count(v verdict, from, to int64) {
 	r.runs++
-	if next, found := v.Next(from); found && next.First < to {
-		r.next = append(r.next, time.Duration(next.First-from))
+	if next, found := v.Next(from); found && next.At < to {
+		r.next = append(r.next, time.Duration(next.At-from))
 	} else {
 		r.kept++
 	}

@@ -3,13 +3,13 @@
 
     client.py contend URL NAME [--naming N-A-L] [--heartbeat 1] [--hold 0.5] [--delay 2] --records DIR
     client.py resize URL NAME SLOTS [--naming N-A-L]
-    client.py work --records DIR
 
-contend holds one slot after the other, and works in it. work is the same work as the command of a berth. Work is to
-write down, every few milliseconds, that it goes on. What happens is told on standard output, a line each.
+contend holds one slot after the other, and works in it. Work is to write down, every few milliseconds, that it goes on,
+as the prover reads it. What happens is told on standard output, a line each.
 """
 
 import argparse
+import json
 import os
 import random
 import sys
@@ -27,16 +27,24 @@ def now():
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def nanoseconds():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
 class Record:
     """What one holder of a slot writes down: slot, term, and when it lived."""
 
-    def __init__(self, directory, slot, term, who):
-        name = "%s-%d-%d-%d" % (who, os.getpid(), slot, term)
-        self.file = open(os.path.join(directory, name), "w", buffering=1)
-        self.file.write("%d %d\n" % (slot, term))
+    def __init__(self, directory, slot, term):
+        client = "python-%d" % os.getpid()
+        run = "%s.%d.%d" % (client, slot, term)
+        at = nanoseconds()
+        life = {"kind": "life", "client": client, "run": run, "pid": os.getpid(), "slot": slot, "term": term}
+        life.update({"at": at, "until": at})
+        self.file = open(os.path.join(directory, run), "w", buffering=1)
+        self.file.write(json.dumps(life) + "\n")
 
     def sign(self):
-        self.file.write("%.6f\n" % now())
+        self.file.write("%d\n" % nanoseconds())
 
 
 class Lost(Exception):
@@ -143,7 +151,7 @@ class Client:
         proven = self.verify(slot)
         if proven is None:
             return
-        record = Record(records, slot, time.time_ns() // 1000, "python")
+        record = Record(records, slot, time.time_ns() // 1000)
         print("holding", slot, flush=True)
         end, again = now() + seconds, now() + VERIFY
         while now() < min(end, proven + self.lease - 0.5):
@@ -208,17 +216,9 @@ def contend(given):
             time.sleep(random.uniform(0, 0.5))
 
 
-def work(given):
-    record = Record(given.records, int(os.environ["BERTH_SLOT"]), int(os.environ["BERTH_TERM"]), "berth")
-    end = now() + given.hold
-    while now() < end:
-        record.sign()
-        time.sleep(SIGN)
-
-
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("do", choices=["contend", "resize", "work"])
+    parser.add_argument("do", choices=["contend", "resize"])
     parser.add_argument("url", nargs="?")
     parser.add_argument("name", nargs="?")
     parser.add_argument("slots", nargs="?", type=int)
@@ -228,9 +228,7 @@ def main():
     parser.add_argument("--delay", type=float)
     parser.add_argument("--records")
     given = parser.parse_args()
-    if given.do == "work":
-        work(given)
-    elif given.do == "contend":
+    if given.do == "contend":
         contend(given)
     else:
         client = Client(given.url, given.name, given.naming, given.heartbeat)

@@ -15,6 +15,9 @@ import (
 
 	_ "berth/internal/cli"           // so that go test runs the tests again when they have changed:
 	_ "berth/internal/guard/process" // it knows nothing of the binary that is built here
+	"berth/prover/history"
+	"berth/prover/judge"
+	"berth/prover/witness"
 	"berth/test/brokertest"
 	"berth/test/process"
 )
@@ -26,9 +29,10 @@ const python = "/usr/bin/python3"
 const patience = time.Minute
 
 var (
-	binary string // berth
-	client string // client.py
-	shared *brokertest.Broker
+	binary  string // berth
+	command string // the witness that every berth runs
+	client  string // client.py
+	shared  *brokertest.Broker
 )
 
 func TestMain(m *testing.M) {
@@ -56,9 +60,11 @@ func run(m *testing.M) (code int, err error) {
 	if client, err = filepath.Abs("client.py"); err != nil {
 		return 1, err
 	}
-	binary = filepath.Join(dir, "berth")
-	if out, err := exec.Command("go", "build", "-o", binary, "berth").CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("cannot build berth: %w\n%s", err, out)
+	binary, command = filepath.Join(dir, "berth"), filepath.Join(dir, witness.Name)
+	for program, pkg := range map[string]string{binary: "berth", command: "berth/prover"} {
+		if out, err := exec.Command("go", "build", "-o", program, pkg).CombinedOutput(); err != nil {
+			return 1, fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)
+		}
 	}
 	if shared, err = brokertest.Start(context.Background()); err != nil {
 		return 1, err
@@ -111,7 +117,8 @@ type runner struct {
 	n int
 }
 
-func (p *place) start(words ...string) *runner {
+// start starts a process whose witness, if it has one, works for so long.
+func (p *place) start(hold time.Duration, words ...string) *runner {
 	p.t.Helper()
 	out, err := os.Create(p.log(p.started))
 	if err != nil {
@@ -120,6 +127,8 @@ func (p *place) start(words ...string) *runner {
 	defer out.Close()
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(os.Environ(), fmt.Sprintf("WITNESS_CLIENT=%s-%d", berthSide, p.started), "WITNESS_DIR="+p.records,
+		"WITNESS_FOR="+hold.String(), fmt.Sprintf("WITNESS_UNTIL=%d", history.Now()+int64(24*time.Hour)))
 	r := &runner{p: p, n: p.started}
 	p.started++
 	if r.Process, err = process.Start(cmd); err != nil {
@@ -143,27 +152,33 @@ func (r *runner) said(text string) bool {
 	return strings.Contains(string(all), text)
 }
 
-// berth starts one whose command works for so many seconds.
-func (p *place) berth(hold float64) *runner {
+// The sides of a place, which the names of their clients begin with.
+const (
+	berthSide  = "berth"
+	pythonSide = "python"
+)
+
+// berth starts one whose command works for so long.
+func (p *place) berth(hold time.Duration) *runner {
 	p.t.Helper()
 	lease := time.Duration(2*p.heartbeat) * time.Second
 	words := append([]string{binary, "run", "--semaphore", p.name}, p.protocol()...)
 	words = append(words, "--heartbeat", fmt.Sprintf("%ds", p.heartbeat), "--verify-interval", (lease / 10).String(),
 		"--verify-timeout", (lease / 4).String(), "--loss", "TERM "+(lease/10).String()+", KILL", "--log-level", "debug",
-		"--", python, client, "work", "--records", p.records, "--hold", fmt.Sprint(hold))
-	return p.start(words...)
+		"--", command)
+	return p.start(hold, words...)
 }
 
-// client starts one that works for about so many seconds, again and again. delay is what it waits for before: "" is
-// what it has to.
-func (p *place) client(hold float64, delay string) *runner {
+// client starts one that works for about so long, again and again. delay is what it waits for before: "" is what it has
+// to.
+func (p *place) client(hold time.Duration, delay string) *runner {
 	p.t.Helper()
 	words := []string{python, client, "contend", shared.URL(), p.name, "--naming", p.naming, "--records", p.records,
-		"--heartbeat", fmt.Sprint(p.heartbeat), "--hold", fmt.Sprint(hold)}
+		"--heartbeat", fmt.Sprint(p.heartbeat), "--hold", fmt.Sprint(hold.Seconds())}
 	if delay != "" {
 		words = append(words, "--delay", delay)
 	}
-	return p.start(words...)
+	return p.start(hold, words...)
 }
 
 func (p *place) do(words ...string) {
@@ -185,9 +200,9 @@ func (p *place) clientResizes(slots int) {
 	p.do(python, client, "resize", shared.URL(), p.name, fmt.Sprint(slots), "--naming", p.naming)
 }
 
-func (p *place) lives() []life {
+func (p *place) lives() history.History {
 	p.t.Helper()
-	all, err := lives(p.records)
+	all, err := witness.Read(p.records)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -196,8 +211,8 @@ func (p *place) lives() []life {
 
 // begun counts the holdings of a side that have begun.
 func (p *place) begun(side string) (n int) {
-	for _, l := range p.lives() {
-		if strings.HasPrefix(l.who, side) {
+	for _, r := range judge.Runs(p.lives()) {
+		if strings.HasPrefix(r.Client, side) {
 			n++
 		}
 	}
@@ -216,9 +231,14 @@ func (p *place) until(what string, is func() bool) {
 // judged fails the test if anything was that must not be.
 func (p *place) judged(slots int) {
 	p.t.Helper()
-	for _, problem := range judge(p.lives(), slots) {
+	for _, problem := range p.problems(slots) {
 		p.t.Error(problem)
 	}
+}
+
+func (p *place) problems(slots int) []string {
+	p.t.Helper()
+	return judge.Problems(judge.Judge(p.lives(), judge.Bounds{Slots: slots}, "overlap", "permits", "terms"))
 }
 
 var namings = []string{"N-L-A", "N-A-L"}
@@ -254,7 +274,8 @@ func TestMixedFleetsHoldNoMoreThanThereAre(t *testing.T) {
 		over := time.Now().Add(fleetTime(t))
 		var fleet []*runner
 		start := []func() *runner{
-			func() *runner { return p.berth(0.4) }, func() *runner { return p.client(0.4, "") },
+			func() *runner { return p.berth(400 * time.Millisecond) },
+			func() *runner { return p.client(400*time.Millisecond, "") },
 		}
 		for i := range 6 {
 			fleet = append(fleet, start[i%2]())
@@ -272,12 +293,12 @@ func TestMixedFleetsHoldNoMoreThanThereAre(t *testing.T) {
 				}
 			}
 		}
-		p.until("both sides have held", func() bool { return p.begun("berth") > 0 && p.begun("python") > 0 })
+		p.until("both sides have held", func() bool { return p.begun(berthSide) > 0 && p.begun(pythonSide) > 0 })
 		for _, r := range fleet {
 			r.kill()
 		}
 		p.judged(slots)
-		t.Logf("%d holdings of berth, %d of the client, %d kills", p.begun("berth"), p.begun("python"), kills)
+		t.Logf("%d holdings of berth, %d of the client, %d kills", p.begun(berthSide), p.begun(pythonSide), kills)
 	})
 }
 
@@ -290,20 +311,20 @@ func ended(r *runner) bool {
 	}
 }
 
-const long = 1000.0
+const long = 1000 * time.Second
 
 func TestEitherSideObeysTheOthersResize(t *testing.T) {
 	each(t, func(t *testing.T, naming string) {
 		p := newPlace(t, naming, 1)
 		first := p.berth(long)
-		p.until("berth holds slot 1", func() bool { return p.begun("berth") == 1 })
+		p.until("berth holds slot 1", func() bool { return p.begun(berthSide) == 1 })
 		p.clientResizes(2)
 		second := p.client(long, "")
 		p.until("the client holds slot 2", func() bool { return second.said("holding 2") })
 		p.berthResizes("resize", "--slots", "1")
 		p.until("the client has lost slot 2", func() bool { return second.said("lost 2") })
 		p.berthResizes("resize", "--slots", "2")
-		p.until("the client holds slot 2 again", func() bool { return p.begun("python") == 2 })
+		p.until("the client holds slot 2 again", func() bool { return p.begun(pythonSide) == 2 })
 		p.clientResizes(0)
 		p.until("berth has lost slot 1", func() bool { return first.said("the slot was removed") })
 		p.until("the client has lost its slot too", func() bool { return p.clientLost(second) == 2 })
@@ -326,7 +347,7 @@ func TestSuccessorThatDoesNotWaitIsCaught(t *testing.T) {
 			p := newPlace(t, "N-A-L", 1)
 			p.heartbeat = 3
 			first := p.berth(long)
-			p.until("berth holds the slot", func() bool { return p.begun("berth") == 1 })
+			p.until("berth holds the slot", func() bool { return p.begun(berthSide) == 1 })
 			p.client(long, delay)
 			first.signal(syscall.SIGSTOP)
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -334,14 +355,14 @@ func TestSuccessorThatDoesNotWaitIsCaught(t *testing.T) {
 			if err := shared.DeleteQueue(ctx, "/", p.name+"-B-1"); err != nil {
 				t.Fatal(err)
 			}
-			p.until("the client holds the slot", func() bool { return p.begun("python") == 1 })
+			p.until("the client holds the slot", func() bool { return p.begun(pythonSide) == 1 })
 			// By then the command is dead, whatever its supervisor does.
 			p.until("the command is dead", func() bool {
-				before := p.lives()[0].last
+				before := judge.Runs(p.lives())[0].Until
 				time.Sleep(100 * time.Millisecond)
-				return p.lives()[0].last == before
+				return judge.Runs(p.lives())[0].Until == before
 			})
-			if problems := judge(p.lives(), 1); (len(problems) > 0) != caught {
+			if problems := p.problems(1); (len(problems) > 0) != caught {
 				t.Errorf("the judge says %q", problems)
 			}
 		})

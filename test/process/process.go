@@ -26,13 +26,16 @@ type Process struct {
 }
 
 // Start starts cmd in a process group of its own, so that an interrupt typed at the
-// terminal does not reach it. It sets cmd.SysProcAttr.
+// terminal does not reach it, or in a session of its own if cmd.SysProcAttr has that.
 //
 // The parent-death signal comes when the thread that forked ends, and not the
 // process. One goroutine therefore keeps that thread until the child is gone, and
 // is the only one that waits for the child.
 func Start(cmd *exec.Cmd) (*Process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {

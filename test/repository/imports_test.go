@@ -51,8 +51,17 @@ var rules = []struct {
 	{"berth/lock/local/slotdir", []string{"berth/lock"}, "it knows files, and no contenders"},
 	{"berth/lock/conformance", []string{"berth/lock"}, "the suite knows the contract only"},
 	{"berth/lock/locktest", []string{"berth/internal/boottime", "berth/lock"}, "the fake knows the contract only"},
-	{"berth/test/faults/checker", nil, "what judges berth must not share its bugs"},
-	{"berth/test/faults/witness", nil, "what judges berth must not share its bugs"},
+	{"berth/prover", append(prover("report", "judge", "history", "witness", "adapter", "fault", "campaign"),
+		"berth/test/brokertest"), "what judges berth must not share its bugs"},
+	{"berth/prover/history", nil, "what judges berth must not share its bugs"},
+	{"berth/prover/judge", prover("history"), "what judges berth must not share its bugs"},
+	{"berth/prover/report", prover("history", "judge"), "what judges berth must not share its bugs"},
+	{"berth/prover/witness", prover("history"), "what judges berth must not share its bugs"},
+	{"berth/prover/adapter", append(prover("history"), "berth/test/process"), "it starts a lock, and knows none"},
+	{"berth/prover/fault", []string{"berth/test/brokertest", "berth/test/process", "berth/test/relay"},
+		"it breaks what a lock depends on, and knows none"},
+	{"berth/prover/campaign", append(prover("history", "witness", "adapter", "fault"), "berth/test/brokertest",
+		"berth/test/process"), "it tries a lock, and does not judge"},
 	{"berth/examples/single-consumer", nil, "users copy it, and have nothing of berth"},
 	{"berth/test/examples",
 		[]string{"berth/test/bench/measure", "berth/test/bench/report", "berth/test/brokertest", "berth/test/process",
@@ -66,7 +75,6 @@ var rules = []struct {
 	{"berth/test/simulation/history", nil, "what judges berth must not share its bugs"},
 	{"berth/test/brokertest", []string{"berth/test/process"}, "it knows RabbitMQ, and must not know berth"},
 	{"berth/test/mutants", nil, "it breaks packages, and knows none of them"},
-	{"berth/test/interop", nil, "what judges berth must not share its bugs"},
 	{"berth/test/bench",
 		[]string{"berth/test/bench/compare", "berth/test/bench/measure", "berth/test/bench/report",
 			"berth/test/bench/scale"},
@@ -180,7 +188,7 @@ var confined = map[string][]string{
 	"github.com/rabbitmq/amqp091-go": {"berth/lock/rabbit/transport", "berth/lock/rabbit/broker",
 		"berth/examples/single-consumer", "berth/test/examples", "berth/test/efficiency"},
 	"github.com/urfave/cli/v2": {"berth/internal/cli", "berth/internal/cli/flags",
-		"berth/internal/cli/pages"},
+		"berth/internal/cli/pages", "berth/prover"},
 	"github.com/hashicorp/hcl/v2":              {"berth/internal/config"},
 	"github.com/coreos/go-systemd/v22/daemon":  {"berth/internal/observe"},
 	"github.com/moby/sys/mountinfo":            {"berth/internal/guard"},
@@ -193,6 +201,14 @@ func rabbit(rooms ...string) []string {
 	all := []string{"berth/lock"}
 	for _, room := range rooms {
 		all = append(all, "berth/lock/rabbit/"+room)
+	}
+	return all
+}
+
+// prover returns these rooms of the prover.
+func prover(rooms ...string) (all []string) {
+	for _, room := range rooms {
+		all = append(all, "berth/prover/"+room)
 	}
 	return all
 }

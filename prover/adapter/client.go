@@ -1,0 +1,90 @@
+package adapter
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"berth/prover/history"
+	"berth/test/process"
+)
+
+// Client is one run of an adapter.
+type Client struct {
+	At int64 // when it was started, as history.Now
+
+	process *process.Process
+	done    chan struct{} // closed once the fields below are set
+	until   int64         // when it ended
+}
+
+// Start starts the command line in a session of its own, with its output in a file. The kernel kills it when the program
+// that started it ends.
+func (t Template) Start(env []string, log *os.File) (*Client, error) {
+	cmd := exec.Command(t[0], t[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = env, log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	c := &Client{At: history.Now(), done: make(chan struct{})}
+	var err error
+	if c.process, err = process.Start(cmd); err != nil {
+		return nil, err
+	}
+	go func() {
+		<-c.process.Done()
+		c.until = history.Now()
+		close(c.done)
+	}()
+	return c, nil
+}
+
+// PID returns the process's ID.
+func (c *Client) PID() int { return c.process.PID() }
+
+// Done is closed once the client has ended. What its command has started may live on.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Ended reports whether the client has ended.
+func (c *Client) Ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Until returns when the client ended, and its exit status, 128 and more for a signal. It waits for the end.
+func (c *Client) Until() (at int64, status int) {
+	<-c.done
+	how := c.process.State().Sys().(syscall.WaitStatus)
+	if how.Signaled() {
+		return c.until, 128 + int(how.Signal())
+	}
+	return c.until, how.ExitStatus()
+}
+
+// Signal sends a signal to the client alone. One that has ended gets none.
+func (c *Client) Signal(sig syscall.Signal) { _ = c.process.Signal(sig) }
+
+// End sends TERM to the client's process group, as a terminal or systemd does, and kills it after grace. It returns when
+// the client has ended.
+func (c *Client) End(grace time.Duration) {
+	c.group(syscall.SIGTERM)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-c.done:
+	case <-timer.C:
+		c.group(syscall.SIGKILL)
+		<-c.done
+	}
+}
+
+// group signals the whole process group. The client leads it, and its number is nobody else's while it has not been
+// waited for, or another process of it lives.
+func (c *Client) group(sig syscall.Signal) {
+	if !c.Ended() {
+		_ = syscall.Kill(-c.PID(), sig)
+	}
+}

@@ -1,0 +1,79 @@
+package history_test
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/prover/history"
+)
+
+func TestHistoryIsReadAsItWasWritten(t *testing.T) {
+	h := history.History{
+		{Kind: history.Lock, Lock: "p17", Slots: 2},
+		{Kind: history.Client, Client: "c1", Until: 9, Status: 75},
+		{Kind: history.Client, Client: "c2", At: 1},
+		{Kind: history.Life, Client: "c1", Run: "c1.1", PID: 4711, Slot: 1, Term: 7, At: 2, Until: 8},
+		{Kind: history.Fault, Fault: "kill", Target: "c1", At: 8, Until: 8},
+		{Kind: history.Leftover, Client: "c1", PID: 4712, At: 9},
+	}
+	var text bytes.Buffer
+	if err := history.Write(&text, h); err != nil {
+		t.Fatal(err)
+	}
+	read, err := history.Read(strings.NewReader("\n" + text.String() + "  \n"))
+	if err != nil || !reflect.DeepEqual(read, h) {
+		t.Errorf("%v, %v", read, err)
+	}
+}
+
+func TestLastLineNeedsNoEnd(t *testing.T) {
+	read, err := history.Read(strings.NewReader(`{"kind":"lock","slots":1}`))
+	if err != nil || len(read) != 1 {
+		t.Errorf("%v, %v", read, err)
+	}
+}
+
+func TestWhatIsNoEventIsRefusedWithItsLine(t *testing.T) {
+	const good = `{"kind":"lock","slots":1}` + "\n"
+	for line, want := range map[string]string{
+		`kind: lock`:                                      "not an event in JSON",
+		`{"kind":"lock","slots":1`:                        "not an event in JSON",
+		`{"kind":"lock","slots":"1"}`:                     "not an event in JSON",
+		`{"kind":"client","cleint":"c1"}`:                 `unknown field "cleint"`,
+		`{"kind":"client","client":"c1"} {}`:              "more than one event",
+		`{"kind":"live","client":"c1"}`:                   `the kind is "live"`,
+		`{}`:                                              `the kind is ""`,
+		`{"kind":"lock","slots":1}`:                       "a second lock",
+		`{"kind":"client"}`:                               `a client needs "client"`,
+		`{"kind":"life","client":"c","at":1}`:             "a life needs",
+		`{"kind":"fault","at":1,"until":2}`:               `a fault needs "fault"`,
+		`{"kind":"leftover","client":"c"}`:                `a leftover needs "pid"`,
+		`{"kind":"fault","fault":"x","at":1}`:             "from 1 until 0",
+		`{"kind":"client","client":"c","at":-1}`:          "from -1",
+		`{"kind":"client","client":"c","at":3,"until":2}`: "from 3 until 2",
+		`{"kind":"life","client":"c","run":"r","at":1,"until":2,"slot":-1}`: "slots count from 1",
+	} {
+		h, err := history.Read(strings.NewReader(good + line + "\n"))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2 ") {
+			t.Errorf("%s: read as %v, %v; want %q", line, h, err, want)
+		}
+	}
+}
+
+func TestLockNeedsSlots(t *testing.T) {
+	if _, err := history.Read(strings.NewReader(`{"kind":"lock","lock":"a"}`)); err == nil ||
+		!strings.Contains(err.Error(), `a lock needs "slots"`) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestClockGoesOn(t *testing.T) {
+	before := history.Now()
+	time.Sleep(time.Millisecond)
+	if passed := history.Now() - before; passed < int64(time.Millisecond) {
+		t.Errorf("only %d ns", passed)
+	}
+}

@@ -1,0 +1,214 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/prover/history"
+)
+
+// Bounds is what a history is held to. The zero value of a field will do.
+type Bounds struct {
+	Slots    int           // default: as the history has it; 1 if it has no lock
+	Progress time.Duration // how long a free slot may be left alone; default: 30 s
+	Orphan   time.Duration // how long something may live after its client; default: 1 s
+}
+
+// Checker looks for one kind of violation.
+type Checker struct {
+	Name, About string
+
+	judge func(*matter) Verdict
+}
+
+// Checkers is all that there are.
+var Checkers = []Checker{
+	{"overlap", "no two commands live at once on one slot", overlap},
+	{"permits", "no more commands live at once than the lock has slots", permits},
+	{"terms", "terms grow with each command on a slot", terms},
+	{"progress", "a slot that is free while clients wait is taken within a bound", progress},
+	{"orphans", "nothing lives on when its client has ended", orphans},
+}
+
+// matter is what checkers look at.
+type matter struct {
+	history history.History
+	bounds  Bounds
+	runs    []Run
+	end     int64 // the last moment of the history
+}
+
+// Judge has checkers look at a history: all, or those with these names.
+func Judge(h history.History, b Bounds, names ...string) []Verdict {
+	m := &matter{history: h, bounds: b.complete(h), runs: Runs(h)}
+	for _, e := range h {
+		m.end = max(m.end, e.At, e.Until)
+	}
+	var all []Verdict
+	for _, c := range Checkers {
+		if len(names) > 0 && !slices.Contains(names, c.Name) {
+			continue
+		}
+		v := c.judge(m)
+		v.Checker = c.Name
+		if len(v.Violations) > 0 {
+			v.Outcome = Violated
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// complete puts defaults where nothing is given.
+func (b Bounds) complete(h history.History) Bounds {
+	for _, e := range h {
+		if e.Kind == history.Lock && b.Slots == 0 {
+			b.Slots = e.Slots
+		}
+	}
+	b.Slots = max(b.Slots, 1)
+	if b.Progress == 0 {
+		b.Progress = 30 * time.Second
+	}
+	if b.Orphan == 0 {
+		b.Orphan = time.Second
+	}
+	return b
+}
+
+// unless returns an outcome: kept, or unknown with a reason if there is one. Judge looks for violations by itself.
+func unless(reason string, found []Violation) Verdict {
+	v := Verdict{Outcome: Kept, Violations: found, Note: reason}
+	if reason != "" {
+		v.Outcome = Unknown
+	}
+	return v
+}
+
+// slotless says why slots cannot be told apart, "" if they can. Of one slot nobody needs to be told.
+func (m *matter) slotless() string {
+	told := 0
+	for _, r := range m.runs {
+		if r.Slot > 0 {
+			told++
+		}
+	}
+	switch {
+	case len(m.runs) == 0:
+		return "nothing ran"
+	case m.bounds.Slots > 1 && told < len(m.runs):
+		return fmt.Sprintf("%d of %d commands were told their slot", told, len(m.runs))
+	}
+	return ""
+}
+
+// slot is what a run is on.
+func (m *matter) slot(r Run) int {
+	if m.bounds.Slots == 1 {
+		return 1
+	}
+	return r.Slot
+}
+
+func overlap(m *matter) Verdict {
+	var found []Violation
+	m.eachStart(func(r Run, alive []Run) {
+		for _, earlier := range alive {
+			if slot := m.slot(r); slot > 0 && slot == m.slot(earlier) {
+				until := min(earlier.Until, r.Until)
+				found = append(found, blame(r.At, until, []Run{earlier, r}, "%s of overlap: %s; %s",
+					time.Duration(until-r.At), earlier, r))
+			}
+		}
+	})
+	v := unless(m.slotless(), found)
+	if v.Note == "" {
+		v.Note = Miss(m.history)
+	}
+	return v
+}
+
+func permits(m *matter) Verdict {
+	var found []Violation
+	most := 0
+	m.eachStart(func(r Run, alive []Run) {
+		if r.Slot > m.bounds.Slots {
+			found = append(found, blame(r.At, r.Until, []Run{r}, "a slot that does not exist: %s", r))
+		}
+		alive = append(alive, r)
+		if len(alive) > max(m.bounds.Slots, most) {
+			found = append(found, blame(r.At, 0, alive, "%d alive at once, on %d slots: %s", len(alive), m.bounds.Slots,
+				r))
+		}
+		most = max(most, len(alive))
+	})
+	if len(m.runs) == 0 {
+		return unless("nothing ran", nil)
+	}
+	v := unless("", found)
+	v.Note = fmt.Sprintf("%d commands, %d at once at most", len(m.runs), most)
+	return v
+}
+
+// eachStart calls do for each run in order, with the runs that began before it and live when it begins. Of two that meet
+// in one nanosecond both are alive in it.
+func (m *matter) eachStart(do func(r Run, alive []Run)) {
+	var alive []Run
+	for _, r := range m.runs {
+		alive = slices.DeleteFunc(alive, func(earlier Run) bool { return earlier.Until < r.At })
+		do(r, slices.Clone(alive))
+		alive = append(alive, r)
+	}
+}
+
+func terms(m *matter) Verdict {
+	var found []Violation
+	told := 0
+	last := map[int]Run{} // by slot
+	for _, r := range m.runs {
+		slot := m.slot(r)
+		if r.Term == 0 || slot == 0 {
+			continue
+		}
+		told++
+		if before := last[slot]; r.Term <= before.Term {
+			found = append(found, blame(r.At, 0, []Run{before, r}, "the term did not grow: %s; then %s", before, r))
+		}
+		last[slot] = r
+	}
+	if told < len(m.runs) || told == 0 {
+		return unless(fmt.Sprintf("%d of %d commands were told slot and term", told, len(m.runs)), found)
+	}
+	return unless("", found)
+}
+
+func orphans(m *matter) Verdict {
+	ended := map[string]int64{} // of clients whose end binds their commands
+	for _, e := range m.history {
+		if e.Kind == history.Client && e.Until != 0 {
+			ended[e.Client] = e.Until
+		}
+	}
+	for _, e := range m.history {
+		if e.Kind == history.Fault && (e.Fault == "kill" || e.Fault == "freeze") && e.At <= ended[e.Target] {
+			delete(ended, e.Target)
+		}
+	}
+	var found []Violation
+	for _, r := range m.runs {
+		if until, binds := ended[r.Client]; binds && r.Until > until+int64(m.bounds.Orphan) {
+			found = append(found, blame(until, r.Until, []Run{r}, "it lived on for %s when its client had ended: %s",
+				time.Duration(r.Until-until), r))
+		}
+	}
+	for _, e := range m.history {
+		if _, binds := ended[e.Client]; binds && e.Kind == history.Leftover {
+			found = append(found, Violation{At: e.At, What: fmt.Sprintf("process %d was left of client %s", e.PID, e.Client)})
+		}
+	}
+	if len(ended) == 0 {
+		return unless("no client ended by itself", nil)
+	}
+	return unless("", found)
+}

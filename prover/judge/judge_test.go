@@ -1,0 +1,230 @@
+package judge_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/prover/history"
+	"berth/prover/judge"
+)
+
+const second = int64(time.Second)
+
+// life is one of a run, whose client is what stands before its dot.
+func life(run string, slot int, term uint64, at, until int64) history.Event {
+	client, _, _ := strings.Cut(run, ".")
+	return history.Event{Kind: history.Life, Client: client, Run: run, Slot: slot, Term: term, At: at, Until: until}
+}
+
+func client(name string, at, until int64) history.Event {
+	return history.Event{Kind: history.Client, Client: name, At: at, Until: until}
+}
+
+func fault(name, target string, at, until int64) history.Event {
+	return history.Event{Kind: history.Fault, Fault: name, Target: target, At: at, Until: until}
+}
+
+// of has one checker look at a history of a lock with that many slots.
+func of(t *testing.T, name string, slots int, h ...history.Event) judge.Verdict {
+	t.Helper()
+	all := judge.Judge(h, judge.Bounds{Slots: slots}, name)
+	if len(all) != 1 || all[0].Checker != name {
+		t.Fatalf("%+v", all)
+	}
+	return all[0]
+}
+
+// is fails the test unless the outcome is that, and there is no violation, or just one with that text.
+func is(t *testing.T, v judge.Verdict, outcome judge.Outcome, text string) {
+	t.Helper()
+	found := ""
+	if len(v.Violations) > 0 {
+		found = v.Violations[0].What
+	}
+	if v.Outcome != outcome || len(v.Violations) > 1 || !strings.Contains(found, text) || text == "" && found != "" {
+		t.Errorf("%+v; want %s with %q", v, outcome, text)
+	}
+}
+
+func TestOneAfterTheOtherIsFine(t *testing.T) {
+	h := []history.Event{life("b.1", 1, 8, 2001, 3000), life("a.1", 1, 7, 1000, 2000)}
+	for _, name := range []string{"overlap", "permits", "terms"} {
+		is(t, of(t, name, 1, h...), judge.Kept, "")
+	}
+	if runs := judge.Runs(h); len(runs) != 2 || runs[0].ID != "a.1" {
+		t.Errorf("%+v", runs)
+	}
+}
+
+func TestSlotThatDoesNotExistIsFound(t *testing.T) {
+	for slot, exists := range map[int]bool{0: true, 1: true, 2: true, 3: false} {
+		v := of(t, "permits", 2, life("a.1", slot, 7, 1000, 1001))
+		if exists {
+			is(t, v, judge.Kept, "")
+		} else {
+			is(t, v, judge.Violated, "a slot that does not exist")
+		}
+	}
+}
+
+func TestOverlapIsFoundAndMeasured(t *testing.T) {
+	for name, second := range map[string]string{"the same client": "a.2", "another client": "b.1"} {
+		h := []history.Event{life("a.1", 1, 7, 1000, 2000), life(second, 1, 8, 1500, 3000)}
+		v := of(t, "overlap", 2, h...)
+		is(t, v, judge.Violated, "500ns of overlap")
+		if o := v.Violations[0]; o.At != 1500 || o.Until != 2000 || len(o.Lives) != 2 {
+			t.Errorf("%s: %+v", name, o)
+		}
+		is(t, of(t, "permits", 2, h...), judge.Kept, "")
+		is(t, of(t, "permits", 1, h...), judge.Violated, "2 alive at once, on 1 slots")
+	}
+}
+
+func TestOverlapOfOneMomentIsFound(t *testing.T) {
+	h := []history.Event{life("a.1", 1, 7, 1000, 2000), life("b.1", 1, 8, 2000, 2000)}
+	is(t, of(t, "overlap", 1, h...), judge.Violated, "0s of overlap")
+	is(t, of(t, "permits", 1, h...), judge.Violated, "2 alive")
+}
+
+func TestOverlapWithARunThatIsNotTheLastIsFound(t *testing.T) {
+	v := of(t, "overlap", 3, life("a.1", 1, 7, 1000, 9000), life("b.1", 1, 8, 2000, 2000), life("c.1", 1, 9, 8000, 8000))
+	if len(v.Violations) != 2 {
+		t.Errorf("%+v", v.Violations)
+	}
+}
+
+func TestAProcessThatOutlivesItsRunIsPartOfIt(t *testing.T) {
+	h := []history.Event{life("a.1", 1, 7, 1000, 2000), life("a.1", 0, 0, 1900, 2600), life("b.1", 1, 8, 2500, 3000)}
+	is(t, of(t, "overlap", 2, h...), judge.Violated, "100ns of overlap")
+	if runs := judge.Runs(h); len(runs) != 2 || len(runs[0].Lives) != 2 || runs[0].Slot != 1 || runs[0].Until != 2600 {
+		t.Errorf("%+v", runs)
+	}
+}
+
+// Of one slot nobody needs to be told, of several everybody.
+func TestCommandsThatAreToldNoSlotOverlapOnlyOnOne(t *testing.T) {
+	h := []history.Event{life("a.1", 0, 0, 1000, 2000), life("b.1", 0, 0, 1500, 3000)}
+	is(t, of(t, "overlap", 1, h...), judge.Violated, "500ns of overlap")
+	is(t, of(t, "overlap", 2, h...), judge.Unknown, "")
+	is(t, of(t, "permits", 2, h...), judge.Kept, "")
+}
+
+func TestNothingThatRanIsNoVerdict(t *testing.T) {
+	for _, v := range judge.Judge(nil, judge.Bounds{}) {
+		is(t, v, judge.Unknown, "")
+		if v.Note == "" {
+			t.Errorf("%s does not say why", v.Checker)
+		}
+		if problems := judge.Problems([]judge.Verdict{v}); len(problems) != 1 || !strings.Contains(problems[0], v.Note) {
+			t.Errorf("%q", problems)
+		}
+	}
+}
+
+func TestTermsHaveToGrow(t *testing.T) {
+	first := life("a.1", 1, 7, 1000, 2000)
+	is(t, of(t, "terms", 1, first, life("b.1", 1, 6, 3000, 3000)), judge.Violated, "term did not grow")
+	is(t, of(t, "terms", 1, first, life("b.1", 1, 7, 3000, 3000)), judge.Violated, "term did not grow")
+	is(t, of(t, "terms", 2, first, life("b.1", 2, 6, 3000, 3000)), judge.Kept, "")
+	is(t, of(t, "terms", 1, first, life("b.1", 1, 0, 3000, 3000)), judge.Unknown, "")
+	is(t, of(t, "terms", 1, life("b.1", 1, 0, 3000, 3000)), judge.Unknown, "")
+}
+
+func TestSlotsAreThoseOfTheHistoryUnlessGiven(t *testing.T) {
+	h := history.History{{Kind: history.Lock, Slots: 2}, life("a.1", 0, 0, 1, 5), life("b.1", 0, 0, 2, 5)}
+	for slots, want := range map[int]judge.Outcome{0: judge.Kept, 1: judge.Violated} {
+		if v := judge.Judge(h, judge.Bounds{Slots: slots}, "permits")[0]; v.Outcome != want {
+			t.Errorf("%d: %+v", slots, v)
+		}
+	}
+}
+
+func TestFreeSlotHasToBeTaken(t *testing.T) {
+	held := life("a.1", 1, 1, 1*second, 10*second)
+	a, b := client("a", 0, 10*second), client("b", 0, 90*second)
+	for name, c := range map[string]struct {
+		h    []history.Event
+		text string
+	}{
+		"in time":                       {[]history.Event{held, a, b, life("b.1", 1, 2, 39*second, 90*second)}, ""},
+		"too late":                      {[]history.Event{held, a, b, life("b.1", 1, 2, 41*second, 90*second)}, "a slot was free for 31s"},
+		"never":                         {[]history.Event{held, a, b}, "a slot was free for 1m20s"},
+		"nobody waited for long":        {[]history.Event{held, a, client("b", 0, 12*second), client("c", 89*second, 0), fault("x", "", 90*second, 90*second)}, ""},
+		"in time after a fault":         {[]history.Event{held, a, b, life("b.1", 1, 2, 60*second, 90*second), fault("cut", "b", 12*second, 31*second)}, ""},
+		"too late after a fault":        {[]history.Event{held, a, b, life("b.1", 1, 2, 62*second, 90*second), fault("cut", "b", 12*second, 31*second)}, "free for 31s"},
+		"in time after one of a moment": {[]history.Event{held, a, b, life("b.1", 1, 2, 60*second, 90*second), fault("kill", "b", 31*second, 31*second)}, ""},
+	} {
+		v := of(t, "progress", 1, c.h...)
+		outcome := judge.Kept
+		if c.text != "" {
+			outcome = judge.Violated
+		}
+		t.Run(name, func(t *testing.T) { is(t, v, outcome, c.text) })
+	}
+}
+
+// Others' handovers do not hide a slot that nobody takes.
+func TestEachSlotHasToBeTaken(t *testing.T) {
+	h := []history.Event{client("w", 0, 100*second), life("z.1", 2, 1, 0, second)}
+	for i := range int64(50) {
+		h = append(h, life(fmt.Sprintf("a.%d", i), 1, uint64(i+1), 2*i*second, (2*i+1)*second))
+	}
+	is(t, of(t, "progress", 2, h...), judge.Violated, "slot 2 was free for 1m39s")
+	for i := range h {
+		h[i].Slot = 0
+	}
+	is(t, of(t, "progress", 2, h...), judge.Kept, "") // which slot it was is not known
+}
+
+func TestNobodyWhoWaitsIsNoVerdict(t *testing.T) {
+	is(t, of(t, "progress", 1, client("a", 1, 9), life("a.1", 1, 1, 1, 9)), judge.Unknown, "")
+}
+
+func TestWhatLivesOnAfterItsClientIsFound(t *testing.T) {
+	lived := life("a.1", 1, 1, 1*second, 10*second)
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 9500*second/1000)), judge.Kept, "")
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second)), judge.Violated, "lived on for 2s")
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), fault("stop", "a", 1, 2)), judge.Violated, "lived on")
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), client("b", 0, second), fault("kill", "a", 7*second,
+		7*second)), judge.Kept, "")
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 0)), judge.Unknown, "")
+	left := history.Event{Kind: history.Leftover, Client: "b", PID: 17, At: 3 * second}
+	is(t, of(t, "orphans", 1, left, client("b", 0, second)), judge.Violated, "process 17 was left of client b")
+}
+
+func TestWindowsCountWhatFaultsHit(t *testing.T) {
+	h := history.History{
+		client("a", 0, 20*second), life("a.1", 1, 1, 5*second, 9*second),
+		fault("kill", "a", second, second), fault("kill", "a", 5500*second/1000, 6*second),
+		fault("kill", "a", 7*second, 7*second), fault("stop", "a", 8*second, 8*second),
+		fault("kill", "a", 21*second, 21*second), fault("cut", "", 7*second, 8*second),
+	}
+	got := fmt.Sprint(judge.Hits(h))
+	if want := fmt.Sprint(judge.Windows{
+		"kill": {judge.Waiting: 1, judge.Young: 1, judge.Running: 1, judge.Other: 1},
+		"stop": {judge.Running: 1}, "cut": {judge.Other: 1},
+	}); got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+}
+
+func TestFaultsThatHitNothingAreNoted(t *testing.T) {
+	h := []history.Event{client("a", 0, 20*second), life("a.1", 1, 1, 5*second, 9*second)}
+	for miss, f := range map[bool]history.Event{
+		true: fault("kill", "a", second, second), false: fault("broker-kill", "", 6*second, 6*second),
+	} {
+		if v := of(t, "overlap", 1, append(h, f)...); v.Outcome != judge.Kept || (v.Note != "") != miss {
+			t.Errorf("%+v; want a note: %v", v, miss)
+		}
+	}
+}
+
+func TestCheckersAreDescribed(t *testing.T) {
+	for _, c := range judge.Checkers {
+		if c.Name == "" || c.About == "" || strings.HasSuffix(c.About, ".") {
+			t.Errorf("%+v", c)
+		}
+	}
+}

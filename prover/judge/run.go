@@ -1,0 +1,71 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"berth/prover/history"
+)
+
+// Run is one command, with everything that it started, from the first to the last sign of life of any of them.
+type Run struct {
+	ID, Client string
+
+	// What any of its processes was told; 0: none was told anything.
+	Slot int
+	Term uint64
+
+	At, Until int64 // as in history.Event
+
+	Lives []history.Event // in order of their start
+}
+
+func (r Run) String() string {
+	return fmt.Sprintf("run %s of client %s, slot %d, term %d, alive from %s to %s", r.ID, r.Client, r.Slot, r.Term,
+		time.Duration(r.At), time.Duration(r.Until))
+}
+
+// Runs returns what was run, in order of the start.
+func Runs(h history.History) []Run {
+	lives := slices.DeleteFunc(slices.Clone(h), func(e history.Event) bool { return e.Kind != history.Life })
+	slices.SortStableFunc(lives, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	var runs []Run
+	index := map[string]int{} // of runs, by ID
+	for _, l := range lives {
+		i, known := index[l.Run]
+		if !known {
+			i = len(runs)
+			index[l.Run] = i
+			runs = append(runs, Run{ID: l.Run, Client: l.Client, At: l.At})
+		}
+		r := &runs[i]
+		r.Until = max(r.Until, l.Until)
+		r.Slot, r.Term = cmp.Or(r.Slot, l.Slot), cmp.Or(r.Term, l.Term)
+		r.Lives = append(r.Lives, l)
+	}
+	return runs
+}
+
+// blame is a violation by these runs.
+func blame(at, until int64, runs []Run, format string, args ...any) Violation {
+	v := Violation{At: at, Until: until, What: fmt.Sprintf(format, args...)}
+	for _, r := range runs {
+		v.Lives = append(v.Lives, r.Lives...)
+	}
+	return v
+}
+
+// Problems returns what verdicts blame, and what they cannot tell, for people.
+func Problems(verdicts []Verdict) (all []string) {
+	for _, v := range verdicts {
+		if v.Outcome == Unknown {
+			all = append(all, fmt.Sprintf("%s is unknown: %s", v.Checker, v.Note))
+		}
+		for _, violation := range v.Violations {
+			all = append(all, violation.What)
+		}
+	}
+	return all
+}

@@ -1,0 +1,106 @@
+// Command berth-prove runs commands under a lock, breaks things meanwhile, and judges from what lived when whether the lock
+// has kept its promises. The lock may be any:
+//
+//	berth-prove run --adapter "flock {lock} {witness}" --faults kill,stop --time 30s
+//	berth-prove judge history.jsonl
+//	berth-prove list
+//
+// It shares no code with what berth's lock and supervisor are made of, so that it shares none of their bugs. The same
+// program is the command that it has run under the lock: package witness.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"berth/prover/fault"
+	"berth/prover/judge"
+	"berth/prover/witness"
+)
+
+// The exit statuses.
+const (
+	statusKept     = 0
+	statusViolated = 1
+	statusUnknown  = 2 // also: wrong usage, or the lock cannot be tried
+)
+
+// errViolated: the history was judged, and has been printed.
+var errViolated = errors.New("violated")
+
+// errUnknown: the same, and it does not tell.
+var errUnknown = errors.New("unknown")
+
+func main() {
+	if witness.Called() {
+		os.Exit(witness.Main())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second signal ends it at once, and the kernel its clients
+	os.Exit(run(ctx, os.Args))
+}
+
+func run(ctx context.Context, args []string) int {
+	err := app().RunContext(ctx, args)
+	switch {
+	case err == nil:
+		return statusKept
+	case errors.Is(err, errViolated):
+		return statusViolated
+	case !errors.Is(err, errUnknown):
+		fmt.Fprintln(os.Stderr, "berth-prove:", err)
+	}
+	return statusUnknown
+}
+
+func app() *cli.App {
+	return &cli.App{
+		Name:  "berth-prove",
+		Usage: "judge whether a lock keeps its promises",
+		Description: "Exit status: 0 if nothing was violated, 1 if something was, 2 if that cannot be judged.\n\n" +
+			"docs/prover.md has more.",
+		HideHelpCommand: true,
+		ExitErrHandler:  func(*cli.Context, error) {},
+		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return err },
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return fmt.Errorf("there is no command %q; see berth-prove --help", c.Args().First())
+			}
+			return errors.New("say what to do: run, judge or list; see berth-prove --help")
+		},
+		Commands: []*cli.Command{
+			{Name: "run", Usage: "have clients contend for a lock, break things, and judge", Flags: append(runFlags, boundFlags...),
+				Action: runAction},
+			{Name: "judge", Usage: "judge a history", ArgsUsage: "FILE, or - for standard input",
+				Flags:  append([]cli.Flag{&cli.IntFlag{Name: "slots", Usage: "how many may hold at once, whatever the history has"}}, boundFlags...),
+				Action: judgeAction},
+			{Name: "list", Usage: "print workloads, faults and checkers", Action: listAction},
+		},
+	}
+}
+
+// workloads are what clients contend for.
+var workloads = []struct{ name, about string }{
+	{"mutex", "one slot"},
+	{"permits", "several slots: --slots"},
+}
+
+func listAction(c *cli.Context) error {
+	line := func(kind, name, about string) { fmt.Fprintf(c.App.Writer, "%-9s %-12s %s\n", kind, name, about) }
+	for _, w := range workloads {
+		line("workload", w.name, w.about)
+	}
+	for _, f := range fault.All {
+		line("fault", f.Name, f.About)
+	}
+	for _, one := range judge.Checkers {
+		line("checker", one.Name, one.About)
+	}
+	return nil
+}

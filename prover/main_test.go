@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/prover/history"
+	"berth/prover/witness"
+)
+
+// selfVariable makes the test's binary berth-prove.
+const selfVariable = "BERTH_PROVE_SELF"
+
+func TestMain(m *testing.M) {
+	if witness.Called() || os.Getenv(selfVariable) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// prove runs berth-prove in a directory of its own.
+type prove struct {
+	*exec.Cmd
+	out, err bytes.Buffer
+}
+
+func proves(t *testing.T, args ...string) *prove {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const patience = 2 * time.Minute
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	p := &prove{Cmd: exec.CommandContext(ctx, self, args...)}
+	p.Dir, p.Stdout, p.Stderr = t.TempDir(), &p.out, &p.err
+	p.Env = append(os.Environ(), selfVariable+"="+p.Dir)
+	return p
+}
+
+// ends waits for the end, wants the status, and that nothing is left.
+func (p *prove) ends(t *testing.T, status int, texts ...string) {
+	t.Helper()
+	err := p.Wait()
+	exit := new(exec.ExitError)
+	if err != nil && !errors.As(err, &exit) || p.ProcessState.ExitCode() != status {
+		t.Errorf("%v, want status %d", err, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(p.out.String()+p.err.String(), text) {
+			t.Errorf("nothing about %q", text)
+		}
+	}
+	if left := p.left(); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+	if t.Failed() {
+		t.Logf("%q printed:\n%s%s", p.Args, &p.out, &p.err)
+	}
+}
+
+// left returns what lives of it and of all that it has started.
+func (p *prove) left() (pids []string) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		if env, _ := os.ReadFile(file); bytes.Contains(env, []byte(selfVariable+"="+p.Dir)) {
+			pids = append(pids, file)
+		}
+	}
+	return pids
+}
+
+func (p *prove) start(t *testing.T) {
+	t.Helper()
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLockThatKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "kill,stop,kill-child", "--clients", "3",
+		"--time", "4s", "--progress", "10s", "--seed", "7", "--history", "h.jsonl", "--report", "r.json")
+	p.start(t)
+	p.ends(t, statusKept, "kept      overlap", "kept      permits", "unknown   terms", "kept      progress",
+		"kept      orphans")
+	again := proves(t, "judge", filepath.Join(p.Dir, "h.jsonl"))
+	again.start(t)
+	again.ends(t, statusKept, "kept      overlap")
+	if _, err := os.Stat(filepath.Join(p.Dir, "r.json")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNoLockAtAllIsFoundOut(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "{witness}", "--time", "1s", "--progress", "1s")
+	p.start(t)
+	p.ends(t, statusViolated, "violated  overlap", "violated  permits")
+}
+
+func TestWhatACommandLeavesIsFoundAndKilled(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--commands", "forking", "--time", "1s",
+		"--progress", "5s")
+	p.start(t)
+	p.ends(t, statusViolated, "violated  orphans")
+}
+
+func TestWhatCannotBeTriedIsNoVerdict(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"say what to do":          {},
+		`no command "prove"`:      {"prove"},
+		`no workload "set"`:       {"run", "--adapter", "{witness}", "--workload", "set"},
+		"a mutex has one":         {"run", "--adapter", "{witness}", "--slots", "2"},
+		"it needs {witness}":      {"run", "--adapter", "true"},
+		"needs {broker}":          {"run", "--adapter", "x {broker} {witness}"},
+		"an amqp:// URL":          {"run", "--adapter", "{witness}", "--broker", "rabbit"},
+		`no fault "flood"`:        {"run", "--adapter", "{witness}", "--faults", "flood"},
+		"broker of the prover's":  {"run", "--adapter", "{witness}", "--faults", "broker-kill"},
+		"/nonexistent/lock":       {"run", "--adapter", "/nonexistent/lock {witness}"},
+		"no command has run":      {"run", "--adapter", "false {witness}"},
+		"setup \"false\" ended":   {"run", "--adapter", "{witness}", "--setup", "false"},
+		"cannot read the history": {"judge", "/nonexistent/history"},
+		"judge takes one history": {"judge"},
+		"out.txt":                 {"run", "--adapter", "{witness}", "--report", "out.txt"},
+	} {
+		p := proves(t, args...)
+		p.start(t)
+		p.ends(t, statusUnknown, want)
+	}
+}
+
+func TestInterruptEndsEverything(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--time", "10m", "--history", "h.jsonl")
+	p.start(t)
+	const several = 6 // berth-prove, and clients
+	for over := time.Now().Add(20 * time.Second); len(p.left()) < several; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(over) {
+			t.Fatal("the clients do not start")
+		}
+	}
+	if err := p.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	p.ends(t, statusUnknown, "interrupt")
+	file, err := os.Open(filepath.Join(p.Dir, "h.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if h, err := history.Read(file); err != nil || len(h) == 0 {
+		t.Errorf("%v, %v", h, err)
+	}
+}
+
+func TestHistoryOfOthersIsJudged(t *testing.T) {
+	t.Parallel()
+	const lives = `{"kind":"lock","slots":2}
+{"kind":"life","client":"a","run":"a1","at":1,"until":5}
+{"kind":"life","client":"b","run":"b1","at":4,"until":9}
+`
+	for slots, want := range map[int]int{0: statusKept, 1: statusViolated} {
+		p := proves(t, "judge", "--slots", fmt.Sprint(slots), "-")
+		p.Stdin = strings.NewReader(lives)
+		p.start(t)
+		p.ends(t, want)
+	}
+	p := proves(t, "judge", "-")
+	p.Stdin = strings.NewReader(`{"kind":"lock","slots":2}`)
+	p.start(t)
+	p.ends(t, statusUnknown)
+}
+
+func TestListHasALineForEach(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "list")
+	p.start(t)
+	p.ends(t, statusKept, "workload  permits", "fault     broker-kill", "checker   overlap")
+}

@@ -1,0 +1,166 @@
+// Package witness is the command that runs under a lock that is looked at. About every millisecond it writes down that it
+// lives, into a file of its own in the directory WITNESS_DIR: first the beginning of its history.Event of kind "life" in
+// JSON, then a line for each sign of life, nanoseconds on CLOCK_BOOTTIME. [Read] makes a history of them.
+//
+// Its environment tells it what it is:
+//
+//	WITNESS_CLIENT          whose command it is
+//	WITNESS_MODE            plain     it ends on TERM
+//	                        stubborn  it ignores everything that can be ignored
+//	                        forking   stubborn, and two chains of processes beside it, each in a session of its own, each
+//	                                  process starting the next one and ending
+//	WITNESS_FOR             how long it works, such as 300ms; the chains go on. Default: until WITNESS_UNTIL
+//	WITNESS_UNTIL           when all ends, whatever happens, so that a broken lock leaves nothing behind for ever
+//	WITNESS_SLOT_VARIABLE   the variables with slot and term: BERTH_SLOT and BERTH_TERM by default. A command need not be
+//	WITNESS_TERM_VARIABLE   told either.
+//
+// Processes that were told the same slot and term are of one run, and so is whatever a witness starts.
+package witness
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"berth/prover/history"
+)
+
+// Name is what the program has to be called as to be a witness.
+const Name = "witness"
+
+const (
+	chains = 2                     // how many processes a forking witness has beside it
+	link   = 40 * time.Millisecond // how long each of them lives
+
+	linkVariable = "WITNESS_LINK" // the run, for a process of a chain
+)
+
+// Called reports whether this process is a witness.
+func Called() bool { return filepath.Base(os.Args[0]) == Name }
+
+// Main lives, and returns the exit status.
+func Main() int {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "witness:", err)
+		return 1
+	}
+	return 0
+}
+
+func run() error {
+	life, err := begin()
+	if err != nil {
+		return err
+	}
+	until, err := strconv.ParseInt(os.Getenv("WITNESS_UNTIL"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("cannot read WITNESS_UNTIL: %w", err)
+	}
+	work := time.Duration(until - life.At)
+	if text := os.Getenv("WITNESS_FOR"); text != "" {
+		if work, err = time.ParseDuration(text); err != nil {
+			return fmt.Errorf("cannot read WITNESS_FOR: %w", err)
+		}
+	}
+	record, err := write(life)
+	if err != nil {
+		return err
+	}
+	mode := os.Getenv("WITNESS_MODE")
+	if mode == "stubborn" || mode == "forking" {
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+			syscall.SIGUSR2)
+	}
+	if os.Getenv(linkVariable) != "" {
+		end := min(until, life.At+int64(link))
+		if err := live(record, end); err != nil || end == until {
+			return err
+		}
+		return fork(life.Run)
+	}
+	if mode == "forking" {
+		for range chains {
+			if err := fork(life.Run); err != nil {
+				return err
+			}
+		}
+	}
+	return live(record, min(until, life.At+int64(work)))
+}
+
+// begin returns what is known of the life when it begins.
+func begin() (history.Event, error) {
+	life := history.Event{Kind: history.Life, Client: os.Getenv("WITNESS_CLIENT"), PID: os.Getpid(), At: history.Now()}
+	slot, err := told("WITNESS_SLOT_VARIABLE", "BERTH_SLOT")
+	if err != nil {
+		return life, err
+	}
+	life.Slot = int(slot)
+	life.Until = life.At
+	if life.Term, err = told("WITNESS_TERM_VARIABLE", "BERTH_TERM"); err != nil {
+		return life, err
+	}
+	life.Run = fmt.Sprintf("%s.%d.%d", life.Client, life.Slot, life.Term)
+	if life.Term == 0 {
+		life.Run = cmp.Or(os.Getenv(linkVariable), fmt.Sprintf("%s.%d.%d", life.Client, life.PID, life.At))
+	}
+	return life, nil
+}
+
+// told returns a number from the variable that another one names, 0 if it is not set.
+func told(variable, otherwise string) (uint64, error) {
+	name := cmp.Or(os.Getenv(variable), otherwise)
+	text := os.Getenv(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	return n, nil
+}
+
+// write begins the record.
+func write(life history.Event) (*os.File, error) {
+	name := fmt.Sprintf("%d-%d", life.PID, life.At)
+	if os.Getenv(linkVariable) != "" {
+		name = "link-" + name
+	}
+	record, err := os.OpenFile(filepath.Join(os.Getenv("WITNESS_DIR"), name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return record, json.NewEncoder(record).Encode(life)
+}
+
+// live writes down that it lives, until then.
+func live(record *os.File, until int64) error {
+	for t := history.Now(); t < until; t = history.Now() {
+		if _, err := fmt.Fprintf(record, "%d\n", t); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// fork starts the next process of a chain, in a session of its own. Nobody waits for it: its parent may end before it.
+func fork(run string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	_, err = os.StartProcess(self, []string{Name}, &os.ProcAttr{
+		Env:   append(os.Environ(), linkVariable+"="+run),
+		Files: []*os.File{nil, nil, os.Stderr},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	return err
+}

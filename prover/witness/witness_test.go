@@ -1,0 +1,164 @@
+package witness_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/prover/history"
+	"berth/prover/witness"
+)
+
+func TestMain(m *testing.M) {
+	if witness.Called() {
+		os.Exit(witness.Main())
+	}
+	os.Exit(m.Run())
+}
+
+// patience is how long is waited for what has to happen.
+const patience = 20 * time.Second
+
+// start starts a witness that lives for no longer than lasts.
+func start(t *testing.T, dir string, lasts time.Duration, env ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := &exec.Cmd{Path: self, Args: []string{witness.Name}, Stderr: os.Stderr}
+	cmd.Env = append(env, "WITNESS_DIR="+dir, "WITNESS_CLIENT=c1",
+		fmt.Sprintf("WITNESS_UNTIL=%d", history.Now()+int64(lasts)))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd
+}
+
+func lives(t *testing.T, dir string) history.History {
+	t.Helper()
+	h, err := witness.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for over := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(over) {
+			t.Fatalf("not within %s: %s", patience, what)
+		}
+	}
+}
+
+func TestWitnessTellsWhatItWasToldAndHowLongItLived(t *testing.T) {
+	const works = 50 * time.Millisecond
+	for run, env := range map[string][]string{
+		"c1.2.70": {"BERTH_SLOT=2", "BERTH_TERM=70"},
+		"c1.3.71": {"BERTH_SLOT=2", "S=3", "T=71", "WITNESS_SLOT_VARIABLE=S", "WITNESS_TERM_VARIABLE=T"},
+		"":        nil,
+	} {
+		dir := t.TempDir()
+		before := history.Now()
+		cmd := start(t, dir, patience, append(env, "WITNESS_FOR="+works.String())...)
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		all := lives(t, dir)
+		if len(all) != 1 || witness.Began(dir, before) != 1 || witness.Began(dir, history.Now()) != 0 {
+			t.Fatalf("%+v", all)
+		}
+		l := all[0]
+		told := fmt.Sprintf("c1.%d.%d", l.Slot, l.Term)
+		if l.Client != "c1" || l.PID != cmd.Process.Pid || run != "" && (l.Run != run || told != run) ||
+			run == "" && (l.Run == "" || told != "c1.0.0") {
+			t.Errorf("%+v", l)
+		}
+		if l.At < before || l.Until-l.At < int64(works/2) || l.Until > history.Now() {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+func TestPlainWitnessEndsOnTermAndAStubbornOneOnlyWithAll(t *testing.T) {
+	for mode, ends := range map[string]bool{"plain": true, "stubborn": false} {
+		dir := t.TempDir()
+		cmd := start(t, dir, 2*time.Second, "WITNESS_MODE="+mode)
+		until(t, "it lives", func() bool { all := lives(t, dir); return len(all) > 0 && all[0].Until > all[0].At })
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		err := cmd.Wait()
+		if (err != nil) != ends {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+}
+
+// What a forking witness leaves behind is of its run, with or without a term.
+func TestChainsGoOnWhenTheirWitnessHasEnded(t *testing.T) {
+	for _, env := range [][]string{{"BERTH_SLOT=1", "BERTH_TERM=7"}, nil} {
+		dir := t.TempDir()
+		cmd := start(t, dir, 2*time.Second, append(env, "WITNESS_MODE=forking", "WITNESS_FOR=1ms")...)
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		at := history.Now()
+		until(t, "links live on", func() bool { return len(lives(t, dir)) > 6 })
+		for _, l := range lives(t, dir) {
+			if l.Run != lives(t, dir)[0].Run {
+				t.Errorf("%+v is of another run", l)
+			}
+		}
+		if witness.Began(dir, 0) != 1 || witness.Began(dir, at) != 0 {
+			t.Error("links count as commands")
+		}
+	}
+}
+
+// records writes files, one per argument, and reads them.
+func records(t *testing.T, files ...string) (history.History, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for i, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return witness.Read(dir)
+}
+
+const beginning = `{"kind":"life","client":"a","run":"a.1","pid":1,"at":1000,"until":1000}` + "\n"
+
+func TestWhatWasCutShortIsLeftOut(t *testing.T) {
+	h, err := records(t, "", strings.TrimSpace(beginning), beginning+"2000\n99", beginning)
+	if err != nil || len(h) != 2 || h[0].Until != 2000 || h[1].Until != 1000 {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+func TestNonsenseIsAnError(t *testing.T) {
+	for _, text := range []string{
+		"1000\n", `{"kind":"lock","slots":1}` + "\n", beginning + "x\n", beginning + "999\n", beginning + beginning,
+	} {
+		if h, err := records(t, text); err == nil {
+			t.Errorf("%q was read as %v", text, h)
+		}
+	}
+}
+
+func TestNumberThatIsNoneIsAnError(t *testing.T) {
+	cmd := start(t, t.TempDir(), patience, "BERTH_TERM=seven")
+	cmd.Stderr = nil
+	if err := cmd.Wait(); err == nil {
+		t.Error("it lived")
+	}
+}
