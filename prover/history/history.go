@@ -1,4 +1,4 @@
-// Package history is what a run of the prover writes down: who contended for which lock, what lived when, and which
+// Package history is what a run of the prover writes down: which clients contended for which lock, what lived when, and which
 // faults struck. A history is lines of JSON, one [Event] each, in any order:
 //
 //	{"kind":"lock","lock":"p17","slots":1}
@@ -6,19 +6,25 @@
 //	{"kind":"life","client":"c1","run":"c1.1","pid":4711,"slot":1,"term":7,"at":52000000,"until":3051000000}
 //	{"kind":"fault","fault":"kill","target":"c1","at":3040000000,"until":3040000000}
 //
-// It knows nothing of any lock service: whoever has a history of their own writes it so, and has it judged.
+// It knows nothing of any lock service: a history from elsewhere is judged as well.
 package history
 
-// Kind says what an event is about.
+// Kind tells what an event is about.
 type Kind string
 
 // The kinds of events.
 const (
 	Lock     Kind = "lock"     // what is contended for; once
-	Client   Kind = "client"   // one contender, from its start to its end
+	Client   Kind = "client"   // one attempt to get the lock, from its start to its end; a name has one
 	Life     Kind = "life"     // one process that ran under the lock, from its first to its last sign of life
 	Fault    Kind = "fault"    // what was broken, from when to when
 	Leftover Kind = "leftover" // a process that lived on when its client had ended, or all was over
+)
+
+// The faults that checkers know by name. All others they know by their time and their target alone.
+const (
+	Kill = "kill" // its target need not end what it has started; without a target no client that was there need
+	End  = "end"  // a campaign ends its clients, and nothing has to be taken any more; it proves nothing
 )
 
 // Event is one line of a history. Times are nanoseconds on CLOCK_BOOTTIME (clock_gettime(2)) since any moment that all
@@ -29,15 +35,16 @@ type Event struct {
 	Until  int64  `json:"until,omitempty"` // of a client that was still there at the end of the history: 0
 	Client string `json:"client,omitempty"`
 
-	// Of a lock.
-	Lock  string `json:"lock,omitempty"`
-	Slots int    `json:"slots,omitempty"`
+	// Of a lock. Faults are the names of those that were to strike.
+	Lock   string   `json:"lock,omitempty"`
+	Slots  int      `json:"slots,omitempty"`
+	Faults []string `json:"faults,omitempty"`
 
 	// Of a client that has ended: the exit status, 128 and more for a signal (POSIX sh).
 	Status int `json:"status,omitempty"`
 
-	// Of a life. Processes of one command have one run. Slot and term are what the lock service told the command; 0: it
-	// tells none.
+	// Of a life. Processes of one command have one run, and no others have that. Slot and term are what the lock service
+	// told the command, each from 1; 0: it tells none.
 	Run  string `json:"run,omitempty"`
 	PID  int    `json:"pid,omitempty"`
 	Slot int    `json:"slot,omitempty"`

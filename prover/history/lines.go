@@ -3,11 +3,13 @@ package history
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"reflect"
+	"strings"
 )
 
 // Write writes a history as lines of JSON.
@@ -25,12 +27,11 @@ func Write(w io.Writer, h History) error {
 	return nil
 }
 
-// Read reads lines of JSON up to the end. It passes over empty lines, and refuses whatever else is no event: what is
-// misspelt would be left out, and the verdict would not be about it.
+// Read reads lines of JSON up to the end. It passes over empty lines, and refuses whatever else is no event, or
+// contradicts a line before it: the verdict would be about something else.
 func Read(r io.Reader) (History, error) {
 	var h History
-	from := bufio.NewReader(r)
-	locks := 0
+	from, before := bufio.NewReader(r), map[string]Event{}
 	for number := 1; ; number++ {
 		line, err := from.ReadBytes('\n')
 		if err != nil && err != io.EOF {
@@ -38,11 +39,8 @@ func Read(r io.Reader) (History, error) {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			e, wrong := Parse(line)
-			if e.Kind == Lock {
-				locks++
-			}
-			if wrong == nil && locks > 1 {
-				wrong = errors.New("a second lock; a history is about one")
+			if wrong == nil {
+				wrong = e.contradicts(before)
 			}
 			if wrong != nil {
 				return nil, fmt.Errorf("line %d of the history: %w", number, wrong)
@@ -68,35 +66,58 @@ func Parse(line []byte) (e Event, err error) {
 	return e, e.check()
 }
 
+// fields are those that each kind may have beside the kind itself; true: has to have.
+var fields = map[Kind]map[string]bool{
+	Lock:     {"slots": true, "lock": false, "faults": false},
+	Client:   {"client": true, "at": false, "until": false, "status": false},
+	Life:     {"client": true, "run": true, "until": true, "at": false, "pid": false, "slot": false, "term": false},
+	Fault:    {"fault": true, "until": true, "at": false, "target": false},
+	Leftover: {"client": true, "pid": true, "at": false},
+}
+
 // check returns what the event lacks, or what cannot be.
 func (e Event) check() error {
-	if !slices.Contains([]Kind{Lock, Client, Life, Fault, Leftover}, e.Kind) {
+	has, known := fields[e.Kind]
+	if !known {
 		return fmt.Errorf("the kind is %q; it must be %s, %s, %s, %s or %s", e.Kind, Lock, Client, Life, Fault, Leftover)
 	}
-	for _, needs := range []struct {
-		kind  Kind
-		field string
-		given bool
-	}{
-		{Lock, "slots", e.Slots > 0},
-		{Client, "client", e.Client != ""},
-		{Life, "client", e.Client != ""},
-		{Life, "run", e.Run != ""},
-		{Life, "until", e.Until != 0},
-		{Fault, "fault", e.Fault != ""},
-		{Leftover, "client", e.Client != ""},
-		{Leftover, "pid", e.PID > 0},
-	} {
-		if needs.kind == e.Kind && !needs.given {
-			return fmt.Errorf("a %s needs %q", e.Kind, needs.field)
+	for field, value := range reflect.ValueOf(e).Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		needed, allowed := has[name]
+		switch {
+		case name == "kind":
+		case needed && value.IsZero():
+			return fmt.Errorf("a %s needs %q", e.Kind, name)
+		case !allowed && !value.IsZero():
+			return fmt.Errorf("a %s has no %q", e.Kind, name)
 		}
 	}
-	open := e.Until == 0 && e.Kind != Life && e.Kind != Fault
 	switch {
-	case e.At < 0 || e.Until < e.At && !open:
+	case e.At < 0 || e.Until != 0 && e.Until < e.At:
 		return fmt.Errorf("a %s from %d until %d", e.Kind, e.At, e.Until)
-	case e.Slot < 0:
-		return fmt.Errorf("slot %d; slots count from 1", e.Slot)
+	case min(e.Slots, e.Slot, e.PID) < 0:
+		return fmt.Errorf("a %s with a negative number; slots and pids count from 1", e.Kind)
 	}
+	return nil
+}
+
+// contradicts returns how the event contradicts those before it: there is one lock, one line for each client, and one
+// client, slot and term for each run.
+func (e Event) contradicts(before map[string]Event) error {
+	key := string(e.Kind) + " " + cmp.Or(e.Run, e.Client)
+	first, known := before[key]
+	slot, term := cmp.Or(first.Slot, e.Slot), cmp.Or(first.Term, e.Term) // as far as any process of the run was told
+	switch {
+	case !known:
+	case e.Kind == Lock:
+		return errors.New("a second lock; a history is about one")
+	case e.Kind == Client:
+		return fmt.Errorf("a second client %q; give each attempt a name of its own", e.Client)
+	case e.Kind == Life && (e.Client != first.Client || cmp.Or(e.Slot, slot) != slot || cmp.Or(e.Term, term) != term):
+		return fmt.Errorf("run %q has client %q, slot %d and term %d, and had client %q, slot %d and term %d before; give "+
+			"each command a run of its own", e.Run, e.Client, e.Slot, e.Term, first.Client, slot, term)
+	}
+	e.Slot, e.Term = slot, term
+	before[key] = e
 	return nil
 }

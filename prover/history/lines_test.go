@@ -12,10 +12,12 @@ import (
 
 func TestHistoryIsReadAsItWasWritten(t *testing.T) {
 	h := history.History{
-		{Kind: history.Lock, Lock: "p17", Slots: 2},
+		{Kind: history.Lock, Lock: "p17", Slots: 2, Faults: []string{"kill", "cut"}},
 		{Kind: history.Client, Client: "c1", Until: 9, Status: 75},
 		{Kind: history.Client, Client: "c2", At: 1},
 		{Kind: history.Life, Client: "c1", Run: "c1.1", PID: 4711, Slot: 1, Term: 7, At: 2, Until: 8},
+		{Kind: history.Life, Client: "c1", Run: "c1.1", PID: 4712, At: 3, Until: 9},
+		{Kind: history.Life, Client: "c1", Run: "c1.2", Slot: 2, Term: 9, At: 9, Until: 9},
 		{Kind: history.Fault, Fault: "kill", Target: "c1", At: 8, Until: 8},
 		{Kind: history.Leftover, Client: "c1", PID: 4712, At: 9},
 	}
@@ -39,26 +41,57 @@ func TestLastLineNeedsNoEnd(t *testing.T) {
 func TestWhatIsNoEventIsRefusedWithItsLine(t *testing.T) {
 	const good = `{"kind":"lock","slots":1}` + "\n"
 	for line, want := range map[string]string{
-		`kind: lock`:                                      "not an event in JSON",
-		`{"kind":"lock","slots":1`:                        "not an event in JSON",
-		`{"kind":"lock","slots":"1"}`:                     "not an event in JSON",
-		`{"kind":"client","cleint":"c1"}`:                 `unknown field "cleint"`,
-		`{"kind":"client","client":"c1"} {}`:              "more than one event",
-		`{"kind":"live","client":"c1"}`:                   `the kind is "live"`,
-		`{}`:                                              `the kind is ""`,
-		`{"kind":"lock","slots":1}`:                       "a second lock",
-		`{"kind":"client"}`:                               `a client needs "client"`,
-		`{"kind":"life","client":"c","at":1}`:             "a life needs",
-		`{"kind":"fault","at":1,"until":2}`:               `a fault needs "fault"`,
-		`{"kind":"leftover","client":"c"}`:                `a leftover needs "pid"`,
-		`{"kind":"fault","fault":"x","at":1}`:             "from 1 until 0",
-		`{"kind":"client","client":"c","at":-1}`:          "from -1",
-		`{"kind":"client","client":"c","at":3,"until":2}`: "from 3 until 2",
-		`{"kind":"life","client":"c","run":"r","at":1,"until":2,"slot":-1}`: "slots count from 1",
+		`kind: lock`:                                                        "not an event in JSON",
+		`{"kind":"lock","slots":1`:                                          "not an event in JSON",
+		`{"kind":"lock","slots":"1"}`:                                       "not an event in JSON",
+		`{"kind":"client","cleint":"c1"}`:                                   `unknown field "cleint"`,
+		`{"kind":"client","client":"c1"} {}`:                                "more than one event",
+		`{"kind":"live","client":"c1"}`:                                     `the kind is "live"`,
+		`{}`:                                                                `the kind is ""`,
+		`{"kind":"lock","slots":1}`:                                         "a second lock",
+		`{"kind":"client"}`:                                                 `a client needs "client"`,
+		`{"kind":"life","client":"c","at":1}`:                               "a life needs",
+		`{"kind":"fault","at":1,"until":2}`:                                 `a fault needs "fault"`,
+		`{"kind":"leftover","client":"c"}`:                                  `a leftover needs "pid"`,
+		`{"kind":"fault","fault":"x","at":1}`:                               `a fault needs "until"`,
+		`{"kind":"fault","fault":"x","at":2,"until":1}`:                     "from 2 until 1",
+		`{"kind":"client","client":"c","at":-1}`:                            "from -1",
+		`{"kind":"client","client":"c","at":3,"until":2}`:                   "from 3 until 2",
+		`{"kind":"life","client":"c","run":"r","at":1,"until":2,"slot":-1}`: "slots and pids count from 1",
+		`{"kind":"leftover","client":"c","pid":-1}`:                         "slots and pids count from 1",
+		`{"kind":"fault","fault":"kill","client":"c","until":2}`:            `a fault has no "client"`,
+		`{"kind":"life","client":"c","run":"r","until":2,"status":1}`:       `a life has no "status"`,
 	} {
 		h, err := history.Read(strings.NewReader(good + line + "\n"))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2 ") {
 			t.Errorf("%s: read as %v, %v; want %q", line, h, err, want)
+		}
+	}
+}
+
+// What a line contradicts stands before it, and others between them.
+func TestContradictionIsRefusedWithItsLine(t *testing.T) {
+	const before = `{"kind":"client","client":"c"}
+{"kind":"life","client":"c","run":"r","until":2}
+{"kind":"life","client":"c","run":"r","until":2,"slot":1,"term":7}
+{"kind":"life","client":"c","run":"r","until":2}
+`
+	for line, want := range map[string]string{
+		`{"kind":"client","client":"c","at":9}`:                         `a second client "c"`,
+		`{"kind":"life","client":"d","run":"r","until":2}`:              `has client "d"`,
+		`{"kind":"life","client":"c","run":"r","until":2,"slot":2}`:     "has client \"c\", slot 2",
+		`{"kind":"life","client":"c","run":"r","until":2,"term":8}`:     "slot 0 and term 8, and had",
+		`{"kind":"life","client":"c","run":"s","until":2,"term":8}`:     "",
+		`{"kind":"leftover","client":"c","pid":1}`:                      "",
+		`{"kind":"life","client":"c","run":"r","pid":9,"until":2}`:      "",
+		`{"kind":"client","client":"r"}`:                                "",
+		`{"kind":"life","client":"c","run":"c","until":2}`:              "",
+		`{"kind":"fault","fault":"kill","target":"c","at":1,"until":2}`: "",
+	} {
+		_, err := history.Read(strings.NewReader(before + line))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "line 5 ")) {
+			t.Errorf("%s: %v; want %q", line, err, want)
 		}
 	}
 }
