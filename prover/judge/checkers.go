@@ -12,8 +12,10 @@ import (
 type Bounds struct {
 	Slots    int           // default: as the history has it; 1 if it has no lock
 	Progress time.Duration // how long a free slot may be left alone; default: 30 s
-	Orphan   time.Duration // how long something may live after its client; default: 1 s
 }
+
+// Orphan is how long something may live after its client has ended.
+const Orphan = time.Second
 
 // Checker looks for one kind of violation.
 type Checker struct {
@@ -71,9 +73,6 @@ func (b Bounds) complete(h history.History) Bounds {
 	if b.Progress == 0 {
 		b.Progress = 30 * time.Second
 	}
-	if b.Orphan == 0 {
-		b.Orphan = time.Second
-	}
 	return b
 }
 
@@ -86,7 +85,7 @@ func unless(reason string, found []Violation) Verdict {
 	return v
 }
 
-// slotless says why slots cannot be told apart, "" if they can. Of one slot nobody needs to be told.
+// slotless is why slots cannot be told apart, "" if they can. Of one slot no command needs to be told.
 func (m *matter) slotless() string {
 	told := 0
 	for _, r := range m.runs {
@@ -122,11 +121,7 @@ func overlap(m *matter) Verdict {
 			}
 		}
 	})
-	v := unless(m.slotless(), found)
-	if v.Note == "" {
-		v.Note = Miss(m.history)
-	}
-	return v
+	return unless(m.slotless(), found)
 }
 
 func permits(m *matter) Verdict {
@@ -152,12 +147,12 @@ func permits(m *matter) Verdict {
 }
 
 // eachStart calls do for each run in order, with the runs that began before it and live when it begins. Of two that meet
-// in one nanosecond both are alive in it.
+// in one nanosecond both are alive in it. The slice is do's for the call.
 func (m *matter) eachStart(do func(r Run, alive []Run)) {
 	var alive []Run
 	for _, r := range m.runs {
 		alive = slices.DeleteFunc(alive, func(earlier Run) bool { return earlier.Until < r.At })
-		do(r, slices.Clone(alive))
+		do(r, alive)
 		alive = append(alive, r)
 	}
 }
@@ -172,7 +167,8 @@ func terms(m *matter) Verdict {
 			continue
 		}
 		told++
-		if before := last[slot]; r.Term <= before.Term {
+		// What runs on a slot after a command, for the same client, may have its term: a hook.
+		if before := last[slot]; r.Term < before.Term || r.Term == before.Term && r.Client != before.Client {
 			found = append(found, blame(r.At, 0, []Run{before, r}, "the term did not grow: %s; then %s", before, r))
 		}
 		last[slot] = r
@@ -184,31 +180,43 @@ func terms(m *matter) Verdict {
 }
 
 func orphans(m *matter) Verdict {
-	ended := map[string]int64{} // of clients whose end binds their commands
+	known, ended := map[string]bool{}, map[string]int64{} // clients, and when those ended whose end binds their commands
 	for _, e := range m.history {
-		if e.Kind == history.Client && e.Until != 0 {
-			ended[e.Client] = e.Until
-		}
-	}
-	for _, e := range m.history {
-		if e.Kind == history.Fault && (e.Fault == "kill" || e.Fault == "freeze") && e.At <= ended[e.Target] {
-			delete(ended, e.Target)
+		if e.Kind == history.Client {
+			known[e.Client] = true
+			if e.Until != 0 && !m.killed(e) {
+				ended[e.Client] = e.Until
+			}
 		}
 	}
 	var found []Violation
 	for _, r := range m.runs {
-		if until, binds := ended[r.Client]; binds && r.Until > until+int64(m.bounds.Orphan) {
+		if until, binds := ended[r.Client]; binds && r.Until > until+int64(Orphan) {
 			found = append(found, blame(until, r.Until, []Run{r}, "it lived on for %s when its client had ended: %s",
 				time.Duration(r.Until-until), r))
 		}
 	}
+	reason := ""
+	if len(ended) == 0 {
+		reason = "no client ended by itself"
+	}
 	for _, e := range m.history {
-		if _, binds := ended[e.Client]; binds && e.Kind == history.Leftover {
-			found = append(found, Violation{At: e.At, What: fmt.Sprintf("process %d was left of client %s", e.PID, e.Client)})
+		if e.Kind != history.Leftover {
+			continue
+		}
+		if _, binds := ended[e.Client]; binds {
+			found = append(found, blame(e.At, 0, nil, "process %d was left of client %s", e.PID, e.Client))
+		} else if !known[e.Client] {
+			reason = fmt.Sprintf("process %d was left, of a client %s that the history does not have", e.PID, e.Client)
 		}
 	}
-	if len(ended) == 0 {
-		return unless("no client ended by itself", nil)
-	}
-	return unless("", found)
+	return unless(reason, found)
+}
+
+// killed reports whether a client was, while it was there.
+func (m *matter) killed(client history.Event) bool {
+	return slices.ContainsFunc(m.history, func(e history.Event) bool {
+		return e.Kind == history.Fault && e.Fault == history.Kill && (e.Target == "" || e.Target == client.Client) &&
+			e.At <= client.Until && client.At <= e.Until
+	})
 }

@@ -103,7 +103,7 @@ func TestAProcessThatOutlivesItsRunIsPartOfIt(t *testing.T) {
 	}
 }
 
-// Of one slot nobody needs to be told, of several everybody.
+// Of one slot no command needs to be told, of several each.
 func TestCommandsThatAreToldNoSlotOverlapOnlyOnOne(t *testing.T) {
 	h := []history.Event{life("a.1", 0, 0, 1000, 2000), life("b.1", 0, 0, 1500, 3000)}
 	is(t, of(t, "overlap", 1, h...), judge.Violated, "500ns of overlap")
@@ -115,7 +115,7 @@ func TestNothingThatRanIsNoVerdict(t *testing.T) {
 	for _, v := range judge.Judge(nil, judge.Bounds{}) {
 		is(t, v, judge.Unknown, "")
 		if v.Note == "" {
-			t.Errorf("%s does not say why", v.Checker)
+			t.Errorf("%s does not tell why", v.Checker)
 		}
 		if problems := judge.Problems([]judge.Verdict{v}); len(problems) != 1 || !strings.Contains(problems[0], v.Note) {
 			t.Errorf("%q", problems)
@@ -127,6 +127,9 @@ func TestTermsHaveToGrow(t *testing.T) {
 	first := life("a.1", 1, 7, 1000, 2000)
 	is(t, of(t, "terms", 1, first, life("b.1", 1, 6, 3000, 3000)), judge.Violated, "term did not grow")
 	is(t, of(t, "terms", 1, first, life("b.1", 1, 7, 3000, 3000)), judge.Violated, "term did not grow")
+	is(t, of(t, "terms", 1, first, life("a.2", 1, 7, 3000, 3000)), judge.Kept, "") // a hook of the command
+	is(t, of(t, "terms", 1, first, life("b.1", 1, 8, 3000, 3000), life("a.2", 1, 7, 4000, 4000)), judge.Violated,
+		"term did not grow")
 	is(t, of(t, "terms", 2, first, life("b.1", 2, 6, 3000, 3000)), judge.Kept, "")
 	is(t, of(t, "terms", 1, first, life("b.1", 1, 0, 3000, 3000)), judge.Unknown, "")
 	is(t, of(t, "terms", 1, life("b.1", 1, 0, 3000, 3000)), judge.Unknown, "")
@@ -151,7 +154,7 @@ func TestFreeSlotHasToBeTaken(t *testing.T) {
 		"in time":                       {[]history.Event{held, a, b, life("b.1", 1, 2, 39*second, 90*second)}, ""},
 		"too late":                      {[]history.Event{held, a, b, life("b.1", 1, 2, 41*second, 90*second)}, "a slot was free for 31s"},
 		"never":                         {[]history.Event{held, a, b}, "a slot was free for 1m20s"},
-		"nobody waited for long":        {[]history.Event{held, a, client("b", 0, 12*second), client("c", 89*second, 0), fault("x", "", 90*second, 90*second)}, ""},
+		"no client waited for long":     {[]history.Event{held, a, client("b", 0, 12*second), client("c", 89*second, 0), fault("x", "", 90*second, 90*second)}, ""},
 		"in time after a fault":         {[]history.Event{held, a, b, life("b.1", 1, 2, 60*second, 90*second), fault("cut", "b", 12*second, 31*second)}, ""},
 		"too late after a fault":        {[]history.Event{held, a, b, life("b.1", 1, 2, 62*second, 90*second), fault("cut", "b", 12*second, 31*second)}, "free for 31s"},
 		"in time after one of a moment": {[]history.Event{held, a, b, life("b.1", 1, 2, 60*second, 90*second), fault("kill", "b", 31*second, 31*second)}, ""},
@@ -165,7 +168,7 @@ func TestFreeSlotHasToBeTaken(t *testing.T) {
 	}
 }
 
-// Others' handovers do not hide a slot that nobody takes.
+// Others' handovers do not hide a slot that no client takes.
 func TestEachSlotHasToBeTaken(t *testing.T) {
 	h := []history.Event{client("w", 0, 100*second), life("z.1", 2, 1, 0, second)}
 	for i := range int64(50) {
@@ -178,7 +181,59 @@ func TestEachSlotHasToBeTaken(t *testing.T) {
 	is(t, of(t, "progress", 2, h...), judge.Kept, "") // which slot it was is not known
 }
 
-func TestNobodyWhoWaitsIsNoVerdict(t *testing.T) {
+// A client that has had its command, and stays, does not wait for another one.
+func TestClientWaitsForItsFirstCommandAlone(t *testing.T) {
+	is(t, of(t, "progress", 1, client("a", 0, 900*second), life("a.1", 1, 1, second, 2*second),
+		life("a.2", 1, 2, 600*second, 601*second)), judge.Kept, "")
+}
+
+// Clients that try once leave moments in which none waits.
+func TestClientsThatLeaveWithoutASlotWaitTogether(t *testing.T) {
+	for name, c := range map[string]struct {
+		every, waits int64
+		served       bool // on slot 1
+		text         string
+	}{
+		"one after the other":       {every: second, waits: 900 * second / 1000, text: "slot 2 was free for 44.9"},
+		"for a moment now and then": {every: 100 * second, waits: 500 * second / 1000},
+		"until another slot":        {every: second, waits: 900 * second / 1000, served: true},
+	} {
+		h := []history.Event{life("z.1", 2, 1, 0, 10), life("y.1", 1, 1, 0, 10)}
+		for i := range int64(50) {
+			name, at := fmt.Sprintf("c%d", i), i*c.every
+			end := client(name, at, at+c.waits)
+			if c.served {
+				end.Until += 20
+				h = append(h, life(name+".1", 1, uint64(i+2), at+c.waits, end.Until))
+			}
+			h = append(h, end)
+		}
+		v := of(t, "progress", 2, h...)
+		t.Run(name, func(t *testing.T) {
+			if c.text == "" {
+				is(t, v, judge.Kept, "")
+			} else if v.Outcome != judge.Violated || !strings.Contains(fmt.Sprint(v.Violations), c.text) {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
+
+func TestSlotsThatWereNotToldAreLookedAtAsOne(t *testing.T) {
+	v := of(t, "progress", 2, client("a", 0, 9), life("a.1", 0, 0, 5, 9))
+	if !strings.Contains(v.Note, "as one: 0 of 1 commands were told their slot") {
+		t.Errorf("%+v", v)
+	}
+}
+
+// A campaign ends with TERM to all clients.
+func TestNothingHasToBeTakenAtTheEnd(t *testing.T) {
+	h := []history.Event{client("a", 0, 60*second), life("b.1", 1, 1, 0, 10*second)}
+	is(t, of(t, "progress", 1, h...), judge.Violated, "free for 50s")
+	is(t, of(t, "progress", 1, append(h, fault(history.End, "", 20*second, 60*second))...), judge.Kept, "")
+}
+
+func TestNoClientThatWaitsIsNoVerdict(t *testing.T) {
 	is(t, of(t, "progress", 1, client("a", 1, 9), life("a.1", 1, 1, 1, 9)), judge.Unknown, "")
 }
 
@@ -189,35 +244,35 @@ func TestWhatLivesOnAfterItsClientIsFound(t *testing.T) {
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), fault("stop", "a", 1, 2)), judge.Violated, "lived on")
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), client("b", 0, second), fault("kill", "a", 7*second,
 		7*second)), judge.Kept, "")
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), client("b", 0, second), fault("kill", "", 7*second,
+		9*second)), judge.Kept, "")
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), fault("kill", "", 8500*second/1000, 9*second)),
+		judge.Violated, "lived on")
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), fault("freeze", "a", 7*second, 7*second)), judge.Violated,
+		"lived on")
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 0)), judge.Unknown, "")
 	left := history.Event{Kind: history.Leftover, Client: "b", PID: 17, At: 3 * second}
 	is(t, of(t, "orphans", 1, left, client("b", 0, second)), judge.Violated, "process 17 was left of client b")
+	v := of(t, "orphans", 1, left, client("a", 0, second))
+	if is(t, v, judge.Unknown, ""); !strings.Contains(v.Note, "process 17 was left, of a client b") {
+		t.Errorf("%+v", v)
+	}
 }
 
 func TestWindowsCountWhatFaultsHit(t *testing.T) {
 	h := history.History{
+		{Kind: history.Lock, Slots: 1, Faults: []string{"kill", "reset"}},
 		client("a", 0, 20*second), life("a.1", 1, 1, 5*second, 9*second),
 		fault("kill", "a", second, second), fault("kill", "a", 5500*second/1000, 6*second),
 		fault("kill", "a", 7*second, 7*second), fault("stop", "a", 8*second, 8*second),
 		fault("kill", "a", 21*second, 21*second), fault("cut", "", 7*second, 8*second),
+		fault(history.End, "", 7*second, 8*second),
 	}
 	got := fmt.Sprint(judge.Hits(h))
-	if want := fmt.Sprint(judge.Windows{
-		"kill": {judge.Waiting: 1, judge.Young: 1, judge.Running: 1, judge.Other: 1},
-		"stop": {judge.Running: 1}, "cut": {judge.Other: 1},
-	}); got != want {
+	const want = "map[cut:map[other:1 running:0 waiting:0 young:0] kill:map[other:1 running:1 waiting:1 young:1] " +
+		"reset:map[other:0 running:0 waiting:0 young:0] stop:map[other:0 running:1 waiting:0 young:0]]"
+	if got != want {
 		t.Errorf("%s, not %s", got, want)
-	}
-}
-
-func TestFaultsThatHitNothingAreNoted(t *testing.T) {
-	h := []history.Event{client("a", 0, 20*second), life("a.1", 1, 1, 5*second, 9*second)}
-	for miss, f := range map[bool]history.Event{
-		true: fault("kill", "a", second, second), false: fault("broker-kill", "", 6*second, 6*second),
-	} {
-		if v := of(t, "overlap", 1, append(h, f)...); v.Outcome != judge.Kept || (v.Note != "") != miss {
-			t.Errorf("%+v; want a note: %v", v, miss)
-		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 type change struct {
 	at     int64
 	step   int    // 1: it begins, -1: it ends
-	client string // whose state changes; "": nobody's
+	client string // whose state changes; "": none's
 	of     kind
 	slot   int // of a run
 }
@@ -29,8 +29,8 @@ const (
 
 // progress looks at each slot by itself where commands are told theirs, else at all as one.
 func progress(m *matter) Verdict {
-	lanes, places := 1, m.bounds.Slots
-	if m.bounds.Slots > 1 && m.slotless() == "" {
+	lanes, places, told := 1, m.bounds.Slots, m.slotless()
+	if told == "" {
 		lanes, places = m.bounds.Slots, 1
 	}
 	changes := m.changes()
@@ -53,6 +53,9 @@ func progress(m *matter) Verdict {
 	v := unless("", all.found)
 	v.Note = fmt.Sprintf("a slot was free while clients waited %d times, for %s at most", all.times,
 		time.Duration(all.longest))
+	if places > 1 {
+		v.Note += "; slots were looked at as one: " + told
+	}
 	return v
 }
 
@@ -81,23 +84,23 @@ func (m *matter) changes() (all []change) {
 	return all
 }
 
-// contender is what a client does at a moment.
-type contender struct {
-	there bool
-	runs  int
-}
+// contender is a client at a moment. It waits until its first command begins; what comes after that is one command more
+// or less of its own.
+type contender struct{ there, ran bool }
 
-func (c contender) waits() bool { return c.there && c.runs == 0 }
+func (c contender) waits() bool { return c.there && !c.ran }
 
-// watch goes through the changes and looks for how long places are free while clients wait and no fault lasts.
+// watch goes through the changes and looks for how long places are free while clients wait and no fault lasts. Time in
+// which no client waits does not count. What came before it does, unless the last one that waited has got a slot: clients
+// that leave again and again without one have waited all together.
 type watch struct {
 	bound        int64
 	slot, places int // slot 0: all
 
 	clients                map[string]*contender
 	waiting, taken, faults int
-	since                  int64 // when the present wait began
-	waits                  bool
+	at                     int64 // of the last change
+	since, lasted          int64 // when the present wait began, and how much of it counts
 	times                  int
 	longest                int64
 	waited                 bool // some client has, at some time
@@ -105,26 +108,25 @@ type watch struct {
 }
 
 func (w *watch) take(c change) {
-	begins := c.of == runChanges && c.step > 0 && (w.slot == 0 || c.slot == w.slot)
-	if w.waits && (begins || c.of == faultChanges) {
-		w.look(c.at)
+	if w.waiting > 0 && w.taken < w.places && w.faults == 0 {
+		if w.lasted == 0 {
+			w.since = w.at
+		}
+		w.lasted += c.at - w.at
 	}
+	w.at = c.at
+	here := c.of == runChanges && (w.slot == 0 || c.slot == w.slot)
 	switch {
+	case here:
+		w.taken += c.step
 	case c.of == faultChanges:
 		w.faults += c.step
-	case c.of == runChanges && (w.slot == 0 || c.slot == w.slot):
-		w.taken += c.step
 	}
 	if c.client != "" {
 		w.move(c)
 	}
 	w.waited = w.waited || w.waiting > 0
-	owed := w.waiting > 0 && w.taken < w.places && w.faults == 0
-	switch {
-	case owed && !w.waits:
-		w.waits, w.since = true, c.at
-		w.times++
-	case !owed && w.waits:
+	if c.of == faultChanges || c.of == runChanges && c.step > 0 && (here || w.waiting == 0) {
 		w.look(c.at)
 	}
 }
@@ -138,7 +140,7 @@ func (w *watch) move(c change) {
 	}
 	before := one.waits()
 	if c.of == runChanges {
-		one.runs += c.step
+		one.ran = true
 	} else {
 		one.there = c.step > 0
 	}
@@ -152,11 +154,11 @@ func (w *watch) move(c change) {
 
 // look ends a wait.
 func (w *watch) look(at int64) {
-	if !w.waits {
+	lasted := w.lasted
+	if w.lasted = 0; lasted == 0 {
 		return
 	}
-	w.waits = false
-	lasted := at - w.since
+	w.times++
 	w.longest = max(w.longest, lasted)
 	if lasted <= w.bound {
 		return
@@ -165,6 +167,6 @@ func (w *watch) look(at int64) {
 	if w.slot > 0 {
 		what = fmt.Sprintf("slot %d", w.slot)
 	}
-	w.found = append(w.found, Violation{At: w.since, Until: at,
-		What: fmt.Sprintf("%s was free for %s while clients waited", what, time.Duration(lasted))})
+	w.found = append(w.found, blame(w.since, at, nil, "%s was free for %s while clients waited", what,
+		time.Duration(lasted)))
 }

@@ -56,16 +56,3 @@ func blame(at, until int64, runs []Run, format string, args ...any) Violation {
 	}
 	return v
 }
-
-// Problems returns what verdicts blame, and what they cannot tell, for people.
-func Problems(verdicts []Verdict) (all []string) {
-	for _, v := range verdicts {
-		if v.Outcome == Unknown {
-			all = append(all, fmt.Sprintf("%s is unknown: %s", v.Checker, v.Note))
-		}
-		for _, violation := range v.Violations {
-			all = append(all, violation.What)
-		}
-	}
-	return all
-}

@@ -1,7 +1,11 @@
-// Package judge says of a history which promises of a lock it keeps. Each checker gives a verdict of its own.
+// Package judge finds out which promises of a lock a history keeps. Each checker gives a verdict of its own.
 package judge
 
-import "berth/prover/history"
+import (
+	"fmt"
+
+	"berth/prover/history"
+)
 
 // Outcome is what a checker has found.
 type Outcome string
@@ -13,12 +17,25 @@ const (
 	Unknown  Outcome = "unknown" // the history does not tell
 )
 
-// Verdict is what one checker says of a history.
+// Verdict is what one checker finds in a history.
 type Verdict struct {
 	Checker    string      `json:"checker"`
 	Outcome    Outcome     `json:"outcome"`
 	Violations []Violation `json:"violations,omitempty"`
 	Note       string      `json:"note,omitempty"` // why it is unknown, or how often it was looked at
+}
+
+// Problems returns what verdicts blame, and what they cannot tell, for people.
+func Problems(verdicts []Verdict) (all []string) {
+	for _, v := range verdicts {
+		if v.Outcome == Unknown {
+			all = append(all, fmt.Sprintf("%s is unknown: %s", v.Checker, v.Note))
+		}
+		for _, violation := range v.Violations {
+			all = append(all, violation.What)
+		}
+	}
+	return all
 }
 
 // Violation is one moment at which a promise was broken.
@@ -29,8 +46,8 @@ type Violation struct {
 	Lives []history.Event `json:"lives,omitempty"`
 }
 
-// Windows is how often each fault has begun in each phase of a client or a command: a fault that has hit nothing proves
-// nothing.
+// Windows is how often each fault has begun in each phase of a client or a command, all phases of all faults that struck
+// or were to strike: a fault that has hit nothing proves nothing.
 type Windows map[string]map[Phase]int
 
 // Phase is what the target of a fault was doing.

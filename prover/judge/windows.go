@@ -9,17 +9,22 @@ import (
 // young is for how long a command counts as young.
 const young = time.Second
 
-// Hits returns how often each fault fell into each phase of its target.
+// Hits returns how often each fault fell into each phase of its target. The end of a campaign is none.
 func Hits(h history.History) Windows {
 	w, runs := Windows{}, Runs(h)
-	for _, f := range h {
-		if f.Kind != history.Fault {
-			continue
+	add := func(fault string, phase Phase, n int) {
+		if w[fault] == nil {
+			w[fault] = map[Phase]int{Waiting: 0, Young: 0, Running: 0, Other: 0}
 		}
-		if w[f.Fault] == nil {
-			w[f.Fault] = map[Phase]int{}
+		w[fault][phase] += n
+	}
+	for _, e := range h {
+		for _, name := range e.Faults {
+			add(name, Other, 0)
 		}
-		w[f.Fault][phase(h, runs, f)]++
+		if e.Kind == history.Fault && e.Fault != history.End {
+			add(e.Fault, phase(h, runs, e), 1)
+		}
 	}
 	return w
 }
@@ -39,25 +44,4 @@ func phase(h history.History, runs []Run, f history.Event) Phase {
 		}
 	}
 	return Other
-}
-
-// Miss says that no fault proves anything because all struck when nothing ran: no command of the target, or of anybody
-// where there is no target. It is "" if one did, or if there were no faults.
-func Miss(h history.History) string {
-	runs, faults := Runs(h), 0
-	for _, f := range h {
-		if f.Kind != history.Fault {
-			continue
-		}
-		faults++
-		for _, r := range runs {
-			if (f.Target == "" || r.Client == f.Target) && r.At <= f.At && f.At <= r.Until {
-				return ""
-			}
-		}
-	}
-	if faults == 0 {
-		return ""
-	}
-	return "no fault struck while a command ran: they prove nothing"
 }
