@@ -114,7 +114,7 @@ func (d *drawing) join() {
 	}
 }
 
-// slot returns the lane of a slot. Of a lock with one slot nobody needs to be told.
+// slot returns the lane of a slot. Of a lock with one slot no command needs to be told.
 func (d *drawing) slot(n int) *lane {
 	if n == 0 && d.slotCount == 1 {
 		n = 1
@@ -193,7 +193,7 @@ func (d *drawing) drawClients() {
 		switch {
 		case event.Kind == history.Leftover && on != nil:
 			note := fmt.Sprintf("left over of %s: process %d", event.Client, event.PID)
-			on.Bars = append(on.Bars, d.bar(left, wholeLane, event.At, cmp.Or(event.Until, event.At), note))
+			on.Bars = append(on.Bars, d.bar(left, wholeLane, event.At, event.At, note))
 		case event.Kind != history.Client:
 		case event.Until == 0:
 			on.Bars = append(on.Bars, d.bar(undated, wholeLane, event.At, end, event.Client+": its end is not known"))

@@ -13,7 +13,7 @@ import (
 	"berth/prover/judge"
 )
 
-// facts says in one line what the history is about.
+// facts returns in one line what the history is about.
 func (r Report) facts() string {
 	var parts []string
 	if r.Seed != 0 || !r.Began.IsZero() {
@@ -65,7 +65,7 @@ func (r Report) clients() []string {
 
 func (r Report) faults() (n int) {
 	for _, event := range r.History {
-		if event.Kind == history.Fault {
+		if event.Kind == history.Fault && event.Fault != history.End {
 			n++
 		}
 	}
@@ -104,10 +104,10 @@ func (r Report) windows() []window {
 	return rows
 }
 
-// targeted reports whether a fault strikes clients, and not the broker or all.
+// targeted reports whether a fault strikes clients, and not the broker or all. One that has struck nothing may.
 func (r Report) targeted(fault string) bool {
 	counts := r.Windows[fault]
-	if counts[judge.Waiting]+counts[judge.Young]+counts[judge.Running] > 0 {
+	if counts[judge.Waiting]+counts[judge.Young]+counts[judge.Running] > 0 || counts[judge.Other] == 0 {
 		return true
 	}
 	return slices.ContainsFunc(r.History, func(event history.Event) bool {
@@ -115,7 +115,7 @@ func (r Report) targeted(fault string) bool {
 	})
 }
 
-// caveat says what the windows leave open; "": nothing.
+// caveat is what the windows leave open; "": nothing.
 func (r Report) caveat() string {
 	rows := r.windows()
 	switch {

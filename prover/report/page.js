@@ -109,7 +109,7 @@
     paper.textAlign = "left";
   }
 
-  // drawBands draws what concerns everybody from top to bottom.
+  // drawBands draws what concerns all from top to bottom.
   function drawBands(colour) {
     for (const lane of chart.lanes.slice(0, 2)) {
       for (const bar of lane.bars) {
@@ -142,7 +142,7 @@
   }
 
   function drawLane(lane, colour) {
-    const drawn = new Map(); // up to which pixel, by kind and row: bars that nobody sees cost nothing
+    const drawn = new Map(); // up to which pixel, by kind and row: bars that do not show cost nothing
     for (let i = 0; i < lane.bars.length; i++) {
       const bar = lane.bars[i];
       if (bar[UNTIL] < view.from || bar[FROM] > view.to) continue;

@@ -25,8 +25,8 @@ import (
 // Report is what a run of the prover has found, and what it was found in.
 type Report struct {
 	Command  string          `json:"command"`        // the command line that finds it again
-	Seed     uint64          `json:"seed,omitempty"` // of the faults
-	Began    time.Time       `json:"began,omitzero"` // zero: the history was brought by somebody else
+	Seed     uint64          `json:"seed"`           // of the faults, if there is a time at which it began
+	Began    time.Time       `json:"began,omitzero"` // zero: the history is from elsewhere
 	Verdicts []judge.Verdict `json:"verdicts"`
 	Windows  judge.Windows   `json:"windows,omitempty"`
 	History  history.History `json:"history"`

@@ -35,13 +35,14 @@ func example() report.Report {
 		Seed:    4711,
 		Began:   time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		History: history.History{
-			{Kind: history.Lock, Lock: "p17", Slots: 1},
+			{Kind: history.Lock, Lock: "p17", Slots: 1, Faults: []string{"cut", "kill", "reset"}},
 			{Kind: history.Client, Client: "c1", Until: 5 * second, Status: 137},
 			{Kind: history.Client, Client: "c2"},
 			other, fork, first,
 			{Kind: history.Leftover, Client: "c1", PID: 4712, At: 9 * second},
 			{Kind: history.Fault, Fault: "kill", Target: "c1", At: 5 * second, Until: 5 * second},
 			{Kind: history.Fault, Fault: "reset", Target: "c1", At: 9 * second, Until: 10 * second},
+			{Kind: history.Fault, Fault: history.End, At: 9*second + second/2, Until: 10 * second},
 		},
 		Verdicts: []judge.Verdict{
 			{Checker: "overlap", Outcome: judge.Violated, Violations: []judge.Violation{{At: 7 * second, Until: 8 * second,
@@ -53,6 +54,7 @@ func example() report.Report {
 			"kill":        {judge.Running: 1},
 			"reset":       {judge.Other: 1},
 			"broker-stop": {judge.Other: 2},
+			"cut":         {judge.Waiting: 0, judge.Young: 0, judge.Running: 0, judge.Other: 0},
 		},
 	}
 }
@@ -335,9 +337,10 @@ func TestChartDrawsWhatIsInTheHistory(t *testing.T) {
 	}
 	const want = `violations, 1 rows
   kind 5 row 0 7.0-8.0 slot 0: overlap: 1s of overlap: c1.1; c2.1
-faults, 1 rows
+faults, 2 rows
   kind 4 row 0 5.0-5.0 slot 0: kill of c1
   kind 4 row 0 9.0-10.0 slot 0: reset of c1
+  kind 4 row 1 9.5-10.0 slot 0: end
 slot 1, 2 rows
   kind 2 row 0 1.0-8.0 slot 1: c1.1, slot 1, term 7, 2 processes, pid 4711
   kind 2 row 1 7.0-9.0 slot 1: c2.1, slot 1, term 8, pid 4720

@@ -48,7 +48,7 @@ func writeVerdict(out io.Writer, v judge.Verdict, width int) {
 	}
 }
 
-// when says from when on and for how long a promise was broken.
+// when is from when on and for how long a promise was broken.
 func when(v judge.Violation) string {
 	if v.Until > v.At {
 		return fmt.Sprintf("at %s for %s", seconds(v.At), seconds(v.Until-v.At))
