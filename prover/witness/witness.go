@@ -14,7 +14,7 @@
 //	WITNESS_SLOT_VARIABLE   the variables with slot and term: BERTH_SLOT and BERTH_TERM by default. A command need not be
 //	WITNESS_TERM_VARIABLE   told either.
 //
-// Processes that were told the same slot and term are of one run, and so is whatever a witness starts.
+// Each witness is a run of its own, with its chains: what the lock tells may be wrong.
 package witness
 
 import (
@@ -106,10 +106,7 @@ func begin() (history.Event, error) {
 	if life.Term, err = told("WITNESS_TERM_VARIABLE", "BERTH_TERM"); err != nil {
 		return life, err
 	}
-	life.Run = fmt.Sprintf("%s.%d.%d", life.Client, life.Slot, life.Term)
-	if life.Term == 0 {
-		life.Run = cmp.Or(os.Getenv(linkVariable), fmt.Sprintf("%s.%d.%d", life.Client, life.PID, life.At))
-	}
+	life.Run = cmp.Or(os.Getenv(linkVariable), fmt.Sprintf("%s.%d.%d", life.Client, life.PID, life.At))
 	return life, nil
 }
 
@@ -151,7 +148,7 @@ func live(record *os.File, until int64) error {
 	return nil
 }
 
-// fork starts the next process of a chain, in a session of its own. Nobody waits for it: its parent may end before it.
+// fork starts the next process of a chain, in a session of its own. No process waits for it: its parent may end before it.
 func fork(run string) error {
 	self, err := os.Executable()
 	if err != nil {

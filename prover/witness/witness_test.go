@@ -61,10 +61,10 @@ func until(t *testing.T, what string, is func() bool) {
 
 func TestWitnessTellsWhatItWasToldAndHowLongItLived(t *testing.T) {
 	const works = 50 * time.Millisecond
-	for run, env := range map[string][]string{
-		"c1.2.70": {"BERTH_SLOT=2", "BERTH_TERM=70"},
-		"c1.3.71": {"BERTH_SLOT=2", "S=3", "T=71", "WITNESS_SLOT_VARIABLE=S", "WITNESS_TERM_VARIABLE=T"},
-		"":        nil,
+	for told, env := range map[string][]string{
+		"slot 2, term 70": {"BERTH_SLOT=2", "BERTH_TERM=70"},
+		"slot 3, term 71": {"BERTH_SLOT=2", "S=3", "T=71", "WITNESS_SLOT_VARIABLE=S", "WITNESS_TERM_VARIABLE=T"},
+		"slot 0, term 0":  nil,
 	} {
 		dir := t.TempDir()
 		before := history.Now()
@@ -77,14 +77,25 @@ func TestWitnessTellsWhatItWasToldAndHowLongItLived(t *testing.T) {
 			t.Fatalf("%+v", all)
 		}
 		l := all[0]
-		told := fmt.Sprintf("c1.%d.%d", l.Slot, l.Term)
-		if l.Client != "c1" || l.PID != cmd.Process.Pid || run != "" && (l.Run != run || told != run) ||
-			run == "" && (l.Run == "" || told != "c1.0.0") {
-			t.Errorf("%+v", l)
+		if l.Client != "c1" || l.PID != cmd.Process.Pid || l.Run == "" ||
+			fmt.Sprintf("slot %d, term %d", l.Slot, l.Term) != told {
+			t.Errorf("%+v, not %s", l, told)
 		}
 		if l.At < before || l.Until-l.At < int64(works/2) || l.Until > history.Now() {
 			t.Errorf("%+v", l)
 		}
+	}
+}
+
+// A lock that runs two commands at once may tell them the same.
+func TestCommandsThatAreToldTheSameAreTwoRuns(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		start(t, dir, patience, "BERTH_SLOT=1", "BERTH_TERM=7")
+	}
+	until(t, "both live", func() bool { return len(lives(t, dir)) == 2 })
+	if all := lives(t, dir); all[0].Run == all[1].Run || all[0].Term != all[1].Term {
+		t.Errorf("%+v", all)
 	}
 }
 

@@ -56,7 +56,7 @@ func (c *contender) launch(binary string, args, env []string) {
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	c.cmd.Env = append(env,
 		markVariable+"="+c.mark, "WITNESS_CLIENT="+c.name, "BERTH_LOG_LEVEL=debug",
-		"WITNESS_UNTIL="+strconv.FormatInt(now()+int64(5*time.Minute), 10))
+		"WITNESS_UNTIL="+strconv.FormatInt(history.Now()+int64(5*time.Minute), 10))
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	go func() {
@@ -183,6 +183,3 @@ func (c *contender) end() {
 		}
 	}
 }
-
-// now is a moment on CLOCK_BOOTTIME.
-func now() int64 { return history.Now() }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/prover/history"
 	"berth/test/brokertest"
 )
 
@@ -340,7 +341,7 @@ func (f fault) try(t *testing.T, broker *brokertest.Broker, contenders int, r *r
 // lock handed over once more, and judges.
 func (f fault) play(s *scene, r *row) verdict {
 	s.t.Helper()
-	at, struck := now(), time.Now()
+	at, struck := history.Now(), time.Now()
 	healed := false
 	heal := f.strike(s, s.holder())
 	mend := func() {
@@ -356,7 +357,7 @@ func (f fault) play(s *scene, r *row) verdict {
 		s.await("the next command runs", func() bool { return s.nextRuns(at) })
 	}
 	mend()
-	after := now() + int64(cmp.Or(f.watched, 500*time.Millisecond))
+	after := history.Now() + int64(cmp.Or(f.watched, 500*time.Millisecond))
 	s.t.Logf("%s with %d contenders struck at %s", f.name, s.stage.contenders, struck.UTC().Format("15:04:05.000"))
 	return s.conclude(r, at, after)
 }
@@ -366,7 +367,7 @@ func (f fault) play(s *scene, r *row) verdict {
 func (s *scene) conclude(r *row, at, after int64) verdict {
 	s.t.Helper()
 	s.await("all slots have commands after the fault", func() bool { return s.alive(after) })
-	over := now()
+	over := history.Now()
 	if !s.stage.broken {
 		s.handOver()
 	}

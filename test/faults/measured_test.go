@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/prover/history"
 )
 
 // manyTimes is how often what is measured is tried.
@@ -26,14 +28,14 @@ func TestStandbyRunsAfterSupervisorWasKilled(t *testing.T) {
 	s := open(t, rabbit, stage{})
 	var struck []int64
 	for i := range manyTimes {
-		struck = append(struck, now())
+		struck = append(struck, history.Now())
 		s.running().signal(syscall.SIGKILL)
 		s.await("the standby's command runs", func() bool { return s.nextRuns(struck[i]) })
 		s.awaitWaiting(s.join(), 1)
 		s.awaitBaton()
 		time.Sleep(settling)
 	}
-	ended := now()
+	ended := history.Now()
 	v := s.end()
 	clean(t, v)
 	r := results.row("default timings: supervisor killed", len(s.all)-manyTimes)
@@ -92,14 +94,14 @@ func TestCommandsGoOnWhenTheBrokerIsRestartedInPlace(t *testing.T) {
 	r := results.row("default timings: broker restarted in place", 3)
 	for range rounds {
 		s := open(t, rabbit, stage{})
-		at, struck := now(), time.Now()
+		at, struck := history.Now(), time.Now()
 		s.must(s.broker.RestartInPlace(t.Context(), stopped))
 		down := time.Since(struck)
-		after := now() + int64(10*time.Second) // the deadline would have passed by then
+		after := history.Now() + int64(10*time.Second) // the deadline would have passed by then
 		s.await("a command runs after the fault", func() bool { return s.alive(after) })
 		v := s.end()
 		clean(t, v)
-		r.add(v, at, now())
+		r.add(v, at, history.Now())
 		t.Logf("the broker was down for %s, %d commands were run", down.Round(time.Millisecond), len(v.Runs))
 		if down >= survivable {
 			t.Errorf("the broker was down for %s, longer than commands outlive; try again on a machine that is "+
@@ -123,20 +125,20 @@ func TestTreeIsDeadBeforeTheBrokerFreesTheSlotOfASilentHolder(t *testing.T) {
 	dead, within := 0, 0
 	for range rounds {
 		s := open(t, rabbit, stage{})
-		at := now()
+		at := history.Now()
 		s.holder().relay.silence(toBroker, fromBroker)
 		s.await("the standby wins the slot", func() bool { return s.successor.logged("slot won") > 0 })
-		won := now()
+		won := history.Now()
 		s.await("the standby's command runs", func() bool { return s.nextRuns(at) })
 		s.holder().relay.heal()
 		v := s.end()
 		clean(t, v)
-		r.add(v, at, now())
+		r.add(v, at, history.Now())
 		first := v.Runs[0]
 		if first.Until < won {
 			dead++
 		}
-		if next, found := v.Next(at); found && time.Duration(next.At-at) <= bound {
+		if command, found := next(v.Runs, at); found && time.Duration(command.At-at) <= bound {
 			within++
 		}
 		t.Logf("the tree died %s after the fault, the standby won the slot after %s and ran after %s",

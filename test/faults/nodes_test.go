@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/prover/history"
 	"berth/test/bench/measure"
 	"berth/test/bench/report"
 	"berth/test/brokertest"
@@ -188,7 +189,7 @@ func (l loss) try(t *testing.T, c *brokertest.Cluster, rows []*row, away time.Du
 			s.holder().signal(syscall.SIGSTOP) // it must not see the node die
 		}
 	}
-	at := now()
+	at := history.Now()
 	if err := l.way.lose(c, c.Nodes[l.lost]); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +202,7 @@ func (l loss) try(t *testing.T, c *brokertest.Cluster, rows []*row, away time.Du
 	if err := l.way.back(c, c.Nodes[l.lost]); err != nil {
 		t.Fatal(err)
 	}
-	after := now()
+	after := history.Now()
 	if dead := awaitAlive(scenes, after, l.way.limit); l.way.anew && len(dead) > 0 {
 		for _, i := range dead {
 			rows[i].stuck++

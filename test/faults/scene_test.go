@@ -293,12 +293,8 @@ func (s *scene) alive(after int64) bool {
 
 // nextRuns reports whether a command has begun after the moment.
 func (s *scene) nextRuns(after int64) bool {
-	for _, r := range s.runs() {
-		if r.At > after {
-			return true
-		}
-	}
-	return false
+	_, began := next(s.runs(), after)
+	return began
 }
 
 // handOver tells the berth whose command was started last to end, and waits until the
@@ -308,7 +304,7 @@ func (s *scene) handOver() {
 	for len(s.living()) <= s.stage.slots {
 		s.contend()
 	}
-	at := now()
+	at := history.Now()
 	if c := s.running(); !c.ended() {
 		c.signal(syscall.SIGTERM)
 	}

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"berth/prover/history"
 )
 
 // trouble is one of the things that go wrong in a storm. It ends by itself, or with
@@ -92,7 +94,7 @@ func weather(t *testing.T, name string, st stage) {
 	for range rounds {
 		t.Run("", func(t *testing.T) {
 			s := open(t, rabbit, st)
-			at := now()
+			at := history.Now()
 			var pending []recovery
 			for over := time.Now().Add(storm); time.Now().Before(over); time.Sleep(rand.N(pause)) {
 				pending = mend(pending, time.Now())
@@ -104,9 +106,9 @@ func weather(t *testing.T, name string, st stage) {
 				}
 			}
 			mend(pending, time.Now().Add(time.Hour))
-			after := now()
+			after := history.Now()
 			s.await("a command runs after the storm", func() bool { return s.alive(after) })
-			ended := now()
+			ended := history.Now()
 			s.handOver()
 			v := s.end()
 			clean(t, v)

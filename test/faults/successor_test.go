@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/prover/history"
 	"berth/test/brokertest"
 )
 
@@ -234,7 +235,7 @@ var successions = []fault{
 	})},
 	// fault: ledger
 	{name: "ledger deleted within 150 ms of a handover", lasting: lease, strike: plain(func(s *scene, h *contender) {
-		at := now()
+		at := history.Now()
 		h.signal(syscall.SIGTERM)
 		s.await("the next command runs", func() bool { return s.nextRuns(at) })
 		time.Sleep(rand.N(150 * time.Millisecond))

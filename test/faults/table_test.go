@@ -30,8 +30,8 @@ func (r *row) add(v verdict, from, to int64) {
 // count is add without the overlaps, for one of many faults in one history.
 func (r *row) count(v verdict, from, to int64) {
 	r.runs++
-	if next, found := v.Next(from); found && next.At < to {
-		r.next = append(r.next, time.Duration(next.At-from))
+	if command, found := next(v.Runs, from); found && command.At < to {
+		r.next = append(r.next, time.Duration(command.At-from))
 	} else {
 		r.kept++
 	}

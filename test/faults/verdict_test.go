@@ -11,12 +11,18 @@ import (
 type verdict struct {
 	Runs     []judge.Run       // in order of their start
 	Overlaps []judge.Violation // two runs on one slot
-	Problems []string          // every violation, overlaps among them, and what berth tells no command
+	Problems []string          // every violation, overlaps among them, and commands that berth told no slot
 }
 
 func judged(lives history.History, slots int) verdict {
 	all := judge.Judge(lives, judge.Bounds{Slots: slots}, "overlap", "permits", "terms")
-	return verdict{Runs: judge.Runs(lives), Overlaps: all[0].Violations, Problems: judge.Problems(all)}
+	v := verdict{Runs: judge.Runs(lives), Overlaps: all[0].Violations, Problems: judge.Problems(all)}
+	for _, r := range v.Runs {
+		if r.Slot == 0 {
+			v.Problems = append(v.Problems, "it was told no slot: "+r.String())
+		}
+	}
+	return v
 }
 
 // Overlapped returns how long commands overlapped, added up.
@@ -27,12 +33,16 @@ func (v verdict) Overlapped() (all time.Duration) {
 	return all
 }
 
-// Next returns the first run that began after the given moment.
-func (v verdict) Next(after int64) (judge.Run, bool) {
-	for _, r := range v.Runs {
-		if r.At > after {
+// next returns the first command that began after the given moment. A hook that is a witness is none: it has client, slot
+// and term of the command before it.
+func next(runs []judge.Run, after int64) (judge.Run, bool) {
+	began := map[[3]any]bool{}
+	for _, r := range runs {
+		command := [3]any{r.Client, r.Slot, r.Term}
+		if r.At > after && !began[command] {
 			return r, true
 		}
+		began[command] = true
 	}
 	return judge.Run{}, false
 }

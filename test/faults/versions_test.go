@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"berth/prover/history"
 )
 
 // before is the last version whose records do not say from whom they are; FAULTS_OLD names another commit.
@@ -31,12 +33,12 @@ func TestVersionsBesideEachOtherDoNotOverlap(t *testing.T) {
 	for range rounds {
 		t.Run("", func(t *testing.T) {
 			s := open(t, rabbit, stage{contenders: 4, flags: short, every: []string{latest, old}})
-			at := now()
+			at := history.Now()
 			for range handovers {
 				for len(s.living()) < s.stage.contenders {
 					s.join()
 				}
-				began, c := now(), s.running()
+				began, c := history.Now(), s.running()
 				heal := func() {}
 				switch rand.N(6) {
 				case 0:
@@ -68,7 +70,7 @@ func TestVersionsBesideEachOtherDoNotOverlap(t *testing.T) {
 				s.await("the next command runs", func() bool { return s.nextRuns(began) })
 				heal()
 			}
-			ended := now()
+			ended := history.Now()
 			v := s.end()
 			clean(t, v)
 			r.add(v, at, ended)
