@@ -156,7 +156,7 @@ func TestNoProcessIsLeftAfterTheTestProcessIsKilled(t *testing.T) {
 	must(t, err)
 	dir = strings.TrimSpace(dir)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if len(process.WithHome(dir)) == 0 {
+	if len(process.WithEnvironment("HOME="+dir)) == 0 {
 		t.Fatal("found no process of a broker")
 	}
 	must(t, cmd.Process.Kill())

@@ -45,14 +45,14 @@ func run(m *testing.M) int {
 
 // stopsCleanly stops a broker, and says what is left of it.
 func stopsCleanly(b *brokertest.Broker) error {
-	if len(process.WithHome(b.Dir())) == 0 {
+	if len(process.WithEnvironment("HOME="+b.Dir())) == 0 {
 		return errors.New("found no process of a running broker")
 	}
 	if err := b.Stop(); err != nil {
 		return err
 	}
-	if left := process.WithHome(b.Dir()); len(left) > 0 {
-		return fmt.Errorf("left by Stop: processes %v", left)
+	if left := process.WithEnvironment("HOME=" + b.Dir()); len(left) > 0 {
+		return fmt.Errorf("left by Stop: %d processes", len(left))
 	}
 	if _, err := os.Stat(b.Dir()); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("the directory of a stopped broker: %v", err)

@@ -7,6 +7,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -152,13 +153,14 @@ func Sweep(dir string) {
 	}
 }
 
-// WithHome returns the processes whose environment has dir as HOME.
-func WithHome(dir string) []int {
-	var found []int
+// WithEnvironment returns the processes that were started with an entry, such as HOME=/tmp/x, in their environment, each
+// with all of it.
+func WithEnvironment(entry string) map[int][]string {
+	found := map[int][]string{}
 	for _, pid := range each("environ") {
-		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if err == nil && strings.Contains("\x00"+string(env), "\x00HOME="+dir+"\x00") {
-			found = append(found, pid) // others are gone, zombies, or somebody else's
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // "": it is gone, a zombie, or somebody else's
+		if env := strings.Split(string(text), "\x00"); slices.Contains(env, entry) {
+			found[pid] = env
 		}
 	}
 	return found
@@ -167,13 +169,14 @@ func WithHome(dir string) []int {
 // AwaitGone waits until no process has dir as its HOME.
 func AwaitGone(ctx context.Context, dir string) error {
 	for {
-		pids := WithHome(dir)
-		if len(pids) == 0 {
+		left := WithEnvironment("HOME=" + dir)
+		if len(left) == 0 {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("processes %v that live in %s are still there; end them by hand", pids, dir)
+			return fmt.Errorf("processes %v that live in %s are still there; end them by hand",
+				slices.Sorted(maps.Keys(left)), dir)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

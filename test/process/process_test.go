@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,16 +65,19 @@ func TestProgramThatIsNotThereIsNamed(t *testing.T) {
 	}
 }
 
-func TestProcessesAreFoundByTheirHome(t *testing.T) {
-	dir := t.TempDir()
+func TestProcessesAreFoundByTheirEnvironment(t *testing.T) {
+	home := "HOME=" + t.TempDir()
 	cmd := exec.Command("sleep", "60")
-	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{home, "PATH=" + os.Getenv("PATH")}
 	p, err := process.Start(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer p.End(0)
-	if found := process.WithHome(dir); len(found) != 1 || found[0] != p.PID() {
+	if found := process.WithEnvironment(home); len(found) != 1 || !slices.Contains(found[p.PID()], cmd.Env[1]) {
 		t.Errorf("found %v, not %d", found, p.PID())
+	}
+	if found := process.WithEnvironment(home[:len(home)-1]); len(found) > 0 {
+		t.Errorf("found %v by the beginning of an entry", found)
 	}
 }
