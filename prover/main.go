@@ -28,14 +28,8 @@ import (
 const (
 	statusKept     = 0
 	statusViolated = 1
-	statusUnknown  = 2 // also: wrong usage, or the lock cannot be tried
+	statusUnknown  = 2 // also: wrong usage, or a lock that runs nothing
 )
-
-// errViolated: the history was judged, and has been printed.
-var errViolated = errors.New("violated")
-
-// errUnknown: the same, and it does not tell.
-var errUnknown = errors.New("unknown")
 
 func main() {
 	if witness.Called() {
@@ -46,20 +40,30 @@ func main() {
 	os.Exit(run(ctx, os.Args))
 }
 
+// run returns the exit status. What is violated stays so, whatever fails beside it.
 func run(ctx context.Context, args []string) int {
-	err := app().RunContext(ctx, args)
-	switch {
-	case err == nil:
-		return statusKept
-	case errors.Is(err, errViolated):
-		return statusViolated
-	case !errors.Is(err, errUnknown):
+	var found judge.Outcome
+	err := app(&found).RunContext(ctx, args)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "berth-prove:", err)
 	}
-	return statusUnknown
+	switch {
+	case found == judge.Violated:
+		return statusViolated
+	case err != nil || found == judge.Unknown:
+		return statusUnknown
+	}
+	return statusKept
 }
 
-func app() *cli.App {
+// app is the command line. What is judged puts into found what was found.
+func app(found *judge.Outcome) *cli.App {
+	judging := func(do func(*cli.Context) (judge.Outcome, error)) cli.ActionFunc {
+		return func(c *cli.Context) (err error) {
+			*found, err = do(c)
+			return err
+		}
+	}
 	return &cli.App{
 		Name:  "berth-prove",
 		Usage: "judge whether a lock keeps its promises",
@@ -72,35 +76,25 @@ func app() *cli.App {
 			if c.Args().Present() {
 				return fmt.Errorf("there is no command %q; see berth-prove --help", c.Args().First())
 			}
-			return errors.New("say what to do: run, judge or list; see berth-prove --help")
+			return errors.New("name what to do: run, judge or list; see berth-prove --help")
 		},
 		Commands: []*cli.Command{
 			{Name: "run", Usage: "have clients contend for a lock, break things, and judge", Flags: append(runFlags, boundFlags...),
-				Action: runAction},
+				Action: judging(runAction)},
 			{Name: "judge", Usage: "judge a history", ArgsUsage: "FILE, or - for standard input",
 				Flags:  append([]cli.Flag{&cli.IntFlag{Name: "slots", Usage: "how many may hold at once, whatever the history has"}}, boundFlags...),
-				Action: judgeAction},
-			{Name: "list", Usage: "print workloads, faults and checkers", Action: listAction},
+				Action: judging(judgeAction)},
+			{Name: "list", Usage: "print faults and checkers", Action: listAction},
 		},
 	}
 }
 
-// workloads are what clients contend for.
-var workloads = []struct{ name, about string }{
-	{"mutex", "one slot"},
-	{"permits", "several slots: --slots"},
-}
-
 func listAction(c *cli.Context) error {
-	line := func(kind, name, about string) { fmt.Fprintf(c.App.Writer, "%-9s %-12s %s\n", kind, name, about) }
-	for _, w := range workloads {
-		line("workload", w.name, w.about)
-	}
 	for _, f := range fault.All {
-		line("fault", f.Name, f.About)
+		fmt.Fprintf(c.App.Writer, "fault    %-12s %s\n", f.Name, f.About)
 	}
 	for _, one := range judge.Checkers {
-		line("checker", one.Name, one.About)
+		fmt.Fprintf(c.App.Writer, "checker  %-12s %s\n", one.Name, one.About)
 	}
 	return nil
 }

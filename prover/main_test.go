@@ -13,8 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"berth/prover/adapter"
+	"berth/prover/campaign"
 	"berth/prover/history"
 	"berth/prover/witness"
+	"berth/test/process"
 )
 
 // selfVariable makes the test's binary berth-prove.
@@ -62,7 +65,7 @@ func (p *prove) ends(t *testing.T, status int, texts ...string) {
 		}
 	}
 	if left := p.left(); len(left) > 0 {
-		t.Errorf("left: %v", left)
+		t.Errorf("left: %d processes", len(left))
 	}
 	if t.Failed() {
 		t.Logf("%q printed:\n%s%s", p.Args, &p.out, &p.err)
@@ -70,15 +73,7 @@ func (p *prove) ends(t *testing.T, status int, texts ...string) {
 }
 
 // left returns what lives of it and of all that it has started.
-func (p *prove) left() (pids []string) {
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, file := range files {
-		if env, _ := os.ReadFile(file); bytes.Contains(env, []byte(selfVariable+"="+p.Dir)) {
-			pids = append(pids, file)
-		}
-	}
-	return pids
-}
+func (p *prove) left() map[int][]string { return process.WithEnvironment(selfVariable + "=" + p.Dir) }
 
 func (p *prove) start(t *testing.T) {
 	t.Helper()
@@ -90,15 +85,24 @@ func (p *prove) start(t *testing.T) {
 func TestLockThatKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "kill,stop,kill-child", "--clients", "3",
-		"--time", "4s", "--progress", "10s", "--seed", "7", "--history", "h.jsonl", "--report", "r.json")
+		"--time", "4s", "--work", "3s", "--progress", "10s", "--seed", "7", "--history", "h.jsonl", "--report", "r.json",
+		"--logs", "logs")
 	p.start(t)
 	p.ends(t, statusKept, "kept      overlap", "kept      permits", "unknown   terms", "kept      progress",
 		"kept      orphans")
+	text, err := os.ReadFile(filepath.Join(p.Dir, "h.jsonl"))
+	for _, want := range []string{`"faults":["kill","stop","kill-child"]`, `"fault":"end"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in the history, %v", want, err)
+		}
+	}
 	again := proves(t, "judge", filepath.Join(p.Dir, "h.jsonl"))
 	again.start(t)
 	again.ends(t, statusKept, "kept      overlap")
-	if _, err := os.Stat(filepath.Join(p.Dir, "r.json")); err != nil {
-		t.Error(err)
+	for _, file := range []string{"r.json", "logs/c1.log"} {
+		if _, err := os.Stat(filepath.Join(p.Dir, file)); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -106,7 +110,7 @@ func TestNoLockAtAllIsFoundOut(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", "{witness}", "--time", "1s", "--progress", "1s")
 	p.start(t)
-	p.ends(t, statusViolated, "violated  overlap", "violated  permits")
+	p.ends(t, statusViolated, "violated  overlap", "violated  permits", " --seed ")
 }
 
 func TestWhatACommandLeavesIsFoundAndKilled(t *testing.T) {
@@ -117,24 +121,29 @@ func TestWhatACommandLeavesIsFoundAndKilled(t *testing.T) {
 	p.ends(t, statusViolated, "violated  orphans")
 }
 
-func TestWhatCannotBeTriedIsNoVerdict(t *testing.T) {
+func TestWhatCannotRunIsNoVerdict(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"say what to do":          {},
+		"name what to do":         {},
 		`no command "prove"`:      {"prove"},
-		`no workload "set"`:       {"run", "--adapter", "{witness}", "--workload", "set"},
-		"a mutex has one":         {"run", "--adapter", "{witness}", "--slots", "2"},
+		"--slots, --clients":      {"run", "--adapter", "{witness}", "--slots", "0"},
+		"--work 1ms":              {"run", "--adapter", "{witness}", "--work", "1ms"},
 		"it needs {witness}":      {"run", "--adapter", "true"},
-		"needs {broker}":          {"run", "--adapter", "x {broker} {witness}"},
-		"an amqp:// URL":          {"run", "--adapter", "{witness}", "--broker", "rabbit"},
+		"give both or none":       {"run", "--adapter", "x {broker} {witness}"},
+		"{broker} in --adapter":   {"run", "--adapter", "{witness}", "--broker", "start"},
+		"a URL such as http://":   {"run", "--adapter", "{witness} {broker}", "--broker", "rabbit"},
+		"dist/brokers/9.9/bin":    {"run", "--adapter", "{witness} {broker}", "--broker", "start:9.9"},
 		`no fault "flood"`:        {"run", "--adapter", "{witness}", "--faults", "flood"},
 		"broker of the prover's":  {"run", "--adapter", "{witness}", "--faults", "broker-kill"},
 		"/nonexistent/lock":       {"run", "--adapter", "/nonexistent/lock {witness}"},
-		"no command has run":      {"run", "--adapter", "false {witness}"},
+		"no command has run":      {"run", "--adapter", "false {witness}", "--time", "10m"},
+		"last one has printed":    {"run", "--adapter", "true {witness}", "--time", "10m"},
 		"setup \"false\" ended":   {"run", "--adapter", "{witness}", "--setup", "false"},
 		"cannot read the history": {"judge", "/nonexistent/history"},
-		"judge takes one history": {"judge"},
+		"flags come before it":    {"judge", "h.jsonl", "--report", "out.html"},
+		"give --slots":            {"judge", "/dev/null"},
 		"out.txt":                 {"run", "--adapter", "{witness}", "--report", "out.txt"},
+		"/nonexistent/h.jsonl":    {"run", "--adapter", "{witness}", "--history", "/nonexistent/h.jsonl"},
 	} {
 		p := proves(t, args...)
 		p.start(t)
@@ -181,12 +190,34 @@ func TestHistoryOfOthersIsJudged(t *testing.T) {
 	p := proves(t, "judge", "-")
 	p.Stdin = strings.NewReader(`{"kind":"lock","slots":2}`)
 	p.start(t)
-	p.ends(t, statusUnknown)
+	p.ends(t, statusUnknown, "nothing ran")
 }
 
 func TestListHasALineForEach(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "list")
 	p.start(t)
-	p.ends(t, statusKept, "workload  permits", "fault     broker-kill", "checker   overlap")
+	p.ends(t, statusKept, "fault    broker-kill", "checker  overlap")
+}
+
+func TestWhatIsViolatedStaysSoWhateverFailsBesideIt(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "{witness}", "--time", "1s", "--progress", "1s", "--history", "/dev/full")
+	p.start(t)
+	p.ends(t, statusViolated, "cannot write the history")
+}
+
+// Names are in certificates: a relay has another one.
+func TestRelaysAreBeforeBrokersWithoutTLS(t *testing.T) {
+	for broker, server := range map[string]string{
+		"amqp://guest:guest@rabbit/locks": "rabbit:5672", "amqp://rabbit:5673": "rabbit:5673", "http://[::1]:2379": "[::1]:2379",
+		"amqps://rabbit:5671": "", "https://etcd:2379": "", "http://consul": "",
+	} {
+		cfg := campaign.Config{Values: adapter.Values{}}
+		err := useServer(&cfg, broker)
+		if err != nil || cfg.Values[adapter.Broker] != broker || (cfg.Server != nil) != (server != "") ||
+			cfg.Server != nil && cfg.Server.Host != server {
+			t.Errorf("%s: %v, %v", broker, cfg.Server, err)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,66 +29,71 @@ var runFlags = []cli.Flag{
 	&cli.StringFlag{Name: "adapter", Required: true, Usage: "the `COMMAND` that runs {witness} under the lock {lock}, with " +
 		"{broker} and {slots}; split at blanks, without quotes"},
 	&cli.StringFlag{Name: "setup", Usage: "a `COMMAND` that makes the lock, with {lock}, {broker} and {slots}"},
-	&cli.StringFlag{Name: "broker", Value: "none", Usage: "start (a RabbitMQ of its own), start:4.3 (of that version), an AMQP `URL`, or none"},
-	&cli.StringFlag{Name: "workload", Value: "mutex", Usage: "mutex, or permits with --slots"},
+	&cli.StringFlag{Name: "broker", Value: "none", Usage: "start (the RabbitMQ that is installed), start:4.3 (that of " +
+		"dist/brokers/4.3), a `URL`, or none"},
 	&cli.IntFlag{Name: "slots", Value: 1, Usage: "how many may hold at once"},
 	&cli.IntFlag{Name: "clients", Value: 5, Usage: "how many contend"},
 	&cli.StringFlag{Name: "faults", Usage: "what is broken, such as kill,cut; all: whatever can be here"},
 	&cli.StringFlag{Name: "commands", Value: "plain", Usage: "plain, stubborn (they ignore TERM) or forking (and start chains of processes)"},
-	&cli.DurationFlag{Name: "time", Value: 30 * time.Second, Usage: "for how long"},
-	&cli.Uint64Flag{Name: "seed", Usage: "of the faults; default: any"},
+	&cli.DurationFlag{Name: "work", Value: 30 * time.Second, Usage: "how long the longest commands work: one in five for half of " +
+		"that at least, others for up to 3s"},
+	&cli.DurationFlag{Name: "time", Value: 30 * time.Second, Usage: "for how long faults strike"},
+	&cli.Uint64Flag{Name: "seed", Usage: "of the faults, and of how long commands work; default: any"},
 	&cli.StringFlag{Name: "slot-variable", Value: "BERTH_SLOT", Usage: "the variable that tells a command its slot, a number from 1"},
 	&cli.StringFlag{Name: "term-variable", Value: "BERTH_TERM", Usage: "the variable that tells a command its term, a number that grows"},
 	&cli.StringFlag{Name: "history", Usage: "write the history to a `FILE`, as lines of JSON"},
+	&cli.StringFlag{Name: "logs", Usage: "keep what clients print in a `DIRECTORY`, a file each"},
 }
 
-func runAction(c *cli.Context) (err error) {
+func runAction(c *cli.Context) (found judge.Outcome, err error) {
 	cfg, err := configure(c)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := writable(c); err != nil {
-		return err
+		return "", err
 	}
 	broker, err := startBroker(c.Context, c.String("broker"), &cfg)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if broker != nil {
 		defer func() { err = errors.Join(err, broker.Stop()) }()
 	}
-	there := fault.Client
+	most := fault.Client
 	if cfg.Broker != nil {
-		there = fault.Broker
+		most = fault.Broker
 	} else if cfg.Server != nil {
-		there = fault.Link
+		most = fault.Link
 	}
-	if cfg.Faults, err = fault.Named(c.String("faults"), there); err != nil {
-		return err
+	if cfg.Faults, err = fault.Named(c.String("faults"), most); err != nil {
+		return "", err
 	}
 	if err := setUp(c, cfg.Values); err != nil {
-		return err
+		return "", err
 	}
 	began := time.Now()
-	h, tried := campaign.Run(c.Context, cfg)
+	h, err := campaign.Run(c.Context, cfg)
 	if path := c.String("history"); path != "" {
-		tried = errors.Join(tried, writeHistory(path, h))
+		err = errors.Join(err, writeHistory(path, h))
 	}
-	if len(judge.Runs(h)) == 0 {
-		return tried
+	if len(judge.Runs(h)) > 0 { // also of a campaign that failed: it proves no promise, but may break one
+		r := report.Report{Command: commandLine(), Seed: cfg.Seed, Began: began, History: h}
+		if !c.IsSet("seed") {
+			r.Command += fmt.Sprint(" --seed ", cfg.Seed)
+		}
+		var failed error
+		found, failed = conclude(c, r, cfg.Slots)
+		err = errors.Join(err, failed)
 	}
-	err = conclude(c, report.Report{Seed: cfg.Seed, Began: began, History: h}, cfg.Slots)
-	if tried != nil && !errors.Is(err, errViolated) { // what was seen until then proves no promise, but may break one
-		return tried
-	}
-	return err
+	return found, err
 }
 
 // configure reads the flags, but for what needs a broker.
 func configure(c *cli.Context) (campaign.Config, error) {
 	cfg := campaign.Config{
-		Slots: c.Int("slots"), Clients: c.Int("clients"), Time: c.Duration("time"), Progress: c.Duration("progress"),
-		Seed: c.Uint64("seed"), Mode: c.String("commands"),
+		Slots: c.Int("slots"), Clients: c.Int("clients"), Seed: c.Uint64("seed"), Mode: c.String("commands"), Logs: c.String("logs"),
+		Time: c.Duration("time"), Work: c.Duration("work"), Progress: c.Duration("progress"), Orphan: judge.Orphan,
 		SlotVariable: c.String("slot-variable"), TermVariable: c.String("term-variable"),
 	}
 	if !c.IsSet("seed") {
@@ -97,22 +103,20 @@ func configure(c *cli.Context) (campaign.Config, error) {
 		adapter.Lock: fmt.Sprintf("prove-%d-%d", os.Getpid(), time.Now().Unix())}
 	var err error
 	cfg.Adapter, err = adapter.Parse(c.String("adapter"), adapter.Lock, adapter.Broker, adapter.Slots, adapter.Witness)
-	switch workload := c.String("workload"); {
+	switch {
 	case err != nil:
 	case c.NArg() > 0:
 		err = fmt.Errorf("run takes no argument %q; is --adapter quoted?", c.Args().First())
 	case !cfg.Adapter.Has(adapter.Witness):
 		err = fmt.Errorf("the adapter %q runs nothing: it needs %s", c.String("adapter"), adapter.Witness)
-	case workload != "mutex" && workload != "permits":
-		err = fmt.Errorf("there is no workload %q; berth-prove list prints all", workload)
-	case cfg.Slots < 1 || workload == "mutex" && cfg.Slots > 1:
-		err = fmt.Errorf("--slots %d: a mutex has one, permits have one or more", cfg.Slots)
-	case cfg.Clients < 1 || cfg.Time <= 0 || cfg.Progress <= 0:
-		err = errors.New("--clients, --time and --progress must be above 0")
+	case cfg.Slots < 1 || cfg.Clients < 1 || cfg.Time <= 0 || cfg.Progress <= 0:
+		err = errors.New("--slots, --clients, --time and --progress must be above 0")
+	case cfg.Work < time.Second:
+		err = fmt.Errorf("--work %s: it must be 1s or more", cfg.Work)
 	case cfg.Mode != "plain" && cfg.Mode != "stubborn" && cfg.Mode != "forking":
 		err = fmt.Errorf("--commands %s: it must be plain, stubborn or forking", cfg.Mode)
-	case cfg.Adapter.Has(adapter.Broker) && c.String("broker") == "none":
-		err = fmt.Errorf("the adapter needs %s; give it one, such as --broker start", adapter.Broker)
+	case cfg.Adapter.Has(adapter.Broker) != (c.String("broker") != "none"):
+		err = fmt.Errorf("%s in --adapter goes with --broker, such as --broker start: give both or none", adapter.Broker)
 	}
 	return cfg, err
 }
@@ -124,44 +128,40 @@ func startBroker(ctx context.Context, wanted string, cfg *campaign.Config) (*bro
 	case wanted == "none":
 		return nil, nil
 	case kind != "start":
-		return nil, cfgServer(cfg, wanted)
-	}
-	if dir, err := filepath.Abs(filepath.Join("dist/brokers", version, "bin")); version != "" && err == nil {
-		if _, err := os.Stat(dir); err == nil {
-			os.Setenv("BERTH_TEST_BROKER", dir)
+		return nil, useServer(cfg, wanted)
+	case version != "":
+		dir, err := filepath.Abs(filepath.Join("dist/brokers", version, "bin"))
+		if err == nil {
+			_, err = os.Stat(filepath.Join(dir, "rabbitmq-server"))
 		}
+		if err != nil {
+			return nil, fmt.Errorf("there is no RabbitMQ %s: %w. In a checkout of berth scripts/brokers.sh %s installs it; "+
+				"--broker start takes that of the system", version, err, version)
+		}
+		os.Setenv("BERTH_TEST_BROKER", dir)
 	}
 	broker, err := brokertest.Start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	err = cfgServer(cfg, broker.URL())
-	if is := broker.Version(); err == nil && !strings.HasPrefix(is+".", version+".") && version != "" {
-		err = fmt.Errorf("RabbitMQ %s is installed, and not %s: scripts/brokers.sh %s installs that below dist/brokers", is,
-			version, version)
-	}
-	if err != nil {
-		return nil, errors.Join(err, broker.Stop())
-	}
 	cfg.Broker = broker
-	return broker, nil
+	return broker, useServer(cfg, broker.URL())
 }
 
-// cfgServer puts the URL of a broker into cfg. Only connections without TLS go through relays: those with it are to a
+// useServer puts the URL of a broker into cfg. Only connections without TLS go through relays: those with it are to a
 // name.
-func cfgServer(cfg *campaign.Config, text string) error {
+func useServer(cfg *campaign.Config, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return errors.New("--broker must be start, start:VERSION, an amqp:// URL, or none")
+		return errors.New("--broker must be start, start:VERSION, a URL such as http://127.0.0.1:2379, or none")
 	}
 	cfg.Values[adapter.Broker] = text
-	if u.Scheme != "amqp" {
-		return nil
-	}
-	if u.Port() == "" {
+	if u.Port() == "" && u.Scheme == "amqp" {
 		u.Host = net.JoinHostPort(u.Hostname(), "5672")
 	}
-	cfg.Server = u
+	if u.Port() != "" && !slices.Contains([]string{"amqps", "https", "rediss"}, u.Scheme) {
+		cfg.Server = u
+	}
 	return nil
 }
 
@@ -180,12 +180,14 @@ func setUp(c *cli.Context, values adapter.Values) error {
 	if err != nil {
 		return err
 	}
+	defer setup.End(0)
 	select {
 	case <-setup.Done():
 	case <-c.Context.Done():
+		return context.Cause(c.Context)
 	case <-time.After(limit):
+		return fmt.Errorf("setup %q did not end within %s", line, limit)
 	}
-	setup.End(0)
 	if _, status := setup.Until(); status != 0 {
 		return fmt.Errorf("setup %q ended with status %d", line, status)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -20,31 +21,46 @@ var boundFlags = []cli.Flag{
 	&cli.StringFlag{Name: "report", Usage: "write the report to a `FILE`, by its name as JSON or HTML"},
 }
 
-func judgeAction(c *cli.Context) error {
+func judgeAction(c *cli.Context) (judge.Outcome, error) {
 	if c.NArg() != 1 {
-		return errors.New("judge takes one history: a FILE, or - for standard input")
+		return "", errors.New("judge takes one history: a FILE, or - for standard input; flags come before it")
 	}
 	if err := writable(c); err != nil {
-		return err
+		return "", err
 	}
 	var from io.Reader = os.Stdin
 	if path := c.Args().First(); path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return fmt.Errorf("cannot read the history: %w", err)
+			return "", fmt.Errorf("cannot read the history: %w", err)
 		}
 		defer file.Close()
 		from = file
 	}
 	h, err := history.Read(from)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return conclude(c, report.Report{History: h}, c.Int("slots"))
+	lock := func(e history.Event) bool { return e.Kind == history.Lock }
+	if c.Int("slots") < 1 && !slices.ContainsFunc(h, lock) {
+		return "", errors.New("the history does not have how many may hold at once: add a line of kind lock, or give --slots")
+	}
+	return conclude(c, report.Report{Command: commandLine(), History: h}, c.Int("slots"))
 }
 
-// writable fails before a long run, and not after it.
+// writable makes the files that will be written, so that what cannot be written fails before a long run, and not after it.
 func writable(c *cli.Context) error {
+	for _, flag := range []string{"report", "history"} {
+		path := c.String(flag)
+		if path == "" {
+			continue
+		}
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("cannot write --%s: %w", flag, err)
+		}
+		file.Close()
+	}
 	if path := c.String("report"); path != "" {
 		return report.Writable(path)
 	}
@@ -52,33 +68,27 @@ func writable(c *cli.Context) error {
 }
 
 // conclude judges a history, and prints and writes what it finds.
-func conclude(c *cli.Context, r report.Report, slots int) error {
-	r.Command = commandLine()
+func conclude(c *cli.Context, r report.Report, slots int) (judge.Outcome, error) {
 	r.Verdicts = judge.Judge(r.History, judge.Bounds{Slots: slots, Progress: c.Duration("progress")})
 	r.Windows = judge.Hits(r.History)
-	if err := report.Text(c.App.Writer, r); err != nil {
-		return err
-	}
+	err := report.Text(c.App.Writer, r)
 	if path := c.String("report"); path != "" {
-		if err := report.Write(path, r); err != nil {
-			return err
-		}
+		err = errors.Join(err, report.Write(path, r))
 	}
-	return outcome(r.Verdicts)
+	return outcome(r.Verdicts), err
 }
 
-// outcome is violated if anything is. It is unknown if overlap is, or permits; where commands were not told which of
-// several slots they are on, permits has all that can be judged.
-func outcome(verdicts []judge.Verdict) error {
-	of := map[string]judge.Outcome{}
+// outcome is violated if anything is. It is unknown if permits is, which it is when nothing ran; overlap may be unknown
+// where commands were not told which of several slots they are on.
+func outcome(verdicts []judge.Verdict) judge.Outcome {
+	found := judge.Kept
 	for _, v := range verdicts {
 		if v.Outcome == judge.Violated {
-			return errViolated
+			return judge.Violated
 		}
-		of[v.Checker] = v.Outcome
+		if v.Checker == "permits" {
+			found = v.Outcome
+		}
 	}
-	if of["permits"] == judge.Unknown {
-		return errUnknown
-	}
-	return nil
+	return found
 }

@@ -83,17 +83,17 @@ func TestClientLeadsASession(t *testing.T) {
 func TestEndReachesTheWholeGroupAndKillsWhatDoesNotObey(t *testing.T) {
 	polite, _ := start(t, "sh", "-c", "sleep 60; exit 3")
 	time.Sleep(20 * time.Millisecond) // so that the group has both, as a rule
-	polite.End(20 * time.Second)
-	if _, status := polite.Until(); status != 128+int(syscall.SIGTERM) {
-		t.Errorf("status %d", status)
+	killed := polite.End(20 * time.Second)
+	if _, status := polite.Until(); killed != 0 || status != 128+int(syscall.SIGTERM) {
+		t.Errorf("status %d, killed at %d", status, killed)
 	}
 	stubborn, output := start(t, "sh", "-c", "trap '' TERM; echo ready; sleep 60; sleep 60")
 	for over := time.Now().Add(20 * time.Second); output() == "" && time.Now().Before(over); {
 		time.Sleep(time.Millisecond)
 	}
-	stubborn.End(10 * time.Millisecond)
-	if _, status := stubborn.Until(); status != 128+int(syscall.SIGKILL) {
-		t.Errorf("status %d", status)
+	killed = stubborn.End(10 * time.Millisecond)
+	if until, status := stubborn.Until(); killed < stubborn.At || killed > until || status != 128+int(syscall.SIGKILL) {
+		t.Errorf("status %d at %d, killed at %d", status, until, killed)
 	}
 }
 

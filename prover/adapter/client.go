@@ -67,18 +67,18 @@ func (c *Client) Until() (at int64, status int) {
 // Signal sends a signal to the client alone. One that has ended gets none.
 func (c *Client) Signal(sig syscall.Signal) { _ = c.process.Signal(sig) }
 
-// End sends TERM to the client's process group, as a terminal or systemd does, and kills it after grace. It returns when
-// the client has ended.
-func (c *Client) End(grace time.Duration) {
+// End sends TERM to the client's process group, as a terminal or systemd does, and KILL after grace. It returns when the
+// client has ended, with the moment at which it was killed; 0: it ended by itself.
+func (c *Client) End(grace time.Duration) (killed int64) {
 	c.group(syscall.SIGTERM)
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
 	select {
 	case <-c.done:
-	case <-timer.C:
+	case <-time.After(grace):
+		killed = history.Now()
 		c.group(syscall.SIGKILL)
 		<-c.done
 	}
+	return killed
 }
 
 // group signals the whole process group. The client leads it, and its number is nobody else's while it has not been

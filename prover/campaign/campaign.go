@@ -5,6 +5,7 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,25 +24,28 @@ import (
 )
 
 const (
-	tick  = 10 * time.Millisecond // how often is looked at what has to be done
-	grace = 20 * time.Second      // how long a client has to end on TERM
+	tick  = 10 * time.Millisecond  // how often the campaign looks at what has to be done
+	look  = 250 * time.Millisecond // how often it reads all records
+	rest  = 200 * time.Millisecond // from a client's start to that of the one in its place, at least
+	grace = 20 * time.Second       // how long a client has to end on TERM
 
-	// How long a command works.
+	// How long most commands work; one in five does so for half of Config.Work to all of it.
 	leastWork, mostWork = 100 * time.Millisecond, 3 * time.Second
 
 	// Between two faults.
 	leastPause, mostPause = 100 * time.Millisecond, 2 * time.Second
 
-	// What lasts does so for up to briefly, or, every second time, longest: longer than a lease, as a rule.
+	// What lasts does so for up to briefly, or, every third time, longest: longer than a lease, as a rule.
 	briefly, longest = 2 * time.Second, 15 * time.Second
 
-	healTimeout = 2 * time.Minute // in which a broker is started again
+	settling    = 10 * time.Second // for how long a fault waits for a command that it can strike
+	healTimeout = 2 * time.Minute  // in which a broker is started again
 )
 
 // ErrNothingRan is returned when no command ran at all.
-var ErrNothingRan = errors.New("no command has run")
+var ErrNothingRan = errors.New("no command has run: the lock must run {witness}, and pass its variables WITNESS_* on")
 
-// Config is what is tried.
+// Config is what clients contend for, and what is broken meanwhile.
 type Config struct {
 	Adapter adapter.Template
 	Values  adapter.Values // of its placeholders, but for the witness, and for a broker with relays
@@ -53,8 +57,12 @@ type Config struct {
 
 	Faults   []fault.Fault
 	Time     time.Duration // for how long faults strike
-	Progress time.Duration // for how long a command is waited for after the last one
+	Work     time.Duration // how long the longest commands work
+	Progress time.Duration // for how long the end waits for commands after the last fault
+	Orphan   time.Duration // for how long what lives on at the end is no leftover yet
 	Seed     uint64
+
+	Logs string // the directory for what clients print; "": one that is removed at the end
 
 	Mode, SlotVariable, TermVariable string // as package witness has them
 }
@@ -62,23 +70,26 @@ type Config struct {
 // campaign is a run under way. One goroutine owns it.
 type campaign struct {
 	Config
-	dir     string // with records and logs
+	dir     string // with records
 	began   int64
 	random  *rand.Rand // of the faults
-	clients []*client  // that have not been found to have ended
+	clients []*client  // whose end is not in the history yet
 	started int
-	failed  int // how many ended before any command ran, with a status that is not 0
+	ran     bool           // a command has: see hasRun
+	relays  []*fault.Relay // of all clients, also of those that have ended: what those leave may use theirs
 	history history.History
 
 	next   time.Time // when a fault strikes, or the one that lasts is healed
+	plan   *plan     // nil: not drawn yet
 	broken *breach   // nil: nothing is
 }
 
 // client is one that contends.
 type client struct {
 	*adapter.Client
-	name  string
-	relay *fault.Relay // nil: there is none
+	name   string
+	relay  *fault.Relay // nil: there is none
+	killed int64        // when the end killed it; 0: it did not
 }
 
 // Run has clients contend for cfg.Time, and returns what happened, also with an error.
@@ -89,15 +100,18 @@ func Run(ctx context.Context, cfg Config) (history.History, error) {
 	}
 	defer os.RemoveAll(dir)
 	c := &campaign{Config: cfg, dir: dir, began: history.Now(), random: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	c.Logs = cmp.Or(c.Logs, dir)
 	self, err := os.Executable()
-	err = errors.Join(err, os.Mkdir(c.records(), 0o700), os.Symlink(self, c.witness())) // a link: one word for any adapter
+	err = errors.Join(err, os.Mkdir(c.records(), 0o700), os.MkdirAll(c.Logs, 0o755),
+		os.Symlink(self, c.witness())) // a link: one word for any adapter
 	if err != nil {
-		return nil, fmt.Errorf("cannot prepare records and the witness: %w", err)
+		return nil, fmt.Errorf("cannot prepare records, logs and the witness: %w", err)
 	}
 	err = c.contend(ctx)
 	err = errors.Join(err, c.end(ctx), c.gather())
-	if err == nil && witness.Began(c.records(), 0) == 0 {
-		err = fmt.Errorf("%w; the first client has printed: %s", ErrNothingRan, c.output("c1"))
+	lived := func(e history.Event) bool { return e.Kind == history.Life }
+	if err == nil && !slices.ContainsFunc(c.history, lived) {
+		err = fmt.Errorf("%w. The first client has printed: %s", ErrNothingRan, c.output("c1"))
 	}
 	return c.history, err
 }
@@ -108,27 +122,61 @@ func (c *campaign) witness() string { return filepath.Join(c.dir, witness.Name) 
 
 // contend has clients contend and faults strike, until the time is over and all is calm again.
 func (c *campaign) contend(ctx context.Context) error {
-	c.note(history.Event{Kind: history.Lock, Lock: c.Values[adapter.Lock], Slots: c.Slots})
-	c.next = time.Now().Add(c.between(leastPause, mostPause))
-	over := time.Now().Add(c.Time)
-	err := c.keep(ctx, func() (bool, error) {
-		if time.Now().Before(c.next) {
-			return time.Now().After(over), nil
+	lock := history.Event{Kind: history.Lock, Lock: c.Values[adapter.Lock], Slots: c.Slots}
+	for _, f := range c.Faults {
+		lock.Faults = append(lock.Faults, f.Name)
+	}
+	c.note(lock)
+	over, first := time.Now().Add(c.Time), between(c.random, leastPause, mostPause)
+	err := c.keep(ctx, tick, func() (bool, error) {
+		switch {
+		case time.Now().After(over):
+			return true, nil
+		case !c.hasRun(): // so that a lock whose clients give up at once gets to run something
+			c.next = time.Now().Add(first)
+		case len(c.Faults) > 0 && time.Now().After(c.next):
+			return false, c.breakOrHeal(ctx)
 		}
-		return false, c.breakOrHeal(ctx)
+		return false, nil
 	})
 	if err = errors.Join(err, c.heal(ctx)); err != nil {
 		return err
 	}
-	// As many commands as there are slots begin, or there was more time than that may take.
 	calm, late := history.Now(), time.Now().Add(c.Progress+time.Second)
-	return c.keep(ctx, func() (bool, error) {
-		return witness.Began(c.records(), calm) >= c.Slots || time.Now().After(late), nil
+	return c.keep(ctx, look, func() (bool, error) {
+		taken, err := c.allTaken(calm)
+		return taken || time.Now().After(late), err
 	})
 }
 
+// hasRun reports whether any command has.
+func (c *campaign) hasRun() bool {
+	c.ran = c.ran || witness.Began(c.records(), 0) > 0
+	return c.ran
+}
+
+// allTaken reports whether no slot can have been lost: each has had a command alive since the moment, by what those were
+// told, or as many have lived at once as there can be.
+func (c *campaign) allTaken(since int64) (bool, error) {
+	lives, err := witness.Read(c.records())
+	lives = slices.DeleteFunc(lives, func(l history.Event) bool { return l.Until < since })
+	slots, most := map[int]bool{}, 0
+	for _, one := range lives {
+		slots[one.Slot] = true
+		runs := map[string]bool{} // alive when this one was first
+		for _, other := range lives {
+			if at := max(one.At, since); other.At <= at && at <= other.Until {
+				runs[other.Run] = true
+			}
+		}
+		most = max(most, len(runs))
+	}
+	delete(slots, 0) // which is none
+	return max(len(slots), most) >= min(c.Slots, c.Clients), err
+}
+
 // keep keeps the number of clients, and calls do again and again, until that reports the end.
-func (c *campaign) keep(ctx context.Context, do func() (end bool, err error)) error {
+func (c *campaign) keep(ctx context.Context, pause time.Duration, do func() (end bool, err error)) error {
 	for {
 		if err := c.replace(); err != nil {
 			return err
@@ -139,25 +187,24 @@ func (c *campaign) keep(ctx context.Context, do func() (end bool, err error)) er
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(tick):
+		case <-time.After(pause):
 		}
 	}
 }
 
-// replace notes which clients have ended, and starts others in their place.
+// replace notes which clients have ended, and starts others in their place, though not at once if they give up at once.
 func (c *campaign) replace() error {
-	var last *client
+	last := ""
 	c.clients = slices.DeleteFunc(c.clients, func(one *client) bool {
-		ended := one.Ended()
-		if ended && c.bury(one) != 0 {
-			last = one
-			c.failed++
+		if !one.Ended() || history.Now() < one.At+int64(rest) {
+			return false
 		}
-		return ended
+		c.bury(one)
+		last = one.name
+		return true
 	})
-	if last != nil && c.failed > 2*c.Clients && witness.Began(c.records(), 0) == 0 {
-		return fmt.Errorf("%w, and %d clients have failed; the last one has printed: %s", ErrNothingRan, c.failed,
-			c.output(last.name))
+	if ended := c.started - len(c.clients); ended > 2*c.Clients && !c.hasRun() {
+		return fmt.Errorf("%w. %d clients have ended; the last one has printed: %s", ErrNothingRan, ended, c.output(last))
 	}
 	for len(c.clients) < c.Clients {
 		if err := c.start(); err != nil {
@@ -170,25 +217,23 @@ func (c *campaign) replace() error {
 // output is the end of what a client has printed.
 func (c *campaign) output(client string) string {
 	const most = 1000
-	text, _ := os.ReadFile(filepath.Join(c.dir, client))
+	text, _ := os.ReadFile(c.log(client))
 	return string(text[max(0, len(text)-most):])
 }
 
+func (c *campaign) log(client string) string { return filepath.Join(c.Logs, client+".log") }
+
 // bury notes how a client has ended.
-func (c *campaign) bury(one *client) (status int) {
+func (c *campaign) bury(one *client) {
 	until, status := one.Until()
-	if one.relay != nil {
-		_ = one.relay.Close()
-	}
 	c.note(history.Event{Kind: history.Client, Client: one.name, At: one.At, Until: until, Status: status})
-	return status
 }
 
 // start starts one more client.
 func (c *campaign) start() (err error) {
 	c.started++
 	one := &client{name: fmt.Sprintf("c%d", c.started)}
-	log, err := os.Create(filepath.Join(c.dir, one.name))
+	log, err := os.Create(c.log(one.name))
 	if err != nil {
 		return fmt.Errorf("cannot start a client: %w", err)
 	}
@@ -201,12 +246,10 @@ func (c *campaign) start() (err error) {
 		if one.relay, err = fault.NewRelay(c.Server.Host); err != nil {
 			return err
 		}
+		c.relays = append(c.relays, one.relay)
 		values[adapter.Broker] = one.relay.URL(c.Server)
 	}
 	if one.Client, err = c.Adapter.With(values).Start(c.environment(one.name), log); err != nil {
-		if one.relay != nil {
-			_ = one.relay.Close()
-		}
 		return err
 	}
 	c.clients = append(c.clients, one)
@@ -223,6 +266,6 @@ func (c *campaign) note(e history.Event) {
 }
 
 // between returns a random time.
-func (c *campaign) between(least, most time.Duration) time.Duration {
-	return least + time.Duration(c.random.Int64N(int64(most-least)))
+func between(random *rand.Rand, least, most time.Duration) time.Duration {
+	return least + time.Duration(random.Int64N(int64(most-least)))
 }

@@ -1,15 +1,13 @@
 package campaign
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +15,7 @@ import (
 
 	"berth/prover/history"
 	"berth/prover/witness"
+	"berth/test/process"
 )
 
 // environment is a client's. A process that has the campaign's directory there is the campaign's.
@@ -26,73 +25,89 @@ func (c *campaign) environment(client string) []string {
 		return strings.HasPrefix(v, "WITNESS_") || variable == c.SlotVariable || variable == c.TermVariable
 	})
 	all := c.Time + c.Progress + grace + healTimeout
-	random := rand.New(rand.NewPCG(c.Seed, uint64(c.started)))
-	works := leastWork + time.Duration(random.Int64N(int64(mostWork-leastWork)))
-	return append(env, "WITNESS_CLIENT="+client, "WITNESS_DIR="+c.records(), "WITNESS_MODE="+c.Mode,
-		"WITNESS_FOR="+works.String(), fmt.Sprintf("WITNESS_UNTIL=%d", c.began+int64(all)),
+	return append(env, "WITNESS_CLIENT="+client, c.mark(), "WITNESS_MODE="+c.Mode,
+		"WITNESS_FOR="+works(c.Seed, c.started, c.Work).String(), fmt.Sprintf("WITNESS_UNTIL=%d", c.began+int64(all)),
 		"WITNESS_SLOT_VARIABLE="+c.SlotVariable, "WITNESS_TERM_VARIABLE="+c.TermVariable)
+}
+
+// mark is in the environment of every process of the campaign.
+func (c *campaign) mark() string { return "WITNESS_DIR=" + c.records() }
+
+// works returns how long the command of a client works: now and then longer than a lease and any fault, so that the one
+// can end, and the other be healed, while the command lives.
+func works(seed uint64, client int, longest time.Duration) time.Duration {
+	random := rand.New(rand.NewPCG(seed, uint64(client)))
+	if random.IntN(5) == 0 {
+		return between(random, longest/2, longest)
+	}
+	return min(longest, between(random, leastWork, mostWork))
 }
 
 // end ends what was broken, all clients, and what they have left. Of an interrupted campaign it does so sooner.
 func (c *campaign) end(ctx context.Context) error {
 	err := c.heal(ctx)
-	patience := min(grace, c.Progress) // else those that wait would seem to wait for a slot
+	patience := grace
 	if ctx.Err() != nil {
 		patience /= 10
 	}
-	var ending sync.WaitGroup
+	ending := history.Event{Kind: history.Fault, Fault: history.End, At: history.Now()}
+	var all sync.WaitGroup
 	for _, one := range c.clients {
-		ending.Go(func() { one.End(patience) })
+		all.Go(func() { one.killed = one.End(patience) })
 	}
-	ending.Wait()
+	all.Wait()
+	ending.Until = history.Now()
+	c.note(ending)
 	for _, one := range c.clients {
+		if one.killed != 0 {
+			c.note(history.Event{Kind: history.Fault, Fault: history.Kill, Target: one.name, At: one.killed, Until: one.killed})
+		}
 		c.bury(one)
 	}
-	return errors.Join(err, c.sweep())
+	err = errors.Join(err, c.sweep())
+	for _, relay := range c.relays {
+		err = errors.Join(err, relay.Close())
+	}
+	return err
 }
 
 // sweep notes and kills what lives on.
 func (c *campaign) sweep() error {
-	const orphan = time.Second // as checkers have it
-	for over := time.Now().Add(orphan); len(c.living()) > 0 && time.Now().Before(over); {
+	for over := time.Now().Add(c.Orphan); len(c.living()) > 0 && time.Now().Before(over); {
 		time.Sleep(tick)
 	}
-	for pid, name := range c.living() {
-		c.note(history.Event{Kind: history.Leftover, Client: name, PID: pid, At: history.Now()})
+	for pid, client := range c.living() {
+		c.note(history.Event{Kind: history.Leftover, Client: client, PID: pid, At: history.Now()})
 	}
-	for over := time.Now().Add(grace); ; time.Sleep(tick) { // again and again: they may fork
+	over := time.Now().Add(grace)
+	for none := 0; none < 2; time.Sleep(tick) { // in a row: one that has forked and ended meanwhile is not found
 		left := c.living()
-		switch {
-		case len(left) == 0:
-			return nil
-		case time.Now().After(over):
-			return fmt.Errorf("processes are still there that do not die of KILL: %v", left)
-		}
 		for pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
+		none++
+		if len(left) > 0 {
+			none = 0
+		}
+		if len(left) > 0 && time.Now().After(over) {
+			return fmt.Errorf("processes are still there that do not die of KILL: %v", slices.Sorted(maps.Keys(left)))
+		}
 	}
+	return nil
 }
 
 // living returns all processes of the campaign, each with its client.
 func (c *campaign) living() map[int]string {
-	left := map[int]string{}
-	mark := "WITNESS_DIR=" + c.records()
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, file := range files {
-		env, _ := os.ReadFile(file) // "": it is gone, a zombie, or somebody else's
-		if !bytes.Contains(env, []byte(mark+"\x00")) {
-			continue
-		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		left[pid] = "unknown"
-		for v := range strings.SplitSeq(string(env), "\x00") {
+	clients := map[int]string{}
+	for pid, env := range process.WithEnvironment(c.mark()) {
+		clients[pid] = "unknown"
+		for _, v := range env {
 			if name, found := strings.CutPrefix(v, "WITNESS_CLIENT="); found {
-				left[pid] = name
+				clients[pid] = name
 			}
 		}
 	}
-	return left
+	return clients
 }
 
 // gather adds what witnesses wrote down.

@@ -106,20 +106,21 @@ func killChild(t Target) (func(context.Context) error, error) {
 	return nil, nil
 }
 
-// Named returns the faults of a list such as "kill,cut", or with "all" those that need no more than there is.
-func Named(list string, there Needs) ([]Fault, error) {
+// Named returns the faults of a list such as "kill,cut", or with "all" those that need no more than that.
+func Named(list string, most Needs) ([]Fault, error) {
 	var faults []Fault
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(All, func(f Fault) bool { return f.Name == name })
 		switch {
 		case name == "": // none
 		case name == "all":
-			faults = append(faults, slices.DeleteFunc(slices.Clone(All), func(f Fault) bool { return f.Needs > there })...)
+			faults = append(faults, slices.DeleteFunc(slices.Clone(All), func(f Fault) bool { return f.Needs > most })...)
 		case i < 0:
 			return nil, fmt.Errorf("there is no fault %q; berth-prove list prints all", name)
-		case All[i].Needs == Link && there < Link:
-			return nil, fmt.Errorf("fault %s needs a broker at an amqp:// URL: start one with --broker start", name)
-		case All[i].Needs > there:
+		case All[i].Needs == Link && most < Link:
+			return nil, fmt.Errorf("fault %s needs a proxy before the broker: give --broker start, or a URL with a port "+
+				"and without TLS, such as http://127.0.0.1:2379", name)
+		case All[i].Needs > most:
 			return nil, fmt.Errorf("fault %s needs a broker of the prover's own: start one with --broker start", name)
 		default:
 			faults = append(faults, All[i])

@@ -178,10 +178,10 @@ func TestChildIsKilledAndNotItsParent(t *testing.T) {
 
 func TestFaultsAreThoseThatCanBe(t *testing.T) {
 	for _, c := range []struct {
-		list  string
-		there fault.Needs
-		want  int
-		err   string
+		list string
+		most fault.Needs
+		want int
+		err  string
 	}{
 		{"", fault.Broker, 0, ""},
 		{"kill,cut", fault.Link, 2, ""},
@@ -189,12 +189,12 @@ func TestFaultsAreThoseThatCanBe(t *testing.T) {
 		{"all", fault.Link, 6, ""},
 		{"all", fault.Broker, len(fault.All), ""},
 		{"kil", fault.Broker, 0, `no fault "kil"`},
-		{"cut", fault.Client, 0, "needs a broker at"},
+		{"cut", fault.Client, 0, "needs a proxy"},
 		{"broker-kill", fault.Link, 0, "of the prover's own"},
 	} {
-		faults, err := fault.Named(c.list, c.there)
+		faults, err := fault.Named(c.list, c.most)
 		if len(faults) != c.want || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%s with %d: %d, %v", c.list, c.there, len(faults), err)
+			t.Errorf("%s with %d: %d, %v", c.list, c.most, len(faults), err)
 		}
 	}
 }

@@ -1,0 +1,237 @@
+package campaign
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"berth/prover/adapter"
+	"berth/prover/fault"
+	"berth/prover/history"
+	"berth/prover/witness"
+)
+
+func TestMain(m *testing.M) {
+	if witness.Called() {
+		os.Exit(witness.Main())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// campaigns runs one with an adapter of that script, which has {lock} as $1, {broker} as $2, and {witness} as $3.
+func campaigns(t *testing.T, script string, change func(*Config)) (history.History, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "lock")
+	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{
+		Adapter: adapter.Template{"bash", file, adapter.Lock, adapter.Broker, adapter.Witness},
+		Values:  adapter.Values{adapter.Lock: filepath.Join(t.TempDir(), "l")},
+		Slots:   1, Clients: 3, Time: 2 * time.Second, Work: time.Second, Progress: 10 * time.Second, Orphan: time.Second,
+		Seed: 7, Mode: "plain", SlotVariable: "SLOT", TermVariable: "TERM",
+	}
+	change(&cfg)
+	return Run(t.Context(), cfg)
+}
+
+// faults returns the faults of a list.
+func faults(t *testing.T, list string) []fault.Fault {
+	t.Helper()
+	all, err := fault.Named(list, fault.Link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// of returns the events of a kind.
+func of(h history.History, kind history.Kind) history.History {
+	return slices.DeleteFunc(slices.Clone(h), func(e history.Event) bool { return e.Kind != kind })
+}
+
+func TestCommandsWorkForLongNowAndThen(t *testing.T) {
+	long := 0
+	for n := range 1000 {
+		switch w := works(7, n, 30*time.Second); {
+		case w != works(7, n, 30*time.Second) || w < leastWork || w > 30*time.Second:
+			t.Errorf("%d: %s", n, w)
+		case w > longest:
+			long++
+		case w > mostWork:
+			t.Errorf("%d: %s is neither short, nor longer than a fault", n, w)
+		}
+	}
+	if long < 150 || long > 250 {
+		t.Errorf("%d of 1000 are long", long)
+	}
+}
+
+func TestFirstFaultComesAfterTheFirstCommand(t *testing.T) {
+	t.Parallel()
+	h, err := campaigns(t, `sleep 1.5; exec flock "$1" "$3"`, func(cfg *Config) {
+		cfg.Faults, cfg.Seed = faults(t, "kill"), 49 // whose first fault comes 0.3 s later, and waits for no command
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lives := of(h, history.Life)
+	first := slices.MinFunc(lives, func(a, b history.Event) int { return int(a.At - b.At) })
+	for _, f := range of(h, history.Fault) {
+		if f.At < first.At {
+			t.Errorf("%s at %s, before the first command at %s", f.Fault, time.Duration(f.At), time.Duration(first.At))
+		}
+	}
+}
+
+func TestClientsThatGiveUpAtOnceAreNotReplacedAtOnce(t *testing.T) {
+	t.Parallel()
+	h, err := campaigns(t, `exec flock -n "$1" "$3"`, func(*Config) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := slices.MaxFunc(h, func(a, b history.Event) int { return int(a.Until - b.Until) })
+	if n, most := len(of(h, history.Client)), 3*(2+int(last.Until/int64(rest))); n < 6 || n > most {
+		t.Errorf("%d clients, and at most %d can be", n, most)
+	}
+}
+
+func TestRecordWithoutALineIsNoCommand(t *testing.T) {
+	t.Parallel()
+	_, err := campaigns(t, `: >"$WITNESS_DIR/1-2"; echo cannot write; sleep 1`, func(cfg *Config) { cfg.Progress = time.Second })
+	if !errors.Is(err, ErrNothingRan) || !strings.Contains(err.Error(), "cannot write") {
+		t.Error(err)
+	}
+}
+
+// What a client leaves may have to tell the broker that it is gone.
+func TestRelayIsThereWhenItsClientHasEnded(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	told := make(chan string, 100)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			text := make([]byte, 4)
+			n, _ := conn.Read(text)
+			conn.Close()
+			told <- string(text[:n])
+		}
+	}()
+	_, err = campaigns(t, `port=${2##*:}
+(sleep 0.5; echo gone >"/dev/tcp/127.0.0.1/$port") </dev/null >/dev/null 2>&1 &
+exec flock "$1" "$3"`, func(cfg *Config) {
+		cfg.Server, cfg.Work = &url.URL{Scheme: "http", Host: listener.Addr().String()}, 300*time.Millisecond
+		cfg.Time, cfg.Clients = time.Second, 1
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	select {
+	case text := <-told:
+		if text != "gone" {
+			t.Errorf("%q", text)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("nothing came through")
+	}
+}
+
+func TestClientThatTheEndKillsIsNoted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // so that its patience is short
+	c := &campaign{dir: t.TempDir()}
+	if err := os.Mkdir(c.records(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	one := &client{name: "c1"}
+	ready := filepath.Join(c.dir, "ready")
+	var err error
+	one.Client, err = adapter.Template{"bash", "-c", "trap '' TERM; : >" + ready + "; sleep 60; sleep 60"}.Start(os.Environ(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for over := time.Now().Add(20 * time.Second); time.Now().Before(over); time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(ready); err == nil {
+			break
+		}
+	}
+	c.clients = append(c.clients, one)
+	if err := c.end(ctx); err != nil {
+		t.Error(err)
+	}
+	struck, ended := of(c.history, history.Fault), of(c.history, history.Client)
+	if len(struck) != 2 || struck[0].Fault != history.End || struck[1].Fault != history.Kill || struck[1].Target != "c1" ||
+		len(ended) != 1 || struck[1].At > ended[0].Until || struck[0].Until < ended[0].Until {
+		t.Errorf("%+v", c.history)
+	}
+}
+
+// Each has lives as runs with a slot, from and until when, of which those before 100 do not count.
+func TestEndWaitsForEverySlot(t *testing.T) {
+	const since = 100
+	for name, c := range map[string]struct {
+		lives []history.Event
+		want  bool
+	}{
+		"none":                      {},
+		"too early":                 {lives: []history.Event{{Run: "a", At: 1, Until: 99}, {Run: "b", At: 1, Until: 99}}},
+		"one slot again and again":  {lives: []history.Event{{Run: "a", Slot: 1, At: 101, Until: 110}, {Run: "b", Slot: 1, At: 111, Until: 120}}},
+		"one permit of two":         {lives: []history.Event{{Run: "a", At: 101, Until: 110}, {Run: "b", At: 111, Until: 120}}},
+		"two processes of a run":    {lives: []history.Event{{Run: "a", At: 101, Until: 110}, {Run: "a", At: 102, Until: 120}}},
+		"each slot":                 {[]history.Event{{Run: "a", Slot: 2, At: 101, Until: 110}, {Run: "b", Slot: 1, At: 111, Until: 120}}, true},
+		"both permits":              {[]history.Event{{Run: "a", At: 50, Until: 110}, {Run: "b", At: 105, Until: 120}}, true},
+		"both permits from earlier": {[]history.Event{{Run: "a", At: 50, Until: 110}, {Run: "b", At: 60, Until: 120}}, true},
+	} {
+		cam := &campaign{dir: t.TempDir(), Config: Config{Slots: 2, Clients: 3}}
+		if err := os.Mkdir(cam.records(), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i, l := range c.lives {
+			l.Kind, l.Client = history.Life, l.Run
+			text, err := json.Marshal(l)
+			if err := errors.Join(err, os.WriteFile(filepath.Join(cam.records(), fmt.Sprint(i)), append(text, '\n'), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if taken, err := cam.allTaken(since); taken != c.want || err != nil {
+			t.Errorf("%s: %v, %v", name, taken, err)
+		}
+	}
+}
+
+func TestInterruptedCampaignStartsNoBroker(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	healed := ""
+	c := &campaign{}
+	for target, name := range map[string]string{"": "broker-kill", "c1": "stop"} {
+		c.broken = &breach{history.Event{Kind: history.Fault, Fault: name, Target: target, At: history.Now()},
+			func(context.Context) error { healed += name; return nil }, 0}
+		if err := c.heal(ctx); err != nil || c.broken != nil {
+			t.Error(err)
+		}
+	}
+	if healed != "stop" || len(c.history) != 2 {
+		t.Errorf("%q healed, %+v", healed, c.history)
+	}
+}
