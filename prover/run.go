@@ -38,7 +38,7 @@ var runFlags = []cli.Flag{
 	&cli.DurationFlag{Name: "work", Value: 30 * time.Second, Usage: "how long the longest commands work: one in five for half of " +
 		"that at least, others for up to 3s"},
 	&cli.DurationFlag{Name: "time", Value: 30 * time.Second, Usage: "for how long faults strike"},
-	&cli.Uint64Flag{Name: "seed", Usage: "of the faults, and of how long commands work; default: any"},
+	&cli.Uint64Flag{Name: "seed", Usage: "of the faults, and of how long commands work", DefaultText: "any"},
 	&cli.StringFlag{Name: "slot-variable", Value: "BERTH_SLOT", Usage: "the variable that tells a command its slot, a number from 1"},
 	&cli.StringFlag{Name: "term-variable", Value: "BERTH_TERM", Usage: "the variable that tells a command its term, a number that grows"},
 	&cli.StringFlag{Name: "history", Usage: "write the history to a `FILE`, as lines of JSON"},
