@@ -81,7 +81,7 @@ func (c *Client) End(grace time.Duration) (killed int64) {
 	return killed
 }
 
-// group signals the whole process group. The client leads it, and its number is nobody else's while it has not been
+// group signals the whole process group. The client leads it, and no other process gets its number while it has not been
 // waited for, or another process of it lives.
 func (c *Client) group(sig syscall.Signal) {
 	if !c.Ended() {
