@@ -70,8 +70,10 @@ func app(found *judge.Outcome) *cli.App {
 		Description: "Exit status: 0 if nothing was violated, 1 if something was, 2 if that cannot be judged.\n\n" +
 			"docs/prover.md has more.",
 		HideHelpCommand: true,
-		ExitErrHandler:  func(*cli.Context, error) {},
-		OnUsageError:    func(_ *cli.Context, err error, _ bool) error { return err },
+
+		DisableSliceFlagSeparator: true, // a file's name may have a comma
+		ExitErrHandler:            func(*cli.Context, error) {},
+		OnUsageError:              func(_ *cli.Context, err error, _ bool) error { return err },
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
 				return fmt.Errorf("there is no command %q; see berth-prove --help", c.Args().First())

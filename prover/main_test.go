@@ -86,7 +86,7 @@ func TestLockThatKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "kill,stop,kill-child", "--clients", "3",
 		"--time", "4s", "--work", "3s", "--progress", "10s", "--seed", "7", "--history", "h.jsonl", "--report", "r.json",
-		"--logs", "logs")
+		"--report", "r.html", "--logs", "logs")
 	p.start(t)
 	p.ends(t, statusKept, "kept      overlap", "kept      permits", "unknown   terms", "kept      progress",
 		"kept      orphans")
@@ -99,7 +99,7 @@ func TestLockThatKeepsItsPromises(t *testing.T) {
 	again := proves(t, "judge", filepath.Join(p.Dir, "h.jsonl"))
 	again.start(t)
 	again.ends(t, statusKept, "kept      overlap")
-	for _, file := range []string{"r.json", "logs/c1.log"} {
+	for _, file := range []string{"r.json", "r.html", "logs/c1.log"} {
 		if _, err := os.Stat(filepath.Join(p.Dir, file)); err != nil {
 			t.Error(err)
 		}

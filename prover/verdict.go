@@ -18,7 +18,7 @@ import (
 // boundFlags are those of all that judges.
 var boundFlags = []cli.Flag{
 	&cli.DurationFlag{Name: "progress", Usage: "how long a free slot may be left alone while clients wait", Value: 30 * time.Second},
-	&cli.StringFlag{Name: "report", Usage: "write the report to a `FILE`, by its name as JSON or HTML"},
+	&cli.StringSliceFlag{Name: "report", Usage: "write the report to a `FILE`, by its name as JSON or HTML; repeatable"},
 }
 
 func judgeAction(c *cli.Context) (judge.Outcome, error) {
@@ -50,19 +50,21 @@ func judgeAction(c *cli.Context) (judge.Outcome, error) {
 
 // writable makes the files that will be written, so that what cannot be written fails before a long run, and not after it.
 func writable(c *cli.Context) error {
-	for _, flag := range []string{"report", "history"} {
-		path := c.String(flag)
+	reports := c.StringSlice("report")
+	for _, path := range append(reports, c.String("history")) {
 		if path == "" {
 			continue
 		}
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
-			return fmt.Errorf("cannot write --%s: %w", flag, err)
+			return fmt.Errorf("cannot write a report or a history: %w", err)
 		}
 		file.Close()
 	}
-	if path := c.String("report"); path != "" {
-		return report.Writable(path)
+	for _, path := range reports {
+		if err := report.Writable(path); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -72,7 +74,7 @@ func conclude(c *cli.Context, r report.Report, slots int) (judge.Outcome, error)
 	r.Verdicts = judge.Judge(r.History, judge.Bounds{Slots: slots, Progress: c.Duration("progress")})
 	r.Windows = judge.Hits(r.History)
 	err := report.Text(c.App.Writer, r)
-	if path := c.String("report"); path != "" {
+	for _, path := range c.StringSlice("report") {
 		err = errors.Join(err, report.Write(path, r))
 	}
 	return outcome(r.Verdicts), err
