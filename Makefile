@@ -30,7 +30,7 @@ SEEDS ?= 10
 # What make mutants breaks, and its flags; nothing: all that it knows.
 MUTANTS ?=
 
-.PHONY: help build prover demo deps test fuzz mutants simulate race alerts programs test-brokers interop faults clusters model bench efficiency examples check vuln docs picture packages clean
+.PHONY: help build prover demo deps test fuzz mutants simulate race alerts programs test-brokers interop faults clusters prove model bench efficiency examples check vuln docs picture packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -105,6 +105,9 @@ clusters: deps ## lose a node of three, for each kind of lock, into docs/cluster
 		BERTH_TEST_BROKER=$$broker FAULTS_PAGE=$(CURDIR)/docs/clusters.txt FAULTS_COMMIT="$(COMMIT)" \
 			go -C test/faults test -v -count=1 -timeout 2h -run ThreeNodes . || status=1; \
 	done; exit $$status
+
+prove: deps build prover ## have berth-prove judge every kind of lock, into dist/prove, on 3.10 and 4.3: ten minutes
+	@scripts/prove.sh
 
 model: ## check the protocol's model exhaustively, and that its broken variants fail
 	@scripts/deps.sh model
