@@ -117,7 +117,7 @@ func overlap(m *matter) Verdict {
 			if slot := m.slot(r); slot > 0 && slot == m.slot(earlier) {
 				until := min(earlier.Until, r.Until)
 				found = append(found, blame(r.At, until, []Run{earlier, r}, "%s of overlap: %s; %s",
-					time.Duration(until-r.At), earlier, r))
+					length(until-r.At), earlier, r))
 			}
 		}
 	})
@@ -133,7 +133,7 @@ func permits(m *matter) Verdict {
 		}
 		alive = append(alive, r)
 		if len(alive) > max(m.bounds.Slots, most) {
-			found = append(found, blame(r.At, 0, alive, "%d alive at once, on %d slots: %s", len(alive), m.bounds.Slots,
+			found = append(found, blame(r.At, 0, alive, "%d alive at once, more than slots (%d): %s", len(alive), m.bounds.Slots,
 				r))
 		}
 		most = max(most, len(alive))
@@ -193,7 +193,7 @@ func orphans(m *matter) Verdict {
 	for _, r := range m.runs {
 		if until, binds := ended[r.Client]; binds && r.Until > until+int64(Orphan) {
 			found = append(found, blame(until, r.Until, []Run{r}, "it lived on for %s when its client had ended: %s",
-				time.Duration(r.Until-until), r))
+				length(r.Until-until), r))
 		}
 	}
 	reason := ""

@@ -78,7 +78,7 @@ func TestOverlapIsFoundAndMeasured(t *testing.T) {
 			t.Errorf("%s: %+v", name, o)
 		}
 		is(t, of(t, "permits", 2, h...), judge.Kept, "")
-		is(t, of(t, "permits", 1, h...), judge.Violated, "2 alive at once, on 1 slots")
+		is(t, of(t, "permits", 1, h...), judge.Violated, "2 alive at once, more than slots (1)")
 	}
 }
 
@@ -194,7 +194,7 @@ func TestClientsThatLeaveWithoutASlotWaitTogether(t *testing.T) {
 		served       bool // on slot 1
 		text         string
 	}{
-		"one after the other":       {every: second, waits: 900 * second / 1000, text: "slot 2 was free for 44.9"},
+		"one after the other":       {every: second, waits: 900 * second / 1000, text: "slot 2 was free for 45s"},
 		"for a moment now and then": {every: 100 * second, waits: 500 * second / 1000},
 		"until another slot":        {every: second, waits: 900 * second / 1000, served: true},
 	} {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"berth/prover/history"
 )
@@ -52,7 +51,7 @@ func progress(m *matter) Verdict {
 	}
 	v := unless("", all.found)
 	v.Note = fmt.Sprintf("a slot was free while clients waited %d times, for %s at most", all.times,
-		time.Duration(all.longest))
+		length(all.longest))
 	if places > 1 {
 		v.Note += "; slots were looked at as one: " + told
 	}
@@ -168,5 +167,5 @@ func (w *watch) look(at int64) {
 		what = fmt.Sprintf("slot %d", w.slot)
 	}
 	w.found = append(w.found, blame(w.since, at, nil, "%s was free for %s while clients waited", what,
-		time.Duration(lasted)))
+		length(lasted)))
 }

@@ -22,9 +22,28 @@ type Run struct {
 	Lives []history.Event // in order of their start
 }
 
+// String names the run for people, with what it was told.
 func (r Run) String() string {
-	return fmt.Sprintf("run %s of client %s, slot %d, term %d, alive from %s to %s", r.ID, r.Client, r.Slot, r.Term,
-		time.Duration(r.At), time.Duration(r.Until))
+	text := "a command of " + r.Client
+	if r.Slot > 0 {
+		text += fmt.Sprintf(" on slot %d", r.Slot)
+	}
+	if r.Term > 0 {
+		text += fmt.Sprintf(" with term %d", r.Term)
+	}
+	return fmt.Sprintf("%s, alive from %s to %s", text, length(r.At), length(r.Until))
+}
+
+// length is a time of the history for people: three digits or more of it.
+func length(ns int64) time.Duration {
+	d := time.Duration(ns)
+	switch {
+	case d >= time.Second:
+		return d.Round(time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(time.Microsecond)
+	}
+	return d
 }
 
 // Runs returns what was run, in order of the start.
