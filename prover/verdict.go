@@ -51,20 +51,20 @@ func judgeAction(c *cli.Context) (judge.Outcome, error) {
 // writable makes the files that will be written, so that what cannot be written fails before a long run, and not after it.
 func writable(c *cli.Context) error {
 	reports := c.StringSlice("report")
-	for _, path := range append(reports, c.String("history")) {
-		if path == "" {
-			continue
-		}
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			return fmt.Errorf("cannot write a report or a history: %w", err)
-		}
-		file.Close()
-	}
 	for _, path := range reports {
 		if err := report.Writable(path); err != nil {
 			return err
 		}
+	}
+	for _, path := range append(reports, c.String("history")) {
+		if path == "" {
+			continue
+		}
+		file, err := os.Create(path) // and no verdict of another run stays there
+		if err != nil {
+			return fmt.Errorf("cannot write a report or a history: %w", err)
+		}
+		file.Close()
 	}
 	return nil
 }

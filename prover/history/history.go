@@ -9,6 +9,8 @@
 // It knows nothing of any lock service: a history from elsewhere is judged as well.
 package history
 
+import "slices"
+
 // Kind tells what an event is about.
 type Kind string
 
@@ -57,3 +59,18 @@ type Event struct {
 
 // History is all events of one run of the prover.
 type History []Event
+
+// Faults returns the faults that struck: neither the end of the campaign, nor the kills of clients that do not end then.
+func (h History) Faults() (struck []Event) {
+	ending := func(kill Event) bool {
+		return slices.ContainsFunc(h, func(e Event) bool {
+			return e.Kind == Fault && e.Fault == End && e.At <= kill.At && kill.At <= e.Until
+		})
+	}
+	for _, e := range h {
+		if e.Kind == Fault && e.Fault != End && !(e.Fault == Kill && ending(e)) {
+			struck = append(struck, e)
+		}
+	}
+	return struck
+}

@@ -266,7 +266,7 @@ func TestWindowsCountWhatFaultsHit(t *testing.T) {
 		fault("kill", "a", second, second), fault("kill", "a", 5500*second/1000, 6*second),
 		fault("kill", "a", 7*second, 7*second), fault("stop", "a", 8*second, 8*second),
 		fault("kill", "a", 21*second, 21*second), fault("cut", "", 7*second, 8*second),
-		fault(history.End, "", 7*second, 8*second),
+		fault(history.End, "", 22*second, 24*second), fault("kill", "a", 23*second, 23*second),
 	}
 	got := fmt.Sprint(judge.Hits(h))
 	const want = "map[cut:map[other:1 running:0 waiting:0 young:0] kill:map[other:1 running:1 waiting:1 young:1] " +

@@ -9,7 +9,7 @@ import (
 // young is for how long a command counts as young.
 const young = time.Second
 
-// Hits returns how often each fault fell into each phase of its target. The end of a campaign is none.
+// Hits returns how often each fault fell into each phase of its target. See [history.History.Faults].
 func Hits(h history.History) Windows {
 	w, runs := Windows{}, Runs(h)
 	add := func(fault string, phase Phase, n int) {
@@ -22,9 +22,9 @@ func Hits(h history.History) Windows {
 		for _, name := range e.Faults {
 			add(name, Other, 0)
 		}
-		if e.Kind == history.Fault && e.Fault != history.End {
-			add(e.Fault, phase(h, runs, e), 1)
-		}
+	}
+	for _, e := range h.Faults() {
+		add(e.Fault, phase(h, runs, e), 1)
 	}
 	return w
 }

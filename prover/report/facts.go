@@ -29,7 +29,7 @@ func (r Report) facts() string {
 	}
 	from, to := r.bounds()
 	return strings.Join(append(parts, time.Duration(to-from).Round(time.Millisecond).String(),
-		count(len(r.clients()), "client"), count(len(judge.Runs(r.History)), "command"), count(r.faults(), "fault")), ", ")
+		count(len(r.clients()), "client"), count(len(judge.Runs(r.History)), "command"), count(len(r.History.Faults()), "fault")), ", ")
 }
 
 // bounds returns the first and the last moment of the history. A lock has no time.
@@ -61,15 +61,6 @@ func (r Report) clients() []string {
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
 	return slices.Compact(names)
-}
-
-func (r Report) faults() (n int) {
-	for _, event := range r.History {
-		if event.Kind == history.Fault && event.Fault != history.End {
-			n++
-		}
-	}
-	return n
 }
 
 // phases are the columns of the table of windows.
