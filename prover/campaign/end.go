@@ -80,13 +80,13 @@ func (c *campaign) sweep() error {
 		c.note(history.Event{Kind: history.Leftover, Client: client, PID: pid, At: history.Now()})
 	}
 	over := time.Now().Add(grace)
-	for none := 0; none < 2; time.Sleep(tick) { // in a row: one that has forked and ended meanwhile is not found
+	for none := 0; none < 10; time.Sleep(tick) { // in a row: one that has forked and ended meanwhile is not found
 		left := c.living()
 		for pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		none++
-		if len(left) > 0 {
+		if len(left) > 0 || process.Begins(process.Executable(os.Getpid())) {
 			none = 0
 		}
 		if len(left) > 0 && time.Now().After(over) {

@@ -166,6 +166,15 @@ func WithEnvironment(entry string) map[int][]string {
 	return found
 }
 
+// Begins reports whether a process executes this program that has no environment yet (execve(2) has not come to that), so
+// that WithEnvironment does not know it.
+func Begins(executable string) bool {
+	return slices.ContainsFunc(each("environ"), func(pid int) bool {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		return err == nil && len(text) == 0 && Executable(pid) == executable
+	})
+}
+
 // AwaitGone waits until no process has dir as its HOME.
 func AwaitGone(ctx context.Context, dir string) error {
 	for {
