@@ -35,7 +35,7 @@ const (
 	sayWhy      step = "say why it is lost"
 	losePlace   step = "lose the place"
 	loseToGuard step = "lose the slot, which the own guard has released"
-	giveBack    step = "give B back to its holder"
+	handBack    step = "give B back to its holder"
 	recordAgain step = "record itself again" // somebody was here meanwhile, and has gone
 	proveAgain  step = "prove the place"     // the release may have lain in the socket
 	proveLast   step = "prove the place, and have the command started"
@@ -60,7 +60,7 @@ func (s situation) next(known ledger.View) step {
 	case known.Disowned() && s.term != 0:
 		return loseToGuard
 	case s.ours && !s.out && (s.asked || known.HolderAlive):
-		return giveBack
+		return handBack
 	case !s.out && s.free(known):
 		return s.begin(known)
 	case s.blocked:

@@ -135,9 +135,9 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		// With B it waits for a holder of whom nothing was heard, and gives it back to one that lives.
 		"B is ours, nobody has to end":       {ours, free, start},
 		"B is ours, somebody may live":       {ours, somebody, waitOutside},
-		"the holder asks for it":             {asked, somebody, giveBack},
-		"it asks, and nobody has to end":     {asked, free, giveBack},
-		"it is heard of":                     {ours, holderAlive(somebody), giveBack},
+		"the holder asks for it":             {asked, somebody, handBack},
+		"it asks, and nobody has to end":     {asked, free, handBack},
+		"it is heard of":                     {ours, holderAlive(somebody), handBack},
 		"it is heard of, and B is not ours":  {waits, holderAlive(somebody), listen},
 		"it asks while this one is away":     {with(func(s *situation) { s.ours, s.out, s.asked = true, true, true }), somebody, waitOutside},
 		"it is heard of while it is away":    {outside, holderAlive(somebody), waitOutside},
@@ -148,7 +148,7 @@ func TestWhatOneDoesThatWaitsForASlot(t *testing.T) {
 		// Under an alarm nothing that is published is answered.
 		"the connection is blocked":         {blocked, somebody, breakOff},
 		"blocked, and nobody has to end":    {blocked, free, start},
-		"blocked, and the holder has asked": {with(func(s *situation) { s.ours, s.asked, s.blocked = true, true, true }), somebody, giveBack},
+		"blocked, and the holder has asked": {with(func(s *situation) { s.ours, s.asked, s.blocked = true, true, true }), somebody, handBack},
 		"blocked, with B":                   {with(func(s *situation) { s.ours, s.blocked = true, true }), somebody, breakOff},
 
 		"one of a higher priority asks":  {nextThere, asks(6, somebody), stepBack},

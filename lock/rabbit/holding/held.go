@@ -30,6 +30,8 @@ type Held struct {
 	a, b, t string // "": the slot has no such queue
 	lease   time.Duration
 
+	maxPause time.Duration // between attempts to reclaim
+
 	term   atomic.Uint64                 // 0 until the ledger has the record, and that is proven
 	reader atomic.Pointer[ledger.Reader] // nil: the reader's place is not ours
 	over   chan struct{}                 // closed once Release has ended
@@ -49,9 +51,9 @@ type proof interface {
 	// repair makes one attempt to end the doubt that verify has told of. Unless the slot is proven then, verify follows.
 	repair(ctx context.Context) (proven bool, err error)
 
-	// giveBack says that the tree is dead, within releasing, and gives back what this holding has. err says that the
+	// resign says that the tree is dead, within releasing, and gives back what this holding has. err says that the
 	// broker has not confirmed that, and unrecorded that it has not taken the word.
-	giveBack(ctx, releasing context.Context) (unrecorded, err error)
+	resign(ctx, releasing context.Context) (unrecorded, err error)
 
 	wait() // waits for what runs beside the holding, once that has ended, or its connection is closed
 }
@@ -62,26 +64,23 @@ var _ lock.Held = (*Held)(nil)
 func (l *Holder) newHeld(slot int) *Held {
 	h := &Held{
 		Holder: l, slot: slot, id: l.unproven, lease: cmp.Or(l.Env.Lease, 2*l.Session.Conn().Heartbeat()),
-		over: make(chan struct{}),
-	}
-	if l.Names.ID.Kind.Administered() || l.Names.Replicated() {
-		h.a = l.Names.Exists(slot)
-	}
-	if !l.Names.Replicated() {
-		h.b = l.Names.Holds(slot)
-	}
-	if !l.Plain {
-		h.t = l.Names.Ledger(slot)
+		maxPause: maxReclaimPause, over: make(chan struct{}),
 	}
 	var handle func(transport.Delivery)
 	switch {
 	case l.Plain:
+		h.b = l.Names.Holds(slot)
 		h.proof = &plain{Held: h}
 	case l.Names.Replicated():
+		h.t, h.maxPause = l.Names.Ledger(slot), maxQuorumReclaimPause
 		h.proof = newQuorum(h)
 	default:
+		h.b, h.t = l.Names.Holds(slot), l.Names.Ledger(slot)
 		c := newClassic(h)
 		h.proof, handle = c, c.handle
+	}
+	if l.Names.ID.Kind.Administered() || l.Names.Replicated() {
+		h.a = l.Names.Exists(slot)
 	}
 	h.Claim = claim.New(h.String(), h.b, l.Session.Side(), handle, l.Log)
 	return h
@@ -197,11 +196,7 @@ const (
 func (h *Held) Reclaim(ctx context.Context) error { return h.tend(h.reclaim(ctx)) }
 
 func (h *Held) reclaim(ctx context.Context) error {
-	longest, asked := maxReclaimPause, h.Plain
-	if h.Names.Replicated() {
-		longest = maxQuorumReclaimPause
-	}
-	pauses := transport.Pauses(firstReclaimPause, longest)
+	pauses, asked := transport.Pauses(firstReclaimPause, h.maxPause), h.Plain
 	for tries := 0; ; tries++ {
 		err, proven := h.proof.verify(ctx), true
 		if errors.Is(err, lock.ErrInDoubt) {
@@ -264,7 +259,7 @@ func (h *Held) release(ctx context.Context) error {
 	if h.Claim.Started() {
 		defer context.AfterFunc(ctx, func() { h.Claim.Conn().Abandon() })()
 	}
-	unrecorded, err := h.proof.giveBack(ctx, releasing)
+	unrecorded, err := h.proof.resign(ctx, releasing)
 	if err != nil {
 		h.Claim.Conn().Abandon()
 		<-h.Claim.Conn().Done()

@@ -36,9 +36,9 @@ func (h *Classic) remember() {
 	}
 }
 
-// giveBack ends what goes on, and leaves. The successor starts as soon as it hears that the tree is dead, so the rest
-// follows in the same write and is not waited for.
-func (h *Classic) giveBack(ctx, releasing context.Context) (unrecorded, err error) {
+// resign ends what goes on, and gives up the slot. The successor starts as soon as it hears that the tree is dead, so
+// the rest follows in the same write and is not waited for.
+func (h *Classic) resign(ctx, releasing context.Context) (unrecorded, err error) {
 	h.endTakeB(releasing)
 	h.Session.KeepSilent(false)
 	h.dropUnfinishedClaim(releasing)
@@ -48,7 +48,7 @@ func (h *Classic) giveBack(ctx, releasing context.Context) (unrecorded, err erro
 	}
 	if h.Term() == 0 {
 		unrecorded = h.recordRelease(ctx) // what was recorded all the same makes others wait
-		return unrecorded, h.leave(ctx)
+		return unrecorded, h.vacate(ctx)
 	}
 	if h.Claim.Conn().Broken() || h.Session.Conn() != h.Claim.Conn() || h.Session.Apart() {
 		if h.Session.Blocked() {
@@ -56,7 +56,7 @@ func (h *Classic) giveBack(ctx, releasing context.Context) (unrecorded, err erro
 		}
 		unrecorded = h.recordRelease(ctx)
 		h.Waiter.PassOn()
-		return unrecorded, h.leave(ctx)
+		return unrecorded, h.vacate(ctx)
 	}
 	unproven := slices.DeleteFunc(slices.Clone(h.records), func(who ledger.Holding) bool { return who == h.holding() })
 	unrecorded = h.releaseAll(ctx, unproven)
@@ -82,7 +82,7 @@ func (h *Classic) giveBack(ctx, releasing context.Context) (unrecorded, err erro
 		switch {
 		case lost:
 			h.Waiter.PassOn()
-			return h.leave(ctx)
+			return h.vacate(ctx)
 		case reader == nil && failure == nil:
 			will.Call(ctx, h.Session.Main(), h.t, h.Names.Line(), h.slot)
 			fallthrough
@@ -127,8 +127,8 @@ func (h *Classic) releaseAll(ctx context.Context, records []ledger.Holding) (err
 	return err
 }
 
-// leave gives back what this holding has, and says nothing.
-func (h *Classic) leave(ctx context.Context) error {
+// vacate gives back what this holding has, and says nothing.
+func (h *Classic) vacate(ctx context.Context) error {
 	err := h.Claim.GiveBack(ctx)
 	if reader := h.reader.Load(); reader != nil && err == nil && !h.Claim.Conn().Broken() {
 		err = reader.Close(ctx)

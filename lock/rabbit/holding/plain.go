@@ -120,7 +120,7 @@ func (h *plain) repair(ctx context.Context) (proven bool, err error) {
 	return false, h.moveTo(ctx, side)
 }
 
-func (h *plain) giveBack(ctx, _ context.Context) (unrecorded, err error) {
+func (h *plain) resign(ctx, _ context.Context) (unrecorded, err error) {
 	h.Session.KeepSilent(false)
 	if h.Session.Conn() != h.Claim.Conn() {
 		h.Session.Conn().Abandon() // with what a repair has claimed that did not come to its end

@@ -16,7 +16,7 @@ import (
 // tells whether the place is lost or in doubt.
 type quorum struct {
 	*Held
-	next *ledger.Reader // that is to take the place of reader; used in repair and giveBack
+	next *ledger.Reader // that is to take the place of reader; used in repair and resign
 
 	searching transport.Mutex // guards search
 	search    *search         // for another node; nil: none
@@ -133,8 +133,8 @@ func (h *quorum) judgeRecords(known ledger.View, proven bool) error {
 	return nil
 }
 
-// giveBack ends what goes on, and leaves, unless that is done.
-func (h *quorum) giveBack(ctx, releasing context.Context) (unrecorded, err error) {
+// resign ends what goes on, and gives up the slot, unless that is done.
+func (h *quorum) resign(ctx, releasing context.Context) (unrecorded, err error) {
 	h.stayHere()
 	h.Session.KeepSilent(false)
 	if h.next != nil {
@@ -143,7 +143,7 @@ func (h *quorum) giveBack(ctx, releasing context.Context) (unrecorded, err error
 	if h.back != nil {
 		return h.back()
 	}
-	return h.leave(ctx, releasing, h.putBack())
+	return h.vacate(ctx, releasing, h.putBack())
 }
 
 func (h *quorum) wait() {
@@ -153,9 +153,9 @@ func (h *quorum) wait() {
 	h.stayHere()
 }
 
-// leave says that the tree is dead, within releasing, and leaves the reader's place in the same write. One that has
+// vacate says that the tree is dead, within releasing, and leaves the reader's place in the same write. One that has
 // started nothing leaves everything as it was. leaving is what leaves in that write, too.
-func (h *quorum) leave(ctx, releasing context.Context, leaving func()) (unrecorded, err error) {
+func (h *quorum) vacate(ctx, releasing context.Context, leaving func()) (unrecorded, err error) {
 	reader := h.reader.Load()
 	switch {
 	case reader == nil:

@@ -88,7 +88,7 @@ func (h *quorum) stepBack(ctx context.Context) {
 	defer cancel()
 	releasing, cancel := ledger.Releasing(ctx)
 	defer cancel()
-	unrecorded, err := h.leave(ctx, releasing, nil)
+	unrecorded, err := h.vacate(ctx, releasing, nil)
 	h.back = func() (error, error) { return unrecorded, err }
 }
 

@@ -115,7 +115,7 @@ func (w *wait) await(ctx context.Context) (boottime.Instant, error) {
 			err = w.judgeReader(w.reader.Lost())
 		case loseToGuard:
 			err = w.Claim.Lose("its guard has released it")
-		case giveBack:
+		case handBack:
 			err = w.handBack(ctx)
 			look.Reset(interval)
 		case recordAgain:
