@@ -152,7 +152,7 @@ var Messages = []Message{
 	{"the command has run for too long", "For `--max-run`. It is ended.", ""},
 	{"the command's program has not begun to run; killing it",
 		"Its file cannot be read, as on a network file system that is gone.", "Bring that back."},
-	{"the guard died before it could start the command", "berth launches another.", ""},
+	{"the guard died before it could start the command", "Nothing has run. berth launches another.", ""},
 	{"the guard does not answer; killing it and the command", "The host is starved, or the guard was frozen.", ""},
 	{"the guard was killed, and the command with it", "For want of memory, perhaps. berth exits with 137.",
 		"See the kernel's log."},

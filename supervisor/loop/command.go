@@ -34,6 +34,7 @@ type keptSignal struct {
 // take long; what ends it is a loss or a signal.
 func (l *loop) noteAccepted() {
 	l.facts.Guarded = true
+	l.facts.Command.Phase = machine.Accepted
 	if !l.sequence.killing {
 		l.silence.Stop()
 	}
@@ -150,6 +151,7 @@ func (l *loop) noteExit(g wire.Event) {
 		return
 	}
 	if g.Orphans {
+		l.facts.Use = machine.HasRun // at least it may have: the guard died before its word of that
 		l.log.Error("the guard was killed, and the command with it")
 	}
 	l.log.Info("command ended", "status", supervisor.EndedStatus(g.Status))

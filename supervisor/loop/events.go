@@ -155,8 +155,8 @@ func (l *loop) told(g wire.Event, open bool) event {
 			return l.signalled(syscall.SIGHUP)
 		}
 	case wire.Exited:
-		if !l.facts.Command.Started() && g.Orphans {
-			break // nothing was started, as far as is known; Dead comes next
+		if c := l.facts.Command; g.Orphans && !c.Started() && c.Phase != machine.Accepted {
+			break // nothing was started; Dead comes next
 		}
 		l.noteExit(g)
 		return event{on: machine.Exited, guard: g}

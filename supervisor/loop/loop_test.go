@@ -177,6 +177,38 @@ func TestGuardThatDiedIsReplaced(t *testing.T) {
 	}
 }
 
+// Its command may have run: to start that again would be a second time.
+func TestGuardThatDiesWhileItStartsTheCommandIsNotReplaced(t *testing.T) {
+	for name, c := range map[string]struct {
+		restart supervisor.Restart
+		then    func(*bench)
+		want    int
+	}{
+		"ended":     {supervisor.Never, func(*bench) {}, 128 + 9},
+		"restarted": {supervisor.OnFailure, func(b *bench) { b.running().dies(0, 0) }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := &page{}
+			b := newBench(t, time.Minute, func(_ *bench, cfg *supervisor.Config) {
+				cfg.Restart, cfg.Log = c.restart, said.logger()
+			})
+			g := b.guard()
+			g.awaitStart(t)
+			g.say(wire.Event{Kind: wire.Accepted})
+			g.say(wire.Event{Kind: wire.Exited, Status: 9, Orphans: true})
+			g.say(wire.Event{Kind: wire.Dead, Orphans: true})
+			g.gone()
+			c.then(b)
+			if o := b.end(); o.Status != c.want {
+				t.Errorf("outcome %+v, want %d", o, c.want)
+			}
+			if said.count("the guard was killed, and the command with it") != 1 || said.count("trying another") != 0 {
+				t.Errorf("it logs %q", said.text.String())
+			}
+		})
+	}
+}
+
 func TestProcessThatMayNotBeSignalledIsReported(t *testing.T) {
 	said := &page{}
 	b := newBench(t, 0, func(_ *bench, cfg *supervisor.Config) { cfg.Log = said.logger() })

@@ -218,10 +218,11 @@ func afterDeath(f Facts) Ending {
 		return afterHook(f)
 	}
 	c, told, lost := f.Command, f.Ending.Reason == Told, f.Ending.Reason == Lost
-	fell := !c.Started() && f.Guard.Orphans // the guard, before it could say that it started anything
+	fell := !c.Started() && f.Guard.Orphans // the guard, before it began to start anything
 	ended := Ending{Reason: Finished, Exit: exit{Status: supervisor.EndedStatus(c.Status)}, Then: End}
 	switch {
-	case told && (fell || c.Phase == Beginning || c.Phase == Alive): // nothing was started, as far as is known
+	// Nothing was started, as far as is known.
+	case told && (fell || c.Phase == Beginning || c.Phase == Accepted || c.Phase == Alive):
 		return f.Ending
 	case f.Ending.Reason == Unguarded:
 		return f.Ending

@@ -301,6 +301,7 @@ func TestDeathOfTheTreeThatIsNotTheCommands(t *testing.T) {
 	is(t, "told before it began", dies(fell(0), because(told)), told, nil)
 	is(t, "told, and it did not begin", dies(fell(0), phase(NotExecuted), because(told)), told, nil)
 	is(t, "told, it was to begin", dies(phase(Beginning), because(told)), told, nil)
+	is(t, "told, it was about to begin", dies(phase(Accepted), because(told)), told, nil)
 
 	asked := Ending{Reason: Asked}
 	ended := func(f *Facts) { f.Command, f.Use = over(failed), HasRun }
@@ -348,7 +349,7 @@ func TestWhetherBerthIsAboutToEnd(t *testing.T) {
 }
 
 func TestCommandThatRunsHasStarted(t *testing.T) {
-	for phase, want := range map[Phase]bool{Absent: false, Beginning: false, NotExecuted: false, Alive: true, Over: true} {
+	for phase, want := range map[Phase]bool{Absent: false, Beginning: false, Accepted: false, NotExecuted: false, Alive: true, Over: true} {
 		if got := (Command{Phase: phase}).Started(); got != want {
 			t.Errorf("phase %d: %v", phase, got)
 		}

@@ -100,6 +100,7 @@ type Phase int
 const (
 	Absent      Phase = iota // there is none
 	Beginning                // the guard was told to start it
+	Accepted                 // the guard starts it: from here on it may run
 	NotExecuted              // it could not be started; the guard is about to end
 	Alive                    // its first process runs
 	Over                     // its first process has ended; others of the tree may live

@@ -73,9 +73,6 @@ func (g *guard) run() {
 		close(begun) // everything but the forker is this goroutine's again
 	})
 	<-begun
-	if g.phase == forking {
-		g.tell(wire.Event{Kind: wire.Accepted}) // while the command is forked
-	}
 	orders := g.supervisor.orders()
 	for g.phase != over {
 		g.collectGarbage()
@@ -236,14 +233,14 @@ func (g *guard) start(o wire.Order) {
 		g.beside, o.Files = o.Files[last], o.Files[:last]
 	}
 	g.order, g.will = o, o.Will
-	if err := g.setDeadline(o.Deadline); err != nil {
-		g.tell(wire.Event{Kind: wire.Accepted})
+	err := g.setDeadline(o.Deadline)
+	g.tell(wire.Event{Kind: wire.Accepted}) // before anything can run
+	if err != nil {
 		g.fail(err)
 		return
 	}
 	tree.RemoveLeft(g.args.Cgroup) // what ran in this slot before may be in one
 	if g.deadline.Passed() {
-		g.tell(wire.Event{Kind: wire.Accepted})
 		g.tell(wire.Event{Kind: wire.Overdue})
 		g.finish()
 		return

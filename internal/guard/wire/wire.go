@@ -76,7 +76,7 @@ const (
 	ProcMounted Kind = "proc mounted"
 	NotMounted  Kind = "not mounted"
 	// Accepted: the guard is about to start the command, which takes as long
-	// as its program takes to be read.
+	// as its program takes to be read. It has not run before that, and may have after it.
 	Accepted Kind = "accepted"
 	// Unusable, from the parent: the guard cannot work here, for the reason Err, and has ended.
 	Unusable Kind = "unusable"
