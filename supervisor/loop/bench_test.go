@@ -249,6 +249,13 @@ func (g *fakeGuard) dies(sig syscall.Signal, code int) {
 	g.gone()
 }
 
+// killed says that the guard was killed, and that its tree is dead.
+func (g *fakeGuard) killed() {
+	g.say(wire.Event{Kind: wire.Exited, Status: 9, Orphans: true})
+	g.say(wire.Event{Kind: wire.Dead, Orphans: true})
+	g.gone()
+}
+
 func (g *fakeGuard) awaitStart(t *testing.T) supervisor.Start {
 	t.Helper()
 	select {

@@ -151,7 +151,7 @@ func (l *loop) noteExit(g wire.Event) {
 		return
 	}
 	if g.Orphans {
-		l.facts.Use = machine.HasRun // at least it may have: the guard died before its word of that
+		l.facts.GuardDeaths, l.facts.Use = 0, machine.HasRun // or it may have run, and the guard died before it told
 		l.log.Error("the guard was killed, and the command with it")
 	}
 	l.log.Info("command ended", "status", supervisor.EndedStatus(g.Status))

@@ -233,13 +233,13 @@ func (g *guard) start(o wire.Order) {
 		g.beside, o.Files = o.Files[last], o.Files[:last]
 	}
 	g.order, g.will = o, o.Will
-	err := g.setDeadline(o.Deadline)
-	g.tell(wire.Event{Kind: wire.Accepted}) // before anything can run
-	if err != nil {
+	if err := g.setDeadline(o.Deadline); err != nil {
+		g.tell(wire.Event{Kind: wire.Accepted})
 		g.fail(err)
 		return
 	}
-	tree.RemoveLeft(g.args.Cgroup) // what ran in this slot before may be in one
+	tree.RemoveLeft(g.args.Cgroup)          // what ran in this slot before may be in one
+	g.tell(wire.Event{Kind: wire.Accepted}) // before anything can run
 	if g.deadline.Passed() {
 		g.tell(wire.Event{Kind: wire.Overdue})
 		g.finish()

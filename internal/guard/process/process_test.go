@@ -66,6 +66,13 @@ func TestGuardDoesNotWaitForAStartThatHasForkedNothing(t *testing.T) {
 	g.noteForked(forked{err: errTooLate}) // of the thread, much later
 }
 
+// A supervisor whose guard dies has to know whether the command may have run.
+func TestSupervisorIsToldBeforeTheCommandCanRun(t *testing.T) {
+	g, conn := prepare(t)
+	g.start(wire.Order{Op: wire.OpStart, Deadline: boottime.Now().Add(time.Hour)}) // which no thread takes here
+	expect(t, conn, wire.Accepted)
+}
+
 func TestNothingIsStartedWithADeadlineThatCannotBeKept(t *testing.T) {
 	g, conn := prepare(t)
 	timer, err := boottime.NewTimer()
