@@ -153,11 +153,13 @@ func TestCrowdIsNotToldThatAllSlotsAreHeldWhileMostAreFree(t *testing.T) {
 	close(start)
 	won := 0
 	for range contenders {
-		// One that lost a race too many, or was not answered, knows nothing.
+		// One that lost a race too many, or was not answered, knows nothing; nor does one whose connection RabbitMQ 4.3 has
+		// closed (506), as it does now and then when a queue that is probed is just going.
 		switch err := <-ends; {
 		case err == nil:
 			won++
-		case !errors.Is(err, lock.ErrUnknown) || errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent):
+		case errors.Is(err, lock.ErrFull) || errors.Is(err, lock.ErrAbsent),
+			!errors.Is(err, lock.ErrUnknown) && !errors.Is(err, lock.ErrUnreachable):
 			t.Error(err)
 		}
 	}
