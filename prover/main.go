@@ -10,12 +10,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
@@ -35,15 +32,13 @@ func main() {
 	if witness.Called() {
 		os.Exit(witness.Main())
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second signal ends it at once, and the kernel its clients
-	os.Exit(run(ctx, os.Args))
+	os.Exit(run(os.Args))
 }
 
 // run returns the exit status. What is violated stays so, whatever fails beside it.
-func run(ctx context.Context, args []string) int {
+func run(args []string) int {
 	var found judge.Outcome
-	err := app(&found).RunContext(ctx, args)
+	err := app(&found).Run(args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "berth-prove:", err)
 	}

@@ -154,6 +154,8 @@ func TestWhatCannotRunIsNoVerdict(t *testing.T) {
 func TestInterruptEndsEverything(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--time", "10m", "--history", "h.jsonl")
+	temporary := t.TempDir()
+	p.Env = append(p.Env, "TMPDIR="+temporary)
 	p.start(t)
 	const several = 6 // berth-prove, and clients
 	for over := time.Now().Add(20 * time.Second); len(p.left()) < several; time.Sleep(10 * time.Millisecond) {
@@ -161,10 +163,21 @@ func TestInterruptEndsEverything(t *testing.T) {
 			t.Fatal("the clients do not start")
 		}
 	}
-	if err := p.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
+	ended := make(chan struct{})
+	go func() { // again and again: the first one is enough
+		for p.Process.Signal(syscall.SIGINT) == nil {
+			select {
+			case <-ended:
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	p.ends(t, statusUnknown, "interrupt", "in some seconds")
+	close(ended)
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
 	}
-	p.ends(t, statusUnknown, "interrupt")
 	file, err := os.Open(filepath.Join(p.Dir, "h.jsonl"))
 	if err != nil {
 		t.Fatal(err)

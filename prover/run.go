@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"al.essio.dev/pkg/shellescape"
@@ -46,6 +48,9 @@ var runFlags = []cli.Flag{
 }
 
 func runAction(c *cli.Context) (found judge.Outcome, err error) {
+	// Until the program ends: all that follows an interruption is to clean up, and takes some seconds.
+	c.Context, _ = signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(c.Context, func() { fmt.Fprintln(os.Stderr, "berth-prove: ending what it has started, in some seconds") })
 	cfg, err := configure(c)
 	if err != nil {
 		return "", err
@@ -176,17 +181,17 @@ func setUp(c *cli.Context, values adapter.Values) error {
 		return err
 	}
 	const limit = time.Minute
+	ctx, cancel := context.WithTimeoutCause(c.Context, limit, fmt.Errorf("setup %q did not end within %s", line, limit))
+	defer cancel()
 	setup, err := words.With(values).Start(os.Environ(), os.Stderr)
 	if err != nil {
 		return err
 	}
-	defer setup.End(0)
+	defer setup.End(ctx)
 	select {
 	case <-setup.Done():
-	case <-c.Context.Done():
-		return context.Cause(c.Context)
-	case <-time.After(limit):
-		return fmt.Errorf("setup %q did not end within %s", line, limit)
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	if _, status := setup.Until(); status != 0 {
 		return fmt.Errorf("setup %q ended with status %d", line, status)

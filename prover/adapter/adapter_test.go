@@ -1,6 +1,7 @@
 package adapter_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +45,14 @@ func TestCommandLineThatCannotBeMeantIsRefused(t *testing.T) {
 	}
 }
 
+// patience is over after a while.
+func patience(t *testing.T, lasts time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), lasts)
+	t.Cleanup(cancel)
+	return ctx
+}
+
 func start(t *testing.T, words ...string) (c *adapter.Client, output func() string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -54,7 +63,7 @@ func start(t *testing.T, words ...string) (c *adapter.Client, output func() stri
 	if c, err = adapter.Template(words).Start(os.Environ(), log); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.End(0) })
+	t.Cleanup(func() { c.End(patience(t, 0)) })
 	return c, func() string {
 		text, _ := os.ReadFile(log.Name())
 		return string(text)
@@ -83,7 +92,7 @@ func TestClientLeadsASession(t *testing.T) {
 func TestEndReachesTheWholeGroupAndKillsWhatDoesNotObey(t *testing.T) {
 	polite, _ := start(t, "sh", "-c", "sleep 60; exit 3")
 	time.Sleep(20 * time.Millisecond) // so that the group has both, as a rule
-	killed := polite.End(20 * time.Second)
+	killed := polite.End(patience(t, 20*time.Second))
 	if _, status := polite.Until(); killed != 0 || status != 128+int(syscall.SIGTERM) {
 		t.Errorf("status %d, killed at %d", status, killed)
 	}
@@ -91,7 +100,7 @@ func TestEndReachesTheWholeGroupAndKillsWhatDoesNotObey(t *testing.T) {
 	for over := time.Now().Add(20 * time.Second); output() == "" && time.Now().Before(over); {
 		time.Sleep(time.Millisecond)
 	}
-	killed = stubborn.End(10 * time.Millisecond)
+	killed = stubborn.End(patience(t, 10*time.Millisecond))
 	if until, status := stubborn.Until(); killed < stubborn.At || killed > until || status != 128+int(syscall.SIGKILL) {
 		t.Errorf("status %d at %d, killed at %d", status, until, killed)
 	}

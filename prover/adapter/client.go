@@ -1,10 +1,10 @@
 package adapter
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"syscall"
-	"time"
 
 	"berth/prover/history"
 	"berth/test/process"
@@ -67,13 +67,13 @@ func (c *Client) Until() (at int64, status int) {
 // Signal sends a signal to the client alone. One that has ended gets none.
 func (c *Client) Signal(sig syscall.Signal) { _ = c.process.Signal(sig) }
 
-// End sends TERM to the client's process group, as a terminal or systemd does, and KILL after grace. It returns when the
-// client has ended, with the moment at which it was killed; 0: it ended by itself.
-func (c *Client) End(grace time.Duration) (killed int64) {
+// End sends TERM to the client's process group, as a terminal or systemd does, and KILL when patience is over. It returns
+// when the client has ended, with the moment at which it was killed; 0: it ended by itself.
+func (c *Client) End(patience context.Context) (killed int64) {
 	c.group(syscall.SIGTERM)
 	select {
 	case <-c.done:
-	case <-time.After(grace):
+	case <-patience.Done():
 		killed = history.Now()
 		c.group(syscall.SIGKILL)
 		<-c.done

@@ -75,8 +75,8 @@ type campaign struct {
 	random  *rand.Rand // of the faults
 	clients []*client  // whose end is not in the history yet
 	started int
-	ran     bool           // a command has: see hasRun
-	relays  []*fault.Relay // of all clients, also of those that have ended: what those leave may use theirs
+	ran     bool                    // a command has: see hasRun
+	relays  map[string]*fault.Relay // by client, also of those that have ended: what those leave may use theirs
 	history history.History
 
 	next   time.Time // when a fault strikes, or the one that lasts is healed
@@ -99,7 +99,8 @@ func Run(ctx context.Context, cfg Config) (history.History, error) {
 		return nil, fmt.Errorf("cannot make a directory for records: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	c := &campaign{Config: cfg, dir: dir, began: history.Now(), random: rand.New(rand.NewPCG(cfg.Seed, 0))}
+	c := &campaign{Config: cfg, dir: dir, began: history.Now(), random: rand.New(rand.NewPCG(cfg.Seed, 0)),
+		relays: map[string]*fault.Relay{}}
 	c.Logs = cmp.Or(c.Logs, dir)
 	self, err := os.Executable()
 	err = errors.Join(err, os.Mkdir(c.records(), 0o700), os.MkdirAll(c.Logs, 0o755),
@@ -206,6 +207,11 @@ func (c *campaign) replace() error {
 	if ended := c.started - len(c.clients); ended > 2*c.Clients && !c.hasRun() {
 		return fmt.Errorf("%w. %d clients have ended; the last one has printed: %s", ErrNothingRan, ended, c.output(last))
 	}
+	if last != "" && len(c.relays) > 3*c.Clients {
+		if err := c.closeRelays(); err != nil {
+			return err
+		}
+	}
 	for len(c.clients) < c.Clients {
 		if err := c.start(); err != nil {
 			return err
@@ -246,7 +252,7 @@ func (c *campaign) start() (err error) {
 		if one.relay, err = fault.NewRelay(c.Server.Host); err != nil {
 			return err
 		}
-		c.relays = append(c.relays, one.relay)
+		c.relays[one.name] = one.relay
 		values[adapter.Broker] = one.relay.URL(c.Server)
 	}
 	if one.Client, err = c.Adapter.With(values).Start(c.environment(one.name), log); err != nil {

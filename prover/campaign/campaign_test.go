@@ -20,6 +20,7 @@ import (
 	"berth/prover/fault"
 	"berth/prover/history"
 	"berth/prover/witness"
+	"berth/test/brokertest"
 )
 
 func TestMain(m *testing.M) {
@@ -155,29 +156,53 @@ exec flock "$1" "$3"`, func(cfg *Config) {
 	}
 }
 
-func TestClientThatTheEndKillsIsNoted(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // so that its patience is short
-	c := &campaign{dir: t.TempDir()}
+// appears waits for a file.
+func appears(t *testing.T, file string) {
+	t.Helper()
+	for over := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		if time.Now().After(over) {
+			t.Error("there is no", file)
+			return
+		}
+	}
+}
+
+// with makes a campaign with a client that runs a script, in which {dir} is the campaign's directory.
+func with(t *testing.T, script string) *campaign {
+	t.Helper()
+	c := &campaign{dir: t.TempDir(), Config: Config{Work: time.Second}}
 	if err := os.Mkdir(c.records(), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	one := &client{name: "c1"}
-	ready := filepath.Join(c.dir, "ready")
 	var err error
-	one.Client, err = adapter.Template{"bash", "-c", "trap '' TERM; : >" + ready + "; sleep 60; sleep 60"}.Start(os.Environ(), nil)
+	one.Client, err = adapter.Template{"bash", "-c", strings.ReplaceAll(script, "{dir}", c.dir)}.Start(c.environment("c1"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for over := time.Now().Add(20 * time.Second); time.Now().Before(over); time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(ready); err == nil {
-			break
-		}
-	}
 	c.clients = append(c.clients, one)
+	return c
+}
+
+func TestClientThatTheEndKillsIsNoted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := with(t, "trap ': >{dir}/termed' TERM; : >{dir}/ready; while :; do sleep 0.05; done")
+	appears(t, filepath.Join(c.dir, "ready"))
+	go func() { // so that its patience is short from then on
+		appears(t, filepath.Join(c.dir, "termed"))
+		cancel()
+	}()
+	began := time.Now()
 	if err := c.end(ctx); err != nil {
 		t.Error(err)
+	}
+	if took := time.Since(began); took > grace*3/4 {
+		t.Errorf("an interrupted end took %s", took)
 	}
 	struck, ended := of(c.history, history.Fault), of(c.history, history.Client)
 	if len(struck) != 2 || struck[0].Fault != history.End || struck[1].Fault != history.Kill || struck[1].Target != "c1" ||
@@ -216,6 +241,43 @@ func TestEndWaitsForEverySlot(t *testing.T) {
 		if taken, err := cam.allTaken(since); taken != c.want || err != nil {
 			t.Errorf("%s: %v, %v", name, taken, err)
 		}
+	}
+}
+
+func TestFaultWhoseStrikeFailsIsNoted(t *testing.T) {
+	c := with(t, "sleep 60")
+	all, err := fault.Named("broker-kill", fault.Broker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Broker, c.plan = &brokertest.Broker{}, &plan{fault: all[0]} // one that does not run
+	if err := c.breakOrHeal(t.Context()); err == nil || !strings.Contains(err.Error(), "broker-kill") {
+		t.Error(err)
+	}
+	if struck := of(c.history, history.Fault); len(struck) != 1 || struck[0].Fault != "broker-kill" {
+		t.Errorf("%+v", struck)
+	}
+	if err := c.end(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRelayIsClosedOnceNothingOfItsClientLives(t *testing.T) {
+	t.Parallel()
+	const script = `port=${2##*:}
+echo "$port" >>"$1.ports"
+: 2>/dev/null >"/dev/tcp/127.0.0.1/$(head -n 1 "$1.ports")" || : >"$1.closed"
+exec flock -n "$1" "$3"`
+	var cfg Config
+	_, err := campaigns(t, script, func(c *Config) {
+		c.Server, c.Clients = &url.URL{Scheme: "http", Host: "127.0.0.1:9"}, 2
+		cfg = *c
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(cfg.Values[adapter.Lock] + ".closed"); err != nil {
+		t.Error("the first client's relay was open until the end")
 	}
 }
 

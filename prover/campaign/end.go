@@ -43,13 +43,12 @@ func works(seed uint64, client int, longest time.Duration) time.Duration {
 	return min(longest, between(random, leastWork, mostWork))
 }
 
-// end ends what was broken, all clients, and what they have left. Of an interrupted campaign it does so sooner.
+// end ends what was broken, all clients, and what they have left. When the campaign is interrupted, it does so sooner.
 func (c *campaign) end(ctx context.Context) error {
 	err := c.heal(ctx)
-	patience := grace
-	if ctx.Err() != nil {
-		patience /= 10
-	}
+	patience, kill := context.WithTimeout(context.Background(), grace)
+	defer kill()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace/10, kill) })()
 	ending := history.Event{Kind: history.Fault, Fault: history.End, At: history.Now()}
 	var all sync.WaitGroup
 	for _, one := range c.clients {
@@ -67,6 +66,22 @@ func (c *campaign) end(ctx context.Context) error {
 	err = errors.Join(err, c.sweep())
 	for _, relay := range c.relays {
 		err = errors.Join(err, relay.Close())
+	}
+	return err
+}
+
+// closeRelays closes those of clients that have ended, and of which nothing lives.
+func (c *campaign) closeRelays() (err error) {
+	needed := slices.Collect(maps.Values(c.living()))
+	needed = slices.AppendSeq(needed, maps.Values(c.living())) // once more: one that executes another program is not found
+	for _, one := range c.clients {
+		needed = append(needed, one.name)
+	}
+	for name, relay := range c.relays {
+		if !slices.Contains(needed, name) {
+			err = errors.Join(err, relay.Close())
+			delete(c.relays, name)
+		}
 	}
 	return err
 }

@@ -72,6 +72,7 @@ func (c *campaign) breakOrHeal(ctx context.Context) error {
 	case errors.Is(err, fault.ErrNothing):
 		return nil
 	case err != nil:
+		c.note(event) // it may have struck
 		return fmt.Errorf("fault %s: %w", p.fault.Name, err)
 	case !p.fault.Lasts:
 		c.note(event)
