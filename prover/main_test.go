@@ -127,6 +127,7 @@ func TestWhatCannotRunIsNoVerdict(t *testing.T) {
 		"name what to do":         {},
 		`no command "prove"`:      {"prove"},
 		"--slots, --clients":      {"run", "--adapter", "{witness}", "--slots", "0"},
+		"give --clients 6 or":     {"run", "--adapter", "{witness}", "--slots", "5"},
 		"--work 1ms":              {"run", "--adapter", "{witness}", "--work", "1ms"},
 		"it needs {witness}":      {"run", "--adapter", "true"},
 		"give both or none":       {"run", "--adapter", "x {broker} {witness}"},

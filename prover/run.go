@@ -116,6 +116,9 @@ func configure(c *cli.Context) (campaign.Config, error) {
 		err = fmt.Errorf("the adapter %q runs nothing: it needs %s", c.String("adapter"), adapter.Witness)
 	case cfg.Slots < 1 || cfg.Clients < 1 || cfg.Time <= 0 || cfg.Progress <= 0:
 		err = errors.New("--slots, --clients, --time and --progress must be above 0")
+	case cfg.Clients <= cfg.Slots:
+		err = fmt.Errorf("--clients %d with --slots %d: where there is a slot for each client, a slot that is lost is not missed; "+
+			"give --clients %d or more", cfg.Clients, cfg.Slots, cfg.Slots+1)
 	case cfg.Work < time.Second:
 		err = fmt.Errorf("--work %s: it must be 1s or more", cfg.Work)
 	case cfg.Mode != "plain" && cfg.Mode != "stubborn" && cfg.Mode != "forking":

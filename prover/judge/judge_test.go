@@ -170,60 +170,101 @@ func TestFreeSlotHasToBeTaken(t *testing.T) {
 
 // Others' handovers do not hide a slot that no client takes.
 func TestEachSlotHasToBeTaken(t *testing.T) {
-	h := []history.Event{client("w", 0, 100*second), life("z.1", 2, 1, 0, second)}
+	h := []history.Event{client("v", 0, 100*second), client("w", 0, 100*second), life("z.1", 2, 1, 0, second)}
 	for i := range int64(50) {
 		h = append(h, life(fmt.Sprintf("a.%d", i), 1, uint64(i+1), 2*i*second, (2*i+1)*second))
 	}
-	is(t, of(t, "progress", 2, h...), judge.Violated, "slot 2 was free for 1m39s")
+	is(t, of(t, "progress", 2, h...), judge.Violated, "slot 2 was free for 1m39s while clients waited")
 	for i := range h {
 		h[i].Slot = 0
 	}
 	is(t, of(t, "progress", 2, h...), judge.Kept, "") // which slot it was is not known
 }
 
-// A client that has had its command, and stays, does not wait for another one.
-func TestClientWaitsForItsFirstCommandAlone(t *testing.T) {
-	is(t, of(t, "progress", 1, client("a", 0, 900*second), life("a.1", 1, 1, second, 2*second),
-		life("a.2", 1, 2, 600*second, 601*second)), judge.Kept, "")
+// Where more slots are free than clients wait, no slot is denied, but each client.
+func TestSlotIsDeniedWhileThereIsAClientForEachThatIsFree(t *testing.T) {
+	h := []history.Event{life("z.1", 2, 1, 0, 10)}
+	for i := range int64(50) {
+		name, at := fmt.Sprintf("c%d", i), i*second
+		h = append(h, client(name, at, at+second), life(name+".1", 1, uint64(i+1), at+900*second/1000, at+second))
+	}
+	is(t, of(t, "progress", 2, h...), judge.Kept, "")
+	is(t, of(t, "progress", 3, append(h, client("50%", 0, 40*second))...), judge.Violated,
+		"client 50% waited for 40s while a slot was free for it")
+	is(t, of(t, "progress", 2, append(h, client("v", 0, 40*second))...), judge.Violated, "slot 2 was free for 40s")
+	is(t, of(t, "progress", 2, append(h, client("v", 0, 30*second))...), judge.Kept, "")
+}
+
+func TestClientWaitsAgainAfterItsCommand(t *testing.T) {
+	stays := client("a", 0, 900*second)
+	for name, c := range map[string]struct {
+		h    []history.Event
+		text string
+	}{
+		"for a second command":      {[]history.Event{stays, life("a.1", 1, 1, second, 2*second), life("a.2", 1, 2, 600*second, 900*second)}, "free for 9m53s"},
+		"in time":                   {[]history.Event{stays, life("a.1", 1, 1, second, 2*second), life("a.2", 1, 2, 37*second, 900*second)}, ""},
+		"for ever":                  {[]history.Event{stays, life("a.1", 1, 1, second, 2*second)}, "free for 14m53s"},
+		"not while a process lives": {[]history.Event{stays, life("a.1", 1, 1, second, 2*second), life("a.1", 1, 1, 2*second, 880*second)}, ""},
+		"not when it has ended":     {[]history.Event{client("a", 0, 6*second), life("a.1", 1, 1, second, 2*second), client("z", 900*second, 0)}, ""},
+	} {
+		outcome := judge.Kept
+		if c.text != "" {
+			outcome = judge.Violated
+		}
+		v := of(t, "progress", 1, c.h...)
+		t.Run(name, func(t *testing.T) { is(t, v, outcome, c.text) })
+	}
 }
 
 // Clients that try once leave moments in which none waits.
 func TestClientsThatLeaveWithoutASlotWaitTogether(t *testing.T) {
 	for name, c := range map[string]struct {
+		slots        int
 		every, waits int64
-		served       bool // on slot 1
+		ran          bool // in the middle of it
 		text         string
 	}{
-		"one after the other":       {every: second, waits: 900 * second / 1000, text: "slot 2 was free for 45s"},
-		"for a moment now and then": {every: 100 * second, waits: 500 * second / 1000},
-		"until another slot":        {every: second, waits: 900 * second / 1000, served: true},
+		"one after the other":       {slots: 1, every: second, waits: 900 * second / 1000, text: "a slot was free for 41"},
+		"for a moment now and then": {slots: 1, every: second, waits: 100 * second / 1000},
+		"of two slots":              {slots: 2, every: second, waits: 900 * second / 1000, text: "client c37 waited for 30."},
+		"of two, now and then":      {slots: 2, every: second, waits: 100 * second / 1000},
+		"of two, and one got one":   {slots: 2, every: second, waits: 900 * second / 1000, ran: true},
 	} {
-		h := []history.Event{life("z.1", 2, 1, 0, 10), life("y.1", 1, 1, 0, 10)}
+		h := []history.Event{life("z.1", 1, 1, 0, 10)}
 		for i := range int64(50) {
-			name, at := fmt.Sprintf("c%d", i), i*c.every
-			end := client(name, at, at+c.waits)
-			if c.served {
-				end.Until += 20
-				h = append(h, life(name+".1", 1, uint64(i+2), at+c.waits, end.Until))
+			name := fmt.Sprintf("c%d", i)
+			h = append(h, client(name, i*c.every, i*c.every+c.waits))
+			if c.ran && i == 25 {
+				h = append(h, life(name+".1", 2, 1, i*c.every+c.waits, i*c.every+c.waits))
 			}
-			h = append(h, end)
 		}
-		v := of(t, "progress", 2, h...)
-		t.Run(name, func(t *testing.T) {
-			if c.text == "" {
-				is(t, v, judge.Kept, "")
-			} else if v.Outcome != judge.Violated || !strings.Contains(fmt.Sprint(v.Violations), c.text) {
-				t.Errorf("%+v", v)
-			}
-		})
+		outcome := judge.Kept
+		if c.text != "" {
+			outcome = judge.Violated
+		}
+		v := of(t, "progress", c.slots, append(h, fault(history.End, "", 900*second, 900*second))...)
+		t.Run(name, func(t *testing.T) { is(t, v, outcome, c.text) })
 	}
 }
 
-func TestSlotsThatWereNotToldAreLookedAtAsOne(t *testing.T) {
-	v := of(t, "progress", 2, client("a", 0, 9), life("a.1", 0, 0, 5, 9))
-	if !strings.Contains(v.Note, "as one: 0 of 1 commands were told their slot") {
+// What was denied for too long stays so when the clients have left, or enough slots are free.
+func TestWaitThatWasTooLongStaysSo(t *testing.T) {
+	is(t, of(t, "progress", 1, client("a", 0, 40*second), client("b", 899*second, 900*second)), judge.Violated, "free for 41s")
+}
+
+func TestSlotsThatWereNotToldAreTakenInTheOrderThatBlamesLeast(t *testing.T) {
+	waits := []history.Event{client("a", 0, 90*second), client("b", 0, 90*second), client("c", 0, 90*second)}
+	v := of(t, "progress", 2, append(waits, life("d.1", 0, 0, 20*second, 90*second), life("e.1", 0, 0, 40*second, 90*second))...)
+	is(t, v, judge.Violated, "a slot was free for 40s")
+	if !strings.Contains(v.Note, "not told apart: 0 of 2 commands were told their slot") {
 		t.Errorf("%+v", v)
 	}
+	v = of(t, "progress", 2, append(waits, life("d.1", 0, 0, 0, 28*second), life("e.1", 0, 0, 0, 90*second),
+		life("d.2", 0, 0, 57*second, 58*second), life("d.3", 0, 0, 87*second, 90*second))...)
+	is(t, v, judge.Kept, "")
+	// Of three on two slots one ends: none is free.
+	is(t, of(t, "progress", 2, append(waits, life("d.1", 0, 0, 0, 90*second), life("e.1", 0, 0, 0, 90*second),
+		life("f.1", 0, 0, 0, 10*second))...), judge.Unknown, "")
 }
 
 // A campaign ends with TERM to all clients.
@@ -234,6 +275,7 @@ func TestNothingHasToBeTakenAtTheEnd(t *testing.T) {
 }
 
 func TestNoClientThatWaitsIsNoVerdict(t *testing.T) {
+	is(t, of(t, "progress", 1, client("a", 0, 90*second), fault("cut", "a", 0, 90*second)), judge.Unknown, "")
 	is(t, of(t, "progress", 1, client("a", 1, 9), life("a.1", 1, 1, 1, 9)), judge.Unknown, "")
 }
 

@@ -4,17 +4,21 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"berth/prover/history"
 )
 
+// releasing is for how long a client does not wait after its command: it gives the lock back, and ends or waits again.
+const releasing = 5 * time.Second
+
 // change is one moment at which something begins or ends.
 type change struct {
-	at     int64
-	step   int    // 1: it begins, -1: it ends
-	client string // whose state changes; "": none's
-	of     kind
-	slot   int // of a run
+	at   int64
+	step int // 1: it begins, -1: it ends
+	of   kind
+	slot int    // of a run; 0: it is not known
+	wait *clock // of a client
 }
 
 type kind int
@@ -23,59 +27,86 @@ type kind int
 const (
 	faultChanges kind = iota
 	runChanges
-	clientChanges
+	waitChanges
 )
 
-// progress looks at each slot by itself where commands are told theirs, else at all as one.
+// clock is how long a slot has been denied to clients, or slots to a client.
+type clock struct {
+	what, meanwhile string // for people
+	since, lasted   int64
+
+	taken int // a slot: by how many commands
+}
+
+// progress finds what is denied while nothing is broken: whenever a slot is free and a client waits, either each free slot
+// is, because there is a client for each, or each client that waits is, because there is a slot for each, or both.
 func progress(m *matter) Verdict {
-	lanes, places, told := 1, m.bounds.Slots, m.slotless()
-	if told == "" {
-		lanes, places = m.bounds.Slots, 1
-	}
-	changes := m.changes()
-	var all watch
-	for lane := range lanes {
-		w := watch{bound: int64(m.bounds.Progress), places: places, clients: map[string]*contender{}}
-		if lanes > 1 {
-			w.slot = lane + 1
+	w := watch{bound: int64(m.bounds.Progress), left: &clock{}}
+	told := m.slotless()
+	for n := range m.bounds.Slots {
+		slot := "a slot"
+		if m.bounds.Slots > 1 && told == "" {
+			slot = fmt.Sprintf("slot %d", n+1)
 		}
-		for _, c := range changes {
-			w.take(c)
-		}
-		w.look(m.end)
-		all.found, all.times = append(all.found, w.found...), all.times+w.times
-		all.longest, all.waited = max(all.longest, w.longest), all.waited || w.waited
+		w.slots = append(w.slots, &clock{what: slot + " was free", meanwhile: "clients waited"})
 	}
-	if !all.waited {
-		return unless("no client waited", all.found)
+	for _, c := range m.changes(told == "") {
+		w.take(c)
 	}
-	v := unless("", all.found)
-	v.Note = fmt.Sprintf("a slot was free while clients waited %d times, for %s at most", all.times,
-		length(all.longest))
-	if places > 1 {
-		v.Note += "; slots were looked at as one: " + told
+	w.pass(m.end)
+	w.restart()
+	found := w.denied
+	if len(found) == 0 {
+		found = w.starved // else it is the other side of the same
+	}
+	if w.longest == 0 {
+		return unless("no client waited for a free slot while nothing was broken", found)
+	}
+	v := unless("", found)
+	v.Note = fmt.Sprintf("clients waited for a free slot for %s at most", length(w.longest))
+	if m.bounds.Slots > 1 && told != "" {
+		v.Note += "; slots were not told apart: " + told
 	}
 	return v
 }
 
 // changes returns all moments in order.
-func (m *matter) changes() (all []change) {
+func (m *matter) changes(told bool) (all []change) {
 	add := func(c change, at, until int64) {
 		c.at, c.step = at, 1
 		all = append(all, c)
 		c.at, c.step = until, -1
 		all = append(all, c)
 	}
+	runs := map[string][]Run{} // by client
+	for _, r := range m.runs {
+		runs[r.Client] = append(runs[r.Client], r)
+		slot := 0
+		if told {
+			slot = m.slot(r)
+		}
+		if slot <= m.bounds.Slots { // others do not exist
+			add(change{of: runChanges, slot: slot}, r.At, r.Until)
+		}
+	}
 	for _, e := range m.history {
 		switch e.Kind {
 		case history.Fault:
 			add(change{of: faultChanges}, e.At, e.Until)
 		case history.Client:
-			add(change{of: clientChanges, client: e.Client}, e.At, cmp.Or(e.Until, m.end))
+			waits := func(at, until int64) {
+				if at < until {
+					what := "client " + e.Client + " waited"
+					add(change{of: waitChanges, wait: &clock{what: what, meanwhile: "a slot was free for it"}}, at, until)
+				}
+			}
+			at, until := e.At, cmp.Or(e.Until, m.end)
+			for _, r := range runs[e.Client] {
+				waits(at, min(r.At, until))
+				at = max(at, r.Until+int64(releasing))
+			}
+			waits(at, until)
 		}
-	}
-	for _, r := range m.runs {
-		add(change{of: runChanges, client: r.Client, slot: r.Slot}, r.At, r.Until)
 	}
 	slices.SortStableFunc(all, func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.of, b.of), cmp.Compare(b.step, a.step))
@@ -83,89 +114,103 @@ func (m *matter) changes() (all []change) {
 	return all
 }
 
-// contender is a client at a moment. It waits until its first command begins; what comes after that is one command more
-// or less of its own.
-type contender struct{ there, ran bool }
-
-func (c contender) waits() bool { return c.there && !c.ran }
-
-// watch goes through the changes and looks for how long places are free while clients wait and no fault lasts. Time in
-// which no client waits does not count. What came before it does, unless the last one that waited has got a slot: clients
-// that leave again and again without one have waited all together.
+// watch goes through the changes. Time in which a fault lasts does not count, and what was before one neither.
 type watch struct {
 	bound        int64
-	slot, places int // slot 0: all
+	slots, waits []*clock // waits: of clients that wait
+	left         *clock   // of the last client that left without a command: the next one that comes waits on for it
+	began        int64    // the last command
+	faults       int      // that last
+	at           int64    // of the last change
+	longest      int64
 
-	clients                map[string]*contender
-	waiting, taken, faults int
-	at                     int64 // of the last change
-	since, lasted          int64 // when the present wait began, and how much of it counts
-	times                  int
-	longest                int64
-	waited                 bool // some client has, at some time
-	found                  []Violation
+	denied, starved []Violation // by slots, and by clients
 }
 
 func (w *watch) take(c change) {
-	if w.waiting > 0 && w.taken < w.places && w.faults == 0 {
-		if w.lasted == 0 {
-			w.since = w.at
-		}
-		w.lasted += c.at - w.at
-	}
-	w.at = c.at
-	here := c.of == runChanges && (w.slot == 0 || c.slot == w.slot)
+	w.pass(c.at)
 	switch {
-	case here:
-		w.taken += c.step
 	case c.of == faultChanges:
+		w.restart()
 		w.faults += c.step
-	}
-	if c.client != "" {
-		w.move(c)
-	}
-	w.waited = w.waited || w.waiting > 0
-	if c.of == faultChanges || c.of == runChanges && c.step > 0 && (here || w.waiting == 0) {
-		w.look(c.at)
-	}
-}
-
-// move changes what one client does.
-func (w *watch) move(c change) {
-	one := w.clients[c.client]
-	if one == nil {
-		one = &contender{}
-		w.clients[c.client] = one
-	}
-	before := one.waits()
-	if c.of == runChanges {
-		one.ran = true
-	} else {
-		one.there = c.step > 0
-	}
-	switch after := one.waits(); {
-	case after && !before:
-		w.waiting++
-	case before && !after:
-		w.waiting--
+	case c.of == runChanges:
+		slot := w.slot(c)
+		slot.taken += c.step
+		w.look(slot, &w.denied)
+		if c.step > 0 {
+			w.began, w.left = c.at, &clock{}
+		}
+	case c.step > 0:
+		c.wait.since, c.wait.lasted, w.left = w.left.since, w.left.lasted, &clock{}
+		w.waits = append(w.waits, c.wait)
+	default:
+		w.waits = slices.DeleteFunc(w.waits, func(other *clock) bool { return other == c.wait })
+		if w.left = c.wait; c.at == w.began || c.wait.lasted > w.bound {
+			w.look(c.wait, &w.starved)
+		}
 	}
 }
 
-// look ends a wait.
-func (w *watch) look(at int64) {
-	lasted := w.lasted
-	if w.lasted = 0; lasted == 0 {
-		return
+// slot returns that of a run; where it is not known, the one that lets the least be blamed.
+func (w *watch) slot(c change) *clock {
+	if c.slot > 0 {
+		return w.slots[c.slot-1]
 	}
-	w.times++
-	w.longest = max(w.longest, lasted)
-	if lasted <= w.bound {
-		return
+	order := func(a, b *clock) int { return cmp.Or(cmp.Compare(a.taken, b.taken), cmp.Compare(b.lasted, a.lasted)) }
+	if c.step > 0 {
+		return slices.MinFunc(w.slots, order)
 	}
-	what := "a slot"
-	if w.slot > 0 {
-		what = fmt.Sprintf("slot %d", w.slot)
+	return slices.MaxFunc(w.slots, order)
+}
+
+// pass has clocks go on until a moment.
+func (w *watch) pass(at int64) {
+	passed, free := at-w.at, 0
+	for _, slot := range w.slots {
+		if slot.taken == 0 {
+			free++
+		}
 	}
-	w.found = append(w.found, blame(w.since, at, nil, "%s was free for %s while clients waited", what,
-		length(lasted)))
+	if w.faults == 0 {
+		w.count(w.slots, passed, len(w.waits) >= free)
+		w.count(w.waits, passed, free >= len(w.waits))
+		w.count([]*clock{w.left}, passed, false)
+	}
+	w.at = at
+}
+
+// count adds time in which all were denied. In other time clocks go back, unless they are over the bound: clients that
+// leave again and again without a slot have waited all together, and such as wait for a moment now and then have not.
+func (w *watch) count(all []*clock, passed int64, denied bool) {
+	for _, c := range all {
+		switch {
+		case c.taken > 0:
+		case denied:
+			if c.lasted == 0 {
+				c.since = w.at
+			}
+			c.lasted += passed
+			w.longest = max(w.longest, c.lasted)
+		case c.lasted <= w.bound:
+			c.lasted = max(0, c.lasted-passed)
+		}
+	}
+}
+
+// restart sets all clocks to zero.
+func (w *watch) restart() {
+	for _, slot := range w.slots {
+		w.look(slot, &w.denied)
+	}
+	for _, wait := range append(w.waits, w.left) {
+		w.look(wait, &w.starved)
+	}
+}
+
+// look sets a clock to zero, and blames what it shows.
+func (w *watch) look(c *clock, found *[]Violation) {
+	if c.lasted > w.bound {
+		*found = append(*found, blame(c.since, w.at, nil, "%s for %s while %s", c.what, length(c.lasted), c.meanwhile))
+	}
+	c.lasted = 0
 }
