@@ -190,15 +190,18 @@ func orphans(m *matter) Verdict {
 		}
 	}
 	var found []Violation
+	reason := ""
+	if len(ended) == 0 {
+		reason = "no client ended by itself"
+	}
 	for _, r := range m.runs {
+		if !known[r.Client] {
+			reason = fmt.Sprintf("a command is of a client %s that the history does not have", r.Client)
+		}
 		if until, binds := ended[r.Client]; binds && r.Until > until+int64(Orphan) {
 			found = append(found, blame(until, r.Until, []Run{r}, "it lived on for %s when its client had ended: %s",
 				length(r.Until-until), r))
 		}
-	}
-	reason := ""
-	if len(ended) == 0 {
-		reason = "no client ended by itself"
 	}
 	for _, e := range m.history {
 		if e.Kind != history.Leftover {

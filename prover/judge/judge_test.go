@@ -293,6 +293,7 @@ func TestWhatLivesOnAfterItsClientIsFound(t *testing.T) {
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), fault("freeze", "a", 7*second, 7*second)), judge.Violated,
 		"lived on")
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 0)), judge.Unknown, "")
+	is(t, of(t, "orphans", 1, lived, client("b", 0, second)), judge.Unknown, "")
 	left := history.Event{Kind: history.Leftover, Client: "b", PID: 17, At: 3 * second}
 	is(t, of(t, "orphans", 1, left, client("b", 0, second)), judge.Violated, "process 17 was left of client b")
 	v := of(t, "orphans", 1, left, client("a", 0, second))
