@@ -26,6 +26,7 @@ const (
 	statusKept     = 0
 	statusViolated = 1
 	statusUnknown  = 2 // also: wrong usage, or a lock that runs nothing
+	statusStatuses = 3 // violated by the checker statuses alone
 )
 
 func main() {
@@ -45,6 +46,8 @@ func run(args []string) int {
 	switch {
 	case found == judge.Violated:
 		return statusViolated
+	case found == statusesViolated:
+		return statusStatuses
 	case err != nil || found == judge.Unknown:
 		return statusUnknown
 	}
@@ -62,8 +65,8 @@ func app(found *judge.Outcome) *cli.App {
 	return &cli.App{
 		Name:  "berth-prove",
 		Usage: "judge whether a lock keeps its promises",
-		Description: "Exit status: 0 if nothing was violated, 1 if something was, 2 if that cannot be judged.\n\n" +
-			"docs/prover.md has more.",
+		Description: "Exit status: 0 if nothing was violated, 1 if something was, 2 if that cannot be judged, 3 if statuses " +
+			"alone was violated.\n\ndocs/prover.md has more.",
 		HideHelpCommand: true,
 
 		DisableSliceFlagSeparator: true, // a file's name may have a comma

@@ -89,7 +89,7 @@ func TestLockThatKeepsItsPromises(t *testing.T) {
 		"--report", "r.html", "--logs", "logs")
 	p.start(t)
 	p.ends(t, statusKept, "kept      overlap", "kept      permits", "unknown   terms", "kept      progress",
-		"kept      orphans")
+		"kept      orphans", "kept      statuses")
 	text, err := os.ReadFile(filepath.Join(p.Dir, "h.jsonl"))
 	for _, want := range []string{`"faults":["kill","stop","kill-child"]`, `"fault":"end"`} {
 		if !strings.Contains(string(text), want) {
@@ -119,6 +119,16 @@ func TestWhatACommandLeavesIsFoundAndKilled(t *testing.T) {
 		"--progress", "5s")
 	p.start(t)
 	p.ends(t, statusViolated, "violated  orphans")
+}
+
+func TestLostStatusHasAnExitStatusOfItsOwn(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "sh lock {lock} {witness}", "--time", "2s", "--work", "1s", "--progress", "10s")
+	if err := os.WriteFile(filepath.Join(p.Dir, "lock"), []byte(`flock "$1" "$2"; exit 0`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start(t)
+	p.ends(t, statusStatuses, "kept      overlap", "violated  statuses", "ended with status 0, and not with 7")
 }
 
 func TestWhatCannotRunIsNoVerdict(t *testing.T) {

@@ -80,15 +80,20 @@ func conclude(c *cli.Context, r report.Report, slots int) (judge.Outcome, error)
 	return outcome(r.Verdicts), err
 }
 
+// statusesViolated is the outcome when the checker statuses alone has found violations: no command has lived that must not.
+const statusesViolated judge.Outcome = "statuses violated"
+
 // outcome is violated if anything is. It is unknown if permits is, which it is when nothing ran; overlap may be unknown
 // where commands were not told which of several slots they are on.
 func outcome(verdicts []judge.Verdict) judge.Outcome {
 	found := judge.Kept
 	for _, v := range verdicts {
-		if v.Outcome == judge.Violated {
+		switch {
+		case v.Outcome == judge.Violated && v.Checker == "statuses":
+			found = statusesViolated
+		case v.Outcome == judge.Violated:
 			return judge.Violated
-		}
-		if v.Checker == "permits" {
+		case v.Checker == "permits":
 			found = v.Outcome
 		}
 	}

@@ -40,7 +40,7 @@ prove() {
 	summary "$name" "$mode" <<<"$output"
 	case $status in
 	0) ;;
-	1) violated=1 ;;
+	1 | 3) violated=1 ;;
 	*) unknown=2 ;;
 	esac
 	[ $status -eq 0 ] || printf '%s\n' "$output" >&2

@@ -38,6 +38,8 @@ const (
 	// What lasts does so for up to briefly, or, every third time, longest: longer than a lease, as a rule.
 	briefly, longest = 2 * time.Second, 15 * time.Second
 
+	exitStatus = 7 // of commands that have worked until their end: a lock has others of its own
+
 	settling    = 10 * time.Second // for how long a fault waits for a command that it can strike
 	healTimeout = 2 * time.Minute  // in which a broker is started again
 )

@@ -25,7 +25,7 @@ func (c *campaign) environment(client string) []string {
 		return strings.HasPrefix(v, "WITNESS_") || variable == c.SlotVariable || variable == c.TermVariable
 	})
 	all := c.Time + c.Progress + grace + healTimeout
-	return append(env, "WITNESS_CLIENT="+client, c.mark(), "WITNESS_MODE="+c.Mode,
+	return append(env, "WITNESS_CLIENT="+client, c.mark(), "WITNESS_MODE="+c.Mode, fmt.Sprint("WITNESS_STATUS=", exitStatus),
 		"WITNESS_FOR="+works(c.Seed, c.started, c.Work).String(), fmt.Sprintf("WITNESS_UNTIL=%d", c.began+int64(all)),
 		"WITNESS_SLOT_VARIABLE="+c.SlotVariable, "WITNESS_TERM_VARIABLE="+c.TermVariable)
 }

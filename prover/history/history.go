@@ -42,8 +42,10 @@ type Event struct {
 	Slots  int      `json:"slots,omitempty"`
 	Faults []string `json:"faults,omitempty"`
 
-	// Of a client that has ended: the exit status, 128 and more for a signal (POSIX sh).
-	Status int `json:"status,omitempty"`
+	// Of a client that has ended: the exit status, 128 and more for a signal (POSIX sh). Of a life: the one with which the
+	// command ends once it has worked until its end; 0: it does not tell, unless it has.
+	Status int  `json:"status,omitempty"`
+	Worked bool `json:"worked,omitempty"` // of a life: until its end, by itself
 
 	// Of a life. Processes of one command have one run, and no others have that. Slot and term are what the lock service
 	// told the command, each from 1; 0: it tells none.

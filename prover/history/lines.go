@@ -68,9 +68,10 @@ func Parse(line []byte) (e Event, err error) {
 
 // fields are those that each kind may have beside the kind itself; true: has to have.
 var fields = map[Kind]map[string]bool{
-	Lock:     {"slots": true, "lock": false, "faults": false},
-	Client:   {"client": true, "at": false, "until": false, "status": false},
-	Life:     {"client": true, "run": true, "until": true, "at": false, "pid": false, "slot": false, "term": false},
+	Lock:   {"slots": true, "lock": false, "faults": false},
+	Client: {"client": true, "at": false, "until": false, "status": false},
+	Life: {"client": true, "run": true, "until": true, "at": false, "pid": false, "slot": false, "term": false,
+		"status": false, "worked": false},
 	Fault:    {"fault": true, "until": true, "at": false, "target": false},
 	Leftover: {"client": true, "pid": true, "at": false},
 }
@@ -102,22 +103,25 @@ func (e Event) check() error {
 }
 
 // contradicts returns how the event contradicts those before it: there is one lock, one line for each client, and one
-// client, slot and term for each run.
+// client, slot, term and status for each run.
 func (e Event) contradicts(before map[string]Event) error {
 	key := string(e.Kind) + " " + cmp.Or(e.Run, e.Client)
 	first, known := before[key]
-	slot, term := cmp.Or(first.Slot, e.Slot), cmp.Or(first.Term, e.Term) // as far as any process of the run was told
+	// As far as any process of the run was told.
+	slot, term, status := cmp.Or(first.Slot, e.Slot), cmp.Or(first.Term, e.Term), cmp.Or(first.Status, e.Status)
 	switch {
 	case !known:
 	case e.Kind == Lock:
 		return errors.New("a second lock; a history is about one")
 	case e.Kind == Client:
 		return fmt.Errorf("a second client %q; give each attempt a name of its own", e.Client)
-	case e.Kind == Life && (e.Client != first.Client || cmp.Or(e.Slot, slot) != slot || cmp.Or(e.Term, term) != term):
-		return fmt.Errorf("run %q has client %q, slot %d and term %d, and had client %q, slot %d and term %d before; give "+
-			"each command a run of its own", e.Run, e.Client, e.Slot, e.Term, first.Client, slot, term)
+	case e.Kind == Life && (e.Client != first.Client || cmp.Or(e.Slot, slot) != slot || cmp.Or(e.Term, term) != term ||
+		cmp.Or(e.Status, status) != status):
+		return fmt.Errorf("run %q has client %q, slot %d, term %d and status %d, and had client %q, slot %d, term %d and "+
+			"status %d before; give each command a run of its own", e.Run, e.Client, e.Slot, e.Term, e.Status, first.Client,
+			slot, term, status)
 	}
-	e.Slot, e.Term = slot, term
+	e.Slot, e.Term, e.Status = slot, term, status
 	before[key] = e
 	return nil
 }

@@ -17,7 +17,7 @@ func TestHistoryIsReadAsItWasWritten(t *testing.T) {
 		{Kind: history.Client, Client: "c2", At: 1},
 		{Kind: history.Life, Client: "c1", Run: "c1.1", PID: 4711, Slot: 1, Term: 7, At: 2, Until: 8},
 		{Kind: history.Life, Client: "c1", Run: "c1.1", PID: 4712, At: 3, Until: 9},
-		{Kind: history.Life, Client: "c1", Run: "c1.2", Slot: 2, Term: 9, At: 9, Until: 9},
+		{Kind: history.Life, Client: "c1", Run: "c1.2", Slot: 2, Term: 9, At: 9, Until: 9, Status: 7, Worked: true},
 		{Kind: history.Fault, Fault: "kill", Target: "c1", At: 8, Until: 8},
 		{Kind: history.Leftover, Client: "c1", PID: 4712, At: 9},
 	}
@@ -60,7 +60,8 @@ func TestWhatIsNoEventIsRefusedWithItsLine(t *testing.T) {
 		`{"kind":"life","client":"c","run":"r","at":1,"until":2,"slot":-1}`: "slots and pids count from 1",
 		`{"kind":"leftover","client":"c","pid":-1}`:                         "slots and pids count from 1",
 		`{"kind":"fault","fault":"kill","client":"c","until":2}`:            `a fault has no "client"`,
-		`{"kind":"life","client":"c","run":"r","until":2,"status":1}`:       `a life has no "status"`,
+		`{"kind":"leftover","client":"c","pid":1,"status":1}`:               `a leftover has no "status"`,
+		`{"kind":"client","client":"c","worked":true}`:                      `a client has no "worked"`,
 	} {
 		h, err := history.Read(strings.NewReader(good + line + "\n"))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2 ") {
@@ -73,14 +74,15 @@ func TestWhatIsNoEventIsRefusedWithItsLine(t *testing.T) {
 func TestContradictionIsRefusedWithItsLine(t *testing.T) {
 	const before = `{"kind":"client","client":"c"}
 {"kind":"life","client":"c","run":"r","until":2}
-{"kind":"life","client":"c","run":"r","until":2,"slot":1,"term":7}
+{"kind":"life","client":"c","run":"r","until":2,"slot":1,"term":7,"status":7}
 {"kind":"life","client":"c","run":"r","until":2}
 `
 	for line, want := range map[string]string{
 		`{"kind":"client","client":"c","at":9}`:                         `a second client "c"`,
 		`{"kind":"life","client":"d","run":"r","until":2}`:              `has client "d"`,
 		`{"kind":"life","client":"c","run":"r","until":2,"slot":2}`:     "has client \"c\", slot 2",
-		`{"kind":"life","client":"c","run":"r","until":2,"term":8}`:     "slot 0 and term 8, and had",
+		`{"kind":"life","client":"c","run":"r","until":2,"term":8}`:     "slot 0, term 8 and status 0, and had",
+		`{"kind":"life","client":"c","run":"r","until":2,"status":8}`:   "term 0 and status 8, and had",
 		`{"kind":"life","client":"c","run":"s","until":2,"term":8}`:     "",
 		`{"kind":"leftover","client":"c","pid":1}`:                      "",
 		`{"kind":"life","client":"c","run":"r","pid":9,"until":2}`:      "",

@@ -31,6 +31,7 @@ var Checkers = []Checker{
 	{"terms", "terms grow with each command on a slot", terms},
 	{"progress", "a slot that is free while clients wait is taken within a bound", progress},
 	{"orphans", "nothing lives on when its client has ended", orphans},
+	{"statuses", "a command works until its end, and its client ends with its status", statuses},
 }
 
 // matter is what checkers look at.
@@ -184,7 +185,7 @@ func orphans(m *matter) Verdict {
 	for _, e := range m.history {
 		if e.Kind == history.Client {
 			known[e.Client] = true
-			if e.Until != 0 && !m.killed(e) {
+			if e.Until != 0 && !m.struck(e.Client, e.At, e.Until, history.Kill) {
 				ended[e.Client] = e.Until
 			}
 		}
@@ -216,10 +217,10 @@ func orphans(m *matter) Verdict {
 	return unless(reason, found)
 }
 
-// killed reports whether a client was, while it was there.
-func (m *matter) killed(client history.Event) bool {
+// struck reports whether a fault, or one of these, struck a client or all in that time.
+func (m *matter) struck(client string, at, until int64, names ...string) bool {
 	return slices.ContainsFunc(m.history, func(e history.Event) bool {
-		return e.Kind == history.Fault && e.Fault == history.Kill && (e.Target == "" || e.Target == client.Client) &&
-			e.At <= client.Until && client.At <= e.Until
+		return e.Kind == history.Fault && (e.Target == "" || e.Target == client) && e.At <= until && at <= e.Until &&
+			(len(names) == 0 || slices.Contains(names, e.Fault))
 	})
 }

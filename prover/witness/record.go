@@ -50,8 +50,16 @@ func parse(text []byte) (life history.Event, err error) {
 			}
 			continue
 		}
-		at, err := strconv.ParseInt(strings.TrimSpace(string(line)), 10, 64)
-		if err == nil && at < life.Until {
+		text := strings.TrimSpace(string(line))
+		if text == worked && !life.Worked {
+			life.Worked = true
+			continue
+		}
+		at, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case life.Worked:
+			err = errors.New("it comes after the end")
+		case err == nil && at < life.Until:
 			err = errors.New("time goes backwards")
 		}
 		if err != nil {

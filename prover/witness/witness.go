@@ -1,6 +1,7 @@
 // Package witness is the command that runs under a lock that is looked at. About every millisecond it writes down that it
 // lives, into a file of its own in the directory WITNESS_DIR: first the beginning of its history.Event of kind "life" in
-// JSON, then a line for each sign of life, nanoseconds on CLOCK_BOOTTIME. [Read] makes a history of them.
+// JSON, then a line for each sign of life, nanoseconds on CLOCK_BOOTTIME, and a last line once it has worked until its end.
+// [Read] makes a history of them.
 //
 // Its environment tells it what it is:
 //
@@ -10,6 +11,7 @@
 //	                        forking   stubborn, and two chains of processes beside it, each in a session of its own, each
 //	                                  process starting the next one and ending
 //	WITNESS_FOR             how long it works, such as 300ms; the chains go on. Default: until WITNESS_UNTIL
+//	WITNESS_STATUS          the exit status it ends with then; 0 by default
 //	WITNESS_UNTIL           when all ends, whatever happens, so that a broken lock leaves nothing behind for ever
 //	WITNESS_SLOT_VARIABLE   the variables with slot and term: BERTH_SLOT and BERTH_TERM by default. A command need not be
 //	WITNESS_TERM_VARIABLE   told either.
@@ -20,6 +22,7 @@ package witness
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -39,6 +42,8 @@ const (
 	link   = 40 * time.Millisecond // how long each of them lives
 
 	linkVariable = "WITNESS_LINK" // the run, for a process of a chain
+
+	worked = "worked" // the last line of a command that was not ended before
 )
 
 // Called reports whether this process is a witness.
@@ -46,18 +51,18 @@ func Called() bool { return filepath.Base(os.Args[0]) == Name }
 
 // Main lives, and returns the exit status.
 func Main() int {
-	if err := run(); err != nil {
+	life, err := begin()
+	if err == nil {
+		err = run(life)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "witness:", err)
 		return 1
 	}
-	return 0
+	return life.Status
 }
 
-func run() error {
-	life, err := begin()
-	if err != nil {
-		return err
-	}
+func run(life history.Event) error {
 	until, err := strconv.ParseInt(os.Getenv("WITNESS_UNTIL"), 10, 64)
 	if err != nil {
 		return fmt.Errorf("cannot read WITNESS_UNTIL: %w", err)
@@ -91,28 +96,28 @@ func run() error {
 			}
 		}
 	}
-	return live(record, min(until, life.At+int64(work)))
+	if err := live(record, min(until, life.At+int64(work))); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(record, worked)
+	return err
 }
 
 // begin returns what is known of the life when it begins.
 func begin() (history.Event, error) {
 	life := history.Event{Kind: history.Life, Client: os.Getenv("WITNESS_CLIENT"), PID: os.Getpid(), At: history.Now()}
-	slot, err := told("WITNESS_SLOT_VARIABLE", "BERTH_SLOT")
-	if err != nil {
-		return life, err
+	slot, noSlot := told(cmp.Or(os.Getenv("WITNESS_SLOT_VARIABLE"), "BERTH_SLOT"))
+	term, noTerm := told(cmp.Or(os.Getenv("WITNESS_TERM_VARIABLE"), "BERTH_TERM"))
+	status, noStatus := told("WITNESS_STATUS")
+	life.Slot, life.Term, life.Until = int(slot), term, life.At
+	if life.Run = os.Getenv(linkVariable); life.Run == "" {
+		life.Run, life.Status = fmt.Sprintf("%s.%d.%d", life.Client, life.PID, life.At), int(status)
 	}
-	life.Slot = int(slot)
-	life.Until = life.At
-	if life.Term, err = told("WITNESS_TERM_VARIABLE", "BERTH_TERM"); err != nil {
-		return life, err
-	}
-	life.Run = cmp.Or(os.Getenv(linkVariable), fmt.Sprintf("%s.%d.%d", life.Client, life.PID, life.At))
-	return life, nil
+	return life, errors.Join(noSlot, noTerm, noStatus)
 }
 
-// told returns a number from the variable that another one names, 0 if it is not set.
-func told(variable, otherwise string) (uint64, error) {
-	name := cmp.Or(os.Getenv(variable), otherwise)
+// told returns a number from a variable, 0 if it is not set.
+func told(name string) (uint64, error) {
 	text := os.Getenv(name)
 	if text == "" {
 		return 0, nil

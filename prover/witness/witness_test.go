@@ -114,6 +114,35 @@ func TestPlainWitnessEndsOnTermAndAStubbornOneOnlyWithAll(t *testing.T) {
 	}
 }
 
+func TestWitnessEndsWithItsStatusOnceItHasWorked(t *testing.T) {
+	for mode, lasts := range map[string]string{"plain": "1ms", "forking": "1ms", "stubborn": ""} {
+		dir := t.TempDir()
+		cmd := start(t, dir, time.Second, "WITNESS_STATUS=7", "WITNESS_MODE="+mode, "WITNESS_FOR="+lasts)
+		if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
+			t.Errorf("%s: %v", mode, err)
+		}
+		for _, l := range lives(t, dir) {
+			if first := l.PID == cmd.Process.Pid; l.Worked != first || (l.Status == 7) != first {
+				t.Errorf("%s: %+v", mode, l)
+			}
+		}
+	}
+}
+
+func TestWitnessThatWasEndedHasNotWorked(t *testing.T) {
+	dir := t.TempDir()
+	cmd := start(t, dir, patience, "WITNESS_STATUS=7")
+	until(t, "it lives", func() bool { return len(lives(t, dir)) > 0 })
+	if l := lives(t, dir)[0]; l.Worked || l.Status != 7 {
+		t.Errorf("%+v", l)
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+	if l := lives(t, dir)[0]; l.Worked || l.Status != 7 {
+		t.Errorf("%+v", l)
+	}
+}
+
 // What a forking witness leaves behind is of its run, with or without a term.
 func TestChainsGoOnWhenTheirWitnessHasEnded(t *testing.T) {
 	for _, env := range [][]string{{"BERTH_SLOT=1", "BERTH_TERM=7"}, nil} {
@@ -154,11 +183,16 @@ func TestWhatWasCutShortIsLeftOut(t *testing.T) {
 	if err != nil || len(h) != 2 || h[0].Until != 2000 || h[1].Until != 1000 {
 		t.Errorf("%+v, %v", h, err)
 	}
+	h, err = records(t, beginning+"2000\nworked\n", beginning+"2000\nworked")
+	if err != nil || len(h) != 2 || !h[0].Worked || h[0].Until != 2000 || h[1].Worked {
+		t.Errorf("%+v, %v", h, err)
+	}
 }
 
 func TestNonsenseIsAnError(t *testing.T) {
 	for _, text := range []string{
 		"1000\n", `{"kind":"lock","slots":1}` + "\n", beginning + "x\n", beginning + "999\n", beginning + beginning,
+		beginning + "worked\n2000\n", beginning + "worked\nworked\n", "worked\n",
 	} {
 		if h, err := records(t, text); err == nil {
 			t.Errorf("%q was read as %v", text, h)
@@ -167,9 +201,10 @@ func TestNonsenseIsAnError(t *testing.T) {
 }
 
 func TestNumberThatIsNoneIsAnError(t *testing.T) {
-	cmd := start(t, t.TempDir(), patience, "BERTH_TERM=seven")
-	cmd.Stderr = nil
-	if err := cmd.Wait(); err == nil {
-		t.Error("it lived")
+	for _, variable := range []string{"BERTH_SLOT", "BERTH_TERM", "WITNESS_STATUS"} {
+		cmd := start(t, t.TempDir(), 100*time.Millisecond, variable+"=seven")
+		if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 1 {
+			t.Errorf("%s: %v", variable, err)
+		}
 	}
 }
