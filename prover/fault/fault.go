@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -67,6 +68,7 @@ var All = []Fault{
 				return nil
 			}, nil
 		}},
+	{Name: "stop-command", About: "STOP to a client and to its command, and CONT a while later", Lasts: true, strike: stopCommand},
 	{Name: "kill-child", About: "KILL to the first child of a client", strike: killChild},
 	{Name: "reset", About: "the connections of a client are reset", Needs: Link,
 		strike: func(t Target) (func(context.Context) error, error) {
@@ -104,6 +106,23 @@ func killChild(t Target) (func(context.Context) error, error) {
 		return nil, ErrNothing
 	}
 	return nil, nil
+}
+
+// stopCommand has a client and its command stand still together, as a long pause of their program or their host does. What
+// else the client has started goes on.
+func stopCommand(t Target) (func(context.Context) error, error) {
+	self := process.Executable(os.Getpid()) // which is the command as well: package witness
+	pids := append([]int{t.Client.PID()}, process.Descendants(t.Client.PID())...)
+	i := slices.IndexFunc(pids, func(pid int) bool { return process.Executable(pid) == self })
+	if i < 0 {
+		return nil, ErrNothing
+	}
+	both := func(sig syscall.Signal) {
+		_ = syscall.Kill(pids[i], sig) // unless it has ended
+		t.Client.Signal(sig)
+	}
+	both(syscall.SIGSTOP)
+	return func(context.Context) error { both(syscall.SIGCONT); return nil }, nil
 }
 
 // Named returns the faults of a list such as "kill,cut", or with "all" those that need no more than that.

@@ -17,7 +17,15 @@ import (
 	"berth/test/process"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// command is the argument that makes the test's binary a command under a lock.
+const command = "command"
+
+func TestMain(m *testing.M) {
+	if os.Args[len(os.Args)-1] == command {
+		time.Sleep(3 * patience)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const patience = 20 * time.Second
 
@@ -164,6 +172,52 @@ func TestStoppedClientGoesOn(t *testing.T) {
 	}
 }
 
+// await waits until a client has started a command, or has become one, and returns it.
+func (c client) await(t *testing.T) (pid int) {
+	t.Helper()
+	for over := time.Now().Add(patience); time.Now().Before(over); time.Sleep(time.Millisecond) {
+		for _, pid := range append(process.Descendants(c.PID()), c.PID()) {
+			if process.Executable(pid) == process.Executable(os.Getpid()) {
+				return pid
+			}
+		}
+	}
+	t.Fatal("the command does not start")
+	return 0
+}
+
+func TestClientAndItsCommandStandStillTogether(t *testing.T) {
+	for _, script := range []string{os.Args[0] + " " + command + "; exit 7", "exec " + os.Args[0] + " " + command} {
+		c := run(t, script)
+		its := c.await(t)
+		heal := strike(t, "stop-command", fault.Target{Client: c})
+		if err := errors.Join(process.AwaitStopped(its, patience), process.AwaitStopped(c.PID(), patience)); err != nil {
+			t.Error(err)
+		}
+		heal()
+		_ = syscall.Kill(its, syscall.SIGTERM)
+		select {
+		case <-c.Done():
+		case <-time.After(patience):
+			t.Errorf("%s: one of both does not go on", script)
+		}
+	}
+}
+
+func TestClientWithoutACommandIsNotStopped(t *testing.T) {
+	c := run(t, "exec sleep 60")
+	faults, _ := fault.Named("stop-command", fault.Client)
+	if _, err := faults[0].Strike(fault.Target{Client: c}); !errors.Is(err, fault.ErrNothing) {
+		t.Error(err)
+	}
+	c.Signal(syscall.SIGTERM)
+	select {
+	case <-c.Done():
+	case <-time.After(patience):
+		t.Error("it stands still")
+	}
+}
+
 func TestChildIsKilledAndNotItsParent(t *testing.T) {
 	c := run(t, "sleep 60; exit 7")
 	for over := time.Now().Add(patience); len(process.Descendants(c.PID())) == 0 && time.Now().Before(over); {
@@ -185,8 +239,8 @@ func TestFaultsAreThoseThatCanBe(t *testing.T) {
 	}{
 		{"", fault.Broker, 0, ""},
 		{"kill,cut", fault.Link, 2, ""},
-		{"all", fault.Client, 4, ""},
-		{"all", fault.Link, 6, ""},
+		{"all", fault.Client, 5, ""},
+		{"all", fault.Link, 7, ""},
 		{"all", fault.Broker, len(fault.All), ""},
 		{"kil", fault.Broker, 0, `no fault "kil"`},
 		{"cut", fault.Client, 0, "needs a proxy"},
