@@ -89,7 +89,7 @@ func TestLockThatKeepsItsPromises(t *testing.T) {
 		"--report", "r.html", "--logs", "logs")
 	p.start(t)
 	p.ends(t, statusKept, "kept      overlap", "kept      permits", "unknown   terms", "kept      progress",
-		"kept      orphans", "kept      statuses")
+		"kept      orphans", "kept      statuses", "kept      updates")
 	text, err := os.ReadFile(filepath.Join(p.Dir, "h.jsonl"))
 	for _, want := range []string{`"faults":["kill","stop","kill-child"]`, `"fault":"end"`} {
 		if !strings.Contains(string(text), want) {
@@ -110,7 +110,23 @@ func TestNoLockAtAllIsFoundOut(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", "{witness}", "--time", "1s", "--progress", "1s")
 	p.start(t)
-	p.ends(t, statusViolated, "violated  overlap", "violated  permits", " --seed ")
+	p.ends(t, statusViolated, "violated  overlap", "violated  permits", "violated  updates", " --seed ")
+}
+
+// Where commands overlap, terms keep what they write.
+func TestTermsFenceTheRegister(t *testing.T) {
+	t.Parallel()
+	// The lock has each client take the next term, and excludes none.
+	const lock = "exec 9>>$1\nflock 9\necho >>$1\nTERM_OF_COMMAND=$(wc -l <$1)\nexport TERM_OF_COMMAND\nexec $2 9>&-\n"
+	for variable, want := range map[string]string{"TERM_OF_COMMAND": "kept      updates", "NONE": "violated  updates"} {
+		p := proves(t, "run", "--adapter", "sh lock.sh {lock} {witness}", "--clients", "3", "--time", "2s", "--progress", "1s",
+			"--seed", "7", "--term-variable", variable)
+		if err := os.WriteFile(filepath.Join(p.Dir, "lock.sh"), []byte(lock), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.start(t)
+		p.ends(t, statusViolated, "violated  overlap", want)
+	}
 }
 
 func TestWhatACommandLeavesIsFoundAndKilled(t *testing.T) {

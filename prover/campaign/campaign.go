@@ -72,7 +72,7 @@ type Config struct {
 // campaign is a run under way. One goroutine owns it.
 type campaign struct {
 	Config
-	dir     string // with records
+	dir     string // with records, and the register
 	began   int64
 	random  *rand.Rand // of the faults
 	clients []*client  // whose end is not in the history yet
@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg Config) (history.History, error) {
 		relays: map[string]*fault.Relay{}}
 	c.Logs = cmp.Or(c.Logs, dir)
 	self, err := os.Executable()
-	err = errors.Join(err, os.Mkdir(c.records(), 0o700), os.MkdirAll(c.Logs, 0o755),
+	err = errors.Join(err, os.Mkdir(c.records(), 0o700), os.Mkdir(c.register(), 0o700), os.MkdirAll(c.Logs, 0o755),
 		os.Symlink(self, c.witness())) // a link: one word for any adapter
 	if err != nil {
 		return nil, fmt.Errorf("cannot prepare records, logs and the witness: %w", err)
@@ -120,6 +120,8 @@ func Run(ctx context.Context, cfg Config) (history.History, error) {
 }
 
 func (c *campaign) records() string { return filepath.Join(c.dir, "records") }
+
+func (c *campaign) register() string { return filepath.Join(c.dir, "register") }
 
 func (c *campaign) witness() string { return filepath.Join(c.dir, witness.Name) }
 
@@ -162,7 +164,7 @@ func (c *campaign) hasRun() bool {
 // told, or as many have lived at once as there can be.
 func (c *campaign) allTaken(since int64) (bool, error) {
 	lives, err := witness.Read(c.records())
-	lives = slices.DeleteFunc(lives, func(l history.Event) bool { return l.Until < since })
+	lives = slices.DeleteFunc(lives, func(l history.Event) bool { return l.Kind == history.Update || l.Until < since })
 	slots, most := map[int]bool{}, 0
 	for _, one := range lives {
 		slots[one.Slot] = true

@@ -25,7 +25,8 @@ func (c *campaign) environment(client string) []string {
 		return strings.HasPrefix(v, "WITNESS_") || variable == c.SlotVariable || variable == c.TermVariable
 	})
 	all := c.Time + c.Progress + grace + healTimeout
-	return append(env, "WITNESS_CLIENT="+client, c.mark(), "WITNESS_MODE="+c.Mode, fmt.Sprint("WITNESS_STATUS=", exitStatus),
+	return append(env, "WITNESS_CLIENT="+client, c.mark(), "WITNESS_REGISTER="+c.register(), "WITNESS_MODE="+c.Mode,
+		fmt.Sprint("WITNESS_STATUS=", exitStatus),
 		"WITNESS_FOR="+works(c.Seed, c.started, c.Work).String(), fmt.Sprintf("WITNESS_UNTIL=%d", c.began+int64(all)),
 		"WITNESS_SLOT_VARIABLE="+c.SlotVariable, "WITNESS_TERM_VARIABLE="+c.TermVariable)
 }
@@ -127,9 +128,9 @@ func (c *campaign) living() map[int]string {
 
 // gather adds what witnesses wrote down.
 func (c *campaign) gather() error {
-	lives, err := witness.Read(c.records())
-	for _, l := range lives {
-		c.note(l)
+	events, err := witness.Read(c.records())
+	for _, e := range events {
+		c.note(e)
 	}
 	return err
 }

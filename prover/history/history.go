@@ -4,6 +4,7 @@
 //	{"kind":"lock","lock":"p17","slots":1}
 //	{"kind":"client","client":"c1","at":0,"until":9120000000,"status":75}
 //	{"kind":"life","client":"c1","run":"c1.1","pid":4711,"slot":1,"term":7,"at":52000000,"until":3051000000}
+//	{"kind":"update","run":"c1.1","at":52000000,"until":3049000000,"read":17,"wrote":142}
 //	{"kind":"fault","fault":"kill","target":"c1","at":3040000000,"until":3040000000}
 //
 // It knows nothing of any lock service: a history from elsewhere is judged as well.
@@ -20,6 +21,7 @@ const (
 	Client   Kind = "client"   // one attempt to get the lock, from its start to its end; a name has one
 	Life     Kind = "life"     // one process that ran under the lock, from its first to its last sign of life
 	Fault    Kind = "fault"    // what was broken, from when to when
+	Update   Kind = "update"   // one run has written to what the lock protects, once or several times in a row
 	Leftover Kind = "leftover" // a process that lived on when its client had ended, or all was over
 )
 
@@ -47,12 +49,18 @@ type Event struct {
 	Status int  `json:"status,omitempty"`
 	Worked bool `json:"worked,omitempty"` // of a life: until its end, by itself
 
-	// Of a life. Processes of one command have one run, and no others have that. Slot and term are what the lock service
+	// Of a life, and an update has its run. Processes of one command have one run, and no others have that. Slot and term are what the lock service
 	// told the command, each from 1; 0: it tells none.
 	Run  string `json:"run,omitempty"`
 	PID  int    `json:"pid,omitempty"`
 	Slot int    `json:"slot,omitempty"`
 	Term uint64 `json:"term,omitempty"`
+
+	// Of an update: of which number it began, when that was read (At), and which number was written last (Until), each one
+	// more than the one before. Refused: the store took none of them.
+	Read    uint64 `json:"read,omitempty"`
+	Wrote   uint64 `json:"wrote,omitempty"`
+	Refused bool   `json:"refused,omitempty"`
 
 	// Of a fault: its name, and the client that it struck; "": all, or the broker.
 	Fault  string `json:"fault,omitempty"`

@@ -73,6 +73,7 @@ var fields = map[Kind]map[string]bool{
 	Life: {"client": true, "run": true, "until": true, "at": false, "pid": false, "slot": false, "term": false,
 		"status": false, "worked": false},
 	Fault:    {"fault": true, "until": true, "at": false, "target": false},
+	Update:   {"run": true, "until": true, "wrote": true, "at": false, "read": false, "refused": false},
 	Leftover: {"client": true, "pid": true, "at": false},
 }
 
@@ -80,7 +81,12 @@ var fields = map[Kind]map[string]bool{
 func (e Event) check() error {
 	has, known := fields[e.Kind]
 	if !known {
-		return fmt.Errorf("the kind is %q; it must be %s, %s, %s, %s or %s", e.Kind, Lock, Client, Life, Fault, Leftover)
+		return fmt.Errorf("the kind is %q; it must be %s, %s, %s, %s, %s or %s", e.Kind, Lock, Client, Life, Fault, Update,
+			Leftover)
+	}
+	a := "a"
+	if e.Kind == Update {
+		a = "an"
 	}
 	for field, value := range reflect.ValueOf(e).Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -88,16 +94,18 @@ func (e Event) check() error {
 		switch {
 		case name == "kind":
 		case needed && value.IsZero():
-			return fmt.Errorf("a %s needs %q", e.Kind, name)
+			return fmt.Errorf("%s %s needs %q", a, e.Kind, name)
 		case !allowed && !value.IsZero():
-			return fmt.Errorf("a %s has no %q", e.Kind, name)
+			return fmt.Errorf("%s %s has no %q", a, e.Kind, name)
 		}
 	}
 	switch {
 	case e.At < 0 || e.Until != 0 && e.Until < e.At:
-		return fmt.Errorf("a %s from %d until %d", e.Kind, e.At, e.Until)
+		return fmt.Errorf("%s %s from %d until %d", a, e.Kind, e.At, e.Until)
 	case min(e.Slots, e.Slot, e.PID) < 0:
 		return fmt.Errorf("a %s with a negative number; slots and pids count from 1", e.Kind)
+	case e.Kind == Update && e.Wrote <= e.Read:
+		return fmt.Errorf("an update that read %d and wrote %d; each write adds one", e.Read, e.Wrote)
 	}
 	return nil
 }

@@ -18,6 +18,8 @@ func TestHistoryIsReadAsItWasWritten(t *testing.T) {
 		{Kind: history.Life, Client: "c1", Run: "c1.1", PID: 4711, Slot: 1, Term: 7, At: 2, Until: 8},
 		{Kind: history.Life, Client: "c1", Run: "c1.1", PID: 4712, At: 3, Until: 9},
 		{Kind: history.Life, Client: "c1", Run: "c1.2", Slot: 2, Term: 9, At: 9, Until: 9, Status: 7, Worked: true},
+		{Kind: history.Update, Run: "c1.1", At: 2, Until: 7, Wrote: 5},
+		{Kind: history.Update, Run: "c1.1", At: 7, Until: 8, Read: 5, Wrote: 6, Refused: true},
 		{Kind: history.Fault, Fault: "kill", Target: "c1", At: 8, Until: 8},
 		{Kind: history.Leftover, Client: "c1", PID: 4712, At: 9},
 	}
@@ -62,6 +64,9 @@ func TestWhatIsNoEventIsRefusedWithItsLine(t *testing.T) {
 		`{"kind":"fault","fault":"kill","client":"c","until":2}`:            `a fault has no "client"`,
 		`{"kind":"leftover","client":"c","pid":1,"status":1}`:               `a leftover has no "status"`,
 		`{"kind":"client","client":"c","worked":true}`:                      `a client has no "worked"`,
+		`{"kind":"update","at":1,"until":2,"wrote":3}`:                      `an update needs "run"`,
+		`{"kind":"update","run":"r","until":2,"read":3}`:                    `an update needs "wrote"`,
+		`{"kind":"update","run":"r","until":2,"read":3,"wrote":3}`:          "an update that read 3 and wrote 3",
 	} {
 		h, err := history.Read(strings.NewReader(good + line + "\n"))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2 ") {

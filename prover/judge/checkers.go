@@ -30,6 +30,7 @@ var Checkers = []Checker{
 	{"permits", "no more commands live at once than the lock has slots", permits},
 	{"terms", "terms grow with each command on a slot", terms},
 	{"progress", "a slot that is free while clients wait is taken within a bound", progress},
+	{"updates", "no command's writes to what the lock protects are lost, or refused while it alone holds the lock", updates},
 	{"orphans", "nothing lives on when its client has ended", orphans},
 	{"statuses", "a command works until its end, and its client ends with its status", statuses},
 }

@@ -40,6 +40,7 @@ func example() report.Report {
 			{Kind: history.Client, Client: "c2"},
 			other, fork, first,
 			{Kind: history.Leftover, Client: "c1", PID: 4712, At: 9 * second},
+			{Kind: history.Update, Run: "c1.1", At: second, Until: 6 * second, Read: 17, Wrote: 42},
 			{Kind: history.Fault, Fault: "kill", Target: "c1", At: 5 * second, Until: 5 * second},
 			{Kind: history.Fault, Fault: "reset", Target: "c1", At: 9 * second, Until: 10 * second},
 			{Kind: history.Fault, Fault: history.End, At: 9*second + second/2, Until: 10 * second},
@@ -277,6 +278,8 @@ func busy(commands int) report.Report {
 		client := fmt.Sprintf("c%d", i*7%10+1)
 		r.History = append(r.History, history.Event{Kind: history.Life, Client: client, Run: fmt.Sprintf("%s.%d", client, i),
 			PID: int(1000 + i), Slot: int(i%3) + 1, Term: uint64(i + 1), At: i * step, Until: i*step + step*2 + step*(i*i%9)/10})
+		r.History = append(r.History, history.Event{Kind: history.Update, Run: r.History[len(r.History)-1].Run, At: i * step,
+			Until: i*step + step, Read: uint64(i), Wrote: uint64(i + 1)})
 		if i%15 == 4 {
 			fault := []string{"kill", "stop", "reset", "broker-stop"}[i/15%4]
 			event := history.Event{Kind: history.Fault, Fault: fault, Target: client, At: i*step + step, Until: i*step + step}

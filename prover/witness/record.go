@@ -26,48 +26,57 @@ func Read(dir string) (history.History, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot read records: %w", err)
 		}
-		life, err := parse(text)
+		one, err := parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read record %s: %w", entry.Name(), err)
 		}
-		if life.Kind != "" {
-			h = append(h, life)
-		}
+		h = append(h, one...)
 	}
 	return h, nil
 }
 
-// parse reads one process's record, without a kind if there is none yet.
-func parse(text []byte) (life history.Event, err error) {
+// parse reads one process's record: its life, and its updates. There is nothing yet without a life.
+func parse(text []byte) (h history.History, err error) {
 	text = text[:bytes.LastIndexByte(text, '\n')+1]
 	for line := range bytes.Lines(text) {
-		if life.Kind == "" {
-			if life, err = history.Parse(line); err != nil {
-				return life, err
+		if len(h) == 0 {
+			life, err := history.Parse(line)
+			if err == nil && life.Kind != history.Life {
+				err = fmt.Errorf("%q: not a life", line)
 			}
-			if life.Kind != history.Life {
-				return life, fmt.Errorf("%q: not a life", line)
+			if err != nil {
+				return nil, err
 			}
+			h = append(h, life)
 			continue
 		}
-		text := strings.TrimSpace(string(line))
-		if text == worked && !life.Worked {
-			life.Worked = true
+		text, told, updates := strings.Cut(strings.TrimSpace(string(line)), " ")
+		if text == worked && !h[0].Worked {
+			h[0].Worked = true
 			continue
 		}
 		at, err := strconv.ParseInt(text, 10, 64)
 		switch {
-		case life.Worked:
+		case h[0].Worked:
 			err = errors.New("it comes after the end")
-		case err == nil && at < life.Until:
+		case err == nil && at < h[0].Until:
 			err = errors.New("time goes backwards")
 		}
-		if err != nil {
-			return life, fmt.Errorf("%q: %w", line, err)
+		if e := (history.Event{Kind: history.Update, Run: h[0].Run, At: h[0].At, Until: at}); err == nil && updates {
+			_, err = fmt.Sscan(told, &e.Read, &e.Wrote, &e.Refused)
+			if e.Refused {
+				e.At = h[len(h)-1].Until // the last update, which was followed by its read
+			} else {
+				h = h[:1] // this one tells of those before it
+			}
+			h = append(h, e)
 		}
-		life.Until = at
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", line, err)
+		}
+		h[0].Until = at
 	}
-	return life, nil
+	return h, nil
 }
 
 // Began returns how many commands have begun after the moment, by what their files are called: links of chains have

@@ -1,7 +1,7 @@
 // Package witness is the command that runs under a lock that is looked at. About every millisecond it writes down that it
 // lives, into a file of its own in the directory WITNESS_DIR: first the beginning of its history.Event of kind "life" in
-// JSON, then a line for each sign of life, nanoseconds on CLOCK_BOOTTIME, and a last line once it has worked until its end.
-// [Read] makes a history of them.
+// JSON, then a line for each sign of life, nanoseconds on CLOCK_BOOTTIME, and what it has just written to the register that
+// the lock protects, and a last line once it has worked until its end. [Read] makes a history of them.
 //
 // Its environment tells it what it is:
 //
@@ -13,6 +13,8 @@
 //	WITNESS_FOR             how long it works, such as 300ms; the chains go on. Default: until WITNESS_UNTIL
 //	WITNESS_STATUS          the exit status it ends with then; 0 by default
 //	WITNESS_UNTIL           when all ends, whatever happens, so that a broken lock leaves nothing behind for ever
+//	WITNESS_REGISTER        the directory of the register, if there is any: every 20 ms it writes there the number that
+//	                        follows the one it has read. Chains do not.
 //	WITNESS_SLOT_VARIABLE   the variables with slot and term: BERTH_SLOT and BERTH_TERM by default. A command need not be
 //	WITNESS_TERM_VARIABLE   told either.
 //
@@ -82,9 +84,13 @@ func run(life history.Event) error {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
 			syscall.SIGUSR2)
 	}
+	store, err := open(life)
+	if err != nil {
+		return err
+	}
 	if os.Getenv(linkVariable) != "" {
 		end := min(until, life.At+int64(link))
-		if err := live(record, end); err != nil || end == until {
+		if err := live(record, store, end); err != nil || end == until {
 			return err
 		}
 		return fork(life.Run)
@@ -96,7 +102,7 @@ func run(life history.Event) error {
 			}
 		}
 	}
-	if err := live(record, min(until, life.At+int64(work))); err != nil {
+	if err := live(record, store, min(until, life.At+int64(work))); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(record, worked)
@@ -142,10 +148,14 @@ func write(life history.Event) (*os.File, error) {
 	return record, json.NewEncoder(record).Encode(life)
 }
 
-// live writes down that it lives, until then.
-func live(record *os.File, until int64) error {
+// live updates the store, and writes down that it lives, until then.
+func live(record *os.File, store *register, until int64) error {
 	for t := history.Now(); t < until; t = history.Now() {
-		if _, err := fmt.Fprintf(record, "%d\n", t); err != nil {
+		told, err := store.update(t)
+		if err == nil {
+			_, err = fmt.Fprintf(record, "%d%s\n", history.Now(), told)
+		}
+		if err != nil {
 			return err
 		}
 		time.Sleep(time.Millisecond)

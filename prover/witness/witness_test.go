@@ -1,10 +1,13 @@
 package witness_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -164,6 +167,102 @@ func TestChainsGoOnWhenTheirWitnessHasEnded(t *testing.T) {
 	}
 }
 
+// updates returns what witnesses did to a register, in order of the numbers.
+func updates(t *testing.T, dir string) history.History {
+	t.Helper()
+	h := slices.DeleteFunc(lives(t, dir), func(e history.Event) bool { return e.Kind != history.Update })
+	slices.SortFunc(h, func(a, b history.Event) int { return cmp.Compare(a.Wrote, b.Wrote) })
+	return h
+}
+
+func TestEachWitnessGoesOnFromTheNumberOfTheLastOneOnItsSlot(t *testing.T) {
+	dir, register := t.TempDir(), "WITNESS_REGISTER="+t.TempDir()
+	for _, env := range []string{"BERTH_SLOT=1", "BERTH_SLOT=1", "BERTH_SLOT=2"} {
+		if err := start(t, dir, patience, env, register, "WITNESS_FOR=300ms").Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all history.History // a life, and its updates
+	for _, e := range lives(t, dir) {
+		all = append(all, e)
+	}
+	slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
+	if len(all) != 6 {
+		t.Fatalf("%+v", all)
+	}
+	for i, read := range []uint64{0, all[1].Wrote, 0} {
+		life, did := all[2*i], all[2*i+1]
+		if did.Kind != history.Update || did.Run != life.Run || did.At != life.At || did.Until > life.Until || did.Refused ||
+			did.Read != read || did.Wrote < read+2 || did.Wrote > read+15 {
+			t.Errorf("%+v did %+v, and not from %d on", life, did, read)
+		}
+	}
+}
+
+// A store with fencing tokens takes nothing of a command when it has seen the term of the next one.
+func TestRegisterRefusesALowerTerm(t *testing.T) {
+	dir, register := t.TempDir(), "WITNESS_REGISTER="+t.TempDir()
+	start(t, dir, patience, "BERTH_TERM=7", register)
+	until(t, "the first one updates", func() bool { return len(updates(t, dir)) == 1 })
+	start(t, dir, patience, "BERTH_TERM=8", register)
+	until(t, "the second one updates, and the first one is refused", func() bool { return len(updates(t, dir)) == 3 })
+	late := slices.IndexFunc(updates(t, dir), func(e history.Event) bool { return e.Refused })
+	if late < 0 {
+		t.Fatalf("%+v", updates(t, dir))
+	}
+	all := slices.Delete(updates(t, dir), late, late+1)
+	if all[0].Refused || all[1].Refused || all[0].Wrote != all[1].Read {
+		t.Errorf("%+v", all)
+	}
+}
+
+func TestRegisterTakesAllWithoutTerms(t *testing.T) {
+	dir, register := t.TempDir(), "WITNESS_REGISTER="+t.TempDir()
+	start(t, dir, patience, register)
+	start(t, dir, patience, register)
+	until(t, "both have written the same", func() bool {
+		all := updates(t, dir)
+		return len(all) == 2 && all[1].Read < all[0].Wrote
+	})
+	for _, e := range updates(t, dir) {
+		if e.Refused {
+			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// It may be stopped while it has the register, and others would seem not to live.
+func TestWitnessLivesOnWhileAnotherOneHasTheRegister(t *testing.T) {
+	dir, register := t.TempDir(), t.TempDir()
+	file, err := os.Create(filepath.Join(register, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	start(t, dir, patience, "WITNESS_REGISTER="+register)
+	const several = 10 * 20 * time.Millisecond // updates
+	until(t, "it lives on", func() bool { all := lives(t, dir); return len(all) > 0 && all[0].Until-all[0].At > int64(several) })
+	if all := updates(t, dir); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+	file.Close()
+	until(t, "it updates", func() bool { return len(updates(t, dir)) == 1 })
+}
+
+func TestChainsUpdateNothing(t *testing.T) {
+	dir, register := t.TempDir(), "WITNESS_REGISTER="+t.TempDir()
+	if err := start(t, dir, 2*time.Second, register, "WITNESS_MODE=forking", "WITNESS_FOR=1ms").Wait(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "links live on", func() bool { return len(lives(t, dir)) > 6 })
+	if all := updates(t, dir); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
 // records writes files, one per argument, and reads them.
 func records(t *testing.T, files ...string) (history.History, error) {
 	t.Helper()
@@ -189,10 +288,21 @@ func TestWhatWasCutShortIsLeftOut(t *testing.T) {
 	}
 }
 
+func TestUpdatesInARowAreOneEvent(t *testing.T) {
+	h, err := records(t, beginning+"1500\n2000 5 6 false\n3000 5 7 false\n3500\n4000 7 8 true\n")
+	want := history.History{{Kind: history.Life, Client: "a", Run: "a.1", PID: 1, At: 1000, Until: 4000},
+		{Kind: history.Update, Run: "a.1", At: 1000, Until: 3000, Read: 5, Wrote: 7},
+		{Kind: history.Update, Run: "a.1", At: 3000, Until: 4000, Read: 7, Wrote: 8, Refused: true}}
+	if err != nil || !reflect.DeepEqual(h, want) {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
 func TestNonsenseIsAnError(t *testing.T) {
 	for _, text := range []string{
 		"1000\n", `{"kind":"lock","slots":1}` + "\n", beginning + "x\n", beginning + "999\n", beginning + beginning,
 		beginning + "worked\n2000\n", beginning + "worked\nworked\n", "worked\n",
+		beginning + "2000 x\n", beginning + "2000 0 1\n",
 	} {
 		if h, err := records(t, text); err == nil {
 			t.Errorf("%q was read as %v", text, h)
