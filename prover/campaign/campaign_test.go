@@ -21,11 +21,15 @@ import (
 	"berth/prover/history"
 	"berth/prover/witness"
 	"berth/test/brokertest"
+	"berth/test/process"
 )
 
 func TestMain(m *testing.M) {
-	if witness.Called() {
+	switch {
+	case witness.Called():
 		os.Exit(witness.Main())
+	case filepath.Base(os.Args[0]) == "idle":
+		time.Sleep(time.Minute)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -113,6 +117,33 @@ func TestRecordWithoutALineIsNoCommand(t *testing.T) {
 	_, err := campaigns(t, `: >"$WITNESS_DIR/1-2"; echo cannot write; sleep 1`, func(cfg *Config) { cfg.Progress = time.Second })
 	if !errors.Is(err, ErrNothingRan) || !strings.Contains(err.Error(), "cannot write") {
 		t.Error(err)
+	}
+}
+
+// A client may be the prover's program itself, as one of berth-prove hold is.
+func TestCommandIsWhatIsCalledWitness(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{witness.Name: true, "idle": false} {
+		c := &campaign{dir: t.TempDir(), Config: Config{Time: time.Minute, Work: time.Second}}
+		if err := os.Mkdir(c.records(), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.began = history.Now()
+		one, err := adapter.Template{"bash", "-c", `exec -a "$0" "$1"`, name, self}.Start(c.environment("c1"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for over := time.Now().Add(20 * time.Second); process.Executable(one.PID()) != self && time.Now().Before(over); {
+			time.Sleep(time.Millisecond)
+		}
+		if running := c.running(); running["c1"] != want {
+			t.Errorf("%s: %v", name, running)
+		}
+		one.End(0)
 	}
 }
 

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/prover/fault"
 	"berth/prover/history"
-	"berth/test/process"
+	"berth/prover/witness"
 )
 
 // breach is a fault that lasts.
@@ -107,9 +109,10 @@ func (c *campaign) heal(ctx context.Context) error {
 
 // running returns the names of clients whose commands run.
 func (c *campaign) running() map[string]bool {
-	self, names := process.Executable(os.Getpid()), map[string]bool{}
+	names := map[string]bool{}
 	for pid, client := range c.living() {
-		if process.Executable(pid) == self {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // "": it is gone
+		if name, _, _ := strings.Cut(string(line), "\x00"); filepath.Base(name) == witness.Name {
 			names[client] = true
 		}
 	}
