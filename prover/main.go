@@ -13,10 +13,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
+	"slices"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"berth/prover/fault"
+	"berth/prover/hold"
 	"berth/prover/judge"
 	"berth/prover/witness"
 )
@@ -28,6 +32,12 @@ const (
 	statusUnknown  = 2 // also: wrong usage, or a lock that runs nothing
 	statusStatuses = 3 // violated by the checker statuses alone
 )
+
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "hold" {
+		runtime.LockOSThread() // main stays on the first thread: see hold.Become
+	}
+}
 
 func main() {
 	if witness.Called() {
@@ -84,9 +94,34 @@ func app(found *judge.Outcome) *cli.App {
 			{Name: "judge", Usage: "judge a history", ArgsUsage: "FILE, or - for standard input",
 				Flags:  append([]cli.Flag{&cli.IntFlag{Name: "slots", Usage: "how many may hold at once, whatever the history has"}}, boundFlags...),
 				Action: judging(judgeAction)},
+			{Name: "hold", Usage: "make a lock that runs a command of a program that speaks JSON: docs/hold.md",
+				ArgsUsage: "PROGRAM [ARGUMENT...] -- COMMAND [ARGUMENT...]", Action: holdAction, Flags: []cli.Flag{
+					&cli.DurationFlag{Name: "verify", Value: time.Second, Usage: "how often the program is asked whether it still holds the lock"},
+					&cli.IntFlag{Name: "program", Hidden: true, Usage: "the process of the program: this one speaks with it"}}},
 			{Name: "list", Usage: "print faults and checkers", Action: listAction},
 		},
 	}
+}
+
+func holdAction(c *cli.Context) error {
+	words, every := c.Args().Slice(), c.Duration("verify")
+	if program := c.Int("program"); program != 0 {
+		return (&hold.Speaker{Program: program, Verify: every, Command: words}).Speak(c.Context)
+	}
+	at := len(words) - 1
+	for at >= 0 && words[at] != "--" {
+		at--
+	}
+	switch {
+	case at < 1 || at == len(words)-1:
+		return errors.New("hold takes a program and a command with -- between them; see berth-prove hold --help")
+	case every <= 0:
+		return errors.New("--verify must be above 0")
+	case c.Context.Err() != nil: // a signal would be lost
+		return context.Cause(c.Context)
+	}
+	return hold.Become(words[:at], slices.Concat([]string{"hold", "--verify", every.String(), "--program",
+		fmt.Sprint(os.Getpid()), "--"}, words[at+1:]))
 }
 
 func listAction(c *cli.Context) error {

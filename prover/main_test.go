@@ -170,6 +170,9 @@ func TestWhatCannotRunIsNoVerdict(t *testing.T) {
 		"flags come before it":    {"judge", "h.jsonl", "--report", "out.html"},
 		"give --slots":            {"judge", "/dev/null"},
 		"out.txt":                 {"run", "--adapter", "{witness}", "--report", "out.txt"},
+		"with -- between them":    {"hold", "true"},
+		"--verify must be":        {"hold", "--verify", "0s", "true", "--", "true"},
+		"/nonexistent/program":    {"hold", "/nonexistent/program", "--", "true"},
 		"/nonexistent/h.jsonl":    {"run", "--adapter", "{witness}", "--history", "/nonexistent/h.jsonl"},
 	} {
 		p := proves(t, args...)
