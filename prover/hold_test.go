@@ -259,6 +259,20 @@ func TestLibraryIsJudged(t *testing.T) {
 	}
 }
 
+func TestRecipeWithTokensRuns(t *testing.T) {
+	t.Parallel()
+	recipe, err := filepath.Abs("example/recipe.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recipe = python + " " + recipe + " {broker} {lock}"
+	hold, _, _ := strings.Cut(held(t), python)
+	p := proves(t, "run", "--broker", "start", "--slots", "2", "--time", "3s", "--work", "1s", "--setup", recipe+" {slots}",
+		"--adapter", hold+recipe+" -- {witness}")
+	p.start(t)
+	p.ends(t, statusKept, "kept      overlap", "kept      progress") // overlap: of several slots, so it was told which
+}
+
 func TestNothingHeldOutlivesAProverThatIsKilled(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", held(t), "--time", "10m", "--work", "10m")
