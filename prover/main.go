@@ -13,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -106,7 +108,8 @@ func app(found *judge.Outcome) *cli.App {
 func holdAction(c *cli.Context) error {
 	words, every := c.Args().Slice(), c.Duration("verify")
 	if program := c.Int("program"); program != 0 {
-		return (&hold.Speaker{Program: program, Verify: every, Command: words}).Speak(c.Context)
+		ctx, _ := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		return (&hold.Speaker{Program: program, Verify: every, Command: words}).Speak(ctx)
 	}
 	at := len(words) - 1
 	for at >= 0 && words[at] != "--" {
@@ -117,8 +120,6 @@ func holdAction(c *cli.Context) error {
 		return errors.New("hold takes a program and a command with -- between them; see berth-prove hold --help")
 	case every <= 0:
 		return errors.New("--verify must be above 0")
-	case c.Context.Err() != nil: // a signal would be lost
-		return context.Cause(c.Context)
 	}
 	return hold.Become(words[:at], slices.Concat([]string{"hold", "--verify", every.String(), "--program",
 		fmt.Sprint(os.Getpid()), "--"}, words[at+1:]))

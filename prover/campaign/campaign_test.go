@@ -143,7 +143,9 @@ func TestCommandIsWhatIsCalledWitness(t *testing.T) {
 		if running := c.running(); running["c1"] != want {
 			t.Errorf("%s: %v", name, running)
 		}
-		one.End(0)
+		impatient, cancel := context.WithCancel(t.Context())
+		cancel()
+		one.End(impatient)
 	}
 }
 
