@@ -1,21 +1,17 @@
 package faults
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"berth/test/broken"
 )
 
 // mutant is a berth that was broken on purpose, and the faults under which its
 // commands must be found to overlap.
 type mutant struct {
-	name     string
-	file     string // below the top of the tree
-	old, new string
+	name     string   // in package broken
 	under    []string // names of faults
 	mode     string   // of the witness
 	protocol string
@@ -23,24 +19,20 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
-		name: "its commands have no deadline", file: "supervisor/loop/slot.go",
-		old: "l.deadline = since.Add(lease - l.cfg.Margin)", new: "l.deadline = since.Add(60 * lease)",
-		under: []string{"silent partition", "supervisor stopped and continued"}, mode: "plain",
+		name: "its commands have no deadline", mode: "plain",
+		under: []string{"silent partition", "supervisor stopped and continued"},
 	},
 	{
-		name: "it does not wait for the last holder", file: "lock/rabbit/ledger/history.go",
-		old: "longest = max(longest, r.handover(maxHandover))", new: "",
-		under: []string{"reset and no way back"}, mode: "stubborn",
+		name: "it does not wait for the last holder", mode: "stubborn",
+		under: []string{"reset and no way back"},
 	},
 	{
-		name: "it verifies A only", file: "lock/rabbit/holding/verify.go",
-		old: "if err := h.Claim.Prove(background); err != nil || !h.Claim.Started() {", new: "if err := error(nil); true {",
-		under: []string{"B vanished, and nobody is told"}, mode: "plain",
+		name: "it verifies A only", mode: "plain",
+		under: []string{"B vanished, and nobody is told"},
 	},
 	{
-		name: "it starts as soon as it has B", file: "lock/rabbit/holding/plain.go",
-		old: "left := h.lease - time.Since(h.won)", new: "left := time.Duration(0)",
-		under: []string{"reset and no way back"}, mode: "stubborn", protocol: plainProtocol,
+		name: "it starts as soon as it has B", mode: "stubborn", protocol: plainProtocol,
+		under: []string{"reset and no way back"},
 	},
 }
 
@@ -48,10 +40,10 @@ var mutants = []mutant{
 func TestBrokenBerthIsFoundOut(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
-			broken := m.build(t)
+			berth := built(t, broken.Named(m.name))
 			for _, f := range named(t, m.under...) {
 				t.Run(f.name, func(t *testing.T) {
-					f.stage.binary, f.stage.mode, f.stage.protocol = broken, m.mode, m.protocol
+					f.stage.binary, f.stage.mode, f.stage.protocol = berth, m.mode, m.protocol
 					f.stage.broken = true
 					f.findOut(t)
 				})
@@ -91,32 +83,12 @@ func named(t *testing.T, names ...string) (all []fault) {
 	return all
 }
 
-// build builds the mutant, with one file of the tree replaced.
-func (m mutant) build(t testing.TB) string {
+// built returns the path of a berth that is broken.
+func built(t testing.TB, b broken.Berth) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("../..", m.file))
-	if err != nil {
+	path := filepath.Join(t.TempDir(), "berth")
+	if err := b.Build("../..", path); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := bytes.Count(text, []byte(m.old)); n != 1 {
-		t.Fatalf("%s has %q %d times, not once; bring the mutant up to date", m.file, m.old, n)
-	}
-	dir := t.TempDir()
-	changed, overlay, to := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir,
-		"berth")
-	list, err := json.Marshal(map[string]map[string]string{"Replace": {path: changed}})
-	err = errors.Join(err,
-		os.WriteFile(changed, bytes.Replace(text, []byte(m.old), []byte(m.new), 1), 0o600),
-		os.WriteFile(overlay, list, 0o600))
-	if err == nil {
-		err = build("../..", ".", to, "-overlay", overlay)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return to
+	return path
 }

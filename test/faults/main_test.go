@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"testing"
 
@@ -60,8 +59,8 @@ func run(m *testing.M) (code int, err error) {
 }
 
 // build builds a static program.
-func build(dir, pkg, to string, flags ...string) error {
-	cmd := exec.Command("go", slices.Concat([]string{"build", "-buildvcs=false", "-o", to}, flags, []string{pkg})...)
+func build(dir, pkg, to string) error {
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", to, pkg)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build %s: %w\n%s", pkg, err, out)

@@ -74,7 +74,7 @@ type scene struct {
 func open(t testing.TB, broker *brokertest.Broker, st stage) *scene {
 	t.Helper()
 	if st.shortLeases {
-		st.binary = ofShortLeases.build(t)
+		st.binary = built(t, ofShortLeases)
 	}
 	if st.binary == "" {
 		st.binary = binary

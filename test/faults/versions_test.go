@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"berth/prover/history"
+	"berth/test/broken"
+	"berth/test/simulation/overlay"
 )
 
 // before is the last version whose records do not say from whom they are; FAULTS_OLD names another commit.
@@ -18,16 +20,15 @@ const before = "e5cb8ac"
 
 // ofShortLeases waits for no longer than these holders may live where a ledger does not say who may: 2 min a handover from
 // a berth of before would take hours.
-var ofShortLeases = mutant{
-	name: "it knows short leases alone", file: "lock/rabbit/ledger/record.go",
-	old: "MaxLease = 2 * time.Minute", new: "MaxLease = 2 * time.Second",
-}
+var ofShortLeases = broken.Berth{Name: "it knows short leases alone", Changes: []overlay.Change{{
+	File: "lock/rabbit/ledger/record.go", Old: "MaxLease = 2 * time.Minute", New: "MaxLease = 2 * time.Second",
+}}}
 
 // A fleet is upgraded one by one: berths of before contend beside those of now, and holders end in every way. A handover
 // may take the longest lease.
 func TestVersionsBesideEachOtherDoNotOverlap(t *testing.T) {
 	const handovers = 10 // in each round
-	latest := ofShortLeases.build(t)
+	latest := built(t, ofShortLeases)
 	old := buildCommit(t, cmp.Or(os.Getenv("FAULTS_OLD"), before))
 	r := results.row("versions beside each other: ten handovers", 4)
 	for range rounds {

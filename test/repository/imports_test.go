@@ -75,6 +75,7 @@ var rules = []struct {
 	{"berth/test/simulation/rabbit", nil, "it is a broker, and must not know berth"},
 	{"berth/test/simulation/history", nil, "what judges berth must not share its bugs"},
 	{"berth/test/brokertest", []string{"berth/test/process"}, "it knows RabbitMQ, and must not know berth"},
+	{"berth/test/broken", []string{"berth/test/simulation/overlay"}, "it replaces text, and needs nothing of what it breaks"},
 	{"berth/test/mutants", nil, "it breaks packages, and knows none of them"},
 	{"berth/test/bench",
 		[]string{"berth/test/bench/compare", "berth/test/bench/measure", "berth/test/bench/report",

@@ -25,7 +25,7 @@ var (
 	sums   = flag.Bool("sums", false, "show a sum of each history")
 	table  = flag.Bool("windows", false, "show how often something befell a process after which step")
 	small  = flag.Bool("shrink", false, "with -seed: show the smallest history that is found which still fails")
-	broken = flag.Bool("mutants", false, "find out berths that are broken on purpose")
+	mutant = flag.Bool("mutants", false, "find out berths that are broken on purpose")
 	until  = flag.Bool("until-found", false, "end with the first violation")
 )
 
