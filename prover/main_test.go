@@ -129,6 +129,20 @@ func TestTermsFenceTheRegister(t *testing.T) {
 	}
 }
 
+func TestFirstViolationIsTheEnd(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "{witness}", "--until-violated", "--time", "10m")
+	p.start(t)
+	p.ends(t, statusViolated, "violated  overlap")
+}
+
+func TestNothingIsBrokenInTheCalm(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "kill", "--time", "4s", "--calm", "3950ms")
+	p.start(t)
+	p.ends(t, statusKept, "no verdict: it has struck nothing")
+}
+
 func TestWhatACommandLeavesIsFoundAndKilled(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--commands", "forking", "--time", "1s",
@@ -155,6 +169,7 @@ func TestWhatCannotRunIsNoVerdict(t *testing.T) {
 		"--slots, --clients":      {"run", "--adapter", "{witness}", "--slots", "0"},
 		"give --clients 6 or":     {"run", "--adapter", "{witness}", "--slots", "5"},
 		"--work 1ms":              {"run", "--adapter", "{witness}", "--work", "1ms"},
+		"--calm 1m0s":             {"run", "--adapter", "{witness}", "--time", "1m", "--calm", "1m"},
 		"it needs {witness}":      {"run", "--adapter", "true"},
 		"give both or none":       {"run", "--adapter", "x {broker} {witness}"},
 		"{broker} in --adapter":   {"run", "--adapter", "{witness}", "--broker", "start"},

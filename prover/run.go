@@ -40,6 +40,8 @@ var runFlags = []cli.Flag{
 	&cli.DurationFlag{Name: "work", Value: 30 * time.Second, Usage: "how long the longest commands work: one in five for half of " +
 		"that at least, others for up to 3s"},
 	&cli.DurationFlag{Name: "time", Value: 30 * time.Second, Usage: "for how long faults strike"},
+	&cli.DurationFlag{Name: "calm", Usage: "for how long nothing is broken once a command has run"},
+	&cli.BoolFlag{Name: "until-violated", Usage: "end with the first violation"},
 	&cli.Uint64Flag{Name: "seed", Usage: "of the faults, and of how long commands work", DefaultText: "any"},
 	&cli.StringFlag{Name: "slot-variable", Value: "BERTH_SLOT", Usage: "the variable that tells a command its slot, a number from 1"},
 	&cli.StringFlag{Name: "term-variable", Value: "BERTH_TERM", Usage: "the variable that tells a command its term, a number that grows"},
@@ -99,7 +101,12 @@ func configure(c *cli.Context) (campaign.Config, error) {
 	cfg := campaign.Config{
 		Slots: c.Int("slots"), Clients: c.Int("clients"), Seed: c.Uint64("seed"), Mode: c.String("commands"), Logs: c.String("logs"),
 		Time: c.Duration("time"), Work: c.Duration("work"), Progress: c.Duration("progress"), Orphan: judge.Orphan,
-		SlotVariable: c.String("slot-variable"), TermVariable: c.String("term-variable"),
+		SlotVariable: c.String("slot-variable"), TermVariable: c.String("term-variable"), Calm: c.Duration("calm"),
+	}
+	if c.Bool("until-violated") {
+		cfg.Enough = func(h history.History) bool {
+			return outcome(judge.Judge(h, judge.Bounds{Slots: cfg.Slots, Progress: cfg.Progress})) == judge.Violated
+		}
 	}
 	if !c.IsSet("seed") {
 		cfg.Seed = rand.Uint64N(1_000_000)
@@ -119,6 +126,8 @@ func configure(c *cli.Context) (campaign.Config, error) {
 	case cfg.Clients <= cfg.Slots:
 		err = fmt.Errorf("--clients %d with --slots %d: where there is a slot for each client, a slot that is lost is not missed; "+
 			"give --clients %d or more", cfg.Clients, cfg.Slots, cfg.Slots+1)
+	case cfg.Calm < 0 || cfg.Calm >= cfg.Time:
+		err = fmt.Errorf("--calm %s: it must be less than --time %s, or nothing is ever broken", cfg.Calm, cfg.Time)
 	case cfg.Work < time.Second:
 		err = fmt.Errorf("--work %s: it must be 1s or more", cfg.Work)
 	case cfg.Mode != "plain" && cfg.Mode != "stubborn" && cfg.Mode != "forking":

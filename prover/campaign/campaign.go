@@ -28,6 +28,7 @@ const (
 	look  = 250 * time.Millisecond // how often it reads all records
 	rest  = 200 * time.Millisecond // from a client's start to that of the one in its place, at least
 	grace = 20 * time.Second       // how long a client has to end on TERM
+	ask   = 5 * time.Second        // how often it asks whether that is enough
 
 	// How long most commands work; one in five does so for half of Config.Work to all of it.
 	leastWork, mostWork = 100 * time.Millisecond, 3 * time.Second
@@ -62,7 +63,10 @@ type Config struct {
 	Work     time.Duration // how long the longest commands work
 	Progress time.Duration // for how long the end waits for commands after the last fault
 	Orphan   time.Duration // for how long what lives on at the end is no leftover yet
+	Calm     time.Duration // for how long nothing is broken once a command has run
 	Seed     uint64
+
+	Enough func(history.History) bool // asked now and then whether the campaign may end; nil: it may not
 
 	Logs string // the directory for what clients print; "": one that is removed at the end
 
@@ -81,6 +85,8 @@ type campaign struct {
 	relays  map[string]*fault.Relay // by client, also of those that have ended: what those leave may use theirs
 	history history.History
 
+	enough bool      // Config.Enough has said so
+	asked  time.Time // when it was asked last
 	next   time.Time // when a fault strikes, or the one that lasts is healed
 	plan   *plan     // nil: not drawn yet
 	broken *breach   // nil: nothing is
@@ -132,11 +138,15 @@ func (c *campaign) contend(ctx context.Context) error {
 		lock.Faults = append(lock.Faults, f.Name)
 	}
 	c.note(lock)
-	over, first := time.Now().Add(c.Time), between(c.random, leastPause, mostPause)
+	over, first := time.Now().Add(c.Time), c.Calm+between(c.random, leastPause, mostPause)
+	c.next = time.Now().Add(first)
 	err := c.keep(ctx, tick, func() (bool, error) {
 		switch {
 		case time.Now().After(over):
 			return true, nil
+		case c.Enough != nil && time.Since(c.asked) > ask:
+			err := c.askWhether()
+			return c.enough, err
 		case !c.hasRun(): // so that a lock whose clients give up at once gets to run something
 			c.next = time.Now().Add(first)
 		case len(c.Faults) > 0 && time.Now().After(c.next):
@@ -144,7 +154,7 @@ func (c *campaign) contend(ctx context.Context) error {
 		}
 		return false, nil
 	})
-	if err = errors.Join(err, c.heal(ctx)); err != nil {
+	if err = errors.Join(err, c.heal(ctx)); err != nil || c.enough {
 		return err
 	}
 	calm, late := history.Now(), time.Now().Add(c.Progress+c.Progress/4+time.Second) // not all of it may count
@@ -152,6 +162,25 @@ func (c *campaign) contend(ctx context.Context) error {
 		taken, err := c.allTaken(calm)
 		return taken || time.Now().After(late), err
 	})
+}
+
+// askWhether asks whether the history is enough as it would be if all ended now.
+func (c *campaign) askWhether() error {
+	now := *c
+	now.history = slices.Clone(c.history)
+	if c.broken != nil {
+		lasting := c.broken.event
+		lasting.Until = history.Now()
+		now.note(lasting)
+	}
+	for _, one := range c.clients {
+		now.note(history.Event{Kind: history.Client, Client: one.name, At: one.At})
+	}
+	if err := now.gather(); err != nil {
+		return err
+	}
+	c.enough, c.asked = c.Enough(now.history), time.Now()
+	return nil
 }
 
 // hasRun reports whether any command has.
