@@ -2,6 +2,7 @@
 
 VERSION ?= $(shell scripts/version.sh)
 OUT     ?= berth
+PROVER  ?= dist/berth-prove
 COMMIT  ?= $(shell scripts/version.sh commit)
 LDFLAGS  = -s -w -X berth/internal/cli.version=$(VERSION) -X 'berth/internal/cli.commit=$(COMMIT)'
 VULN     = golang.org/x/vuln/cmd/govulncheck@v1.1.4
@@ -30,7 +31,7 @@ SEEDS ?= 10
 # What make mutants breaks, and its flags; nothing: all that it knows.
 MUTANTS ?=
 
-.PHONY: help build prover demo deps test fuzz mutants simulate race alerts programs test-brokers interop faults clusters prove model bench efficiency examples check vuln docs picture packages clean
+.PHONY: help build prover demo deps test fuzz mutants simulate race alerts programs test-brokers interop faults clusters prove prove-all prove-mutants model bench efficiency examples check vuln docs picture packages clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
@@ -40,7 +41,7 @@ build: ## build ./berth
 	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "$(LDFLAGS)" -o $(OUT) .
 
 prover: ## build dist/berth-prove, which judges any lock that runs commands
-	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "-s -w" -o dist/berth-prove ./prover
+	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "-s -w" -o $(PROVER) ./prover
 
 demo: build ## show a lock going from one holder to the next
 	scripts/demo.sh
@@ -106,8 +107,17 @@ clusters: deps ## lose a node of three, for each kind of lock, into docs/cluster
 			go -C test/faults test -v -count=1 -timeout 2h -run ThreeNodes . || status=1; \
 	done; exit $$status
 
-prove: deps build prover ## have berth-prove judge every kind of lock, into dist/prove, on 3.10 and 4.3: ten minutes
-	@scripts/prove.sh
+prove: deps build prover ## have berth-prove judge five kinds of lock, into dist/prove, on 3.10 and 4.3: ten minutes
+	@go build -o dist/prove-berth ./scripts/prove
+	@dist/prove-berth
+
+prove-all: deps build prover ## the same for all kinds, versions and commands, 90 runs: PROVE_TIME=90s make prove-all
+	@go build -o dist/prove-berth ./scripts/prove
+	@dist/prove-berth all
+
+prove-mutants: deps build prover ## have berth-prove find out berths that are broken on purpose, 5 minutes each at most
+	@go build -o dist/prove-berth ./scripts/prove
+	@dist/prove-berth mutants
 
 model: ## check the protocol's model exhaustively, and that its broken variants fail
 	@scripts/deps.sh model
