@@ -13,6 +13,7 @@ for package in systemd-container:systemd-nspawn lintian:lintian man-db:man; do
 done
 packaging/build.sh amd64
 deb=$(ls -t dist/berth_*_amd64.deb | head -n 1)
+prover=$(ls -t dist/berth-prover_*_amd64.deb | head -n 1)
 dir=$(mktemp -d /tmp/berth-try.XXXXXX)
 declare -A leader nspawn
 broker=
@@ -47,7 +48,7 @@ state() { on "$1" systemctl show "berth@$2" -p ActiveState --value; }
 says() { [[ $(text "$1" "$2") == $3* ]]; }
 
 say "lintian"
-lintian --allow-root --fail-on error "$deb"
+lintian --allow-root --fail-on error "$deb" "$prover"
 
 say "two builds are the same bytes"
 cp dist/SHA256SUMS "$dir/first"
@@ -103,6 +104,12 @@ on one systemd-analyze verify berth@importer.service
 on one systemd-analyze security --no-pager berth@importer.service | tail -n 1
 on one man -P cat berth | head -n 4
 on one test -r /usr/share/doc/berth/docs/guide.md -a -x /usr/share/doc/berth/examples/workers/worker
+
+say "the prover judges a lock by itself"
+cp "$prover" "$dir/one/srv/prover.deb"
+on one dpkg -i /srv/prover.deb
+on one berth-prove run --adapter "flock /tmp/{lock} {witness}" --faults kill,kill-child --time 3s
+on one test -r /usr/share/doc/berth-prover/docs/prover.md -a -r /usr/share/doc/berth-prover/prover/example/client.py
 
 say "one holds, two stands by"
 on one systemctl start berth@importer
