@@ -62,9 +62,12 @@ type Event struct {
 	Wrote   uint64 `json:"wrote,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
 
-	// Of a fault: its name, and the client that it struck; "": all, or the broker.
-	Fault  string `json:"fault,omitempty"`
-	Target string `json:"target,omitempty"`
+	// Of a fault: its name, and the client that it struck, or a node of the broker; "": all, or the broker. Failed tells
+	// why a command failed that was to break something. Allows are checkers whose promises need not be kept.
+	Fault  string   `json:"fault,omitempty"`
+	Target string   `json:"target,omitempty"`
+	Failed string   `json:"failed,omitempty"`
+	Allows []string `json:"allows,omitempty"`
 }
 
 // History is all events of one run of the prover.

@@ -21,6 +21,7 @@ func TestHistoryIsReadAsItWasWritten(t *testing.T) {
 		{Kind: history.Update, Run: "c1.1", At: 2, Until: 7, Wrote: 5},
 		{Kind: history.Update, Run: "c1.1", At: 7, Until: 8, Read: 5, Wrote: 6, Refused: true},
 		{Kind: history.Fault, Fault: "kill", Target: "c1", At: 8, Until: 8},
+		{Kind: history.Fault, Fault: "resize", Failed: "status 1", Allows: []string{"overlap"}, At: 8, Until: 9},
 		{Kind: history.Leftover, Client: "c1", PID: 4712, At: 9},
 	}
 	var text bytes.Buffer
@@ -67,6 +68,7 @@ func TestWhatIsNoEventIsRefusedWithItsLine(t *testing.T) {
 		`{"kind":"update","at":1,"until":2,"wrote":3}`:                      `an update needs "run"`,
 		`{"kind":"update","run":"r","until":2,"read":3}`:                    `an update needs "wrote"`,
 		`{"kind":"update","run":"r","until":2,"read":3,"wrote":3}`:          "an update that read 3 and wrote 3",
+		`{"kind":"client","client":"c","allows":["overlap"]}`:               `a client has no "allows"`,
 	} {
 		h, err := history.Read(strings.NewReader(good + line + "\n"))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "line 2 ") {

@@ -481,3 +481,61 @@ func TestCheckersAreDescribed(t *testing.T) {
 		}
 	}
 }
+
+// Each has two commands that overlap at 7 s, of which a fault strikes the client of the first from 5 to 6 s.
+func TestFaultAllowsWhatFollowsItAtOnce(t *testing.T) {
+	overlap := []history.Event{client("a", 0, 0), client("b", 0, 0), client("c", 0, 0),
+		life("a.1", 1, 7, second, 8*second), life("b.1", 1, 8, 7*second, 9*second)}
+	for name, c := range map[string]struct {
+		target  string
+		until   int64
+		allows  string
+		allowed bool
+	}{
+		"the client's":             {"a", 6 * second, "overlap", true},
+		"another checker's":        {"a", 6 * second, "permits", false},
+		"long after the client's":  {"a", 5 * second, "overlap", false},
+		"another client's":         {"c", 6 * second, "overlap", false},
+		"all clients'":             {"", 5 * second, "overlap", true},
+		"a node's":                 {"n1", 5 * second, "overlap", true},
+		"all clients', and others": {"", 5 * second, "permits", false},
+	} {
+		f := fault("freeze", c.target, 4*second, c.until)
+		f.Allows = []string{c.allows}
+		v := of(t, "overlap", 1, append(overlap, f)...)
+		if c.allowed {
+			is(t, v, judge.Kept, "")
+		} else {
+			is(t, v, judge.Violated, "of overlap")
+		}
+		if len(v.Violations)+len(v.Limits) != 1 || c.allowed != (len(v.Limits) == 1 && strings.HasPrefix(v.Limits[0].What, "limit: ")) {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	long := fault("purge", "", second, second)
+	long.Allows = []string{"overlap"}
+	if v := judge.Judge(append(overlap, long), judge.Bounds{Progress: 5 * time.Second}, "overlap")[0]; len(v.Limits) > 0 {
+		t.Errorf("later than a lock has to recover: %+v", v)
+	}
+}
+
+// Permits tells of more than there ever were before; what is allowed must not hide what is not.
+func TestWhatIsAllowedHidesNothing(t *testing.T) {
+	f := fault("freeze", "a", 2*second, 3*second)
+	f.Allows = []string{"permits"}
+	v := of(t, "permits", 1, f, client("a", 0, 0), life("a.1", 0, 0, second, 4*second), life("b.1", 0, 0, 3*second, 4*second),
+		life("b.2", 0, 0, 20*second, 30*second), life("c.1", 0, 0, 25*second, 26*second))
+	is(t, v, judge.Violated, "2 alive at once")
+	if len(v.Limits) != 1 {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestFaultThatFailedHasHitNothing(t *testing.T) {
+	f := fault("resize", "", second, second)
+	f.Failed = "status 1"
+	h := history.History{{Kind: history.Lock, Slots: 1, Faults: []string{"resize"}}, f}
+	if n := judge.Hits(h)["resize"][judge.Other]; n != 0 {
+		t.Errorf("%d hits", n)
+	}
+}

@@ -3,6 +3,8 @@ package judge
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"berth/prover/history"
 )
@@ -22,7 +24,8 @@ type Verdict struct {
 	Checker    string      `json:"checker"`
 	Outcome    Outcome     `json:"outcome"`
 	Violations []Violation `json:"violations,omitempty"`
-	Note       string      `json:"note,omitempty"` // why it is unknown, or how often it was looked at
+	Limits     []Violation `json:"limits,omitempty"` // those that a fault allows: see history.Event
+	Note       string      `json:"note,omitempty"`   // why it is unknown, or how often it was looked at
 }
 
 // Problems returns what verdicts blame, and what they cannot tell, for people.
@@ -44,6 +47,37 @@ type Violation struct {
 	Until int64           `json:"until,omitempty"`
 	What  string          `json:"what"` // for people
 	Lives []history.Event `json:"lives,omitempty"`
+}
+
+// split returns what the lock is blamed for, and what a fault allows.
+func (m *matter) split(v Verdict) (violations, limits []Violation) {
+	for _, one := range v.Violations {
+		if m.allowed(v.Checker, one) {
+			one.What = "limit: " + one.What
+			limits = append(limits, one)
+		} else {
+			violations = append(violations, one)
+		}
+	}
+	return violations, limits
+}
+
+func (m *matter) allowed(checker string, v Violation) bool {
+	return slices.ContainsFunc(m.history, func(e history.Event) bool { return m.allows(e, checker, v) })
+}
+
+// allows reports whether a fault allows the violation. What strikes one client shows in its commands as soon as it goes
+// on; what strikes all, such as a queue that is purged, when a slot changes hands.
+func (m *matter) allows(f history.Event, checker string, v Violation) bool {
+	after := int64(m.bounds.Progress)
+	involved := func(e history.Event) bool { return e.Client == f.Target }
+	if slices.ContainsFunc(m.history, involved) && f.Target != "" {
+		after = int64(time.Second)
+		if len(v.Lives) > 0 && !slices.ContainsFunc(v.Lives, involved) {
+			return false
+		}
+	}
+	return slices.Contains(f.Allows, checker) && f.At <= v.At && v.At <= f.Until+after
 }
 
 // Windows is how often each fault has begun in each phase of a client or a command, all phases of all faults that struck

@@ -9,7 +9,8 @@ import (
 // young is for how long a command counts as young.
 const young = time.Second
 
-// Hits returns how often each fault fell into each phase of its target. See [history.History.Faults].
+// Hits returns how often each fault fell into each phase of its target, but for those that failed. See
+// [history.History.Faults].
 func Hits(h history.History) Windows {
 	w, runs := Windows{}, Runs(h)
 	add := func(fault string, phase Phase, n int) {
@@ -24,7 +25,9 @@ func Hits(h history.History) Windows {
 		}
 	}
 	for _, e := range h.Faults() {
-		add(e.Fault, phase(h, runs, e), 1)
+		if e.Failed == "" {
+			add(e.Fault, phase(h, runs, e), 1)
+		}
 	}
 	return w
 }

@@ -101,8 +101,9 @@ func (r Report) targeted(fault string) bool {
 	if counts[judge.Waiting]+counts[judge.Young]+counts[judge.Running] > 0 || counts[judge.Other] == 0 {
 		return true
 	}
+	clients := r.clients()
 	return slices.ContainsFunc(r.History, func(event history.Event) bool {
-		return event.Kind == history.Fault && event.Fault == fault && event.Target != ""
+		return event.Kind == history.Fault && event.Fault == fault && slices.Contains(clients, event.Target)
 	})
 }
 

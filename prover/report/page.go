@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"html/template"
 	"io"
+	"slices"
 
 	"berth/prover/judge"
 )
@@ -70,14 +71,15 @@ type moment struct {
 
 func (r Report) verdicts() []verdict {
 	from, _ := r.bounds()
-	var all []verdict
+	var verdicts []verdict
 	for _, v := range r.Verdicts {
-		one := verdict{Verdict: v, More: max(0, len(v.Violations)-shown)}
-		for _, violation := range v.Violations[:len(v.Violations)-one.More] {
+		all := slices.Concat(v.Violations, v.Limits)
+		one := verdict{Verdict: v, More: max(0, len(all)-shown)}
+		for _, violation := range all[:len(all)-one.More] {
 			one.Shown = append(one.Shown,
 				moment{violation, violation.At/1000 - from/1000, max(violation.At, violation.Until)/1000 - from/1000})
 		}
-		all = append(all, one)
+		verdicts = append(verdicts, one)
 	}
-	return all
+	return verdicts
 }

@@ -48,7 +48,8 @@ func example() report.Report {
 		Verdicts: []judge.Verdict{
 			{Checker: "overlap", Outcome: judge.Violated, Violations: []judge.Violation{{At: 7 * second, Until: 8 * second,
 				What: "1s of overlap: c1.1; c2.1", Lives: []history.Event{first, fork, other}}}},
-			{Checker: "terms", Outcome: judge.Kept, Note: "2 commands"},
+			{Checker: "terms", Outcome: judge.Kept, Note: "2 commands",
+				Limits: []judge.Violation{{At: 8 * second, What: "limit: what a fault allows"}}},
 			{Checker: "orphans", Outcome: judge.Unknown, Note: "no client ended by itself"},
 		},
 		Windows: judge.Windows{
@@ -192,6 +193,23 @@ func TestOtherNamesAreRefused(t *testing.T) {
 	}
 	if err := report.Writable("a.b/out.html"); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestPageShowsLimits(t *testing.T) {
+	html := written(t, "r.html", example())
+	if !strings.Contains(html, "1 limit. 2 commands") || !strings.Contains(html, "limit: what a fault allows</li>") {
+		t.Error("it does not")
+	}
+}
+
+// A node of the broker is no client.
+func TestFaultOfANodeHasHitSomething(t *testing.T) {
+	r := example()
+	r.History = append(r.History, history.Event{Kind: history.Fault, Fault: "node-cut", Target: "n2", At: second, Until: second})
+	r.Windows = judge.Windows{"node-cut": {judge.Other: 1}}
+	if shown := text(t, r); strings.Contains(shown, "struck nothing") {
+		t.Error(shown)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 
 	"berth/prover/judge"
 )
@@ -35,13 +36,17 @@ func writeVerdict(out io.Writer, v judge.Verdict, width int) {
 	if n := len(v.Violations); n > 0 {
 		fmt.Fprintf(out, "  %s", count(n, "violation"))
 	}
+	if n := len(v.Limits); n > 0 {
+		fmt.Fprintf(out, "  %s", count(n, "limit"))
+	}
 	if v.Note != "" {
 		fmt.Fprintf(out, "  %s", clean(v.Note))
 	}
 	fmt.Fprintln(out)
-	for i, violation := range v.Violations {
+	all := slices.Concat(v.Violations, v.Limits)
+	for i, violation := range all {
 		if i == shown {
-			fmt.Fprintf(out, "    ... and %d more\n", len(v.Violations)-shown)
+			fmt.Fprintf(out, "    ... and %d more\n", len(all)-shown)
 			break
 		}
 		fmt.Fprintf(out, "    %s  %s\n", when(violation), clean(violation.What))
