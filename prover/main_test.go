@@ -177,6 +177,16 @@ func TestWhatCannotRunIsNoVerdict(t *testing.T) {
 		"dist/brokers/9.9/bin":    {"run", "--adapter", "{witness} {broker}", "--broker", "start:9.9"},
 		`no fault "flood"`:        {"run", "--adapter", "{witness}", "--faults", "flood"},
 		"broker of the prover's":  {"run", "--adapter", "{witness}", "--faults", "broker-kill"},
+		"start --nodes 3":         {"run", "--adapter", "{witness}", "--faults", "node-cut"},
+		"--nodes goes with":       {"run", "--adapter", "{witness}", "--nodes", "3"},
+		"--at-once and --nodes":   {"run", "--adapter", "{witness}", "--at-once", "0"},
+		"must be NAME=COMMAND":    {"run", "--adapter", "{witness}", "--faults", "all", "--fault", "Re size=true"},
+		"an empty command line":   {"run", "--adapter", "{witness}", "--faults", "all", "--fault", "resize"},
+		"a fault of that name":    {"run", "--adapter", "{witness}", "--faults", "all", "--fault", "kill=true"},
+		"resize does not strike":  {"run", "--adapter", "{witness}", "--faults", "kill", "--fault", "resize=true"},
+		"{broker} goes with":      {"run", "--adapter", "{witness}", "--faults", "all", "--fault", "resize=x {broker}"},
+		"must be FAULT=CHECKER":   {"run", "--adapter", "{witness}", "--allow", "kill=speed"},
+		`--allow "flood=overlap"`: {"run", "--adapter", "{witness}", "--allow", "flood=overlap"},
 		"/nonexistent/lock":       {"run", "--adapter", "/nonexistent/lock {witness}"},
 		"no command has run":      {"run", "--adapter", "false {witness}", "--time", "10m"},
 		"last one has printed":    {"run", "--adapter", "true {witness}", "--time", "10m"},
@@ -255,7 +265,7 @@ func TestListHasALineForEach(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "list")
 	p.start(t)
-	p.ends(t, statusKept, "fault    broker-kill", "checker  overlap")
+	p.ends(t, statusKept, "fault    broker-kill", "fault    broker-restart", "checker  overlap")
 }
 
 func TestWhatIsViolatedStaysSoWhateverFailsBesideIt(t *testing.T) {
@@ -265,6 +275,30 @@ func TestWhatIsViolatedStaysSoWhateverFailsBesideIt(t *testing.T) {
 	p.ends(t, statusViolated, "cannot write the history")
 }
 
+// Without its file a lock of flock is free.
+func TestWhatAFaultAllowsIsNoViolation(t *testing.T) {
+	t.Parallel()
+	args := []string{"run", "--adapter", "flock {lock} {witness}", "--faults", "purge", "--fault", "purge=rm -f {lock}", "--time", "5s",
+		"--work", "1s", "--progress", "10s", "--seed", "7", "--allow"}
+	p := proves(t, append(args, "")...)
+	p.start(t)
+	p.ends(t, statusViolated, "violated  overlap")
+	p = proves(t, append(args, "purge=overlap", "--allow", "purge=permits", "--history", "h.jsonl")...)
+	p.start(t)
+	p.ends(t, statusKept, "kept      overlap", "limit: ")
+	again := proves(t, "judge", filepath.Join(p.Dir, "h.jsonl"))
+	again.start(t)
+	again.ends(t, statusKept, "limit: ")
+}
+
+func TestCommandThatFailsToBreakAnythingIsTold(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "broken", "--fault", "broken=false", "--time", "3s",
+		"--seed", "7")
+	p.start(t)
+	p.ends(t, statusKept, "fault broken ended with status 1", "no verdict: it has struck nothing")
+}
+
 // Names are in certificates: a relay has another one.
 func TestRelaysAreBeforeBrokersWithoutTLS(t *testing.T) {
 	for broker, server := range map[string]string{
@@ -272,10 +306,10 @@ func TestRelaysAreBeforeBrokersWithoutTLS(t *testing.T) {
 		"amqps://rabbit:5671": "", "https://etcd:2379": "", "http://consul": "",
 	} {
 		cfg := campaign.Config{Values: adapter.Values{}}
-		err := useServer(&cfg, broker)
-		if err != nil || cfg.Values[adapter.Broker] != broker || (cfg.Server != nil) != (server != "") ||
-			cfg.Server != nil && cfg.Server.Host != server {
-			t.Errorf("%s: %v, %v", broker, cfg.Server, err)
+		err := useServers(&cfg, broker)
+		if err != nil || cfg.Values[adapter.Broker] != broker || (cfg.Servers != nil) != (server != "") ||
+			cfg.Servers != nil && cfg.Servers[0].Host != server {
+			t.Errorf("%s: %v, %v", broker, cfg.Servers, err)
 		}
 	}
 }

@@ -35,7 +35,13 @@ var runFlags = []cli.Flag{
 		"dist/brokers/4.3), a `URL`, or none"},
 	&cli.IntFlag{Name: "slots", Value: 1, Usage: "how many may hold at once"},
 	&cli.IntFlag{Name: "clients", Value: 5, Usage: "how many contend"},
+	&cli.IntFlag{Name: "nodes", Value: 1, Usage: "of how many nodes a broker is that is started"},
 	&cli.StringFlag{Name: "faults", Usage: "what is broken, such as kill,cut; all: whatever can be here"},
+	&cli.StringSliceFlag{Name: "fault", Usage: "`NAME=COMMAND`, a fault of that name: a command that breaks something within a " +
+		"minute, with {lock}, {broker} and {slots}; repeatable"},
+	&cli.IntFlag{Name: "at-once", Value: 1, Usage: "how many faults may last at once"},
+	&cli.StringSliceFlag{Name: "allow", Value: cli.NewStringSlice("freeze=overlap", "freeze=permits"), Usage: "`FAULT=CHECKER`: " +
+		"what the fault makes the checker find is a limit, and no violation; repeatable"},
 	&cli.StringFlag{Name: "commands", Value: "plain", Usage: "plain, stubborn (they ignore TERM) or forking (and start chains of processes)"},
 	&cli.DurationFlag{Name: "work", Value: 30 * time.Second, Usage: "how long the longest commands work: one in five for half of " +
 		"that at least, others for up to 3s"},
@@ -60,20 +66,27 @@ func runAction(c *cli.Context) (found judge.Outcome, err error) {
 	if err := writable(c); err != nil {
 		return "", err
 	}
-	broker, err := startBroker(c.Context, c.String("broker"), &cfg)
+	own, err := ownFaults(c, cfg.Values)
 	if err != nil {
 		return "", err
 	}
-	if broker != nil {
-		defer func() { err = errors.Join(err, broker.Stop()) }()
+	if cfg.Allows, err = allowed(c, own); err != nil {
+		return "", err
+	}
+	if err := startBroker(c, &cfg); err != nil {
+		return "", err
 	}
 	most := fault.Client
-	if cfg.Broker != nil {
+	if cfg.Cluster != nil {
+		defer func() { err = errors.Join(err, cfg.Cluster.Stop()) }()
 		most = fault.Broker
-	} else if cfg.Server != nil {
+		if len(cfg.Cluster.Nodes) > 1 {
+			most = fault.Nodes
+		}
+	} else if cfg.Servers != nil {
 		most = fault.Link
 	}
-	if cfg.Faults, err = fault.Named(c.String("faults"), most); err != nil {
+	if cfg.Faults, err = fault.Named(c.String("faults"), most, own...); err != nil {
 		return "", err
 	}
 	if err := setUp(c, cfg.Values); err != nil {
@@ -102,6 +115,7 @@ func configure(c *cli.Context) (campaign.Config, error) {
 		Slots: c.Int("slots"), Clients: c.Int("clients"), Seed: c.Uint64("seed"), Mode: c.String("commands"), Logs: c.String("logs"),
 		Time: c.Duration("time"), Work: c.Duration("work"), Progress: c.Duration("progress"), Orphan: judge.Orphan,
 		SlotVariable: c.String("slot-variable"), TermVariable: c.String("term-variable"), Calm: c.Duration("calm"),
+		AtOnce: c.Int("at-once"),
 	}
 	if c.Bool("until-violated") {
 		cfg.Enough = func(h history.History) bool {
@@ -121,8 +135,8 @@ func configure(c *cli.Context) (campaign.Config, error) {
 		err = fmt.Errorf("run takes no argument %q; is --adapter quoted?", c.Args().First())
 	case !cfg.Adapter.Has(adapter.Witness):
 		err = fmt.Errorf("the adapter %q runs nothing: it needs %s", c.String("adapter"), adapter.Witness)
-	case cfg.Slots < 1 || cfg.Clients < 1 || cfg.Time <= 0 || cfg.Progress <= 0:
-		err = errors.New("--slots, --clients, --time and --progress must be above 0")
+	case cfg.Slots < 1 || cfg.Clients < 1 || cfg.Time <= 0 || cfg.Progress <= 0 || cfg.AtOnce < 1 || c.Int("nodes") < 1:
+		err = errors.New("--slots, --clients, --time, --progress, --at-once and --nodes must be above 0")
 	case cfg.Clients <= cfg.Slots:
 		err = fmt.Errorf("--clients %d with --slots %d: where there is a slot for each client, a slot that is lost is not missed; "+
 			"give --clients %d or more", cfg.Clients, cfg.Slots, cfg.Slots+1)
@@ -134,50 +148,59 @@ func configure(c *cli.Context) (campaign.Config, error) {
 		err = fmt.Errorf("--commands %s: it must be plain, stubborn or forking", cfg.Mode)
 	case cfg.Adapter.Has(adapter.Broker) != (c.String("broker") != "none"):
 		err = fmt.Errorf("%s in --adapter goes with --broker, such as --broker start: give both or none", adapter.Broker)
+	case c.Int("nodes") > 1 && !strings.HasPrefix(c.String("broker"), "start"):
+		err = errors.New("--nodes goes with --broker start")
 	}
 	return cfg, err
 }
 
 // startBroker starts a broker if one is wanted, which the caller stops, and puts into cfg where it is.
-func startBroker(ctx context.Context, wanted string, cfg *campaign.Config) (*brokertest.Broker, error) {
+func startBroker(c *cli.Context, cfg *campaign.Config) error {
+	wanted := c.String("broker")
 	kind, version, _ := strings.Cut(wanted, ":")
 	switch {
 	case wanted == "none":
-		return nil, nil
+		return nil
 	case kind != "start":
-		return nil, useServer(cfg, wanted)
+		return useServers(cfg, wanted)
 	case version != "":
 		dir, err := filepath.Abs(filepath.Join("dist/brokers", version, "bin"))
 		if err == nil {
 			_, err = os.Stat(filepath.Join(dir, "rabbitmq-server"))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("there is no RabbitMQ %s: %w. In a checkout of berth scripts/brokers.sh %s installs it; "+
+			return fmt.Errorf("there is no RabbitMQ %s: %w. In a checkout of berth scripts/brokers.sh %s installs it; "+
 				"--broker start takes that of the system", version, err, version)
 		}
 		os.Setenv("BERTH_TEST_BROKER", dir)
 	}
-	broker, err := brokertest.Start(ctx)
+	cluster, err := brokertest.StartCluster(c.Context, c.Int("nodes"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cfg.Broker = broker
-	return broker, useServer(cfg, broker.URL())
+	cfg.Cluster = cluster
+	var urls []string
+	for _, node := range cluster.Nodes {
+		urls = append(urls, node.URL())
+	}
+	return useServers(cfg, urls...)
 }
 
-// useServer puts the URL of a broker into cfg. Only connections without TLS go through relays: those with it are to a
-// name.
-func useServer(cfg *campaign.Config, text string) error {
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" {
-		return errors.New("--broker must be start, start:VERSION, a URL such as http://127.0.0.1:2379, or none")
-	}
-	cfg.Values[adapter.Broker] = text
-	if u.Port() == "" && u.Scheme == "amqp" {
-		u.Host = net.JoinHostPort(u.Hostname(), "5672")
-	}
-	if u.Port() != "" && !slices.Contains([]string{"amqps", "https", "rediss"}, u.Scheme) {
-		cfg.Server = u
+// useServers puts the URLs of a broker's nodes into cfg. Only connections without TLS go through relays: those with it are
+// to a name.
+func useServers(cfg *campaign.Config, urls ...string) error {
+	cfg.Values[adapter.Broker] = strings.Join(urls, ",")
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil || u.Host == "" {
+			return errors.New("--broker must be start, start:VERSION, a URL such as http://127.0.0.1:2379, or none")
+		}
+		if u.Port() == "" && u.Scheme == "amqp" {
+			u.Host = net.JoinHostPort(u.Hostname(), "5672")
+		}
+		if u.Port() != "" && !slices.Contains([]string{"amqps", "https", "rediss"}, u.Scheme) {
+			cfg.Servers = append(cfg.Servers, u)
+		}
 	}
 	return nil
 }
@@ -192,23 +215,7 @@ func setUp(c *cli.Context, values adapter.Values) error {
 	if err != nil {
 		return err
 	}
-	const limit = time.Minute
-	ctx, cancel := context.WithTimeoutCause(c.Context, limit, fmt.Errorf("setup %q did not end within %s", line, limit))
-	defer cancel()
-	setup, err := words.With(values).Start(os.Environ(), os.Stderr)
-	if err != nil {
-		return err
-	}
-	defer setup.End(ctx)
-	select {
-	case <-setup.Done():
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if _, status := setup.Until(); status != 0 {
-		return fmt.Errorf("setup %q ended with status %d", line, status)
-	}
-	return nil
+	return perform(c.Context, fmt.Sprintf("setup %q", line), words.With(values))
 }
 
 func writeHistory(path string, h history.History) error {

@@ -55,15 +55,17 @@ type Config struct {
 	Slots   int
 	Clients int
 
-	Server *url.URL           // the broker that relays are before; nil: there are none
-	Broker *brokertest.Broker // the prover's own; nil: there is none
+	Servers []*url.URL          // the nodes of the broker that relays are before; nil: there are none
+	Cluster *brokertest.Cluster // the prover's own, of one node or more; nil: there is none
 
 	Faults   []fault.Fault
-	Time     time.Duration // for how long faults strike
-	Work     time.Duration // how long the longest commands work
-	Progress time.Duration // for how long the end waits for commands after the last fault
-	Orphan   time.Duration // for how long what lives on at the end is no leftover yet
-	Calm     time.Duration // for how long nothing is broken once a command has run
+	Allows   map[string][]string // the checkers whose promises a fault may break, by its name
+	AtOnce   int                 // how many faults may last at once; default: 1
+	Time     time.Duration       // for how long faults strike
+	Work     time.Duration       // how long the longest commands work
+	Progress time.Duration       // for how long the end waits for commands after the last fault
+	Orphan   time.Duration       // for how long what lives on at the end is no leftover yet
+	Calm     time.Duration       // for how long nothing is broken once a command has run
 	Seed     uint64
 
 	Enough func(history.History) bool // asked now and then whether the campaign may end; nil: it may not
@@ -85,11 +87,13 @@ type campaign struct {
 	relays  map[string]*fault.Relay // by client, also of those that have ended: what those leave may use theirs
 	history history.History
 
-	enough bool      // Config.Enough has said so
-	asked  time.Time // when it was asked last
-	next   time.Time // when a fault strikes, or the one that lasts is healed
-	plan   *plan     // nil: not drawn yet
-	broken *breach   // nil: nothing is
+	enough  bool      // Config.Enough has said so
+	asked   time.Time // when it was asked last
+	next    time.Time // before which no fault strikes
+	plan    *plan     // nil: not drawn yet
+	broken  []*breach
+	lasting context.Context // until calm is called
+	calm    context.CancelFunc
 }
 
 // client is one that contends.
@@ -109,6 +113,7 @@ func Run(ctx context.Context, cfg Config) (history.History, error) {
 	defer os.RemoveAll(dir)
 	c := &campaign{Config: cfg, dir: dir, began: history.Now(), random: rand.New(rand.NewPCG(cfg.Seed, 0)),
 		relays: map[string]*fault.Relay{}}
+	c.lasting, c.calm = context.WithCancel(ctx)
 	c.Logs = cmp.Or(c.Logs, dir)
 	self, err := os.Executable()
 	err = errors.Join(err, os.Mkdir(c.records(), 0o700), os.Mkdir(c.register(), 0o700), os.MkdirAll(c.Logs, 0o755),
@@ -149,12 +154,12 @@ func (c *campaign) contend(ctx context.Context) error {
 			return c.enough, err
 		case !c.hasRun(): // so that a lock whose clients give up at once gets to run something
 			c.next = time.Now().Add(first)
-		case len(c.Faults) > 0 && time.Now().After(c.next):
-			return false, c.breakOrHeal(ctx)
+		case len(c.Faults) > 0:
+			return false, c.strike(ctx)
 		}
 		return false, nil
 	})
-	if err = errors.Join(err, c.heal(ctx)); err != nil || c.enough {
+	if err = errors.Join(err, c.heal()); err != nil || c.enough {
 		return err
 	}
 	calm, late := history.Now(), time.Now().Add(c.Progress+c.Progress/4+time.Second) // not all of it may count
@@ -168,10 +173,9 @@ func (c *campaign) contend(ctx context.Context) error {
 func (c *campaign) askWhether() error {
 	now := *c
 	now.history = slices.Clone(c.history)
-	if c.broken != nil {
-		lasting := c.broken.event
-		lasting.Until = history.Now()
-		now.note(lasting)
+	for _, b := range c.broken {
+		now.note(history.Event{Kind: history.Fault, Fault: b.fault.Name, Target: b.event.Target, Allows: b.event.Allows,
+			At: b.event.At, Until: history.Now()})
 	}
 	for _, one := range c.clients {
 		now.note(history.Event{Kind: history.Client, Client: one.name, At: one.At})
@@ -281,12 +285,12 @@ func (c *campaign) start() (err error) {
 	for name, value := range c.Values {
 		values[name] = value
 	}
-	if c.Server != nil {
-		if one.relay, err = fault.NewRelay(c.Server.Host); err != nil {
+	if c.Servers != nil {
+		if one.relay, err = fault.NewRelay(c.Servers...); err != nil {
 			return err
 		}
 		c.relays[one.name] = one.relay
-		values[adapter.Broker] = one.relay.URL(c.Server)
+		values[adapter.Broker] = one.relay.URL()
 	}
 	if one.Client, err = c.Adapter.With(values).Start(c.environment(one.name), log); err != nil {
 		return err

@@ -51,10 +51,10 @@ func campaigns(t *testing.T, script string, change func(*Config)) (history.Histo
 	return Run(t.Context(), cfg)
 }
 
-// faults returns the faults of a list.
-func faults(t *testing.T, list string) []fault.Fault {
+// named returns the faults of a list.
+func named(t *testing.T, list string) []fault.Fault {
 	t.Helper()
-	all, err := fault.Named(list, fault.Link)
+	all, err := fault.Named(list, fault.Nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestCommandsWorkForLongNowAndThen(t *testing.T) {
 func TestFirstFaultComesAfterTheFirstCommand(t *testing.T) {
 	t.Parallel()
 	h, err := campaigns(t, `sleep 1.5; exec flock "$1" "$3"`, func(cfg *Config) {
-		cfg.Faults, cfg.Seed = faults(t, "kill"), 49 // whose first fault comes 0.3 s later, and waits for no command
+		cfg.Faults, cfg.Seed = named(t, "kill"), 49 // whose first fault comes 0.3 s later, and waits for no command
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestRelayIsThereWhenItsClientHasEnded(t *testing.T) {
 	_, err = campaigns(t, `port=${2##*:}
 (sleep 0.5; echo gone >"/dev/tcp/127.0.0.1/$port") </dev/null >/dev/null 2>&1 &
 exec flock "$1" "$3"`, func(cfg *Config) {
-		cfg.Server, cfg.Work = &url.URL{Scheme: "http", Host: listener.Addr().String()}, 300*time.Millisecond
+		cfg.Servers, cfg.Work = []*url.URL{{Scheme: "http", Host: listener.Addr().String()}}, 300*time.Millisecond
 		cfg.Time, cfg.Clients = time.Second, 1
 	})
 	if err != nil {
@@ -206,7 +206,7 @@ func appears(t *testing.T, file string) {
 // with makes a campaign with a client that runs a script, in which {dir} is the campaign's directory.
 func with(t *testing.T, script string) *campaign {
 	t.Helper()
-	c := &campaign{dir: t.TempDir(), Config: Config{Work: time.Second}}
+	c := &campaign{dir: t.TempDir(), calm: func() {}, Config: Config{Work: time.Second}}
 	if err := os.Mkdir(c.records(), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -278,20 +278,14 @@ func TestEndWaitsForEverySlot(t *testing.T) {
 }
 
 func TestFaultWhoseStrikeFailsIsNoted(t *testing.T) {
-	c := with(t, "sleep 60")
-	all, err := fault.Named("broker-kill", fault.Broker)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Broker, c.plan = &brokertest.Broker{}, &plan{fault: all[0]} // one that does not run
-	if err := c.breakOrHeal(t.Context()); err == nil || !strings.Contains(err.Error(), "broker-kill") {
+	c := sleeping(t, t.Context(), Config{Clients: 1})
+	c.Cluster = &brokertest.Cluster{Nodes: []*brokertest.Broker{{}}} // which does not run
+	strikes(t, t.Context(), c, "broker-kill", 0)
+	if err := c.heal(); err == nil || !strings.Contains(err.Error(), "broker-kill") {
 		t.Error(err)
 	}
 	if struck := of(c.history, history.Fault); len(struck) != 1 || struck[0].Fault != "broker-kill" {
 		t.Errorf("%+v", struck)
-	}
-	if err := c.end(t.Context()); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -303,7 +297,7 @@ echo "$port" >>"$1.ports"
 exec flock -n "$1" "$3"`
 	var cfg Config
 	_, err := campaigns(t, script, func(c *Config) {
-		c.Server, c.Clients = &url.URL{Scheme: "http", Host: "127.0.0.1:9"}, 2
+		c.Servers, c.Clients = []*url.URL{{Scheme: "http", Host: "127.0.0.1:9"}}, 2
 		cfg = *c
 	})
 	if err != nil {
@@ -314,19 +308,104 @@ exec flock -n "$1" "$3"`
 	}
 }
 
-func TestInterruptedCampaignStartsNoBroker(t *testing.T) {
+// sleeping returns a campaign under way whose clients sleep.
+func sleeping(t *testing.T, ctx context.Context, cfg Config) *campaign {
+	t.Helper()
+	c := &campaign{Config: cfg, dir: t.TempDir()}
+	c.lasting, c.calm = context.WithCancel(ctx)
+	for i := range cfg.Clients {
+		one, err := (adapter.Template{"sleep", "60"}).Start(os.Environ(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { one.End(t.Context()) }) // which has ended by then
+		c.clients = append(c.clients, &client{name: fmt.Sprintf("c%d", i+1), Client: one})
+	}
+	return c
+}
+
+// strikes has a fault strike that lasts, as far as that can be now.
+func strikes(t *testing.T, ctx context.Context, c *campaign, name string, target uint64) {
+	t.Helper()
+	c.plan, c.next = &plan{fault: named(t, name)[0], target: target, lasts: time.Hour}, time.Time{}
+	if err := c.strike(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestInterruptedCampaignHealsClientsAndStartsNoBroker(t *testing.T) {
+	b := brokertest.New(t)
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := sleeping(t, ctx, Config{Cluster: &brokertest.Cluster{Nodes: []*brokertest.Broker{b}}, AtOnce: 2, Clients: 1})
+	strikes(t, ctx, c, "stop", 0)
+	strikes(t, ctx, c, "broker-kill", 0)
 	cancel()
-	healed := ""
-	c := &campaign{}
-	for target, name := range map[string]string{"": "broker-kill", "c1": "stop"} {
-		c.broken = &breach{history.Event{Kind: history.Fault, Fault: name, Target: target, At: history.Now()},
-			func(context.Context) error { healed += name; return nil }, 0}
-		if err := c.heal(ctx); err != nil || c.broken != nil {
+	if err := c.heal(); err != nil {
+		t.Error(err)
+	}
+	if _, err := b.Eval(t.Context(), "ok"); !errors.Is(err, brokertest.ErrNotRunning) || len(c.history) != 2 {
+		t.Errorf("%v, %+v", err, c.history)
+	}
+	patience, end := context.WithTimeout(t.Context(), 20*time.Second)
+	defer end()
+	if c.clients[0].End(patience) != 0 {
+		t.Error("the client stays stopped")
+	}
+}
+
+func TestFaultsLastAtOnceWhereThatIsWanted(t *testing.T) {
+	for atOnce, want := range map[int]string{0: "c1", 1: "c1", 2: "c1 c2"} {
+		c := sleeping(t, t.Context(), Config{Clients: 3, AtOnce: atOnce})
+		for _, target := range []uint64{0, 0, 1, 2} {
+			strikes(t, t.Context(), c, "stop", target)
+		}
+		if err := c.heal(); err != nil {
 			t.Error(err)
 		}
+		var struck []string
+		for _, e := range c.history {
+			struck = append(struck, e.Target)
+		}
+		if got := strings.Join(struck, " "); got != want {
+			t.Errorf("%d at once: %s", atOnce, got)
+		}
 	}
-	if healed != "stop" || len(c.history) != 2 {
-		t.Errorf("%q healed, %+v", healed, c.history)
+}
+
+func TestSameFaultAndAnyTwoOfTheBrokerDoNotMeet(t *testing.T) {
+	lasts := func(name, target string) *breach {
+		return &breach{fault: named(t, name)[0], event: history.Event{Target: target}}
+	}
+	for _, c := range []struct {
+		one, other *breach
+		want       bool
+	}{
+		{lasts("cut", "c1"), lasts("cut", "c1"), true},
+		{lasts("cut", "c1"), lasts("cut", "c2"), false},
+		{lasts("cut", "c1"), lasts("cut-in", "c1"), false},
+		{lasts("broker-kill", "n1"), lasts("node-cut", "n2"), true},
+		{lasts("broker-kill", ""), lasts("cut", "c1"), false},
+	} {
+		if c.one.hinders(c.other) != c.want {
+			t.Errorf("%s, %s: not %t", c.one.fault.Name, c.other.fault.Name, c.want)
+		}
+	}
+}
+
+func TestCommandThatFailsIsNotedAndEndsNothing(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("status 7")
+	h, err := campaigns(t, `exec flock "$1" "$3"`, func(cfg *Config) {
+		cfg.Faults = []fault.Fault{fault.Command("resize", func(context.Context) error { return failed })}
+		cfg.Allows = map[string][]string{"resize": {"overlap"}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	struck := of(h, history.Fault)
+	if len(struck) < 2 || struck[0].Fault != "resize" || !strings.Contains(struck[0].Failed, "status 7") ||
+		len(struck[0].Allows) != 1 || struck[0].Target != "" {
+		t.Errorf("%+v", struck)
 	}
 }

@@ -46,7 +46,7 @@ func works(seed uint64, client int, longest time.Duration) time.Duration {
 
 // end ends what was broken, all clients, and what they have left. When the campaign is interrupted, it does so sooner.
 func (c *campaign) end(ctx context.Context) error {
-	err := c.heal(ctx)
+	err := c.heal()
 	patience, kill := context.WithTimeout(context.Background(), grace)
 	defer kill()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace/10, kill) })()

@@ -15,11 +15,44 @@ import (
 	"berth/prover/witness"
 )
 
-// breach is a fault that lasts.
+// breach is a fault that strikes, lasts, and is healed again, in a goroutine of its own.
 type breach struct {
-	event history.Event
-	heal  func(context.Context) error
+	fault fault.Fault
 	pause time.Duration // after it
+	done  chan struct{} // closed when the following are final
+	event history.Event // but for Until it is from the beginning
+	err   error
+}
+
+// run leaves a broker as it is once the campaign is interrupted: it is not needed any more.
+func (b *breach) run(ctx, lasting context.Context, at fault.Target, lasts time.Duration) {
+	defer close(b.done)
+	heal, err := b.fault.Strike(ctx, at)
+	b.event.Until = history.Now()
+	if err != nil {
+		b.err = fmt.Errorf("fault %s: %w", b.fault.Name, err)
+	}
+	if err != nil || !b.fault.Lasts {
+		return
+	}
+	select {
+	case <-time.After(lasts):
+	case <-lasting.Done():
+	}
+	if ctx.Err() == nil || b.fault.Needs < fault.Broker {
+		ctx, cancel := context.WithTimeout(ctx, healTimeout)
+		defer cancel()
+		if err := heal(ctx); err != nil {
+			b.err = fmt.Errorf("cannot end the fault %s: %w", b.fault.Name, err)
+		}
+	}
+	b.event.Until = history.Now()
+}
+
+// hinders reports whether the other one must not begin while it lasts: it is the same, or both strike the broker.
+func (b *breach) hinders(other *breach) bool {
+	return b.fault.Name == other.fault.Name && b.event.Target == other.event.Target ||
+		b.fault.Needs >= fault.Broker && other.fault.Needs >= fault.Broker
 }
 
 // plan is the fault that is next.
@@ -43,10 +76,10 @@ func (c *campaign) draw() *plan {
 	return p
 }
 
-// breakOrHeal ends the fault that lasts, or has the next one strike: one at a time.
-func (c *campaign) breakOrHeal(ctx context.Context) error {
-	if c.broken != nil {
-		return c.heal(ctx)
+// strike notes the faults that are over, and has the next one strike if it is time.
+func (c *campaign) strike(ctx context.Context) error {
+	if err := c.settle(); err != nil || len(c.broken) >= max(1, c.AtOnce) || time.Now().Before(c.next) {
+		return err
 	}
 	if c.plan == nil {
 		c.plan = c.draw()
@@ -62,49 +95,72 @@ func (c *campaign) breakOrHeal(ctx context.Context) error {
 		return nil
 	}
 	c.plan, c.next = nil, time.Now().Add(p.pause)
-	strikes, event := fault.Target{Broker: c.Broker}, history.Event{Kind: history.Fault, Fault: p.fault.Name}
-	if p.fault.Needs != fault.Broker {
-		one := clients[p.target%uint64(len(clients))]
-		strikes.Client, strikes.Link, event.Target = one, one.relay, one.name
-	}
-	event.At = history.Now()
-	heal, err := p.fault.Strike(strikes)
-	event.Until = history.Now()
-	switch {
-	case errors.Is(err, fault.ErrNothing):
-		return nil
-	case err != nil:
-		c.note(event) // it may have struck
-		return fmt.Errorf("fault %s: %w", p.fault.Name, err)
-	case !p.fault.Lasts:
-		c.note(event)
+	at, target := c.aim(p, clients)
+	b := &breach{fault: p.fault, pause: p.pause, done: make(chan struct{}), event: history.Event{
+		Kind: history.Fault, Fault: p.fault.Name, Target: target, Allows: c.Allows[p.fault.Name], At: history.Now()}}
+	if slices.ContainsFunc(c.broken, func(other *breach) bool { return other.hinders(b) }) {
 		return nil
 	}
-	c.broken = &breach{event, heal, p.pause}
-	c.next = time.Now().Add(p.lasts)
+	c.broken = append(c.broken, b)
+	go b.run(ctx, c.lasting, at, p.lasts)
 	return nil
 }
 
-// heal ends the fault that lasts, if there is one. A broker is left as it is once the campaign is interrupted: it is not
-// needed any more.
-func (c *campaign) heal(ctx context.Context) error {
-	if c.broken == nil {
-		return nil
+// aim returns what a plan strikes, one of these clients or nodes, and its name; "": all, or the only node.
+func (c *campaign) aim(p *plan, clients []*client) (at fault.Target, name string) {
+	switch p.fault.Needs {
+	case fault.Nothing:
+	case fault.Client, fault.Link:
+		one := clients[p.target%uint64(len(clients))]
+		at.Client, at.Link, name = one, one.relay, one.name
+		at.Tree = func() (pids []int) {
+			for pid, client := range c.living() {
+				if client == one.name {
+					pids = append(pids, pid)
+				}
+			}
+			return pids
+		}
+	default:
+		node := p.target % uint64(len(c.Cluster.Nodes))
+		at.Cluster, at.Broker = c.Cluster, c.Cluster.Nodes[node]
+		if len(c.Cluster.Nodes) > 1 {
+			name = fmt.Sprintf("n%d", node+1)
+		}
 	}
-	b := c.broken
-	c.broken = nil
-	var err error
-	if ctx.Err() == nil || b.event.Target != "" {
-		ctx, cancel := context.WithTimeout(ctx, healTimeout)
-		defer cancel()
-		err = b.heal(ctx)
+	return at, name
+}
+
+// heal ends all faults that last.
+func (c *campaign) heal() error {
+	c.calm()
+	for _, b := range c.broken {
+		<-b.done
 	}
-	b.event.Until, c.next = history.Now(), time.Now().Add(b.pause)
-	c.note(b.event)
-	if err != nil {
-		return fmt.Errorf("cannot end the fault %s: %w", b.event.Fault, err)
-	}
-	return nil
+	return c.settle()
+}
+
+// settle notes the faults that are over. A command that has failed is no error of the campaign's.
+func (c *campaign) settle() (err error) {
+	c.broken = slices.DeleteFunc(c.broken, func(b *breach) bool {
+		select {
+		case <-b.done:
+		default:
+			return false
+		}
+		c.next = time.Now().Add(b.pause)
+		switch {
+		case errors.Is(b.err, fault.ErrNothing):
+			return true
+		case errors.Is(b.err, fault.ErrFailed):
+			b.event.Failed = b.err.Error()
+		default:
+			err = errors.Join(err, b.err)
+		}
+		c.note(b.event)
+		return true
+	})
+	return err
 }
 
 // running returns the names of clients whose commands run.

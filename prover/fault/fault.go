@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"berth/test/brokertest"
 	"berth/test/process"
@@ -17,21 +18,25 @@ import (
 // Needs is what has to be there for a fault.
 type Needs int
 
-// What faults need.
+// What faults need. Where one is, all before it are.
 const (
-	Client Needs = iota // a client that runs
-	Link                // and a relay between it and its broker
-	Broker              // a broker that the prover has started; all clients are struck
+	Nothing Needs = iota // a command line of the user's, which strikes what it likes
+	Client               // a client that runs
+	Link                 // and a relay between it and its broker
+	Broker               // a broker that the prover has started; all clients are struck
+	Nodes                // of which there are several
 )
 
 // Target is what a fault strikes.
 type Target struct {
-	Client interface { // nil for a fault that needs a broker
+	Client interface { // nil for a fault that strikes none
 		PID() int
 		Signal(syscall.Signal)
 	}
-	Link   *Relay
-	Broker *brokertest.Broker
+	Tree    func() []int // all processes of the client
+	Link    *Relay
+	Cluster *brokertest.Cluster // of one node or more
+	Broker  *brokertest.Broker  // the one that is struck
 }
 
 // Fault is one way to break something.
@@ -39,68 +44,138 @@ type Fault struct {
 	Name, About string
 	Needs       Needs
 
-	// Lasts: it stays broken until it is healed. Others are over in a moment.
+	// Lasts: it stays broken until it is healed. Others are over when they have struck.
 	Lasts bool
 
-	strike func(Target) (heal func(context.Context) error, err error)
+	strike strike
 }
 
-// ErrNothing is returned when there was nothing to strike.
-var ErrNothing = errors.New("there is nothing to strike")
+type (
+	strike func(context.Context, Target) (heal, error)
+	heal   = func(context.Context) error
+)
 
-// Strike breaks something, and returns what heals it.
-func (f Fault) Strike(t Target) (heal func(context.Context) error, err error) {
-	if heal, err = f.strike(t); heal == nil {
-		heal = func(context.Context) error { return nil }
-	}
-	return heal, err
+// What came of a strike beside a fault.
+var (
+	ErrNothing = errors.New("there is nothing to strike")
+	ErrFailed  = errors.New("the command has failed") // see Command
+)
+
+// Strike breaks something, and returns what heals it, if it lasts.
+func (f Fault) Strike(ctx context.Context, t Target) (end func(context.Context) error, err error) {
+	return f.strike(ctx, t)
 }
 
 // All is all faults that there are.
 var All = []Fault{
-	{Name: "kill", About: "KILL to a client, and not to what it has started", strike: signal(syscall.SIGKILL)},
-	{Name: "term", About: "TERM to a client, and not to what it has started", strike: signal(syscall.SIGTERM)},
-	{Name: "stop", About: "STOP to a client, and CONT a while later", Lasts: true,
-		strike: func(t Target) (func(context.Context) error, error) {
-			t.Client.Signal(syscall.SIGSTOP)
-			return func(context.Context) error {
-				t.Client.Signal(syscall.SIGCONT)
-				return nil
-			}, nil
-		}},
-	{Name: "stop-command", About: "STOP to a client and to its command, and CONT a while later", Lasts: true, strike: stopCommand},
-	{Name: "kill-child", About: "KILL to the first child of a client", strike: killChild},
-	{Name: "reset", About: "the connections of a client are reset", Needs: Link,
-		strike: func(t Target) (func(context.Context) error, error) {
-			if t.Link.Reset() == 0 {
-				return nil, ErrNothing
-			}
-			return nil, nil
-		}},
+	{Name: "kill", About: "KILL to a client, and not to what it has started", Needs: Client, strike: signal(syscall.SIGKILL)},
+	{Name: "term", About: "TERM to a client, and not to what it has started", Needs: Client, strike: signal(syscall.SIGTERM)},
+	{Name: "stop", About: "STOP to a client, and CONT a while later", Needs: Client, Lasts: true, strike: stop},
+	{Name: "freeze", About: "STOP to a client and all that it has started, and CONT a while later", Needs: Client, Lasts: true,
+		strike: freeze},
+	{Name: "stop-command", About: "STOP to a client and to its command, and CONT a while later", Needs: Client, Lasts: true,
+		strike: stopCommand},
+	{Name: "kill-child", About: "KILL to the first child of a client", Needs: Client, strike: killChild},
+	{Name: "reset", About: "the connections of a client are reset", Needs: Link, strike: reset},
 	{Name: "cut", About: "nothing gets through between a client and its broker, for a while", Needs: Link, Lasts: true,
-		strike: func(t Target) (func(context.Context) error, error) {
-			t.Link.Cut()
-			return func(context.Context) error {
-				t.Link.Heal()
-				return nil
-			}, nil
+		strike: disturb(Disturbance{Out: true, In: true, Keep: true})},
+	{Name: "cut-out", About: "nothing gets through from a client to its broker, for a while", Needs: Link, Lasts: true,
+		strike: disturb(Disturbance{Out: true, Keep: true})},
+	{Name: "cut-in", About: "nothing gets through from the broker to a client, for a while", Needs: Link, Lasts: true,
+		strike: disturb(Disturbance{In: true, Keep: true})},
+	{Name: "delay", About: "whatever passes between a client and its broker is 0.2 s late, for a while", Needs: Link, Lasts: true,
+		strike: disturb(Disturbance{Out: true, In: true, Later: 200 * time.Millisecond})},
+	{Name: "drip", About: "700 bytes a second pass between a client and its broker, 7 at once, for a while", Needs: Link,
+		Lasts: true, strike: disturb(Disturbance{Out: true, In: true, Later: 10 * time.Millisecond, Most: 7})},
+	{Name: "close", About: "the broker closes all connections, as for an operator", Needs: Broker, strike: closeAll},
+	{Name: "alarm", About: "the broker's memory alarm blocks what publishes, for a while", Needs: Broker, Lasts: true,
+		strike: func(ctx context.Context, t Target) (heal, error) {
+			return t.Broker.ClearMemoryAlarm, t.Broker.RaiseMemoryAlarm(ctx)
 		}},
-	{Name: "broker-stop", About: "STOP to the broker, and CONT a while later", Needs: Broker, Lasts: true,
-		strike: func(t Target) (func(context.Context) error, error) {
-			return func(context.Context) error { return t.Broker.Continue() }, t.Broker.Pause()
+	{Name: "broker-stop", About: "STOP to the broker, or one of its nodes, and CONT a while later", Needs: Broker, Lasts: true,
+		strike: func(_ context.Context, t Target) (heal, error) {
+			return t.after(func(context.Context) error { return t.Broker.Continue() }), t.Broker.Pause()
 		}},
-	{Name: "broker-kill", About: "KILL to the broker, which is started again a while later", Needs: Broker, Lasts: true,
-		strike: func(t Target) (func(context.Context) error, error) { return t.Broker.Restart, t.Broker.Kill9() }},
+	{Name: "broker-kill", About: "KILL to the broker, or one of its nodes, which is started again a while later", Needs: Broker,
+		Lasts: true, strike: func(_ context.Context, t Target) (heal, error) {
+			return t.after(t.Broker.Restart), t.Broker.Kill9()
+		}},
+	{Name: "broker-restart", About: "the broker, or one of its nodes, ends cleanly and is started again", Needs: Broker,
+		strike: func(ctx context.Context, t Target) (heal, error) {
+			return nil, t.after(t.Broker.Restart)(ctx)
+		}},
+	{Name: "node-cut", About: "the other nodes and one do not see each other, for a while", Needs: Nodes, Lasts: true,
+		strike: cutNode},
 }
 
-func signal(sig syscall.Signal) func(Target) (func(context.Context) error, error) {
-	return func(t Target) (func(context.Context) error, error) {
+// Command is a fault of that name that is over when the command has ended. ErrFailed tells that it has failed.
+func Command(name string, run func(context.Context) error) Fault {
+	return Fault{Name: name, strike: func(ctx context.Context, _ Target) (heal, error) {
+		if err := run(ctx); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrFailed, err)
+		}
+		return nil, nil
+	}}
+}
+
+// Named returns the faults of a list such as "kill,cut", or with "all" those that need no more than that. The user's own
+// are there beside All.
+func Named(list string, most Needs, own ...Fault) ([]Fault, error) {
+	var faults []Fault
+	known := slices.Concat(All, own)
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(known, func(f Fault) bool { return f.Name == name })
+		switch {
+		case name == "": // none
+		case name == "all":
+			faults = append(faults, slices.DeleteFunc(slices.Clone(known), func(f Fault) bool { return f.Needs > most })...)
+		case i < 0:
+			return nil, fmt.Errorf("there is no fault %q; berth-prove list prints all", name)
+		case known[i].Needs == Link && most < Link:
+			return nil, fmt.Errorf("fault %s needs a proxy before the broker: give --broker start, or a URL with a port "+
+				"and without TLS, such as http://127.0.0.1:2379", name)
+		case known[i].Needs == Nodes && most < Nodes:
+			return nil, fmt.Errorf("fault %s needs a cluster: start one with --broker start --nodes 3", name)
+		case known[i].Needs > most:
+			return nil, fmt.Errorf("fault %s needs a broker of the prover's own: start one with --broker start", name)
+		default:
+			faults = append(faults, known[i])
+		}
+	}
+	return faults, nil
+}
+
+func signal(sig syscall.Signal) strike {
+	return func(_ context.Context, t Target) (heal, error) {
 		t.Client.Signal(sig)
 		return nil, nil
 	}
 }
 
-func killChild(t Target) (func(context.Context) error, error) {
+func stop(_ context.Context, t Target) (heal, error) {
+	t.Client.Signal(syscall.SIGSTOP)
+	return healedBy(func() { t.Client.Signal(syscall.SIGCONT) })
+}
+
+// freeze looks until it has twice found nothing that goes on: what is not stopped yet starts more.
+func freeze(_ context.Context, t Target) (heal, error) {
+	stopped := map[int]bool{}
+	for calm := 0; calm < 2; calm++ {
+		for _, pid := range t.Tree() {
+			if !stopped[pid] {
+				stopped[pid], calm = true, -1
+				_ = syscall.Kill(pid, syscall.SIGSTOP)
+			}
+		}
+	}
+	return healedBy(func() {
+		for _, pid := range t.Tree() {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+	})
+}
+
+func killChild(_ context.Context, t Target) (heal, error) {
 	children := process.Descendants(t.Client.PID())
 	if len(children) == 0 || syscall.Kill(children[0], syscall.SIGKILL) != nil {
 		return nil, ErrNothing
@@ -110,7 +185,7 @@ func killChild(t Target) (func(context.Context) error, error) {
 
 // stopCommand has a client and its command stand still together, as a long pause of their program or their host does. What
 // else the client has started goes on.
-func stopCommand(t Target) (func(context.Context) error, error) {
+func stopCommand(_ context.Context, t Target) (heal, error) {
 	self := process.Executable(os.Getpid()) // which is the command as well: package witness
 	pids := append([]int{t.Client.PID()}, process.Descendants(t.Client.PID())...)
 	i := slices.IndexFunc(pids, func(pid int) bool { return process.Executable(pid) == self })
@@ -122,28 +197,56 @@ func stopCommand(t Target) (func(context.Context) error, error) {
 		t.Client.Signal(sig)
 	}
 	both(syscall.SIGSTOP)
-	return func(context.Context) error { both(syscall.SIGCONT); return nil }, nil
+	return healedBy(func() { both(syscall.SIGCONT) })
 }
 
-// Named returns the faults of a list such as "kill,cut", or with "all" those that need no more than that.
-func Named(list string, most Needs) ([]Fault, error) {
-	var faults []Fault
-	for name := range strings.SplitSeq(list, ",") {
-		i := slices.IndexFunc(All, func(f Fault) bool { return f.Name == name })
-		switch {
-		case name == "": // none
-		case name == "all":
-			faults = append(faults, slices.DeleteFunc(slices.Clone(All), func(f Fault) bool { return f.Needs > most })...)
-		case i < 0:
-			return nil, fmt.Errorf("there is no fault %q; berth-prove list prints all", name)
-		case All[i].Needs == Link && most < Link:
-			return nil, fmt.Errorf("fault %s needs a proxy before the broker: give --broker start, or a URL with a port "+
-				"and without TLS, such as http://127.0.0.1:2379", name)
-		case All[i].Needs > most:
-			return nil, fmt.Errorf("fault %s needs a broker of the prover's own: start one with --broker start", name)
-		default:
-			faults = append(faults, All[i])
+func reset(_ context.Context, t Target) (heal, error) {
+	if t.Link.Reset() == 0 {
+		return nil, ErrNothing
+	}
+	return nil, nil
+}
+
+func disturb(d Disturbance) strike {
+	return func(_ context.Context, t Target) (heal, error) { return healedBy(t.Link.Disturb(d)) }
+}
+
+func healedBy(end func()) (heal, error) {
+	return func(context.Context) error {
+		end()
+		return nil
+	}, nil
+}
+
+func closeAll(ctx context.Context, t Target) (heal, error) {
+	n, err := t.Broker.CloseConnections(ctx, "")
+	if err == nil && n == 0 {
+		err = ErrNothing
+	}
+	return nil, err
+}
+
+// cutNode has a minority pause, where the broker knows that (up to 4.2, without Khepri): by default both sides go on.
+func cutNode(ctx context.Context, t Target) (heal, error) {
+	for _, node := range t.Cluster.Nodes {
+		_, err := node.Eval(ctx, "application:set_env(rabbit, cluster_partition_handling, pause_minority)")
+		if err != nil {
+			return nil, err
 		}
 	}
-	return faults, nil
+	return t.after(func(ctx context.Context) error { return t.Cluster.Heal(ctx, t.Broker) }), t.Cluster.Split(ctx, t.Broker)
+}
+
+// after has the cluster whole when something has brought the node back: all of the node has started, and all nodes see
+// each other.
+func (t Target) after(back heal) heal {
+	return func(ctx context.Context) error {
+		if err := back(ctx); err != nil {
+			return err
+		}
+		if _, err := t.Broker.PID(ctx); err != nil {
+			return err
+		}
+		return t.Cluster.Rejoin(ctx, t.Broker)
+	}
 }

@@ -2,28 +2,57 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"net"
+	"net/url"
+	"strings"
 	"sync"
+	"time"
 
 	"berth/test/relay"
 )
 
-// Relay is between one client and its broker. Its methods may be called from several goroutines.
+// Relay is between one client and its broker, before each node of that. Its methods may be called from several goroutines.
 type Relay struct {
-	*relay.Relay
+	nodes []*relay.Relay
+	urls  []string
 
-	mu    sync.Mutex        // guards the following
-	open  map[net.Conn]bool // both sides of all connections
-	clear chan struct{}     // closed while something gets through
+	mu      sync.Mutex        // guards the following
+	open    map[net.Conn]bool // both sides of all connections
+	lasting map[*Disturbance]bool
+	changed chan struct{} // closed when lasting changes
 }
 
-// NewRelay starts a relay to a server.
-func NewRelay(server string) (*Relay, error) {
-	r := &Relay{open: map[net.Conn]bool{}, clear: make(chan struct{})}
-	close(r.clear)
-	var err error
-	r.Relay, err = relay.New(relay.Config{To: server, Pass: r.pass})
-	return r, err
+// Disturbance is what a relay does to what passes, on new connections too.
+type Disturbance struct {
+	Out, In bool          // which way: what the client sends, and what the broker does
+	Keep    bool          // bytes and ends are kept back
+	Later   time.Duration // by which each piece is late
+	Most    int           // bytes of a piece; 0: as many as there are
+}
+
+// NewRelay starts a relay to the nodes of a broker.
+func NewRelay(nodes ...*url.URL) (*Relay, error) {
+	r := &Relay{open: map[net.Conn]bool{}, lasting: map[*Disturbance]bool{}, changed: make(chan struct{})}
+	for _, node := range nodes {
+		one, err := relay.New(relay.Config{To: node.Host, Pass: r.pass})
+		if err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
+		r.nodes, r.urls = append(r.nodes, one), append(r.urls, one.URL(node))
+	}
+	return r, nil
+}
+
+// URL is that of the broker through the relay, or those of all nodes, with commas between them.
+func (r *Relay) URL() string { return strings.Join(r.urls, ",") }
+
+// Close cuts every connection and returns when nothing of the relay is left.
+func (r *Relay) Close() (err error) {
+	for _, one := range r.nodes {
+		err = errors.Join(err, one.Close())
+	}
+	return err
 }
 
 // Reset resets (RST) all connections, on both sides, and returns how many there were.
@@ -39,44 +68,73 @@ func (r *Relay) Reset() int {
 	return len(r.open) / 2
 }
 
-// Cut keeps back whatever comes, on new connections too, until Heal: bytes, and ends.
-func (r *Relay) Cut() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.clear = make(chan struct{})
+// Disturb begins a disturbance, and returns what ends it: what was kept back gets through then.
+func (r *Relay) Disturb(d Disturbance) (end func()) {
+	r.set(&d, true)
+	return func() { r.set(&d, false) }
 }
 
-// Heal lets through what was kept back, and all that follows.
-func (r *Relay) Heal() {
+func (r *Relay) set(d *Disturbance, lasts bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	close(r.clear)
+	r.lasting[d] = lasts
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
-// wait returns once something gets through.
-func (r *Relay) wait(ctx context.Context) error {
+// sum returns what all disturbances together do to one direction, until the channel is closed.
+func (r *Relay) sum(out bool) (all Disturbance, changed <-chan struct{}) {
 	r.mu.Lock()
-	clear := r.clear
-	r.mu.Unlock()
-	select {
-	case <-clear:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	defer r.mu.Unlock()
+	for d, lasts := range r.lasting {
+		if lasts && (out && d.Out || !out && d.In) {
+			all.Keep, all.Later, all.Most = all.Keep || d.Keep, all.Later+d.Later, max(all.Most, d.Most)
+		}
+	}
+	return all, r.changed
+}
+
+// admit returns how many of so many bytes get through, once any do.
+func (r *Relay) admit(ctx context.Context, out bool, bytes int) (int, error) {
+	first, _ := r.sum(out)
+	late := time.After(first.Later)
+	for {
+		all, changed := r.sum(out)
+		through := late
+		if all.Keep {
+			through = nil
+		}
+		select {
+		case <-through:
+			if all.Most > 0 {
+				bytes = min(bytes, all.Most)
+			}
+			return bytes, nil
+		case <-changed:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 	}
 }
 
 // pass passes on what one side sends until that ends.
-func (r *Relay) pass(ctx context.Context, to, from net.Conn, _ bool) {
+func (r *Relay) pass(ctx context.Context, to, from net.Conn, out bool) {
 	r.note(from, true)
 	defer r.note(from, false)
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if r.wait(ctx) != nil {
-			return
+		for rest, more := buffer[:n], true; more; more = len(rest) > 0 {
+			size, kept := r.admit(ctx, out, len(rest))
+			if kept != nil {
+				return
+			}
+			if _, failed := to.Write(rest[:size]); failed != nil {
+				return
+			}
+			rest = rest[size:]
 		}
-		if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
+		if err != nil {
 			return
 		}
 	}
