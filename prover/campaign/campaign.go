@@ -54,6 +54,7 @@ type Config struct {
 	Values  adapter.Values // of its placeholders, but for the witness, and for a broker with relays
 	Slots   int
 	Clients int
+	Skip    int // how many clients are not started: with 2 the first one is c3
 
 	Servers []*url.URL          // the nodes of the broker that relays are before; nil: there are none
 	Cluster *brokertest.Cluster // the prover's own, of one node or more; nil: there is none
@@ -66,6 +67,7 @@ type Config struct {
 	Progress time.Duration       // for how long the end waits for commands after the last fault
 	Orphan   time.Duration       // for how long what lives on at the end is no leftover yet
 	Calm     time.Duration       // for how long nothing is broken once a command has run
+	Script   []Plan              // how faults strike; nil: that is drawn
 	Seed     uint64
 
 	Enough func(history.History) bool // asked now and then whether the campaign may end; nil: it may not
@@ -83,14 +85,14 @@ type campaign struct {
 	random  *rand.Rand // of the faults
 	clients []*client  // whose end is not in the history yet
 	started int
-	ran     bool                    // a command has: see hasRun
+	first   time.Time               // when a command was seen to run; zero: none was. See hasRun
 	relays  map[string]*fault.Relay // by client, also of those that have ended: what those leave may use theirs
 	history history.History
 
 	enough  bool      // Config.Enough has said so
 	asked   time.Time // when it was asked last
 	next    time.Time // before which no fault strikes
-	plan    *plan     // nil: not drawn yet
+	plan    *Plan     // nil: there is none yet
 	broken  []*breach
 	lasting context.Context // until calm is called
 	calm    context.CancelFunc
@@ -111,8 +113,8 @@ func Run(ctx context.Context, cfg Config) (history.History, error) {
 		return nil, fmt.Errorf("cannot make a directory for records: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	c := &campaign{Config: cfg, dir: dir, began: history.Now(), random: rand.New(rand.NewPCG(cfg.Seed, 0)),
-		relays: map[string]*fault.Relay{}}
+	c := &campaign{Config: cfg, dir: dir, began: history.Now(), started: cfg.Skip,
+		random: rand.New(rand.NewPCG(cfg.Seed, 0)), relays: map[string]*fault.Relay{}}
 	c.lasting, c.calm = context.WithCancel(ctx)
 	c.Logs = cmp.Or(c.Logs, dir)
 	self, err := os.Executable()
@@ -125,7 +127,7 @@ func Run(ctx context.Context, cfg Config) (history.History, error) {
 	err = errors.Join(err, c.end(ctx), c.gather())
 	lived := func(e history.Event) bool { return e.Kind == history.Life }
 	if err == nil && !slices.ContainsFunc(c.history, lived) {
-		err = fmt.Errorf("%w. The first client has printed: %s", ErrNothingRan, c.output("c1"))
+		err = fmt.Errorf("%w. The first client has printed: %s", ErrNothingRan, c.output(fmt.Sprintf("c%d", c.Skip+1)))
 	}
 	return c.history, err
 }
@@ -143,8 +145,11 @@ func (c *campaign) contend(ctx context.Context) error {
 		lock.Faults = append(lock.Faults, f.Name)
 	}
 	c.note(lock)
-	over, first := time.Now().Add(c.Time), c.Calm+between(c.random, leastPause, mostPause)
-	c.next = time.Now().Add(first)
+	over, pause := time.Now().Add(c.Time), c.Calm+between(c.random, leastPause, mostPause)
+	if c.Script != nil {
+		pause = 0
+	}
+	c.next = time.Now().Add(pause)
 	err := c.keep(ctx, tick, func() (bool, error) {
 		switch {
 		case time.Now().After(over):
@@ -153,7 +158,7 @@ func (c *campaign) contend(ctx context.Context) error {
 			err := c.askWhether()
 			return c.enough, err
 		case !c.hasRun(): // so that a lock whose clients give up at once gets to run something
-			c.next = time.Now().Add(first)
+			c.next = time.Now().Add(pause)
 		case len(c.Faults) > 0:
 			return false, c.strike(ctx)
 		}
@@ -189,8 +194,10 @@ func (c *campaign) askWhether() error {
 
 // hasRun reports whether any command has.
 func (c *campaign) hasRun() bool {
-	c.ran = c.ran || witness.Began(c.records(), 0) > 0
-	return c.ran
+	if c.first.IsZero() && witness.Began(c.records(), 0) > 0 {
+		c.first = time.Now()
+	}
+	return !c.first.IsZero()
 }
 
 // allTaken reports whether no slot can have been lost: each has had a command alive since the moment, by what those were
@@ -241,7 +248,7 @@ func (c *campaign) replace() error {
 		last = one.name
 		return true
 	})
-	if ended := c.started - len(c.clients); ended > 2*c.Clients && !c.hasRun() {
+	if ended := c.started - c.Skip - len(c.clients); ended > 2*c.Clients && !c.hasRun() {
 		return fmt.Errorf("%w. %d clients have ended; the last one has printed: %s", ErrNothingRan, ended, c.output(last))
 	}
 	if last != "" && len(c.relays) > 3*c.Clients {
@@ -249,7 +256,7 @@ func (c *campaign) replace() error {
 			return err
 		}
 	}
-	for len(c.clients) < c.Clients {
+	for len(c.clients) < c.Clients && (c.Script == nil || len(c.clients) == 0 || c.hasRun()) { // by a script the first gets it
 		if err := c.start(); err != nil {
 			return err
 		}

@@ -327,7 +327,7 @@ func sleeping(t *testing.T, ctx context.Context, cfg Config) *campaign {
 // strikes has a fault strike that lasts, as far as that can be now.
 func strikes(t *testing.T, ctx context.Context, c *campaign, name string, target uint64) {
 	t.Helper()
-	c.plan, c.next = &plan{fault: named(t, name)[0], target: target, lasts: time.Hour}, time.Time{}
+	c.plan, c.next = &Plan{Fault: named(t, name)[0], target: target, Lasts: time.Hour}, time.Time{}
 	if err := c.strike(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -407,5 +407,31 @@ func TestCommandThatFailsIsNotedAndEndsNothing(t *testing.T) {
 	if len(struck) < 2 || struck[0].Fault != "resize" || !strings.Contains(struck[0].Failed, "status 7") ||
 		len(struck[0].Allows) != 1 || struck[0].Target != "" {
 		t.Errorf("%+v", struck)
+	}
+}
+
+func TestScriptStrikesClientsThatDoTheSame(t *testing.T) {
+	t.Parallel()
+	const pause = 300 * time.Millisecond
+	stop := faults(t, "stop")[0]
+	h, err := campaigns(t, `exec flock "$1" "$3"`, func(cfg *Config) {
+		cfg.Faults, cfg.Seed, cfg.Skip, cfg.Work = []fault.Fault{stop}, 1, 3, 30*time.Second // c4 works for 18 s
+		for i, one := range []Plan{{Client: "c6", Running: true}, {Client: "c6", Waiting: true}, {Client: "c5"},
+			{Client: "c4", Waiting: true, Lasts: pause / 2}} {
+			one.Fault, one.At = stop, time.Duration(i+1)*pause
+			cfg.Script = append(cfg.Script, one)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, struck := of(h, history.Life)[0], h.Faults()
+	for i, want := range []string{"c4", "c6", "c5", "c5 c6"} {
+		if i >= len(struck) || !strings.Contains(want, struck[i].Target) || struck[i].At < first.At+int64(i+1)*int64(pause) {
+			t.Errorf("%d: want %s, after the first command at %s: %+v", i, want, time.Duration(first.At), struck)
+		}
+	}
+	if n := len(struck); n != 4 || struck[3].Lasts != int64(pause/2) || struck[3].Until-struck[3].At < struck[3].Lasts {
+		t.Errorf("%d: %+v", n, struck)
 	}
 }

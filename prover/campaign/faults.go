@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,23 +56,33 @@ func (b *breach) hinders(other *breach) bool {
 		b.fault.Needs >= fault.Broker && other.fault.Needs >= fault.Broker
 }
 
-// plan is the fault that is next.
-type plan struct {
-	fault        fault.Fault
-	holder       bool          // it waits for a command that runs, and strikes the client of one
-	until        time.Time     // for how long it waits for that
-	target       uint64        // which client it strikes, of those that it may
-	lasts, pause time.Duration // and how long nothing strikes after it
+// Plan is how one fault strikes.
+type Plan struct {
+	Fault            fault.Fault
+	At               time.Duration // since the first command; 0: when it is its turn
+	Running, Waiting bool          // it strikes a client whose command runs, or one without, and waits for such a client
+	Client           string        // the client that it prefers of those that it may strike, or the node
+	Lasts            time.Duration
+
+	until  time.Time     // for how long it waits for that; zero: it does not yet
+	target uint64        // which client it strikes else
+	pause  time.Duration // how long nothing strikes after it
 }
 
-// draw returns the next plan. It takes as many numbers each time, so that a seed has the same faults whatever the clients
-// do.
-func (c *campaign) draw() *plan {
-	p := &plan{target: c.random.Uint64(), holder: c.random.IntN(4) > 0, until: time.Now().Add(settling),
-		fault: c.Faults[c.random.IntN(len(c.Faults))],
-		lasts: between(c.random, leastPause, briefly), pause: between(c.random, leastPause, mostPause)}
+// draw returns the next plan, by the script if there is one; nil: none is left. It takes as many numbers each time, so that
+// a seed has the same faults whatever the clients do.
+func (c *campaign) draw() (p *Plan) {
+	if c.Script != nil {
+		if len(c.Script) > 0 {
+			p, c.Script = &c.Script[0], c.Script[1:]
+		}
+		return p
+	}
+	p = &Plan{target: c.random.Uint64(), Running: c.random.IntN(4) > 0,
+		Fault: c.Faults[c.random.IntN(len(c.Faults))],
+		Lasts: between(c.random, leastPause, briefly), pause: between(c.random, leastPause, mostPause)}
 	if long := between(c.random, briefly, longest); c.random.IntN(3) == 0 {
-		p.lasts = min(long, c.Time/2)
+		p.Lasts = min(long, c.Time/2)
 	}
 	return p
 }
@@ -84,34 +95,47 @@ func (c *campaign) strike(ctx context.Context) error {
 	if c.plan == nil {
 		c.plan = c.draw()
 	}
-	p, running := c.plan, c.running()
+	p := c.plan
+	if p == nil || time.Since(c.first) < p.At {
+		return nil
+	}
+	running := c.running()
+	p.until = cmp.Or(p.until, time.Now().Add(settling))
 	clients := slices.DeleteFunc(slices.Clone(c.clients), func(one *client) bool { return one.Ended() })
-	holders := slices.DeleteFunc(slices.Clone(clients), func(one *client) bool { return !running[one.name] })
+	wanted := slices.DeleteFunc(slices.Clone(clients), func(one *client) bool {
+		return p.Running && !running[one.name] || p.Waiting && running[one.name]
+	})
 	switch {
-	case p.holder && len(holders) > 0:
-		clients = holders
-	case len(clients) == 0 || p.holder && time.Now().Before(p.until):
+	case len(wanted) > 0:
+		clients = wanted
+	case len(clients) == 0 || time.Now().Before(p.until):
 		c.next = time.Now().Add(10 * tick)
 		return nil
 	}
 	c.plan, c.next = nil, time.Now().Add(p.pause)
 	at, target := c.aim(p, clients)
-	b := &breach{fault: p.fault, pause: p.pause, done: make(chan struct{}), event: history.Event{
-		Kind: history.Fault, Fault: p.fault.Name, Target: target, Allows: c.Allows[p.fault.Name], At: history.Now()}}
+	b := &breach{fault: p.Fault, pause: p.pause, done: make(chan struct{}), event: history.Event{
+		Kind: history.Fault, Fault: p.Fault.Name, Target: target, Allows: c.Allows[p.Fault.Name], At: history.Now()}}
+	if p.Fault.Lasts {
+		b.event.Lasts = int64(p.Lasts)
+	}
 	if slices.ContainsFunc(c.broken, func(other *breach) bool { return other.hinders(b) }) {
 		return nil
 	}
 	c.broken = append(c.broken, b)
-	go b.run(ctx, c.lasting, at, p.lasts)
+	go b.run(ctx, c.lasting, at, p.Lasts)
 	return nil
 }
 
 // aim returns what a plan strikes, one of these clients or nodes, and its name; "": all, or the only node.
-func (c *campaign) aim(p *plan, clients []*client) (at fault.Target, name string) {
-	switch p.fault.Needs {
+func (c *campaign) aim(p *Plan, clients []*client) (at fault.Target, name string) {
+	switch p.Fault.Needs {
 	case fault.Nothing:
 	case fault.Client, fault.Link:
 		one := clients[p.target%uint64(len(clients))]
+		if i := slices.IndexFunc(clients, func(one *client) bool { return one.name == p.Client }); i >= 0 {
+			one = clients[i]
+		}
 		at.Client, at.Link, name = one, one.relay, one.name
 		at.Tree = func() (pids []int) {
 			for pid, client := range c.living() {
@@ -122,14 +146,21 @@ func (c *campaign) aim(p *plan, clients []*client) (at fault.Target, name string
 			return pids
 		}
 	default:
-		node := p.target % uint64(len(c.Cluster.Nodes))
+		node := int(p.target % uint64(len(c.Cluster.Nodes)))
+		for i := range c.Cluster.Nodes {
+			if nodeName(i) == p.Client {
+				node = i
+			}
+		}
 		at.Cluster, at.Broker = c.Cluster, c.Cluster.Nodes[node]
 		if len(c.Cluster.Nodes) > 1 {
-			name = fmt.Sprintf("n%d", node+1)
+			name = nodeName(node)
 		}
 	}
 	return at, name
 }
+
+func nodeName(i int) string { return fmt.Sprintf("n%d", i+1) }
 
 // heal ends all faults that last.
 func (c *campaign) heal() error {

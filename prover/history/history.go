@@ -63,11 +63,13 @@ type Event struct {
 	Refused bool   `json:"refused,omitempty"`
 
 	// Of a fault: its name, and the client that it struck, or a node of the broker; "": all, or the broker. Failed tells
-	// why a command failed that was to break something. Allows are checkers whose promises need not be kept.
+	// why a command failed that was to break something. Allows are checkers whose promises need not be kept. Lasts is how
+	// long it was to be left alone: healing takes time as well.
 	Fault  string   `json:"fault,omitempty"`
 	Target string   `json:"target,omitempty"`
 	Failed string   `json:"failed,omitempty"`
 	Allows []string `json:"allows,omitempty"`
+	Lasts  int64    `json:"lasts,omitempty"`
 }
 
 // History is all events of one run of the prover.

@@ -72,7 +72,7 @@ var fields = map[Kind]map[string]bool{
 	Client: {"client": true, "at": false, "until": false, "status": false},
 	Life: {"client": true, "run": true, "until": true, "at": false, "pid": false, "slot": false, "term": false,
 		"status": false, "worked": false},
-	Fault:    {"fault": true, "until": true, "at": false, "target": false, "failed": false, "allows": false},
+	Fault:    {"fault": true, "until": true, "at": false, "target": false, "failed": false, "allows": false, "lasts": false},
 	Update:   {"run": true, "until": true, "wrote": true, "at": false, "read": false, "refused": false},
 	Leftover: {"client": true, "pid": true, "at": false},
 }

@@ -22,6 +22,7 @@ func TestHistoryIsReadAsItWasWritten(t *testing.T) {
 		{Kind: history.Update, Run: "c1.1", At: 7, Until: 8, Read: 5, Wrote: 6, Refused: true},
 		{Kind: history.Fault, Fault: "kill", Target: "c1", At: 8, Until: 8},
 		{Kind: history.Fault, Fault: "resize", Failed: "status 1", Allows: []string{"overlap"}, At: 8, Until: 9},
+		{Kind: history.Fault, Fault: "stop", Target: "c1", At: 8, Until: 8, Lasts: 7},
 		{Kind: history.Leftover, Client: "c1", PID: 4712, At: 9},
 	}
 	var text bytes.Buffer

@@ -26,13 +26,14 @@ func Hits(h history.History) Windows {
 	}
 	for _, e := range h.Faults() {
 		if e.Failed == "" {
-			add(e.Fault, phase(h, runs, e), 1)
+			add(e.Fault, PhaseOf(h, runs, e), 1)
 		}
 	}
 	return w
 }
 
-func phase(h history.History, runs []Run, f history.Event) Phase {
+// PhaseOf returns what the target of a fault was doing, whose runs these are.
+func PhaseOf(h history.History, runs []Run, f history.Event) Phase {
 	for _, r := range runs {
 		if r.Client == f.Target && r.At <= f.At && f.At <= r.Until {
 			if f.At-r.At < int64(young) {
