@@ -2,6 +2,8 @@
 // has kept its promises. The lock may be any:
 //
 //	berth-prove run --adapter "flock {lock} {witness}" --faults kill,stop --time 30s
+//	berth-prove replay out.json
+//	berth-prove shrink out.json
 //	berth-prove judge history.jsonl
 //	berth-prove list
 //
@@ -16,6 +18,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -32,7 +35,6 @@ const (
 	statusKept     = 0
 	statusViolated = 1
 	statusUnknown  = 2 // also: wrong usage, or a lock that runs nothing
-	statusStatuses = 3 // violated by the checker statuses alone
 )
 
 func init() {
@@ -51,6 +53,9 @@ func main() {
 // run returns the exit status. What is violated stays so, whatever fails beside it.
 func run(args []string) int {
 	var found judge.Outcome
+	if len(args) > 3 && (args[2] == "-" || !strings.HasPrefix(args[2], "-")) { // the parser wants flags before a file
+		args = slices.Concat(args[:2], args[3:], args[2:3])
+	}
 	err := app(&found).Run(args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "berth-prove:", err)
@@ -58,8 +63,6 @@ func run(args []string) int {
 	switch {
 	case found == judge.Violated:
 		return statusViolated
-	case found == statusesViolated:
-		return statusStatuses
 	case err != nil || found == judge.Unknown:
 		return statusUnknown
 	}
@@ -77,8 +80,8 @@ func app(found *judge.Outcome) *cli.App {
 	return &cli.App{
 		Name:  "berth-prove",
 		Usage: "judge whether a lock keeps its promises",
-		Description: "Exit status: 0 if nothing was violated, 1 if something was, 2 if that cannot be judged, 3 if statuses " +
-			"alone was violated.\n\ndocs/prover.md has more.",
+		Description: "Exit status: 0 if nothing was violated, 1 if something was, 2 if that cannot be judged.\n\n" +
+			"docs/prover.md has more.",
 		HideHelpCommand: true,
 
 		DisableSliceFlagSeparator: true, // a file's name may have a comma
@@ -88,11 +91,15 @@ func app(found *judge.Outcome) *cli.App {
 			if c.Args().Present() {
 				return fmt.Errorf("there is no command %q; see berth-prove --help", c.Args().First())
 			}
-			return errors.New("name what to do: run, judge or list; see berth-prove --help")
+			return errors.New("name what to do: run, replay, shrink, judge or list; see berth-prove --help")
 		},
 		Commands: []*cli.Command{
 			{Name: "run", Usage: "have clients contend for a lock, break things, and judge", Flags: append(runFlags, boundFlags...),
-				Action: judging(runAction)},
+				Action: judging(interruptible(runAction))},
+			{Name: "replay", Usage: "have the faults of a run strike again, with its other flags, too", ArgsUsage: "REPORT.json",
+				Flags: slices.Concat(replayFlags, runFlags, boundFlags), Action: judging(interruptible(replayAction))},
+			{Name: "shrink", Usage: "find fewer faults and clients with which a promise is still violated", ArgsUsage: "REPORT.json",
+				Flags: slices.Concat(shrinkFlags, replayFlags, runFlags, boundFlags), Action: judging(interruptible(shrinkAction))},
 			{Name: "judge", Usage: "judge a history", ArgsUsage: "FILE, or - for standard input",
 				Flags:  append([]cli.Flag{&cli.IntFlag{Name: "slots", Usage: "how many may hold at once, whatever the history has"}}, boundFlags...),
 				Action: judging(judgeAction)},

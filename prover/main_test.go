@@ -151,14 +151,17 @@ func TestWhatACommandLeavesIsFoundAndKilled(t *testing.T) {
 	p.ends(t, statusViolated, "violated  orphans")
 }
 
-func TestLostStatusHasAnExitStatusOfItsOwn(t *testing.T) {
+func TestLostStatusIsViolatedWhereThatIsAskedFor(t *testing.T) {
 	t.Parallel()
-	p := proves(t, "run", "--adapter", "sh lock {lock} {witness}", "--time", "2s", "--work", "1s", "--progress", "10s")
+	p := proves(t, "run", "--adapter", "sh lock {lock} {witness}", "--time", "2s", "--work", "1s", "--progress", "10s", "--history", "h")
 	if err := os.WriteFile(filepath.Join(p.Dir, "lock"), []byte(`flock "$1" "$2"; exit 0`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.start(t)
-	p.ends(t, statusStatuses, "kept      overlap", "violated  statuses", "ended with status 0, and not with 7")
+	p.ends(t, statusViolated, "kept      overlap", "violated  statuses", "ended with status 0, and not with 7")
+	again := proves(t, "judge", filepath.Join(p.Dir, "h"), "--checkers", "overlap,orphans")
+	again.start(t)
+	again.ends(t, statusKept, "kept      overlap", "kept      orphans")
 }
 
 func TestWhatCannotRunIsNoVerdict(t *testing.T) {
@@ -192,7 +195,8 @@ func TestWhatCannotRunIsNoVerdict(t *testing.T) {
 		"last one has printed":    {"run", "--adapter", "true {witness}", "--time", "10m"},
 		"setup \"false\" ended":   {"run", "--adapter", "{witness}", "--setup", "false"},
 		"cannot read the history": {"judge", "/nonexistent/history"},
-		"flags come before it":    {"judge", "h.jsonl", "--report", "out.html"},
+		"history: open h.jsonl":   {"judge", "h.jsonl", "--report", "out.html"},
+		"name the lock":           {"run", "--faults", "kill"},
 		"give --slots":            {"judge", "/dev/null"},
 		"out.txt":                 {"run", "--adapter", "{witness}", "--report", "out.txt"},
 		"with -- between them":    {"hold", "true"},

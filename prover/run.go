@@ -28,7 +28,7 @@ import (
 )
 
 var runFlags = []cli.Flag{
-	&cli.StringFlag{Name: "adapter", Required: true, Usage: "the `COMMAND` that runs {witness} under the lock {lock}, with " +
+	&cli.StringFlag{Name: "adapter", Usage: "the `COMMAND` that runs {witness} under the lock {lock}, with " +
 		"{broker} and {slots}; split at blanks, without quotes"},
 	&cli.StringFlag{Name: "setup", Usage: "a `COMMAND` that makes the lock, with {lock}, {broker} and {slots}"},
 	&cli.StringFlag{Name: "broker", Value: "none", Usage: "start (the RabbitMQ that is installed), start:4.3 (that of " +
@@ -55,26 +55,42 @@ var runFlags = []cli.Flag{
 	&cli.StringFlag{Name: "logs", Usage: "keep what clients print in a `DIRECTORY`, a file each"},
 }
 
-func runAction(c *cli.Context) (found judge.Outcome, err error) {
-	// Until the program ends: all that follows an interruption is to clean up, and takes some seconds.
-	c.Context, _ = signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(c.Context, func() { fmt.Fprintln(os.Stderr, "berth-prove: ending what it has started, in some seconds") })
+// interruptible has a signal end campaigns, until the program ends: all that follows is to clean up, and takes some seconds.
+func interruptible(do func(*cli.Context) (judge.Outcome, error)) func(*cli.Context) (judge.Outcome, error) {
+	return func(c *cli.Context) (judge.Outcome, error) {
+		c.Context, _ = signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		context.AfterFunc(c.Context, func() { fmt.Fprintln(os.Stderr, "berth-prove: ending what it has started, in some seconds") })
+		return do(c)
+	}
+}
+
+func runAction(c *cli.Context) (judge.Outcome, error) {
+	if c.NArg() > 0 {
+		return "", fmt.Errorf("run takes no argument %q; is --adapter quoted?", c.Args().First())
+	}
+	r, err := contend(c, nil, 0)
+	return finish(c, r, err)
+}
+
+// contend runs a campaign, by a script and without the first clients if wanted.
+func contend(c *cli.Context, script []campaign.Plan, skip int) (r report.Report, err error) {
 	cfg, err := configure(c)
 	if err != nil {
-		return "", err
+		return r, err
 	}
 	if err := writable(c); err != nil {
-		return "", err
+		return r, err
 	}
+	cfg.Script, cfg.Skip = script, skip
 	own, err := ownFaults(c, cfg.Values)
 	if err != nil {
-		return "", err
+		return r, err
 	}
 	if cfg.Allows, err = allowed(c, own); err != nil {
-		return "", err
+		return r, err
 	}
 	if err := startBroker(c, &cfg); err != nil {
-		return "", err
+		return r, err
 	}
 	most := fault.Client
 	if cfg.Cluster != nil {
@@ -87,23 +103,48 @@ func runAction(c *cli.Context) (found judge.Outcome, err error) {
 		most = fault.Link
 	}
 	if cfg.Faults, err = fault.Named(c.String("faults"), most, own...); err != nil {
-		return "", err
+		return r, err
+	}
+	for i, p := range script { // of which all faults are named
+		at := slices.IndexFunc(cfg.Faults, func(f fault.Fault) bool { return f.Name == p.Fault.Name })
+		script[i].Fault = cfg.Faults[at]
 	}
 	if err := setUp(c, cfg.Values); err != nil {
-		return "", err
+		return r, err
 	}
-	began := time.Now()
-	h, err := campaign.Run(c.Context, cfg)
-	if path := c.String("history"); path != "" {
-		err = errors.Join(err, writeHistory(path, h))
+	r = report.Report{Command: commandLine(), Seed: cfg.Seed, Began: time.Now(), Flags: flags(c)}
+	r.Flags["seed"] = []string{fmt.Sprint(cfg.Seed)}
+	if !c.IsSet("seed") {
+		r.Command += fmt.Sprint(" --seed ", cfg.Seed)
 	}
-	if len(judge.Runs(h)) > 0 { // also of a campaign that failed: it proves no promise, but may break one
-		r := report.Report{Command: commandLine(), Seed: cfg.Seed, Began: began, History: h}
-		if !c.IsSet("seed") {
-			r.Command += fmt.Sprint(" --seed ", cfg.Seed)
+	r.History, err = campaign.Run(c.Context, cfg)
+	return r, err
+}
+
+// flags returns the values of all flags of a run that a replay needs: what it writes, it writes elsewhere.
+func flags(c *cli.Context) map[string][]string {
+	values := map[string][]string{}
+	for _, f := range slices.Concat(runFlags, boundFlags[:1]) {
+		switch name, value := f.Names()[0], c.Value(f.Names()[0]); list := value.(type) {
+		case cli.StringSlice:
+			values[name] = list.Value()
+		default:
+			values[name] = []string{fmt.Sprint(value)}
 		}
+	}
+	delete(values, "history")
+	delete(values, "logs")
+	return values
+}
+
+// finish writes the history and concludes, also of a campaign that failed: that proves no promise, but may break one.
+func finish(c *cli.Context, r report.Report, err error) (found judge.Outcome, _ error) {
+	if path := c.String("history"); path != "" {
+		err = errors.Join(err, writeHistory(path, r.History))
+	}
+	if len(judge.Runs(r.History)) > 0 {
 		var failed error
-		found, failed = conclude(c, r, cfg.Slots)
+		found, failed = conclude(c, r)
 		err = errors.Join(err, failed)
 	}
 	return found, err
@@ -117,22 +158,25 @@ func configure(c *cli.Context) (campaign.Config, error) {
 		SlotVariable: c.String("slot-variable"), TermVariable: c.String("term-variable"), Calm: c.Duration("calm"),
 		AtOnce: c.Int("at-once"),
 	}
+	names, err := checkers(c)
 	if c.Bool("until-violated") {
 		cfg.Enough = func(h history.History) bool {
-			return outcome(judge.Judge(h, judge.Bounds{Slots: cfg.Slots, Progress: cfg.Progress})) == judge.Violated
+			return outcome(judge.Judge(h, judge.Bounds{Slots: cfg.Slots, Progress: cfg.Progress}, names...)) == judge.Violated
 		}
 	}
 	if !c.IsSet("seed") {
 		cfg.Seed = rand.Uint64N(1_000_000)
 	}
 	cfg.Values = adapter.Values{adapter.Slots: fmt.Sprint(cfg.Slots),
-		adapter.Lock: fmt.Sprintf("prove-%d-%d", os.Getpid(), time.Now().Unix())}
-	var err error
-	cfg.Adapter, err = adapter.Parse(c.String("adapter"), adapter.Lock, adapter.Broker, adapter.Slots, adapter.Witness)
+		adapter.Lock: fmt.Sprintf("prove-%d-%d", os.Getpid(), time.Now().UnixMilli())}
+	var unreadable error
+	cfg.Adapter, unreadable = adapter.Parse(c.String("adapter"), adapter.Lock, adapter.Broker, adapter.Slots, adapter.Witness)
 	switch {
 	case err != nil:
-	case c.NArg() > 0:
-		err = fmt.Errorf("run takes no argument %q; is --adapter quoted?", c.Args().First())
+	case c.String("adapter") == "":
+		err = errors.New("name the lock: --adapter \"COMMAND {lock} {witness}\"")
+	case unreadable != nil:
+		err = unreadable
 	case !cfg.Adapter.Has(adapter.Witness):
 		err = fmt.Errorf("the adapter %q runs nothing: it needs %s", c.String("adapter"), adapter.Witness)
 	case cfg.Slots < 1 || cfg.Clients < 1 || cfg.Time <= 0 || cfg.Progress <= 0 || cfg.AtOnce < 1 || c.Int("nodes") < 1:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -18,12 +19,16 @@ import (
 // boundFlags are those of all that judges.
 var boundFlags = []cli.Flag{
 	&cli.DurationFlag{Name: "progress", Usage: "how long a free slot may be left alone while clients wait", Value: 30 * time.Second},
+	&cli.StringFlag{Name: "checkers", Usage: "look for these violations alone, such as overlap,permits", DefaultText: "all"},
 	&cli.StringSliceFlag{Name: "report", Usage: "write the report to a `FILE`, by its name as JSON or HTML; repeatable"},
 }
 
 func judgeAction(c *cli.Context) (judge.Outcome, error) {
 	if c.NArg() != 1 {
-		return "", errors.New("judge takes one history: a FILE, or - for standard input; flags come before it")
+		return "", errors.New("judge takes one history: a FILE, or - for standard input")
+	}
+	if _, err := checkers(c); err != nil {
+		return "", err
 	}
 	if err := writable(c); err != nil {
 		return "", err
@@ -45,7 +50,7 @@ func judgeAction(c *cli.Context) (judge.Outcome, error) {
 	if c.Int("slots") < 1 && !slices.ContainsFunc(h, lock) {
 		return "", errors.New("the history does not have how many may hold at once: add a line of kind lock, or give --slots")
 	}
-	return conclude(c, report.Report{Command: commandLine(), History: h}, c.Int("slots"))
+	return conclude(c, report.Report{Command: commandLine(), History: h})
 }
 
 // writable makes the files that will be written, so that what cannot be written fails before a long run, and not after it.
@@ -70,32 +75,42 @@ func writable(c *cli.Context) error {
 }
 
 // conclude judges a history, and prints and writes what it finds.
-func conclude(c *cli.Context, r report.Report, slots int) (judge.Outcome, error) {
-	r.Verdicts = judge.Judge(r.History, judge.Bounds{Slots: slots, Progress: c.Duration("progress")})
+func conclude(c *cli.Context, r report.Report) (judge.Outcome, error) {
+	names, err := checkers(c)
+	r.Verdicts = judge.Judge(r.History, judge.Bounds{Slots: c.Int("slots"), Progress: c.Duration("progress")}, names...)
 	r.Windows = judge.Hits(r.History)
-	err := report.Text(c.App.Writer, r)
+	err = errors.Join(err, report.Text(c.App.Writer, r))
 	for _, path := range c.StringSlice("report") {
 		err = errors.Join(err, report.Write(path, r))
 	}
 	return outcome(r.Verdicts), err
 }
 
-// statusesViolated is the outcome when the checker statuses alone has found violations: no command has lived that must not.
-const statusesViolated judge.Outcome = "statuses violated"
-
-// outcome is violated if anything is. It is unknown if permits is, which it is when nothing ran; overlap may be unknown
-// where commands were not told which of several slots they are on.
+// outcome is violated if anything is. It is unknown if permits is, which it is when nothing ran, or where that was not asked
+// for, if anything is: overlap may be unknown where commands were not told which of several slots they are on.
 func outcome(verdicts []judge.Verdict) judge.Outcome {
-	found := judge.Kept
-	for _, v := range verdicts {
-		switch {
-		case v.Outcome == judge.Violated && v.Checker == "statuses":
-			found = statusesViolated
-		case v.Outcome == judge.Violated:
-			return judge.Violated
-		case v.Checker == "permits":
-			found = v.Outcome
-		}
+	is := func(wanted judge.Outcome, checker string) bool {
+		return slices.ContainsFunc(verdicts, func(v judge.Verdict) bool {
+			return v.Outcome == wanted && (checker == "" || v.Checker == checker)
+		})
 	}
-	return found
+	asked := slices.ContainsFunc(verdicts, func(v judge.Verdict) bool { return v.Checker == "permits" })
+	switch {
+	case is(judge.Violated, ""):
+		return judge.Violated
+	case is(judge.Unknown, "permits"), !asked && is(judge.Unknown, ""):
+		return judge.Unknown
+	}
+	return judge.Kept
+}
+
+// checkers returns the names of those that are asked for; nil: all.
+func checkers(c *cli.Context) (names []string, err error) {
+	for _, name := range strings.FieldsFunc(c.String("checkers"), func(r rune) bool { return r == ',' }) {
+		if !slices.ContainsFunc(judge.Checkers, func(one judge.Checker) bool { return one.Name == name }) {
+			return nil, fmt.Errorf("there is no checker %q; berth-prove list prints all", name)
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }

@@ -289,6 +289,26 @@ func TestFaultWhoseStrikeFailsIsNoted(t *testing.T) {
 	}
 }
 
+func TestRelayIsOpenWhileAnythingOfItsClientLives(t *testing.T) {
+	c := with(t, "sleep 60")
+	left, err := adapter.Template{"sleep", "60"}.Start(c.environment("c2"), nil) // of a client that has ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.relays = map[string]*fault.Relay{}
+	for _, name := range []string{"c1", "c2", "c3"} {
+		if c.relays[name], err = fault.NewRelay(&url.URL{Scheme: "http", Host: "127.0.0.1:9"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.closeRelays(); err != nil || len(c.relays) != 2 || c.relays["c3"] != nil {
+		t.Errorf("%v, %v", c.relays, err)
+	}
+	if err := c.end(t.Context()); err != nil || !left.Ended() {
+		t.Error(err)
+	}
+}
+
 func TestRelayIsClosedOnceNothingOfItsClientLives(t *testing.T) {
 	t.Parallel()
 	const script = `port=${2##*:}
@@ -413,7 +433,7 @@ func TestCommandThatFailsIsNotedAndEndsNothing(t *testing.T) {
 func TestScriptStrikesClientsThatDoTheSame(t *testing.T) {
 	t.Parallel()
 	const pause = 300 * time.Millisecond
-	stop := faults(t, "stop")[0]
+	stop := named(t, "stop")[0]
 	h, err := campaigns(t, `exec flock "$1" "$3"`, func(cfg *Config) {
 		cfg.Faults, cfg.Seed, cfg.Skip, cfg.Work = []fault.Fault{stop}, 1, 3, 30*time.Second // c4 works for 18 s
 		for i, one := range []Plan{{Client: "c6", Running: true}, {Client: "c6", Waiting: true}, {Client: "c5"},

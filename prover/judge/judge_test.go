@@ -69,6 +69,11 @@ func TestSlotThatDoesNotExistIsFound(t *testing.T) {
 	}
 }
 
+func TestSlotThatDoesNotExistIsNoneOfThoseThatAreFree(t *testing.T) {
+	is(t, of(t, "progress", 2, client("a", 0, 90*second), client("b", 0, 90*second), life("c.1", 1, 1, 0, 90*second),
+		life("d.1", 3, 1, 0, 90*second)), judge.Violated, "slot 2 was free for 1m30s")
+}
+
 func TestOverlapIsFoundAndMeasured(t *testing.T) {
 	for name, second := range map[string]string{"the same client": "a.2", "another client": "b.1"} {
 		h := []history.Event{life("a.1", 1, 7, 1000, 2000), life(second, 1, 8, 1500, 3000)}

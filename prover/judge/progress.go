@@ -138,7 +138,7 @@ func (w *watch) take(c change) {
 		slot.taken += c.step
 		w.look(slot, &w.denied)
 		if c.step > 0 {
-			w.began, w.left = c.at, &clock{}
+			w.began = c.at
 		}
 	case c.step > 0:
 		c.wait.since, c.wait.lasted, w.left = w.left.since, w.left.lasted, &clock{}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,6 +31,8 @@ type Report struct {
 	Verdicts []judge.Verdict `json:"verdicts"`
 	Windows  judge.Windows   `json:"windows,omitempty"`
 	History  history.History `json:"history"`
+
+	Flags map[string][]string `json:"flags,omitempty"` // of the run, with defaults
 }
 
 // Writable returns an error if a report cannot be written to that path, for its name: to be asked before a long run.
@@ -44,7 +47,13 @@ func Write(path string, r Report) error {
 	if err != nil {
 		return err
 	}
-	r.Command = withoutPasswords(r.Command)
+	r.Command, r.Flags = withoutPasswords(r.Command), maps.Clone(r.Flags)
+	for name, values := range r.Flags {
+		r.Flags[name] = nil
+		for _, value := range values {
+			r.Flags[name] = append(r.Flags[name], withoutPasswords(value))
+		}
+	}
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("cannot write the report: %w", err)
@@ -75,5 +84,8 @@ func form(path string) (func(io.Writer, Report) error, error) {
 // password is the end of a URL's user and its password, up to the host.
 var password = regexp.MustCompile(`(://[^\s:/@]*):[^\s/]+@`)
 
+// Hidden is in place of a password.
+const Hidden = ":xxxxx@"
+
 // withoutPasswords has a command line without the passwords in its URLs: reports are passed on.
-func withoutPasswords(command string) string { return password.ReplaceAllString(command, "$1:xxxxx@") }
+func withoutPasswords(command string) string { return password.ReplaceAllString(command, "$1"+Hidden) }
