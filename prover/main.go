@@ -134,10 +134,10 @@ func holdAction(c *cli.Context) error {
 
 func listAction(c *cli.Context) error {
 	for _, f := range fault.All {
-		fmt.Fprintf(c.App.Writer, "fault    %-14s %s\n", f.Name, f.About)
+		fmt.Fprintf(c.App.Writer, "fault    %-15s %s\n", f.Name, f.About)
 	}
 	for _, one := range judge.Checkers {
-		fmt.Fprintf(c.App.Writer, "checker  %-14s %s\n", one.Name, one.About)
+		fmt.Fprintf(c.App.Writer, "checker  %-15s %s\n", one.Name, one.About)
 	}
 	return nil
 }

@@ -20,11 +20,11 @@ type Needs int
 
 // What faults need. Where one is, all before it are.
 const (
-	Nothing Needs = iota // a command line of the user's, which strikes what it likes
-	Client               // a client that runs
-	Link                 // and a relay between it and its broker
-	Broker               // a broker that the prover has started; all clients are struck
-	Nodes                // of which there are several
+	Nothing Needs = iota - 1 // a command line of the user's, which strikes what it likes
+	Client                   // a client that runs
+	Link                     // and a relay between it and its broker
+	Broker                   // a broker that the prover has started; all clients are struck
+	Nodes                    // of which there are several
 )
 
 // Target is what a fault strikes.
@@ -68,14 +68,14 @@ func (f Fault) Strike(ctx context.Context, t Target) (end func(context.Context) 
 
 // All is all faults that there are.
 var All = []Fault{
-	{Name: "kill", About: "KILL to a client, and not to what it has started", Needs: Client, strike: signal(syscall.SIGKILL)},
-	{Name: "term", About: "TERM to a client, and not to what it has started", Needs: Client, strike: signal(syscall.SIGTERM)},
-	{Name: "stop", About: "STOP to a client, and CONT a while later", Needs: Client, Lasts: true, strike: stop},
-	{Name: "freeze", About: "STOP to a client and all that it has started, and CONT a while later", Needs: Client, Lasts: true,
+	{Name: "kill", About: "KILL to a client, and not to what it has started", strike: signal(syscall.SIGKILL)},
+	{Name: "term", About: "TERM to a client, and not to what it has started", strike: signal(syscall.SIGTERM)},
+	{Name: "stop", About: "STOP to a client, and CONT a while later", Lasts: true, strike: stop},
+	{Name: "freeze", About: "STOP to a client and all that it has started, and CONT a while later", Lasts: true,
 		strike: freeze},
-	{Name: "stop-command", About: "STOP to a client and to its command, and CONT a while later", Needs: Client, Lasts: true,
+	{Name: "stop-command", About: "STOP to a client and to its command, and CONT a while later", Lasts: true,
 		strike: stopCommand},
-	{Name: "kill-child", About: "KILL to the first child of a client", Needs: Client, strike: killChild},
+	{Name: "kill-child", About: "KILL to the first child of a client", strike: killChild},
 	{Name: "reset", About: "the connections of a client are reset", Needs: Link, strike: reset},
 	{Name: "cut", About: "nothing gets through between a client and its broker, for a while", Needs: Link, Lasts: true,
 		strike: disturb(Disturbance{Out: true, In: true, Keep: true})},
@@ -110,7 +110,7 @@ var All = []Fault{
 
 // Command is a fault of that name that is over when the command has ended. ErrFailed tells that it has failed.
 func Command(name string, run func(context.Context) error) Fault {
-	return Fault{Name: name, strike: func(ctx context.Context, _ Target) (heal, error) {
+	return Fault{Name: name, Needs: Nothing, strike: func(ctx context.Context, _ Target) (heal, error) {
 		if err := run(ctx); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrFailed, err)
 		}

@@ -51,7 +51,7 @@ func mutants(bin string, on []broker) (cells []*cell) {
 			if m.Proved.Kind == "" {
 				continue
 			}
-			name := strings.ReplaceAll(m.Name, " ", "-") + "-" + b.version
+			name := strings.NewReplacer(" ", "-", ",", "").Replace(m.Name) + "-" + b.version
 			args := append(flags(b, m.Proved.Kind, cmp.Or(m.Proved.Heartbeat, "2s")), "--until-violated")
 			cells = append(cells, &cell{
 				name: name, bin: filepath.Join(bin, name), broken: &m,
