@@ -40,7 +40,7 @@ build: ## build ./berth
 	@# The tags leave out what is not used of urfave/cli: manual pages, which cost every start a millisecond, and suggestions.
 	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "$(LDFLAGS)" -o $(OUT) .
 
-prover: ## build dist/berth-prove, which judges any lock that runs commands
+prover: ## build dist/berth-prove, which judges any lock: commands or libraries
 	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "-s -w" -o $(PROVER) ./prover
 
 demo: build ## show a lock going from one holder to the next
@@ -111,11 +111,11 @@ prove: deps build prover ## have berth-prove judge five kinds of lock, into dist
 	@go build -o dist/prove-berth ./scripts/prove
 	@dist/prove-berth
 
-prove-all: deps build prover ## the same for all kinds, versions and commands, 90 runs: PROVE_TIME=90s make prove-all
+prove-all: deps build prover ## the same for all kinds, versions and commands, 90 runs, three hours: PROVE_TIME=90s make prove-all
 	@go build -o dist/prove-berth ./scripts/prove
 	@dist/prove-berth all
 
-prove-mutants: deps build prover ## have berth-prove find out berths that are broken on purpose, 5 minutes each at most
+prove-mutants: deps build prover ## check that berth-prove catches berths that are broken on purpose, 5 minutes each at most
 	@go build -o dist/prove-berth ./scripts/prove
 	@dist/prove-berth mutants
 

@@ -31,7 +31,7 @@ git archive HEAD README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md config.examp
 	packaging/docker packaging/kubernetes packaging/observe |
 	tar --extract --no-same-permissions --directory "$DOCS/_pages"
 mkdir "$DOCS/_prover"
-git archive HEAD docs/prover.md docs/proof.md prover/example |
+git archive HEAD docs/prover.md docs/hold.md docs/history.md docs/proof.md prover/example |
 	tar --extract --no-same-permissions --directory "$DOCS/_prover"
 gzip -9nc CHANGELOG.md >"$DOCS/changelog.gz"
 

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -53,7 +54,9 @@ func main() {
 // run returns the exit status. What is violated stays so, whatever fails beside it.
 func run(args []string) int {
 	var found judge.Outcome
-	if len(args) > 3 && (args[2] == "-" || !strings.HasPrefix(args[2], "-")) { // the parser wants flags before a file
+	// The parser wants flags before a file.
+	takesFile := len(args) > 3 && slices.Contains([]string{"replay", "shrink", "judge"}, args[1])
+	if takesFile && (args[2] == "-" || !strings.HasPrefix(args[2], "-")) {
 		args = slices.Concat(args[:2], args[3:], args[2:3])
 	}
 	err := app(&found).Run(args)
@@ -81,7 +84,8 @@ func app(found *judge.Outcome) *cli.App {
 		Name:  "berth-prove",
 		Usage: "judge whether a lock keeps its promises",
 		Description: "Exit status: 0 if nothing was violated, 1 if something was, 2 if that cannot be judged.\n\n" +
-			"docs/prover.md has more.",
+			"docs/prover.md, or /usr/share/doc/berth-prover, has more.",
+		Version:         version(),
 		HideHelpCommand: true,
 
 		DisableSliceFlagSeparator: true, // a file's name may have a comma
@@ -91,7 +95,7 @@ func app(found *judge.Outcome) *cli.App {
 			if c.Args().Present() {
 				return fmt.Errorf("there is no command %q; see berth-prove --help", c.Args().First())
 			}
-			return errors.New("name what to do: run, replay, shrink, judge or list; see berth-prove --help")
+			return errors.New("name what to do: run, replay, shrink, judge, hold or list; see berth-prove --help")
 		},
 		Commands: []*cli.Command{
 			{Name: "run", Usage: "have clients contend for a lock, break things, and judge", Flags: append(runFlags, boundFlags...),
@@ -110,6 +114,12 @@ func app(found *judge.Outcome) *cli.App {
 			{Name: "list", Usage: "print faults and checkers", Action: listAction},
 		},
 	}
+}
+
+// version is that of the module, which Go takes from the repository that it was built in.
+func version() string {
+	build, _ := debug.ReadBuildInfo()
+	return build.Main.Version
 }
 
 func holdAction(c *cli.Context) error {
@@ -132,9 +142,16 @@ func holdAction(c *cli.Context) error {
 		fmt.Sprint(os.Getpid()), "--"}, words[at+1:]))
 }
 
+// needs tells what flags a fault needs.
+var needs = map[fault.Needs]string{
+	fault.Link:   "; needs --broker with a port and without TLS",
+	fault.Broker: "; needs --broker start",
+	fault.Nodes:  "; needs --broker start --nodes 3",
+}
+
 func listAction(c *cli.Context) error {
 	for _, f := range fault.All {
-		fmt.Fprintf(c.App.Writer, "fault    %-15s %s\n", f.Name, f.About)
+		fmt.Fprintf(c.App.Writer, "fault    %-15s %s%s\n", f.Name, f.About, needs[f.Needs])
 	}
 	for _, one := range judge.Checkers {
 		fmt.Fprintf(c.App.Writer, "checker  %-15s %s\n", one.Name, one.About)

@@ -28,8 +28,8 @@ func ownFaults(c *cli.Context, values adapter.Values) (own []fault.Fault, err er
 		case !faultName.MatchString(name):
 			err = fmt.Errorf("--fault %q: it must be NAME=COMMAND, with a name such as step-down", text)
 		case isFault(name, own) || name == "all" || name == "end":
-			err = fmt.Errorf("--fault %s: there is a fault of that name", name)
-		case !slices.Contains(list, name) && !slices.Contains(list, "all"):
+			err = fmt.Errorf("--fault %s: there is a fault of that name; take another one", name)
+		case c.Command.Name == "run" && !slices.Contains(list, name) && !slices.Contains(list, "all"):
 			err = fmt.Errorf("--fault %s does not strike: name it in --faults, or all", name)
 		case err != nil:
 			err = fmt.Errorf("--fault %s: %w", name, err)

@@ -22,7 +22,7 @@ import (
 var replayFlags = []cli.Flag{
 	&cli.DurationFlag{Name: "from", Usage: "begin at this `TIME` of the report, with the client that had the lock"},
 	&cli.DurationFlag{Name: "until", Usage: "end at this `TIME` of the report"},
-	&cli.StringFlag{Name: "only", Usage: "leave out faults of other `CLIENTS` than these, such as c3,c4"},
+	&cli.StringFlag{Name: "only", Usage: "leave out faults of other `CLIENTS` and nodes than these, such as c3,n1"},
 }
 
 // part is what comes again of a run.
@@ -56,7 +56,8 @@ func recorded(c *cli.Context) (p part, err error) {
 		return p, fmt.Errorf("name one report of a run, not %q: run --report FILE.json writes it", path)
 	}
 	without := func(flag, name string) bool {
-		return c.IsSet(flag) && !slices.Contains(strings.Split(c.String(flag), ","), name)
+		list := strings.Split(c.String(flag), ",")
+		return c.IsSet(flag) && !slices.Contains(list, name) && !slices.Contains(list, "all")
 	}
 	p.faults = slices.DeleteFunc(slices.Clone(all), func(e history.Event) bool {
 		return without("faults", e.Fault) || e.Target != "" && without("only", e.Target)
@@ -67,7 +68,7 @@ func recorded(c *cli.Context) (p part, err error) {
 		}
 		for _, value := range values {
 			if err = c.Set(name, value); err != nil || strings.Contains(value, report.Hidden) {
-				return p, fmt.Errorf("give --%s again, which the report has as %q", name, value)
+				return p, fmt.Errorf("give --%s again: the report has it as %q", name, value)
 			}
 		}
 	}
@@ -77,7 +78,8 @@ func recorded(c *cli.Context) (p part, err error) {
 	}
 	p.faults = slices.DeleteFunc(p.faults, func(e history.Event) bool { return e.At < p.from || e.At > p.until })
 	if p.until <= p.from || len(p.faults) == 0 && len(all) > 0 {
-		return p, fmt.Errorf("nothing is left, from %s until %s, of the %d faults", time.Duration(p.from), time.Duration(p.until), len(all))
+		return p, fmt.Errorf("no fault of the report is left from %s until %s, of %d: widen --from, --until, --only or --faults",
+			time.Duration(p.from), time.Duration(p.until), len(all))
 	}
 	return p, nil
 }

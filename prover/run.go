@@ -29,20 +29,20 @@ import (
 
 var runFlags = []cli.Flag{
 	&cli.StringFlag{Name: "adapter", Usage: "the `COMMAND` that runs {witness} under the lock {lock}, with " +
-		"{broker} and {slots}; split at blanks, without quotes"},
+		"{broker} and {slots}; split at whitespace, without quotes"},
 	&cli.StringFlag{Name: "setup", Usage: "a `COMMAND` that makes the lock, with {lock}, {broker} and {slots}"},
 	&cli.StringFlag{Name: "broker", Value: "none", Usage: "start (the RabbitMQ that is installed), start:4.3 (that of " +
 		"dist/brokers/4.3), a `URL`, or none"},
 	&cli.IntFlag{Name: "slots", Value: 1, Usage: "how many may hold at once"},
 	&cli.IntFlag{Name: "clients", Value: 5, Usage: "how many contend"},
-	&cli.IntFlag{Name: "nodes", Value: 1, Usage: "of how many nodes a broker is that is started"},
-	&cli.StringFlag{Name: "faults", Usage: "what is broken, such as kill,cut; all: whatever can be here"},
+	&cli.IntFlag{Name: "nodes", Value: 1, Usage: "how many nodes --broker start starts"},
+	&cli.StringFlag{Name: "faults", Usage: "what is broken, such as kill,cut; all: whatever is possible here, your own included (default: nothing)"},
 	&cli.StringSliceFlag{Name: "fault", Usage: "`NAME=COMMAND`, a fault of that name: a command that breaks something within a " +
 		"minute, with {lock}, {broker} and {slots}; repeatable"},
 	&cli.IntFlag{Name: "at-once", Value: 1, Usage: "how many faults may last at once"},
-	&cli.StringSliceFlag{Name: "allow", Value: cli.NewStringSlice("freeze=overlap", "freeze=permits"), Usage: "`FAULT=CHECKER`: " +
+	&cli.StringSliceFlag{Name: "allow", Value: cli.NewStringSlice("freeze=overlap", "freeze=permits", "freeze=updates"), Usage: "`FAULT=CHECKER`: " +
 		"what the fault makes the checker find is a limit, and no violation; repeatable"},
-	&cli.StringFlag{Name: "commands", Value: "plain", Usage: "plain, stubborn (they ignore TERM) or forking (and start chains of processes)"},
+	&cli.StringFlag{Name: "commands", Value: "plain", Usage: "plain, stubborn (they ignore TERM) or forking (stubborn, and they start chains of processes)"},
 	&cli.DurationFlag{Name: "work", Value: 30 * time.Second, Usage: "how long the longest commands work: one in five for half of " +
 		"that at least, others for up to 3s"},
 	&cli.DurationFlag{Name: "time", Value: 30 * time.Second, Usage: "for how long faults strike"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -42,17 +43,24 @@ func shrinkAction(c *cli.Context) (judge.Outcome, error) {
 		return "", err
 	}
 	bounds := judge.Bounds{Slots: c.Int("slots"), Progress: c.Duration("progress")}
-	verdicts := judge.Judge(p.History, bounds)
+	names, err := checkers(c)
+	if err != nil {
+		return "", err
+	}
+	verdicts := judge.Judge(p.History, bounds, names...)
 	i := slices.IndexFunc(verdicts, func(v judge.Verdict) bool { return v.Outcome == judge.Violated })
-	if i < 0 || c.Int("tries") < 1 || c.Duration("limit") <= 0 {
-		return "", errors.New("shrink needs a report with a violation, and --tries and --limit above 0")
+	switch {
+	case c.Int("tries") < 1 || c.Duration("limit") <= 0:
+		return "", errors.New("--tries and --limit must be above 0")
+	case i < 0:
+		return "", errors.New("the report has no violation that could come again")
 	}
 	small := strings.TrimSuffix(c.Args().First(), ".json") + "-small.json"
 	_, err = configure(c)
 	if err = errors.Join(err, c.Set("report", small), writable(c)); err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(c.Context, c.Duration("limit"), errors.New("--limit is over"))
+	ctx, cancel := context.WithTimeoutCause(c.Context, c.Duration("limit"), errors.New("--limit is over; give more, or more --tries"))
 	defer cancel()
 	c.Context = ctx
 	s := &shrinking{c: c, checker: verdicts[i].Checker, bounds: bounds}
@@ -61,6 +69,7 @@ func shrinkAction(c *cli.Context) (judge.Outcome, error) {
 	s.search()
 	cause := context.Cause(ctx)
 	if !s.again {
+		_ = os.Remove(small)
 		return "", cmp.Or(cause, fmt.Errorf("%s is not violated again; more --tries may help", s.checker))
 	}
 	if cause != nil {

@@ -18,7 +18,7 @@ import (
 
 // boundFlags are those of all that judges.
 var boundFlags = []cli.Flag{
-	&cli.DurationFlag{Name: "progress", Usage: "how long a free slot may be left alone while clients wait", Value: 30 * time.Second},
+	&cli.DurationFlag{Name: "progress", Usage: "how long a slot may stay free while clients wait", Value: 30 * time.Second},
 	&cli.StringFlag{Name: "checkers", Usage: "look for these violations alone, such as overlap,permits", DefaultText: "all"},
 	&cli.StringSliceFlag{Name: "report", Usage: "write the report to a `FILE`, by its name as JSON or HTML; repeatable"},
 }

@@ -5,10 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"berth/prover/fault"
@@ -198,8 +195,7 @@ func (c *campaign) settle() (err error) {
 func (c *campaign) running() map[string]bool {
 	names := map[string]bool{}
 	for pid, client := range c.living() {
-		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // "": it is gone
-		if name, _, _ := strings.Cut(string(line), "\x00"); filepath.Base(name) == witness.Name {
+		if witness.Is(pid) {
 			names[client] = true
 		}
 	}

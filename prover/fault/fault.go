@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"berth/prover/witness"
 	"berth/test/brokertest"
 	"berth/test/process"
 )
@@ -83,12 +83,12 @@ var All = []Fault{
 		strike: disturb(Disturbance{Out: true, Keep: true})},
 	{Name: "cut-in", About: "nothing gets through from the broker to a client, for a while", Needs: Link, Lasts: true,
 		strike: disturb(Disturbance{In: true, Keep: true})},
-	{Name: "delay", About: "whatever passes between a client and its broker is 0.2 s late, for a while", Needs: Link, Lasts: true,
+	{Name: "delay", About: "traffic between a client and its broker is 0.2 s late, for a while", Needs: Link, Lasts: true,
 		strike: disturb(Disturbance{Out: true, In: true, Later: 200 * time.Millisecond})},
-	{Name: "drip", About: "700 bytes a second pass between a client and its broker, 7 at once, for a while", Needs: Link,
+	{Name: "drip", About: "traffic between a client and its broker is slowed to 700 bytes a second, 7 at a time, for a while", Needs: Link,
 		Lasts: true, strike: disturb(Disturbance{Out: true, In: true, Later: 10 * time.Millisecond, Most: 7})},
-	{Name: "close", About: "the broker closes all connections, as for an operator", Needs: Broker, strike: closeAll},
-	{Name: "alarm", About: "the broker's memory alarm blocks what publishes, for a while", Needs: Broker, Lasts: true,
+	{Name: "close", About: "the broker closes all connections, as when an operator does", Needs: Broker, strike: closeAll},
+	{Name: "alarm", About: "the broker's memory alarm blocks publishers, for a while", Needs: Broker, Lasts: true,
 		strike: func(ctx context.Context, t Target) (heal, error) {
 			return t.Broker.ClearMemoryAlarm, t.Broker.RaiseMemoryAlarm(ctx)
 		}},
@@ -104,7 +104,7 @@ var All = []Fault{
 		strike: func(ctx context.Context, t Target) (heal, error) {
 			return nil, t.after(t.Broker.Restart)(ctx)
 		}},
-	{Name: "node-cut", About: "the other nodes and one do not see each other, for a while", Needs: Nodes, Lasts: true,
+	{Name: "node-cut", About: "one node and the others do not see each other, for a while", Needs: Nodes, Lasts: true,
 		strike: cutNode},
 }
 
@@ -186,9 +186,8 @@ func killChild(_ context.Context, t Target) (heal, error) {
 // stopCommand has a client and its command stand still together, as a long pause of their program or their host does. What
 // else the client has started goes on.
 func stopCommand(_ context.Context, t Target) (heal, error) {
-	self := process.Executable(os.Getpid()) // which is the command as well: package witness
 	pids := append([]int{t.Client.PID()}, process.Descendants(t.Client.PID())...)
-	i := slices.IndexFunc(pids, func(pid int) bool { return process.Executable(pid) == self })
+	i := slices.IndexFunc(pids, witness.Is)
 	if i < 0 {
 		return nil, ErrNothing
 	}

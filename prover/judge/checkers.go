@@ -31,7 +31,7 @@ var Checkers = []Checker{
 	{"terms", "terms grow with each command on a slot", terms},
 	{"progress", "a slot that is free while clients wait is taken within a bound", progress},
 	{"updates", "no command's writes to what the lock protects are lost, or refused while it alone holds the lock", updates},
-	{"orphans", "nothing lives on when its client has ended", orphans},
+	{"orphans", "nothing lives on after its client has ended", orphans},
 	{"statuses", "a command works until its end, and its client ends with its status", statuses},
 }
 
@@ -204,7 +204,7 @@ func orphans(m *matter) Verdict {
 			reason = fmt.Sprintf("a command is of a client %s that the history does not have", r.Client)
 		}
 		if until, binds := ended[r.Client]; binds && r.Until > until+int64(Orphan) {
-			found = append(found, blame(until, r.Until, []Run{r}, "it lived on for %s when its client had ended: %s",
+			found = append(found, blame(until, r.Until, []Run{r}, "it lived on for %s after its client had ended: %s",
 				length(r.Until-until), r))
 		}
 	}

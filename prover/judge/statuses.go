@@ -41,7 +41,7 @@ func statuses(m *matter) Verdict {
 		}
 	}
 	if passed == 0 {
-		return unless("no command told that it worked until its end, of a client that ran no other and was not struck", found)
+		return unless("no client ran one command to its end without a fault", found)
 	}
 	v := unless("", found)
 	v.Note = fmt.Sprintf("%d clients that no fault had struck ran a command until its end", passed)

@@ -30,6 +30,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -50,6 +51,13 @@ const (
 
 // Called reports whether this process is a witness.
 func Called() bool { return filepath.Base(os.Args[0]) == Name }
+
+// Is reports whether a process is a witness, by what it was called as.
+func Is(pid int) bool {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // "": it is gone
+	name, _, _ := strings.Cut(string(line), "\x00")
+	return filepath.Base(name) == Name
+}
 
 // Main lives, and returns the exit status.
 func Main() int {

@@ -58,8 +58,11 @@ var modes = map[string]struct {
 // prove runs what a mode is about, and returns the exit status.
 func prove(ctx context.Context, mode string) (status int, err error) {
 	jobs, err := strconv.Atoi(cmp.Or(os.Getenv("PROVE_JOBS"), "1"))
-	if _, known := modes[mode]; !known || err != nil || jobs < 1 {
-		return 2, errors.New("give nothing, all or mutants, and a PROVE_JOBS above 0")
+	if err != nil || jobs < 1 {
+		return 2, fmt.Errorf("PROVE_JOBS is %q; it must be above 0", os.Getenv("PROVE_JOBS"))
+	}
+	if _, known := modes[mode]; !known {
+		return 2, fmt.Errorf("there is no %q: give nothing, all or mutants", mode)
 	}
 	bin, err := os.MkdirTemp("", "prove-")
 	if err != nil {
