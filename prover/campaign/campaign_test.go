@@ -125,7 +125,7 @@ func TestCommandIsWhatIsCalledWitness(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{witness.Name: true, "idle": false} {
 		c := &campaign{dir: t.TempDir(), Config: Config{Time: time.Minute, Work: time.Second}}
-		if err := os.Mkdir(c.records(), 0o700); err != nil {
+		if err := errors.Join(os.Mkdir(c.records(), 0o700), os.Mkdir(c.register(), 0o700)); err != nil {
 			t.Fatal(err)
 		}
 		self, err := os.Executable()

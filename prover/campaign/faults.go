@@ -142,6 +142,14 @@ func (c *campaign) aim(p *Plan, clients []*client) (at fault.Target, name string
 			}
 			return pids
 		}
+		at.Command = func() (command int) { // the oldest, which has forked the others
+			for _, pid := range at.Tree() {
+				if witness.Is(pid) && (command == 0 || pid < command) {
+					command = pid
+				}
+			}
+			return command
+		}
 	default:
 		node := int(p.target % uint64(len(c.Cluster.Nodes)))
 		for i := range c.Cluster.Nodes {

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"berth/prover/witness"
 	"berth/test/brokertest"
 	"berth/test/process"
 )
@@ -34,6 +33,7 @@ type Target struct {
 		Signal(syscall.Signal)
 	}
 	Tree    func() []int // all processes of the client
+	Command func() int   // the one that is its command; 0: none runs
 	Link    *Relay
 	Cluster *brokertest.Cluster // of one node or more
 	Broker  *brokertest.Broker  // the one that is struck
@@ -186,13 +186,12 @@ func killChild(_ context.Context, t Target) (heal, error) {
 // stopCommand has a client and its command stand still together, as a long pause of their program or their host does. What
 // else the client has started goes on.
 func stopCommand(_ context.Context, t Target) (heal, error) {
-	pids := append([]int{t.Client.PID()}, process.Descendants(t.Client.PID())...)
-	i := slices.IndexFunc(pids, witness.Is)
-	if i < 0 {
+	pid := t.Command()
+	if pid == 0 {
 		return nil, ErrNothing
 	}
 	both := func(sig syscall.Signal) {
-		_ = syscall.Kill(pids[i], sig) // unless it has ended
+		_ = syscall.Kill(pid, sig) // unless it has ended
 		t.Client.Signal(sig)
 	}
 	both(syscall.SIGSTOP)

@@ -312,7 +312,7 @@ func TestClientAndItsCommandStandStillTogether(t *testing.T) {
 	for _, script := range []string{os.Args[0] + " " + command + "; exit 7", "exec " + os.Args[0] + " " + command} {
 		c := run(t, script)
 		its := c.await(t)
-		heal := strike(t, "stop-command", fault.Target{Client: c})
+		heal := strike(t, "stop-command", fault.Target{Client: c, Command: func() int { return its }})
 		if err := errors.Join(process.AwaitStopped(its, patience), process.AwaitStopped(c.PID(), patience)); err != nil {
 			t.Error(err)
 		}
@@ -329,7 +329,7 @@ func TestClientAndItsCommandStandStillTogether(t *testing.T) {
 func TestClientWithoutACommandIsNotStopped(t *testing.T) {
 	c := run(t, "exec sleep 60")
 	faults, _ := fault.Named("stop-command", fault.Client)
-	if _, err := faults[0].Strike(t.Context(), fault.Target{Client: c}); !errors.Is(err, fault.ErrNothing) {
+	if _, err := faults[0].Strike(t.Context(), fault.Target{Client: c, Command: func() int { return 0 }}); !errors.Is(err, fault.ErrNothing) {
 		t.Error(err)
 	}
 	c.Signal(syscall.SIGTERM)

@@ -112,7 +112,7 @@ func (r Report) caveat() string {
 	rows := r.windows()
 	switch {
 	case len(rows) == 0:
-		return "No fault has struck (see --faults): what is kept is kept without faults."
+		return "No fault has struck (see --faults). Zero hits is no verdict: what is kept is kept without faults."
 	case slices.ContainsFunc(rows, func(row window) bool { return row.Idle || slices.Contains(row.Counts[:3], "0") }):
 		return "Zero hits is no verdict: a fault proves nothing of a phase in which it has not struck."
 	}
