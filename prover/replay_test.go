@@ -96,7 +96,7 @@ func TestViolationThatDoesNotComeAgainIsNoVerdict(t *testing.T) {
 func TestInterruptedSearchReportsTheSmallestSoFar(t *testing.T) {
 	t.Parallel()
 	out := reported(t, "{witness}", history.Event{Target: "c4", At: 5000, Until: 5100})
-	p := proves(t, "shrink", out, "--tries", "1000")
+	p := proves(t, "shrink", out, "--clients", "12") // of which it leaves out one after the other
 	p.Stdout = &interrupting{prove: p, after: "overlap violated\n"}
 	p.start(t)
 	p.ends(t, statusViolated, "interrupt", "violated  overlap")
@@ -148,18 +148,18 @@ func TestReportThatCannotComeAgainIsNoVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"name one report":              {"replay"},
-		"no such file":                 {"replay", "/nonexistent/out.json"},
-		"not \"" + empty:               {"replay", empty},
-		"in JSON: invalid character":   {"replay", page},
-		"give --adapter again":         {"replay", reported(t, "x http://me:secret@broker {witness}", stop)},
-		"left, from 8s until 7s":       {"replay", good, "--from", "8s", "--until", "7s"},
-		"9.6s, of the 1 faults":        {"replay", good, "--only", "c5"},
-		"until 650ms, of the 1 faults": {"replay", good, "--until", "650ms"},
-		"a report with a violation":    {"shrink", good, "--slots", "2", "--progress", "60s"},
-		"--tries and --limit above 0":  {"shrink", good, "--tries", "0"},
-		"must be plain, stubborn":      {"shrink", good, "--commands", "lazy"},
-		"cannot write a report or":     {"shrink", good, "--history", "/nonexistent/h.jsonl"},
+		"name one report":             {"replay"},
+		"no such file":                {"replay", "/nonexistent/out.json"},
+		"not \"" + empty:              {"replay", empty},
+		"in JSON: invalid character":  {"replay", page},
+		"give --adapter again":        {"replay", reported(t, "x http://me:secret@broker {witness}", stop)},
+		"left from 8s until 7s":       {"replay", good, "--from", "8s", "--until", "7s"},
+		"9.6s, of 1: widen --from":    {"replay", good, "--only", "c5"},
+		"until 650ms, of 1: widen":    {"replay", good, "--until", "650ms"},
+		"has no violation":            {"shrink", good, "--slots", "2", "--progress", "60s"},
+		"--tries and --limit must be": {"shrink", good, "--tries", "0"},
+		"must be plain, stubborn":     {"shrink", good, "--commands", "lazy"},
+		"cannot write a report or":    {"shrink", good, "--history", "/nonexistent/h.jsonl"},
 	} {
 		p := proves(t, args...)
 		p.start(t)
