@@ -277,6 +277,7 @@ func TestNothingHeldOutlivesAProverThatIsKilled(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", held(t), "--time", "10m", "--work", "10m")
 	lock(t, p, "LOCK_EX", "LOCK_EX")
+	p.Env = append(p.Environ(), "TMPDIR="+t.TempDir()) // nothing removes what it leaves there
 	p.start(t)
 	const all = 1 + 5*2 + 1 // berth-prove, programs and those that speak with them, a command
 	p.until(t, "all are there", func() bool { return len(p.left()) >= all })

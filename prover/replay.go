@@ -102,6 +102,14 @@ func (p part) contend(c *cli.Context) (r report.Report, err error) {
 	}
 	slices.Sort(names)
 	length := time.Duration(p.until - p.from + runs[0].At) // the first command takes a moment to begin
+	if len(script) > 0 {
+		later := max(0, c.Duration("calm")-script[0].At)
+		for i := range script {
+			script[i].At += later
+		}
+		length += later
+	}
+	length = max(length, c.Duration("calm")+time.Second)
 	err = errors.Join(c.Set("faults", strings.Join(slices.Compact(names), ",")), c.Set("time", length.String()))
 	if err != nil {
 		return r, err

@@ -64,6 +64,9 @@ func shrinkAction(c *cli.Context) (judge.Outcome, error) {
 	defer cancel()
 	c.Context = ctx
 	s := &shrinking{c: c, checker: verdicts[i].Checker, bounds: bounds}
+	if err := c.Set("checkers", s.checker); err != nil {
+		return "", err
+	}
 	s.is(p, verdicts[i].Violations[0].At)
 	s.again = false
 	s.search()

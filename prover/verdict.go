@@ -30,6 +30,9 @@ func judgeAction(c *cli.Context) (judge.Outcome, error) {
 	if _, err := checkers(c); err != nil {
 		return "", err
 	}
+	if c.Int("slots") < 0 || c.Duration("progress") <= 0 {
+		return "", errors.New("--slots and --progress must be above 0")
+	}
 	if err := writable(c); err != nil {
 		return "", err
 	}
@@ -83,25 +86,22 @@ func conclude(c *cli.Context, r report.Report) (judge.Outcome, error) {
 	for _, path := range c.StringSlice("report") {
 		err = errors.Join(err, report.Write(path, r))
 	}
-	return outcome(r.Verdicts), err
+	return outcome(r.Verdicts, names...), err
 }
 
-// outcome is violated if anything is. It is unknown if permits is, which it is when nothing ran, or where that was not asked
-// for, if anything is: overlap may be unknown where commands were not told which of several slots they are on.
-func outcome(verdicts []judge.Verdict) judge.Outcome {
-	is := func(wanted judge.Outcome, checker string) bool {
-		return slices.ContainsFunc(verdicts, func(v judge.Verdict) bool {
-			return v.Outcome == wanted && (checker == "" || v.Checker == checker)
-		})
+// outcome is violated if anything is. Of checkers that were asked for none may be unknown, else permits alone, which it is when
+// nothing ran: terms are where the lock has none, and overlap where commands were not told which of several slots they are on.
+func outcome(verdicts []judge.Verdict, asked ...string) judge.Outcome {
+	found := judge.Kept
+	for _, v := range verdicts {
+		switch {
+		case v.Outcome == judge.Violated:
+			return judge.Violated
+		case v.Outcome == judge.Unknown && (v.Checker == "permits" || len(asked) > 0):
+			found = judge.Unknown
+		}
 	}
-	asked := slices.ContainsFunc(verdicts, func(v judge.Verdict) bool { return v.Checker == "permits" })
-	switch {
-	case is(judge.Violated, ""):
-		return judge.Violated
-	case is(judge.Unknown, "permits"), !asked && is(judge.Unknown, ""):
-		return judge.Unknown
-	}
-	return judge.Kept
+	return found
 }
 
 // checkers returns the names of those that are asked for; nil: all.

@@ -204,7 +204,10 @@ func (c *campaign) hasRun() bool {
 // told, or as many have lived at once as there can be.
 func (c *campaign) allTaken(since int64) (bool, error) {
 	lives, err := witness.Read(c.records())
-	lives = slices.DeleteFunc(lives, func(l history.Event) bool { return l.Kind == history.Update || l.Until < since })
+	lives = slices.DeleteFunc(lives, func(l history.Event) bool {
+		there := slices.ContainsFunc(c.clients, func(one *client) bool { return one.name == l.Client })
+		return l.Kind == history.Update || l.Until < since || l.At < since && !there // what a client has left takes no slot
+	})
 	slots, most := map[int]bool{}, 0
 	for _, one := range lives {
 		slots[one.Slot] = true

@@ -259,8 +259,9 @@ func TestEndWaitsForEverySlot(t *testing.T) {
 		"each slot":                 {[]history.Event{{Run: "a", Slot: 2, At: 101, Until: 110}, {Run: "b", Slot: 1, At: 111, Until: 120}}, true},
 		"both permits":              {[]history.Event{{Run: "a", At: 50, Until: 110}, {Run: "b", At: 105, Until: 120}}, true},
 		"both permits from earlier": {[]history.Event{{Run: "a", At: 50, Until: 110}, {Run: "b", At: 60, Until: 120}}, true},
+		"one left by a client":      {lives: []history.Event{{Run: "a", At: 50, Until: 110}, {Run: "gone", At: 60, Until: 120}}},
 	} {
-		cam := &campaign{dir: t.TempDir(), Config: Config{Slots: 2, Clients: 3}}
+		cam := &campaign{dir: t.TempDir(), Config: Config{Slots: 2, Clients: 3}, clients: []*client{{name: "a"}, {name: "b"}}}
 		if err := os.Mkdir(cam.records(), 0o700); err != nil {
 			t.Fatal(err)
 		}

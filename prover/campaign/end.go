@@ -105,8 +105,8 @@ func (c *campaign) sweep() error {
 		if len(left) > 0 || process.Begins(process.Executable(os.Getpid())) {
 			none = 0
 		}
-		if len(left) > 0 && time.Now().After(over) {
-			return fmt.Errorf("processes are still there that do not die of KILL: %v", slices.Sorted(maps.Keys(left)))
+		if none == 0 && time.Now().After(over) {
+			return fmt.Errorf("processes are still there that do not die of KILL, or do not begin: %v", slices.Sorted(maps.Keys(left)))
 		}
 	}
 	return nil

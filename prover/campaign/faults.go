@@ -30,7 +30,10 @@ func (b *breach) run(ctx, lasting context.Context, at fault.Target, lasts time.D
 	if err != nil {
 		b.err = fmt.Errorf("fault %s: %w", b.fault.Name, err)
 	}
-	if err != nil || !b.fault.Lasts {
+	if err != nil {
+		lasts = 0 // it may have struck all the same
+	}
+	if heal == nil || !b.fault.Lasts {
 		return
 	}
 	select {
@@ -40,16 +43,19 @@ func (b *breach) run(ctx, lasting context.Context, at fault.Target, lasts time.D
 	if ctx.Err() == nil || b.fault.Needs < fault.Broker {
 		ctx, cancel := context.WithTimeout(ctx, healTimeout)
 		defer cancel()
-		if err := heal(ctx); err != nil {
+		if err := heal(ctx); err != nil && b.err == nil {
 			b.err = fmt.Errorf("cannot end the fault %s: %w", b.fault.Name, err)
 		}
 	}
 	b.event.Until = history.Now()
 }
 
-// hinders reports whether the other one must not begin while it lasts: it is the same, or both strike the broker.
+// hinders reports whether the other one must not begin while it lasts: it is the same, or both stop one client, and the
+// first CONT would end both, or both strike the broker.
 func (b *breach) hinders(other *breach) bool {
-	return b.fault.Name == other.fault.Name && b.event.Target == other.event.Target ||
+	same := b.event.Target == other.event.Target
+	return same && b.fault.Name == other.fault.Name ||
+		same && b.fault.Needs == fault.Client && other.fault.Needs == fault.Client && other.fault.Lasts ||
 		b.fault.Needs >= fault.Broker && other.fault.Needs >= fault.Broker
 }
 
@@ -109,14 +115,18 @@ func (c *campaign) strike(ctx context.Context) error {
 		c.next = time.Now().Add(10 * tick)
 		return nil
 	}
-	c.plan, c.next = nil, time.Now().Add(p.pause)
 	at, target := c.aim(p, clients)
 	b := &breach{fault: p.Fault, pause: p.pause, done: make(chan struct{}), event: history.Event{
 		Kind: history.Fault, Fault: p.Fault.Name, Target: target, Allows: c.Allows[p.Fault.Name], At: history.Now()}}
 	if p.Fault.Lasts {
 		b.event.Lasts = int64(p.Lasts)
 	}
-	if slices.ContainsFunc(c.broken, func(other *breach) bool { return other.hinders(b) }) {
+	hindered := slices.ContainsFunc(c.broken, func(other *breach) bool { return other.hinders(b) })
+	if hindered && c.Script != nil { // of which every fault is to strike
+		c.next = time.Now().Add(10 * tick)
+		return nil
+	}
+	if c.plan, c.next = nil, time.Now().Add(p.pause); hindered {
 		return nil
 	}
 	c.broken = append(c.broken, b)

@@ -10,7 +10,10 @@
 // It knows nothing of any lock service: a history from elsewhere is judged as well.
 package history
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Kind tells what an event is about.
 type Kind string
@@ -75,7 +78,7 @@ type Event struct {
 // History is all events of one run of the prover.
 type History []Event
 
-// Faults returns the faults that struck: neither the end of the campaign, nor the kills of clients that do not end then.
+// Faults returns the faults that struck, in order: neither the end of the campaign, nor the kills of clients that do not end then.
 func (h History) Faults() (struck []Event) {
 	ending := func(kill Event) bool {
 		return slices.ContainsFunc(h, func(e Event) bool {
@@ -87,5 +90,6 @@ func (h History) Faults() (struck []Event) {
 			struck = append(struck, e)
 		}
 	}
+	slices.SortStableFunc(struck, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	return struck
 }

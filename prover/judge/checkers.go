@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -105,6 +106,17 @@ func (m *matter) slotless() string {
 	return ""
 }
 
+// few is why two commands cannot have met, "" if they can.
+func (m *matter) few() string {
+	switch len(m.runs) {
+	case 0:
+		return "nothing ran"
+	case 1:
+		return "one command ran in all"
+	}
+	return ""
+}
+
 // slot is what a run is on.
 func (m *matter) slot(r Run) int {
 	if m.bounds.Slots == 1 {
@@ -124,7 +136,7 @@ func overlap(m *matter) Verdict {
 			}
 		}
 	})
-	return unless(m.slotless(), found)
+	return unless(cmp.Or(m.few(), m.slotless()), found)
 }
 
 func permits(m *matter) Verdict {
@@ -135,18 +147,28 @@ func permits(m *matter) Verdict {
 			found = append(found, blame(r.At, r.Until, []Run{r}, "a slot that does not exist: %s", r))
 		}
 		alive = append(alive, r)
+		// Those that a fault excuses are no excuse for the others.
+		rest := slices.DeleteFunc(slices.Clone(alive), func(one Run) bool {
+			return m.allowed("permits", blame(r.At, 0, []Run{one}, ""))
+		})
+		if len(rest) > m.bounds.Slots {
+			alive = rest
+		}
 		if len(alive) > blamed {
-			v := blame(r.At, 0, alive, "%d alive at once, more than slots (%d): %s", len(alive), m.bounds.Slots, r)
+			ends := slices.Clone(alive)
+			slices.SortFunc(ends, func(a, b Run) int { return cmp.Compare(b.Until, a.Until) })
+			v := blame(r.At, ends[m.bounds.Slots].Until, alive, "%d alive at once, more than slots (%d): %s", len(alive),
+				m.bounds.Slots, r)
 			if found = append(found, v); !m.allowed("permits", v) {
 				blamed = len(alive)
 			}
 		}
 		most = max(most, len(alive))
 	})
-	if len(m.runs) == 0 {
-		return unless("nothing ran", nil)
+	v := unless(m.few(), found)
+	if v.Note != "" {
+		return v
 	}
-	v := unless("", found)
 	v.Note = fmt.Sprintf("%d commands, %d at once at most", len(m.runs), most)
 	return v
 }
@@ -195,9 +217,12 @@ func orphans(m *matter) Verdict {
 		}
 	}
 	var found []Violation
-	reason := ""
-	if len(ended) == 0 {
-		reason = "no client ended by itself"
+	reason := "no client with a command ended by itself"
+	for _, r := range m.runs {
+		if ended[r.Client] != 0 && known[r.Client] {
+			reason = ""
+			break
+		}
 	}
 	for _, r := range m.runs {
 		if !known[r.Client] {
@@ -212,8 +237,9 @@ func orphans(m *matter) Verdict {
 		if e.Kind != history.Leftover {
 			continue
 		}
-		if _, binds := ended[e.Client]; binds {
-			found = append(found, blame(e.At, 0, nil, "process %d was left of client %s", e.PID, e.Client))
+		if until, binds := ended[e.Client]; binds {
+			found = append(found, blame(until, e.At, []Run{{Lives: []history.Event{e}}}, "process %d was left of client %s", e.PID,
+				e.Client))
 		} else if !known[e.Client] {
 			reason = fmt.Sprintf("process %d was left, of a client %s that the history does not have", e.PID, e.Client)
 		}
@@ -224,7 +250,12 @@ func orphans(m *matter) Verdict {
 // struck reports whether a fault, or one of these, struck a client or all in that time.
 func (m *matter) struck(client string, at, until int64, names ...string) bool {
 	return slices.ContainsFunc(m.history, func(e history.Event) bool {
-		return e.Kind == history.Fault && (e.Target == "" || e.Target == client) && e.At <= until && at <= e.Until &&
+		return e.Kind == history.Fault && (e.Target == client || !m.client(e.Target)) && e.At <= until && at <= e.Until &&
 			(len(names) == 0 || slices.Contains(names, e.Fault))
 	})
+}
+
+// client reports whether a name is that of a client.
+func (m *matter) client(name string) bool {
+	return name != "" && slices.ContainsFunc(m.history, func(e history.Event) bool { return e.Client == name })
 }

@@ -60,7 +60,7 @@ func TestOneAfterTheOtherIsFine(t *testing.T) {
 
 func TestSlotThatDoesNotExistIsFound(t *testing.T) {
 	for slot, exists := range map[int]bool{0: true, 1: true, 2: true, 3: false} {
-		v := of(t, "permits", 2, life("a.1", slot, 7, 1000, 1001))
+		v := of(t, "permits", 2, life("a.1", slot, 7, 1000, 1001), life("b.1", 1, 8, 2000, 2001))
 		if exists {
 			is(t, v, judge.Kept, "")
 		} else {
@@ -260,7 +260,7 @@ func TestEachSlotHasToBeTaken(t *testing.T) {
 	for i := range h {
 		h[i].Slot = 0
 	}
-	is(t, of(t, "progress", 2, h...), judge.Kept, "") // which slot it was is not known
+	is(t, of(t, "progress", 2, h...), judge.Unknown, "") // which slot it was is not known
 }
 
 // Where more slots are free than clients wait, no slot is denied, but each client.
@@ -306,9 +306,9 @@ func TestClientsThatLeaveWithoutASlotWaitTogether(t *testing.T) {
 		ran          bool // in the middle of it
 		text         string
 	}{
-		"one after the other":       {slots: 1, every: second, waits: 900 * second / 1000, text: "a slot was free for 41"},
+		"one after the other":       {slots: 1, every: second, waits: 900 * second / 1000, text: "a slot was free for 49.9"},
 		"for a moment now and then": {slots: 1, every: second, waits: 100 * second / 1000},
-		"of two slots":              {slots: 2, every: second, waits: 900 * second / 1000, text: "client c37 waited for 30."},
+		"of two slots":              {slots: 2, every: second, waits: 900 * second / 1000, text: "client c30 waited for 31s"},
 		"of two, now and then":      {slots: 2, every: second, waits: 100 * second / 1000},
 		"of two, and one got one":   {slots: 2, every: second, waits: 900 * second / 1000, ran: true},
 	} {
@@ -366,10 +366,10 @@ func TestWhatLivesOnAfterItsClientIsFound(t *testing.T) {
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 9500*second/1000)), judge.Kept, "")
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second)), judge.Violated, "lived on for 2s")
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), fault("stop", "a", 1, 2)), judge.Violated, "lived on")
-	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), client("b", 0, second), fault("kill", "a", 7*second,
-		7*second)), judge.Kept, "")
-	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), client("b", 0, second), fault("kill", "", 7*second,
-		9*second)), judge.Kept, "")
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), client("b", 0, second), life("b.1", 1, 1, 0, second),
+		fault("kill", "a", 7*second, 7*second)), judge.Kept, "")
+	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), client("b", 0, second), life("b.1", 1, 1, 0, second),
+		fault("kill", "", 7*second, 9*second)), judge.Kept, "")
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), fault("kill", "", 8500*second/1000, 9*second)),
 		judge.Violated, "lived on")
 	is(t, of(t, "orphans", 1, lived, client("a", 0, 8*second), fault("freeze", "a", 7*second, 7*second)), judge.Violated,
@@ -456,10 +456,52 @@ func TestStatusThatIsNotToldIsNoVerdict(t *testing.T) {
 		"struck":   {did("a.1", true, 0, second), ended("a", 7, second), fault("stop", "a", 0, 1)},
 	} {
 		v := of(t, "statuses", 1, h...)
-		if is(t, v, judge.Unknown, ""); !strings.Contains(v.Note, "no command told") {
+		if is(t, v, judge.Unknown, ""); !strings.Contains(v.Note, "no client ran one command") {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}
+}
+
+// What was frozen runs on for a moment, and no longer.
+func TestLimitEndsSoonAfterTheFault(t *testing.T) {
+	freeze := fault("freeze", "c1", 5*second, 5*second+1)
+	freeze.Allows = []string{"overlap", "permits"}
+	for until, want := range map[int64]judge.Outcome{5800: judge.Kept, 60000: judge.Violated} {
+		text := map[judge.Outcome]string{judge.Violated: "a command of c2 on slot 1"}[want]
+		h := []history.Event{freeze, client("c1", 0, 70*second), client("c2", 0, 70*second),
+			life("c1.1", 1, 1, second, until*second/1000), life("c2.1", 1, 2, 5500*second/1000, 65*second)}
+		for _, name := range []string{"overlap", "permits"} {
+			is(t, of(t, name, 1, h...), want, text)
+		}
+	}
+}
+
+func TestFrozenBystanderExcusesNoOthers(t *testing.T) {
+	freeze := fault("freeze", "c1", 4*second, 6*second)
+	freeze.Allows = []string{"permits"}
+	h := []history.Event{freeze, client("c1", 0, 9*second), life("c1.1", 0, 0, second, 5*second), life("c2.1", 0, 0, second, 9*second),
+		life("c3.1", 0, 0, 4500*second/1000, 9*second), life("c4.1", 0, 0, 4600*second/1000, 9*second)}
+	is(t, of(t, "permits", 2, h...), judge.Violated, "3 alive at once")
+}
+
+func TestFaultOfANodeExcusesAll(t *testing.T) {
+	is(t, of(t, "statuses", 1, did("a.1", false, second, 5*second), ended("a", 75, 5*second), did("b.1", true, 6*second, 7*second),
+		ended("b", 7, 8*second), fault("broker-kill", "n1", 3*second, 4*second)), judge.Unknown, "")
+}
+
+func TestOneCommandIsNoVerdict(t *testing.T) {
+	for _, name := range []string{"overlap", "permits"} {
+		is(t, of(t, name, 1, life("a.1", 1, 1, 0, second)), judge.Unknown, "")
+	}
+}
+
+// Each of them comes when the one before has given up.
+func TestClientsThatGiveUpAtOnceWaitTogether(t *testing.T) {
+	h := []history.Event{life("z.1", 1, 1, 0, second/10)}
+	for i := range int64(500) {
+		h = append(h, client(fmt.Sprintf("c%d", i), i*second/5, i*second/5+second/50))
+	}
+	is(t, of(t, "progress", 1, h...), judge.Violated, "a slot was free for")
 }
 
 func TestWindowsCountWhatFaultsHit(t *testing.T) {

@@ -12,6 +12,9 @@ import (
 // releasing is for how long a client does not wait after its command: it gives the lock back, and ends or waits again.
 const releasing = 5 * time.Second
 
+// replacing is for how long a client that gave up is missed: one that comes until then waits on for it.
+const replacing = 500 * time.Millisecond
+
 // change is one moment at which something begins or ends.
 type change struct {
 	at   int64
@@ -56,11 +59,14 @@ func progress(m *matter) Verdict {
 	w.pass(m.end)
 	w.restart()
 	found := w.denied
-	if len(found) == 0 {
-		found = w.starved // else it is the other side of the same
+	if !slices.ContainsFunc(found, func(v Violation) bool { return !m.allowed("progress", v) }) {
+		found = append(found, w.starved...) // else it is the other side of the same
 	}
 	if w.longest == 0 {
 		return unless("no client waited for a free slot while nothing was broken", found)
+	}
+	if m.bounds.Slots > 1 && told != "" && w.unsure > w.bound && len(found) == 0 {
+		return unless(fmt.Sprintf("some slot was free for %s while clients waited, and %s", length(w.unsure), told), found)
 	}
 	v := unless("", found)
 	v.Note = fmt.Sprintf("clients waited for a free slot for %s at most", length(w.longest))
@@ -105,6 +111,14 @@ func (m *matter) changes(told bool) (all []change) {
 				waits(at, min(r.At, until))
 				at = max(at, r.Until+int64(releasing))
 			}
+			if at < until && e.Until != 0 { // it has left without a slot
+				i := slices.IndexFunc(m.history, func(next history.Event) bool {
+					return next.Kind == history.Client && e.Until <= next.At && next.At <= e.Until+int64(replacing)
+				})
+				if i >= 0 {
+					until = max(until, m.history[i].At-1)
+				}
+			}
 			waits(at, until)
 		}
 	}
@@ -120,6 +134,8 @@ type watch struct {
 	slots, waits []*clock // waits: of clients that wait
 	left         *clock   // of the last client that left without a command: the next one that comes waits on for it
 	began        int64    // the last command
+	some         clock    // whichever slot was free
+	unsure       int64    // for how long that was while clients waited
 	faults       int      // that last
 	at           int64    // of the last change
 	longest      int64
@@ -139,6 +155,11 @@ func (w *watch) take(c change) {
 		w.look(slot, &w.denied)
 		if c.step > 0 {
 			w.began = c.at
+			if !slices.ContainsFunc(w.slots, func(s *clock) bool { return s.taken == 0 }) {
+				for _, wait := range w.waits {
+					w.look(wait, &w.starved)
+				}
+			}
 		}
 	case c.step > 0:
 		c.wait.since, c.wait.lasted, w.left = w.left.since, w.left.lasted, &clock{}
@@ -170,6 +191,12 @@ func (w *watch) pass(at int64) {
 		if slot.taken == 0 {
 			free++
 		}
+	}
+	if w.faults > 0 || free == 0 || len(w.waits) == 0 {
+		w.some.lasted = 0
+	} else {
+		w.some.lasted += passed
+		w.unsure = max(w.unsure, w.some.lasted)
 	}
 	if w.faults == 0 {
 		w.count(w.slots, passed, len(w.waits) >= free)

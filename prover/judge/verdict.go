@@ -77,7 +77,8 @@ func (m *matter) allows(f history.Event, checker string, v Violation) bool {
 			return false
 		}
 	}
-	return slices.Contains(f.Allows, checker) && f.At <= v.At && v.At <= f.Until+after
+	ends := checker == "progress" || checker == "orphans" || v.Until <= max(v.At, f.Until)+after
+	return slices.Contains(f.Allows, checker) && f.At <= v.At && v.At <= f.Until+after && ends
 }
 
 // Windows is how often each fault has begun in each phase of a client or a command, all phases of all faults that struck

@@ -166,12 +166,12 @@ func WithEnvironment(entry string) map[int][]string {
 	return found
 }
 
-// Begins reports whether a process executes this program that has no environment yet (execve(2) has not come to that), so
+// Begins reports whether another process executes this program that has no environment yet (execve(2) has not come to that), so
 // that WithEnvironment does not know it.
 func Begins(executable string) bool {
 	return slices.ContainsFunc(each("environ"), func(pid int) bool {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		return err == nil && len(text) == 0 && Executable(pid) == executable
+		return err == nil && len(text) == 0 && Executable(pid) == executable && pid != os.Getpid()
 	})
 }
 
