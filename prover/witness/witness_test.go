@@ -182,10 +182,7 @@ func TestEachWitnessGoesOnFromTheNumberOfTheLastOneOnItsSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var all history.History // a life, and its updates
-	for _, e := range lives(t, dir) {
-		all = append(all, e)
-	}
+	all := lives(t, dir) // each with its updates
 	slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
 	if len(all) != 6 {
 		t.Fatalf("%+v", all)

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"slices"
 	"time"
 
 	"berth/prover/history"
@@ -16,7 +17,11 @@ type verdict struct {
 
 func judged(lives history.History, slots int) verdict {
 	all := judge.Judge(lives, judge.Bounds{Slots: slots}, "overlap", "permits", "terms")
-	v := verdict{Runs: judge.Runs(lives), Overlaps: all[0].Violations, Problems: judge.Problems(all)}
+	v := verdict{Runs: judge.Runs(lives), Overlaps: all[0].Violations}
+	if len(v.Runs) == 1 { // of which nothing else is known
+		all = slices.DeleteFunc(all, func(one judge.Verdict) bool { return one.Outcome == judge.Unknown })
+	}
+	v.Problems = judge.Problems(all)
 	for _, r := range v.Runs {
 		if r.Slot == 0 {
 			v.Problems = append(v.Problems, "it was told no slot: "+r.String())
