@@ -41,7 +41,7 @@ build: ## build ./berth
 	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "$(LDFLAGS)" -o $(OUT) .
 
 prover: ## build dist/berth-prove, which judges any lock: commands or libraries
-	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "-s -w" -o $(PROVER) ./prover
+	CGO_ENABLED=0 go build -trimpath -tags urfave_cli_no_docs,urfave_cli_no_suggest -ldflags "-s -w -X main.release=$(VERSION)" -o $(PROVER) ./prover
 
 demo: build ## show a lock going from one holder to the next
 	scripts/demo.sh

@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,6 +36,8 @@ const (
 	statusViolated = 1
 	statusUnknown  = 2 // also: wrong usage, or a lock that runs nothing
 )
+
+var release = "of no release" // set by the linker: see the Makefile
 
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == "hold" {
@@ -85,7 +86,7 @@ func app(found *judge.Outcome) *cli.App {
 		Usage: "judge whether a lock keeps its promises",
 		Description: "Exit status: 0 if nothing was violated, 1 if something was, 2 if that cannot be judged.\n\n" +
 			"docs/prover.md, or /usr/share/doc/berth-prover, has more.",
-		Version:         version(),
+		Version:         release,
 		HideHelpCommand: true,
 
 		DisableSliceFlagSeparator: true, // a file's name may have a comma
@@ -116,12 +117,6 @@ func app(found *judge.Outcome) *cli.App {
 	}
 }
 
-// version is that of the module, which Go takes from the repository that it was built in.
-func version() string {
-	build, _ := debug.ReadBuildInfo()
-	return build.Main.Version
-}
-
 func holdAction(c *cli.Context) error {
 	words, every := c.Args().Slice(), c.Duration("verify")
 	if program := c.Int("program"); program != 0 {
@@ -144,7 +139,7 @@ func holdAction(c *cli.Context) error {
 
 // needs tells what flags a fault needs.
 var needs = map[fault.Needs]string{
-	fault.Link:   "; needs --broker with a port and without TLS",
+	fault.Link:   "; needs --broker, a URL with a port",
 	fault.Broker: "; needs --broker start",
 	fault.Nodes:  "; needs --broker start --nodes 3",
 }
