@@ -111,7 +111,7 @@ prove: deps build prover ## have berth-prove judge five kinds of lock, into dist
 	@go build -o dist/prove-berth ./scripts/prove
 	@dist/prove-berth
 
-prove-all: deps build prover ## the same for all kinds, versions and commands, 90 runs, three hours: PROVE_TIME=90s make prove-all
+prove-all: deps build prover ## the same for all kinds, versions and commands, 90 runs, three hours with this: PROVE_TIME=90s make prove-all
 	@go build -o dist/prove-berth ./scripts/prove
 	@dist/prove-berth all
 

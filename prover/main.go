@@ -5,6 +5,7 @@
 //	berth-prove replay out.json
 //	berth-prove shrink out.json
 //	berth-prove judge history.jsonl
+//	berth-prove hold python3 lock.py -- command
 //	berth-prove list
 //
 // It shares no code with what berth's lock and supervisor are made of, so that it shares none of their bugs. The same
@@ -34,7 +35,7 @@ import (
 const (
 	statusKept     = 0
 	statusViolated = 1
-	statusUnknown  = 2 // also: wrong usage, or a lock that runs nothing
+	statusUnknown  = 2 // also: wrong usage, a run that failed, or fewer than two commands in all
 )
 
 var release = "of no release" // set by the linker: see the Makefile

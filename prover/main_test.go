@@ -151,7 +151,7 @@ func TestWhatACommandLeavesIsFoundAndKilled(t *testing.T) {
 	p.ends(t, statusViolated, "violated  orphans")
 }
 
-func TestLostStatusIsViolatedWhereThatIsAskedFor(t *testing.T) {
+func TestLostStatusIsViolatedUnlessOthersAreAskedFor(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", "sh lock {lock} {witness}", "--time", "2s", "--work", "1s", "--progress", "10s", "--history", "h")
 	if err := os.WriteFile(filepath.Join(p.Dir, "lock"), []byte(`flock "$1" "$2"; exit 0`), 0o600); err != nil {

@@ -90,7 +90,7 @@ func (p part) contend(c *cli.Context) (r report.Report, err error) {
 	runs, script, names, first := judge.Runs(p.History), []campaign.Plan{}, []string{}, 1
 	for _, e := range p.faults {
 		phase := judge.PhaseOf(p.History, runs, e)
-		script = append(script, campaign.Plan{Fault: fault.Fault{Name: e.Fault}, At: time.Duration(e.At - p.from), Client: e.Target,
+		script = append(script, campaign.Plan{Fault: fault.Fault{Name: e.Fault}, At: time.Duration(e.At - p.from), Prefers: e.Target,
 			Running: phase == judge.Young || phase == judge.Running, Waiting: phase == judge.Waiting,
 			Lasts: time.Duration(cmp.Or(e.Lasts, e.Until-e.At))})
 		names = append(names, e.Fault)

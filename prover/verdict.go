@@ -90,7 +90,7 @@ func conclude(c *cli.Context, r report.Report) (judge.Outcome, error) {
 }
 
 // outcome is violated if anything is. Of checkers that were asked for none may be unknown, else permits alone, which it is when
-// nothing ran: terms are where the lock has none, and overlap where commands were not told which of several slots they are on.
+// fewer than two commands ran: terms are where the lock has none, and overlap where commands were not told which of several slots they are on.
 func outcome(verdicts []judge.Verdict, asked ...string) judge.Outcome {
 	found := judge.Kept
 	for _, v := range verdicts {

@@ -192,8 +192,8 @@ func (c *campaign) hasRun() bool {
 	return !c.first.IsZero()
 }
 
-// allTaken reports whether no slot can have been lost: each has had a command alive since the moment, by what those were
-// told, or as many have lived at once as there can be.
+// allTaken reports whether no slot can have been lost: each has been taken since the moment, or was by a client that is
+// still there, by what commands were told, or as many have lived at once as there can be.
 func (c *campaign) allTaken(since int64) (bool, error) {
 	lives, err := witness.Read(c.records())
 	lives = slices.DeleteFunc(lives, func(l history.Event) bool {

@@ -437,8 +437,8 @@ func TestScriptStrikesClientsThatDoTheSame(t *testing.T) {
 	stop := named(t, "stop")[0]
 	h, err := campaigns(t, `exec flock "$1" "$3"`, func(cfg *Config) {
 		cfg.Faults, cfg.Seed, cfg.Skip, cfg.Work = []fault.Fault{stop}, 1, 3, 30*time.Second // c4 works for 18 s
-		for i, one := range []Plan{{Client: "c6", Running: true}, {Client: "c6", Waiting: true}, {Client: "c5"},
-			{Client: "c4", Waiting: true, Lasts: pause / 2}} {
+		for i, one := range []Plan{{Prefers: "c6", Running: true}, {Prefers: "c6", Waiting: true}, {Prefers: "c5"},
+			{Prefers: "c4", Waiting: true, Lasts: pause / 2}} {
 			one.Fault, one.At = stop, time.Duration(i+1)*pause
 			cfg.Script = append(cfg.Script, one)
 		}

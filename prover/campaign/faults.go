@@ -29,8 +29,6 @@ func (b *breach) run(ctx, lasting context.Context, at fault.Target, lasts time.D
 	b.event.Until = history.Now()
 	if err != nil {
 		b.err = fmt.Errorf("fault %s: %w", b.fault.Name, err)
-	}
-	if err != nil {
 		lasts = 0 // it may have struck all the same
 	}
 	if heal == nil || !b.fault.Lasts {
@@ -64,10 +62,10 @@ type Plan struct {
 	Fault            fault.Fault
 	At               time.Duration // since the first command; 0: when it is its turn
 	Running, Waiting bool          // it strikes a client whose command runs, or one without, and waits for such a client
-	Client           string        // the client that it prefers of those that it may strike, or the node
+	Prefers          string        // the client or node that it strikes if it may
 	Lasts            time.Duration
 
-	until  time.Time     // for how long it waits for that; zero: it does not yet
+	until  time.Time     // until when it waits for that; zero: it does not yet
 	target uint64        // which client it strikes else
 	pause  time.Duration // how long nothing strikes after it
 }
@@ -140,7 +138,7 @@ func (c *campaign) aim(p *Plan, clients []*client) (at fault.Target, name string
 	case fault.Nothing:
 	case fault.Client, fault.Link:
 		one := clients[p.target%uint64(len(clients))]
-		if i := slices.IndexFunc(clients, func(one *client) bool { return one.name == p.Client }); i >= 0 {
+		if i := slices.IndexFunc(clients, func(one *client) bool { return one.name == p.Prefers }); i >= 0 {
 			one = clients[i]
 		}
 		at.Client, at.Link, name = one, one.relay, one.name
@@ -163,7 +161,7 @@ func (c *campaign) aim(p *Plan, clients []*client) (at fault.Target, name string
 	default:
 		node := int(p.target % uint64(len(c.Cluster.Nodes)))
 		for i := range c.Cluster.Nodes {
-			if nodeName(i) == p.Client {
+			if nodeName(i) == p.Prefers {
 				node = i
 			}
 		}

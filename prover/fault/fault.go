@@ -22,7 +22,7 @@ const (
 	Nothing Needs = iota - 1 // a command line of the user's, which strikes what it likes
 	Client                   // a client that runs
 	Link                     // and a relay between it and its broker
-	Broker                   // a broker that the prover has started; all clients are struck
+	Broker                   // a broker that the prover has started: it is struck, or one of its nodes
 	Nodes                    // of which there are several
 )
 

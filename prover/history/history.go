@@ -2,7 +2,7 @@
 // faults struck. A history is lines of JSON, one [Event] each, in any order:
 //
 //	{"kind":"lock","lock":"p17","slots":1}
-//	{"kind":"client","client":"c1","at":0,"until":9120000000,"status":75}
+//	{"kind":"client","client":"c1","at":0,"until":3040000000,"status":137}
 //	{"kind":"life","client":"c1","run":"c1.1","pid":4711,"slot":1,"term":7,"at":52000000,"until":3051000000}
 //	{"kind":"update","run":"c1.1","at":52000000,"until":3049000000,"read":17,"wrote":142}
 //	{"kind":"fault","fault":"kill","target":"c1","at":3040000000,"until":3040000000}

@@ -80,7 +80,7 @@ func (b Bounds) complete(h history.History) Bounds {
 	return b
 }
 
-// unless returns an outcome: kept, or unknown with a reason if there is one. Judge looks for violations by itself.
+// unless returns a verdict: kept, or unknown with a reason if there is one. Judge looks for violations by itself.
 func unless(reason string, found []Violation) Verdict {
 	v := Verdict{Outcome: Kept, Violations: found, Note: reason}
 	if reason != "" {
@@ -218,11 +218,8 @@ func orphans(m *matter) Verdict {
 	}
 	var found []Violation
 	reason := "no client with a command ended by itself"
-	for _, r := range m.runs {
-		if ended[r.Client] != 0 && known[r.Client] {
-			reason = ""
-			break
-		}
+	if slices.ContainsFunc(m.runs, func(r Run) bool { return ended[r.Client] != 0 }) {
+		reason = ""
 	}
 	for _, r := range m.runs {
 		if !known[r.Client] {

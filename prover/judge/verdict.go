@@ -93,5 +93,5 @@ const (
 	Waiting Phase = "waiting" // no command of it runs
 	Young   Phase = "young"   // its command has run for less than a second
 	Running Phase = "running"
-	Other   Phase = "other" // the fault has no target, or that has ended
+	Other   Phase = "other" // the fault strikes no client, or one that has ended
 )

@@ -77,7 +77,7 @@ type window struct {
 func (r Report) windows() []window {
 	var rows []window
 	for _, fault := range slices.Sorted(maps.Keys(r.Windows)) {
-		row, hits, targeted := window{Fault: clean(fault)}, 0, r.targeted(fault)
+		row, hits, targeted := window{Fault: clean(fault)}, 0, r.Targeted(fault)
 		for _, phase := range phases {
 			n := r.Windows[fault][phase]
 			switch {
@@ -95,8 +95,8 @@ func (r Report) windows() []window {
 	return rows
 }
 
-// targeted reports whether a fault strikes clients, and not the broker or all. One that has struck nothing may.
-func (r Report) targeted(fault string) bool {
+// Targeted reports whether a fault strikes clients, and not the broker or all. One that has struck nothing may.
+func (r Report) Targeted(fault string) bool {
 	counts := r.Windows[fault]
 	if counts[judge.Waiting]+counts[judge.Young]+counts[judge.Running] > 0 || counts[judge.Other] == 0 {
 		return true

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/prover/judge"
+	"berth/prover/report"
 )
 
 // heads are of what fields returns.
@@ -20,7 +21,7 @@ func (c *cell) fields() []string {
 		return []string{name, "", "", "", "", "not run to its end"}
 	}
 	return []string{name, fmt.Sprint(c.report.Seed), fmt.Sprint(len(judge.Runs(h))), fmt.Sprint(len(h.Faults())),
-		hit(c.report.Windows), c.verdicts()}
+		hit(c.report), c.verdicts()}
 }
 
 // verdicts is what checkers have found, and when the first one found out that a berth is broken.
@@ -50,11 +51,11 @@ func (c *cell) verdicts() string {
 }
 
 // hit is how many windows faults have hit, and how many there are: one of a fault that strikes no client, three of others.
-func hit(w judge.Windows) string {
+func hit(r report.Report) string {
 	hits, all := 0, 0
-	for _, phases := range w {
+	for name, phases := range r.Windows {
 		windows := []judge.Phase{judge.Waiting, judge.Young, judge.Running}
-		if phases[judge.Waiting]+phases[judge.Young]+phases[judge.Running] == 0 && phases[judge.Other] > 0 {
+		if !r.Targeted(name) {
 			windows = []judge.Phase{judge.Other}
 		}
 		for _, phase := range windows {
