@@ -68,13 +68,12 @@ func TestStatusSaysWhoHasEachSlot(t *testing.T) {
 		}
 		c.administer("create", "--slots=2")
 		b := c.run(plain)
-		b.awaitRuns(1)
+		term := b.awaitLog("command started").text("term") // which berth knows a moment after the command
 		s := object[status](t, c.inquire(0, "status", "--json").stdout())
 		if s.Kind != c.kind || s.Name != c.name || len(s.Slots) != 2 || s.Slots[0].Holder == nil ||
 			s.Slots[1].Holder != nil || s.Slots[0].State != "held" || s.Slots[1].State != "free" || s.Waiting != 0 {
 			t.Fatalf("got %+v", s)
 		}
-		term := b.awaitLog("command started").text("term")
 		got := *s.Slots[0].Holder
 		if want, _ := strconv.ParseFloat(term, 64); got.PID != b.pid() || got.Command != "sh" ||
 			got.State != "running" || float64(got.Term) != want {
