@@ -15,6 +15,7 @@ import (
 
 	"berth/prover/history"
 	"berth/prover/witness"
+	"berth/test/process"
 )
 
 func TestMain(m *testing.M) {
@@ -40,8 +41,25 @@ func start(t *testing.T, dir string, lasts time.Duration, env ...string) *exec.C
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		end(dir)
+	})
 	return cmd
+}
+
+// end kills what witnesses have left, before their directory is removed.
+func end(dir string) {
+	self, over := process.Executable(os.Getpid()), time.Now().Add(patience)
+	for none := 0; none < 10 && time.Now().Before(over); time.Sleep(time.Millisecond) { // in a row: one that has forked and ended meanwhile is not found
+		left := process.WithEnvironment("WITNESS_DIR=" + dir)
+		for pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if none++; len(left) > 0 || process.Begins(self) {
+			none = 0
+		}
+	}
 }
 
 func lives(t *testing.T, dir string) history.History {
