@@ -138,7 +138,8 @@ func TestFirstViolationIsTheEnd(t *testing.T) {
 
 func TestNothingIsBrokenInTheCalm(t *testing.T) {
 	t.Parallel()
-	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "kill", "--time", "4s", "--calm", "3950ms")
+	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "kill", "--time", "4s", "--calm", "3950ms",
+		"--work", "1s")
 	p.start(t)
 	p.ends(t, statusKept, "no verdict: it has struck nothing")
 }
@@ -299,7 +300,7 @@ func TestWhatAFaultAllowsIsNoViolation(t *testing.T) {
 func TestCommandThatFailsToBreakAnythingIsTold(t *testing.T) {
 	t.Parallel()
 	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "broken", "--fault", "broken=false", "--time", "3s",
-		"--seed", "7")
+		"--seed", "7", "--work", "1s")
 	p.start(t)
 	p.ends(t, statusKept, "fault broken ended with status 1", "no verdict: it has struck nothing")
 }
