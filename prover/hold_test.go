@@ -94,6 +94,13 @@ func TestWithoutALockNothingIsRun(t *testing.T) {
 	}
 }
 
+func TestProgramThatDoesNotEndIsKilled(t *testing.T) {
+	t.Parallel()
+	p := holds(t, isOK, isOK, isOK+"; exec sleep 60", "exit 4")
+	p.start(t)
+	p.ends(t, -1, "has not ended within 10s of exit")
+}
+
 func TestProgramThatBreaksTheProtocolIsToldAndKilled(t *testing.T) {
 	t.Parallel()
 	const signalled = -1

@@ -173,13 +173,22 @@ func (s *Speaker) answer(do string) (message, error) {
 	return m, s.take(m)
 }
 
-// exit has the program end, and waits for that. Nothing else that it prints matters any more.
+// exit has the program end, and waits for that, though not for ever. Nothing else that it prints matters any more.
 func (s *Speaker) exit(status int) error {
 	s.ask("exit", fmt.Sprintf(`,"status":%d`, status))
 	s.requests.Close()
-	for (<-s.heard).err == nil {
+	late := time.NewTimer(slow)
+	defer late.Stop()
+	for {
+		select {
+		case m := <-s.heard:
+			if m.err != nil {
+				return nil
+			}
+		case <-late.C:
+			return fmt.Errorf("the program has not ended within %s of exit; it is killed", slow)
+		}
 	}
-	return nil
 }
 
 // ask sends a request, with more fields, if there are any. A program that does not read it has no answer, or has ended.
