@@ -42,9 +42,10 @@ type Guard interface {
 	// is told for each Kill, and every wire.KillingInterval after it.
 	Kill() error
 
-	// Abandon kills the guard process itself, for one that does not do what
+	// Abandon kills the guard process itself, for one that does not take what
 	// it is told. What was below it falls to the supervisor's process and is
-	// killed there; Dead is told as ever.
+	// killed there; Dead is told as ever. One that takes it, and does not say
+	// in time that it does it, is killed by itself, and Silent is told.
 	Abandon()
 
 	// Retire ends a guard whose command was never started, and waits for it.

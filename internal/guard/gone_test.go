@@ -96,7 +96,7 @@ func TestGuardThatDiesAfterTheFirstProcessLeavesItsStatusAsItWas(t *testing.T) {
 	tr.nothingLeft()
 }
 
-func TestFrozenGuardCanBeAbandoned(t *testing.T) {
+func TestFrozenGuardIsKilled(t *testing.T) {
 	withAndWithoutCgroup(t, func(t *testing.T) {
 		tr := prepare(t, guardtest.Forest)
 		tr.run()
@@ -105,7 +105,7 @@ func TestFrozenGuardCanBeAbandoned(t *testing.T) {
 		if err := tr.guard.Kill(); err != nil {
 			t.Errorf("an order to a frozen guard: %v", err)
 		}
-		tr.guard.Abandon()
+		tr.next(wire.Silent)
 		tr.orphansDie()
 	})
 }

@@ -1,6 +1,8 @@
 package guard
 
 import (
+	"errors"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +31,7 @@ type Guard struct {
 	events    chan wire.Event
 	gone      chan struct{} // closed by the Host when the process was reaped
 	started   chan struct{} // closed by Start: something may run
+	silence   silence
 
 	haltMu   sync.Mutex // held while noteHalt tells, and while events is closed
 	haltTold bool       // guarded by haltMu; also set when it cannot be told any more
@@ -45,6 +48,7 @@ func newGuard(host *Host, conn *wire.Conn, namespace bool) *Guard {
 		events:    make(chan wire.Event, 16),
 		gone:      make(chan struct{}),
 		started:   make(chan struct{}),
+		silence:   silence{conn: conn},
 	}
 }
 
@@ -53,17 +57,7 @@ func newGuard(host *Host, conn *wire.Conn, namespace bool) *Guard {
 func (g *Guard) run() {
 	defer g.endEvents()
 	defer g.conn.Close()
-	var exited, dead bool
-	var err error
-	if g.namespace {
-		err = awaitMount(g.conn)
-	}
-	if err != nil {
-		g.host.kill(g)
-		g.events <- wire.Event{Kind: wire.Unusable, Err: err}
-	} else {
-		exited, dead = g.passOn()
-	}
+	exited, dead := g.passOn()
 	g.awaitGone(dead)
 	select {
 	case <-g.started:
@@ -76,25 +70,35 @@ func (g *Guard) run() {
 	}
 }
 
-// passOn passes on events until the guard says no more.
+// passOn passes on events until the guard says no more. One that was silent for too long is killed, and what it has
+// said by its end is passed on: the command may have been started.
 func (g *Guard) passOn() (exited, dead bool) {
 	var overdue bool
 	for {
 		var e wire.Event
-		if _, err := g.conn.Receive(&e); err != nil {
+		_, err := g.conn.Receive(&e)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && !dead:
+			e = wire.Event{Kind: wire.Silent}
+			g.host.kill(g)
+		case err != nil:
 			return exited, dead
+		case e.Kind == wire.NotMounted:
+			e = wire.Event{Kind: wire.Unusable, Err: notMounted(e.Errno)}
 		}
 		last := e.Kind == wire.Exited && !e.Left
 		exited = exited || e.Kind == wire.Exited
 		overdue = overdue || e.Kind == wire.Overdue
 		dead = dead || e.Kind == wire.Dead || last
-		if dead { // nothing keeps the process any more but its will
+		if !dead {
+			g.silence.broken()
+		} else { // nothing keeps the process any more but its will
 			_ = g.SetWill(nil) // berth gives the slot back
 			timeout := leaveTimeout
 			if overdue {
 				timeout += wire.WillTimeout
 			}
-			_ = g.conn.SetReadDeadline(time.Now().Add(timeout))
+			g.silence.last(timeout)
 		}
 		if e.Pid != 0 && g.namespace {
 			e.Pid = outside(g.host.env.procfs, g.pid, e.Pid)
@@ -183,6 +187,7 @@ func (g *Guard) SetWill(will []byte) error {
 func (g *Guard) Start(start supervisor.Start) error {
 	g.settings.Store(terminal.Settings())
 	close(g.started)
+	g.silence.ordered(false)
 	files := start.Files
 	if start.Beside != nil {
 		files = append(slices.Clone(files), start.Beside)
@@ -210,7 +215,10 @@ func (g *Guard) Freeze() error { return g.order(wire.Order{Op: wire.OpFreeze}) }
 func (g *Guard) Thaw() error { return g.order(wire.Order{Op: wire.OpThaw}) }
 
 // Kill implements supervisor.Guard.
-func (g *Guard) Kill() error { return g.order(wire.Order{Op: wire.OpKill}) }
+func (g *Guard) Kill() error {
+	g.silence.ordered(true)
+	return g.order(wire.Order{Op: wire.OpKill})
+}
 
 // Abandon implements supervisor.Guard.
 func (g *Guard) Abandon() { g.host.kill(g) }

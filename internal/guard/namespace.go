@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/procfs"
-	"berth/internal/guard/wire"
 )
 
 // ErrNamespace says that a guard with Spec.Namespace cannot be started here.
@@ -34,26 +32,6 @@ func (u unusable) Is(target error) bool { return target == ErrNamespace }
 // ends, the kernel kills everything in it and lets nobody wait for the guard
 // before that is done (pid_namespaces(7)).
 const namespaceFlags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
-
-// mountTimeout bounds how long a guard may take until it has mounted /proc in its
-// namespace, which is milliseconds. No command runs meanwhile.
-const mountTimeout = 10 * time.Second
-
-// awaitMount waits for what a guard in a namespace says first.
-func awaitMount(conn *wire.Conn) error {
-	var event wire.Event
-	if err := conn.SetReadDeadline(time.Now().Add(mountTimeout)); err != nil {
-		return fmt.Errorf("cannot start the guard: %w", err)
-	}
-	_, err := conn.Receive(&event)
-	switch {
-	case err != nil:
-		return fmt.Errorf("cannot start the guard: it does not report that it is ready: %w", err)
-	case event.Kind != wire.ProcMounted:
-		return notMounted(event.Errno)
-	}
-	return conn.SetReadDeadline(time.Time{})
-}
 
 // notMounted says why /proc could not be mounted.
 func notMounted(errno syscall.Errno) error {

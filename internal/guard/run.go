@@ -48,12 +48,8 @@ func (h *Host) Run(ctx context.Context, spec Spec, how Beside) error {
 	start := how.Start
 	start.Deadline = how.deadline(limit, start.Deadline)
 	_ = g.Start(start)
-	abandon := time.NewTimer(how.Limit + leaveTimeout)
-	defer abandon.Stop()
-	kill := func() {
-		_ = g.Kill()
-		abandon.Reset(leaveTimeout)
-	}
+	late := time.NewTimer(how.Limit + leaveTimeout) // its guard keeps the limit, unless it is stopped
+	defer late.Stop()
 	result, done, settled := fmt.Errorf("%w: its guard died", ErrUnjudged), ctx.Done(), false
 	for {
 		select {
@@ -74,17 +70,15 @@ func (h *Host) Run(ctx context.Context, spec Spec, how Beside) error {
 				if e.Left {
 					how.Stuck(e)
 				}
-			case wire.Killing: // it is not the guard's fault if that takes long
-				abandon.Reset(wire.KillingInterval + leaveTimeout)
 			case wire.Overdue:
-				kill() // it does that already, and goes on to tell of it
+				_ = g.Kill() // it does that already, and goes on to tell of it
 				result, settled = fmt.Errorf("%w: the slot's deadline has passed", ErrUnjudged), true
 				if limit.Passed() {
 					result = fmt.Errorf("it took longer than %s and was killed", how.Limit)
 				}
 			case wire.Exited:
 				if e.Left {
-					kill()
+					_ = g.Kill()
 				}
 				if e.Orphans || settled {
 					break
@@ -96,9 +90,9 @@ func (h *Host) Run(ctx context.Context, spec Spec, how Beside) error {
 			}
 		case <-done:
 			result, done, settled = ctx.Err(), nil, true
-			kill()
-		case <-abandon.C:
-			g.Abandon()
+			_ = g.Kill()
+		case <-late.C:
+			_ = g.Kill()
 		}
 	}
 }

@@ -30,8 +30,7 @@ func TestMain(m *testing.M) {
 
 // strict fails a test for an event that the table of states does not have.
 var strict = env{
-	guardPatience: normal.guardPatience,
-	callPatience:  normal.callPatience,
+	callPatience: normal.callPatience,
 	unlisted: func(_ hclog.Logger, state supervisor.State, on machine.Event) {
 		panic(fmt.Sprintf("%q comes in state %q, for which the table does not have it", on, state))
 	},

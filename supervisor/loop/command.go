@@ -35,17 +35,11 @@ type keptSignal struct {
 func (l *loop) noteAccepted() {
 	l.facts.Guarded = true
 	l.facts.Command.Phase = machine.Accepted
-	if !l.sequence.killing {
-		l.silence.Stop()
-	}
 }
 
 // noteStarted hands on what came while the command was being started.
 func (l *loop) noteStarted(pid int) {
 	l.facts.Command.Phase = machine.Alive
-	if !l.sequence.killing {
-		l.silence.Stop()
-	}
 	if l.facts.Command.Hook != "" {
 		l.log.Info("hook started", "hook", string(l.facts.Command.Hook), "process", pid)
 	} else {
@@ -72,7 +66,6 @@ func (l *loop) noteStarted(pid int) {
 }
 
 func (l *loop) noteNotStarted(errno syscall.Errno) {
-	l.silence.Stop()
 	l.facts.Command.Phase = machine.NotExecuted
 	if l.facts.Command.Hook != "" {
 		l.facts.Command.Err = errno
@@ -164,14 +157,7 @@ func (l *loop) kill() {
 	l.sequence.killing = true
 	l.tally.Step(unix.SIGKILL)
 	_ = l.guard.Kill()
-	l.silence.Reset(l.env.guardPatience)
 }
-
-// noteKilling is for a guard that has sent KILL to the whole tree. It is not its
-// fault if that takes long: a process waits in the kernel, or may not be
-// signalled. To kill the guard as well would not end that, for as long as it says
-// that it is there.
-func (l *loop) noteKilling() { l.silence.Reset(wire.KillingInterval + l.env.guardPatience) }
 
 // noteLasting is for a process that KILL does not make go away.
 func (l *loop) noteLasting(g wire.Event) {
@@ -184,16 +170,9 @@ func (l *loop) noteLasting(g wire.Event) {
 		"process", g.Pid, "about", g.About)
 }
 
-// abandon kills a guard that does not answer in time.
-func (l *loop) abandon() {
-	l.log.Error("the guard does not answer; killing it and the command")
-	l.guard.Abandon()
-}
-
 // treeDied is for the end of the command's last process.
 func (l *loop) treeDied() {
 	l.stepTimer.Stop()
-	l.silence.Stop()
 	l.hookTime.Stop()
 	l.noteHookDeath()
 	l.guard, l.guardEvents = l.hooks.spare, l.hooks.spareEvents // nil but after a hook

@@ -90,8 +90,6 @@ func (l *loop) receive() event {
 		l.beginCheck()
 	case <-l.runTime.C:
 		return l.noteRunOver()
-	case <-l.silence.C:
-		l.abandon()
 	case <-l.overtime.C:
 		return event{on: machine.Stuck}
 	case <-l.timeout.C:
@@ -163,8 +161,8 @@ func (l *loop) told(g wire.Event, open bool) event {
 	case wire.Refused: // berth cannot end it, such as sudo(8) under a user's berth
 		l.log.Error("a process may not be signalled (EPERM); the slot is not given back before it has ended",
 			"process", g.Pid)
-	case wire.Killing:
-		l.noteKilling()
+	case wire.Silent:
+		l.log.Error("the guard does not answer; killing it and the command")
 	case wire.Lasting:
 		l.noteLasting(g)
 	case wire.Overdue:

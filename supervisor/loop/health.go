@@ -183,7 +183,6 @@ func (l *loop) afterCheck(e event) event {
 	l.health.dead = &e
 	l.guardEvents = nil
 	l.stepTimer.Stop()
-	l.silence.Stop()
 	l.health.checks.BreakOff()
 	return event{}
 }

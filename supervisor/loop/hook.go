@@ -136,7 +136,6 @@ func (l *loop) startHook(hook supervisor.Hook, start supervisor.Start) {
 	}
 	l.guard, l.guardEvents = guard, guard.Events()
 	_ = l.guard.Start(start)
-	l.silence.Reset(l.env.guardPatience)
 	l.hookTime.Reset(l.cfg.HookTimeout)
 	l.hooks.killAt = time.Now().Add(l.cfg.HookTimeout)
 }

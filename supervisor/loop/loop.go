@@ -32,10 +32,6 @@ import (
 
 // env is what tests replace.
 type env struct {
-	// guardPatience is how long a guard may take to answer. Beginning to start and
-	// to kill takes milliseconds; a guard that is stopped would take for ever.
-	guardPatience time.Duration
-
 	// callPatience is how long a lock's method may go on after it was cancelled. It
 	// is promised to return promptly; a backend that breaks the promise must not
 	// keep berth from ending.
@@ -47,8 +43,7 @@ type env struct {
 }
 
 var normal = env{
-	guardPatience: 2 * time.Second,
-	callPatience:  10 * time.Second,
+	callPatience: 10 * time.Second,
 	unlisted: func(log hclog.Logger, state supervisor.State, on machine.Event) {
 		log.Debug("nothing to do for it", "event", string(on), "state", string(state))
 	},
@@ -113,7 +108,6 @@ type timers struct {
 	verifyTimer, pauseTimer, stepTimer *time.Timer
 
 	timeout   *time.Timer     // of waiting for a slot
-	silence   *time.Timer     // the guard's
 	hookTime  *time.Timer     // of the hook that runs
 	hangup    *time.Timer     // since HUP was received
 	runTime   *time.Timer     // --max-run of the command
@@ -125,7 +119,7 @@ type timers struct {
 func newTimers(clock boottime.Clock) (timers, error) {
 	lossTimer, err := clock.NewTimer()
 	return timers{
-		verifyTimer: stopped(), pauseTimer: stopped(), stepTimer: stopped(), timeout: stopped(), silence: stopped(),
+		verifyTimer: stopped(), pauseTimer: stopped(), stepTimer: stopped(), timeout: stopped(),
 		hookTime: stopped(), hangup: stopped(), runTime: stopped(), overtime: stopped(), lossTimer: lossTimer,
 	}, err
 }

@@ -67,7 +67,6 @@ func (l *loop) start(e event) {
 	handover := l.held.Handover()
 	_ = l.guard.Start(supervisor.Start{Vars: l.vars(), Files: handover.Files, Will: handover.Will,
 		Deadline: l.deadline, Last: l.facts.Last, Beside: l.health.checks.Attach()})
-	l.silence.Reset(l.env.guardPatience)
 }
 
 // logSlot has the log say what is held.

@@ -32,30 +32,6 @@ func TestGuardStoppedThenTheCommandsEndIsSeenAtOnce(t *testing.T) {
 	})
 }
 
-// freezeGuard keeps the guard from doing anything until it is killed.
-func (b *berth) freezeGuard() {
-	b.t.Helper()
-	guard := b.guardPID()
-	p, _ := inspect(guard)
-	if len(p.args) < 3 || p.args[2] == "" {
-		b.t.Fatal("the guard makes no control group; these tests need root and a cgroup v2 hierarchy")
-	}
-	group := filepath.Join(filepath.Dir(p.args[2]), b.mark)
-	if err := os.Mkdir(group, 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() {
-		until(b.t, "the removal of "+group, func() bool { return os.Remove(group) == nil })
-	})
-	for _, c := range []struct{ file, value string }{{"cgroup.procs", strconv.Itoa(guard)}, {"cgroup.freeze", "1"}} {
-		if err := os.WriteFile(filepath.Join(group, c.file), []byte(c.value), 0o644); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	until(b.t, "the guard to be frozen",
-		func() bool { return strings.Contains(read(filepath.Join(group, "cgroup.events")), "frozen 1") })
-}
-
 // stop stops a process, and waits until none of its threads runs any more: on a busy host a berth that has heard of its
 // command's end would take the will back meanwhile.
 func stop(t testing.TB, pid int) {

@@ -29,6 +29,8 @@ type guard struct {
 	orders chan order
 	told   chan wire.Event         // by the guard; closed when it is gone
 	events chan wire.Event         // which berth receives
+	silent *time.Timer             // berth's, for as long as the guard may say nothing
+	toKill bool                    // berth has told it to; world.mu guards this
 	exits  chan syscall.WaitStatus // how the command has ended
 	timer  *timer
 	over   chan struct{} // closed when the process has ended
@@ -60,7 +62,9 @@ func newGuard(b *berth) *guard {
 		task: newTask(b.host, fmt.Sprintf("%s.g%d", b.name, w.number())), berth: b, orders: make(chan order, 1000),
 		told: make(chan wire.Event, 100), events: make(chan wire.Event, 100),
 		exits: make(chan syscall.WaitStatus, 1), dead: make(chan struct{}), over: make(chan struct{}),
+		silent: time.NewTimer(0),
 	}
+	g.silent.Stop()
 	g.timer = b.host.clock.newTimer(g.task)
 	b.host.guards = append(b.host.guards, g)
 	go g.run(g.process)
@@ -81,6 +85,10 @@ func (g *guard) order(o order) error {
 			w.step(g.berth.task, "order start")
 		}
 		w.note(g.berth.name, "orders "+o.what)
+		if (o.what == "start" || o.what == "kill") && !g.isDead() {
+			g.toKill = g.toKill || o.what == "kill"
+			g.silent.Reset(silence)
+		}
 		select {
 		case g.orders <- o:
 		default:
@@ -131,19 +139,43 @@ func (g *guard) Retire() {
 // Events implements supervisor.Guard.
 func (g *guard) Events() <-chan wire.Event { return g.events }
 
-// passOn tells berth, unless that is stopped. It is a part of berth.
+// silence is for how long a guard may say nothing that is to start or to kill.
+const silence = 2 * time.Second
+
+// passOn tells berth, unless that is stopped, and kills a guard that was silent for too long. It is a part of berth.
 func (g *guard) passOn() {
 	defer close(g.events)
-	for event := range g.told {
-		if !g.berth.await() {
-			continue
+	for {
+		select {
+		case event, open := <-g.told:
+			alive := g.berth.await()
+			if !open {
+				return
+			}
+			if alive {
+				g.heard(event)
+				g.events <- event
+			}
+		case <-g.silent.C:
+			if g.berth.await() && len(g.told) == 0 {
+				g.Abandon()
+				g.events <- wire.Event{Kind: wire.Silent}
+			}
 		}
-		if event.Kind == wire.Dead {
-			_ = g.SetWill(nil)
-		}
-		g.events <- event
 	}
-	g.berth.await()
+}
+
+// heard is for what the guard has said. While it kills, it may be silent for a while alone.
+func (g *guard) heard(event wire.Event) {
+	g.host.w.mu.Lock()
+	g.silent.Stop()
+	if g.toKill && !g.isDead() {
+		g.silent.Reset(wire.KillingInterval + silence)
+	}
+	g.host.w.mu.Unlock()
+	if event.Kind == wire.Dead {
+		_ = g.SetWill(nil)
+	}
 }
 
 // die kills the guard, and the command's first process with it. The caller has world.mu.

@@ -183,7 +183,7 @@ func (g *guard) handOverWill() {
 
 // tell reports an event. A supervisor that does not read may keep the guard from
 // nothing that is urgent: not from the deadline, and not from killing what is left.
-func (g *guard) tell(event wire.Event) {
+func (g *guard) tell(event wire.Event) (told bool) {
 	timeout := wire.SendTimeout
 	last := event.Kind == wire.Dead || event.Kind == wire.Exited && !event.Left
 	if !last && (g.killing || g.supervisor.unresponsive) {
@@ -192,7 +192,7 @@ func (g *guard) tell(event wire.Event) {
 	if !last && g.deadline != 0 {
 		timeout = min(timeout, g.deadline.Until())
 	}
-	g.supervisor.tell(event, timeout)
+	return g.supervisor.tell(event, timeout)
 }
 
 func (g *guard) obey(o wire.Order) {
@@ -238,8 +238,11 @@ func (g *guard) start(o wire.Order) {
 		g.fail(err)
 		return
 	}
-	tree.RemoveLeft(g.args.Cgroup)          // what ran in this slot before may be in one
-	g.tell(wire.Event{Kind: wire.Accepted}) // before anything can run
+	tree.RemoveLeft(g.args.Cgroup) // what ran in this slot before may be in one
+	if !g.tell(wire.Event{Kind: wire.Accepted}) {
+		g.phase = over // a supervisor that does not know of it would have the command started again
+		return
+	}
 	if g.deadline.Passed() {
 		g.tell(wire.Event{Kind: wire.Overdue})
 		g.finish()

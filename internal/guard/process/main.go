@@ -128,8 +128,7 @@ func groupOfParent() int {
 	return group
 }
 
-// mountProc makes /proc show the processes of this PID namespace alone, and says so
-// to the supervisor. Mounts on the host still appear in here, and go away again when
+// mountProc makes /proc show the processes of this PID namespace alone. Mounts on the host still appear in here, and go away again when
 // they are unmounted there, so that berth keeps no file system busy; nothing goes the
 // other way (MS_SLAVE, mount_namespaces(7)).
 func mountProc(s *supervisor) error {
@@ -145,6 +144,5 @@ func mountProc(s *supervisor) error {
 		s.tell(wire.Event{Kind: wire.NotMounted, Errno: errno}, wire.SendTimeout)
 		return errToldAlready
 	}
-	s.tell(wire.Event{Kind: wire.ProcMounted}, wire.SendTimeout)
 	return nil
 }

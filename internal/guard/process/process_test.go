@@ -73,6 +73,15 @@ func TestSupervisorIsToldBeforeTheCommandCanRun(t *testing.T) {
 	expect(t, conn, wire.Accepted)
 }
 
+func TestNothingIsStartedOfWhichTheSupervisorCannotBeTold(t *testing.T) {
+	g, conn := prepare(t)
+	conn.Close()
+	g.start(wire.Order{Op: wire.OpStart, Deadline: boottime.Now().Add(time.Hour)})
+	if g.phase != over || g.forker.decide() {
+		t.Error("the command can be forked")
+	}
+}
+
 func TestNothingIsStartedWithADeadlineThatCannotBeKept(t *testing.T) {
 	g, conn := prepare(t)
 	timer, err := boottime.NewTimer()

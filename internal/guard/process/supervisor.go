@@ -18,10 +18,11 @@ type supervisor struct {
 const minTimeout = time.Millisecond
 
 // tell reports an event, and waits for as long at most until the supervisor has
-// room for it. One that is gone is found out by reading.
-func (s *supervisor) tell(event wire.Event, timeout time.Duration) {
+// room for it. One that is gone is found out by reading. It reports whether the event is on its way.
+func (s *supervisor) tell(event wire.Event, timeout time.Duration) (told bool) {
 	err := s.conn.Send(event, nil, max(timeout, minTimeout))
 	s.unresponsive = errors.Is(err, os.ErrDeadlineExceeded)
+	return err == nil
 }
 
 // order waits for what the supervisor says. An error is the supervisor's end, or that it

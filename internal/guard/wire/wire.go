@@ -71,10 +71,9 @@ type Kind string
 // What the guard's process tells, in order, and what its parent tells of it. Exited without Left tells Dead as well,
 // and is the last that the process tells.
 const (
-	// ProcMounted or NotMounted, with its Errno, comes first, and only from a guard in a PID namespace of its own. The
-	// supervisor gets neither.
-	ProcMounted Kind = "proc mounted"
-	NotMounted  Kind = "not mounted"
+	// NotMounted, with its Errno, is all that a guard says in whose PID namespace /proc cannot be mounted. The
+	// supervisor gets Unusable in its place.
+	NotMounted Kind = "not mounted"
 	// Accepted: the guard is about to start the command, which takes as long
 	// as its program takes to be read. It has not run before that, and may have after it.
 	Accepted Kind = "accepted"
@@ -103,6 +102,8 @@ const (
 	// tracer keeps it: Dead is told all the same. Either is told once by the process that
 	// kills the tree: the guard, or after its death berth.
 	Lasting Kind = "lasting"
+	// Silent, from the parent: the guard has not said in time that it does what it was told, and is killed.
+	Silent Kind = "silent"
 	// Halted, from the parent: the guard itself was stopped, by SIGSTOP for example, and has been
 	// continued. It is told once.
 	Halted Kind = "halted"
@@ -204,7 +205,8 @@ func (c *Conn) SayNoMore() {
 	_ = c.raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_RD) })
 }
 
-// SetReadDeadline bounds how long Receive waits from now on; the zero time is for ever.
+// SetReadDeadline bounds how long Receive waits from now on; the zero time is for ever. What has arrived is received,
+// however late this process gets to it.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.file.SetReadDeadline(t) }
 
 // Send writes one message with the files beside it, and waits for as long at most
@@ -224,40 +226,38 @@ func (c *Conn) Send(message Message, files []*os.File, timeout time.Duration) er
 		}
 		beside = unix.UnixRights(fds...)
 	}
-	send := func(fd uintptr) (err error) {
-		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-			err = unix.Sendmsg(int(fd), data, beside, nil, unix.MSG_NOSIGNAL)
-		}
-		return err
-	}
-	// Not by Write, which tries nothing after a deadline that has passed: to take it back would take it from who waits.
-	var err error
-	refused := c.raw.Control(func(fd uintptr) { err = send(fd) })
-	if refused == nil && errors.Is(err, unix.EAGAIN) {
-		_ = c.file.SetWriteDeadline(time.Now().Add(timeout))
-		refused = c.raw.Write(func(fd uintptr) (done bool) {
-			err = send(fd)
-			return !errors.Is(err, unix.EAGAIN)
-		})
-	}
-	if err = cmp.Or(refused, err); err != nil {
+	_ = c.file.SetWriteDeadline(time.Now().Add(timeout))
+	err := c.await(c.raw.Write, func(fd int) error { return unix.Sendmsg(fd, data, beside, nil, unix.MSG_NOSIGNAL) })
+	if err != nil {
 		return fmt.Errorf("cannot send: %w", err)
 	}
 	return nil
 }
 
-func (c *Conn) read() (n, nBeside int, err error) {
-	waited := c.raw.Read(func(fd uintptr) (done bool) {
-		for {
-			n, nBeside, _, _, err = unix.Recvmsg(int(fd), c.data, c.beside, unix.MSG_CMSG_CLOEXEC)
-			if !errors.Is(err, unix.EINTR) {
-				return !errors.Is(err, unix.EAGAIN)
-			}
+// await calls until there is room, or something to read, and for the last time when the deadline has passed: this
+// process may have been stopped since it called.
+func (c *Conn) await(wait func(func(fd uintptr) (done bool)) error, call func(fd int) error) (err error) {
+	try := func(fd uintptr) (done bool) {
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			err = call(int(fd))
 		}
-	})
-	if waited != nil {
-		return 0, 0, waited
+		return !errors.Is(err, unix.EAGAIN)
 	}
+	refused := wait(try)
+	if errors.Is(refused, os.ErrDeadlineExceeded) {
+		done := false
+		if closed := c.raw.Control(func(fd uintptr) { done = try(fd) }); closed == nil && done {
+			refused = nil
+		}
+	}
+	return cmp.Or(refused, err)
+}
+
+func (c *Conn) read() (n, nBeside int, err error) {
+	err = c.await(c.raw.Read, func(fd int) (err error) {
+		n, nBeside, _, _, err = unix.Recvmsg(fd, c.data, c.beside, unix.MSG_CMSG_CLOEXEC)
+		return err
+	})
 	return n, nBeside, err
 }
 

@@ -369,6 +369,25 @@ func TestLargestMessageArrives(t *testing.T) {
 	}
 }
 
+// A process that was stopped has everything at once: the time that is over, and what has arrived in it.
+func TestMessageThatHasArrivedIsReceivedThoughLate(t *testing.T) {
+	ours, theirs := connected(t)
+	if err := theirs.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := ours.Send(Event{Kind: Killing, Pid: i}, nil, time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 10 {
+		var got Event
+		if _, err := theirs.Receive(&got); err != nil || got.Pid != i {
+			t.Fatalf("message %d arrived as %+v, %v", i, got, err)
+		}
+	}
+}
+
 func TestReceiverNeedNotWaitForEver(t *testing.T) {
 	ours, theirs := connected(t)
 	if err := theirs.SetReadDeadline(time.Now()); err != nil {
