@@ -251,14 +251,18 @@ func (d *drawer) rare() []Fault {
 	f := Fault{Name: []string{"kill berth", "stop berth", "reset", "partition"}[d.r.IntN(4)], Whom: maker, Host: host,
 		Beside: true, Nth: 1, Then: d.upTo(d.p.Latency / 2), For: time.Second + d.upTo(10*time.Second)}
 	var cause Fault
-	switch d.r.IntN(4) {
+	switch d.r.IntN(5) {
 	case 0: // a probe that is nacked
 		f.Name, f.Step, f.Then = "slot's queue crashes", "-> basic.publish B", d.p.Latency+d.upTo(d.p.Latency+200*time.Microsecond)
 		f.Beside, f.Nth, f.For = false, 1+d.r.IntN(3), 0
 		return []Fault{f}
 	case 1:
 		cause, f.Step = Fault{Name: "alarm", For: d.upTo(4 * time.Second)}, "<- connection.unblocked"
-	case 2: // a successor has claimed B by then
+	case 2: // a command that may have been started
+		f.Name, f.Step, f.Then = "kill guard", "accepted", d.upTo(400*time.Microsecond)
+		f.Beside, f.Nth, f.For = false, 1+d.r.IntN(4), 0
+		return []Fault{f}
+	case 3: // a successor has claimed B by then
 		cause = Fault{Name: "lost behind and cut off", Whom: holder, For: time.Second + d.upTo(4*time.Second)}
 		f.Step = "<- basic.deliver B reclaim"
 	default:
@@ -299,7 +303,7 @@ var steps = []string{
 	"<- basic.consume-ok", recording, "<- basic.deliver T held", releasing,
 	"<- basic.deliver T released", "-> basic.cancel", "<- basic.cancel-ok", "<- basic.cancel", "-> basic.nack",
 	"-> basic.ack", "<- basic.ack", "-> queue.delete B", "<- queue.delete-ok", "-> basic.consume W", "-> queue.declare W",
-	"order start", "start", "will", "-> basic.consume K", "-> basic.consume Q",
+	"order start", "accepted", "start", "will", "-> basic.consume K", "-> basic.consume Q",
 	"<- basic.deliver Q", "-> channel.close", "<- channel.close", "-> connection.close", "<- connection.close-ok",
 	"<- connection.start", "<- connection.open-ok", "<- basic.qos-ok", "<- basic.deliver T yield", "<- queue.declare-ok W",
 	"<- basic.deliver W call", "<- basic.return B", "<- basic.return T released", "-> basic.publish B reclaim",

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/supervisor"
 	"berth/test/simulation/history"
 )
 
@@ -26,6 +27,10 @@ func newCommand(g *guard, slot int, term uint64) *command {
 	c := &command{of: g, span: w.history.Begin(w.now(), history.Span{Host: g.host.name, Slot: slot, Term: term})}
 	g.host.started++
 	w.noteStart(slot)
+	if term != 0 && term == g.berth.term && g.host.cfg.Restart == supervisor.Never {
+		w.history.Violate(w.now(), g.host.name, "the command of term %d is started a second time", term)
+	}
+	g.berth.term = term
 	run := time.Duration(w.random.ExpFloat64()*float64(g.host.cfg.Run)) + time.Millisecond
 	if w.final {
 		run = min(run, 2*time.Second)

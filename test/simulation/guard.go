@@ -36,6 +36,7 @@ type guard struct {
 	over   chan struct{} // closed when the process has ended
 
 	// The guard's goroutine owns what follows.
+	accepted bool // the order to start
 	will     []byte
 	willing  bool // it executes the will
 	deadline boottime.Instant
@@ -285,18 +286,24 @@ func (g *guard) obey(o order) {
 	}
 }
 
-// start forks the command.
+// start forks the command. It may be killed in between.
 func (g *guard) start(s supervisor.Start) {
-	if g.command != nil || g.isDead() {
+	if g.accepted || g.isDead() {
 		return
 	}
-	g.will, g.deadline = s.Will, s.Deadline
+	g.accepted, g.will, g.deadline = true, s.Will, s.Deadline
 	g.timer.set(s.Deadline)
 	g.tell(wire.Event{Kind: wire.Accepted})
 	w := g.host.w
 	w.mu.Lock()
+	w.step(g.task, "accepted")
+	w.mu.Unlock()
+	if !g.pause() {
+		return
+	}
+	w.mu.Lock()
 	late := s.Deadline != 0 && g.host.clock.now() >= s.Deadline
-	if !late {
+	if !late && !g.killed {
 		g.command = newCommand(g, number(s.Vars, "BERTH_SLOT"), uint64(number(s.Vars, "BERTH_TERM")))
 	}
 	w.mu.Unlock()
@@ -306,7 +313,9 @@ func (g *guard) start(s supervisor.Start) {
 		close(g.dead)
 		return
 	}
-	g.tell(wire.Event{Kind: wire.Started, Pid: g.command.span.ID})
+	if g.pause() {
+		g.tell(wire.Event{Kind: wire.Started, Pid: g.command.span.ID})
+	}
 }
 
 // number returns the value of a variable of the command's environment.
@@ -359,7 +368,7 @@ func (g *guard) noteGone() {
 
 // noteDeath is for this process, which was killed: berth, if it lives, kills what is left.
 func (g *guard) noteDeath() {
-	if g.command != nil && !g.isDead() {
+	if g.accepted && !g.isDead() {
 		g.told <- wire.Event{Kind: wire.Exited, Status: syscall.WaitStatus(unix.SIGKILL), Orphans: true}
 		g.told <- wire.Event{Kind: wire.Dead, Orphans: true}
 	}

@@ -43,6 +43,7 @@ type berth struct {
 	over    chan struct{} // closed when Run has returned
 	state   supervisor.State
 	outcome supervisor.Exit
+	term    uint64 // of the last command that it has started
 }
 
 func newHost(w *world, number int, cfg Contender) *host {

@@ -5,6 +5,7 @@ package simulation
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"slices"
@@ -80,7 +81,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// everything returns a plan in which each kind of fault comes: what a program does only once is done after that.
+// everything returns a plan in which each kind of fault comes, and what hardly ever does: what a program does only once is done after that.
 func everything(p Plan) Plan {
 	p.Faults = nil
 	for i, k := range faults {
@@ -88,6 +89,10 @@ func everything(p Plan) Plan {
 			p.Faults = append(p.Faults, Fault{Name: k.name, Whom: []role{holder, successor}[i%2], After: 3 * time.Second,
 				For: 3 * time.Second, Late: 2 * time.Second, Most: 2})
 		}
+	}
+	d := drawer{r: rand.New(rand.NewPCG(p.Seed, 2)), p: p}
+	for p.full() && len(p.Faults) < 2*len(faults) {
+		p.Faults = append(p.Faults, d.rare()...)
 	}
 	return p
 }
