@@ -70,10 +70,10 @@ func (p *tap) reopen(t *testing.T) {
 
 // fail says to all clients, in the broker's place, that it ends their connections because of an error of its own:
 // connection.close, which nothing may come between.
-func (p *tap) fail(t *testing.T) {
+func (p *tap) fail(t *testing.T, code uint16) {
 	t.Helper()
-	const text = "INTERNAL_ERROR"
-	payload := binary.BigEndian.AppendUint16([]byte{0, 10, 0, 50}, 541)
+	const text = "SOME_ERROR"
+	payload := binary.BigEndian.AppendUint16([]byte{0, 10, 0, 50}, code)
 	payload = append(append(payload, byte(len(text))), text+"\x00\x00\x00\x00"...)
 	frame := binary.BigEndian.AppendUint32([]byte{1, 0, 0}, uint32(len(payload)))
 	p.mu.Lock()

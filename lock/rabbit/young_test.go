@@ -2,6 +2,7 @@ package rabbit_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ func TestErrorOfTheBrokerExcusesNoOtherReturn(t *testing.T) {
 			cfg.Heartbeat = long
 			l := backend(t, cfg).Lock(id)
 			t.Cleanup(func() { l.Close() })
-			ends := []func(){func() { cut(t, id) }, func() { p.fail(t) }}
+			ends := []func(){func() { cut(t, id) }, func() { p.fail(t, 541) }}
 			if pause > 0 {
 				ends = ends[1:]
 			}
@@ -98,10 +99,18 @@ func TestErrorOfTheBrokerExcusesNoOtherReturn(t *testing.T) {
 	}
 }
 
-// RabbitMQ ends the connection of a berth that takes a B which is only just going: it was not killed, and a lock that
-// was never used is had at once.
+// RabbitMQ ends the connection of a berth that takes a B which is only just going, or publishes to it: it was not killed,
+// and a lock that was never used is had at once.
 func TestContenderThatComesBackAfterAnErrorOfTheBrokerDoesNotWait(t *testing.T) {
-	t.Parallel()
+	for _, code := range []uint16{541, 506} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			t.Parallel()
+			comesBack(t, code)
+		})
+	}
+}
+
+func comesBack(t *testing.T, code uint16) {
 	cfg := rabbit.Config{Heartbeat: long}
 	for {
 		p := newTap(t)
@@ -110,8 +119,8 @@ func TestContenderThatComesBackAfterAnErrorOfTheBrokerDoesNotWait(t *testing.T) 
 		t.Cleanup(func() { l.Close() })
 		succeeds(t, "connecting", func() error { return l.Connect(within(t)) })
 		failed := time.Now()
-		p.fail(t)
-		if err := l.Wait(within(t), time.Hour); !errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), "541") {
+		p.fail(t, code)
+		if err := l.Wait(within(t), time.Hour); !errors.Is(err, lock.ErrUnreachable) || !strings.Contains(err.Error(), fmt.Sprint(code)) {
 			t.Fatalf("waiting on a connection that the broker has ended: %v", err)
 		}
 		succeeds(t, "connecting again", func() error { return l.Connect(within(t)) })

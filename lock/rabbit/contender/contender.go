@@ -183,18 +183,31 @@ func (c *Contender) Requests() <-chan lock.Request { return c.On().Holder.Inbox.
 // Close implements lock.Lock. It takes a second at most, and two more if something is just being published.
 func (c *Contender) Close() error { return c.On().close() }
 
+// acquire makes an attempt, and another one if the broker has ended the connection because of an error of its own, which
+// says nothing of the lock. What the first one had is free by then, on quorum queues a moment later: RabbitMQ ends channels
+// and deletes exclusive queues before it tells the client.
 func (c *Candidate) acquire(ctx context.Context) (lock.Held, error) {
 	s := c.Holder.Session
 	if err := s.Begin("acquire "+c.id.String(), c.held != nil && !c.held.Over()); err != nil {
 		return nil, err
 	}
-	c.Holder.Writer.FlushOwed(ctx)
-	h, err := c.Caller.acquire(ctx)
+	h, err := c.attempt(ctx)
+	if err != nil && ctx.Err() == nil && s.Conn().JustFailed() {
+		c.Holder.Log.Debug("trying once more over another connection", "because", err)
+		if err = s.Connect(ctx); err == nil {
+			h, err = c.attempt(ctx)
+		}
+	}
 	if err != nil {
 		return nil, s.Outcome(err)
 	}
 	c.held, c.Holder.Waiter.Priority = h, c.priority // it has taken over, if it was to
 	return h, nil
+}
+
+func (c *Candidate) attempt(ctx context.Context) (*holding.Held, error) {
+	c.Holder.Writer.FlushOwed(ctx)
+	return c.Caller.acquire(ctx)
 }
 
 func (c *Candidate) close() error {

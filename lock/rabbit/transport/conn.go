@@ -224,12 +224,12 @@ func (c *Conn) Abandoned() bool { return c.cut.Load() }
 // Orderly reports whether the connection ended with a close that both sides know of. Valid after Done.
 func (c *Conn) Orderly() bool { return c.closed.Load() || c.reason != nil && c.reason.Server }
 
-// JustFailed reports whether the broker has ended the connection because something went wrong inside it (541), so that it
-// was alive then, and so short a time ago that it cannot have been killed and started again since, unless this process
-// stood still meanwhile.
+// JustFailed reports whether the broker has ended the connection because something went wrong inside it (541), or with a
+// queue that was just going (506), so that it was alive then, and so short a time ago that it cannot have been killed and
+// started again since, unless this process stood still meanwhile.
 func (c *Conn) JustFailed() bool {
-	return IsClosed(c.done) && c.reason != nil && c.reason.Server && c.reason.Code == amqp.InternalError &&
-		!c.clock.Passed(c.ended.Add(restart))
+	return IsClosed(c.done) && c.reason != nil && c.reason.Server &&
+		(c.reason.Code == amqp.InternalError || c.reason.Code == amqp.ResourceError) && !c.clock.Passed(c.ended.Add(restart))
 }
 
 // Why describes the end of the connection, for messages.
