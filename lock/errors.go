@@ -32,6 +32,9 @@ var (
 	// or prove the loss. It is an ErrUnknown as well.
 	ErrInDoubt = fmt.Errorf("slot in doubt: %w", ErrUnknown)
 
+	// ErrSilent: what would tell was reached, and does not do so in time. It is an ErrUnknown as well.
+	ErrSilent = fmt.Errorf("no answer in time: %w", ErrUnknown)
+
 	// ErrUnreachable: nothing that could answer was reached, or the connection
 	// to it broke.
 	ErrUnreachable = errors.New("unreachable")

@@ -31,6 +31,7 @@ var statuses = []struct {
 	{lock.ErrDenied, supervisor.ExitDenied},
 	{lock.ErrLost, supervisor.ExitLost},
 	{lock.ErrUnreachable, supervisor.ExitUnreachable},
+	{lock.ErrSilent, supervisor.ExitUnreachable},
 	{lock.ErrFull, supervisor.ExitNotObtained},
 	{lock.ErrAbsent, supervisor.ExitNotObtained},
 	{lock.ErrBusy, supervisor.ExitNotObtained},
@@ -81,7 +82,8 @@ Exit status:
   the command's own   it ran and ended by itself; 128+n if signal n ended it
   2    berth crashed, and stderr says why; a command may end with 2, too
   64   wrong usage
-  69   no broker could be reached (with --try or --timeout)
+  69   no broker could be reached, or a queue of the lock did not answer (with
+       --try or --timeout)
   70   another error, such as output that cannot be written, or a fault of
        berth's own
   75   no slot was obtained, or on_acquire refused it (with --try or --timeout)

@@ -26,6 +26,7 @@ func TestStatusFollowsWhatWentWrong(t *testing.T) {
 		{config.Usagef("x"), 64},
 		{lock.ErrUnreachable, 69},
 		{fmt.Errorf("x: %w", context.DeadlineExceeded), 75},
+		{lock.ErrSilent, 69},
 		{lock.ErrFull, 75},
 		{lock.ErrAbsent, 75},
 		{lock.ErrBusy, 75},

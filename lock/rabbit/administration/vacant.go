@@ -171,10 +171,10 @@ func (a *action) vacant(ctx context.Context, l *leaving) (bool, error) {
 		return left <= 0, nil
 	}
 	records, consumers, err := a.channel.Count(ctx, l.names.Ledger(l.slot))
-	taken := consumers > 0 // somebody's command has just started there, or is about to
+	taken := consumers > 0 // somebody's command has just started there, or is about to; or that is not known
 	if err == nil && !taken && records != l.records {
 		err = a.readLedger(ctx, l, records)
-		taken = errors.Is(err, transport.ErrTaken)
+		taken = errors.Is(err, transport.ErrTaken) || errors.Is(err, lock.ErrSilent)
 	}
 	switch {
 	case taken:

@@ -98,7 +98,7 @@ func (c *Tokens) acquire(ctx context.Context) (*holding.Held, error) {
 	if none(err) {
 		err = c.permitted(ctx, c.Holder.Names.Tokens(), err)
 	}
-	c.hindered = !none(err)
+	c.hindered = !none(err) && !errors.Is(err, lock.ErrSilent) // that is as a slot which is taken
 	conn := c.Holder.Session.Conn()
 	back := conn.UnlessBlocked(func() error { return c.Drawer.PutBack(ctx) })
 	if back != nil && !errors.Is(back, lock.ErrDenied) {

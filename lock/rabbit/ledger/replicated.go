@@ -12,8 +12,8 @@ import (
 	"berth/lock/rabbit/transport"
 )
 
-// activeTimeout is for how long one that consumes from a replicated ledger, and is shown nothing of it,
-// waits: the broker gives all of it to somebody else.
+// activeTimeout is for how long one that consumes from a replicated ledger, and is shown nothing of it, waits: the broker
+// gives all of it to somebody else, or is slow.
 const activeTimeout = time.Second
 
 // maxAhead is how many messages can come before one that was put back: the broker has 2000 at most on their way to a
@@ -40,8 +40,8 @@ var ErrCopies = errors.New("the ledger does not have the own record twice")
 // to one, and lets the next one have them when that is gone, or its node is. So only a delivery says whose turn it is:
 // a look is answered with neither messages nor consumers, too, where the ledger's leader is slow.
 //
-// A ledger without records is entered too. Errors: transport.ErrTaken, transport.ErrNoQueue, lock.ErrDenied,
-// lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
+// A ledger without records is entered too. Errors: transport.ErrTaken, transport.ErrNoQueue, lock.ErrSilent if it shows
+// nothing and nobody else is seen to consume from it, lock.ErrDenied, lock.ErrUnknown, lock.ErrUnreachable, that of ctx.
 func EnterReplicated(ctx context.Context, channel *transport.Channel, queue string, who Visitor) (*Reader, error) {
 	waiting, consumers, err := channel.Count(ctx, queue)
 	switch {
@@ -57,11 +57,25 @@ func EnterReplicated(ctx context.Context, channel *transport.Channel, queue stri
 		return nil, err
 	}
 	if err := r.readActive(ctx, waiting, who); err != nil {
-		return nil, errors.Join(err, r.Close(ctx))
+		err = errors.Join(err, r.Close(ctx))
+		if errors.Is(err, lock.ErrSilent) && goesToAnother(ctx, channel, queue) {
+			return nil, taken(queue)
+		}
+		return nil, err
 	}
 	known := r.View()
 	r.Empty = known.Unknown() || known.Truncated() || max(waiting, known.Read) >= names.LedgerFull
 	return r, nil
+}
+
+// goesToAnother reports whether somebody else consumes from a ledger that this berth has just left. A look counts the
+// active consumer alone: before, that might be this one, which a slow ledger takes a moment to see off.
+func goesToAnother(ctx context.Context, channel *transport.Channel, queue string) bool {
+	if transport.Sleep(ctx, activeTimeout) != nil {
+		return false
+	}
+	_, consumers, err := channel.Count(ctx, queue)
+	return err == nil && consumers > 0
 }
 
 func taken(queue string) error {
@@ -137,13 +151,14 @@ func (r *Reader) Deprived(ctx context.Context, publish func(context.Context) err
 	return errors.Is(err, ErrTimedOut)
 }
 
-// shown awaits something that comes at once, or to somebody else.
+// shown awaits something that comes at once, or to somebody else. Error: lock.ErrSilent if it does not come.
 func (r *Reader) shown(ctx context.Context, await func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, activeTimeout)
 	defer cancel()
 	err := await(bounded)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil && !r.channel.Conn().Broken() {
-		return taken(r.queue)
+		return lock.Errorf(lock.ErrSilent, "queue %q has shown nothing for %s: it is not known who holds the slot", r.queue,
+			activeTimeout)
 	}
 	return err
 }
