@@ -30,13 +30,6 @@ const (
 // RTMIN it leaves to musl: it ends berth, as it ends any program of Go.
 var kept = []syscall.Signal{unix.SIGKILL, unix.SIGSTOP, unix.SIGCHLD, unix.SIGURG, unix.SIGPROF, rtmin}
 
-// faults are what the kernel sends for what a program has done wrong. Go's runtime
-// tells them from those that somebody has sent by kill(2), which it hands on like any
-// other (sigFromUser in the same file); berth's own faults end it.
-var faults = []syscall.Signal{
-	unix.SIGILL, unix.SIGTRAP, unix.SIGBUS, unix.SIGFPE, unix.SIGSEGV, unix.SIGSYS,
-}
-
 // Own returns the signals that the kernel sends to a process for what it has
 // done itself: a write that nobody reads, a limit that it has reached. berth
 // survives them, and they are never forwarded: Go's runtime does not tell them from
@@ -73,10 +66,6 @@ func JobControl(sig syscall.Signal) bool {
 func KeyboardStops() []syscall.Signal {
 	return []syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
 }
-
-// Late reports whether a forwarded signal is one that nobody sends before there is a
-// command: those of real time, and faults.
-func Late(sig syscall.Signal) bool { return RealTime(sig) || slices.Contains(faults, sig) }
 
 // RealTime reports whether the signal is one that has no fixed meaning.
 func RealTime(sig syscall.Signal) bool { return sig >= rtmin && sig <= rtmax }

@@ -87,7 +87,6 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		return supervisor.Exit{Err: config.Invalidf("%v", err)}
 	}
 	defer watched.close()
-	queue.takeLate()
 	env := commandEnv(os.Environ(), cfg)
 	spec := guard.Spec{
 		Dir: guard.LeaveDir(), Enter: cfg.WorkingDirectory, Path: path, Args: cfg.Command, Env: env,
@@ -99,7 +98,10 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	exit := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     contender,
-		Launch:   func() (supervisor.Guard, error) { return guards.Launch(spec) },
+		Launch: func() (supervisor.Guard, error) {
+			defer queue.takeLate()
+			return guards.Launch(spec)
+		},
 		Signals:  queue.out,
 		Terminal: terminal(),
 		Rewrites: cfg.Rewrites,

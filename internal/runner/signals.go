@@ -25,6 +25,7 @@ type SignalQueue struct {
 	in, out    chan os.Signal
 	configured chan struct{}
 	over       chan struct{}
+	late       sync.Once // of takeLate
 	running    sync.WaitGroup
 	exit       func(syscall.Signal)
 }
@@ -39,13 +40,11 @@ type SignalQueue struct {
 // started.
 func QueueSignals(exit func(syscall.Signal)) *SignalQueue {
 	q := newQueue(exit)
-	var wanted []os.Signal
 	for _, sig := range signals.Forwarded() {
-		if !signals.Late(sig) && !signal.Ignored(sig) {
-			wanted = append(wanted, sig)
+		if early(sig) && !signal.Ignored(sig) {
+			signal.Notify(q.in, sig)
 		}
 	}
-	signal.Notify(q.in, wanted...)
 	// Received and dropped. To ignore them would have the command ignore them.
 	dropped := make(chan os.Signal, 1)
 	for _, sig := range signals.Own() {
@@ -63,29 +62,34 @@ func newQueue(exit func(syscall.Signal)) *SignalQueue {
 	}
 }
 
-// early reports whether an ending signal ends berth at once.
-func (q *SignalQueue) early() bool {
+// early reports whether a signal is about berth itself while there is no command.
+func early(sig syscall.Signal) bool { return sig == syscall.SIGHUP || signals.Ends(sig) }
+
+// ready reports whether an ending signal waits for the supervisor.
+func (q *SignalQueue) ready() bool {
 	select {
 	case <-q.configured:
-		return false
-	default:
 		return true
+	default:
+		return false
 	}
 }
 
 // queueAll has ending signals wait in the queue like all others.
 func (q *SignalQueue) queueAll() { close(q.configured) }
 
-// takeLate takes the real-time signals and faults too, while berth connects: nobody
-// sends them before there is a command, and to ask for 30 signals takes 0.7 ms.
+// takeLate takes all others too. It begins when a guard is being loaded, and berth has nothing else to do: nobody sends
+// them before there is a command, and to ask for one wakes a thread and waits for it, so that all take 2 ms.
 func (q *SignalQueue) takeLate() {
-	var wanted []os.Signal
-	for _, sig := range signals.Forwarded() {
-		if signals.Late(sig) {
-			wanted = append(wanted, sig)
+	q.late.Do(func() {
+		var wanted []os.Signal
+		for _, sig := range signals.Forwarded() {
+			if !early(sig) {
+				wanted = append(wanted, sig)
+			}
 		}
-	}
-	q.running.Go(func() { signal.Notify(q.in, wanted...) })
+		q.running.Go(func() { signal.Notify(q.in, wanted...) })
+	})
 }
 
 // End ends the queue; nothing is delivered any more.
@@ -104,7 +108,7 @@ func (q *SignalQueue) run() {
 		}
 		select {
 		case sig := <-q.in:
-			if number, ok := sig.(syscall.Signal); ok && signals.Ends(number) && q.early() {
+			if number, ok := sig.(syscall.Signal); ok && signals.Ends(number) && !q.ready() {
 				q.exit(number)
 			}
 			if len(waiting) < longQueue || !slices.Contains(waiting, sig) {
