@@ -21,6 +21,7 @@ import (
 	"berth/internal/cli/flags"
 	"berth/internal/cli/pages"
 	"berth/internal/config"
+	"berth/internal/guard/launch"
 	"berth/internal/logging"
 	"berth/internal/tty"
 	"berth/supervisor"
@@ -29,6 +30,7 @@ import (
 // Main runs the command line and returns the exit status. args[0] is the
 // program's name.
 func Main(args []string) int {
+	defer launch.Drop()
 	return orFault(func() int { return run(args) })
 }
 

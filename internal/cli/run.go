@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/cli/flags"
 	"berth/internal/config"
+	"berth/internal/guard/launch"
 	"berth/internal/logging"
 	"berth/internal/runner"
 	"berth/supervisor"
@@ -50,7 +51,10 @@ func runCommand() *cli.Command {
 }
 
 func runAction(c *cli.Context) error {
-	queue := runner.QueueSignals(func(sig syscall.Signal) { os.Exit(supervisor.ExitSignal + int(sig)) })
+	queue := runner.QueueSignals(func(sig syscall.Signal) {
+		launch.Drop()
+		os.Exit(supervisor.ExitSignal + int(sig))
+	})
 	defer queue.End()
 	load := func() (config.Run, error) {
 		return config.Load(config.Input{

@@ -64,9 +64,10 @@ func TestProgramThatIsSlowToBeReadIsKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withAndWithoutCgroup(t, func(t *testing.T) {
 				path, _ := slowProgram(t)
-				// The least that Go's runtime can be given, in an environment that is
-				// the command's: one processor, and collections all the time.
-				tr := prepareSpec(t, Spec{Path: path, Args: []string{path}, Env: []string{"GOMAXPROCS=1", "GOGC=1"}})
+				// The least that Go's runtime can be given: one processor, and collections all the time.
+				t.Setenv("GOMAXPROCS", "1")
+				t.Setenv("GOGC", "1")
+				tr := prepareSpec(t, Spec{Path: path, Args: []string{path}})
 				tr.start(supervisor.Start{Deadline: far()})
 				end(tr)
 				tr.next(wire.Started)
@@ -87,8 +88,8 @@ func TestGuardThatIsSlowToBeginIsNotWaitedFor(t *testing.T) {
 			if err := unix.Mkfifo(fifo, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			tr := prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "exit 7"},
-				Env: []string{stallVar + "=" + fifo}, Namespace: namespace})
+			t.Setenv(stallVar, fifo) // for the guard
+			tr := prepareSpec(t, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "exit 7"}, Namespace: namespace})
 			if err := os.WriteFile(fifo, nil, 0); err != nil { // when the guard reads
 				t.Fatal(err)
 			}

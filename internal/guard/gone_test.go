@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/launch"
 	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
@@ -239,7 +240,7 @@ func standIn(t *testing.T, said wire.Event, program ...string) (host *Host, guar
 	if err := theirs.Send(said, nil, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	guard = newGuard(host, ours, false)
+	guard = newGuard(host, &launch.Process{Conn: ours}, false)
 	host.mu.Lock()
 	defer host.mu.Unlock()
 	if guard.pid, err = syscall.ForkExec(program[0], program, &syscall.ProcAttr{}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/boottime"
+	"berth/internal/guard/launch"
 	"berth/internal/guard/terminal"
 	"berth/internal/guard/wire"
 	"berth/supervisor"
@@ -39,16 +40,17 @@ type Guard struct {
 	settings atomic.Pointer[unix.Termios] // of the terminal before the command may have it; nil: berth does not have it
 }
 
-func newGuard(host *Host, conn *wire.Conn, namespace bool) *Guard {
+func newGuard(host *Host, p *launch.Process, namespace bool) *Guard {
 	return &Guard{
 		host:      host,
+		pid:       p.PID,
 		namespace: namespace,
 		cgroup:    host.env.newCgroup(),
-		conn:      conn,
+		conn:      p.Conn,
 		events:    make(chan wire.Event, 16),
 		gone:      make(chan struct{}),
 		started:   make(chan struct{}),
-		silence:   silence{conn: conn},
+		silence:   silence{conn: p.Conn},
 	}
 }
 
@@ -185,6 +187,7 @@ func (g *Guard) SetWill(will []byte) error {
 
 // Start implements supervisor.Guard.
 func (g *Guard) Start(start supervisor.Start) error {
+	g.host.awaitPrepared()
 	g.settings.Store(terminal.Settings())
 	close(g.started)
 	g.silence.ordered(false)

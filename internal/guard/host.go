@@ -27,10 +27,13 @@ import (
 	"os/signal"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/guard/launch"
 	"berth/internal/guard/parent"
 	"berth/internal/guard/procfs"
 	"berth/internal/guard/rights"
@@ -44,7 +47,13 @@ type Host struct {
 	env       env
 	inherited procfs.Set // children from before berth was executed: not ours to kill
 
-	reserve sync.Once // the threads of this process
+	// Prepare is what else has to be done before a command starts, and can wait until a guard is being loaded. pause has
+	// everything else done first that is due, unless a command waits for it. Default: nothing.
+	Prepare func(pause func())
+
+	preparing sync.Once
+	prepared  chan struct{} // closed when all that is done
+	wanted    atomic.Bool   // a command waits for it
 
 	mu     sync.Mutex // held while forking and while reaping, so that no end is missed
 	guards map[int]*Guard
@@ -61,6 +70,10 @@ type env struct {
 	procfs    *procfs.Env
 	newCgroup func() string // see the function newCgroup
 }
+
+// launchTimeout is how long a guard may take until it reads what it is for, which is milliseconds. Only a long
+// environment is waited for.
+const launchTimeout = 10 * time.Second
 
 // Spec is the command that a guard is for.
 type Spec struct {
@@ -121,14 +134,16 @@ func newHost(env env) (*Host, error) {
 		children:  make(chan os.Signal, 1),
 		stop:      make(chan struct{}),
 		stopped:   make(chan struct{}),
+		prepared:  make(chan struct{}),
+		Prepare:   func(func()) {},
 	}
 	signal.Notify(h.children, unix.SIGCHLD)
 	go h.run()
 	return h, nil
 }
 
-// childrenNow returns the children that are there already. Usually there are
-// none, which the kernel says at once; /proc has to be readable all the same.
+// childrenNow returns the children that are there already and are not to be killed: what ran before berth was executed,
+// and the server of --listen. Usually there are none, which the kernel says at once; /proc has to be readable all the same.
 func childrenNow(env *procfs.Env) (procfs.Set, error) {
 	// Another namespace's numbers would be taken for ours: nothing would be
 	// found to kill, or somebody else's process (pid_namespaces(7), "/proc and PID
@@ -141,7 +156,9 @@ func childrenNow(env *procfs.Env) (procfs.Set, error) {
 		return nil, errors.New("cannot read /proc; berth needs it, mounted for the PID namespace that it runs in " +
 			"(unshare --mount-proc)")
 	}
-	if !parent.HasChildren() {
+	switch {
+	case !parent.HasChildren(),
+		launch.Waits() && len(env.Children(os.Getpid())) == 1: // the guard that was forked ahead
 		return nil, nil
 	}
 	table, err := env.Table()
@@ -205,39 +222,67 @@ func (h *Host) reap() {
 // Launch starts a guard for the command. It waits for orders at little cost. One
 // that turns out not to be able to work tells wire.Unusable.
 func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
-	ours, theirs, err := wire.Pair()
+	h.mu.Lock()
+	p, err := h.process(spec)
 	if err != nil {
-		return nil, fmt.Errorf("cannot start the guard: %w", err)
-	}
-	g := newGuard(h, ours, spec.Namespace)
-	err = h.fork(g, spec, theirs)
-	unix.Close(theirs) // before it is read from: the end of a dead guard must be seen
-	if err != nil {
-		ours.Close()
+		h.mu.Unlock()
 		return nil, err
 	}
-	h.reserve.Do(parent.ReserveThreads) // while the guard's program is loaded, and before it may start anything
+	g := newGuard(h, p, spec.Namespace)
+	h.guards[p.PID] = g
+	h.mu.Unlock()
+	select {
+	case h.children <- unix.SIGCHLD: // one that was forked ahead may have ended before h was there
+	default:
+	}
+	h.preparing.Do(func() { h.running.Go(h.prepare) })
 	h.running.Go(g.run)
+	command := wire.Command{
+		Cgroup: g.cgroup, Credential: spec.Credential, Rights: spec.Rights, Namespace: spec.Namespace, Aside: spec.Aside,
+		Blocked: p.Blocked, Dir: spec.Dir, Enter: spec.Enter, Numbered: spec.Numbered, Path: spec.Path, Args: spec.Args,
+		Env: spec.Env,
+	}
+	if err := p.Conn.SendCommand(command, launchTimeout); err != nil {
+		h.kill(g) // which has ended, or does nothing: either is told by the end of its events
+	}
 	return g, nil
 }
 
-// fork makes the guard's process, with the connection's other end.
-func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
-	args := wire.Args{
-		Cgroup: g.cgroup, Credential: spec.Credential, Namespace: spec.Namespace,
-		Aside: spec.Aside, Rights: spec.Rights,
-		Dir: spec.Dir, Enter: spec.Enter, Numbered: spec.Numbered, Path: spec.Path, Command: spec.Args,
+// prepare does what has to be done before a command starts, while the guard's program is loaded and the lock connects.
+func (h *Host) prepare() {
+	defer close(h.prepared)
+	pause := func() {
+		if !h.wanted.Load() {
+			time.Sleep(time.Microsecond) // with one processor, runtime.Gosched would not look for what has come from the network
+		}
 	}
-	// A group of its own: whatever kills berth's group must not hit both.
-	sys := &syscall.SysProcAttr{Setpgid: true}
+	pause()
+	h.Prepare(pause)
+	parent.ReserveThreads()
+}
+
+// awaitPrepared waits for that.
+func (h *Host) awaitPrepared() {
+	h.wanted.Store(true)
+	<-h.prepared
+}
+
+// process returns a guard's process: the one that was forked ahead, if it is as the command needs it. The caller has mu.
+func (h *Host) process(spec Spec) (p *launch.Process, err error) {
+	if ahead := launch.Take(); ahead != nil {
+		if !spec.Namespace && !spec.Aside && len(spec.Rights.Limits) == 0 { // limits are inherited: see rights.Raise
+			return ahead, nil
+		}
+		ahead.End()
+	}
+	files, flags := launch.Standard(), uintptr(0)
 	if spec.Namespace {
-		sys.Cloneflags = namespaceFlags
+		flags = namespaceFlags
 	}
-	files := []uintptr{0, 1, 2}
 	if spec.Aside {
 		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 		if err != nil {
-			return fmt.Errorf("cannot start the guard: %w", err)
+			return nil, fmt.Errorf("cannot start the guard: %w", err)
 		}
 		defer null.Close()
 		files = []uintptr{null.Fd(), 2, 2}
@@ -248,38 +293,15 @@ func (h *Host) fork(g *Guard, spec Spec, theirs int) error {
 			files = []uintptr{null.Fd(), spec.Output.Fd(), spec.Output.Fd()}
 		}
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	// The guard inherits the user's own descriptors at their own numbers, for the command; the connection must not take
-	// the place of one. No other guard may inherit it, and its command with it.
-	inherited, err := unix.FcntlInt(uintptr(theirs), unix.F_DUPFD, 3)
-	if err != nil {
-		return fmt.Errorf("cannot start the guard: %w", err)
+	if p, err = launch.Fork(files, flags); err != nil {
+		return nil, notForked(err, spec.Namespace)
 	}
-	defer unix.Close(inherited)
-	args.Conn = inherited
-	err = parent.WithStopsBlocked(func(blocked uint32) (err error) {
-		args.Blocked = blocked
-		// /proc/self/exe is this very binary, even if it was replaced meanwhile.
-		g.pid, err = syscall.ForkExec("/proc/self/exe", args.Strings(), &syscall.ProcAttr{
-			Env:   wire.GuardEnv(spec.Env),
-			Files: files,
-			Sys:   sys,
-		})
-		return err
-	})
-	if err != nil {
-		return notForked(err, spec.Namespace)
-	}
-	h.guards[g.pid] = g
-	return nil
+	return p, nil
 }
 
 // notForked says why a guard could not be started.
 func notForked(err error, namespace bool) error {
 	switch {
-	case errors.Is(err, unix.E2BIG):
-		return fmt.Errorf("the command line and environment are too long: %w", err)
 	case namespace && errors.Is(err, unix.EPERM):
 		return fmt.Errorf("cannot make a PID namespace: %w: %w", err, ErrNamespace)
 	case namespace:

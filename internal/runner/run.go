@@ -82,6 +82,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		return supervisor.Exit{Err: lock.Errorf(ErrNoGuard, "%w", err)}
 	}
 
+	guards.Prepare = queue.takeLate
 	watched, err := watch(cfg, told)
 	if err != nil {
 		return supervisor.Exit{Err: config.Invalidf("%v", err)}
@@ -98,10 +99,7 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 	exit := loop.Run(supervisor.Config{
 		ID:       cfg.Lock,
 		Lock:     contender,
-		Launch: func() (supervisor.Guard, error) {
-			defer queue.takeLate()
-			return guards.Launch(spec)
-		},
+		Launch:   func() (supervisor.Guard, error) { return guards.Launch(spec) },
 		Signals:  queue.out,
 		Terminal: terminal(),
 		Rewrites: cfg.Rewrites,

@@ -25,7 +25,6 @@ type SignalQueue struct {
 	in, out    chan os.Signal
 	configured chan struct{}
 	over       chan struct{}
-	late       sync.Once // of takeLate
 	running    sync.WaitGroup
 	exit       func(syscall.Signal)
 }
@@ -78,18 +77,16 @@ func (q *SignalQueue) ready() bool {
 // queueAll has ending signals wait in the queue like all others.
 func (q *SignalQueue) queueAll() { close(q.configured) }
 
-// takeLate takes all others too. It begins when a guard is being loaded, and berth has nothing else to do: nobody sends
-// them before there is a command, and to ask for one wakes a thread and waits for it, so that all take 2 ms.
-func (q *SignalQueue) takeLate() {
-	q.late.Do(func() {
-		var wanted []os.Signal
-		for _, sig := range signals.Forwarded() {
-			if !early(sig) {
-				wanted = append(wanted, sig)
-			}
+// takeLate takes all others too: nobody sends them before there is a command. To ask for one wakes a thread and waits for
+// it, so that all take 2 ms, in which nothing else is done but at a pause.
+func (q *SignalQueue) takeLate(pause func()) {
+	late := slices.DeleteFunc(signals.Forwarded(), early)
+	for some := range slices.Chunk(late, 16) {
+		for _, sig := range some {
+			signal.Notify(q.in, sig)
 		}
-		q.running.Go(func() { signal.Notify(q.in, wanted...) })
-	})
+		pause()
+	}
 }
 
 // End ends the queue; nothing is delivered any more.

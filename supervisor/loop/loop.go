@@ -188,7 +188,7 @@ func (l *loop) work() supervisor.Exit {
 	l.state = supervisor.Connecting
 	l.tend()
 	l.observe()
-	runtime.Gosched() // the backend answers while a guard is made
+	runtime.Gosched() // the backend answers while a guard is launched
 	if err := l.launch(); err != nil {
 		l.handle(event{on: machine.NoGuard, err: err})
 		l.observe()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,8 +28,9 @@ func TestBerthStoppedWhileTheCommandIsStartedGoesOnWithIt(t *testing.T) {
 			b, guard, thaw := c.runFrozen(`echo >>"$E2E_DIR/runs"
 				while [ ! -e "$E2E_DIR/end" ]; do sleep 0.01; done; exit 7`, flags...)
 			b.awaitLog("waiting: held by others")
+			before := unread(t, guard) // what it is for
 			holder.signal(syscall.SIGTERM)
-			until(t, "the order to start", func() bool { return unread(t, guard) > 0 })
+			until(t, "the order to start", func() bool { return unread(t, guard) > before })
 			stop(t, b.pid())
 			over := time.Now().Add(stoppedFor)
 			thaw()
@@ -55,7 +57,7 @@ func (c contest) runFrozen(script string, flags ...string) (b *berth, guard int,
 	c.t.Helper()
 	for range 10 {
 		b = c.run(script, flags...)
-		guard, thaw = b.freezeGuard(b.youngGuard)
+		guard, thaw = b.freezeGuard(func() int { return b.youngGuard(slices.Contains(flags, inNamespace)) })
 		if procMounts(guard) == procMounts(os.Getpid()) {
 			return b, guard, thaw
 		}
@@ -101,12 +103,18 @@ func (b *berth) freezeGuard(find func() int) (guard int, thaw func()) {
 	return guard, thaw
 }
 
-// youngGuard returns berth's child if that executes the guard's program, 0 if it does not yet.
-func (b *berth) youngGuard() int {
+// youngGuard returns berth's child if that executes the guard's program, in a PID namespace of its own or not, 0 if it does
+// not yet.
+func (b *berth) youngGuard(ofItsOwn bool) int {
+	namespace := func(pid any) string {
+		link, _ := os.Readlink(fmt.Sprintf("/proc/%v/ns/pid", pid))
+		return link
+	}
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.pid()))
 	for _, list := range lists {
 		for _, child := range strings.Fields(read(list)) {
-			if pid, _ := strconv.Atoi(child); strings.HasPrefix(read("/proc/"+child+"/cmdline"), guardName) {
+			if pid, _ := strconv.Atoi(child); strings.HasPrefix(read("/proc/"+child+"/cmdline"), guardName) &&
+				(namespace(pid) != namespace("self")) == ofItsOwn {
 				return pid
 			}
 		}

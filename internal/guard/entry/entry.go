@@ -15,6 +15,7 @@ package entry
 import (
 	"os"
 
+	"berth/internal/guard/launch"
 	"berth/internal/guard/parent"
 	"berth/internal/guard/process"
 	"berth/internal/guard/wire"
@@ -33,6 +34,10 @@ func init() {
 		will = left // whose execution needs the rest of the program
 	case process.StageName:
 		os.Exit(process.Stage(os.Args))
+	default:
+		if len(os.Args) > 1 && os.Args[1] == "run" {
+			launch.Ahead()
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package process
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
@@ -16,7 +17,7 @@ import (
 // long as the program's file takes to be opened and read, which on a network file system can
 // be for ever.
 type forker struct {
-	args     wire.Args
+	command  wire.Command
 	requests chan *syscall.ProcAttr // never closed
 	results  chan forked            // one for each request
 
@@ -34,8 +35,8 @@ type forked struct {
 // errTooLate says that nothing was forked, because the tree is to be dead.
 var errTooLate = errors.New("too late to start the command")
 
-func newForker(args wire.Args) *forker {
-	return &forker{args: args, requests: make(chan *syscall.ProcAttr, 1), results: make(chan forked, 1)}
+func newForker(command wire.Command) *forker {
+	return &forker{command: command, requests: make(chan *syscall.ProcAttr, 1), results: make(chan forked, 1)}
 }
 
 // begin has the command forked, and a result told.
@@ -60,10 +61,10 @@ func (f *forker) decide() bool { return f.undecided.CompareAndSwap(true, false) 
 func (f *forker) run(await func()) {
 	await()
 	runtime.LockOSThread()
-	parent.UnblockStops(f.args.Blocked)
-	restricted := f.args.Rights.Restrict()
-	dir := f.args.Dir
-	if f.args.Enter != "" {
+	parent.UnblockStops(f.command.Blocked)
+	restricted := f.command.Rights.Restrict()
+	dir := f.command.Dir
+	if f.command.Enter != "" {
 		dir = ""
 	}
 	for attr := range f.requests {
@@ -74,7 +75,7 @@ func (f *forker) run(await func()) {
 			case restricted != nil:
 				return 0, restricted
 			}
-			return forkCommand(f.args, attr)
+			return forkCommand(f.command, attr)
 		})
 		f.results <- forked{pid, err}
 	}
@@ -99,13 +100,13 @@ func inDir(dir string, fork func() (pid int, err error)) (pid int, err error) {
 func (g *guard) fork() {
 	// What must not have the terminal is in a session of its own, which leads a group too: a terminal stops what is in
 	// its session and uses it from the background, and /dev/tty is that of nobody else.
-	sys := &syscall.SysProcAttr{Setsid: g.args.Aside, Setpgid: !g.args.Aside, Pdeathsig: unix.SIGKILL,
-		Credential: g.args.Credential}
+	sys := &syscall.SysProcAttr{Setsid: g.command.Aside, Setpgid: !g.command.Aside, Pdeathsig: unix.SIGKILL,
+		Credential: g.command.Credential}
 	if g.tree.Cgroup != nil {
 		sys.UseCgroupFD, sys.CgroupFD = true, g.tree.Cgroup.FD()
 	}
 	g.phase = forking
-	g.forker.begin(&syscall.ProcAttr{Dir: g.args.Enter, Env: append(g.env, g.order.Vars...),
+	g.forker.begin(&syscall.ProcAttr{Dir: g.command.Enter, Env: slices.Concat(g.command.Env, g.order.Vars),
 		Files: []uintptr{0, 1, 2}, Sys: sys})
 }
 

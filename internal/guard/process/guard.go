@@ -23,11 +23,10 @@ const _ = uint64(wire.KillingInterval - tree.MaxPause)
 // guard is the guard's process. One goroutine owns it: the one that waits and
 // decides. Until there is a command to be forked that is the forker's.
 type guard struct {
-	args       wire.Args
+	command    wire.Command
 	supervisor *supervisor
 	terminal   *terminal.Terminal
 	forker     *forker
-	env        []string // the command's, but for what comes with the order to start
 	tree       *tree.Tree
 	children   chan os.Signal // has room for one: a child has changed its state
 
@@ -133,7 +132,7 @@ func (g *guard) awaitStart() {
 	}
 }
 
-// piecesOfCollection is after how much garbage the guard collects it itself (see wire.GuardEnv). A piece, of a few KiB
+// piecesOfCollection is after how much garbage the guard collects it itself (see package launch). A piece, of a few KiB
 // at most, is what a round of its loop leaves, or the name of a process or thread that was looked at.
 const piecesOfCollection = 1000
 
@@ -238,7 +237,7 @@ func (g *guard) start(o wire.Order) {
 		g.fail(err)
 		return
 	}
-	tree.RemoveLeft(g.args.Cgroup) // what ran in this slot before may be in one
+	tree.RemoveLeft(g.command.Cgroup) // what ran in this slot before may be in one
 	if !g.tell(wire.Event{Kind: wire.Accepted}) {
 		g.phase = over // a supervisor that does not know of it would have the command started again
 		return

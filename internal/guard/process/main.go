@@ -15,8 +15,8 @@ package process
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -29,8 +29,11 @@ import (
 	"berth/internal/guard/wire"
 )
 
-// errToldAlready says that the supervisor knows what failed, and says it.
-var errToldAlready = errors.New("told already")
+// Errors that nobody has to be told of.
+var (
+	errToldAlready = errors.New("the supervisor knows, and says so")
+	errGone        = errors.New("the supervisor has ended, and has told the guard nothing")
+)
 
 // Main is the guard's process. It is executed by guard.Host, never by users. It returns
 // the process's exit status once the command's tree is dead. Sooner, and beside a will,
@@ -57,7 +60,7 @@ func Main(args []string) (status int, will *Will) {
 	<-dead
 	select {
 	case err := <-failed:
-		if !errors.Is(err, errToldAlready) {
+		if !errors.Is(err, errToldAlready) && !errors.Is(err, errGone) {
 			fmt.Fprintf(os.Stderr, "%s: %v; it is a part of berth and not to be started by hand\n", wire.Name, err)
 		}
 		return usage, nil
@@ -66,18 +69,13 @@ func Main(args []string) (status int, will *Will) {
 	}
 }
 
-// newGuard prepares whatever can be prepared before a slot is won.
+// newGuard prepares whatever can be prepared before it is told what it is for, and before a slot is won.
 func newGuard(arguments []string) (*guard, error) {
-	args, err := wire.ParseArgs(arguments)
+	conn, err := wire.OpenOfArgs(arguments)
 	if err != nil {
 		return nil, err
 	}
-	unix.CloseOnExec(args.Conn)
 	dropSignals()
-	conn, err := wire.Open(args.Conn)
-	if err != nil {
-		return nil, err
-	}
 	if err := parent.BecomeSubreaper(); err != nil {
 		return nil, err
 	}
@@ -85,31 +83,38 @@ func newGuard(arguments []string) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	parent.ReserveThreads()
+	command, err := conn.ReceiveCommand()
+	if errors.Is(err, io.EOF) {
+		return nil, errGone
+	} else if err != nil {
+		return nil, err
+	}
+	if command.Dir != "" {
+		_ = unix.Chdir("/") // as berth has: see guard.LeaveDir
+	}
 	s := &supervisor{conn: conn}
-	if args.Namespace {
+	if command.Namespace {
 		if err := mountProc(s); err != nil {
 			return nil, err
 		}
 	}
-	parent.ReserveThreads()
-	forker := newForker(args)
 	env := procfs.Kernel()
 	g := &guard{
-		args: args, supervisor: s, terminal: newTerminal(env, args), forker: forker, timer: timer,
-		tree:        &tree.Tree{Env: env, Namespace: args.Namespace, Cgroup: tree.MakeCgroup(args.Cgroup)},
-		env:         slices.Grow(wire.CommandEnv(os.Environ()), 16),
+		command: command, supervisor: s, terminal: newTerminal(env, command), forker: newForker(command), timer: timer,
+		tree:        &tree.Tree{Env: env, Namespace: command.Namespace, Cgroup: tree.MakeCgroup(command.Cgroup)},
 		children:    make(chan os.Signal, 1),
 		reapedEarly: make(map[int]syscall.WaitStatus),
 	}
 	g.countNames(env)
-	tree.RemoveLeft(args.Cgroup)
+	tree.RemoveLeft(command.Cgroup)
 	g.tree.Overdue = func() bool { return g.deadline.Passed() }
 	return g, nil
 }
 
 // newTerminal returns the terminal that the command can be given.
-func newTerminal(env *procfs.Env, args wire.Args) *terminal.Terminal {
-	if args.Aside {
+func newTerminal(env *procfs.Env, command wire.Command) *terminal.Terminal {
+	if command.Aside {
 		return &terminal.Terminal{}
 	}
 	return terminal.New(env, groupOfParent())
@@ -128,9 +133,9 @@ func groupOfParent() int {
 	return group
 }
 
-// mountProc makes /proc show the processes of this PID namespace alone. Mounts on the host still appear in here, and go away again when
-// they are unmounted there, so that berth keeps no file system busy; nothing goes the
-// other way (MS_SLAVE, mount_namespaces(7)).
+// mountProc makes /proc show the processes of this PID namespace alone. Mounts on the host still appear in here, and go
+// away again when they are unmounted there, so that berth keeps no file system busy; nothing goes the other way
+// (MS_SLAVE, mount_namespaces(7)).
 func mountProc(s *supervisor) error {
 	if os.Getpid() != 1 {
 		return errors.New("it is not the first process of a namespace")

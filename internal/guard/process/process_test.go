@@ -36,7 +36,7 @@ func prepare(t *testing.T) (*guard, *wire.Conn) {
 	})
 	return &guard{
 		supervisor: &supervisor{conn: theirs}, terminal: &terminal.Terminal{}, timer: timer,
-		tree: &tree.Tree{Env: procfs.Kernel()}, forker: newForker(wire.Args{}),
+		tree: &tree.Tree{Env: procfs.Kernel()}, forker: newForker(wire.Command{}),
 	}, ours
 }
 
@@ -101,7 +101,7 @@ func TestNothingIsForkedThatIsToBeDeadByNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir("/") // as a guard
-	late := newForker(wire.Args{Dir: here, Path: "/bin/true", Command: []string{"true"}})
+	late := newForker(wire.Command{Dir: here, Path: "/bin/true", Args: []string{"true"}})
 	late.requests <- &syscall.ProcAttr{} // about which the guard has decided
 	close(late.requests)
 	go late.run(func() {})

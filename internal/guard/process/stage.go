@@ -76,12 +76,12 @@ func addressed(env, names []string, pid int) []string {
 
 // forkCommand forks the command, or what becomes it, and returns once it executes, or
 // cannot.
-func forkCommand(command wire.Args, attr *syscall.ProcAttr) (pid int, err error) {
+func forkCommand(command wire.Command, attr *syscall.ProcAttr) (pid int, err error) {
 	if command.Rights.Umask != nil {
 		defer unix.Umask(unix.Umask(int(*command.Rights.Umask)))
 	}
 	if !wire.Staged(command.Numbered, command.Rights) {
-		return syscall.ForkExec(command.Path, command.Command, attr)
+		return syscall.ForkExec(command.Path, command.Args, attr)
 	}
 	said, failure, err := os.Pipe() // its end says that the command executes
 	if err != nil {
@@ -91,7 +91,7 @@ func forkCommand(command wire.Args, attr *syscall.ProcAttr) (pid int, err error)
 	_, _ = unix.FcntlInt(failure.Fd(), unix.F_SETFD, 0) // nothing else is forked here
 	args := []string{StageName, strconv.Itoa(int(failure.Fd())), strings.Join(command.Numbered, ","),
 		command.Rights.String(), command.Path}
-	pid, err = syscall.ForkExec("/proc/self/exe", append(args, command.Command...), attr)
+	pid, err = syscall.ForkExec("/proc/self/exe", append(args, command.Args...), attr)
 	failure.Close()
 	if err != nil {
 		return 0, err

@@ -31,12 +31,12 @@ type userWatch struct {
 // watchUser begins to look whether the command keeps its parent-death signal. In a
 // PID namespace it needs none.
 func (g *guard) watchUser() {
-	if g.args.Namespace {
+	if g.command.Namespace {
 		return
 	}
 	ids := procfs.IDs(os.Getpid())
-	if g.args.Credential != nil {
-		ids = loginIDs(g.args.Credential)
+	if g.command.Credential != nil {
+		ids = loginIDs(g.command.Credential)
 	}
 	g.userWatch = userWatch{ids: ids, pause: firstUserPause, next: time.After(firstUserPause)}
 }

@@ -30,11 +30,7 @@ func (o Order) appendTo(data []byte) []byte {
 	data = appendText(data, o.Will)
 	data = binary.AppendVarint(data, bit(o.Last))
 	data = binary.AppendVarint(data, bit(o.Beside))
-	data = binary.AppendVarint(data, int64(len(o.Vars)))
-	for _, v := range o.Vars {
-		data = appendText(data, v)
-	}
-	return data
+	return appendTexts(data, o.Vars)
 }
 
 func (o *Order) parse(data []byte) error {
@@ -42,10 +38,7 @@ func (o *Order) parse(data []byte) error {
 	*o = Order{
 		Op: Op(p.text()), Deadline: boottime.Instant(p.number()), Signal: syscall.Signal(p.number()),
 		Scope: Scope(p.text()), Will: p.bytes(), Last: p.number() != 0,
-		Beside: p.number() != 0,
-	}
-	for left := p.number(); left > 0 && !p.failed; left-- {
-		o.Vars = append(o.Vars, p.text())
+		Beside: p.number() != 0, Vars: p.texts(),
 	}
 	return p.end()
 }
@@ -78,6 +71,14 @@ func appendText[T ~string | ~[]byte](data []byte, text T) []byte {
 	return append(binary.AppendVarint(data, int64(len(text))), text...)
 }
 
+func appendTexts(data []byte, texts []string) []byte {
+	data = binary.AppendVarint(data, int64(len(texts)))
+	for _, text := range texts {
+		data = appendText(data, text)
+	}
+	return data
+}
+
 // parser reads one message. Once it has failed, everything else is zero.
 type parser struct {
 	rest   []byte
@@ -97,6 +98,14 @@ func (p *parser) number() int64 {
 func (p *parser) bytes() []byte { return append([]byte(nil), p.take()...) }
 
 func (p *parser) text() string { return string(p.take()) }
+
+// texts returns what appendTexts has written, nil if there are none.
+func (p *parser) texts() (all []string) {
+	for left := p.number(); left > 0 && !p.failed; left-- {
+		all = append(all, p.text())
+	}
+	return all
+}
 
 func (p *parser) take() []byte {
 	size := p.number()

@@ -2,8 +2,7 @@ package wire
 
 import (
 	"reflect"
-	"slices"
-	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -45,33 +44,20 @@ func FuzzEventIsReadAsItIsWritten(f *testing.F) {
 	})
 }
 
-// lines are texts without a NUL, which no argument or variable can have.
-func lines(text string) []string {
-	return strings.Split(strings.ReplaceAll(text, "\x00", ""), "\n")
-}
-
-func FuzzArgumentsAreReadAsTheyAreWritten(f *testing.F) {
-	f.Add(strings.Join(Args{Conn: 3, Path: "/bin/true", Command: []string{"true"}}.Strings(), "\n"))
-	f.Add("berth-guard\n57\n/sys/fs/cgroup/a b\n1000,100,4\nown\naside\n280000\n/srv\nLISTEN_PID\n-\n-\n\nown")
-	f.Fuzz(func(t *testing.T, text string) {
-		a, err := ParseArgs(lines(text))
-		if err != nil {
+func FuzzCommandIsReadAsItIsWritten(f *testing.F) {
+	f.Add(Command{Path: "/bin/true", Args: []string{"true"}, Env: []string{"A=1\n2"}}.appendTo(nil))
+	f.Add(Command{
+		Cgroup: "/sys/fs/cgroup/a b", Credential: &syscall.Credential{Uid: 1000, Gid: 100, Groups: []uint32{4}},
+		Namespace: true, Aside: true, Blocked: 0x280000, Dir: "/srv", Enter: "/", Numbered: []string{"LISTEN_PID"},
+		Args: []string{""},
+	}.appendTo(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var c, again Command
+		if c.parse(data) != nil {
 			return
 		}
-		again, err := ParseArgs(a.Strings())
-		if err != nil || !reflect.DeepEqual(again, a) {
-			t.Errorf("%+v is read as %+v, %v", a, again, err)
-		}
-	})
-}
-
-func FuzzCommandGetsItsEnvironment(f *testing.F) {
-	f.Add("A=GOGC=1\nGOGC=1\nGOMAXPROCS=2\nB")
-	f.Add(kept + "GOGC=off")
-	f.Fuzz(func(t *testing.T, text string) {
-		want := lines(text)
-		if got := CommandEnv(GuardEnv(want)); !slices.Equal(got, want) {
-			t.Errorf("%q is handed on as %q", want, got)
+		if err := again.parse(c.appendTo(nil)); err != nil || !reflect.DeepEqual(again, c) {
+			t.Errorf("%+v is read as %+v, %v", c, again, err)
 		}
 	})
 }

@@ -3,10 +3,13 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"math"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -112,19 +115,57 @@ func TestDescriptorThatIsNoConnectionIsRefused(t *testing.T) {
 	}
 }
 
-func TestArgumentsThatCannotBeAreRefused(t *testing.T) {
-	whole := Args{Conn: 3, Path: "/bin/true", Command: []string{"true"}}.Strings()
-	if _, err := ParseArgs(whole); err != nil {
+func TestCommandThatCannotBeIsRefused(t *testing.T) {
+	whole := Command{
+		Path: "/bin/true", Args: []string{"true"}, Env: []string{"A=1"},
+		Credential: &syscall.Credential{Uid: 1, Gid: 2, Groups: []uint32{3}},
+	}.appendTo(nil)
+	var got Command
+	if err := got.parse(whole); err != nil {
 		t.Fatal(err)
 	}
-	for place, text := range map[int]string{1: "x", 3: "root", 4: "other", 5: "there", 6: "1ffffffff", 9: "nothing"} {
-		args := slices.Clone(whole)
-		args[place] = text
-		if got, err := ParseArgs(args); err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%q in place %d: %+v, %v", text, place, got, err)
+	for size := range whole {
+		if err := got.parse(whole[:size]); err == nil {
+			t.Errorf("%d of %d bytes are taken for %+v", size, len(whole), got)
 		}
 	}
-	if got, err := ParseArgs(whole[:len(whole)-1]); err == nil {
-		t.Errorf("without a command: %+v", got)
+	if err := got.parse(append(whole, 0)); err == nil {
+		t.Error("what follows the command is overlooked")
+	}
+	if err := got.parse(Command{Path: "/bin/true"}.appendTo(nil)); err == nil {
+		t.Errorf("without arguments: %+v", got)
+	}
+	many := Command{Args: []string{""}, Credential: &syscall.Credential{}}.appendTo(nil)
+	many[9] = 0x7e // groups that are not told
+	if err := got.parse(many); err == nil {
+		t.Errorf("with groups that are not told: %+v", got)
+	}
+	for _, args := range [][]string{{Name}, {Name, "x"}, {Name, "-1"}, {Name, "0", "1"}} {
+		if c, err := OpenOfArgs(args); err == nil {
+			t.Errorf("%q: %v", args, c)
+		}
+	}
+}
+
+func TestLongCommandArrivesWhole(t *testing.T) {
+	ours, theirs := connected(t)
+	want := Command{Path: "/bin/true", Args: []string{"true", strings.Repeat("x", 100<<10)},
+		Env: slices.Repeat([]string{"A=" + strings.Repeat("y", 1000)}, 1000)}
+	sent := make(chan error, 1)
+	go func() { sent <- ours.SendCommand(want, 10*time.Second) }()
+	got, err := theirs.ReceiveCommand()
+	if err = errors.Join(err, <-sent); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%d bytes arrive, not %d: %v", len(got.appendTo(nil)), len(want.appendTo(nil)), err)
+	}
+}
+
+func TestCommandThatIsBrokenOffIsNone(t *testing.T) {
+	ours, theirs := connected(t)
+	if err := ours.Send(part{data: []byte("x"), more: true}, nil, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	ours.Close()
+	if got, err := theirs.ReceiveCommand(); !errors.Is(err, io.EOF) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

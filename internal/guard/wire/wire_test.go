@@ -237,25 +237,29 @@ func TestEndOfTheOtherSideIsToldAfterWhatItHasSaid(t *testing.T) {
 	}
 }
 
-func TestArgumentsArriveAsTheyWereGiven(t *testing.T) {
+func TestCommandArrivesAsItWasGiven(t *testing.T) {
 	umask := uint32(0o027)
 	limit, err := rights.ParseLimit("NOFILE=1024:unlimited")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []Args{
-		{Conn: 3, Path: "/bin/true", Command: []string{"true"}},
-		{Conn: 3, Numbered: []string{"LISTEN_PID"}, Path: "/bin/true", Command: []string{"true"}},
+	ours, theirs := connected(t)
+	for _, want := range []Command{
+		{Path: "/bin/true", Args: []string{"true"}},
+		{Numbered: []string{"LISTEN_PID"}, Path: "/bin/true", Args: []string{"true"}, Env: []string{"A=1"}},
+		{Args: []string{""}, Credential: &syscall.Credential{Uid: 4294967295, Gid: 1, Groups: []uint32{2, 3, 44}}},
 		{
-			Conn: 57, Cgroup: "/sys/fs/cgroup/a b", Credential: &syscall.Credential{Uid: 1000, Gid: 100,
-				Groups: []uint32{4}},
-			Namespace: true, Aside: true, Blocked: 1<<19 | 1<<21, Dir: "/srv", Numbered: []string{"LISTEN_PID", "WATCHDOG_PID"},
+			Cgroup: "/sys/fs/cgroup/a b", Credential: &syscall.Credential{Uid: 1000}, Namespace: true, Aside: true,
+			Blocked: 1<<19 | 1<<21, Dir: "/srv", Numbered: []string{"LISTEN_PID", "WATCHDOG_PID"},
 			Rights: rights.Rights{Confined: true, NoNewPrivileges: true, NoTyping: true, Umask: &umask,
 				Limits: []rights.Limit{limit}},
-			Enter: "/a b,c", Path: "-", Command: []string{"-", "", "own"},
+			Enter: "/a b,c", Path: "-", Args: []string{"-", "", "own"}, Env: []string{"", "GOGC=1", "A=1\n2"},
 		},
 	} {
-		if got, err := ParseArgs(want.Strings()); err != nil || !reflect.DeepEqual(got, want) {
+		if err := ours.SendCommand(want, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := theirs.ReceiveCommand(); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v arrived as %+v, %v", want, got, err)
 		}
 	}
@@ -279,46 +283,6 @@ func TestCommandSetsByItselfWhatOnlyItCan(t *testing.T) {
 		if got := Staged(c.numbered, c.rights); got != c.want {
 			t.Errorf("%q, %v: %v", c.numbered, c.rights, got)
 		}
-	}
-}
-
-func TestCredentialTravelsAsText(t *testing.T) {
-	for text, credential := range map[string]*syscall.Credential{
-		"-":                   nil,
-		"0,0":                 {},
-		"1000,100":            {Uid: 1000, Gid: 100},
-		"4294967295,1,2,3,44": {Uid: 4294967295, Gid: 1, Groups: []uint32{2, 3, 44}},
-	} {
-		if got := formatCredential(credential); got != text {
-			t.Errorf("%+v is written %q, want %q", credential, got, text)
-		}
-		got, err := parseCredential(text)
-		if err != nil || (got == nil) != (credential == nil) || formatCredential(got) != text {
-			t.Errorf("%q is read as %+v, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "1", "root", "1,", "1,-1", "1,4294967296", "-,-"} {
-		if got, err := parseCredential(text); err == nil {
-			t.Errorf("%q is read as %+v", text, got)
-		}
-	}
-}
-
-func TestCommandsSettingsOfTheRuntimeAreNotTheGuards(t *testing.T) {
-	command := []string{"A=GOGC=1", "GOGC=1", "GOMAXPROCS=", "B", "GOMEMLIMIT=1", "GOGCX=2"}
-	guard := GuardEnv(command)
-	for _, variable := range []string{"GOGC=1", "GOMAXPROCS=", "GOMEMLIMIT=1"} {
-		if slices.Contains(guard, variable) {
-			t.Errorf("the guard reads %s", variable)
-		}
-	}
-	for _, variable := range append([]string{"A=GOGC=1", "B", "GOGCX=2"}, runtimeSettings...) {
-		if !slices.Contains(guard, variable) {
-			t.Errorf("the guard has no %s: %q", variable, guard)
-		}
-	}
-	if got := CommandEnv(guard); !slices.Equal(got, command) {
-		t.Errorf("the command gets %q", got)
 	}
 }
 
