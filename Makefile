@@ -57,7 +57,7 @@ test: ## run everything that has to pass: five minutes on 2 cores
 	@$(MAKE) --no-print-directory deps check
 	@# Without vet, of which check has just run all. Most of them wait: more than there are processors, the longest first.
 	go test -race -vet=off -p 4 -timeout 10m ./lock/rabbit ./test/e2e ./internal/guard ./...
-	go test -tags simulation -vet=off ./test/simulation -run Seeds -seeds 20
+	CGO_ENABLED=0 go test -tags simulation -vet=off ./test/simulation -run Seeds -seeds 20
 
 fuzz: ## feed each fuzz test inputs that are not known yet, 20 s each: FUZZTIME=10m make fuzz
 	@status=0 && for package in $$(go list -f '{{.Dir}}' ./...); do \

@@ -74,11 +74,12 @@ const raceVariable = "BERTH_TEST_RACE"
 func build(dir string) (string, error) {
 	path := filepath.Join(dir, "berth")
 	args := []string{"build", "-o", path, "-tags", "urfave_cli_no_docs,urfave_cli_no_suggest"}
+	cgo := "0"
 	if os.Getenv(raceVariable) != "" {
-		args = append(args, "-race")
+		args, cgo = append(args, "-race"), "1"
 	}
 	cmd := exec.Command("go", append(args, ".")...)
-	cmd.Dir = "../.."
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "CGO_ENABLED="+cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build berth: %w\n%s", err, out)
 	}

@@ -101,7 +101,8 @@ func build(ctx context.Context, dir string) (programs, error) {
 	for _, one := range [][2]string{
 		{"berth", p.berth}, {"berth/examples/single-consumer", p.consumer},
 	} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", one[1], one[0])
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false",
+			"-tags", "urfave_cli_no_docs,urfave_cli_no_suggest", "-o", one[1], one[0])
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return p, fmt.Errorf("cannot build %s: %w: %s", one[0], err, out)
