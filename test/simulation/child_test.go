@@ -48,8 +48,11 @@ func build(t *testing.T, changes []overlay.Change) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, err := exec.Command("go", "test", "-c", "-tags", "simulation,exact", "-overlay", list, "-o", binary,
-		".").CombinedOutput()
+	// The whole standard library is compiled with it, and nothing else: so as costs least.
+	compile := exec.Command("go", "test", "-c", "-tags", "simulation,exact", "-overlay", list, "-o", binary,
+		"-gcflags=all=-dwarf=false", "-ldflags=-s -w", ".")
+	compile.Env = append(os.Environ(), "GOGC=400")
+	built, err := compile.CombinedOutput()
 	if err != nil {
 		t.Fatalf("cannot build the simulation: %v\n%s", err, built)
 	}
