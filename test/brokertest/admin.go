@@ -178,7 +178,7 @@ func (b *Broker) list(ctx context.Context, what string, into any, code string, a
 	}
 }
 
-// EnablePlugin starts a plugin of RabbitMQ that came with it, until the node ends.
+// EnablePlugin starts one of plugins, until the node ends.
 func (b *Broker) EnablePlugin(ctx context.Context, name string) error {
 	file := b.path("enabled_plugins")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "[%s].\n", name), 0o600); err != nil {

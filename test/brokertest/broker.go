@@ -63,6 +63,7 @@ var ErrNotRunning = errors.New("the broker is not running")
 type Broker struct {
 	dir     string // everything the node writes; its HOME
 	program string // that starts the node
+	plugins string // a directory; "": the node's own
 	version string // of RabbitMQ; known once the node has started
 	port    int    // AMQP
 
