@@ -42,7 +42,7 @@ func proves(t *testing.T, args ...string) *prove {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const patience = 2 * time.Minute
+	const patience = 4 * time.Minute
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	p := &prove{Cmd: exec.CommandContext(ctx, self, args...)}
@@ -84,9 +84,10 @@ func (p *prove) start(t *testing.T) {
 
 func TestLockThatKeepsItsPromises(t *testing.T) {
 	t.Parallel()
+	// In the calm the first client runs a command to its end: no status is judged of one that was struck.
 	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "kill,stop,kill-child", "--clients", "3",
-		"--time", "4s", "--work", "3s", "--progress", "10s", "--seed", "7", "--history", "h.jsonl", "--report", "r.json",
-		"--report", "r.html", "--logs", "logs")
+		"--time", "8s", "--calm", "3s", "--work", "1s", "--progress", "20s", "--seed", "7", "--history", "h.jsonl", "--report",
+		"r.json", "--report", "r.html", "--logs", "logs")
 	p.start(t)
 	p.ends(t, statusKept, "kept      overlap", "kept      permits", "unknown   terms", "kept      progress",
 		"kept      orphans", "kept      statuses", "kept      updates")
@@ -108,7 +109,7 @@ func TestLockThatKeepsItsPromises(t *testing.T) {
 
 func TestNoLockAtAllIsFoundOut(t *testing.T) {
 	t.Parallel()
-	p := proves(t, "run", "--adapter", "{witness}", "--time", "1s", "--progress", "1s")
+	p := proves(t, "run", "--adapter", "{witness}", "--time", "3s", "--progress", "1s")
 	p.start(t)
 	p.ends(t, statusViolated, "violated  overlap", "violated  permits", "violated  updates", " --seed ")
 }
@@ -119,7 +120,7 @@ func TestTermsFenceTheRegister(t *testing.T) {
 	// The lock has each client take the next term, and excludes none.
 	const lock = "exec 9>>$1\nflock 9\necho >>$1\nTERM_OF_COMMAND=$(wc -l <$1)\nexport TERM_OF_COMMAND\nexec $2 9>&-\n"
 	for variable, want := range map[string]string{"TERM_OF_COMMAND": "kept      updates", "NONE": "violated  updates"} {
-		p := proves(t, "run", "--adapter", "sh lock.sh {lock} {witness}", "--clients", "3", "--time", "2s", "--progress", "1s",
+		p := proves(t, "run", "--adapter", "sh lock.sh {lock} {witness}", "--clients", "3", "--time", "4s", "--progress", "1s",
 			"--seed", "7", "--term-variable", variable)
 		if err := os.WriteFile(filepath.Join(p.Dir, "lock.sh"), []byte(lock), 0o600); err != nil {
 			t.Fatal(err)
@@ -138,7 +139,7 @@ func TestFirstViolationIsTheEnd(t *testing.T) {
 
 func TestNothingIsBrokenInTheCalm(t *testing.T) {
 	t.Parallel()
-	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "kill", "--time", "4s", "--calm", "3950ms",
+	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "kill", "--time", "6s", "--calm", "5950ms",
 		"--work", "1s")
 	p.start(t)
 	p.ends(t, statusKept, "no verdict: it has struck nothing")
@@ -154,7 +155,7 @@ func TestWhatACommandLeavesIsFoundAndKilled(t *testing.T) {
 
 func TestLostStatusIsViolatedUnlessOthersAreAskedFor(t *testing.T) {
 	t.Parallel()
-	p := proves(t, "run", "--adapter", "sh lock {lock} {witness}", "--time", "2s", "--work", "1s", "--progress", "10s", "--history", "h")
+	p := proves(t, "run", "--adapter", "sh lock {lock} {witness}", "--until-violated", "--time", "10m", "--work", "1s", "--history", "h")
 	if err := os.WriteFile(filepath.Join(p.Dir, "lock"), []byte(`flock "$1" "$2"; exit 0`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func TestInterruptEndsEverything(t *testing.T) {
 	p.Env = append(p.Env, "TMPDIR="+temporary)
 	p.start(t)
 	const several = 6 // berth-prove, and clients
-	for over := time.Now().Add(20 * time.Second); len(p.left()) < several; time.Sleep(10 * time.Millisecond) {
+	for over := time.Now().Add(time.Minute); len(p.left()) < several; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(over) {
 			t.Fatal("the clients do not start")
 		}
@@ -275,7 +276,7 @@ func TestListHasALineForEach(t *testing.T) {
 
 func TestWhatIsViolatedStaysSoWhateverFailsBesideIt(t *testing.T) {
 	t.Parallel()
-	p := proves(t, "run", "--adapter", "{witness}", "--time", "1s", "--progress", "1s", "--history", "/dev/full")
+	p := proves(t, "run", "--adapter", "{witness}", "--time", "3s", "--progress", "1s", "--history", "/dev/full")
 	p.start(t)
 	p.ends(t, statusViolated, "cannot write the history")
 }
@@ -283,7 +284,7 @@ func TestWhatIsViolatedStaysSoWhateverFailsBesideIt(t *testing.T) {
 // Without its file a lock of flock is free.
 func TestWhatAFaultAllowsIsNoViolation(t *testing.T) {
 	t.Parallel()
-	args := []string{"run", "--adapter", "flock {lock} {witness}", "--faults", "purge", "--fault", "purge=rm -f {lock}", "--time", "5s",
+	args := []string{"run", "--adapter", "flock {lock} {witness}", "--faults", "purge", "--fault", "purge=rm -f {lock}", "--time", "8s",
 		"--work", "1s", "--progress", "10s", "--seed", "7", "--allow"}
 	p := proves(t, append(args, "")...)
 	p.start(t)
@@ -299,7 +300,7 @@ func TestWhatAFaultAllowsIsNoViolation(t *testing.T) {
 
 func TestCommandThatFailsToBreakAnythingIsTold(t *testing.T) {
 	t.Parallel()
-	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "broken", "--fault", "broken=false", "--time", "3s",
+	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "broken", "--fault", "broken=false", "--time", "6s",
 		"--seed", "7", "--work", "1s")
 	p.start(t)
 	p.ends(t, statusKept, "fault broken ended with status 1", "no verdict: it has struck nothing")

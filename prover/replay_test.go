@@ -118,11 +118,12 @@ func (i *interrupting) Write(text []byte) (int, error) {
 func TestPartOfARunComesAgain(t *testing.T) {
 	t.Parallel()
 	stops := []history.Event{{Target: "c4", At: 700, Until: 800}, {Target: "c5", At: 1000, Until: 1100},
-		{Target: "c4", At: 1300, Until: 1400}, {At: 1500, Until: 1600}, {Target: "c4", At: 1700, Until: 1800}}
+		{Target: "c4", At: 1300, Until: 1400}, {At: 1500, Until: 1600}, {Target: "c4", At: 4000, Until: 4100}}
+	// Each has three seconds for its first command to begin: its time counts from the start.
 	for want, flags := range map[string]string{
-		"c4 c5 c4 c4 c4": "--until 2s",
-		"c4 c4":          "--from 1200ms --until 1600ms",
-		"c5 c4":          "--only c5,c3 --until 2s", // one without a target stays
+		"c4 c5 c4 c4": "--until 3900ms",
+		"c4 c4":       "--from 1200ms --until 3900ms",
+		"c5 c4":       "--only c5,c3 --until 3900ms", // one without a target stays
 	} {
 		out := reported(t, "flock {lock} {witness}", stops...)
 		p := proves(t, append([]string{"replay", out, "--report", out}, strings.Fields(flags)...)...)

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"berth/prover/adapter"
+	"berth/test/process"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -91,7 +92,9 @@ func TestClientLeadsASession(t *testing.T) {
 
 func TestEndReachesTheWholeGroupAndKillsWhatDoesNotObey(t *testing.T) {
 	polite, _ := start(t, "sh", "-c", "sleep 60; exit 3")
-	time.Sleep(20 * time.Millisecond) // so that the group has both, as a rule
+	for over := time.Now().Add(20 * time.Second); len(process.Descendants(polite.PID())) == 0 && time.Now().Before(over); {
+		time.Sleep(time.Millisecond)
+	}
 	killed := polite.End(patience(t, 20*time.Second))
 	if _, status := polite.Until(); killed != 0 || status != 128+int(syscall.SIGTERM) {
 		t.Errorf("status %d, killed at %d", status, killed)

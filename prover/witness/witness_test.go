@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long is waited for what has to happen.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // start starts a witness that lives for no longer than lasts.
 func start(t *testing.T, dir string, lasts time.Duration, env ...string) *exec.Cmd {
@@ -87,24 +87,27 @@ func TestWitnessTellsWhatItWasToldAndHowLongItLived(t *testing.T) {
 		"slot 3, term 71": {"BERTH_SLOT=2", "S=3", "T=71", "WITNESS_SLOT_VARIABLE=S", "WITNESS_TERM_VARIABLE=T"},
 		"slot 0, term 0":  nil,
 	} {
-		dir := t.TempDir()
-		before := history.Now()
-		cmd := start(t, dir, patience, append(env, "WITNESS_FOR="+works.String())...)
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		all := lives(t, dir)
-		if len(all) != 1 || witness.Began(dir, before) != 1 || witness.Began(dir, history.Now()) != 0 {
-			t.Fatalf("%+v", all)
-		}
-		l := all[0]
-		if l.Client != "c1" || l.PID != cmd.Process.Pid || l.Run == "" ||
-			fmt.Sprintf("slot %d, term %d", l.Slot, l.Term) != told {
-			t.Errorf("%+v, not %s", l, told)
-		}
-		if l.At < before || l.Until-l.At < int64(works/2) || l.Until > history.Now() {
-			t.Errorf("%+v", l)
-		}
+		until(t, "the last sign of a life is not much older than its end", func() bool { // as it may be on a busy machine
+			dir := t.TempDir()
+			before := history.Now()
+			cmd := start(t, dir, patience, append(env, "WITNESS_FOR="+works.String())...)
+			if err := cmd.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			all := lives(t, dir)
+			if len(all) != 1 || witness.Began(dir, before) != 1 || witness.Began(dir, history.Now()) != 0 {
+				t.Fatalf("%+v", all)
+			}
+			l := all[0]
+			if l.Client != "c1" || l.PID != cmd.Process.Pid || l.Run == "" ||
+				fmt.Sprintf("slot %d, term %d", l.Slot, l.Term) != told {
+				t.Errorf("%+v, not %s", l, told)
+			}
+			if l.At < before || l.Until > history.Now() || !l.Worked {
+				t.Errorf("%+v", l)
+			}
+			return l.Until-l.At >= int64(works/2)
+		})
 	}
 }
 
@@ -123,7 +126,11 @@ func TestCommandsThatAreToldTheSameAreTwoRuns(t *testing.T) {
 func TestPlainWitnessEndsOnTermAndAStubbornOneOnlyWithAll(t *testing.T) {
 	for mode, ends := range map[string]bool{"plain": true, "stubborn": false} {
 		dir := t.TempDir()
-		cmd := start(t, dir, 2*time.Second, "WITNESS_MODE="+mode)
+		lasts := 2 * time.Second
+		if ends {
+			lasts = patience
+		}
+		cmd := start(t, dir, lasts, "WITNESS_MODE="+mode)
 		until(t, "it lives", func() bool { all := lives(t, dir); return len(all) > 0 && all[0].Until > all[0].At })
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -168,7 +175,7 @@ func TestWitnessThatWasEndedHasNotWorked(t *testing.T) {
 func TestChainsGoOnWhenTheirWitnessHasEnded(t *testing.T) {
 	for _, env := range [][]string{{"BERTH_SLOT=1", "BERTH_TERM=7"}, nil} {
 		dir := t.TempDir()
-		cmd := start(t, dir, 2*time.Second, append(env, "WITNESS_MODE=forking", "WITNESS_FOR=1ms")...)
+		cmd := start(t, dir, patience, append(env, "WITNESS_MODE=forking", "WITNESS_FOR=1ms")...)
 		if err := cmd.Wait(); err != nil {
 			t.Fatal(err)
 		}
@@ -195,10 +202,14 @@ func updates(t *testing.T, dir string) history.History {
 
 func TestEachWitnessGoesOnFromTheNumberOfTheLastOneOnItsSlot(t *testing.T) {
 	dir, register := t.TempDir(), "WITNESS_REGISTER="+t.TempDir()
-	for _, env := range []string{"BERTH_SLOT=1", "BERTH_SLOT=1", "BERTH_SLOT=2"} {
-		if err := start(t, dir, patience, env, register, "WITNESS_FOR=300ms").Wait(); err != nil {
-			t.Fatal(err)
-		}
+	for i, env := range []string{"BERTH_SLOT=1", "BERTH_SLOT=1", "BERTH_SLOT=2"} {
+		cmd := start(t, dir, patience, env, register)
+		until(t, "it has updated twice", func() bool {
+			once := func(e history.Event) bool { return e.Wrote < e.Read+2 }
+			return len(slices.DeleteFunc(updates(t, dir), once)) > i
+		})
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
 	}
 	all := lives(t, dir) // each with its updates
 	slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.At, b.At) })
@@ -207,8 +218,9 @@ func TestEachWitnessGoesOnFromTheNumberOfTheLastOneOnItsSlot(t *testing.T) {
 	}
 	for i, read := range []uint64{0, all[1].Wrote, 0} {
 		life, did := all[2*i], all[2*i+1]
+		const thinks = 20 * time.Millisecond // before each
 		if did.Kind != history.Update || did.Run != life.Run || did.At != life.At || did.Until > life.Until || did.Refused ||
-			did.Read != read || did.Wrote < read+2 || did.Wrote > read+15 {
+			did.Read != read || did.Wrote < read+2 || did.Wrote > read+uint64((life.Until-life.At)/int64(thinks)) {
 			t.Errorf("%+v did %+v, and not from %d on", life, did, read)
 		}
 	}
@@ -269,7 +281,7 @@ func TestWitnessLivesOnWhileAnotherOneHasTheRegister(t *testing.T) {
 
 func TestChainsUpdateNothing(t *testing.T) {
 	dir, register := t.TempDir(), "WITNESS_REGISTER="+t.TempDir()
-	if err := start(t, dir, 2*time.Second, register, "WITNESS_MODE=forking", "WITNESS_FOR=1ms").Wait(); err != nil {
+	if err := start(t, dir, patience, register, "WITNESS_MODE=forking", "WITNESS_FOR=1ms").Wait(); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "links live on", func() bool { return len(lives(t, dir)) > 6 })
