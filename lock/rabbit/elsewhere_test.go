@@ -45,7 +45,7 @@ func TestSteadilySlowLedgerCostsNoConnection(t *testing.T) {
 			cfg.Log.SetLevel(hclog.Debug)
 			cfg.URLs, cfg.Heartbeat = []string{first.url(), second.url()}, time.Second
 			h := startedAt(t, backend(t, cfg), id)
-			eventually(t, "the brokers are compared", func() bool { return said("is of the same cluster") > 0 })
+			awaitCompared(t, said)
 			leader(t, ledgerOf(id), fmt.Sprintf(inSteps, step.Milliseconds()))
 			for range 2 {
 				must(t, h.Verify(within(t)))
@@ -65,7 +65,7 @@ func TestLeaderThatStandsStillCostsNoConnection(t *testing.T) {
 	cfg.Log.SetLevel(hclog.Debug)
 	cfg.URLs, cfg.Heartbeat = []string{first.url(), second.url()}, time.Second
 	h := startedAt(t, backend(t, cfg), id)
-	eventually(t, "the brokers are compared", func() bool { return said("is of the same cluster") > 0 })
+	awaitCompared(t, said)
 	leader(t, ledgerOf(id), `timer:sleep(3000)`)
 	must(t, h.Verify(within(t)))
 	if n := said("asking another broker"); n > 0 {
@@ -127,7 +127,7 @@ func TestAnotherNodeIsTriedUntilOneAnswers(t *testing.T) {
 	cfg.Log.SetLevel(hclog.Debug)
 	cfg.URLs, cfg.Heartbeat = []string{silent, second}, long
 	h := startedAt(t, backend(t, cfg), id)
-	eventually(t, "the brokers are compared", func() bool { return said("is of the same cluster") > 0 })
+	awaitCompared(t, said)
 	network.hold(false)
 	away.hold(false)
 	done := make(chan error, 1)

@@ -73,28 +73,33 @@ func TestCallThatComesInThePlaceOfABatonIsAnswered(t *testing.T) {
 // The connection falls silent in the midst of a proof, which has the reader's place to itself.
 func TestReleaseGoesAnotherWayFromTheMidstOfAProof(t *testing.T) {
 	t.Parallel()
-	id := fresh(lock.Mutex)
-	_, first := holding(t, id, long) // one that makes the ledger has B from the start
-	must(t, first.Release(within(t)))
-	var silent atomic.Bool
-	cfg := at(newHooked(t, func(data []byte) bool { return !silent.Load() || !bytes.Contains(data, []byte(nacks)) }))
-	cfg.Heartbeat = long
-	l := backend(t, cfg).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	h, err := l.Acquire(within(t))
-	must(t, err)
-	rabbit.TakeBAfter(h, time.Hour) // the command is young
-	must(t, h.Ready(within(t)))
-	won := untilHeld(t, connected(t, shared, id))
-	silent.Store(true)
-	asking, cancel := shortly()
-	defer cancel()
-	if err := h.Verify(asking); err == nil {
-		t.Fatal("a slot is proved over a silent connection")
-	}
-	ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
-	defer cancel()
-	must(t, h.Release(ctx))
-	wonBy(t, won) // long before the lease has ended
+	succeeds(t, "a release in time", func() error { // for which a busy machine may be too slow once
+		id := fresh(lock.Mutex)
+		_, first := holding(t, id, long) // one that makes the ledger has B from the start
+		must(t, first.Release(within(t)))
+		var silent atomic.Bool
+		cfg := at(newHooked(t, func(data []byte) bool { return !silent.Load() || !bytes.Contains(data, []byte(nacks)) }))
+		cfg.Heartbeat = long
+		l := backend(t, cfg).Lock(id)
+		t.Cleanup(func() { l.Close() })
+		must(t, l.Connect(within(t)))
+		h, err := l.Acquire(within(t))
+		must(t, err)
+		rabbit.TakeBAfter(h, time.Hour) // the command is young
+		must(t, h.Ready(within(t)))
+		won := untilHeld(t, connected(t, shared, id))
+		silent.Store(true)
+		asking, cancel := shortly()
+		defer cancel()
+		if err := h.Verify(asking); err == nil {
+			t.Fatal("a slot is proved over a silent connection")
+		}
+		ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
+		defer cancel()
+		if err := h.Release(ctx); err != nil {
+			return err
+		}
+		wonBy(t, won) // long before the lease has ended
+		return nil
+	})
 }

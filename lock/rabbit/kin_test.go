@@ -89,7 +89,7 @@ func TestSlotIsReclaimedOverAnotherAddressOfItsBroker(t *testing.T) {
 		cfg.Log.SetLevel(hclog.Debug)
 		cfg.URLs = []string{first.url(), second.url()}
 		h := startedAt(t, make(cfg), id)
-		eventually(t, "the brokers are compared", func() bool { return said("is of the same cluster") > 0 })
+		awaitCompared(t, said)
 		first.close()
 		eventually(t, "the holder is in doubt", func() bool { return errors.Is(h.Cause(), lock.ErrInDoubt) })
 		must(t, h.Reclaim(within(t)))
@@ -148,7 +148,7 @@ func TestBrokerThatHasLeftTheClusterIsNotReclaimedFrom(t *testing.T) {
 		return h
 	}
 	h := startIn()
-	eventually(t, "the brokers are compared", func() bool { return said("is of the same cluster") > 0 })
+	awaitCompared(t, said)
 	must(t, h.Release(within(t)))
 	strays.Store(true)
 	h = startIn()
@@ -199,7 +199,7 @@ func TestSilentBrokerDoesNotKeepTheNextOneFromBeingCompared(t *testing.T) {
 	cfg.Log.SetLevel(hclog.Debug)
 	cfg.URLs, cfg.Heartbeat = []string{shared.URL(), silent, newTap(t).url()}, long
 	h := startedAt(t, backend(t, cfg), fresh(lock.Mutex))
-	eventually(t, "another is compared", func() bool { return said("is of the same cluster") > 0 })
+	awaitCompared(t, said)
 	if n := said("not known whether a broker is of the same cluster"); n > 0 {
 		t.Error("the silent one was waited for")
 	}
@@ -216,4 +216,13 @@ func startedAt(t *testing.T, b *rabbit.Backend, id lock.ID) lock.Held {
 	must(t, err)
 	must(t, h.Ready(within(t)))
 	return h
+}
+
+// awaitCompared waits until a holder knows that another address is of its cluster. Where a busy broker does not answer
+// within a second, it asks again after 30.
+func awaitCompared(t *testing.T, said func(string) int) {
+	t.Helper()
+	for ctx := withinMinute(t); said("is of the same cluster") == 0; time.Sleep(5 * time.Millisecond) {
+		must(t, ctx.Err())
+	}
 }

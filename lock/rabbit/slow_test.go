@@ -60,7 +60,7 @@ func TestReplicatedSlotIsReclaimedOverAnotherNodeThanTheOneThatIsSilent(t *testi
 	cfg.Log.SetLevel(hclog.Debug)
 	cfg.URLs, cfg.Heartbeat = []string{silent, shared.URL()}, long
 	h := startedAt(t, backend(t, cfg), id)
-	eventually(t, "the brokers are compared", func() bool { return said("is of the same cluster") > 0 })
+	awaitCompared(t, said)
 	won := untilHeld(t, connected(t, shared, id))
 	network.hold(false)
 	must(t, proven(within(t), h))

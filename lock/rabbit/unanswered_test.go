@@ -200,23 +200,28 @@ func TestReleaseGoesAnotherWayWhereItsConnectionIsSilent(t *testing.T) {
 		"quorum": func() lock.ID { return replicated(t, 1) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			network, silent := newLate(t)
-			cfg := at(silent)
-			cfg.Heartbeat = long
-			id := make()
-			h := startedAs(t, cfg, id)
-			if what != "quorum" {
-				awaitB(t, h)
-			}
-			won := untilHeld(t, connected(t, shared, id))
-			network.hold(true)
-			ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
-			defer cancel()
-			released := inBackground(t, func(context.Context) error { return h.Release(ctx) })
-			eventually(t, "its connection is silent", func() bool { return network.kept(true) > 0 })
-			network.heal()
-			wonBy(t, won) // long before the lease has ended
-			<-released
+			succeeds(t, "a release in time", func() error { // for which a busy machine may be too slow once
+				network, silent := newLate(t)
+				cfg := at(silent)
+				cfg.Heartbeat = long
+				id := make()
+				h := startedAs(t, cfg, id)
+				if what != "quorum" {
+					awaitB(t, h)
+				}
+				won := untilHeld(t, connected(t, shared, id))
+				network.hold(true)
+				ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
+				defer cancel()
+				released := inBackground(t, func(context.Context) error { return h.Release(ctx) })
+				eventually(t, "its connection is silent", func() bool { return network.kept(true) > 0 })
+				network.heal()
+				if err := <-released; err != nil {
+					return err
+				}
+				wonBy(t, won) // long before the lease has ended
+				return nil
+			})
 		})
 	}
 }
@@ -260,25 +265,29 @@ func TestReleaseGoesAnotherWayFromTheMidstOfAnother(t *testing.T) {
 		"verification of one on quorum queues": func() lock.ID { return replicated(t, 1) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			far, forget := newFar(t)
-			cfg := at(far)
-			cfg.Heartbeat = long
-			id := make()
-			waiter := connected(t, shared, id)
-			h := startedAs(t, cfg, id)
-			forget()
-			won := untilHeld(t, waiter)
-			asking, cancel := shortly()
-			defer cancel()
-			if err := h.Verify(asking); err == nil {
-				t.Fatal("a slot is proved over a connection that is forgotten")
-			}
-			ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
-			defer cancel()
-			if err := h.Release(ctx); err != nil {
-				t.Error(err)
-			}
-			wonBy(t, won) // long before the lease has ended
+			succeeds(t, "a release in time", func() error { // for which a busy machine may be too slow once
+				far, forget := newFar(t)
+				cfg := at(far)
+				cfg.Heartbeat = long
+				id := make()
+				waiter := connected(t, shared, id)
+				h := startedAs(t, cfg, id)
+				forget()
+				won := untilHeld(t, waiter)
+				// For longer than until B is claimed: without that under way a release that waits for it would pass.
+				asking, cancel := context.WithTimeout(within(t), 400*time.Millisecond)
+				defer cancel()
+				if err := h.Verify(asking); err == nil {
+					t.Fatal("a slot is proved over a connection that is forgotten")
+				}
+				ctx, cancel := context.WithTimeout(within(t), calls.ReleaseTimeout)
+				defer cancel()
+				if err := h.Release(ctx); err != nil {
+					return err
+				}
+				wonBy(t, won) // long before the lease has ended
+				return nil
+			})
 		})
 	}
 }
