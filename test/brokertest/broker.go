@@ -45,7 +45,7 @@ import (
 const (
 	// startTimeout bounds a start: 2 to 4 s on an idle machine, several times
 	// that when other packages are tested and compiled beside it.
-	startTimeout = 90 * time.Second
+	startTimeout = 3 * time.Minute
 
 	// stopTimeout bounds an orderly end, after which the node is killed.
 	stopTimeout = 30 * time.Second
