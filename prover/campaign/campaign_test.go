@@ -279,6 +279,7 @@ func TestEndWaitsForEverySlot(t *testing.T) {
 }
 
 func TestFaultWhoseStrikeFailsIsNoted(t *testing.T) {
+	t.Chdir(t.TempDir()) // where a broker without a directory leaves its files
 	c := sleeping(t, t.Context(), Config{Clients: 1})
 	c.Cluster = &brokertest.Cluster{Nodes: []*brokertest.Broker{{}}} // which does not run
 	strikes(t, t.Context(), c, "broker-kill", 0)
