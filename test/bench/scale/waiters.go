@@ -46,24 +46,60 @@ func measureWaiters(ctx context.Context, s *scene) error {
 
 // idle measures what waiters cost while nothing happens.
 func (c *crowd) idle(ctx context.Context) error {
-	c.say("measuring the idle crowd for %s", c.sizes.Idle)
-	returned := c.returned.Load()
-	from, err := c.snap()
-	if err == nil {
-		err = measure.Sleep(ctx, c.sizes.Idle)
-	}
+	returned, n := c.returned.Load(), len(c.members)
+	seconds, err := c.addProcessorTime(ctx, "an idle waiter", n)
 	if err != nil {
 		return err
 	}
-	to, err := c.snap()
-	if err != nil {
-		return err
-	}
-	n, seconds := float64(len(c.members)), to.when.Sub(from.when).Seconds()
-	c.add("Processor time of an idle waiter", "us/s", (to.here.CPU-from.here.CPU).Seconds()*1e6/n/seconds)
-	c.add("... in the broker", "us/s", (to.broker.CPU-from.broker.CPU).Seconds()*1e6/n/seconds)
-	c.add("Looks of its own accord of an idle waiter", "per h", float64(c.returned.Load()-returned)*3600/n/seconds)
+	c.add("Looks of its own accord of an idle waiter", "per h", float64(c.returned.Load()-returned)*3600/float64(n)/seconds)
 	return c.quiet()
+}
+
+// addProcessorTime reports what each of n takes while nothing happens, and returns for how long that was measured.
+func (s *scene) addProcessorTime(ctx context.Context, what string, n int) (seconds float64, err error) {
+	s.say("measuring for %s what takes time while nothing happens", s.sizes.Idle)
+	from, err := s.snap()
+	if err == nil {
+		err = measure.Sleep(ctx, s.sizes.Idle)
+	}
+	if err != nil {
+		return 0, err
+	}
+	to, err := s.snap()
+	if err != nil {
+		return 0, err
+	}
+	seconds = to.when.Sub(from.when).Seconds()
+	of := func(from, to measure.Usage) float64 {
+		return (to.CPU - from.CPU).Seconds() * 1e6 / float64(n) / seconds
+	}
+	s.add("Processor time of "+what, "us/s", of(from.here, to.here))
+	s.add("... in the broker", "us/s", of(from.broker, to.broker))
+	return seconds, nil
+}
+
+// verifyAll measures what locks cost that nobody gives back: each holder verifies its slot once a second, as berth does,
+// and each waiter proves its place.
+func (s *scene) verifyAll(ctx context.Context, holding []win) error {
+	verifying, stop := context.WithCancel(ctx)
+	var lost atomic.Int64
+	var running sync.WaitGroup
+	for _, w := range holding {
+		running.Go(func() {
+			for measure.Sleep(verifying, time.Second) == nil {
+				if w.held.Verify(ctx) != nil {
+					lost.Add(1)
+				}
+			}
+		})
+	}
+	_, err := s.addProcessorTime(ctx, "a holder that verifies and its successor", len(holding))
+	stop()
+	running.Wait()
+	if n := lost.Load(); n > 0 {
+		err = errors.Join(err, fmt.Errorf("%d verifications failed", n))
+	}
+	return err
 }
 
 // handDown has the mutex go from one waiter to the next.
@@ -114,6 +150,9 @@ func measureLocks(ctx context.Context, s *scene) error {
 	}
 	s.count("Mutexes with one holder and one waiter each", n)
 	if err := s.addMemory(ctx, fmt.Sprintf("a holder and a waiter, of %d", n), n, before); err != nil {
+		return err
+	}
+	if err := s.verifyAll(ctx, holding); err != nil {
 		return err
 	}
 	if err := waiters.quiet(); err != nil {
