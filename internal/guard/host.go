@@ -267,13 +267,15 @@ func (h *Host) awaitPrepared() {
 	<-h.prepared
 }
 
-// process returns a guard's process: the one that was forked ahead, if it is as the command needs it. The caller has mu.
+// process returns a guard's process: for the command the one that was forked ahead, if it is as the command needs it. The
+// caller has mu.
 func (h *Host) process(spec Spec) (p *launch.Process, err error) {
-	if ahead := launch.Take(); ahead != nil {
-		if !spec.Namespace && !spec.Aside && len(spec.Rights.Limits) == 0 { // limits are inherited: see rights.Raise
-			return ahead, nil
+	if !spec.Aside {
+		if p = launch.Take(); p != nil && !spec.Namespace && len(spec.Rights.Limits) == 0 { // see rights.Raise
+			return p, nil
+		} else if p != nil {
+			p.End()
 		}
-		ahead.End()
 	}
 	files, flags := launch.Standard(), uintptr(0)
 	if spec.Namespace {
