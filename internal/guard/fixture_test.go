@@ -48,6 +48,12 @@ func prepareSpec(t *testing.T, spec Spec) *command {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return launchWith(t, host, spec)
+}
+
+// launchWith is prepareSpec with a host that is there.
+func launchWith(t *testing.T, host *Host, spec Spec) *command {
+	t.Helper()
 	// The race detector otherwise sleeps for a second at every exit.
 	spec.Env = slices.Concat(os.Environ(), spec.Env, []string{"GORACE=atexit_sleep_ms=0"})
 	launched, err := host.Launch(spec)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/guard/guardtest"
+	"berth/internal/guard/launch"
 	"berth/internal/guard/wire"
 	"berth/supervisor"
 )
@@ -93,6 +94,53 @@ func TestGuardThatIsSlowToBeginIsNotWaitedFor(t *testing.T) {
 			if err := os.WriteFile(fifo, nil, 0); err != nil { // when the guard reads
 				t.Fatal(err)
 			}
+			tr.run()
+			if exited := tr.next(wire.Exited); exited.Status.ExitStatus() != 7 {
+				t.Errorf("the command's end is told as %+v", exited)
+			}
+			tr.next(wire.Dead)
+		})
+	}
+}
+
+// It may be killed at any time, by an operator or for want of memory.
+func TestGuardThatWasForkedAheadAndDiesIsReplaced(t *testing.T) {
+	for name, before := range map[string]bool{"before there is a host": true, "beside it": false} {
+		t.Run(name, func(t *testing.T) {
+			ahead, err := launch.Fork(launch.Standard(), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kill := func() {
+				if err := unix.Kill(ahead.PID, unix.SIGKILL); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if before {
+				kill()
+				var dead unix.Siginfo
+				if err := unix.Waitid(unix.P_PID, ahead.PID, &dead, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			host, err := newTestHost()
+			if err != nil {
+				t.Fatal(err)
+			}
+			host.mu.Lock()
+			host.ahead = ahead
+			host.mu.Unlock()
+			if before {
+				host.children <- unix.SIGCHLD // as newHost does
+			} else {
+				kill()
+			}
+			guardtest.Await(t, "the guard that was forked ahead is reaped", func() bool {
+				host.mu.Lock()
+				defer host.mu.Unlock()
+				return host.ahead == nil
+			})
+			tr := launchWith(t, host, Spec{Path: "/bin/sh", Args: []string{"sh", "-c", "exit 7"}})
 			tr.run()
 			if exited := tr.next(wire.Exited); exited.Status.ExitStatus() != 7 {
 				t.Errorf("the command's end is told as %+v", exited)

@@ -25,6 +25,7 @@ import (
 	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -55,7 +56,8 @@ type Host struct {
 	prepared  chan struct{} // closed when all that is done
 	wanted    atomic.Bool   // a command waits for it
 
-	mu     sync.Mutex // held while forking and while reaping, so that no end is missed
+	mu     sync.Mutex      // held while forking and while reaping, so that no end is missed
+	ahead  *launch.Process // was forked before, and is for the command's first guard; nil: there is none
 	guards map[int]*Guard
 	reaped uint64 // how many children have been
 
@@ -130,6 +132,7 @@ func newHost(env env) (*Host, error) {
 	h := &Host{
 		env:       env,
 		inherited: inherited,
+		ahead:     launch.Take(),
 		guards:    make(map[int]*Guard),
 		children:  make(chan os.Signal, 1),
 		stop:      make(chan struct{}),
@@ -138,6 +141,7 @@ func newHost(env env) (*Host, error) {
 		Prepare:   func(func()) {},
 	}
 	signal.Notify(h.children, unix.SIGCHLD)
+	h.children <- unix.SIGCHLD // the one that was forked before may have ended
 	go h.run()
 	return h, nil
 }
@@ -181,6 +185,9 @@ func (h *Host) Close() {
 	signal.Stop(h.children)
 	close(h.stop)
 	<-h.stopped
+	if h.ahead != nil {
+		h.ahead.End()
+	}
 }
 
 func (h *Host) run() {
@@ -203,14 +210,21 @@ func (h *Host) reap() {
 	defer h.mu.Unlock()
 	parent.Reap(h.children, func(pid int, status syscall.WaitStatus) {
 		g, found := h.guards[pid]
+		waits := h.ahead != nil && h.ahead.PID == pid
 		if status.Stopped() {
-			if found {
+			if found || waits {
 				_ = unix.Kill(pid, unix.SIGCONT)
+			}
+			if found {
 				g.noteHalt()
 			}
 			return
 		}
 		h.reaped++
+		if waits {
+			h.ahead.Conn.Close()
+			h.ahead = nil
+		}
 		if found {
 			delete(h.guards, pid)
 			close(g.gone)
@@ -231,10 +245,6 @@ func (h *Host) Launch(spec Spec) (supervisor.Guard, error) {
 	g := newGuard(h, p, spec.Namespace)
 	h.guards[p.PID] = g
 	h.mu.Unlock()
-	select {
-	case h.children <- unix.SIGCHLD: // one that was forked ahead may have ended before h was there
-	default:
-	}
 	h.preparing.Do(func() { h.running.Go(h.prepare) })
 	h.running.Go(g.run)
 	command := wire.Command{
@@ -270,12 +280,12 @@ func (h *Host) awaitPrepared() {
 // process returns a guard's process: for the command the one that was forked ahead, if it is as the command needs it. The
 // caller has mu.
 func (h *Host) process(spec Spec) (p *launch.Process, err error) {
-	if !spec.Aside {
-		if p = launch.Take(); p != nil && !spec.Namespace && len(spec.Rights.Limits) == 0 { // see rights.Raise
+	if p = h.ahead; p != nil && !spec.Aside {
+		h.ahead = nil
+		if !spec.Namespace && len(spec.Rights.Limits) == 0 { // see rights.Raise
 			return p, nil
-		} else if p != nil {
-			p.End()
 		}
+		p.Kill()
 	}
 	files, flags := launch.Standard(), uintptr(0)
 	if spec.Namespace {
@@ -321,7 +331,11 @@ func (h *Host) notOrphans() (children procfs.Set, reaped uint64) {
 	if children == nil {
 		children = make(procfs.Set)
 	}
-	for pid := range h.guards {
+	pids := slices.Collect(maps.Keys(h.guards))
+	if h.ahead != nil {
+		pids = append(pids, h.ahead.PID)
+	}
+	for _, pid := range pids {
 		p, _ := procfs.Read(pid) // no start for one that /proc hides, as in procfs.Table
 		p.Pid = pid
 		children.Add(p)

@@ -6,6 +6,7 @@
 package launch
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -109,12 +110,21 @@ func Take() *Process { return ahead.Swap(nil) }
 func Drop() {
 	if p := Take(); p != nil {
 		p.End()
-		_, _ = syscall.Wait4(p.PID, nil, 0, nil)
 	}
 }
 
-// End kills the process, which was told nothing yet. It is still to be reaped.
-func (p *Process) End() {
+// Kill kills the process, which was told nothing yet. It is still to be reaped.
+func (p *Process) Kill() {
 	p.Conn.Close()
 	_ = unix.Kill(p.PID, unix.SIGKILL)
+}
+
+// End is Kill where nobody else reaps it.
+func (p *Process) End() {
+	p.Kill()
+	for {
+		if _, err := syscall.Wait4(p.PID, nil, 0, nil); !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
 }
