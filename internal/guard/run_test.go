@@ -76,7 +76,7 @@ func TestWhatMayNotBeSignalledBesideTheCommandIsTold(t *testing.T) {
 		}
 		defer host.Close()
 		told := 0
-		err = host.Run(t.Context(), spec, Beside{Limit: 200 * time.Millisecond, Stuck: func(e wire.Event) {
+		err = host.Run(t.Context(), spec, Beside{Limit: time.Second, Stuck: func(e wire.Event) {
 			told++
 			_ = unix.Kill(e.Pid, unix.SIGKILL) // this process may
 		}})
