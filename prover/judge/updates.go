@@ -19,6 +19,7 @@ func updates(m *matter) (v Verdict) {
 	all := slices.DeleteFunc(slices.Clone(m.history), func(e history.Event) bool { return e.Kind != history.Update })
 	slices.SortStableFunc(all, func(a, b history.Event) int { return cmp.Compare(a.Read, b.Read) })
 	var others []history.Event // that have written the next number too
+	var lost []*loss
 	wrote, refused := uint64(0), 0
 	for _, e := range all {
 		r, known := runs[e.Run]
@@ -37,14 +38,21 @@ func updates(m *matter) (v Verdict) {
 		default:
 			wrote += e.Wrote - e.Read
 			for _, o := range others {
-				if other := runs[o.Run]; other.Slot == r.Slot { // as they were told: that is where they write
-					at := max(o.At, e.At)
-					v.Violations = append(v.Violations, blame(at, max(at, min(o.Until, e.Until)), []Run{other, r},
-						"updates lost: %d, from number %d on: %s; %s", min(o.Wrote, e.Wrote)-e.Read, e.Read+1, other, r))
+				if runs[o.Run].Slot == r.Slot { // as they were told: that is where they write
+					lost = lose(lost, o, e, slices.DeleteFunc(slices.Clone(all), func(e history.Event) bool {
+						by, known := runs[e.Run]
+						return !known || e.Refused || by.Slot != r.Slot
+					}))
 				}
 			}
 			others = append(others, e)
 		}
+	}
+	for _, l := range lost {
+		a, b := runs[l.one.Run], runs[l.other.Run]
+		at := max(l.one.At, l.other.At)
+		v.Violations = append(v.Violations, blame(at, max(at, min(l.one.Until, l.other.Until)), []Run{a, b},
+			"updates lost: %d, from number %d on: %s; %s", l.n, l.from, a, b))
 	}
 	if len(all) == 0 {
 		v.Note = "the history has no updates"
@@ -54,6 +62,47 @@ func updates(m *matter) (v Verdict) {
 		v.Note = fmt.Sprintf("%d updates, and %d refused", wrote, refused)
 	}
 	return v
+}
+
+// loss is what two runs have lost of each other's updates.
+type loss struct {
+	one, other history.Event
+	from, n    uint64
+}
+
+// lose adds that e, who read no lower number than o did, wrote the same ones. If one had read after the other's last write,
+// neither has met the other: who took the number back in between is to blame, and not who went on from there.
+func lose(lost []*loss, o, e history.Event, all []history.Event) []*loss {
+	first, n := e.Read+1, min(o.Wrote, e.Wrote)-e.Read
+	if e.At > o.Until {
+		e = back(e, o, all)
+	} else if o.At > e.Until {
+		o = back(o, e, all)
+	}
+	for _, l := range lost {
+		if l.one.Run == o.Run && l.other.Run == e.Run || l.one.Run == e.Run && l.other.Run == o.Run {
+			l.from, l.n = min(l.from, first), l.n+n
+			return lost
+		}
+	}
+	return append(lost, &loss{o, e, first, n})
+}
+
+// back returns who took the number back after the last write of an earlier one, from where the later one went on; the later
+// one if nobody is seen to have: what a command wrote as it was killed may be missing.
+func back(later, earlier history.Event, all []history.Event) history.Event {
+	for by := later; ; {
+		i := slices.IndexFunc(all, func(o history.Event) bool { // wrote what that one read, after the earlier one
+			return o.At < by.At && o.Until > earlier.Until && o.Read < by.Read &&
+				(o.Wrote == by.Read || o.Wrote > by.Read && o.Until > by.At)
+		})
+		if i < 0 {
+			return later
+		}
+		if by = all[i]; by.At <= earlier.Until {
+			return by
+		}
+	}
 }
 
 // alone reports whether a run had its slot to itself at a moment: no other one lived there, or had begun meanwhile.
