@@ -25,7 +25,7 @@ import (
 
 const (
 	tick  = 10 * time.Millisecond  // how often the campaign looks at what has to be done
-	look  = 250 * time.Millisecond // how often it reads all records
+	look  = 250 * time.Millisecond // how often it reads records
 	rest  = 200 * time.Millisecond // from a client's start to that of the one in its place, at least
 	grace = 20 * time.Second       // how long a client has to end on TERM
 	ask   = 5 * time.Second        // how often it asks whether that is enough
@@ -88,6 +88,7 @@ type campaign struct {
 	first   time.Time               // when a command was seen to run; zero: none was. See hasRun
 	relays  map[string]*fault.Relay // by client, also of those that have ended: what those leave may use theirs
 	history history.History
+	lived   *witness.Records
 
 	enough  bool      // Config.Enough has said so
 	asked   time.Time // when it was asked last
@@ -107,6 +108,7 @@ func Run(ctx context.Context, cfg Config) (history.History, error) {
 	defer os.RemoveAll(dir)
 	c := &campaign{Config: cfg, dir: dir, began: history.Now(), started: cfg.Skip,
 		random: rand.New(rand.NewPCG(cfg.Seed, 0)), relays: map[string]*fault.Relay{}}
+	c.lived = &witness.Records{Dir: c.records()}
 	c.lasting, c.calm = context.WithCancel(ctx)
 	c.Logs = cmp.Or(c.Logs, dir)
 	self, err := os.Executable()
@@ -195,7 +197,7 @@ func (c *campaign) hasRun() bool {
 // allTaken reports whether no slot can have been lost: each has been taken since the moment, or was by a client that is
 // still there, by what commands were told, or as many have lived at once as there can be.
 func (c *campaign) allTaken(since int64) (bool, error) {
-	lives, err := witness.Read(c.records())
+	lives, err := c.lived.Read()
 	lives = slices.DeleteFunc(lives, func(l history.Event) bool {
 		there := slices.ContainsFunc(c.clients, func(one *client) bool { return one.name == l.Client })
 		return l.Kind == history.Update || l.Until < since || l.At < since && !there // what a client has left takes no slot

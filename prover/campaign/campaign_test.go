@@ -262,6 +262,7 @@ func TestEndWaitsForEverySlot(t *testing.T) {
 		"one left by a client":      {lives: []history.Event{{Run: "a", At: 50, Until: 110}, {Run: "gone", At: 60, Until: 120}}},
 	} {
 		cam := &campaign{dir: t.TempDir(), Config: Config{Slots: 2, Clients: 3}, clients: []*client{{name: "a"}, {name: "b"}}}
+		cam.lived = &witness.Records{Dir: cam.records()}
 		if err := os.Mkdir(cam.records(), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"berth/prover/history"
-	"berth/prover/witness"
 	"berth/test/process"
 )
 
@@ -128,7 +127,7 @@ func (c *campaign) living() map[int]string {
 
 // gather adds what witnesses wrote down.
 func (c *campaign) gather() error {
-	events, err := witness.Read(c.records())
+	events, err := c.lived.Read()
 	for _, e := range events {
 		c.note(e)
 	}

@@ -2,6 +2,7 @@ package witness_test
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -322,6 +323,38 @@ func TestUpdatesInARowAreOneEvent(t *testing.T) {
 		{Kind: history.Update, Run: "a.1", At: 3000, Until: 4000, Read: 7, Wrote: 8, Refused: true}}
 	if err != nil || !reflect.DeepEqual(h, want) {
 		t.Errorf("%+v, %v", h, err)
+	}
+}
+
+// What was read stays so, whatever the file has there now.
+func TestOnlyWhatWasAddedIsReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	file, all := filepath.Join(dir, "1-1"), &witness.Records{Dir: dir}
+	text := `{"kind":"life","client":"c","run":"r","at":1,"until":1}` + "\n"
+	if err := os.WriteFile(file, []byte(text[:20]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		add  string
+		want []int64 // until when all lived, and updated
+	}{{"", nil}, {text[20:] + "3 0 1 false\n5", []int64{3, 3}}, {"", []int64{3, 3}}, {"\n6 0 2 fal", []int64{5, 3}},
+		{"se\n7 2 3 true\n", []int64{7, 6, 7}}, {"worked\n", []int64{7, 6, 7}}} {
+		before, err := os.ReadFile(file)
+		read := strings.LastIndexByte(string(before), '\n') + 1
+		if err == nil {
+			err = os.WriteFile(file, []byte(strings.Repeat("x", read)+string(before[read:])+c.add), 0o600)
+		}
+		h, failed := all.Read()
+		if err = errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+		var got []int64
+		for _, e := range h {
+			got = append(got, e.Until)
+		}
+		if !slices.Equal(got, c.want) || len(h) > 0 && h[0].Worked != (c.add == "worked\n") {
+			t.Errorf("with %q: %+v, not %v", c.add, h, c.want)
+		}
 	}
 }
 
