@@ -306,6 +306,22 @@ func TestCommandThatFailsToBreakAnythingIsTold(t *testing.T) {
 	p.ends(t, statusKept, "fault broken ended with status 1", "no verdict: it has struck nothing")
 }
 
+// What runs on would break things when the fault is over.
+func TestWhatAFaultLeavesIsKilledAndTold(t *testing.T) {
+	t.Parallel()
+	p := proves(t, "run", "--adapter", "flock {lock} {witness}", "--faults", "leaves", "--fault", "leaves=sh leaves.sh", "--time",
+		"4s", "--seed", "7", "--work", "1s", "--report", "r.json")
+	if err := os.WriteFile(filepath.Join(p.Dir, "leaves.sh"), []byte("setsid sleep 60 </dev/null >/dev/null 2>&1 &\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start(t)
+	p.ends(t, statusKept, "leaves left processes, which were killed: [", "no verdict: it has struck nothing")
+	text, err := os.ReadFile(filepath.Join(p.Dir, "r.json"))
+	if !strings.Contains(string(text), "leaves left processes") {
+		t.Errorf("the report does not tell, %v", err)
+	}
+}
+
 // Names are in certificates: a relay has another one.
 func TestRelaysAreBeforeBrokersWithoutTLS(t *testing.T) {
 	for broker, server := range map[string]string{

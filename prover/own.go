@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -13,6 +15,7 @@ import (
 
 	"berth/prover/adapter"
 	"berth/prover/fault"
+	"berth/prover/history"
 	"berth/prover/judge"
 )
 
@@ -40,7 +43,12 @@ func ownFaults(c *cli.Context, values adapter.Values) (own []fault.Fault, err er
 			return nil, err
 		}
 		own = append(own, fault.Command(name, func(ctx context.Context) error {
-			err := perform(ctx, name, words.With(values))
+			mark := fmt.Sprintf("BERTH_PROVE_FAULT=%d-%d", os.Getpid(), history.Now())
+			err := perform(ctx, name, words.With(values), mark)
+			left, failed := adapter.EndAll(ctx, mark, judge.Orphan)
+			if err = errors.Join(err, failed); err == nil && len(left) > 0 {
+				err = fmt.Errorf("%s left processes, which were killed: %v", name, slices.Sorted(maps.Keys(left)))
+			}
 			if err != nil {
 				fmt.Fprintln(os.Stderr, "berth-prove: fault", err)
 			}
@@ -71,12 +79,12 @@ func isFault(name string, own []fault.Fault) bool {
 	return slices.ContainsFunc(slices.Concat(fault.All, own), func(f fault.Fault) bool { return f.Name == name })
 }
 
-// perform runs a command line to its end.
-func perform(ctx context.Context, what string, words adapter.Template) error {
+// perform runs a command line to its end, with these variables.
+func perform(ctx context.Context, what string, words adapter.Template, env ...string) error {
 	const limit = time.Minute
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not end within %s", what, limit))
 	defer cancel()
-	p, err := words.Start(os.Environ(), os.Stderr)
+	p, err := words.Start(append(os.Environ(), env...), os.Stderr)
 	if err != nil {
 		return err
 	}

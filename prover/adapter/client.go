@@ -2,9 +2,13 @@ package adapter
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
+	"time"
 
 	"berth/prover/history"
 	"berth/test/process"
@@ -87,4 +91,31 @@ func (c *Client) group(sig syscall.Signal) {
 	if !c.Ended() {
 		_ = syscall.Kill(-c.PID(), sig)
 	}
+}
+
+// EndAll waits until nothing lives that was started with an entry, such as HOME=/tmp/x, in its environment. It kills what
+// does when patience is over, or ctx has ended, and returns that, each with its environment.
+func EndAll(ctx context.Context, entry string, patience time.Duration) (left map[int][]string, err error) {
+	const pause, bound = 10 * time.Millisecond, 20 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for left = process.WithEnvironment(entry); len(left) > 0 && ctx.Err() == nil; left = process.WithEnvironment(entry) {
+		time.Sleep(pause)
+	}
+	self, over := process.Executable(os.Getpid()), time.Now().Add(bound)
+	for none := 0; none < 10; time.Sleep(pause) { // in a row: one that has forked and ended meanwhile is not found
+		living := process.WithEnvironment(entry)
+		for pid := range living {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		none++
+		if len(living) > 0 || process.Begins(self) {
+			none = 0
+		}
+		if none == 0 && time.Now().After(over) {
+			return left, fmt.Errorf("processes are still there that do not die of KILL, or do not begin: %v",
+				slices.Sorted(maps.Keys(living)))
+		}
+	}
+	return left, nil
 }

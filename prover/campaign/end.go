@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
+	"berth/prover/adapter"
 	"berth/prover/history"
 	"berth/test/process"
 )
@@ -88,41 +88,30 @@ func (c *campaign) closeRelays() (err error) {
 
 // sweep notes and kills what lives on.
 func (c *campaign) sweep() error {
-	for over := time.Now().Add(c.Orphan); len(c.living()) > 0 && time.Now().Before(over); {
-		time.Sleep(tick)
+	left, err := adapter.EndAll(context.Background(), c.mark(), c.Orphan)
+	for pid, env := range left {
+		c.note(history.Event{Kind: history.Leftover, Client: clientOf(env), PID: pid, At: history.Now()})
 	}
-	for pid, client := range c.living() {
-		c.note(history.Event{Kind: history.Leftover, Client: client, PID: pid, At: history.Now()})
-	}
-	over := time.Now().Add(grace)
-	for none := 0; none < 10; time.Sleep(tick) { // in a row: one that has forked and ended meanwhile is not found
-		left := c.living()
-		for pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		none++
-		if len(left) > 0 || process.Begins(process.Executable(os.Getpid())) {
-			none = 0
-		}
-		if none == 0 && time.Now().After(over) {
-			return fmt.Errorf("processes are still there that do not die of KILL, or do not begin: %v", slices.Sorted(maps.Keys(left)))
-		}
-	}
-	return nil
+	return err
 }
 
 // living returns all processes of the campaign, each with its client.
 func (c *campaign) living() map[int]string {
 	clients := map[int]string{}
 	for pid, env := range process.WithEnvironment(c.mark()) {
-		clients[pid] = "unknown"
-		for _, v := range env {
-			if name, found := strings.CutPrefix(v, "WITNESS_CLIENT="); found {
-				clients[pid] = name
-			}
-		}
+		clients[pid] = clientOf(env)
 	}
 	return clients
+}
+
+// clientOf returns the client whose environment that is.
+func clientOf(env []string) string {
+	for _, v := range env {
+		if name, found := strings.CutPrefix(v, "WITNESS_CLIENT="); found {
+			return name
+		}
+	}
+	return "unknown"
 }
 
 // gather adds what witnesses wrote down.

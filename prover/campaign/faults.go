@@ -197,7 +197,7 @@ func (c *campaign) settle() (err error) {
 		case errors.Is(b.err, fault.ErrNothing):
 			return true
 		case errors.Is(b.err, fault.ErrFailed):
-			b.event.Failed = b.err.Error()
+			b.event.Failed = errors.Unwrap(b.err).Error()
 		default:
 			err = errors.Join(err, b.err)
 		}

@@ -258,6 +258,9 @@ func (d *drawing) drawFaults() {
 		if event.Target != "" {
 			note += " of " + event.Target
 		}
+		if event.Failed != "" {
+			note += ": " + event.Failed
+		}
 		until := max(event.At, event.Until)
 		d.faults.Bars = append(d.faults.Bars, d.bar(fault, d.faults.row(event.At, until), event.At, until, note))
 		if on := d.clients[event.Target]; on != nil {

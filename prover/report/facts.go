@@ -107,6 +107,16 @@ func (r Report) Targeted(fault string) bool {
 	})
 }
 
+// failed tells of the faults whose command has failed, for people.
+func (r Report) failed() (all []string) {
+	for _, e := range r.History.Faults() {
+		if e.Failed != "" {
+			all = append(all, clean(fmt.Sprintf("%s at %s: %s", e.Fault, seconds(e.At), e.Failed)))
+		}
+	}
+	return all
+}
+
 // caveat is what the windows leave open; "": nothing.
 func (r Report) caveat() string {
 	rows := r.windows()

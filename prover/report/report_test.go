@@ -88,6 +88,17 @@ func TestTextTellsVerdictsAndWindows(t *testing.T) {
 	page.WantFile(t, "testdata/report.txt", text(t, example()))
 }
 
+func TestFaultThatFailedIsTold(t *testing.T) {
+	r := example()
+	r.History = append(r.History, history.Event{Kind: history.Fault, Fault: "resize", At: second, Until: 2 * second, Failed: "it left\na process"})
+	if shown := text(t, r); !strings.Contains(shown, "resize at 1.000000 s: it left\ufffda process\n") {
+		t.Errorf("%s", shown)
+	}
+	if chart := charted(t, written(t, "r.html", r)); !strings.Contains(strings.Join(chart.Notes, "|"), "resize: it left") {
+		t.Errorf("%q", chart.Notes)
+	}
+}
+
 func TestTextShowsTheFirstViolationsOfMany(t *testing.T) {
 	r := example()
 	for range 49 {

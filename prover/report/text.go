@@ -84,6 +84,16 @@ func writeWindows(out io.Writer, r Report) {
 			fmt.Fprintln(out)
 		}
 	}
+	for i, text := range r.failed() {
+		if i == 0 {
+			fmt.Fprintln(out)
+		}
+		if i == shown {
+			fmt.Fprintln(out, "...")
+			break
+		}
+		fmt.Fprintln(out, text)
+	}
 	if caveat := r.caveat(); caveat != "" {
 		fmt.Fprintf(out, "\n%s\n", caveat)
 	}
