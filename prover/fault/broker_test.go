@@ -88,7 +88,7 @@ func TestBrokerIsBrokenAndWholeAgain(t *testing.T) {
 	connects(t, at.Broker)
 }
 
-// Each node sees both others before and after.
+// Each node sees both others before and after, and is set to do as before when it does not.
 func TestNodeIsCutOffAndBack(t *testing.T) {
 	t.Parallel()
 	c := brokertest.NewCluster(t, 3)
@@ -99,6 +99,14 @@ func TestNodeIsCutOffAndBack(t *testing.T) {
 		}
 		return n
 	}
+	handling := func(node *brokertest.Broker) string {
+		text, err := node.Eval(t.Context(), "application:get_env(rabbit, cluster_partition_handling)")
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	}
+	before := handling(c.Nodes[0])
 	for i, b := range c.Nodes[1:] {
 		heal := strike(t, []string{"node-cut", "broker-kill"}[i], fault.Target{Cluster: c, Broker: b})
 		if i == 0 && (sees(b) != "0" || sees(c.Nodes[0]) != "1") {
@@ -106,8 +114,8 @@ func TestNodeIsCutOffAndBack(t *testing.T) {
 		}
 		heal()
 		for _, node := range c.Nodes {
-			if sees(node) != "2" {
-				t.Errorf("afterwards one sees %s", sees(node))
+			if sees(node) != "2" || handling(node) != before {
+				t.Errorf("afterwards one sees %s, and is set to %s, not %s", sees(node), handling(node), before)
 			}
 			connects(t, node)
 		}

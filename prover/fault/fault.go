@@ -224,15 +224,31 @@ func closeAll(ctx context.Context, t Target) (heal, error) {
 	return nil, err
 }
 
-// cutNode has a minority pause, where the broker knows that (up to 4.2, without Khepri): by default both sides go on.
+// cutNode has a minority pause, where the broker knows that (up to 4.2, without Khepri): by default both sides go on. Other
+// faults find the cluster as it was.
 func cutNode(ctx context.Context, t Target) (heal, error) {
+	const key = "rabbit, cluster_partition_handling"
+	was := map[*brokertest.Broker]string{}
 	for _, node := range t.Cluster.Nodes {
-		_, err := node.Eval(ctx, "application:set_env(rabbit, cluster_partition_handling, pause_minority)")
+		value, err := node.Eval(ctx, fmt.Sprintf("W = application:get_env(%s), application:set_env(%[1]s, pause_minority), W", key))
 		if err != nil {
 			return nil, err
 		}
+		was[node] = value
 	}
-	return t.after(func(ctx context.Context) error { return t.Cluster.Heal(ctx, t.Broker) }), t.Cluster.Split(ctx, t.Broker)
+	return t.after(func(ctx context.Context) error {
+		if err := t.Cluster.Heal(ctx, t.Broker); err != nil {
+			return err
+		}
+		for node, value := range was {
+			_, err := node.Eval(ctx, fmt.Sprintf("case %s of {ok, V} -> application:set_env(%s, V); _ -> application:unset_env(%[2]s) end",
+				value, key))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}), t.Cluster.Split(ctx, t.Broker)
 }
 
 // after has the cluster whole when something has brought the node back: all of the node has started, and all nodes see
