@@ -124,7 +124,7 @@ func contend(c *cli.Context, script []campaign.Plan, skip int) (r report.Report,
 // flags returns the values of all flags of a run that a replay needs: what it writes, it writes elsewhere.
 func flags(c *cli.Context) map[string][]string {
 	values := map[string][]string{}
-	for _, f := range slices.Concat(runFlags, boundFlags[:1]) {
+	for _, f := range slices.Concat(runFlags, boundFlags[:2]) {
 		switch name, value := f.Names()[0], c.Value(f.Names()[0]); list := value.(type) {
 		case cli.StringSlice:
 			values[name] = list.Value()
@@ -161,7 +161,7 @@ func configure(c *cli.Context) (campaign.Config, error) {
 	names, err := checkers(c)
 	if c.Bool("until-violated") {
 		cfg.Enough = func(h history.History) bool {
-			return outcome(judge.Judge(h, judge.Bounds{Slots: cfg.Slots, Progress: cfg.Progress}, names...)) == judge.Violated
+			return outcome(judge.Judge(h, bounds(c), names...)) == judge.Violated
 		}
 	}
 	if !c.IsSet("seed") {
@@ -184,6 +184,8 @@ func configure(c *cli.Context) (campaign.Config, error) {
 	case cfg.Clients <= cfg.Slots:
 		err = fmt.Errorf("--clients %d with --slots %d: where there is a slot for each client, a slot that is lost is not missed; "+
 			"give --clients %d or more", cfg.Clients, cfg.Slots, cfg.Slots+1)
+	case c.Int("bypass") < 0:
+		err = errors.New("--bypass must be above 0")
 	case cfg.Calm < 0 || cfg.Calm >= cfg.Time:
 		err = fmt.Errorf("--calm %s: it must be less than --time %s, or nothing is ever broken", cfg.Calm, cfg.Time)
 	case cfg.Work < time.Second:

@@ -42,12 +42,11 @@ func shrinkAction(c *cli.Context) (judge.Outcome, error) {
 	if err != nil {
 		return "", err
 	}
-	bounds := judge.Bounds{Slots: c.Int("slots"), Progress: c.Duration("progress")}
 	names, err := checkers(c)
 	if err != nil {
 		return "", err
 	}
-	verdicts := judge.Judge(p.History, bounds, names...)
+	verdicts := judge.Judge(p.History, bounds(c), names...)
 	i := slices.IndexFunc(verdicts, func(v judge.Verdict) bool { return v.Outcome == judge.Violated })
 	switch {
 	case c.Int("tries") < 1 || c.Duration("limit") <= 0:
@@ -63,7 +62,7 @@ func shrinkAction(c *cli.Context) (judge.Outcome, error) {
 	ctx, cancel := context.WithTimeoutCause(c.Context, c.Duration("limit"), errors.New("--limit is over; give more, or more --tries"))
 	defer cancel()
 	c.Context = ctx
-	s := &shrinking{c: c, checker: verdicts[i].Checker, bounds: bounds}
+	s := &shrinking{c: c, checker: verdicts[i].Checker, bounds: bounds(c)}
 	if err := c.Set("checkers", s.checker); err != nil {
 		return "", err
 	}

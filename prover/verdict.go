@@ -19,6 +19,7 @@ import (
 // boundFlags are those of all that judges.
 var boundFlags = []cli.Flag{
 	&cli.DurationFlag{Name: "progress", Usage: "how long a slot may stay free while clients wait", Value: 30 * time.Second},
+	&cli.IntFlag{Name: "bypass", Usage: "how many clients that come later may get a slot before one that waits", DefaultText: "any"},
 	&cli.StringFlag{Name: "checkers", Usage: "look for these violations alone, such as overlap,permits", DefaultText: "all"},
 	&cli.StringSliceFlag{Name: "report", Usage: "write the report to a `FILE`, by its name as JSON or HTML; repeatable"},
 }
@@ -30,8 +31,8 @@ func judgeAction(c *cli.Context) (judge.Outcome, error) {
 	if _, err := checkers(c); err != nil {
 		return "", err
 	}
-	if c.Int("slots") < 0 || c.Duration("progress") <= 0 {
-		return "", errors.New("--slots and --progress must be above 0")
+	if c.Int("slots") < 0 || c.Duration("progress") <= 0 || c.Int("bypass") < 0 {
+		return "", errors.New("--slots, --progress and --bypass must be above 0")
 	}
 	if err := writable(c); err != nil {
 		return "", err
@@ -54,6 +55,10 @@ func judgeAction(c *cli.Context) (judge.Outcome, error) {
 		return "", errors.New("the history does not have how many may hold at once: add a line of kind lock, or give --slots")
 	}
 	return conclude(c, report.Report{Command: commandLine(), History: h})
+}
+
+func bounds(c *cli.Context) judge.Bounds {
+	return judge.Bounds{Slots: c.Int("slots"), Progress: c.Duration("progress"), Bypass: c.Int("bypass")}
 }
 
 // writable makes the files that will be written, so that what cannot be written fails before a long run, and not after it.
@@ -80,7 +85,7 @@ func writable(c *cli.Context) error {
 // conclude judges a history, and prints and writes what it finds.
 func conclude(c *cli.Context, r report.Report) (judge.Outcome, error) {
 	names, err := checkers(c)
-	r.Verdicts = judge.Judge(r.History, judge.Bounds{Slots: c.Int("slots"), Progress: c.Duration("progress")}, names...)
+	r.Verdicts = judge.Judge(r.History, bounds(c), names...)
 	r.Windows = judge.Hits(r.History)
 	err = errors.Join(err, report.Text(c.App.Writer, r))
 	for _, path := range c.StringSlice("report") {

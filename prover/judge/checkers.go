@@ -13,6 +13,7 @@ import (
 type Bounds struct {
 	Slots    int           // default: as the history has it; 1 if it has no lock
 	Progress time.Duration // how long a free slot may be left alone; default: 30 s
+	Bypass   int           // how many clients that come later may be served before one that waits; default: any
 }
 
 // Orphan is how long something may live after its client has ended.
@@ -31,6 +32,7 @@ var Checkers = []Checker{
 	{"permits", "no more commands live at once than the lock has slots", permits},
 	{"terms", "terms grow with each command on a slot", terms},
 	{"progress", "a slot that is free while clients wait is taken within a bound", progress},
+	{"fairness", "a client that waits is overtaken no more often than the lock promises, while nothing is broken", fairness},
 	{"updates", "no command's writes to what the lock protects are lost, or refused while it alone holds the lock", updates},
 	{"orphans", "nothing lives on after its client has ended", orphans},
 	{"statuses", "a command works until its end, and its client ends with its status", statuses},
