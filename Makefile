@@ -133,6 +133,9 @@ bench: build ## measure berth into docs/performance.txt, on a quiet machine: mak
 	@scripts/deps.sh bench
 	go build -o dist/bench ./test/bench
 	dist/bench -markdown docs/performance.txt -json dist/bench.json $(BENCH)
+	@# Once more beside the newest ones.
+	broker=$$(scripts/brokers.sh 4.3) && etcd=$$(scripts/etcd.sh) && PATH=$$etcd:$$PATH BERTH_TEST_BROKER=$$broker \
+		dist/bench -newest -markdown docs/performance.txt -json dist/bench-newest.json $(BENCH)
 
 efficiency: deps ## measure tokens beside A/B, and ways to probe, into docs/efficiency.txt, on 3.10, 4.0 and 4.3
 	go build -o dist/efficiency ./test/efficiency

@@ -44,6 +44,7 @@ type options struct {
 
 	only    []string // names of scenarios; empty: all
 	busy    bool
+	newest  bool   // measure the section newest, in place of compared and all others
 	flags   string // that say how much is measured
 	compare compare.Sizes
 	scale   scale.Sizes
@@ -92,6 +93,8 @@ func parse(args []string, log io.Writer) (options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(log)
 	f.StringVar(&only, "only", "", "measure only these `scenarios`: "+strings.Join(names(""), ","))
+	f.BoolVar(&o.newest, "newest", false, "measure what is compared, and nothing else, into the section newest: with the etcd of "+
+		"PATH and the RabbitMQ of BERTH_TEST_BROKER")
 	f.BoolVar(&o.busy, "busy", false, "measure on a machine that is busy, too, and leave the page alone")
 	f.StringVar(&o.berth, "berth", "./berth", "the binary to measure")
 	f.StringVar(&o.markdown, "markdown", "", "write into those sections of this `page` that are measured whole")
@@ -159,6 +162,20 @@ func names(section string) []string {
 	return append(of(compare.Scenarios, section), of(scale.Scenarios, section)...)
 }
 
+// comparisons are the scenarios of package compare that may be measured, in their sections.
+func (o options) comparisons() (scenarios []report.Scenario[*compare.Arena]) {
+	if !o.newest {
+		return compare.Scenarios
+	}
+	for _, s := range compare.Scenarios {
+		if s.Section == "compared" {
+			s.Section = "newest"
+			scenarios = append(scenarios, s)
+		}
+	}
+	return scenarios
+}
+
 func of[L any](scenarios []report.Scenario[L], section string) (names []string) {
 	for _, s := range scenarios {
 		if section == "" || section == s.Section {
@@ -188,10 +205,14 @@ func bench(ctx context.Context, o options, out, log io.Writer) error {
 		return err
 	}
 	say := func(format string, args ...any) { fmt.Fprintf(log, "bench: "+format+"\n", args...) }
-	err = measureIn(ctx, o, r, say, compare.Scenarios, func() (*compare.Arena, error) {
-		return compare.Open(ctx, o.berth, o.compare, say)
+	err = measureIn(ctx, o, r, say, o.comparisons(), func() (*compare.Arena, error) {
+		a, err := compare.Open(ctx, o.berth, o.compare, say)
+		if err == nil {
+			r.Goals = a.Goals()
+		}
+		return a, err
 	})
-	if err == nil {
+	if err == nil && !o.newest {
 		err = measureIn(ctx, o, r, say, scale.Scenarios,
 			func() (*scale.Bench, error) { return scale.Open(o.scale, say) })
 	}
@@ -291,7 +312,11 @@ func (o options) write(r *report.Report, say func(string, ...any)) error {
 			o.markdown, 100*r.Stolen, 100*maxStolen)
 	}
 	for _, section := range r.Sections() {
-		if missing := o.left(names(section)); len(missing) > 0 {
+		measures := names(section)
+		if o.newest {
+			measures = of(o.comparisons(), section)
+		}
+		if missing := o.left(measures); len(missing) > 0 {
 			say("section %q of %s is as it was: %s was not measured", section, o.markdown, strings.Join(missing, ", "))
 			continue
 		}

@@ -38,7 +38,7 @@ func TestReportDoesNotTellWhereFilesWere(t *testing.T) {
 func page(t *testing.T) (path, text string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "page.md")
-	for _, section := range []string{"compared", "steps", "asked", "scale"} {
+	for _, section := range []string{"compared", "newest", "steps", "asked", "scale"} {
 		text += "<!-- bench:begin " + section + " -->\nold\n<!-- bench:end " + section + " -->\n"
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -64,7 +64,29 @@ func TestSectionThatIsMeasuredWholeIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := os.ReadFile(path)
-	if strings.Count(string(text), "Something") != 1 || strings.Count(string(text), "old") != 3 {
+	if strings.Count(string(text), "Something") != 1 || strings.Count(string(text), "old") != 4 {
+		t.Errorf("the page is\n%s", text)
+	}
+}
+
+func TestNewestHasASectionOfItsOwn(t *testing.T) {
+	path, _ := page(t)
+	o := options{markdown: path, newest: true}
+	if err := o.write(measured("newest"), t.Logf); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range o.comparisons() {
+		if s.Section != "newest" {
+			t.Errorf("%s is measured for section %s", s.Name, s.Section)
+		}
+	}
+	o.only = []string{"start"}
+	if err := o.write(measured("newest"), t.Logf); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(path)
+	if strings.Count(string(text), "Something") != 1 || !strings.Contains(string(text), "begin newest -->\n<") &&
+		!strings.Contains(string(text), "begin newest -->\nCommit") {
 		t.Errorf("the page is\n%s", text)
 	}
 }
@@ -89,8 +111,8 @@ func TestPageHasEverySection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, section := range []string{"compared", "steps", "asked", "scale"} {
-		if len(names(section)) == 0 {
+	for _, section := range []string{"compared", "newest", "steps", "asked", "scale"} {
+		if len(names(section)) == 0 && section != "newest" {
 			t.Errorf("nothing measures section %s", section)
 		}
 		for _, marker := range []string{"<!-- bench:begin " + section + " -->", "<!-- bench:end " + section + " -->"} {

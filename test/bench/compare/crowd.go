@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -98,11 +99,11 @@ func (a *Arena) countIdle(ctx context.Context, p *program) (none measure.Message
 // the loops that run them get equal shares.
 func (a *Arena) passes(ctx context.Context) ([]*report.Measure, error) {
 	var measures []*report.Measure
-	for _, slots := range []string{"one slot", "four slots"} {
-		title := fmt.Sprintf("%d contenders, %s: ", a.sizes.Contenders, slots)
+	one, four := a.titlesOfPasses()
+	for _, title := range []string{one, four} {
 		measures = append(measures,
-			&report.Measure{Title: title + "commands run", Unit: "per s", More: true, Plot: true},
-			&report.Measure{Title: title + "the largest share over the smallest", Unit: "ratio"})
+			&report.Measure{Title: title, Unit: "per s", More: true, Plot: true},
+			&report.Measure{Title: strings.Replace(title, "commands run", "the largest share over the smallest", 1), Unit: "ratio"})
 	}
 	for _, p := range a.programs {
 		if p.four == nil {
@@ -118,6 +119,12 @@ func (a *Arena) passes(ctx context.Context) ([]*report.Measure, error) {
 		return a.loops(ctx, p, p.four, "passes-four", measures[2], measures[3])
 	})
 	return measures, err
+}
+
+// titlesOfPasses returns how many commands get their turn, on one slot and on four.
+func (a *Arena) titlesOfPasses() (one, four string) {
+	title := fmt.Sprintf("%d contenders, ", a.sizes.Contenders)
+	return title + "one slot: commands run", title + "four slots: commands run"
 }
 
 // loops runs wrappers over and over, side by side, and counts for one window.

@@ -37,7 +37,7 @@ func (a *Arena) etcd(ctx context.Context) (*program, error) {
 	}
 	a.versions = append(a.versions, version)
 	p := &program{
-		name:        "etcdctl lock",
+		name:        etcdctl,
 		environment: environment,
 		wrap: func(lock string, command []string) []string {
 			return append([]string{"etcdctl", "lock", lock}, command...)

@@ -13,9 +13,8 @@ import (
 // start measures from exec of the wrapper to the first instruction of the command,
 // the lock being free: one that was used before, and a new one each time.
 func (a *Arena) start(ctx context.Context) ([]*report.Measure, error) {
-	const title = "From exec to the command's first instruction, "
-	used := &report.Measure{Title: title + "lock free", Unit: "ms", Plot: true}
-	unused := &report.Measure{Title: title + "lock never used", Unit: "ms", Plot: true}
+	used := &report.Measure{Title: titleFree, Unit: "ms", Plot: true}
+	unused := &report.Measure{Title: titleUnused, Unit: "ms", Plot: true}
 	err := a.rounds(ctx, a.sizes.Rounds+1, a.programs, func(round int, p *program) error {
 		again, err := a.startOne(ctx, p, "start")
 		if err != nil {
@@ -45,7 +44,7 @@ func (a *Arena) startOne(ctx context.Context, p *program, lock string) (int64, e
 // handover measures from the last act of a holder's command, which ends by itself,
 // to the first instruction of the command of a waiter.
 func (a *Arena) handover(ctx context.Context) ([]*report.Measure, error) {
-	m := &report.Measure{Title: "Handover: the holder's command ends, the waiter's starts", Unit: "ms", Plot: true}
+	m := &report.Measure{Title: titleHandover, Unit: "ms", Plot: true}
 	err := a.rounds(ctx, a.sizes.Rounds, a.programs, func(_ int, p *program) error {
 		h, err := a.handOver(ctx, p, p.wrap)
 		if err == nil {
@@ -98,8 +97,8 @@ const settled = 3 * time.Second
 // memory measures one holder and one waiter at a time: more of them would share
 // pages that are private otherwise.
 func (a *Arena) memory(ctx context.Context) ([]*report.Measure, error) {
-	waiters := &report.Measure{Title: "Private memory of a waiter", Unit: "KiB", Plot: true}
-	holders := &report.Measure{Title: "Private memory of a holder, without its command", Unit: "KiB", Plot: true}
+	waiters := &report.Measure{Title: titleWaiter, Unit: "KiB", Plot: true}
+	holders := &report.Measure{Title: titleHolder, Unit: "KiB", Plot: true}
 	err := a.rounds(ctx, a.sizes.Memory, a.programs, func(_ int, p *program) error {
 		holder, err := a.launch(p, p.wrap, "memory", longRun)
 		if err != nil {

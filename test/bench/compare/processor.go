@@ -11,9 +11,8 @@ import (
 // processor measures the processor time of runs whose command ends at once: a series
 // of one program, then of the next.
 func (a *Arena) processor(ctx context.Context) ([]*report.Measure, error) {
-	const title = "Processor time of a run: "
-	wrappers := &report.Measure{Title: title + "all of the wrapper, without its command", Unit: "ms", Plot: true}
-	servers := &report.Measure{Title: title + "the server", Unit: "ms", Plot: true}
+	wrappers := &report.Measure{Title: titleProcessor, Unit: "ms", Plot: true}
+	servers := &report.Measure{Title: titleServer, Unit: "ms", Plot: true}
 	command := &program{name: "the command", wrap: func(_ string, command []string) []string { return command }}
 	for _, p := range a.programs {
 		if p.server == nil {

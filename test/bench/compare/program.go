@@ -102,7 +102,7 @@ func (a *Arena) berthOnRabbit(ctx context.Context) (*program, error) {
 		return nil, err
 	}
 	a.versions = append(a.versions, version, "RabbitMQ "+broker.Version())
-	p := a.berthOn("berth", broker.URL())
+	p := a.berthOn(onRabbit, broker.URL())
 	p.traffic = &traffic{
 		wrap:    a.berthOn("", relay.URL()).wrap,
 		count:   func(context.Context) (measure.Messages, error) { return relay.Count() },
@@ -132,7 +132,7 @@ func (a *Arena) berthLocal(context.Context) (*program, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return a.berthOn("berth, local", "local://"+dir), nil
+	return a.berthOn(local, "local://"+dir), nil
 }
 
 func (a *Arena) berthOn(name, broker string) *program {
@@ -176,7 +176,7 @@ func (a *Arena) flock(ctx context.Context) (*program, error) {
 	}
 	a.versions = append(a.versions, version)
 	return &program{
-		name: "flock",
+		name: flock,
 		wrap: func(lock string, command []string) []string {
 			return append([]string{"flock", filepath.Join(a.dir, lock+".flock")}, command...)
 		},

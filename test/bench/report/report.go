@@ -23,6 +23,7 @@ type Report struct {
 	Versions []string `json:"versions"` // of the programs and brokers that were measured
 
 	Measures []*Measure `json:"measures"` // in the order in which they were added
+	Goals    []Goal     `json:"-"`        // of sections that measure what they are about
 }
 
 // Measure is one thing that was measured, of one program or of several. Section and

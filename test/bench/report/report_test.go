@@ -53,6 +53,28 @@ func TestSectionHasTableAndItsOrigin(t *testing.T) {
 	}
 }
 
+func TestGoalIsMetOrMissedOrNotMeasured(t *testing.T) {
+	r := example()
+	median := func(factor float64, title, program string) []Term { return []Term{{factor, title, program}} }
+	r.Goals = []Goal{
+		{What: "start", Sum: median(1, "From exec <to> start", "berth"), Bound: median(0.5, "From exec <to> start", "etcdctl lock")},
+		{What: "both", Sum: append(median(1, "From exec <to> start", "berth"), Term{Factor: 6}), Bound: []Term{{Factor: 25}}},
+		{What: "requests", Least: true, Sum: median(1, "Requests", "berth"), Bound: []Term{{Factor: 2}}},
+		{What: "flock", Sum: median(1, "From exec <to> start", "flock"), Bound: []Term{{Factor: 1}}},
+		{What: "memory", Sum: median(1, "Memory", "berth"), Bound: []Term{{Factor: 1}}},
+	}
+	const want = "\ngoal        is          bound        \n" +
+		"start     20.0   at most 25.0     met\n" +
+		"both      26.0   at most 25.0  missed\n" +
+		"requests  2.00  at least 2.00     met\n"
+	if got := r.goals("peers"); strings.ReplaceAll(got, " \n", "\n") != strings.ReplaceAll(want, "        \n", "\n") {
+		t.Errorf("the goals are\n%s\nnot\n%s", got, want)
+	}
+	if got := r.goals("alone"); !strings.Contains(got, "memory") || strings.Contains(got, "start") {
+		t.Errorf("the goals of another section are\n%s", got)
+	}
+}
+
 func TestSectionOfOneProgramComparesNothing(t *testing.T) {
 	text := example().text("alone", "")
 	if !strings.Contains(text, "Memory   KiB     116\nQueues           2.5\n") ||

@@ -67,6 +67,7 @@ func (r *Report) text(section, plot string) string {
 		fmt.Fprintf(&s, "; in brackets, how many times that of %s it is", programs[0])
 	}
 	fmt.Fprintf(&s, ". Versions: %s.\n", strings.Join(r.Versions, ";\n"))
+	s.WriteString(r.goals(section))
 	if plot != "" {
 		fmt.Fprintf(&s, "The same as a plot, with lines from the least to the most, on logarithmic axes: %s\n", plot)
 	}
