@@ -74,7 +74,7 @@ type env struct {
 }
 
 // launchTimeout is how long a guard may take until it reads what it is for, which is milliseconds. Only a long
-// environment is waited for.
+// environment is waited for, by a supervisor that does nothing else then.
 const launchTimeout = 10 * time.Second
 
 // Spec is the command that a guard is for.

@@ -77,17 +77,16 @@ func Run(cfg config.Run, again func() (config.Run, error), queue *SignalQueue, l
 		return supervisor.Exit{Err: err}
 	}
 	defer told.Close()
-	guards, err := guard.NewHost()
-	if err != nil {
-		return supervisor.Exit{Err: lock.Errorf(ErrNoGuard, "%w", err)}
-	}
-
-	guards.Prepare = queue.takeLate
 	watched, err := watch(cfg, told)
 	if err != nil {
 		return supervisor.Exit{Err: config.Invalidf("%v", err)}
 	}
 	defer watched.close()
+	guards, err := guard.NewHost()
+	if err != nil {
+		return supervisor.Exit{Err: lock.Errorf(ErrNoGuard, "%w", err)}
+	}
+	guards.Prepare = queue.takeLate
 	env := commandEnv(os.Environ(), cfg)
 	spec := guard.Spec{
 		Dir: guard.LeaveDir(), Enter: cfg.WorkingDirectory, Path: path, Args: cfg.Command, Env: env,

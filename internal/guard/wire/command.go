@@ -102,8 +102,9 @@ type part struct {
 	more bool // another one follows
 }
 
-// partSize leaves room in a message for what a part has besides its data.
-const partSize = maxMessage - 16
+// partSize is far below the buffer of a socket (net.core.wmem_default, 208 KiB as a rule): the kernel refuses a message for
+// which it would never have room.
+const partSize = 8 << 10
 
 func (m part) appendTo(data []byte) []byte {
 	return appendText(binary.AppendVarint(data, bit(m.more)), m.data)
@@ -115,12 +116,14 @@ func (m *part) parse(data []byte) error {
 	return p.end()
 }
 
-// SendCommand tells a guard what it is for. It waits for as long at most, for each part, until the guard has room for it.
-// Errors: as Send.
+// SendCommand tells a guard what it is for. It waits for as long at most until the guard has room for all of it. Errors: as
+// Send.
 func (c *Conn) SendCommand(command Command, timeout time.Duration) error {
+	began := time.Now()
 	for data := command.appendTo(nil); ; {
 		size := min(len(data), partSize)
-		if err := c.Send(part{data[:size], size < len(data)}, nil, timeout); err != nil || size == len(data) {
+		left := max(timeout-time.Since(began), time.Millisecond)
+		if err := c.Send(part{data[:size], size < len(data)}, nil, left); err != nil || size == len(data) {
 			return err
 		}
 		data = data[size:]

@@ -147,12 +147,21 @@ func TestCommandThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
+// However small the buffers of sockets are (net.core.wmem_default).
 func TestLongCommandArrivesWhole(t *testing.T) {
 	ours, theirs := connected(t)
+	var set error
+	err := ours.raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUF, 32<<10) })
+	if err = errors.Join(err, set); err != nil {
+		t.Fatal(err)
+	}
 	want := Command{Path: "/bin/true", Args: []string{"true", strings.Repeat("x", 100<<10)},
 		Env: slices.Repeat([]string{"A=" + strings.Repeat("y", 1000)}, 1000)}
 	sent := make(chan error, 1)
-	go func() { sent <- ours.SendCommand(want, 10*time.Second) }()
+	go func() {
+		sent <- ours.SendCommand(want, 10*time.Second)
+		ours.Close()
+	}()
 	got, err := theirs.ReceiveCommand()
 	if err = errors.Join(err, <-sent); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%d bytes arrive, not %d: %v", len(got.appendTo(nil)), len(want.appendTo(nil)), err)
