@@ -12,13 +12,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"berth/lock"
 	"berth/test/relay"
 )
 
-// newMuffled returns the URL of a broker that delivers nothing to consumers until the test says so.
-func newMuffled(t *testing.T) (broker string, deliver func()) {
+// newMuffled returns the URL of a broker that delivers nothing to consumers until the test says so. Once it has kept a
+// message, it answers that late to the question what is in a queue.
+func newMuffled(t *testing.T, late time.Duration) (broker string, deliver func()) {
 	t.Helper()
 	server, err := url.Parse(shared.URL())
 	must(t, err)
@@ -28,7 +30,7 @@ func newMuffled(t *testing.T) (broker string, deliver func()) {
 			_, _ = io.Copy(to, from)
 			return
 		}
-		muffle(to, bufio.NewReader(from), &delivers)
+		muffle(to, bufio.NewReader(from), &delivers, late)
 	}})
 	must(t, err)
 	t.Cleanup(func() { must(t, r.Close()) })
@@ -36,7 +38,8 @@ func newMuffled(t *testing.T) (broker string, deliver func()) {
 }
 
 // muffle drops each basic.deliver with the header that follows it: what berth publishes has no body.
-func muffle(to io.Writer, from io.Reader, delivers *atomic.Bool) {
+func muffle(to io.Writer, from io.Reader, delivers *atomic.Bool, late time.Duration) {
+	kept := false
 	for dropping := map[uint16]bool{}; ; {
 		header := make([]byte, 7)
 		if _, err := io.ReadFull(from, header); err != nil {
@@ -48,12 +51,15 @@ func muffle(to io.Writer, from io.Reader, delivers *atomic.Bool) {
 		}
 		channel := binary.BigEndian.Uint16(header[1:])
 		if header[0] == 1 && bytes.HasPrefix(payload, []byte{0, 60, 0, 60}) && !delivers.Load() {
-			dropping[channel] = true
+			dropping[channel], kept = true, true
 			continue
 		}
 		if header[0] == 2 && dropping[channel] {
 			delete(dropping, channel)
 			continue
+		}
+		if header[0] == 1 && bytes.HasPrefix(payload, []byte{0, 50, 0, 11}) && kept && !delivers.Load() {
+			time.Sleep(late)
 		}
 		if _, err := to.Write(append(header, payload...)); err != nil {
 			return
@@ -64,9 +70,9 @@ func muffle(to io.Writer, from io.Reader, delivers *atomic.Bool) {
 // A cluster at high load may need longer than a waiter waits for what a ledger has.
 func TestLedgerThatShowsNothingIsNotCalledAnotherBerths(t *testing.T) {
 	t.Parallel()
-	for _, once := range []bool{true, false} {
+	for once, late := range map[bool]time.Duration{true: 0, false: 1500 * time.Millisecond} {
 		id := replicated(t, 1)
-		broker, deliver := newMuffled(t)
+		broker, deliver := newMuffled(t, late)
 		cfg := at(broker)
 		cfg.Contention.Once = once
 		l := backend(t, cfg).Lock(id)

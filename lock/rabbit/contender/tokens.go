@@ -251,7 +251,7 @@ func (a *attempt) each(ctx context.Context, of []token.Token, now bool) (*holdin
 			a.waited = append(a.waited, t)
 		default:
 			a.refusals = append(a.refusals, t.Slot)
-			if !slots.LostRace(err) {
+			if !slots.LostRace(err) && (a.hindrance == nil || errors.Is(a.hindrance, lock.ErrSilent)) {
 				a.hindrance = err
 			}
 		}

@@ -42,7 +42,7 @@ func (r *Reader) StepIn(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return r.read(ctx, records)
+	return r.read(ctx, records, 0)
 }
 
 // Waiting returns how many messages there are to be read after StepOut, and whether somebody else reads them.

@@ -130,7 +130,7 @@ func enter(ctx context.Context, channel *transport.Channel, queue string, who Vi
 	if err != nil {
 		return nil, err
 	}
-	if err := r.read(ctx, records); err != nil {
+	if err := r.read(ctx, records, 0); err != nil {
 		return nil, errors.Join(err, r.Close(ctx))
 	}
 	// Of a full ledger the oldest may be gone: the record of somebody who lives.
@@ -223,14 +223,18 @@ func (r *Reader) follow(consumer *transport.Consumer) (seen int) {
 }
 
 // read waits until so many messages were delivered, or no more are there: some may have expired. Nothing depends on it
-// that all were read by then: the own record comes after everything that was there.
-func (r *Reader) read(ctx context.Context, records int) error {
-	for {
+// that all were read by then: the own record comes after everything that was there. Error: ErrTimedOut if they have not
+// come after that long; zero: as long as ctx lives.
+func (r *Reader) read(ctx context.Context, records int, longest time.Duration) error {
+	for began := time.Now(); ; {
 		err := r.await(ctx, readTimeout, func() bool { return r.view.Read >= records })
 		if !errors.Is(err, ErrTimedOut) {
 			return err
 		}
 		if left, _, err := r.channel.Count(ctx, r.queue); err != nil || left == 0 {
+			return err
+		}
+		if longest > 0 && time.Since(began) >= longest {
 			return err
 		}
 	}

@@ -116,9 +116,9 @@ func (w *Writer) Knock(ctx context.Context, ledger, id string) error {
 // goes on only if that comes to itself.
 func (r *Reader) readActive(ctx context.Context, records int, who Visitor) error {
 	if records > 0 {
-		err := r.shown(ctx, func(ctx context.Context) error { return r.read(ctx, records) })
+		err := r.read(ctx, records, activeTimeout)
 		if err != nil || r.View().Read > 0 {
-			return err
+			return r.silent(err)
 		}
 	}
 	if who.Knock == nil {
@@ -135,9 +135,7 @@ func (r *Reader) knock(ctx context.Context, publish func(context.Context) error)
 	if err := publish(ctx); err != nil {
 		return err
 	}
-	return r.shown(ctx, func(ctx context.Context) error {
-		return r.await(ctx, deliveryTimeout, func() bool { return r.copies.knocked })
-	})
+	return r.silent(r.await(ctx, activeTimeout, func() bool { return r.copies.knocked }))
 }
 
 // Deprived reports whether what is published now comes, though the own record has not and stays away, which comes first
@@ -151,12 +149,10 @@ func (r *Reader) Deprived(ctx context.Context, publish func(context.Context) err
 	return errors.Is(err, ErrTimedOut)
 }
 
-// shown awaits something that comes at once, or to somebody else. Error: lock.ErrSilent if it does not come.
-func (r *Reader) shown(ctx context.Context, await func(context.Context) error) error {
-	bounded, cancel := context.WithTimeout(ctx, activeTimeout)
-	defer cancel()
-	err := await(bounded)
-	if err != nil && ctx.Err() == nil && bounded.Err() != nil && !r.channel.Conn().Broken() {
+// silent is the outcome of waiting for something that comes at once, or to somebody else: lock.ErrSilent where it has not
+// come.
+func (r *Reader) silent(err error) error {
+	if errors.Is(err, ErrTimedOut) {
 		return lock.Errorf(lock.ErrSilent, "queue %q has shown nothing for %s: it is not known who holds the slot", r.queue,
 			activeTimeout)
 	}
