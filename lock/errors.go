@@ -21,6 +21,9 @@ var (
 	// ErrRemoved: the slot is lost because an administrator has removed it. It is an ErrLost as well.
 	ErrRemoved = fmt.Errorf("slot removed: %w", ErrLost)
 
+	// ErrDisconnected: the slot is lost because its connection ended before a command ran in it. It is an ErrLost as well.
+	ErrDisconnected = fmt.Errorf("disconnected: %w", ErrLost)
+
 	// ErrOver: the slot is lost, and somebody else's command runs in it already. It is an ErrLost as well.
 	ErrOver = fmt.Errorf("slot taken over: %w", ErrLost)
 

@@ -121,17 +121,30 @@ func TestAttemptWhoseConnectionTheBrokerEndsFindsTheLockHeld(t *testing.T) {
 	}
 }
 
+// However far they came: nobody has the lock, and it was not lost.
 func TestAttemptIsMadeTwiceAtMost(t *testing.T) {
 	t.Parallel()
-	id := fresh(lock.Mutex)
-	f, cfg := newFailing(t, "\x00\x32\x00\x0a", 3)
-	l := backend(t, cfg).Lock(id)
-	t.Cleanup(func() { l.Close() })
-	must(t, l.Connect(within(t)))
-	if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnreachable) {
-		t.Error(err)
-	}
-	if left := f.left.Load(); left != 1 {
-		t.Errorf("%d attempts were made", 3-left)
+	for when, words := range map[string]string{
+		"looking": "\x00\x32\x00\x0a", "recording": `"record":"held"`, "proving": "\x00\x3c\x00\x78",
+	} {
+		for what, id := range usedLocks(t) {
+			on := words
+			if when == "proving" && what == "quorum" {
+				on = `"copy":true`
+			}
+			t.Run(what+", "+when, func(t *testing.T) {
+				t.Parallel()
+				f, cfg := newFailing(t, on, 3)
+				l := backend(t, cfg).Lock(id)
+				t.Cleanup(func() { l.Close() })
+				must(t, l.Connect(within(t)))
+				if _, err := l.Acquire(within(t)); !errors.Is(err, lock.ErrUnreachable) || errors.Is(err, lock.ErrLost) {
+					t.Error(err)
+				}
+				if left := f.left.Load(); left != 1 {
+					t.Errorf("%d attempts were made", 3-left)
+				}
+			})
+		}
 	}
 }

@@ -176,7 +176,11 @@ func afterLoss(state supervisor.State, on Event, f Facts) Ending {
 // obtained.
 func afterIdleLoss(f Facts) Ending {
 	reason := f.Err
-	if f.Use == Unused && errors.Is(reason, lock.ErrLost) {
+	switch {
+	case f.Use != Unused:
+	case errors.Is(reason, lock.ErrDisconnected):
+		reason = lock.Errorf(lock.ErrUnreachable, "%s", reason.Error())
+	case errors.Is(reason, lock.ErrLost):
 		reason = lock.Errorf(lock.ErrUnknown, "%s", reason.Error())
 	}
 	if f.Hopeless(reason) || f.Use != Unused && f.lossEnds() {

@@ -92,7 +92,7 @@ func (c *Claim) Dropped() error {
 	if c.Started() {
 		return c.Doubt(why)
 	}
-	return c.Lose(why)
+	return c.note(lock.ErrDisconnected, why)
 }
 
 // note keeps why the slot is lost or in doubt. Proof takes the place of doubt.

@@ -109,14 +109,15 @@ func (l *Holder) take(ctx context.Context, slot int, now, successor bool) (*Held
 	defer cancel()
 	_ = h.release(leaving) // nothing may stay behind, and what was read must be back before it is missed
 	switch what := "cannot take " + h.String(); {
-	case h.Term() != 0:
-	case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-		return nil, fmt.Errorf("%s: %w", what, ctx.Err())
-	case ctx.Err() == nil && l.Names.Replicated() && h.Claim.Conn().Abandoned() && h.reader.Load() == nil:
+	case ctx.Err() != nil:
+		if h.Term() == 0 && !errors.Is(err, ctx.Err()) {
+			return nil, fmt.Errorf("%s: %w", what, ctx.Err())
+		}
+	case l.Names.Replicated() && h.Claim.Conn().Abandoned() && h.reader.Load() == nil:
 		return nil, lock.Errorf(lock.ErrUnreachable, "%s: queue %q does not answer; while nodes are down wait for them; if it "+
 			"stays so with all nodes up (rabbitmq-queues quorum_status), end the commands of this lock, and delete that queue",
 			what, h.t)
-	case ctx.Err() == nil && h.Claim.Conn().Broken():
+	case h.Claim.Conn().Broken(): // whatever was made of that
 		return nil, h.Claim.Conn().BrokenError(what)
 	}
 	return nil, err
