@@ -36,19 +36,18 @@ type input struct {
 
 // event is something that happens at a time. Those of one time happen in the order in which they were made.
 type event struct {
-	at  time.Time
-	seq uint64
-	f   func() // nil: it was called off
+	at    time.Time
+	nanos int64 // the same, which is compared faster
+	seq   uint64
+	f     func() // nil: it was called off
 }
 
 type events []*event
 
 func (e events) Len() int { return len(e) }
 func (e events) Less(i, j int) bool {
-	if !e[i].at.Equal(e[j].at) {
-		return e[i].at.Before(e[j].at)
-	}
-	return e[i].seq < e[j].seq
+	a, b := e[i], e[j]
+	return a.nanos < b.nanos || a.nanos == b.nanos && a.seq < b.seq
 }
 func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
 func (e *events) Push(x any)   { *e = append(*e, x.(*event)) }
@@ -153,7 +152,7 @@ func (k *kernel) take() {
 // at has f happen at that time.
 func (k *kernel) at(when time.Time, f func()) *event {
 	k.seq++
-	e := &event{when, k.seq, f}
+	e := &event{when, when.UnixNano(), k.seq, f}
 	heap.Push(&k.events, e)
 	return e
 }

@@ -258,8 +258,11 @@ func (c *Cluster) SetConsumerTimeout(timeout, tick time.Duration) {
 // matches nothing.
 func (c *Cluster) SetPermissions(user, configure, write, read string) {
 	compile := func(text string) *regexp.Regexp {
-		if text == "" {
+		switch text {
+		case "":
 			text = "^$"
+		case ".*":
+			return nil
 		}
 		return regexp.MustCompile(text)
 	}

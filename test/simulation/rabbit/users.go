@@ -13,12 +13,12 @@ const (
 
 var rightNames = map[right]string{mayConfigure: "configure", mayWrite: "write", mayRead: "read"}
 
-// permissions are those of a user, by right.
+// permissions are those of a user, by right. nil matches everything.
 type permissions [3]*regexp.Regexp
 
 func (c *Cluster) permitted(user string, r right, name string) bool {
 	rights := c.rights[user]
-	return rights != nil && rights[r].MatchString(name)
+	return rights != nil && (rights[r] == nil || rights[r].MatchString(name))
 }
 
 // permit refuses what the user may not do.
