@@ -3,7 +3,10 @@ package simulation
 import (
 	"net"
 	"os"
+	"slices"
 	"time"
+
+	"berth/test/simulation/history"
 )
 
 // end is one end of a link: a net.Conn whose writes never block. Its methods may be called from several goroutines.
@@ -18,17 +21,27 @@ type end struct {
 	closed   bool
 	linger   bool // Close sends what is still to be sent
 	deadline time.Time
-	changed  chan struct{} // closed when there is something to look at
+	changed  chan struct{} // closed when there is something to look at; nil: nobody waits for that
 }
 
 func newEnd(l *link, client bool) *end {
-	return &end{link: l, client: client, linger: true, changed: make(chan struct{})}
+	return &end{link: l, client: client, linger: true}
 }
 
 // ring has who reads look. The caller has world.mu.
 func (e *end) ring() {
-	close(e.changed)
-	e.changed = make(chan struct{})
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
+	}
+}
+
+// change is closed when there is something to look at. The caller has world.mu.
+func (e *end) change() <-chan struct{} {
+	if e.changed == nil {
+		e.changed = make(chan struct{})
+	}
+	return e.changed
 }
 
 // receive takes what has arrived. The caller has world.mu.
@@ -42,7 +55,11 @@ func (e *end) receive(c chunk) {
 		}
 		return
 	default:
-		e.buffer = append(e.buffer, c.data...)
+		if len(e.buffer) == 0 {
+			e.buffer = slices.Clip(c.data)
+		} else {
+			e.buffer = append(e.buffer, c.data...)
+		}
 	}
 	e.ring()
 }
@@ -79,7 +96,7 @@ func (e *end) look(data []byte) (n int, wait <-chan struct{}, left time.Duration
 	case e.closed:
 		return 0, nil, 0, net.ErrClosed
 	case e.client && e.link.of.stopped != nil:
-		return 0, e.changed, -1, nil
+		return 0, e.change(), -1, nil
 	case late:
 		return 0, nil, 0, os.ErrDeadlineExceeded
 	case len(e.buffer) > 0:
@@ -92,7 +109,7 @@ func (e *end) look(data []byte) (n int, wait <-chan struct{}, left time.Duration
 	case e.over != nil:
 		return 0, nil, 0, e.over
 	}
-	return 0, e.changed, left, nil
+	return 0, e.change(), left, nil
 }
 
 func (e *end) wait(changed <-chan struct{}, left time.Duration) {
@@ -121,9 +138,7 @@ func (e *end) Write(data []byte) (int, error) {
 	}
 	c := chunk{data: append([]byte(nil), data...)}
 	if e.client {
-		for _, m := range e.link.up.tap.Take(data) {
-			w.tell(e.link, m, true)
-		}
+		e.link.up.tap.Take(c.data, func(m history.Message) { w.tell(e.link, m, true) })
 		if e.closed { // a fault was waiting for that
 			return 0, net.ErrClosed
 		}

@@ -85,7 +85,7 @@ func (g *guard) order(o order) error {
 		if o.what == "start" {
 			w.step(g.berth.task, "order start")
 		}
-		w.note(g.berth.name, "orders "+o.what)
+		w.note(g.berth.name, "orders %s", o.what)
 		if (o.what == "start" || o.what == "kill") && !g.isDead() {
 			g.toKill = g.toKill || o.what == "kill"
 			g.silent.Reset(silence)
@@ -255,7 +255,7 @@ func (g *guard) finished() bool { return g.isDead() && g.will == nil && !g.willi
 
 func (g *guard) tell(event wire.Event) {
 	g.host.w.mu.Lock()
-	g.host.w.note(g.name, "tells "+string(event.Kind))
+	g.host.w.note(g.name, "tells %s", event.Kind)
 	g.host.w.mu.Unlock()
 	g.told <- event
 }
@@ -409,7 +409,7 @@ func (g *guard) execute() {
 		err = executor.Execute(ctx)
 		g.host.w.mu.Lock()
 		if !g.killed {
-			g.host.w.note(g.name, fmt.Sprintf("has executed the will: %v", err))
+			g.host.w.note(g.name, "has executed the will: %v", err)
 		}
 		g.end()
 		g.host.w.mu.Unlock()

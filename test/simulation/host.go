@@ -70,7 +70,7 @@ func (h *host) live() {
 		}
 		h.w.mu.Lock()
 		if h.berth == b && !b.killed {
-			h.w.note(b.name, fmt.Sprintf("ends with status %d, %v", b.outcome.Status, b.outcome.Err))
+			h.w.note(b.name, "ends with status %d, %v", b.outcome.Status, b.outcome.Err)
 			b.end()
 			if errors.Is(b.outcome.Err, lock.ErrUnsafe) { // nothing is to be had here
 				h.berth, h.started = nil, h.started+1
@@ -142,7 +142,7 @@ func (b *berth) Observe(now supervisor.Situation) {
 	b.host.w.mu.Lock()
 	defer b.host.w.mu.Unlock()
 	if b.state != now.State && !b.killed {
-		b.host.w.note(b.name, fmt.Sprintf("is %s (slot %d, term %d) %s", now.State, now.Slot, now.Term, now.Waiting))
+		b.host.w.note(b.name, "is %s (slot %d, term %d) %s", now.State, now.Slot, now.Term, now.Waiting)
 	}
 	b.state = now.State
 }
@@ -164,7 +164,7 @@ func (o writer) Write(line []byte) (int, error) {
 	o.b.host.w.mu.Lock()
 	defer o.b.host.w.mu.Unlock()
 	if !o.b.killed {
-		o.b.host.w.note(o.b.name, "log: "+string(line[:max(0, len(line)-1)]))
+		o.b.host.w.note(o.b.name, "log: %s", line[:max(0, len(line)-1)])
 	}
 	return len(line), nil
 }

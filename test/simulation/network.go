@@ -126,11 +126,9 @@ func (p *pipe) resume() {
 func (p *pipe) arrive(c chunk) {
 	if c.end != nil {
 		p.over, p.pending = true, nil
-		p.link.w.note(p.link.of.name, fmt.Sprintf("%s %s: %v", arrow(p.up), p.link, c.end))
+		p.link.w.note(p.link.of.name, "%s %s: %v", arrow(p.up), p.link, c.end)
 	} else if !p.up {
-		for _, m := range p.tap.Take(c.data) {
-			p.link.w.tell(p.link, m, false)
-		}
+		p.tap.Take(c.data, func(m history.Message) { p.link.w.tell(p.link, m, false) })
 	}
 	p.to.receive(c)
 }
@@ -168,7 +166,7 @@ var errReset = &net.OpError{Op: "read", Net: "simulated", Err: syscall.ECONNRESE
 // reset has both ends learn that the connection is reset. The node learns of it late, after what it still gets. The
 // caller has world.mu.
 func (l *link) reset(late time.Duration) {
-	l.w.note(l.of.name, fmt.Sprintf("--- %s is reset", l))
+	l.w.note(l.of.name, "--- %s is reset", l)
 	l.down.cut(errReset, 0)
 	l.up.cut(errReset, late)
 }
@@ -176,7 +174,7 @@ func (l *link) reset(late time.Duration) {
 // lose has the node learn at once that the connection is reset. The process gets what is under way late, and learns of
 // the reset after that. The caller has world.mu.
 func (l *link) lose(late time.Duration) {
-	l.w.note(l.of.name, fmt.Sprintf("--- %s is lost behind the process", l))
+	l.w.note(l.of.name, "--- %s is lost behind the process", l)
 	l.up.cut(errReset, 0)
 	for i := range l.down.pending {
 		c := &l.down.pending[i]
@@ -221,7 +219,7 @@ func (w *world) dial(ctx context.Context, of *task, address string) (net.Conn, e
 		defer w.mu.Unlock()
 		delete(of.links, l)
 		delete(w.links, l)
-		w.note(of.name, fmt.Sprintf("node %d refuses the connection", node))
+		w.note(of.name, "node %d refuses the connection", node)
 		return nil, &net.OpError{Op: "dial", Net: "simulated", Err: errors.Join(syscall.ECONNREFUSED, err)}
 	}
 	return l.client, nil
@@ -233,14 +231,14 @@ func (w *world) connect(of *task, node int) *link {
 	defer w.mu.Unlock()
 	l := &link{number: w.number(), w: w, of: of, node: node}
 	l.client, l.server = newEnd(l, true), newEnd(l, false)
-	l.up = &pipe{link: l, up: true, to: l.server, tap: history.Tap{Header: 8}}
-	l.down = &pipe{link: l, to: l.client}
+	l.up = &pipe{link: l, up: true, to: l.server, tap: history.Tap{Header: 8, Brief: w.plan.Silent}}
+	l.down = &pipe{link: l, to: l.client, tap: history.Tap{Brief: w.plan.Silent}}
 	l.client.out, l.server.out = l.up, l.down
 	of.links[l], w.links[l] = true, true
 	if of.killed {
 		l.client.abandon()
 	}
-	w.note(of.name, fmt.Sprintf("connects to %s", l))
+	w.note(of.name, "connects to %s", l)
 	return l
 }
 

@@ -85,7 +85,7 @@ func (w *world) strike(f Fault, going *sync.WaitGroup) {
 		if k.host != nil && end != nil {
 			end()
 		}
-		w.note("world", "--- "+f.Name+" is over")
+		w.note("world", "--- %s is over", f.Name)
 		w.busy[busy] = k.once
 		b.over = w.now()
 	})
@@ -103,15 +103,15 @@ func (w *world) blow(k kindOfFault, h *host, f Fault) *blow {
 		b.host = h
 		struck = []*host{h}
 	}
-	w.note("world", fmt.Sprintf("--- %s befalls %s", f, b.whom()))
+	w.note("world", "--- %s befalls %s", f, b.whom())
 	w.blows = append(w.blows, b)
 	for _, h := range struck {
 		if h.berth != nil {
-			w.history.Windows.Strike(h.berth.name, f.Name, false)
+			w.history.Windows.Strike(h.berth.name, false)
 		}
 		for _, g := range h.guards {
 			if !g.killed {
-				w.history.Windows.Strike(g.name, f.Name, false)
+				w.history.Windows.Strike(g.name, false)
 			}
 		}
 	}

@@ -122,8 +122,8 @@ func (t *task) kill(how string) {
 	if t.killed {
 		return
 	}
-	t.host.w.note(t.name, "--- "+how)
-	t.host.w.history.Windows.Strike(t.name, how, true)
+	t.host.w.note(t.name, "--- %s", how)
+	t.host.w.history.Windows.Strike(t.name, true)
 	t.end()
 }
 

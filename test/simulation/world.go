@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -51,6 +50,7 @@ func newWorld(plan Plan, keep bool) *world {
 		links: map[*link]bool{}, free: map[int]time.Duration{},
 		busy: map[string]bool{}, used: map[int]time.Duration{},
 	}
+	w.history.Silent = plan.Silent
 	w.cluster = rabbit.New(rabbit.Config{
 		Version: plan.Version, Nodes: plan.Nodes, Step: time.Microsecond, Delay: w.delay,
 		NetTick: 60 * time.Second, Heartbeat: time.Minute,
@@ -88,7 +88,9 @@ func (w *world) delay() time.Duration {
 func (w *world) serve(node int, conn net.Conn) error { return w.cluster.Serve(node, conn) }
 
 // note adds to the history. The caller has mu.
-func (w *world) note(who, what string) { w.history.Note(w.now(), who, what) }
+func (w *world) note(who, format string, args ...any) {
+	w.history.Note(w.now(), who, format, args...)
+}
 
 // tell adds a message to the history, and springs traps. The caller has mu.
 func (w *world) tell(l *link, m history.Message, up bool) {
@@ -103,7 +105,7 @@ func (w *world) tell(l *link, m history.Message, up bool) {
 		return
 	}
 	if !w.plan.Silent {
-		w.note(l.of.name, fmt.Sprintf("%s %s %s", mark, l, m))
+		w.note(l.of.name, "%s %s %s", mark, l, m)
 	}
 	w.step(l.of, mark+" "+m.Step())
 }

@@ -3,7 +3,7 @@ package history
 import (
 	"encoding/binary"
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -28,21 +28,29 @@ func (m Message) String() string {
 	return strings.Join(words, " ")
 }
 
-// letter is what a queue of a lock is for: A, B, T, W, K or Q.
-var letter = regexp.MustCompile(`(?:^|-)([ABTWKQ])(?:-\d+)?$`)
+// letter returns what a queue of a lock is for: A, B, T, W, K or Q, the last word of its name but for a number.
+func letter(queue string) string {
+	name := queue
+	if i := strings.LastIndexByte(queue, '-'); i >= 0 && i+1 < len(queue) && strings.Trim(queue[i+1:], "0123456789") == "" {
+		name = queue[:i]
+	}
+	name = name[strings.LastIndexByte(name, '-')+1:]
+	if len(name) != 1 || !strings.Contains("ABTWKQ", name) {
+		return "other"
+	}
+	return name
+}
 
 // Step names the message without what differs from one lock, slot and holding to the next.
 func (m Message) Step() string {
-	step := m.Method
-	if found := letter.FindStringSubmatch(m.Queue); found != nil {
-		step += " " + found[1]
-	} else if m.Queue != "" {
-		step += " other"
+	of, kind := "", ""
+	if m.Queue != "" {
+		of = " " + letter(m.Queue)
 	}
 	if m.Type != "" {
-		step += " " + m.Type
+		kind = " " + m.Type
 	}
-	return step
+	return m.Method + of + kind
 }
 
 var methods = map[[2]uint16]string{
@@ -65,14 +73,19 @@ var methods = map[[2]uint16]string{
 
 // Tap reads what one side of a connection sends. Its zero value reads the server's; a client's begins with a header.
 type Tap struct {
-	Header int // bytes before the first frame
+	Header int  // bytes before the first frame
+	Brief  bool // messages have no Detail
 	data   []byte
 	begun  map[uint16]Message // with content, whose header is to come
 }
 
-// Take takes some bytes, and returns the messages that are complete with them.
-func (t *Tap) Take(data []byte) (all []Message) {
-	t.data = append(t.data, data...)
+// Take takes some bytes, which stay as they are, and tells of the messages that are complete with them.
+func (t *Tap) Take(data []byte, tell func(Message)) {
+	if len(t.data) == 0 {
+		t.data = slices.Clip(data)
+	} else {
+		t.data = append(t.data, data...)
+	}
 	for t.Header > 0 && len(t.data) > 0 {
 		t.Header, t.data = t.Header-1, t.data[1:]
 	}
@@ -84,19 +97,15 @@ func (t *Tap) Take(data []byte) (all []Message) {
 		frame := t.data[:size]
 		t.data = t.data[size:]
 		if m, complete := t.frame(frame[0], binary.BigEndian.Uint16(frame[1:]), frame[7:size-1]); complete {
-			all = append(all, m)
+			tell(m)
 		}
 	}
-	if len(t.data) == 0 {
-		t.data = nil
-	}
-	return all
 }
 
 func (t *Tap) frame(kind byte, channel uint16, payload []byte) (Message, bool) {
 	switch kind {
 	case 1:
-		m := method(payload)
+		m := t.method(payload)
 		m.Channel = channel
 		switch m.Method {
 		case "basic.publish", "basic.return", "basic.deliver", "basic.get-ok":
@@ -118,7 +127,10 @@ func (t *Tap) frame(kind byte, channel uint16, payload []byte) (Message, bool) {
 }
 
 // fields reads the arguments of a method. What is not there is zero.
-type fields struct{ data []byte }
+type fields struct {
+	data  []byte
+	brief bool // nothing is put in words
+}
 
 func (f *fields) take(n int) []byte {
 	if n > len(f.data) {
@@ -142,6 +154,9 @@ func (f *fields) long() string  { return string(f.take(int(f.number(4)))) }
 // flags returns the names of the bits that are set, the lowest first.
 func (f *fields) flags(names ...string) string {
 	bits := f.number(1)
+	if f.brief {
+		return ""
+	}
 	var set []string
 	for i, name := range names {
 		if bits>>i&1 == 1 && name != "" {
@@ -151,8 +166,16 @@ func (f *fields) flags(names ...string) string {
 	return strings.Join(set, ",")
 }
 
-func method(payload []byte) (m Message) {
-	f := fields{payload}
+// detail returns what is worth knowing besides.
+func (f *fields) detail(format string, args ...any) string {
+	if f.brief {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+func (t *Tap) method(payload []byte) (m Message) {
+	f := fields{payload, t.Brief}
 	id := [2]uint16{uint16(f.number(2)), uint16(f.number(2))}
 	m.Method = methods[id]
 	if m.Method == "" {
@@ -164,7 +187,7 @@ func method(payload []byte) (m Message) {
 		m.Queue, m.Detail = f.short(), f.flags("passive", "durable", "exclusive", "auto-delete", "no-wait")
 	case "queue.declare-ok":
 		m.Queue = f.short()
-		m.Detail = fmt.Sprintf("%d messages, %d consumers", f.number(4), f.number(4))
+		m.Detail = f.detail("%d messages, %d consumers", f.number(4), f.number(4))
 	case "queue.delete", "queue.purge":
 		f.take(2)
 		m.Queue, m.Detail = f.short(), f.flags("if-unused", "if-empty", "no-wait")
@@ -182,33 +205,33 @@ func method(payload []byte) (m Message) {
 		tag := f.number(8)
 		again := f.flags("redelivered")
 		f.short()
-		m.Queue, m.Detail = f.short(), strings.TrimSpace(fmt.Sprintf("#%d %s", tag, again))
+		m.Queue, m.Detail = f.short(), strings.TrimSpace(f.detail("#%d %s", tag, again))
 	case "basic.get":
 		f.take(2)
 		m.Queue = f.short()
 	case "basic.get-ok":
-		m.Detail = fmt.Sprintf("#%d", f.number(8))
+		m.Detail = f.detail("#%d", f.number(8))
 		f.take(1)
 		f.short()
 		m.Queue = f.short()
 	case "basic.return":
-		m.Detail = fmt.Sprint(f.number(2))
+		m.Detail = f.detail("%d", f.number(2))
 		f.short()
 		f.short()
 		m.Queue = f.short()
 	case "basic.ack", "basic.nack", "basic.reject":
 		tag := f.number(8)
-		m.Detail = strings.TrimSpace(fmt.Sprintf("#%d %s", tag, f.flags("multiple", "requeue")))
+		m.Detail = strings.TrimSpace(f.detail("#%d %s", tag, f.flags("multiple", "requeue")))
 	case "connection.close", "channel.close":
 		code := f.number(2)
-		m.Detail = fmt.Sprintf("%d %s", code, f.short())
+		m.Detail = f.detail("%d %s", code, f.short())
 	}
 	return m
 }
 
 // properties returns the type of a message, and what it says.
 func properties(payload []byte) (kind, content string) {
-	f := fields{payload}
+	f := fields{data: payload}
 	f.take(12)
 	flags := f.number(2)
 	for bit := 15; bit >= 5; bit-- {
@@ -233,7 +256,7 @@ func properties(payload []byte) (kind, content string) {
 
 // said returns the one string of a table that berth writes.
 func said(table string) string {
-	f := fields{[]byte(table)}
+	f := fields{data: []byte(table)}
 	if f.short() == "content" && f.number(1) == 'S' {
 		return f.long()
 	}

@@ -19,6 +19,7 @@ import (
 // History is one history. It is not safe for use by several goroutines. Use New.
 type History struct {
 	Windows *Windows
+	Silent  bool // notes are neither kept nor summed, which is faster
 
 	lines      []string
 	keep       bool
@@ -36,8 +37,12 @@ func New(keep bool) *History {
 }
 
 // Note adds what somebody does.
-func (h *History) Note(at time.Duration, who, what string) {
+func (h *History) Note(at time.Duration, who, format string, args ...any) {
+	if h.Silent {
+		return
+	}
 	h.count++
+	what := fmt.Sprintf(format, args...)
 	fmt.Fprint(h.sum, int64(at), who, what)
 	if h.keep {
 		h.lines = append(h.lines, fmt.Sprintf("%14.6f  %-12s %s", at.Seconds(), who, what))
@@ -48,7 +53,7 @@ func (h *History) Note(at time.Duration, who, what string) {
 func (h *History) Violate(at time.Duration, who, format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	h.violations = append(h.violations, fmt.Sprintf("%.6f %s: %s", at.Seconds(), who, what))
-	h.Note(at, who, "VIOLATION: "+what)
+	h.Note(at, who, "VIOLATION: %s", what)
 }
 
 // Violations returns what has happened that must not.
@@ -78,7 +83,7 @@ type Span struct {
 func (h *History) Begin(at time.Duration, s Span) *Span {
 	h.all++
 	s.ID, s.From = h.all, at
-	h.Note(at, s.Host, fmt.Sprintf("=== command %d starts in slot %d, term %d", s.ID, s.Slot, s.Term))
+	h.Note(at, s.Host, "=== command %d starts in slot %d, term %d", s.ID, s.Slot, s.Term)
 	h.spans[s.ID] = &s
 	h.beside(at, &s)
 	if before := h.last[s.Slot]; before != nil && s.Term <= before.Term && !(s.Term == before.Term && s.Host == before.Host) {
@@ -120,7 +125,7 @@ func (h *History) End(at time.Duration, s *Span, why string) {
 	}
 	delete(h.spans, s.ID)
 	s.To = at
-	h.Note(at, s.Host, fmt.Sprintf("=== command %d in slot %d is dead: %s", s.ID, s.Slot, why))
+	h.Note(at, s.Host, "=== command %d in slot %d is dead: %s", s.ID, s.Slot, why)
 }
 
 // Running returns since when a command runs in a slot, and whether one does.

@@ -17,66 +17,84 @@ type Window struct{ After, Before string }
 // Windows counts how often processes went through each window, and how often something befell them there. Its zero value
 // has counted nothing.
 type Windows struct {
-	passed, hit map[Window]int
-	at          map[string]string        // by process: its last step
-	since       map[string]time.Duration // by process: when that was
-	struck      map[string][]string      // by process: what has befallen it since
+	counts    map[Window]*count
+	processes map[string]*process
+}
+
+// count is how often processes went through a window, and how often something befell them there.
+type count struct{ passed, hit int }
+
+// process is where a process is.
+type process struct {
+	step   string        // its last one
+	since  time.Duration // when that was
+	struck int           // how many faults have befallen it since
+}
+
+func (w *Windows) count(of Window) *count {
+	if w.counts == nil {
+		w.counts = map[Window]*count{}
+	}
+	c := w.counts[of]
+	if c == nil {
+		c = &count{}
+		w.counts[of] = c
+	}
+	return c
+}
+
+func (w *Windows) process(name string) *process {
+	if w.processes == nil {
+		w.processes = map[string]*process{}
+	}
+	p := w.processes[name]
+	if p == nil {
+		p = &process{}
+		w.processes[name] = p
+	}
+	return p
 }
 
 // Step is for a process that does something, or learns of something.
 //
 // A window that takes no time is none: what a process writes in one go is struck as a whole.
 func (w *Windows) Step(now time.Duration, process, step string) {
-	if w.passed == nil {
-		w.passed, w.hit = map[Window]int{}, map[Window]int{}
-		w.at, w.struck, w.since = map[string]string{}, map[string][]string{}, map[string]time.Duration{}
+	p := w.process(process)
+	if now > p.since {
+		c := w.count(Window{p.step, step})
+		c.passed++
+		c.hit += p.struck
 	}
-	window := Window{w.at[process], step}
-	if now > w.since[process] {
-		w.passed[window]++
-		w.hit[window] += len(w.struck[process])
-	}
-	w.at[process], w.since[process] = step, now
-	delete(w.struck, process)
+	p.step, p.since, p.struck = step, now, 0
 }
 
 // Strike is for a fault that befalls a process. One that never does anything again is counted in the window that it was
 // in, whose end is not known.
-func (w *Windows) Strike(process, fault string, last bool) {
-	if w.struck == nil {
-		return
-	}
+func (w *Windows) Strike(process string, last bool) {
+	p := w.process(process)
 	if last {
-		w.hit[Window{w.at[process], "(nothing more)"}]++
+		w.count(Window{p.step, "(nothing more)"}).hit++
 		return
 	}
-	w.struck[process] = append(w.struck[process], fault)
+	p.struck++
 }
 
 // Add adds what another one has counted.
 func (w *Windows) Add(other *Windows) {
-	if w.passed == nil {
-		w.passed, w.hit = map[Window]int{}, map[Window]int{}
-	}
-	for window, n := range other.passed {
-		w.passed[window] += n
-	}
-	for window, n := range other.hit {
-		w.hit[window] += n
+	for window, n := range other.counts {
+		c := w.count(window)
+		c.passed += n.passed
+		c.hit += n.hit
 	}
 }
 
 // after returns how often a fault came after a step, before any other.
 func (w *Windows) after() map[string][2]int {
 	steps := map[string][2]int{}
-	for window, n := range w.passed {
+	for window, n := range w.counts {
 		of := steps[window.After]
-		of[0] += n
-		steps[window.After] = of
-	}
-	for window, n := range w.hit {
-		of := steps[window.After]
-		of[1] += n
+		of[0] += n.passed
+		of[1] += n.hit
 		steps[window.After] = of
 	}
 	return steps

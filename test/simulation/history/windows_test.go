@@ -9,7 +9,7 @@ import (
 func TestTableNamesTheWindowsThatNothingFellInto(t *testing.T) {
 	w := &Windows{}
 	w.Step(1*time.Second, "berth", "asks")
-	w.Strike("berth", "reset", false)
+	w.Strike("berth", false)
 	w.Step(2*time.Second, "berth", "is answered")
 	w.Step(3*time.Second, "berth", "asks")
 	w.Step(3*time.Second, "berth", "asks twice") // no time passes in between
