@@ -151,5 +151,23 @@ func simRand() uint64 {
 		{file("proc.go"), "func retake(now int64) uint32 {\n", "func retake(now int64) uint32 {\n\tif simState != 0 {\n\t\treturn 0\n\t}\n"},
 		{file("proc.go"), "if pp.schedtick%61 == 0 && !sched.runq.empty() {",
 			"if simState == 0 && pp.schedtick%61 == 0 && !sched.runq.empty() {"},
+		// What follows is for speed only. Memory that a seed has had is for the next one.
+		{file("mgcscavenge.go"), "func gcPaceScavenger(memoryLimit int64, heapGoal, lastHeapGoal uint64) {\n", `
+func gcPaceScavenger(memoryLimit int64, heapGoal, lastHeapGoal uint64) {
+	scavenge.gcPercentGoal.Store(^uint64(0))
+	scavenge.memoryLimitGoal.Store(^uint64(0))
+	if true {
+		return
+	}
+`},
+		// Goroutines are many, end soon, and need more than 2 KiB as a rule: growing their stacks took a tenth of the time.
+		{file("stack.go"), "var startingStackSize uint32 = fixedStack", "var startingStackSize uint32 = 8 << 10"},
+		{file("stack.go"), "if debug.adaptivestackstart == 0 {", "if true {"},
+		// Nobody asks who waited for a lock of the runtime, or for how long goroutines wait, or which of them run.
+		{file("lock_spinbit.go"), "\tif !mutexSampleContention() {", "\tif true {"},
+		{file("lock_spinbit.go"), "\tgp.m.mLockProfile.store()\n", ""},
+		{file("proc.go"), "if casgstatusAlwaysTrack || gp.trackingSeq%gTrackingPeriod == 0 {", "if casgstatusAlwaysTrack {"},
+		{file("proc.go"), "\tif gp.bubble != nil {\n\t\tsystemstack(func() {\n\t\t\tgp.bubble.changegstatus(",
+			"\tif gp.bubble != nil && oldval|newval != _Grunnable|_Grunning {\n\t\tsystemstack(func() {\n\t\t\tgp.bubble.changegstatus("},
 	}
 }
