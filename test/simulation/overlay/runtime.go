@@ -2,9 +2,10 @@ package overlay
 
 import "path/filepath"
 
-// Runtime returns the changes to the source of Go's runtime with which goroutines in a bubble of testing/synctest run in
-// the same order each time, on one processor and with a collector that is switched off: what is random there comes from a
-// seed, and no goroutine is preempted. A program sets the seed by runtime.simSeed, and is built with the tag exact.
+// Runtime returns the changes to the source of Go's runtime, and to package context, with which goroutines in a bubble of
+// testing/synctest run in the same order each time, on one processor and with a collector that is switched off: what is
+// random there comes from a seed, and no goroutine is preempted. A program sets the seed by runtime.simSeed, and is built
+// with the tag exact.
 //
 // Each of these was seen to make two histories of one seed differ.
 func Runtime(goroot string) []Change {
@@ -13,9 +14,11 @@ func Runtime(goroot string) []Change {
 		{file("rand.go"), "\nfunc rand() uint64 {\n", `
 func rand() uint64 {
 	if simState != 0 && getg().bubble != nil {
-		return simRand()
+		return simMaps // of maps, some of which are made once in a process, and others when a pool is empty
 	}
 `},
+		{file("../math/rand/rand.go"), "//go:linkname runtime_rand runtime.rand", "//go:linkname runtime_rand runtime.simDraw"},
+		{file("../math/rand/v2/rand.go"), "//go:linkname runtime_rand runtime.rand", "//go:linkname runtime_rand runtime.simDraw"},
 		// Whose timers wait, because the process is stopped that has set them: by the labels of its goroutines.
 		{file("time.go"), "\tseq    uintptr\n\n\t// If non-nil, the timers containing t.\n", `	seq    uintptr
 	owner  uintptr
@@ -107,13 +110,7 @@ func simStop(owner uintptr, d int64) {
 }
 
 //go:linkname maps_rand `},
-		// How maps are laid out: by the seed, however many the program has made before, once and for all.
-		{file("rand.go"), "func maps_rand() uint64 {\n", `func maps_rand() uint64 {
-	if simState != 0 && getg().bubble != nil {
-		return simMaps
-	}
-`},
-		{file("rand.go"), "//go:linkname maps_rand ", `// simState is what comes next; 0: all is random.
+		{file("rand.go"), "//go:linkname maps_rand ", `// simState is what comes next; 0: all is random. By simMaps maps are laid out.
 var simState, simMaps uint64
 
 // simSeed seeds what is random in bubbles.
@@ -122,6 +119,16 @@ var simState, simMaps uint64
 func simSeed(seed uint64) {
 	simState = seed<<1 | 1
 	simMaps = simRand()
+}
+
+// simDraw is a random number of package rand.
+//
+//go:linkname simDraw
+func simDraw() uint64 {
+	if simState != 0 && getg().bubble != nil {
+		return simRand()
+	}
+	return rand()
 }
 
 //go:nosplit
@@ -139,6 +146,11 @@ func simRand() uint64 {
 		if simState != 0 && gp.bubble != nil {
 			j = uint32(simRand() % uint64(norder+1))
 		}`},
+		// In which order a select has its timers set: of channels in the order of their addresses.
+		{file("chan.go"), "\tbubble   *synctestBubble\n\n\t// lock protects", "\tbubble   *synctestBubble\n\tnumber   uintptr\n\n\t// lock protects"},
+		{file("chan.go"), "\tc.dataqsiz = uint(size)\n", "\tc.dataqsiz = uint(size)\n\tsimChannels++\n\tc.number = simChannels\n"},
+		{file("chan.go"), "type hchan struct {\n", "var simChannels uintptr\n\ntype hchan struct {\n"},
+		{file("select.go"), "\treturn uintptr(unsafe.Pointer(c))\n", "\treturn c.number\n"},
 		// Which of two timers comes first that are due at once.
 		{file("time.go"), "t.rand = cheaprand()", `t.rand = cheaprand()
 			if simState != 0 {
@@ -147,6 +159,35 @@ func simRand() uint64 {
 		// And by this.
 		{file("alg.go"), "hashkey[i] = uintptr(bootstrapRand())", "hashkey[i] = uintptr(0x9e3779b97f4a7c15>>1) * uintptr(2*i+1)"},
 		{file("alg.go"), "key[i] = bootstrapRand()", "key[i] = 0xbf58476d1ce4e5b9 * uint64(2*i+1)"},
+		// In which order a context's children end, which are in a map by their addresses: as they were made, but for where
+		// that begins.
+		{file("../context/context.go"), "children map[canceler]struct{} // ", "children []canceler // "},
+		{file("../context/context.go"), "\tif p.children != nil {\n\t\tdelete(p.children, child)\n\t}\n", `	for i, one := range p.children {
+		if one == child {
+			p.children = append(p.children[:i], p.children[i+1:]...)
+			break
+		}
+	}
+`},
+		{file("../context/context.go"), `			if p.children == nil {
+				p.children = make(map[canceler]struct{})
+			}
+			p.children[child] = struct{}{}
+`, "\t\t\tp.children = append(p.children, child)\n"},
+		{file("../context/context.go"), "\tfor child := range c.children {\n", `	first := 0
+	if n := len(c.children); n > 1 {
+		first = int(rand() % uint64(n))
+	}
+	for i := range c.children {
+		child := c.children[(first+i)%len(c.children)]
+`},
+		{file("../context/context.go"), "\t\"time\"\n)\n", "\t\"time\"\n\t_ \"unsafe\"\n)\n\n//go:linkname rand runtime.rand\nfunc rand() uint64\n"},
+		// Who gets a mutex: one that has waited for long in real time, because the kernel had something else to run.
+		{file("sema.go"), "func internal_sync_nanotime() int64 {\n", `func internal_sync_nanotime() int64 {
+	if simState != 0 && getg().bubble != nil {
+		return 0
+	}
+`},
 		// When a goroutine is preempted.
 		{file("proc.go"), "func retake(now int64) uint32 {\n", "func retake(now int64) uint32 {\n\tif simState != 0 {\n\t\treturn 0\n\t}\n"},
 		{file("proc.go"), "if pp.schedtick%61 == 0 && !sched.runq.empty() {",
