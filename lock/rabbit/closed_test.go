@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"berth/lock"
 	"berth/lock/rabbit"
@@ -146,5 +149,33 @@ func TestAttemptIsMadeTwiceAtMost(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A ledger that says nothing gets a record only then.
+func TestConnectionThatEndsAfterTheDelay(t *testing.T) {
+	t.Parallel()
+	all := usedLocks(t)
+	for _, what := range []string{"mutex", "semaphore"} {
+		id := all[what]
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			onChannel(t, func(ch *amqp.Channel) error {
+				_, err := ch.QueuePurge(id.Name+"-1-T", false)
+				return err
+			})
+			f, cfg := newFailing(t, `"record":"held"`, 0)
+			cfg.Heartbeat = time.Second
+			l := backend(t, cfg).Lock(id)
+			t.Cleanup(func() { l.Close() })
+			rabbit.SetLongest(l, time.Second)
+			must(t, l.Connect(within(t)))
+			h, err := l.Acquire(within(t))
+			must(t, err)
+			f.left.Store(1)
+			if err := h.Ready(within(t)); !errors.Is(err, lock.ErrDisconnected) {
+				t.Error(err)
+			}
+		})
 	}
 }

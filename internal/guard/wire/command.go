@@ -122,7 +122,7 @@ func (c *Conn) SendCommand(command Command, timeout time.Duration) error {
 	began := time.Now()
 	for data := command.appendTo(nil); ; {
 		size := min(len(data), partSize)
-		left := max(timeout-time.Since(began), time.Millisecond)
+		left := max(timeout-time.Since(began), 100*time.Millisecond)
 		if err := c.Send(part{data[:size], size < len(data)}, nil, left); err != nil || size == len(data) {
 			return err
 		}

@@ -158,8 +158,11 @@ func (h *Held) Ready(ctx context.Context) error {
 		return nil // the command is started again
 	}
 	err := h.proof.ready(ctx)
-	if errors.Is(err, lock.ErrFull) && h.Token != nil {
+	switch full := errors.Is(err, lock.ErrFull); {
+	case full && h.Token != nil:
 		_ = transport.Sleep(ctx, handBackPause)
+	case err != nil && !full && ctx.Err() == nil && !h.Claim.Started() && h.Claim.Conn().Broken():
+		return h.Claim.Dropped() // whatever was made of that
 	}
 	return err
 }

@@ -228,13 +228,10 @@ func (r *Reader) follow(consumer *transport.Consumer) (seen int) {
 func (r *Reader) read(ctx context.Context, records int, longest time.Duration) error {
 	for began := time.Now(); ; {
 		err := r.await(ctx, readTimeout, func() bool { return r.view.Read >= records })
-		if !errors.Is(err, ErrTimedOut) {
+		if !errors.Is(err, ErrTimedOut) || longest > 0 && time.Since(began) >= longest {
 			return err
 		}
 		if left, _, err := r.channel.Count(ctx, r.queue); err != nil || left == 0 {
-			return err
-		}
-		if longest > 0 && time.Since(began) >= longest {
 			return err
 		}
 	}
