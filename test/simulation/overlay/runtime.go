@@ -14,7 +14,7 @@ func Runtime(goroot string) []Change {
 		{file("rand.go"), "\nfunc rand() uint64 {\n", `
 func rand() uint64 {
 	if simState != 0 && getg().bubble != nil {
-		return simMaps // of maps, some of which are made once in a process, and others when a pool is empty
+		return simMaps // for maps: some are made once in a process, others when a pool is empty
 	}
 `},
 		{file("../math/rand/rand.go"), "//go:linkname runtime_rand runtime.rand", "//go:linkname runtime_rand runtime.simDraw"},
@@ -146,7 +146,7 @@ func simRand() uint64 {
 		if simState != 0 && gp.bubble != nil {
 			j = uint32(simRand() % uint64(norder+1))
 		}`},
-		// In which order a select has its timers set: of channels in the order of their addresses.
+		// In which order a select sets the timers of its channels: by their addresses.
 		{file("chan.go"), "\tbubble   *synctestBubble\n\n\t// lock protects", "\tbubble   *synctestBubble\n\tnumber   uintptr\n\n\t// lock protects"},
 		{file("chan.go"), "\tc.dataqsiz = uint(size)\n", "\tc.dataqsiz = uint(size)\n\tsimChannels++\n\tc.number = simChannels\n"},
 		{file("chan.go"), "type hchan struct {\n", "var simChannels uintptr\n\ntype hchan struct {\n"},
@@ -159,8 +159,8 @@ func simRand() uint64 {
 		// And by this.
 		{file("alg.go"), "hashkey[i] = uintptr(bootstrapRand())", "hashkey[i] = uintptr(0x9e3779b97f4a7c15>>1) * uintptr(2*i+1)"},
 		{file("alg.go"), "key[i] = bootstrapRand()", "key[i] = 0xbf58476d1ce4e5b9 * uint64(2*i+1)"},
-		// In which order a context's children end, which are in a map by their addresses: as they were made, but for where
-		// that begins.
+		// In which order a context's children end: they are in a map, by their addresses. Here it is the order in which they
+		// were made, from a random one on.
 		{file("../context/context.go"), "children map[canceler]struct{} // ", "children []canceler // "},
 		{file("../context/context.go"), "\tif p.children != nil {\n\t\tdelete(p.children, child)\n\t}\n", `	for i, one := range p.children {
 		if one == child {
@@ -181,7 +181,7 @@ func simRand() uint64 {
 	for i := range c.children {
 		child := c.children[(first+i)%len(c.children)]
 `},
-		{file("../context/context.go"), "\t\"time\"\n)\n", "\t\"time\"\n\t_ \"unsafe\"\n)\n\n//go:linkname rand runtime.rand\nfunc rand() uint64\n"},
+		{file("../context/context.go"), "\t\"time\"\n)\n", "\t\"time\"\n\t_ \"unsafe\"\n)\n\n//go:linkname rand runtime.simDraw\nfunc rand() uint64\n"},
 		// Who gets a mutex: one that has waited for long in real time, because the kernel had something else to run.
 		{file("sema.go"), "func internal_sync_nanotime() int64 {\n", `func internal_sync_nanotime() int64 {
 	if simState != 0 && getg().bubble != nil {
