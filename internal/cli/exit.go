@@ -82,8 +82,8 @@ Exit status:
   the command's own   it ran and ended by itself; 128+n if signal n ended it
   2    berth crashed, and stderr says why; a command may end with 2, too
   64   wrong usage
-  69   no broker could be reached, or a queue of the lock did not answer (with
-       --try or --timeout)
+  69   no broker could be reached, the connection ended before the command ran,
+       or a queue of the lock did not answer (with --try or --timeout)
   70   another error, such as output that cannot be written, or a fault of
        berth's own
   75   no slot was obtained, or on_acquire refused it (with --try or --timeout)

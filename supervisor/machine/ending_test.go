@@ -238,7 +238,6 @@ func TestLossOfASlotInWhichNothingRuns(t *testing.T) {
 		"proof, the terminal is gone":      {supervisor.Resting, LossReported, so(used, proof, hangsUp), ended, lock.ErrLost},
 		"the same, not used":               {supervisor.Preparing, LossReported, so(proof, hangsUp), given, lock.ErrUnknown},
 		"cut off, not used":                {supervisor.Preparing, LossReported, fails(lock.ErrDisconnected), given, lock.ErrUnreachable},
-		"cut off, between two runs":        {supervisor.Resting, LossReported, so(used, fails(lock.ErrDisconnected)), given, lock.ErrLost},
 		"it is not safe, not used":         {supervisor.Preparing, NotReady, fails(errUnsafe), ended, lock.ErrUnsafe},
 		"it is not safe, between two runs": {supervisor.Preparing, NotReady, so(used, fails(errUnsafe)), Ending{}, nil},
 	} {

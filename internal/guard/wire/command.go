@@ -116,8 +116,8 @@ func (m *part) parse(data []byte) error {
 	return p.end()
 }
 
-// SendCommand tells a guard what it is for. It waits for as long at most until the guard has room for all of it. Errors: as
-// Send.
+// SendCommand tells a guard what it is for. It waits for as long at most until the guard has room for all of it, and then
+// for 100 ms for each part that is left. Errors: as Send.
 func (c *Conn) SendCommand(command Command, timeout time.Duration) error {
 	began := time.Now()
 	for data := command.appendTo(nil); ; {

@@ -31,28 +31,21 @@ type process struct {
 	struck int           // how many faults have befallen it since
 }
 
-func (w *Windows) count(of Window) *count {
-	if w.counts == nil {
-		w.counts = map[Window]*count{}
-	}
-	c := w.counts[of]
-	if c == nil {
-		c = &count{}
-		w.counts[of] = c
-	}
-	return c
-}
+func (w *Windows) count(of Window) *count { return entry(&w.counts, of) }
 
-func (w *Windows) process(name string) *process {
-	if w.processes == nil {
-		w.processes = map[string]*process{}
+func (w *Windows) process(name string) *process { return entry(&w.processes, name) }
+
+// entry returns what a map has for a key, and makes both where they are not there.
+func entry[K comparable, V any](of *map[K]*V, key K) *V {
+	if *of == nil {
+		*of = map[K]*V{}
 	}
-	p := w.processes[name]
-	if p == nil {
-		p = &process{}
-		w.processes[name] = p
+	v := (*of)[key]
+	if v == nil {
+		v = new(V)
+		(*of)[key] = v
 	}
-	return p
+	return v
 }
 
 // Step is for a process that does something, or learns of something.
