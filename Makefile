@@ -96,7 +96,7 @@ test-brokers: deps ## run the tests that talk to RabbitMQ on 3.10, 4.0 and 4.3, 
 	@# Not from the cache: it does not know which broker a package was tested on.
 	all=$$(scripts/brokers.sh all) && status=0 && for broker in $$all; do \
 		echo "RabbitMQ in $$broker:"; \
-		BERTH_TEST_BROKER=$$broker go test -tags simulation,brokers -race -count=1 -timeout 20m ./test/brokertest ./test/simulation/rabbit ./lock/rabbit ./test/e2e ./test/examples || status=1; \
+		BERTH_TEST_BROKER=$$broker go test -tags simulation,brokers -race -count=1 -timeout 20m ./test/brokertest ./test/simulation/rabbit ./prover/fault ./lock/rabbit ./test/e2e ./test/examples || status=1; \
 	done; exit $$status
 
 interop: deps ## have berth contend with a client in Python, with kills, for ten minutes: INTEROP_TIME=1h make interop

@@ -200,11 +200,14 @@ func (h Harness) obtain(ctx context.Context, l lock.Lock) (lock.Held, error) {
 func (h Harness) wait(ctx context.Context, l lock.Lock, err error) error {
 	switch {
 	case errors.Is(err, lock.ErrFull):
-		return l.Wait(ctx, h.Pause)
+		err = l.Wait(ctx, h.Pause)
 	case errors.Is(err, lock.ErrAbsent):
-		return l.Wait(ctx, h.PauseAbsent)
+		err = l.Wait(ctx, h.PauseAbsent)
 	case errors.Is(err, lock.ErrUnknown):
-		return l.Wait(ctx, 10*time.Millisecond)
+		err = l.Wait(ctx, 10*time.Millisecond)
+	}
+	if errors.Is(err, lock.ErrUnreachable) || errors.Is(err, lock.ErrDisconnected) {
+		return l.Connect(ctx) // as a supervisor does: a busy broker may not have answered in time
 	}
 	return err
 }

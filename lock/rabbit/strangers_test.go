@@ -247,9 +247,9 @@ func TestSuccessorKeepsLittleOfWhatStrangersSend(t *testing.T) {
 	_, woken := successor(t, lasting(), id)
 	before := heap()
 	big := forged("", `{"record":"held","term":9,"id":"x","host":%q}`, strings.Repeat("x", 60_000))
-	forge(t, ch, id.Name+"-1-T", many(1500, big)...)
+	forge(t, ch, id.Name+"-1-T", many(500, big)...)
 	forge(t, ch, id.Name+"-1-T", many(5000, forged("", `{"record":"held","term":9,"id":"x"}`))...)
-	forge(t, ch, id.Name+"-1-T", many(20, amqp.Publishing{Body: make([]byte, 4<<20)})...)
+	forge(t, ch, id.Name+"-1-T", many(8, amqp.Publishing{Body: make([]byte, 4<<20)})...)
 	eventually(t, "little is kept", func() bool {
 		q, _, err := shared.Queue(within(t), "/", id.Name+"-1-T")
 		must(t, err)

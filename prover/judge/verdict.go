@@ -69,6 +69,9 @@ func (m *matter) allowed(checker string, v Violation) bool {
 // allows reports whether a fault allows the violation. What strikes one client shows in its commands as soon as it goes
 // on; what strikes all, such as a queue that is purged, when a slot changes hands.
 func (m *matter) allows(f history.Event, checker string, v Violation) bool {
+	if !slices.Contains(f.Allows, checker) {
+		return false // before the whole history is looked through, for each event of it
+	}
 	after := int64(m.bounds.Progress)
 	involved := func(e history.Event) bool { return e.Client == f.Target }
 	if slices.ContainsFunc(m.history, involved) && f.Target != "" {
@@ -78,7 +81,7 @@ func (m *matter) allows(f history.Event, checker string, v Violation) bool {
 		}
 	}
 	ends := checker == "progress" || checker == "orphans" || v.Until <= max(v.At, f.Until)+after
-	return slices.Contains(f.Allows, checker) && f.At <= v.At && v.At <= f.Until+after && ends
+	return f.At <= v.At && v.At <= f.Until+after && ends
 }
 
 // Windows is how often each fault has begun in each phase of a client or a command, all phases of all faults that struck

@@ -1,0 +1,5 @@
+//go:build !brokers
+
+package rabbit_test
+
+const thorough = false
