@@ -2,6 +2,7 @@ package guard
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"testing"
 
@@ -116,13 +117,6 @@ func TestGuardThatWasForkedAheadAndDiesIsReplaced(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if before {
-				kill()
-				var dead unix.Siginfo
-				if err := unix.Waitid(unix.P_PID, ahead.PID, &dead, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-					t.Fatal(err)
-				}
-			}
 			host, err := newTestHost()
 			if err != nil {
 				t.Fatal(err)
@@ -131,6 +125,13 @@ func TestGuardThatWasForkedAheadAndDiesIsReplaced(t *testing.T) {
 			host.ahead = ahead
 			host.mu.Unlock()
 			if before {
+				signal.Stop(host.children)
+				kill()
+				var dead unix.Siginfo
+				if err := unix.Waitid(unix.P_PID, ahead.PID, &dead, unix.WEXITED|unix.WNOWAIT, nil); err != nil && err != unix.ECHILD {
+					t.Fatal(err)
+				}
+				signal.Notify(host.children, unix.SIGCHLD)
 				host.children <- unix.SIGCHLD // as newHost does
 			} else {
 				kill()
