@@ -94,8 +94,8 @@ func (v *villain) play(ctx context.Context, to io.Writer, frames <-chan []byte) 
 		h, again := v.harm.Load(), false
 		if in && h != nil && (h != said || h.over) && (h.after == 0 || h.after == last) {
 			said = h
+			v.did.Add(1) // also where berth cuts it short, and before it can have ended
 			n, err := sayOn(open, to, h.say)
-			v.did.Add(1) // also where berth has cut it short
 			if err != nil {
 				return
 			}
