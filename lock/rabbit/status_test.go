@@ -288,8 +288,8 @@ func TestHolderIsFoundWhileItTakesB(t *testing.T) {
 		must(t, err)
 		all = append(all, i)
 	}
-	for round := range 30 {
-		rabbit.TakeBAfter(h, time.Duration(round)*2*time.Millisecond)
+	for round := range 10 {
+		rabbit.TakeBAfter(h, time.Duration(round)*6*time.Millisecond)
 		must(t, h.Ready(within(t)))
 		var asking sync.WaitGroup
 		for _, i := range all {

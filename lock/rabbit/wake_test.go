@@ -242,6 +242,7 @@ func TestEveryQueueSaysThatItIsClassic(t *testing.T) {
 // The administrator sees no line, and calls nobody; the waiter has looked before, and becomes the successor for another
 // slot. It looks at the others once more, and behind the last one: at eight at once, so that nine are more.
 func TestSlotThatIsAddedBeforeAWaiterCanBeCalledIsFound(t *testing.T) {
+	t.Parallel()
 	for _, slots := range []int{1, 9} {
 		t.Run(fmt.Sprint(slots), func(t *testing.T) {
 			t.Parallel()
