@@ -56,8 +56,8 @@ deps: ## install what the tests need (Debian, as root), or say what is missing
 # A program with the race detector sleeps for a second at its end otherwise, of which the tests start and await many.
 test race test-brokers: export GORACE = atexit_sleep_ms=0
 
-test: ## run everything that has to pass: four minutes on 2 cores
-	@echo "test: this takes four minutes on 2 cores"
+test: ## run everything that has to pass: four to eight minutes on 2 cores
+	@echo "test: this takes four to eight minutes on 2 cores"
 	@$(MAKE) --no-print-directory deps check
 	@# What several packages build for their tests, into the cache: they would compile it beside each other.
 	GOGC=400 CGO_ENABLED=0 go build -tags $(LEAN) -o /dev/null . ./prover ./examples/single-consumer

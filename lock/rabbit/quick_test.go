@@ -2,4 +2,5 @@
 
 package rabbit_test
 
+// thorough is described where it is true.
 const thorough = false
